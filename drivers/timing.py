@@ -1,0 +1,92 @@
+"""Timing of rounds and blocks: the same definitions under every driver.
+
+A *round* is one call of a block's ``step``. The *wall* of a round on a PE is the time from the
+moment its last block finished the round before (or the common start) to the moment its last block
+finished this one; over PEs the maximum counts. *Compute* is the time inside blocks, with the device
+synchronised. `Stepper` measures it where a block is resumed, `PELog` keeps it per PE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+ROW = np.dtype(
+    [
+        ("block", np.int32),  # Layout.number of the block's index
+        ("pe", np.int32),
+        ("round", np.int32),
+        ("begin_s", np.float64),  # when the block began the round, from the PE's common start
+        ("end_s", np.float64),
+        ("compute_s", np.float64),
+    ]
+)
+
+
+class Stepper:
+    """Runs one block's generator, one round at a time, and measures the time inside it."""
+
+    def __init__(self, block: Any) -> None:
+        self.block = block
+        self.generator: Generator[Any, Any, Any] | None = None
+        self.finished = False  # the block said that the whole run is finished
+        self.begin = self.compute = 0.0
+
+    def start(self, count: int) -> Any:
+        """Begin a round of ``count`` steps; returns the block's first request."""
+        self.generator = self.block.step(count)
+        self.begin, self.compute = perf_counter(), 0.0
+        return self.resume(None)
+
+    def resume(self, answer: Any) -> Any:
+        """Answer the block; returns its next request, or None at the end of the round."""
+        assert self.generator is not None, "start() comes first"
+        before = perf_counter()
+        try:
+            request = self.generator.send(answer)
+        except StopIteration as stop:
+            self.generator, request = None, None
+            self.finished = bool(stop.value)
+        self.block.device.synchronize()
+        self.compute += perf_counter() - before
+        return request
+
+
+class PELog:
+    """What one PE did: when each round ended, and what each block computed in it."""
+
+    def __init__(self, pe: int) -> None:
+        self.pe = pe
+        self.start()
+
+    def start(self) -> None:
+        """Forget what was; time runs from now."""
+        self.origin = perf_counter()
+        self.rows: list[tuple[int, int, int, float, float, float]] = []
+
+    def add(self, block: int, number: int, stepper: Stepper) -> None:
+        """Note that a block has just finished the round of that number."""
+        now = perf_counter()
+        self.rows.append(
+            (block, self.pe, number, stepper.begin - self.origin, now - self.origin, stepper.compute)
+        )
+
+    def table(self) -> np.ndarray:
+        """All rows, as an array of `ROW`."""
+        return np.array(self.rows, ROW)
+
+
+def per_pe(rows: np.ndarray, pes: int, rounds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Wall and compute seconds per PE and round, each (pes, rounds), from all PEs' rows.
+
+    A PE that held no block in a round adds nothing to either.
+    """
+    ends = np.zeros((pes, rounds))
+    compute = np.zeros((pes, rounds))
+    np.maximum.at(ends, (rows["pe"], rows["round"]), rows["end_s"])
+    np.add.at(compute, (rows["pe"], rows["round"]), rows["compute_s"])
+    ends = np.maximum.accumulate(ends, axis=1)
+    return np.diff(ends, axis=1, prepend=0.0), compute

@@ -1,0 +1,16 @@
+"""Numerical kernels: numpy, numba and cupy, and nothing of this project.
+
+Each app has one file per device, ``<app>_<device>.py``, with the same public names and signatures.
+Importing such a file compiles its kernels (or loads them from numba's cache on disk), so a kernel
+that was loaded never compiles inside a timed step.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+
+def load(app: str, device: str) -> ModuleType:
+    """The kernels of an app for a device ("cpu" or "gpu"), compiled."""
+    return importlib.import_module(f"kernels.{app}_{device}")

@@ -1,0 +1,133 @@
+"""Stencil3D on the CPU: one sweep, a sweep with its residual, and several sweeps at once.
+
+The formula, a seven-point average, is that of Galvez et al. (2018), CLUSTER, sections V-A
+and V-B:
+
+    new[i, j, k] = (1/7) * (u[i, j, k] + u[i-1, j, k] + u[i+1, j, k]
+                            + u[i, j-1, k] + u[i, j+1, k] + u[i, j, k-1] + u[i, j, k+1])
+
+added from left to right, the constant being the double 1.0 / 7.0.  No fast-math is used and
+nothing is contracted into a fused multiply-add, so a cell gets the same bits whatever region,
+strip or tile it is computed in.
+
+Arrays: float64, C order, shape (planes, rows, columns), the ghost layers and any padding
+included.  Bounds x0:x1, y0:y1, z0:z1 are indices into the arrays; a cell's value is a
+dimensionless temperature.
+
+Cost: 7 flops a point.  A sweep over arrays larger than the caches moves 24 bytes a point: `old`
+is read, and `new` is read (the cache fetches a line before writing to it) and written.  That
+holds only while three planes of `old` stay in cache, so a sweep goes strip by strip of rows.
+`sweep_tile` pays 32 bytes a point once for several sweeps.
+
+Speed advice: make the row length a multiple of 8 doubles and start the arrays on a 64-byte
+boundary, so that vector stores write whole cache lines.
+"""
+
+import numpy as np
+from numba import float64, int64, njit, void
+
+GRID = float64[:, :, ::1]
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "boundscheck": False}
+
+
+@njit(void(GRID, GRID, int64, int64, int64, int64, int64, int64), **OPTIONS)
+def _box(old, new, x0, x1, y0, y1, z0, z1):
+    """Relax the cells of a box once, in the order of memory."""
+    # Unsigned indices: a signed one could be negative, and testing for that at each access
+    # (as Python's u[-1] asks) costs two thirds of the speed.
+    one = np.uint64(1)
+    for i in range(np.uint64(x0), np.uint64(max(x0, x1))):
+        for j in range(np.uint64(y0), np.uint64(max(y0, y1))):
+            for k in range(np.uint64(z0), np.uint64(max(z0, z1))):
+                new[i, j, k] = (1.0 / 7.0) * (
+                    old[i, j, k]
+                    + old[i - one, j, k]
+                    + old[i + one, j, k]
+                    + old[i, j - one, k]
+                    + old[i, j + one, k]
+                    + old[i, j, k - one]
+                    + old[i, j, k + one]
+                )
+
+
+@njit(void(GRID, GRID, int64, int64, int64, int64, int64, int64), **OPTIONS)
+def sweep(old, new, x0, x1, y0, y1, z0, z1):
+    """Relax the cells [x0, x1) x [y0, y1) x [z0, z1) of `old` once, into `new`."""
+    # A strip of 32768 cells a plane: three planes of `old` and one of `new` are 1 MiB, in L2.
+    rows = max(1, 32768 // max(1, z1 - z0))
+    for j in range(y0, y1, rows):
+        _box(old, new, x0, x1, j, min(j + rows, y1), z0, z1)
+
+
+@njit(float64(GRID, GRID, int64, int64, int64, int64, int64, int64), **OPTIONS)
+def _box_residual(old, new, x0, x1, y0, y1, z0, z1):
+    """Do `_box` and return the largest |new - old| in it (0.0 if it is empty)."""
+    one = np.uint64(1)
+    # The bits of a double >= 0, read as an integer, are ordered as the double is.  The largest
+    # integer is found with vector instructions; the largest double is not, as the order of
+    # comparison would matter for a NaN.  Here a NaN is larger than any number and is returned.
+    most = int64(0)
+    for i in range(np.uint64(x0), np.uint64(max(x0, x1))):
+        for j in range(np.uint64(y0), np.uint64(max(y0, y1))):
+            for k in range(np.uint64(z0), np.uint64(max(z0, z1))):
+                value = (1.0 / 7.0) * (
+                    old[i, j, k]
+                    + old[i - one, j, k]
+                    + old[i + one, j, k]
+                    + old[i, j - one, k]
+                    + old[i, j + one, k]
+                    + old[i, j, k - one]
+                    + old[i, j, k + one]
+                )
+                new[i, j, k] = value
+                most = max(most, np.float64(abs(value - old[i, j, k])).view(np.int64))
+    return np.int64(most).view(np.float64)
+
+
+@njit(float64(GRID, GRID, int64, int64, int64, int64, int64, int64), **OPTIONS)
+def sweep_residual(old, new, x0, x1, y0, y1, z0, z1):
+    """Do `sweep` and return the largest |new - old| over the region (0.0 if it is empty)."""
+    rows = max(1, 32768 // max(1, z1 - z0))  # as in `sweep`
+    most = 0.0
+    for j in range(y0, y1, rows):
+        most = np.maximum(most, _box_residual(old, new, x0, x1, j, min(j + rows, y1), z0, z1))
+    return most
+
+
+@njit(int64(GRID, GRID, int64, int64, int64, int64, int64, int64, int64, int64[::1]), **OPTIONS)
+def sweep_tile(old, new, sweeps, x0, x1, y0, y1, z0, z1, grow):
+    """Relax the cells [x0, x1) x [y0, y1) x [z0, z1) `sweeps` times while they are in cache.
+
+    Sweep s = 1..sweeps covers the cells widened on side d by grow[d] * (sweeps - s), the sides
+    in the order low x, high x, low y, high y, low z, high z.  grow[d] = 1: a neighbour's cells,
+    received `sweeps` deep (in `old`), are computed again here.  grow[d] = 0: a physical boundary,
+    whose cells next to the region (as large as the region ever is) are the same in both arrays;
+    they are read and never written.
+
+    The sweeps alternate between the arrays.  Returns 1 if `new` holds the newest values
+    (`sweeps` odd), 0 if `old` does; the other array holds, in the region itself, the values one
+    sweep earlier.  Cells around it that were ever part of the widened region are scratch.
+
+    The order of work: strips of rows; in a strip, steps of a few planes; in a step, all sweeps,
+    each one plane and one row lower than the one before it.  With that shift every value needed
+    is ready, and none is overwritten before its last use, so the strips compute nothing twice.
+    A step's planes of the strip, of both arrays, stay in L2.
+    """
+    depth, height = 2, 32
+    low, high = grow[0::2], grow[1::2]
+    wide = sweeps - 1
+    for row in range(y0 - low[1] * wide, y1 + high[1] * wide + wide, height):
+        for plane in range(x0 - low[0] * wide, x1 + high[0] * wide + wide, depth):
+            for s in range(1, sweeps + 1):
+                more = sweeps - s
+                i0 = max(plane - s + 1, x0 - low[0] * more)
+                i1 = min(plane - s + 1 + depth, x1 + high[0] * more)
+                j0 = max(row - s + 1, y0 - low[1] * more)
+                j1 = min(row - s + 1 + height, y1 + high[1] * more)
+                k0 = z0 - low[2] * more
+                k1 = z1 + high[2] * more
+                if s % 2 == 1:
+                    _box(old, new, i0, i1, j0, j1, k0, k1)
+                else:
+                    _box(new, old, i0, i1, j0, j1, k0, k1)
+    return sweeps % 2

@@ -1,0 +1,160 @@
+"""The contract between a block of a problem and the driver that moves its messages.
+
+A problem is cut into blocks. The parallel life of a block stands in its ``step``: a generator that
+yields what it needs from other blocks and is resumed by the driver with the answer. No block knows
+a communicator, no driver knows physics. `docs/architecture.md` states the rules; here they are in
+code.
+
+A block offers
+
+``index``      its place in the grid of blocks, a tuple of ints
+``kind``       which family of blocks it belongs to; most problems have one, ``"block"``
+``neighbors``  ``{edge: Peer}``: who is reached by each of its edges
+``step(count)``    a generator that advances the block ``count`` time steps (`Problem.stride` says how
+               many it may take at once) and returns True where the problem says it is finished
+``state()``    the canonical state on the host, a list of `Piece`, for hashing, output and tests
+``measure()``  this block's part of what `validate` judges, ``{name: Measure}``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Edge = tuple[int, ...]
+Index = tuple[int, ...]
+
+HEADER_BYTES = 64  # room that `packed` leaves in front of a message; one cache line
+REDUCTIONS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
+
+
+class MessageError(RuntimeError):
+    """A message that the contract does not allow: wrong step, phase, sender, edge or layout."""
+
+
+class Peer(NamedTuple):
+    """The other end of an edge: which block, and the edge by which that block sees this one."""
+
+    kind: str
+    index: Index
+    edge: Edge
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """Send ``messages[edge]`` along each edge. The arrays are the driver's from then on."""
+
+    phase: str
+    messages: Mapping[Edge, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    """Wait for this step's messages of a phase; answered with ``{edge: array}``.
+
+    ``edges`` names the receiver's own edges. The arrays may be read and written until the block's
+    next Collect on the same edges.
+    """
+
+    phase: str
+    edges: tuple[Edge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllReduce:
+    """Combine a value (number or array) over all blocks; each is answered with the result.
+
+    ``min`` and ``max`` give the same bits on every decomposition; so does a ``sum`` of integers,
+    but not one of floats, whose order of additions follows the decomposition.
+    """
+
+    value: Any
+    op: str
+
+    def __post_init__(self) -> None:
+        if self.op not in REDUCTIONS:
+            raise ValueError(f"AllReduce op {self.op!r}: must be one of {', '.join(REDUCTIONS)}")
+
+
+class Exchange:
+    """Post, then Collect on the same edges: ``halo = yield from Exchange("halo", messages)``."""
+
+    def __init__(self, phase: str, messages: Mapping[Edge, np.ndarray]) -> None:
+        self.phase, self.messages = phase, messages
+
+    def __iter__(self) -> Iterator[Any]:
+        yield Post(self.phase, self.messages)
+        return (yield Collect(self.phase, tuple(self.messages)))
+
+
+class Piece(NamedTuple):
+    """One named part of the global state, held by one block, on the host.
+
+    Grid data: ``values`` covers the cells ``origin + (0..values.shape)`` of a global array of
+    ``shape``. Particle data: ``origin`` is None, ``ids`` (int64) numbers the rows of ``values`` and
+    ``shape`` is the global number of rows where it is fixed, else ().
+    """
+
+    name: str
+    values: np.ndarray
+    origin: Index | None
+    shape: tuple[int, ...]
+    ids: np.ndarray | None = None
+
+
+class Measure(NamedTuple):
+    """A block's contribution to a check: a number or array, and the reduction that joins them."""
+
+    op: str
+    value: Any
+
+
+class Check(NamedTuple):
+    """One verdict of a run: it holds where ``value <= limit`` (so never for NaN)."""
+
+    name: str
+    value: float
+    limit: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether the value is within the limit."""
+        return bool(self.value <= self.limit)
+
+
+def packed(view: np.ndarray) -> np.ndarray:
+    """Copy a view into a contiguous array that has `HEADER_BYTES` free in front of its data.
+
+    A driver that needs a header sends both as one buffer; without the room it would have to copy
+    the message once more.
+    """
+    buffer = np.empty(HEADER_BYTES + view.nbytes, np.uint8)
+    message = buffer[HEADER_BYTES:].view(view.dtype).reshape(view.shape)
+    message[...] = view
+    return message
+
+
+def checked_message(edge: Edge, array: np.ndarray) -> np.ndarray:
+    """Return what travels for a yielded array, and take the array away from the block.
+
+    Raises MessageError for anything but a C-contiguous ndarray (Charm4Py 1.1 silently corrupts
+    others). The block's own name for the array becomes read-only: a block that writes to what it
+    has given away fails at once instead of racing with the transfer.
+    """
+    if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
+        raise MessageError(f"message on edge {edge}: must be a C-contiguous numpy array")
+    travelling = array.view()
+    array.flags.writeable = False
+    return travelling
+
+
+def combine(measures: Mapping[str, Measure], more: Mapping[str, Measure]) -> dict[str, Measure]:
+    """Join the measures of two groups of blocks, name by name."""
+    joined = dict(measures)
+    for name, (op, value) in more.items():
+        joined[name] = Measure(op, REDUCTIONS[op](joined[name].value, value)) if name in joined \
+            else Measure(op, value)
+    return joined

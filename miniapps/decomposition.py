@@ -1,0 +1,171 @@
+"""Cutting a global grid into blocks, and saying which block is whose neighbour and on which PE.
+
+The grid is first cut into one part per PE (what MPI calls its block), then each part into ``odf``
+blocks, so that the blocks of one PE tile exactly the block that an MPI rank would own. Uneven
+splits are allowed everywhere: part i of n cells in p parts begins at floor(i n / p).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from miniapps.block import Edge, Index, Peer
+from miniapps.parameters import InputError
+
+Bounds = tuple[tuple[int, int], ...]
+
+
+def factorizations(count: int, ndim: int) -> Iterator[tuple[int, ...]]:
+    """All ordered ways to write count as a product of ndim positive integers."""
+    if ndim == 1:
+        yield (count,)
+        return
+    for first in range(1, count + 1):
+        if count % first == 0:
+            for rest in factorizations(count // first, ndim - 1):
+                yield (first, *rest)
+
+
+def least_surface(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """The grid of ``count`` parts of ``shape`` whose cuts have the least area.
+
+    Among equals the one with most cuts along axis 0 wins: those faces are contiguous in memory.
+    Raises ValueError where no such grid leaves every part a cell.
+    """
+    volume = math.prod(shape)
+
+    def surface(grid: tuple[int, ...]) -> float:
+        return sum((parts - 1) * volume / cells for parts, cells in zip(grid, shape, strict=True))
+
+    fitting = [
+        grid
+        for grid in factorizations(count, len(shape))
+        if all(parts <= cells for parts, cells in zip(grid, shape, strict=True))
+    ]
+    if not fitting:
+        raise ValueError(f"{count} blocks do not fit into {'x'.join(map(str, shape))} cells")
+    return min(fitting, key=lambda grid: (surface(grid), [-parts for parts in grid]))
+
+
+def split(low: int, high: int, parts: int, part: int) -> tuple[int, int]:
+    """Cells [low', high') of one of ``parts`` nearly equal parts of [low, high)."""
+    cells = high - low
+    return low + part * cells // parts, low + (part + 1) * cells // parts
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a grid of ``shape`` cells is cut: ``pe_grid`` parts, each into ``sub_grid`` blocks.
+
+    ``periodic`` says per axis whether the last block neighbours the first.
+    """
+
+    shape: tuple[int, ...]
+    periodic: tuple[bool, ...]
+    pe_grid: tuple[int, ...]
+    sub_grid: tuple[int, ...]
+
+    @classmethod
+    def create(
+        cls,
+        shape: tuple[int, ...],
+        periodic: tuple[bool, ...],
+        pes: int,
+        odf: int = 1,
+        pe_grid: tuple[int, ...] | None = None,
+    ) -> Layout:
+        """Lay out ``pes`` times ``odf`` blocks with least surface, or on a given grid of PEs.
+
+        Raises InputError where the grid has another number of axes or parts, or where a block
+        would own no cell.
+        """
+        try:
+            pe_grid = pe_grid or least_surface(shape, pes)
+        except ValueError as error:
+            raise InputError("-n", pes, str(error)) from None
+        text = "x".join(map(str, pe_grid))
+        if len(pe_grid) != len(shape):
+            raise InputError("--blocks", text, f"must name {len(shape)} axes")
+        if min(pe_grid) < 1 or math.prod(pe_grid) != pes:
+            raise InputError("--blocks", text, f"must hold one block per PE, {pes} in all")
+        thinnest = tuple(cells // parts for cells, parts in zip(shape, pe_grid, strict=True))
+        if min(thinnest) < 1:
+            raise InputError("--blocks", text, f"more blocks than cells ({shape}) along an axis")
+        try:
+            return cls(shape, periodic, pe_grid, least_surface(thinnest, odf))
+        except ValueError as error:
+            raise InputError("--odf", odf, str(error)) from None
+
+    @property
+    def pes(self) -> int:
+        """Number of PEs."""
+        return math.prod(self.pe_grid)
+
+    @property
+    def odf(self) -> int:
+        """Blocks per PE, the over-decomposition factor."""
+        return math.prod(self.sub_grid)
+
+    @cached_property
+    def grid(self) -> tuple[int, ...]:
+        """Blocks along each axis."""
+        return tuple(p * s for p, s in zip(self.pe_grid, self.sub_grid, strict=True))
+
+    def indices(self) -> list[Index]:
+        """All block indices, in C order."""
+        return list(itertools.product(*map(range, self.grid)))
+
+    def number(self, index: Index) -> int:
+        """A block's place in `indices`."""
+        number = 0
+        for place, blocks in zip(index, self.grid, strict=True):
+            number = number * blocks + place
+        return number
+
+    def pe(self, index: Index) -> int:
+        """The PE on which a block starts: C order over the grid of PEs."""
+        pe = 0
+        for place, parts, subs in zip(index, self.pe_grid, self.sub_grid, strict=True):
+            pe = pe * parts + place // subs
+        return pe
+
+    def bounds(self, index: Index) -> Bounds:
+        """Global cells [low, high) of a block along each axis."""
+        result = []
+        for axis, place in enumerate(index):
+            part, sub = divmod(place, self.sub_grid[axis])
+            low, high = split(0, self.shape[axis], self.pe_grid[axis], part)
+            result.append(split(low, high, self.sub_grid[axis], sub))
+        return tuple(result)
+
+    def block_shape(self) -> tuple[int, ...]:
+        """Cells of the largest block along each axis."""
+        axes = zip(self.shape, self.pe_grid, self.sub_grid, strict=True)
+        return tuple(-(-(-(-cells // parts)) // subs) for cells, parts, subs in axes)
+
+    def thinnest(self) -> int:
+        """Cells of the smallest block along its shortest axis."""
+        axes = zip(self.shape, self.pe_grid, self.sub_grid, strict=True)
+        return min(cells // parts // subs for cells, parts, subs in axes)
+
+    def neighbors(self, index: Index, diagonals: bool = False) -> dict[Edge, Peer]:
+        """The blocks around one, by direction; faces only, or corners too.
+
+        On a periodic axis of one or two blocks the same peer is reached by several edges.
+        """
+        found = {}
+        for edge in itertools.product((-1, 0, 1), repeat=len(index)):
+            touching = sum(map(abs, edge))
+            if touching == 0 or (touching > 1 and not diagonals):
+                continue
+            place = tuple(i + d for i, d in zip(index, edge, strict=True))
+            wrapped = tuple(i % n for i, n in zip(place, self.grid, strict=True))
+            if all(
+                i == w or wraps for i, w, wraps in zip(place, wrapped, self.periodic, strict=True)
+            ):
+                found[edge] = Peer("block", wrapped, tuple(-d for d in edge))
+        return found

@@ -1,0 +1,7 @@
+"""Echo: messages that check themselves and nothing else, to see what a driver costs."""
+
+from miniapps.echo.block import EchoBlock as Block
+from miniapps.echo.problem import EchoProblem as Problem
+from miniapps.echo.problem import reference, validate
+
+__all__ = ["Block", "Problem", "reference", "validate"]

@@ -1,0 +1,68 @@
+"""One block of Echo: it sends, looks at what came, and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from kernels.device import Device
+from miniapps.block import Edge, Exchange, Index, Measure, Piece
+from miniapps.decomposition import Layout
+from miniapps.echo.problem import PHASES, WORDS, EchoProblem
+
+
+class EchoBlock:
+    """A rectangle of counters that advance while every message is right."""
+
+    kind = "block"
+
+    def __init__(self, problem: EchoProblem, layout: Layout, index: Index, device: Device) -> None:
+        self.problem, self.index, self.device = problem, index, device
+        self.bounds = layout.bounds(index)
+        self.neighbors = layout.neighbors(index)
+        self.counters = np.zeros([high - low for low, high in self.bounds], np.int64)
+        self.time = self.messages = self.wrong = 0
+
+    def step(self, count: int) -> Generator[Any, Any, bool]:
+        """Exchange one message per edge and phase, and look at each."""
+        wrong = 0
+        for phase in range(len(PHASES)):
+            messages = {
+                edge: self.message(phase, self.index, peer.edge)
+                for edge, peer in self.neighbors.items()
+            }
+            came = yield from Exchange(PHASES[phase], messages)
+            for edge, peer in self.neighbors.items():
+                wrong += self.is_wrong(came[edge], self.message(phase, peer.index, edge))
+            self.messages += len(came)
+        self.wrong += wrong
+        self.counters += wrong == 0
+        self.time += count
+        return False
+
+    def message(self, phase: int, sender: Index, edge: Edge) -> np.ndarray:
+        """What a sender's message must be, seen on the receiver's edge; (bytes / 8,) int64."""
+        message = np.empty(self.problem.bytes // 8, np.int64)
+        message[:WORDS] = self.time, phase, *sender, *edge, 0, 0
+        message[WORDS:] = self.time + 1000 * phase
+        return message
+
+    @staticmethod
+    def is_wrong(came: np.ndarray, right: np.ndarray) -> bool:
+        """Whether a message is not the one that should have come."""
+        return came.shape != right.shape or came.tobytes() != right.tobytes()
+
+    def state(self) -> list[Piece]:
+        """The block's counters."""
+        origin = tuple(low for low, _ in self.bounds)
+        return [Piece("counters", self.counters, origin, self.problem.size)]
+
+    def measure(self) -> dict[str, Measure]:
+        """Messages received, how many were wrong, and how many edges there are."""
+        return {
+            "messages": Measure("sum", self.messages),
+            "wrong": Measure("sum", self.wrong),
+            "edges": Measure("sum", len(self.neighbors)),
+        }

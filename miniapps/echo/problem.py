@@ -1,0 +1,74 @@
+"""Echo: each block sends every neighbour a message that says what it is, and looks at those it gets.
+
+The blocks cut a periodic grid of counters. A message holds its step, phase, sender and the
+receiver's edge, then a pattern made of them up to ``bytes``. A block that received nothing wrong
+adds one to its counters, so a run of s steps ends with s everywhere on every decomposition. The
+idea that each message should carry its step and sender, and each receiver assert them, is that of
+Task Bench (Slaughter et al., SC 2020).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kernels.state_hash import digest, hash_cells
+from miniapps.block import Check, Measure
+from miniapps.parameters import extents, parameter, require
+from miniapps.problem import BaseProblem, grown
+
+PHASES = ("there", "back")
+WORDS = 8  # words that a message needs to say what it is
+
+
+@dataclass(frozen=True)
+class EchoProblem(BaseProblem):
+    """Parameters of Echo."""
+
+    unit: ClassVar[str] = "counters"
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "tiny": {"size": (8, 6), "bytes": 64, "steps": 10, "warmup": 1},
+        "small": {"size": (64, 64), "bytes": 1024, "steps": 1000, "warmup": 10},
+        "large": {"size": (64, 64), "bytes": 1 << 20, "steps": 1000, "warmup": 10},
+        "paper": {"size": (64, 64), "bytes": 4096, "steps": 1000, "warmup": 60},
+    }
+
+    size: tuple[int, ...] = parameter("--size", (64, 64), extents, "counters, NxM")
+    bytes: int = parameter("--bytes", 1024, int, "length of each message")
+
+    def __post_init__(self) -> None:
+        require(len(self.size) == 2, "--size", self.size, "must name 2 axes")
+        require(min(self.size) >= 1, "--size", self.size, "must be 1 or more along each axis")
+        fits = self.bytes >= 8 * WORDS and self.bytes % 8 == 0
+        require(fits, "--bytes", self.bytes, f"must be a multiple of 8, {8 * WORDS} or more")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.size
+
+    def work(self) -> float:
+        return float(math.prod(self.size))
+
+    def weak(self, pes: int) -> EchoProblem:
+        return EchoProblem(grown(self.size, pes), self.bytes)
+
+
+def reference(problem: EchoProblem, steps: int) -> np.ndarray:
+    """The counters after ``steps`` steps: (n, m) int64."""
+    return np.full(problem.size, steps, np.int64)
+
+
+def validate(
+    problem: EchoProblem, steps: int, measures: dict[str, Measure], state_hash: str
+) -> list[Check]:
+    """Judge a run: no message was wrong, all came, and every counter counted every step."""
+    right = digest(hash_cells("counters", reference(problem, steps), (0, 0), problem.size))
+    missing = measures["edges"].value * steps * len(PHASES) - measures["messages"].value
+    return [
+        Check("wrong messages", float(measures["wrong"].value), 0),
+        Check("missing messages", float(abs(missing)), 0),
+        Check("differs from reference", float(right != state_hash), 0),
+    ]

@@ -1,0 +1,399 @@
+"""What the stencil apps share: fields on a grid, halos, and checks that follow from linearity.
+
+A sweep replaces each cell by the mean of itself and its face neighbours. That map is linear and its
+eigenvectors are known, so the projection of the field on one of them follows from the initial field
+for any number of steps, boundaries included (`projections`): a check that costs one pass over the
+field, needs no gather and sees any wrong cell.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+import kernels
+from kernels.device import Device
+from kernels.state_hash import digest, hash_cells
+from miniapps.block import Check, Edge, Index, Measure, Piece, packed
+from miniapps.decomposition import Bounds, Layout
+from miniapps.parameters import require
+from miniapps.problem import BaseProblem, grown
+
+BOUNDARIES = ("heated", "zero", "periodic")
+INITIALS = ("ones", "mode", "ramp", "noise")
+HEATED = 255.0
+RAMP = (1e6, 1e3, 1.0)
+REFERENCE_BUDGET = 2e7  # cell updates that a run's own validation may spend on the NumPy reference
+SLAB_CELLS = 1 << 17  # cells handled at a time where a temporary is needed: 1 MiB
+
+Region = tuple[int, ...]  # (lo_x, hi_x, lo_y, hi_y, ...)
+
+
+@dataclasses.dataclass(frozen=True)
+class GridProblem(BaseProblem):
+    """Repeated averaging over a grid with one fixed or periodic ghost layer around it."""
+
+    app: ClassVar[str]
+
+    size: tuple[int, ...]
+    boundary: str
+    initial: str
+    time_tile: int | str
+
+    def __post_init__(self) -> None:
+        axes = len(self.__dataclass_fields__["size"].default)
+        require(len(self.size) == axes, "--size", self.size, f"must name {axes} axes")
+        require(min(self.size) >= 1, "--size", self.size, "must be 1 or more along each axis")
+        require(self.boundary in BOUNDARIES, "--boundary", self.boundary, f"one of {BOUNDARIES}")
+        require(self.initial in INITIALS, "--initial", self.initial, f"one of {INITIALS}")
+        tile_fits = self.time_tile == "auto" or (
+            isinstance(self.time_tile, int) and self.time_tile >= 1
+        )
+        require(tile_fits, "--time-tile", self.time_tile, "must be auto or 1 or more")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.size
+
+    @property
+    def periodic(self) -> tuple[bool, ...]:
+        return (self.boundary == "periodic",) * len(self.size)
+
+    @property
+    def weight(self) -> float:
+        """The factor of the mean: 1 over the number of points of the stencil."""
+        return 1.0 / (2 * len(self.size) + 1)
+
+    def ghost_values(self) -> tuple[float, float]:
+        """The fixed values beyond the low and the high faces of the domain."""
+        return {"heated": (HEATED, 1.0), "zero": (0.0, 0.0)}[self.boundary]
+
+    def work(self) -> float:
+        return float(math.prod(self.size))
+
+    def stride(self, step: int) -> int:
+        assert isinstance(self.time_tile, int), "prepared() settles the tile"
+        return self.time_tile
+
+    def weak(self, pes: int) -> Self:
+        return dataclasses.replace(self, size=grown(self.size, pes))
+
+    def largest_tile(self) -> int:
+        """Most sweeps per exchange that the problem's other parameters allow."""
+        return 1 << 30
+
+    def prepared(self, layout: Layout, device: str) -> Self:
+        limit = min(self.largest_tile(), layout.thinnest())
+        if self.time_tile == "auto":
+            best = kernels.load(self.app, device).best_tile(layout.block_shape())
+            return dataclasses.replace(self, time_tile=min(best, limit))
+        require(
+            int(self.time_tile) <= limit,
+            "--time-tile",
+            self.time_tile,
+            f"must be at most {limit} here (cells of the thinnest block, and checks in between)",
+        )
+        return self
+
+
+def slabs(bounds: Bounds) -> Iterator[Bounds]:
+    """Cut a box along axis 0 into slabs of about SLAB_CELLS, so that temporaries stay small."""
+    (low, high), rest = bounds[0], bounds[1:]
+    rows = max(1, SLAB_CELLS // max(1, math.prod(b - a for a, b in rest)))
+    for start in range(low, high, rows):
+        yield ((start, min(start + rows, high)), *rest)
+
+
+def initial_field(problem: GridProblem, bounds: Bounds) -> np.ndarray:
+    """The initial values of a box of global cells.
+
+    ``ones``; ``mode``: the eigenvector `mode_weights` of the first test mode; ``ramp``: 1e6 x +
+    1e3 y + z; ``noise``: a hash of the cell's global index, uniform in [0, 1).
+    """
+    axes = [np.arange(low, high) for low, high in bounds]
+    grids = np.ix_(*axes)
+    if problem.initial == "ones":
+        return np.ones([len(axis) for axis in axes])
+    if problem.initial == "mode":
+        weights = mode_weights(problem, checked_modes(problem)[-1], bounds)
+        return np.asarray(math.prod(np.ix_(*weights)))
+    if problem.initial == "ramp":
+        return np.asarray(sum(c * g for c, g in zip(RAMP, grids, strict=False)), dtype=float)
+    return noise(np.ravel_multi_index(np.broadcast_arrays(*grids), problem.size))
+
+
+def noise(index: np.ndarray) -> np.ndarray:
+    """Uniform numbers in [0, 1) that depend on nothing but the global index (SplitMix64)."""
+    z = (index.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+
+
+def value_limits(problem: GridProblem) -> tuple[float, float]:
+    """Bounds that averaging can never leave: the extremes of initial and boundary values."""
+    low, high = {
+        "ones": (1.0, 1.0),
+        "mode": (-1.0, 1.0),
+        "ramp": (0.0, sum(c * (n - 1) for c, n in zip(RAMP, problem.size, strict=False))),
+        "noise": (0.0, 1.0),
+    }[problem.initial]
+    fixed = () if problem.boundary == "periodic" else problem.ghost_values()
+    return min((low, *fixed)), max((high, *fixed))
+
+
+# Eigenvectors ------------------------------------------------------------------------------------
+
+
+def checked_modes(problem: GridProblem) -> list[tuple[int, ...]]:
+    """Wave numbers of the modes that a run is checked on: the gentlest, and one uneven."""
+    axes = len(problem.size)
+    gentlest = (0,) * axes if problem.boundary == "periodic" else (1,) * axes
+    return [gentlest, (1, 2, 3)[:axes]]
+
+
+def mode_weights(
+    problem: GridProblem, mode: tuple[int, ...], bounds: Bounds
+) -> list[np.ndarray]:
+    """One axis-wise factor per axis of an eigenvector of the sweep, on a box of global cells.
+
+    sin(pi p (i+1)/(n+1)) vanishes at the ghost layer of a fixed boundary; cos(2 pi p i/n + 1) is
+    periodic (the phase keeps it from being symmetric).
+    """
+    factors = []
+    for p, n, (low, high) in zip(mode, problem.size, bounds, strict=True):
+        cells = np.arange(low, high)
+        if problem.boundary == "periodic":
+            factors.append(np.cos(2 * np.pi * ((p * cells) % n) / n + (1.0 if p else 0.0)))
+        else:
+            factors.append(np.sin(np.pi * ((p * (cells + 1)) % (2 * (n + 1))) / (n + 1)))
+    return factors
+
+
+def mode_decay(problem: GridProblem, mode: tuple[int, ...]) -> float:
+    """The eigenvalue of a mode: the factor by which one sweep shrinks it."""
+    wraps = problem.boundary == "periodic"
+    angles = [
+        2 * math.pi * p / n if wraps else math.pi * p / (n + 1)
+        for p, n in zip(mode, problem.size, strict=True)
+    ]
+    return (1 + 2 * sum(map(math.cos, angles))) / (1 + 2 * len(angles))
+
+
+def mode_source(problem: GridProblem, mode: tuple[int, ...]) -> float:
+    """What the fixed boundary adds to a mode's projection in each sweep."""
+    if problem.boundary == "periodic":
+        return 0.0
+    low, high = problem.ghost_values()
+    factors = mode_weights(problem, mode, tuple((0, n) for n in problem.size))
+    total = 0.0
+    for axis, factor in enumerate(factors):
+        others = math.prod(f.sum() for d, f in enumerate(factors) if d != axis)
+        total += (low * factor[0] + high * factor[-1]) * others
+    return total * problem.weight
+
+
+def project(values: np.ndarray, factors: list[np.ndarray]) -> float:
+    """The sum over a box of values times the product of its axis-wise factors."""
+    for factor in reversed(factors):
+        values = values @ factor
+    return float(values)
+
+
+def projections(problem: GridProblem, bounds: Bounds, values: np.ndarray) -> np.ndarray:
+    """Per test mode, the projections of a box's initial field and of its ``values``: (modes, 2)."""
+    sums = np.zeros((len(checked_modes(problem)), 2))
+    for slab in slabs(bounds):
+        low, high = (row - bounds[0][0] for row in slab[0])
+        fields = initial_field(problem, slab), values[low:high]
+        for m, mode in enumerate(checked_modes(problem)):
+            factors = mode_weights(problem, mode, slab)
+            sums[m] += [project(field, factors) for field in fields]
+    return sums
+
+
+# Reference and verdict ---------------------------------------------------------------------------
+
+
+def reference(problem: GridProblem, steps: int) -> np.ndarray:
+    """The whole field after ``steps`` sweeps, in plain NumPy: the oracle of everything else."""
+    whole = tuple((0, n) for n in problem.size)
+    field = initial_field(problem, whole)
+    axes = range(field.ndim)
+    for _ in range(steps):
+        if problem.boundary == "periodic":
+            around = np.pad(field, 1, mode="wrap")
+        else:
+            low, high = problem.ghost_values()
+            around = np.pad(field, 1, constant_values=[(low, high)] * field.ndim)
+        total = field.copy()
+        for axis, start in itertools.product(axes, (0, 2)):
+            window = [slice(1, -1)] * field.ndim
+            window[axis] = slice(start, start + field.shape[axis])
+            total = total + around[tuple(window)]
+        field = problem.weight * total
+    return field
+
+
+def validate(
+    problem: GridProblem, steps: int, measures: dict[str, Measure], state_hash: str
+) -> list[Check]:
+    """Judge a finished run by the joined measures of its blocks and the hash of its state.
+
+    Steps and hash fall out of the run, everything else is computed here: the exact projection of
+    each test mode, the bounds that averaging cannot leave, and, where the problem is small enough
+    to be solved again, the bits of the NumPy reference.
+    """
+    low, high = value_limits(problem)
+    scale = max(abs(low), abs(high), 1e-300)
+    spread = measures["min"].value, measures["max"].value
+    checks = [Check("beyond bounds", max(low - spread[0], spread[1] - high) / scale, 1e-12)]
+    checks.append(Check("missing cells", abs(measures["cells"].value - problem.work()), 0))
+    for mode, (before, after) in zip(checked_modes(problem), measures["modes"].value, strict=True):
+        decay = mode_decay(problem, mode)
+        grown_source = steps if decay == 1 else (1 - decay**steps) / (1 - decay)
+        exact = before * decay**steps + mode_source(problem, mode) * grown_source
+        error = abs(after - exact) / (problem.work() * scale)
+        checks.append(Check(f"mode {mode} error", error, 1e-15 * (steps + 100)))
+    if problem.work() * steps <= REFERENCE_BUDGET:
+        right = digest(hash_cells("u", reference(problem, steps), (0,) * len(problem.size),
+                                  problem.size))
+        checks.append(Check("differs from reference", float(right != state_hash), 0))
+    return checks
+
+
+# Blocks ------------------------------------------------------------------------------------------
+
+
+class GridBlock:
+    """One box of the grid with its ghosts; `step` is the app's.
+
+    Two arrays of the block's cells with ghosts around: as many layers as sweeps per exchange where
+    there is a neighbour, one where the domain ends. ``old`` holds the newest values between steps.
+    """
+
+    kind = "block"
+
+    def __init__(self, problem: Any, layout: Layout, index: Index, device: Device) -> None:
+        self.problem, self.index, self.device = problem, index, device
+        self.bounds = layout.bounds(index)
+        self.neighbors = layout.neighbors(index, diagonals=problem.time_tile > 1)
+        self.time = 0
+        axes = len(index)
+        self.grow = [0] * (2 * axes)  # per side, whether a neighbour is there
+        for axis, side in itertools.product(range(axes), (-1, 1)):
+            edge = tuple(side if d == axis else 0 for d in range(axes))
+            self.grow[2 * axis + (side > 0)] = int(edge in self.neighbors)
+        self.own = self._own_region()
+        self.old = self._filled()
+        self.new = self.old.copy()  # its boundary is fixed too
+
+    @property
+    def kernels(self) -> Any:
+        """The app's kernels for this device; looked up, since modules do not pickle."""
+        return kernels.load(self.problem.app, self.device.name)
+
+    def _own_region(self) -> Region:
+        """The block's own cells in its arrays."""
+        region: list[int] = []
+        for axis, (low, high) in enumerate(self.bounds):
+            start = self.problem.time_tile if self.grow[2 * axis] else 1
+            region += [start, start + high - low]
+        return tuple(region)
+
+    def _filled(self) -> Any:
+        """An array with the initial field inside and the fixed boundary around."""
+        shape = [
+            self.own[2 * d + 1] + (self.problem.time_tile if self.grow[2 * d + 1] else 1)
+            for d in range(len(self.index))
+        ]
+        field = np.zeros(shape)
+        for axis in range(field.ndim):
+            for side, outermost in ((0, slice(0, 1)), (1, slice(-1, None))):
+                if not self.grow[2 * axis + side]:
+                    face = (slice(None),) * axis + (outermost,)
+                    field[face] = self.problem.ghost_values()[side]
+        own = field[self.box(self.own)]
+        for slab in slabs(self.bounds):
+            low, high = (row - self.bounds[0][0] for row in slab[0])
+            own[low:high] = initial_field(self.problem, slab)
+        return self.device.to_device(field)
+
+    @staticmethod
+    def box(region: Region) -> tuple[slice, ...]:
+        """The slices of a region of the block's arrays."""
+        return tuple(slice(a, b) for a, b in zip(region[::2], region[1::2], strict=True))
+
+    def face(self, edge: Edge) -> Any:
+        """A copy of the block's own cells that the neighbour at ``edge`` needs as ghosts."""
+        return packed(self.old[self.box(self._beside(edge, inside=True))])
+
+    def fill_ghost(self, edge: Edge, values: Any) -> None:
+        """Put what the neighbour at ``edge`` sent where its cells lie around this block."""
+        self.old[self.box(self._beside(edge, inside=False))] = values
+
+    def _beside(self, edge: Edge, inside: bool) -> Region:
+        """Own cells next to the face at ``edge``, or the ghosts beyond it."""
+        width = self.problem.time_tile
+        region: list[int] = []
+        for axis, side in enumerate(edge):
+            low, high = self.own[2 * axis], self.own[2 * axis + 1]
+            if side < 0:
+                region += [low, low + width] if inside else [low - width, low]
+            elif side > 0:
+                region += [high - width, high] if inside else [high, high + width]
+            else:
+                region += [low, high]
+        return tuple(region)
+
+    def interior(self) -> Region:
+        """Own cells that can be swept before any halo has arrived."""
+        return tuple(
+            edge + (grow if n % 2 == 0 else -grow)
+            for n, (edge, grow) in enumerate(zip(self.own, self.grow, strict=True))
+        )
+
+    def border(self) -> Iterator[Region]:
+        """The rest of the own cells, as disjoint strips one cell thick."""
+        left = list(self.own)
+        for axis in range(len(self.index)):
+            low, high = 2 * axis, 2 * axis + 1
+            if self.grow[low] and left[low] < left[high]:
+                yield (*left[:high], left[low] + 1, *left[high + 1 :])
+                left[low] += 1
+            if self.grow[high] and left[low] < left[high]:
+                yield (*left[:low], left[high] - 1, *left[high:])
+                left[high] -= 1
+
+    def sweep_border(self) -> None:
+        """Sweep the cells that needed ghosts; together with the interior, one whole sweep."""
+        for region in self.border():
+            self.kernels.sweep(self.old, self.new, *region)
+        self.old, self.new = self.new, self.old
+
+    def sweep_tile(self, count: int) -> None:
+        """Sweep ``count`` times without another exchange, redoing ghosts that are still needed."""
+        grow = np.array(self.grow)
+        if self.kernels.sweep_tile(self.old, self.new, count, *self.own, grow):
+            self.old, self.new = self.new, self.old
+
+    def state(self) -> list[Piece]:
+        """The block's cells of the one field, ``u``."""
+        origin = tuple(low for low, _ in self.bounds)
+        values = self.device.to_host(self.old[self.box(self.own)])
+        return [Piece("u", values, origin, self.problem.size)]
+
+    def measure(self) -> dict[str, Measure]:
+        """Projections on the test modes, extremes and the number of cells."""
+        values = self.state()[0].values
+        return {
+            "modes": Measure("sum", projections(self.problem, self.bounds, values)),
+            "min": Measure("min", values.min()),
+            "max": Measure("max", values.max()),
+            "cells": Measure("sum", values.size),
+        }

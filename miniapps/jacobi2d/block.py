@@ -1,0 +1,35 @@
+"""One block of Jacobi2D: its parallel life, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from miniapps.block import AllReduce, Collect, Post
+from miniapps.grid import GridBlock
+
+
+class JacobiBlock(GridBlock):
+    """A rectangle of cells and their ghosts."""
+
+    def step(self, count: int) -> Generator[Any, Any, bool]:
+        """Advance ``count`` sweeps with one halo exchange; True where the tolerance is met."""
+        yield Post("halo", {edge: self.face(edge) for edge in self.neighbors})
+        if count == 1:
+            self.kernels.sweep(self.old, self.new, *self.interior())  # overlaps with the messages
+        halo = yield Collect("halo", tuple(self.neighbors))
+        for edge in self.neighbors:
+            self.fill_ghost(edge, halo[edge])
+        if count == 1:
+            self.sweep_border()
+        else:
+            self.sweep_tile(count)
+        self.time += count
+        return (yield from self.converged())
+
+    def converged(self) -> Generator[Any, Any, bool]:
+        """Whether the last sweep changed no cell of any block by more than the tolerance."""
+        if not self.problem.tolerance or self.time % self.problem.check_every:
+            return False
+        change = self.kernels.largest_change(self.old, self.new, *self.own)
+        return (yield AllReduce(change, "max")) <= self.problem.tolerance

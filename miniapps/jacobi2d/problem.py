@@ -1,0 +1,67 @@
+"""Jacobi2D as Fink et al. define it (ESPM2 2021, section III-B).
+
+On n x m interior cells one sweep replaces each by the mean of itself and its four face neighbours,
+added in the order centre, x-1, x+1, y-1, y+1. The published problem starts from 1.0 inside a ghost
+ring that holds 255.0 on the low-x and low-y sides and 1.0 on the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from miniapps.grid import BOUNDARIES, INITIALS, GridProblem, reference, validate
+from miniapps.parameters import extents, integer_or_auto, parameter, require
+
+__all__ = ["JacobiProblem", "reference", "validate"]
+
+
+@dataclass(frozen=True)
+class JacobiProblem(GridProblem):
+    """Parameters of Jacobi2D.
+
+    With a ``tolerance`` the run stops as soon as no cell changed by more than that in the last
+    sweep, looked at every ``check_every`` sweeps.
+    """
+
+    app: ClassVar[str] = "jacobi2d"
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "tiny": {"size": (48, 40), "steps": 20, "warmup": 2},
+        "small": {"size": (1024, 1024), "steps": 200, "warmup": 10},
+        "large": {"size": (8192, 8192), "steps": 100, "warmup": 10},
+        "paper": {"size": (24576, 24576), "steps": 100, "warmup": 10, "time_tile": 1},
+        "paper-weak": {"size": (6144, 6144), "steps": 100, "warmup": 10, "time_tile": 1},
+        "paper-gpu": {"size": (73728, 73728), "steps": 100, "warmup": 10, "time_tile": 1},
+    }
+
+    size: tuple[int, ...] = parameter("--size", (1024, 1024), extents, "interior cells, NxM")
+    boundary: str = parameter(
+        "--boundary",
+        "heated",
+        str,
+        "heated: 255 beyond the low faces, 1 beyond the others; zero; periodic",
+        BOUNDARIES,
+    )
+    initial: str = parameter("--initial", "ones", str, "field at step 0", INITIALS)
+    time_tile: int | str = parameter(
+        "--time-tile", "auto", integer_or_auto, "sweeps per halo exchange, or auto"
+    )
+    tolerance: float = parameter(
+        "--tolerance", 0.0, float, "stop when no cell changes by more in a sweep; 0: never"
+    )
+    check_every: int = parameter(
+        "--check-every", 10, int, "sweeps between two looks at the tolerance"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.tolerance >= 0, "--tolerance", self.tolerance, "must be 0 or more")
+        require(self.check_every >= 1, "--check-every", self.check_every, "must be 1 or more")
+
+    def largest_tile(self) -> int:
+        return self.check_every if self.tolerance else super().largest_tile()
+
+    def stride(self, step: int) -> int:
+        if not self.tolerance:
+            return super().stride(step)
+        return min(super().stride(step), self.check_every - step % self.check_every)

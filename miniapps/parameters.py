@@ -1,0 +1,47 @@
+"""Parameters of problems: declared once as dataclass fields, read by the command line.
+
+A problem is a frozen dataclass. `parameter` attaches to a field what the command line needs to
+offer it as an option, so adding a problem adds its options without touching the command line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+
+class InputError(ValueError):
+    """Bad input: names the option, the value and what is allowed, in one line."""
+
+    def __init__(self, option: str, value: Any, allowed: str) -> None:
+        super().__init__(f"{option} {value}: {allowed}")
+
+
+def parameter(
+    option: str,
+    default: Any,
+    parse: Callable[[str], Any],
+    help: str,
+    choices: tuple[str, ...] | None = None,
+) -> Any:
+    """Declare a field of a problem that the command line offers as ``option``."""
+    metadata = {"option": option, "parse": parse, "help": help, "choices": choices}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def extents(text: str) -> tuple[int, ...]:
+    """Read ``"4096x2048"`` as (4096, 2048). Raises ValueError."""
+    return tuple(int(part) for part in text.lower().split("x"))
+
+
+def require(holds: bool, option: str, value: Any, allowed: str) -> None:
+    """Raise InputError unless the condition holds."""
+    if not holds:
+        shown = "x".join(map(str, value)) if isinstance(value, tuple) else value
+        raise InputError(option, shown, allowed)
+
+
+def integer_or_auto(text: str) -> int | str:
+    """Read an integer, or "auto" as it stands. Raises ValueError."""
+    return text if text == "auto" else int(text)

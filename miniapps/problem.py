@@ -1,0 +1,59 @@
+"""What the drivers and the command line may ask of a problem, with the usual answers."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar, Self
+
+from miniapps.decomposition import Layout, least_surface
+
+
+@dataclasses.dataclass(frozen=True)
+class BaseProblem:
+    """A problem: frozen parameters, how they are checked, and how they scale.
+
+    ``presets`` maps a name to values of fields, and of ``steps`` and ``warmup``.
+    """
+
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}
+    app: ClassVar[str | None] = None  # names the kernel files; None where there are none
+    unit: ClassVar[str] = "points"  # what `work` counts and the rate is given in
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Cells along each axis of the grid that is cut into blocks."""
+        raise NotImplementedError
+
+    @property
+    def periodic(self) -> tuple[bool, ...]:
+        """Per axis, whether the last block neighbours the first."""
+        return (True,) * len(self.shape)
+
+    def work(self) -> float:
+        """Units of work in one time step, for the rate."""
+        raise NotImplementedError
+
+    def stride(self, step: int) -> int:
+        """How many time steps a block may take in one go, beginning at ``step``."""
+        return 1
+
+    def prepared(self, layout: Layout, device: str) -> Self:
+        """The problem with every "auto" settled for this layout.
+
+        Raises InputError where the problem cannot be cut this way.
+        """
+        return self
+
+    def weak(self, pes: int) -> Self:
+        """The problem that gives each of ``pes`` PEs the work that this one gives a single PE."""
+        raise NotImplementedError
+
+    def parameters(self) -> dict[str, Any]:
+        """The fields as plain data, for records."""
+        return dataclasses.asdict(self)
+
+
+def grown(shape: tuple[int, ...], factor: int) -> tuple[int, ...]:
+    """A grid ``factor`` times as large, stretched as evenly as its factors allow, x first."""
+    stretch = least_surface((1 << 40,) * len(shape), factor)
+    return tuple(n * s for n, s in zip(shape, stretch, strict=True))

@@ -1,0 +1,88 @@
+"""Stencil3D as Galvez et al. define it (CharmPy, CLUSTER 2018, sections V-A and V-B).
+
+On n x m x k cells, periodic unless asked otherwise, one sweep replaces each by the mean of itself
+and its six face neighbours, added in the order centre, x-1, x+1, y-1, y+1, z-1, z+1.
+
+The synthetic imbalance of section V-B: with N MPI blocks, the block of number i works alpha_i times
+the duration of its sweep longer after each sweep, where alpha_i = 10 for i <= 0.2 N and i >= 0.8 N
+and 100 i / N + 5 ceil(step / 30) between. The blocks of one over-decomposed PE share its alpha.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from miniapps.grid import BOUNDARIES, INITIALS, GridProblem, reference, validate
+from miniapps.parameters import extents, integer_or_auto, parameter, require
+
+__all__ = ["StencilProblem", "load_factor", "reference", "validate"]
+
+PERIOD = 30  # steps after which the published load changes, and its balancing period
+
+
+@dataclass(frozen=True)
+class StencilProblem(GridProblem):
+    """Parameters of Stencil3D.
+
+    ``imbalance_mode`` says what the extra load is: ``wait`` spins for alpha times the measured
+    sweep, ``work`` repeats the sweep itself. ``imbalance_scale`` multiplies every alpha.
+    """
+
+    app: ClassVar[str] = "stencil3d"
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "tiny": {"size": (14, 12, 10), "steps": 20, "warmup": 2},
+        "small": {"size": (128, 128, 128), "steps": 100, "warmup": 10},
+        "large": {"size": (512, 512, 512), "steps": 100, "warmup": 10},
+        "paper": {
+            "size": (512, 512, 512), "steps": 1000, "warmup": 0, "time_tile": 1,
+            "imbalance": "paper",
+        },
+    }
+
+    size: tuple[int, ...] = parameter("--size", (128, 128, 128), extents, "cells, NxMxK")
+    boundary: str = parameter(
+        "--boundary",
+        "periodic",
+        str,
+        "periodic; zero; heated: 255 beyond the low faces, 1 beyond the others",
+        BOUNDARIES,
+    )
+    initial: str = parameter("--initial", "noise", str, "field at step 0", INITIALS)
+    time_tile: int | str = parameter(
+        "--time-tile", "auto", integer_or_auto, "sweeps per halo exchange, or auto"
+    )
+    imbalance: str = parameter(
+        "--imbalance", "none", str, "paper: the published synthetic load", ("none", "paper")
+    )
+    imbalance_mode: str = parameter(
+        "--imbalance-mode", "wait", str, "what the extra load does", ("wait", "work")
+    )
+    imbalance_scale: float = parameter(
+        "--imbalance-scale", 1.0, float, "multiplies the extra load"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for option, value, allowed in (
+            ("--imbalance", self.imbalance, ("none", "paper")),
+            ("--imbalance-mode", self.imbalance_mode, ("wait", "work")),
+        ):
+            require(value in allowed, option, value, f"one of {allowed}")
+        scale = self.imbalance_scale
+        require(0 <= scale < math.inf, "--imbalance-scale", scale, "must be 0 or more, and finite")
+
+    def largest_tile(self) -> int:
+        return 1 if self.imbalance == "paper" else super().largest_tile()
+
+
+def load_factor(problem: StencilProblem, part: int, parts: int, step: int) -> float:
+    """How many times its sweep the MPI block ``part`` of ``parts`` works longer in ``step``."""
+    if problem.imbalance == "none":
+        return 0.0
+    if part <= 0.2 * parts or part >= 0.8 * parts:
+        alpha = 10.0
+    else:
+        alpha = 100.0 * part / parts + 5.0 * math.ceil(step / PERIOD)
+    return alpha * problem.imbalance_scale
