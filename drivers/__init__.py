@@ -1,7 +1,8 @@
 """Drivers move messages between blocks and know no app: serial, mpi, charm.
 
-Each offers ``run(job, report)``: advance the job's blocks and call ``report(outcome)`` once, on the
-root, with the `Outcome`. mpi4py and charm4py are imported by their own driver only, when it runs.
+Each offers ``run(job, report, watcher)``: advance the job's blocks, call ``report(outcome)`` once,
+on the root, and return the exit status; and ``fail(status)``: end every PE of the run. mpi4py and
+charm4py are imported by their own driver only, when it runs.
 """
 
 from __future__ import annotations

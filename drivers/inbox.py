@@ -60,6 +60,5 @@ class Inbox:
                 raise self._error(old, phase, edges, "never collected")
 
     def _error(self, step: int, phase: str, edge: Any, what: str) -> MessageError:
-        return MessageError(
-            f"block {self.block.index}: message of step {step}, phase {phase!r}, edge {edge}: {what}"
-        )
+        where = f"step {step}, phase {phase!r}, edge {edge}"
+        return MessageError(f"block {self.block.index}: message of {where}: {what}")

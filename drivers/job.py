@@ -26,6 +26,9 @@ class Watcher(Protocol):
     def beat(self, pe: int, step: int) -> None:
         """PE ``pe`` begins the round at ``step``."""
 
+    def finish(self, pe: int) -> None:
+        """PE ``pe`` has made its last step."""
+
 
 class Store(Protocol):
     """Who takes the final state, block by block; must pickle."""
@@ -80,8 +83,8 @@ class Job:
 class Outcome:
     """What a run did. ``rounds``: those that were timed, (first step, number of steps).
 
-    ``wall_s`` (rounds,): slowest PE; ``compute_s`` (PEs, rounds): inside blocks; ``blocks``: one row
-    per block and round, as `timing.ROW`; ``measures`` and ``words`` (the state hash) are joined
+    ``wall_s`` (rounds,): slowest PE; ``compute_s`` (PEs, rounds): inside blocks; ``blocks``: one
+    row per block and round, as `timing.ROW`; ``measures`` and ``words`` (the state hash) are joined
     over all blocks; ``balancing``: one entry per balancing; ``pes``: the PEs that took part.
     """
 
@@ -98,17 +101,17 @@ class Outcome:
     versions: dict[str, str] = field(default_factory=dict)
 
 
-Report = Callable[[Outcome], None]
+Report = Callable[[Outcome], int]  # returns the exit status
 
 
 def hashed(pieces: list[Piece]) -> np.ndarray:
     """The state hash of one block's pieces: (4,) uint64, to be added over blocks."""
     words = np.zeros(state_hash.WORDS, np.uint64)
     for piece in pieces:
-        if piece.origin is not None:
-            words += state_hash.hash_cells(piece.name, piece.values, piece.origin, piece.shape)
-        else:
+        if piece.ids is not None:
             words += state_hash.hash_rows(piece.name, piece.values, piece.ids)
+        elif piece.origin is not None:
+            words += state_hash.hash_cells(piece.name, piece.values, piece.origin, piece.shape)
     return words
 
 

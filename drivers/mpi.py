@@ -47,6 +47,15 @@ def tag_of(edge: Edge) -> int:
     return tag
 
 
+def with_header_room(message: np.ndarray) -> np.ndarray:
+    """The bytes of a message and of the header in front of it; a copy unless it was `packed`."""
+    buffer = message.base
+    if buffer is None or buffer.nbytes != HEADER_BYTES + message.nbytes:
+        buffer = packed(message).base
+    assert buffer is not None
+    return buffer
+
+
 class Link:
     """One edge of this rank's block: the messages to and from the neighbour there.
 
@@ -71,15 +80,10 @@ class Link:
     def send(self, step: int, phase: str, array: np.ndarray) -> None:
         """Send an array that the block has given away."""
         message = checked_message(self.edge, array)
-        buffer = message.base
-        if not isinstance(buffer, np.ndarray) or buffer.nbytes != HEADER_BYTES + message.nbytes:
-            buffer = packed(message).base
+        buffer = with_header_room(message)
         shape = message.shape + (0,) * (4 - message.ndim)
-        dtype = message.dtype.str.encode()
-        HEAD.pack_into(
-            buffer, 0, step, message.nbytes, zlib.crc32(phase.encode()), self.comm.rank,
-            message.ndim, dtype, *shape,
-        )
+        head = step, message.nbytes, zlib.crc32(phase.encode()), self.comm.rank, message.ndim
+        HEAD.pack_into(buffer.data, 0, *head, message.dtype.str.encode(), *shape)
         while len(self.sending) >= SENDS_IN_FLIGHT:
             self.sending.pop(0)[0].Wait()
         fits = self.send_capacity
@@ -95,7 +99,7 @@ class Link:
         """Wait for the next message on this edge, which must be the one of this step and phase."""
         self.request.Wait()
         buffer = self.buffers[0]
-        came, nbytes, phase_crc, sender, ndim, dtype, *shape = HEAD.unpack_from(buffer)
+        came, nbytes, phase_crc, sender, ndim, dtype, *shape = HEAD.unpack_from(buffer.data)
         if (came, phase_crc, sender) != (step, zlib.crc32(phase.encode()), self.rank):
             raise MessageError(
                 f"edge {self.edge}: waited for step {step}, phase {phase!r} from rank {self.rank};"
@@ -125,7 +129,7 @@ class Link:
 
 
 class Engine:
-    """This rank's block and its links."""
+    """The block of one rank and its links."""
 
     def __init__(self, comm: MPI.Comm, job: Job) -> None:
         self.comm = comm
@@ -163,16 +167,19 @@ class Engine:
             link.close()
 
 
-def run(job: Job, report: Report, watcher: Watcher) -> None:
-    """Run a job on all ranks of COMM_WORLD; rank 0 reports the outcome."""
+def run(job: Job, report: Report, watcher: Watcher) -> int:
+    """Run a job on all ranks of COMM_WORLD; rank 0 reports the outcome.
+
+    Returns the exit status: the report's on rank 0, else 0.
+    """
     comm = MPI.COMM_WORLD.Dup()
     if comm.size != job.layout.pes:
         raise RunError(f"asked for {job.layout.pes} ranks, started on {comm.size}")
     jit_s = job.compile()
     engine = Engine(comm, job)
-    log, done, rounds = PELog(comm.rank), 0, []
+    log, done = PELog(comm.rank), 0
     for start, end in ((0, job.warmup), (job.warmup, job.warmup + job.steps)):
-        rounds = []
+        rounds: list[tuple[int, int]] = []
         comm.Barrier()
         log.start()
         for step, count in job.rounds(start, end):
@@ -185,11 +192,16 @@ def run(job: Job, report: Report, watcher: Watcher) -> None:
                 break
         comm.Barrier()
     engine.close()
+    watcher.finish(comm.rank)
     parts = comm.gather((log.table(), measured(engine.block)))
     _store(comm, job, engine.block)
     jit_s = comm.allreduce(jit_s, MPI.MAX)
-    if parts is not None:
-        report(_outcome(parts, rounds, done, jit_s))
+    return 0 if parts is None else report(_outcome(parts, rounds, done, jit_s))
+
+
+def fail(status: int) -> None:
+    """End all ranks at once."""
+    MPI.COMM_WORLD.Abort(status)
 
 
 def _store(comm: MPI.Comm, job: Job, block: Any) -> None:
@@ -206,9 +218,7 @@ def _store(comm: MPI.Comm, job: Job, block: Any) -> None:
     comm.Barrier()
 
 
-def _outcome(
-    parts: list[Any], rounds: list[tuple[int, int]], done: int, jit_s: float
-) -> Outcome:
+def _outcome(parts: list[Any], rounds: list[tuple[int, int]], done: int, jit_s: float) -> Outcome:
     """Join what the ranks measured."""
     rows = np.concatenate([table for table, _ in parts])
     measures = reduce(combine, [measures for _, measures in parts])
@@ -216,6 +226,14 @@ def _outcome(
     wall, compute = per_pe(rows, len(parts), len(rounds))
     library = MPI.Get_library_version().splitlines()[0].strip()
     return Outcome(
-        len(parts), rounds, wall.max(axis=0), compute, rows, measures, words, jit_s, done,
+        len(parts),
+        rounds,
+        wall.max(axis=0),
+        compute,
+        rows,
+        measures,
+        words,
+        jit_s,
+        done,
         versions={"mpi": library},
     )

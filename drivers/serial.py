@@ -76,13 +76,13 @@ class Engine:
         return "; ".join(f"{index} on {request}" for index, request in self.requests.items())[:500]
 
 
-def run(job: Job, report: Report, watcher: Watcher) -> None:
-    """Run a job on this process and report its outcome."""
+def run(job: Job, report: Report, watcher: Watcher) -> int:
+    """Run a job on this process and report its outcome; returns the exit status."""
     jit_s = job.compile()
     engine = Engine([job.build(index) for index in job.layout.indices()])
-    log, done, rounds = PELog(0), 0, []
+    log, done = PELog(0), 0
     for start, end in ((0, job.warmup), (job.warmup, job.warmup + job.steps)):
-        rounds = []
+        rounds: list[tuple[int, int]] = []
         log.start()
         for step, count in job.rounds(start, end):
             watcher.beat(0, step)
@@ -93,7 +93,12 @@ def run(job: Job, report: Report, watcher: Watcher) -> None:
             done = step + count
             if finished and start == job.warmup:
                 break
-    report(_outcome(job, engine, log, rounds, done, jit_s))
+    watcher.finish(0)
+    return report(_outcome(job, engine, log, rounds, done, jit_s))
+
+
+def fail(status: int) -> None:
+    """Nothing else runs that would have to be ended."""
 
 
 def _outcome(

@@ -69,10 +69,8 @@ class PELog:
 
     def add(self, block: int, number: int, stepper: Stepper) -> None:
         """Note that a block has just finished the round of that number."""
-        now = perf_counter()
-        self.rows.append(
-            (block, self.pe, number, stepper.begin - self.origin, now - self.origin, stepper.compute)
-        )
+        begin, end = stepper.begin - self.origin, perf_counter() - self.origin
+        self.rows.append((block, self.pe, number, begin, end, stepper.compute))
 
     def table(self) -> np.ndarray:
         """All rows, as an array of `ROW`."""

@@ -43,5 +43,5 @@ class Device:
 def get(name: str) -> Device:
     """The device of that name. Raises DeviceUnavailable."""
     if name != "cpu":
-        raise DeviceUnavailable(f"--device {name}: no kernels for it yet, use cpu")
+        raise DeviceUnavailable("no app has kernels for it yet; use cpu")
     return Device()

@@ -10,15 +10,15 @@ A block offers
 ``index``      its place in the grid of blocks, a tuple of ints
 ``kind``       which family of blocks it belongs to; most problems have one, ``"block"``
 ``neighbors``  ``{edge: Peer}``: who is reached by each of its edges
-``step(count)``    a generator that advances the block ``count`` time steps (`Problem.stride` says how
-               many it may take at once) and returns True where the problem says it is finished
+``step(count)``  a generator that advances the block ``count`` time steps (`BaseProblem.stride` says
+               how many it may take at once) and returns True where the problem is finished
 ``state()``    the canonical state on the host, a list of `Piece`, for hashing, output and tests
 ``measure()``  this block's part of what `validate` judges, ``{name: Measure}``
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -85,7 +85,7 @@ class Exchange:
     def __init__(self, phase: str, messages: Mapping[Edge, np.ndarray]) -> None:
         self.phase, self.messages = phase, messages
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Generator[Any, Any, dict[Edge, np.ndarray]]:
         yield Post(self.phase, self.messages)
         return (yield Collect(self.phase, tuple(self.messages)))
 
@@ -155,6 +155,9 @@ def combine(measures: Mapping[str, Measure], more: Mapping[str, Measure]) -> dic
     """Join the measures of two groups of blocks, name by name."""
     joined = dict(measures)
     for name, (op, value) in more.items():
-        joined[name] = Measure(op, REDUCTIONS[op](joined[name].value, value)) if name in joined \
+        joined[name] = (
+            Measure(op, REDUCTIONS[op](joined[name].value, value))
+            if name in joined
             else Measure(op, value)
+        )
     return joined

@@ -145,7 +145,7 @@ class Layout:
     def block_shape(self) -> tuple[int, ...]:
         """Cells of the largest block along each axis."""
         axes = zip(self.shape, self.pe_grid, self.sub_grid, strict=True)
-        return tuple(-(-(-(-cells // parts)) // subs) for cells, parts, subs in axes)
+        return tuple(math.ceil(math.ceil(n / parts) / subs) for n, parts, subs in axes)
 
     def thinnest(self) -> int:
         """Cells of the smallest block along its shortest axis."""

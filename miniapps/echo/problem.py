@@ -1,4 +1,4 @@
-"""Echo: each block sends every neighbour a message that says what it is, and looks at those it gets.
+"""Echo: each block sends every neighbour a message that says what it is, and checks those it gets.
 
 The blocks cut a periodic grid of counters. A message holds its step, phase, sender and the
 receiver's edge, then a pattern made of them up to ``bytes``. A block that received nothing wrong
@@ -47,12 +47,15 @@ class EchoProblem(BaseProblem):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The size."""
         return self.size
 
     def work(self) -> float:
+        """The counters, each advanced once a step."""
         return float(math.prod(self.size))
 
     def weak(self, pes: int) -> EchoProblem:
+        """The same counters per PE."""
         return EchoProblem(grown(self.size, pes), self.bytes)
 
 

@@ -28,8 +28,11 @@ class JacobiBlock(GridBlock):
         return (yield from self.converged())
 
     def converged(self) -> Generator[Any, Any, bool]:
-        """Whether the last sweep changed no cell of any block by more than the tolerance."""
+        """Whether the last sweep changed no cell of any block by more than the tolerance.
+
+        It is swept again, from the same values into the same cells, this time with a residual.
+        """
         if not self.problem.tolerance or self.time % self.problem.check_every:
             return False
-        change = self.kernels.largest_change(self.old, self.new, *self.own)
+        change = self.kernels.sweep_residual(self.new, self.old, *self.own)
         return (yield AllReduce(change, "max")) <= self.problem.tolerance

@@ -25,6 +25,7 @@ class JacobiProblem(GridProblem):
     """
 
     app: ClassVar[str] = "jacobi2d"
+    axes: ClassVar[int] = 2
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "tiny": {"size": (48, 40), "steps": 20, "warmup": 2},
         "small": {"size": (1024, 1024), "steps": 200, "warmup": 10},
@@ -59,9 +60,11 @@ class JacobiProblem(GridProblem):
         require(self.check_every >= 1, "--check-every", self.check_every, "must be 1 or more")
 
     def largest_tile(self) -> int:
+        """With a tolerance, no further than from one look to the next."""
         return self.check_every if self.tolerance else super().largest_tile()
 
     def stride(self, step: int) -> int:
+        """As many sweeps as one exchange serves, but stop where the tolerance is looked at."""
         if not self.tolerance:
             return super().stride(step)
         return min(super().stride(step), self.check_every - step % self.check_every)

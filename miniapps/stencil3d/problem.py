@@ -31,12 +31,16 @@ class StencilProblem(GridProblem):
     """
 
     app: ClassVar[str] = "stencil3d"
+    axes: ClassVar[int] = 3
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "tiny": {"size": (14, 12, 10), "steps": 20, "warmup": 2},
         "small": {"size": (128, 128, 128), "steps": 100, "warmup": 10},
         "large": {"size": (512, 512, 512), "steps": 100, "warmup": 10},
         "paper": {
-            "size": (512, 512, 512), "steps": 1000, "warmup": 0, "time_tile": 1,
+            "size": (512, 512, 512),
+            "steps": 1000,
+            "warmup": 0,
+            "time_tile": 1,
             "imbalance": "paper",
         },
     }
@@ -59,9 +63,7 @@ class StencilProblem(GridProblem):
     imbalance_mode: str = parameter(
         "--imbalance-mode", "wait", str, "what the extra load does", ("wait", "work")
     )
-    imbalance_scale: float = parameter(
-        "--imbalance-scale", 1.0, float, "multiplies the extra load"
-    )
+    imbalance_scale: float = parameter("--imbalance-scale", 1.0, float, "multiplies the extra load")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,6 +76,7 @@ class StencilProblem(GridProblem):
         require(0 <= scale < math.inf, "--imbalance-scale", scale, "must be 0 or more, and finite")
 
     def largest_tile(self) -> int:
+        """One with the synthetic load, which follows every sweep."""
         return 1 if self.imbalance == "paper" else super().largest_tile()
 
 

@@ -1,0 +1,1 @@
+"""The workbench: tools around runs. Command line, launcher, records, doctor, demo."""

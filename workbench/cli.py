@@ -1,0 +1,209 @@
+"""The command line: ``miniapps list | run | verify | doctor | demo``.
+
+Options of an app come from the fields of its Problem. Exit status: 0 valid; 1 ran, but the result
+is wrong; 2 bad input, said in one line before anything is launched; 3 the run failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import drivers
+import miniapps
+from miniapps.parameters import InputError, extents
+from workbench import environment
+from workbench.exit_status import BAD_INPUT
+
+RUN_EXAMPLES = """examples:
+  miniapps run jacobi2d                                     serial, the default problem
+  miniapps run jacobi2d --driver mpi -n 4 --size 4096x4096
+  miniapps run stencil3d --driver charm -n 2 --odf 4 --balancer Greedy --lb-period 30 \\
+                         --imbalance paper --imbalance-scale 0.1
+  miniapps run jacobi2d --driver charm -n 2 -- +setcpuaffinity
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line and exit status 2, the same on every rank."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, on the first rank only, and exit."""
+        bad_input(message)
+
+
+def bad_input(message: str) -> NoReturn:
+    """Exit with status 2 and one line; inside a launcher every rank comes to the same end."""
+    if environment.rank() == 0:
+        print(f"miniapps: {' '.join(message.split())}", file=sys.stderr)
+    raise SystemExit(BAD_INPUT)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    environment.one_thread()
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    arguments, runtime = split_runtime_options(arguments)
+    try:
+        options = build_parser(arguments).parse_args(arguments)
+        return options.command(options, arguments, runtime)
+    except InputError as error:
+        bad_input(str(error))
+
+
+def split_runtime_options(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Cut the arguments at ``--``: ours, and those that pass through to the runtime."""
+    if "--" not in arguments:
+        return arguments, []
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1 :]
+
+
+def build_parser(arguments: Sequence[str]) -> Parser:
+    """The parser; only the app that is named in the arguments is imported for its options."""
+    parser = Parser(prog="miniapps", description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_list(commands)
+    _add_run(commands, arguments)
+    _add_verify(commands)
+    _add_doctor(commands)
+    _add_demo(commands)
+    return parser
+
+
+def _command(commands: Any, name: str, help: str, example: str, function: Any) -> Parser:
+    parser = commands.add_parser(
+        name,
+        help=help,
+        description=help,
+        epilog=example,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(command=function)
+    return parser
+
+
+def _add_list(commands: Any) -> None:
+    _command(commands, "list", "the apps there are", "example: miniapps list", _list)
+
+
+def _list(options: argparse.Namespace, arguments: list[str], runtime: list[str]) -> int:
+    for name in miniapps.names():
+        summary = (miniapps.load(name).__doc__ or "").splitlines()[0]
+        print(f"{name:12} {summary}")
+    return 0
+
+
+def _add_run(commands: Any, arguments: Sequence[str]) -> None:
+    parser = _command(commands, "run", "run one app", RUN_EXAMPLES, None)
+    apps = parser.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
+    wanted = [word for word in arguments if word in miniapps.names()][:1]
+    for name in miniapps.names():
+        app = apps.add_parser(name, help=f"miniapps run {name} --help lists its options")
+        if name in wanted:
+            add_run_options(app)
+            add_app_options(app, miniapps.load(name).Problem)
+        app.set_defaults(command=_run)
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """The options that every app's run has."""
+    add = parser.add_argument_group("run").add_argument
+    add("--driver", choices=drivers.NAMES, default="serial", help="default: serial")
+    add("-n", dest="pes", type=int, metavar="PES", help="ranks or PEs; default: 1")
+    add("--odf", type=int, default=1, metavar="K", help="blocks per PE (charm); default: 1")
+    add("--balancer", metavar="NAME", help="load balancer (charm)")
+    add("--lb-period", type=int, default=0, metavar="STEPS", help="steps between balancings")
+    add("--device", choices=("cpu", "gpu"), default="cpu", help="default: cpu")
+    add("--steps", type=int, metavar="S", help="timed steps")
+    add("--warmup", type=int, metavar="W", help="steps before the timed ones")
+    add("--blocks", type=extents, metavar="AxB[xC]", help="grid of PEs; default: least surface")
+    add("--preset", metavar="NAME", help="tiny, small, large, paper: sizes and steps")
+    add("--json", metavar="FILE|-", help="write the record as one JSON object")
+    add("--output", type=Path, metavar="FILE.h5", help="write record, timings and final state")
+    add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
+    add("--timeout", type=float, metavar="SECONDS", help="longest time without progress")
+    add("--no-launch", action="store_true", help="be a rank, start no launcher")
+    add("--dry-run", action="store_true", help="print the launch command instead")
+
+
+def add_app_options(parser: argparse.ArgumentParser, problem: Any) -> None:
+    """The options of an app, from the fields of its Problem."""
+    add = parser.add_argument_group("problem").add_argument
+    for field in dataclasses.fields(problem):
+        shown = field.default
+        shown = "x".join(map(str, shown)) if isinstance(shown, tuple) else shown
+        add(
+            field.metadata["option"],
+            dest=field.name,
+            type=field.metadata["parse"],
+            choices=field.metadata["choices"],
+            help=f"{field.metadata['help']}; default: {shown}",
+        )
+
+
+def _run(options: argparse.Namespace, arguments: list[str], runtime: list[str]) -> int:
+    from workbench import run
+
+    return run.run(options, arguments, runtime)
+
+
+def _add_verify(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "verify",
+        "every app, driver and decomposition: the same bits? exit status 1 where not",
+        "example: miniapps verify jacobi2d stencil3d",
+        _verify,
+    )
+    parser.add_argument("apps", nargs="*", metavar="APP", help="default: all")
+    parser.add_argument("--quick", action="store_true", help="fewer decompositions")
+
+
+def _verify(options: argparse.Namespace, arguments: list[str], runtime: list[str]) -> int:
+    from workbench import verify
+
+    for name in options.apps:
+        miniapps.load(name)
+    return verify.verify(options.apps or miniapps.names(), options.quick)
+
+
+def _add_doctor(commands: Any) -> None:
+    _command(
+        commands,
+        "doctor",
+        "what is installed, what works, what each missing thing costs",
+        "example: miniapps doctor",
+        _doctor,
+    )
+
+
+def _doctor(options: argparse.Namespace, arguments: list[str], runtime: list[str]) -> int:
+    from workbench import doctor
+
+    return doctor.doctor()
+
+
+def _add_demo(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "demo",
+        "all apps under all drivers, validated, timed and plotted, in about a minute",
+        "example: miniapps demo --folder demo",
+        _demo,
+    )
+    parser.add_argument("--folder", type=Path, default=Path("demo"), help="default: demo")
+
+
+def _demo(options: argparse.Namespace, arguments: list[str], runtime: list[str]) -> int:
+    from workbench import demo
+
+    return demo.demo(options.folder)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,50 @@
+"""Whether this process was started by a launcher, as far as its environment tells."""
+
+from __future__ import annotations
+
+import os
+
+# Rank and size as set by: PMI (MPICH, Intel MPI, srun --mpi=pmi2), Open MPI, PMIx, Slurm's srun.
+MPI_VARIABLES = (
+    ("PMI_RANK", "PMI_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+)
+CHARM_VARIABLE = "NETSTART"  # set by charmrun for every process it starts
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def mpi_size() -> int | None:
+    """How many ranks the MPI launcher around this process has started; None outside one.
+
+    Slurm sets SLURM_PROCID for batch scripts too; only inside a step (srun) does it count.
+    """
+    for rank, size in MPI_VARIABLES:
+        if rank in os.environ and size in os.environ:
+            return int(os.environ[size])
+    return None
+
+
+def inside_charmrun() -> bool:
+    """Whether charmrun started this process."""
+    return CHARM_VARIABLE in os.environ
+
+
+def rank() -> int:
+    """The rank that a launcher gave this process, 0 outside one."""
+    for name, size in MPI_VARIABLES:
+        if name in os.environ and size in os.environ:
+            return int(os.environ[name])
+    return int(os.environ.get("MINIAPPS_PE", "0"))
+
+
+def one_thread() -> None:
+    """Ask all numerical libraries for one thread per process, unless the user asked otherwise."""
+    for name in ONE_THREAD:
+        os.environ.setdefault(name, "1")
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0))

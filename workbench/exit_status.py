@@ -1,0 +1,6 @@
+"""How a command ends."""
+
+VALID = 0
+WRONG = 1  # ran to its end, but the result is wrong
+BAD_INPUT = 2  # said in one line, before anything was launched
+FAILED = 3  # a rank died, hung or could not be started

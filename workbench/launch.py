@@ -1,0 +1,205 @@
+"""Starting a run's launcher (mpiexec, charmrun), watching its PEs, and leaving nothing behind.
+
+Every PE chalks the step it begins on the run's board. The watch looks there and at the processes:
+one that died, was stopped, or has made no progress for too long ends the whole run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from miniapps.parameters import InputError
+from workbench import output
+from workbench.board import FINISHING, STARTING, Board
+from workbench.exit_status import FAILED
+from workbench.progress import Progress
+from workbench.spec import RunSpec
+
+FOLDER = "MINIAPPS_RUN_FOLDER"  # environment variable: where a launched run keeps its files
+BOARD, RECORD, ERRORS, LOG = "board", "record.json", "errors", "log"
+LOOK_S = 0.02  # between two looks at the run
+START_LIMIT_S = 180.0  # until the first step; the first compilation takes its time
+FINISH_LIMIT_S = 1800.0  # to validate and write
+STEP_LIMIT_S = 10.0  # least time without progress that counts as hanging,
+STEP_FACTOR = 20.0  # or this many times the slowest round so far, whichever is longer
+
+
+def command(
+    spec: RunSpec, arguments: list[str], runtime: list[str], launcher: str | None
+) -> list[str]:
+    """The command that starts the run under its launcher."""
+    program = [str(_script()), *arguments, "--no-launch"]
+    if spec.driver == "mpi":
+        mpiexec = launcher or _beside("mpiexec")
+        return [mpiexec, "-n", str(spec.pes), *runtime, sys.executable, *program]
+    return [
+        sys.executable,
+        "-m",
+        "charmrun.start",
+        f"+p{spec.pes}",
+        *_charm_options(spec, runtime),
+        *program,
+    ]
+
+
+def _charm_options(spec: RunSpec, runtime: list[str]) -> list[str]:
+    where = [] if "++nodelist" in runtime else ["++local"]
+    balancer = ["+balancer", spec.balancer] if spec.balancer else []
+    return ["++quiet", *where, *balancer, *runtime]
+
+
+def _script() -> Path:
+    """The `miniapps` script of this installation."""
+    script = Path(sys.executable).with_name("miniapps")
+    if not script.exists():
+        raise InputError("miniapps", str(script), "is missing: install the project first")
+    return script
+
+
+def _beside(name: str) -> str:
+    """A program of this Python's environment, else of the PATH."""
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        raise InputError("--driver", "mpi", f"no {name} found: see `miniapps doctor`")
+    return found
+
+
+def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str, Any] | int:
+    """Run a command and watch it; returns the record, or the exit status of a run that failed."""
+    with tempfile.TemporaryDirectory(prefix="miniapps-") as name:
+        folder = Path(name)
+        board = Board(folder / BOARD, spec.pes)
+        surroundings = os.environ | {FOLDER: name}
+        with (folder / LOG).open("wb") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=surroundings,
+                start_new_session=True,
+            )
+            watch = Watch(spec, board, process, limit_s)
+            try:
+                trouble = watch.until_end()
+            finally:
+                watch.end_all()
+        if (folder / RECORD).exists():
+            return json.loads((folder / RECORD).read_text())
+        return _failed(spec, folder, trouble, process.returncode)
+
+
+def _failed(spec: RunSpec, folder: Path, trouble: str | None, status: int | None) -> int:
+    """Say why a run gave no record: the PEs' own words first, else what the watch saw."""
+    errors = folder / ERRORS
+    log = (folder / LOG).read_text(errors="replace").strip()
+    if trouble is None and errors.exists():
+        trouble = errors.read_text().splitlines()[0]
+    if trouble is None:
+        last = log.splitlines()[-1] if log else "it said nothing"
+        trouble = f"the launcher ended with status {status}: {last}"
+    print(f"miniapps: run failed: {trouble}", file=sys.stderr)
+    if os.environ.get("MINIAPPS_LOG"):
+        print(log, file=sys.stderr)
+    if spec.output is not None:
+        output.aside(spec.output).unlink(missing_ok=True)
+    return FAILED
+
+
+class Watch:
+    """Looks after a launched run until it ends or has to be ended."""
+
+    def __init__(
+        self, spec: RunSpec, board: Board, process: subprocess.Popen[bytes], limit_s: float | None
+    ) -> None:
+        self.spec, self.board, self.process, self.limit_s = spec, board, process, limit_s
+        self.progress = Progress(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
+        self.slowest = 0.0
+        self.last_change = time.time()
+        self.lost: dict[int, float] = {}  # PEs whose process is gone, and when that was seen
+
+    def until_end(self) -> str | None:
+        """Wait for the end of the run; returns what went wrong, as far as the watch saw it."""
+        while self.process.poll() is None:
+            trouble = self.look()
+            if trouble is not None:
+                return trouble
+            time.sleep(LOOK_S)
+        return self._first_lost() if self.process.returncode else None
+
+    def look(self) -> str | None:
+        """One look at every PE; returns what is wrong."""
+        now = time.time()
+        slots = self.board.slots()
+        self.progress.update(min(slot.step for slot in slots))
+        for pe, slot in enumerate(slots):
+            state = process_state(slot.pid) if slot.phase != STARTING else "R"
+            if state == "T":
+                return f"PE {pe} (process {slot.pid}) was stopped in step {slot.step}"
+            if state in "XZ" and slot.phase != FINISHING:
+                self.lost.setdefault(pe, now)
+        if self.lost and now - min(self.lost.values()) > 1.0:
+            return self._first_lost()
+        return self._hanging(now, slots)
+
+    def _first_lost(self) -> str | None:
+        """Name the PE whose process was the first to be gone."""
+        if not self.lost:
+            return None
+        pe = min(self.lost, key=lambda pe: (self.lost[pe], pe))
+        slot = self.board.slot(pe)
+        return f"PE {pe} (process {slot.pid}) died in step {slot.step}"
+
+    def _hanging(self, now: float, slots: list[Any]) -> str | None:
+        """Name the PE that lags furthest behind where nobody has moved for too long."""
+        change = max(slot.changed for slot in slots)
+        if change > self.last_change:
+            if all(slot.phase != STARTING for slot in slots):
+                self.slowest = max(self.slowest, change - self.last_change)
+            self.last_change = change
+        quiet = now - self.last_change
+        if quiet <= self._limit(slots):
+            return None
+        pe = min(range(len(slots)), key=lambda pe: (slots[pe].phase, slots[pe].step))
+        where = f"in step {slots[pe].step}" if slots[pe].phase else "before its first step"
+        return f"no progress for {quiet:.0f} s; PE {pe} is furthest behind, {where}"
+
+    def _limit(self, slots: list[Any]) -> float:
+        """How long nothing may happen."""
+        if self.limit_s is not None:
+            return self.limit_s
+        if any(slot.phase == STARTING for slot in slots):
+            return START_LIMIT_S
+        if any(slot.phase == FINISHING for slot in slots):
+            return FINISH_LIMIT_S
+        return max(STEP_LIMIT_S, STEP_FACTOR * self.slowest)
+
+    def end_all(self) -> None:
+        """Kill whatever of the run is left, on this host."""
+        self.progress.close()
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        for slot in self.board.slots():
+            if slot.pid and process_state(slot.pid) not in "XZ":
+                with suppress(ProcessLookupError):
+                    os.kill(slot.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def process_state(pid: int) -> str:
+    """A process's state letter as the kernel gives it; X where there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return "X"

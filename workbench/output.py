@@ -1,0 +1,85 @@
+"""The HDF5 file of a run: its record, its timings and its final state.
+
+Blocks write what they own, one after the other, so nothing ever holds the whole state. The file is
+written aside and renamed when it is whole: a run that fails leaves no half of one.
+
+Layout: attribute ``record`` (the JSON record); ``state/<name>`` (a grid field, or particle rows
+with their ``state/<name>.id``); ``timing/blocks`` (a row per block and round, as
+`drivers.timing.ROW`), ``timing/wall_s`` (rounds,), ``timing/rounds`` (rounds, 2): first step and
+number of steps.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drivers.job import Outcome
+from miniapps.block import Piece
+
+
+def aside(path: Path) -> Path:
+    """Where a file is written until it is whole."""
+    return path.with_name(path.name + ".part")
+
+
+@dataclass(frozen=True)
+class Hdf5Store:
+    """Takes the final state of all blocks; a `drivers.job.Store`."""
+
+    path: Path
+
+    def create(self, pieces: list[Piece]) -> None:
+        """Start the file, with room for the global state."""
+        import h5py
+
+        with h5py.File(aside(self.path), "w") as file:
+            for piece in pieces:
+                name, dtype = f"state/{piece.name}", piece.values.dtype
+                if piece.origin is None:
+                    tail = piece.values.shape[1:]
+                    file.create_dataset(name, (0, *tail), dtype, maxshape=(None, *tail))
+                    file.create_dataset(f"{name}.id", (0,), "i8", maxshape=(None,))
+                else:
+                    file.create_dataset(name, piece.shape, dtype)
+
+    def write(self, pieces: list[Piece]) -> None:
+        """Add one block's part."""
+        import h5py
+
+        with h5py.File(aside(self.path), "r+") as file:
+            for piece in pieces:
+                data = file[f"state/{piece.name}"]
+                if piece.origin is None:
+                    _append(data, piece.values)
+                    _append(file[f"state/{piece.name}.id"], piece.ids)
+                else:
+                    spans = zip(piece.origin, piece.values.shape, strict=True)
+                    data[tuple(slice(low, low + cells) for low, cells in spans)] = piece.values
+
+    def close(self, record: dict[str, Any], outcome: Outcome) -> None:
+        """Add record and timings, and let the file appear under its name."""
+        import h5py
+
+        with h5py.File(aside(self.path), "r+") as file:
+            file.attrs["record"] = json.dumps(record)
+            file["timing/blocks"] = outcome.blocks
+            file["timing/wall_s"] = outcome.wall_s
+            file["timing/rounds"] = outcome.rounds
+        os.replace(aside(self.path), self.path)
+
+
+def _append(data: Any, rows: Any) -> None:
+    """Add rows at the end of a growing dataset."""
+    before = data.shape[0]
+    data.resize(before + len(rows), axis=0)
+    data[before:] = rows
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small file so that it is never seen half-written."""
+    aside(path).write_text(text)
+    os.replace(aside(path), path)

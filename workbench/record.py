@@ -1,0 +1,169 @@
+"""The record of a run: one JSON object whose keys and units docs/records.md lists."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import os
+import platform
+from typing import Any
+
+import numpy as np
+
+from drivers.job import Outcome
+from kernels.state_hash import digest
+from miniapps.block import Check
+from workbench import environment
+from workbench.spec import RunSpec
+
+PACKAGES = ("parallel-miniapps", "numpy", "numba", "mpi4py", "charm4py", "h5py")
+
+
+def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
+    """Everything that is known of a finished run, as plain data."""
+    state_hash = digest(outcome.words)
+    problem = spec.prepared
+    checks = [
+        *spec.module.validate(problem, outcome.steps_done, outcome.measures, state_hash),
+        Check("blocks missing", float(math.prod(spec.layout.grid) - _blocks_seen(outcome)), 0),
+    ]
+    valid = all(check.ok for check in checks)
+    return {
+        "app": spec.app,
+        "driver": spec.driver,
+        "device": spec.device,
+        "pes": outcome.pes,
+        "blocks": list(spec.layout.grid),
+        "pe_grid": list(spec.layout.pe_grid),
+        "odf": spec.odf,
+        "balancer": spec.balancer,
+        "lb_period": spec.lb_period,
+        "steps": outcome.steps_done - spec.warmup,
+        "warmup": spec.warmup,
+        "problem": problem.parameters(),
+        "valid": valid,
+        "checks": [_plain_check(check) for check in checks],
+        "state_hash": state_hash,
+        **(_timing(spec, outcome) if valid else {}),
+        "lb": outcome.balancing,
+        "jit_s": outcome.jit_s,
+        "import_s": import_s,
+        "versions": versions() | outcome.versions,
+        "host": host(),
+        "oversubscribed": outcome.pes > environment.cores(),
+    }
+
+
+def _blocks_seen(outcome: Outcome) -> int:
+    """How many different blocks finished every round."""
+    numbers, counts = np.unique(outcome.blocks["block"], return_counts=True)
+    return int(np.sum(counts == len(outcome.rounds)))
+
+
+def _plain_check(check: Check) -> dict[str, Any]:
+    """A check as plain data; JSON has no NaN, so a value that is no number becomes None."""
+    value = float(check.value)
+    return {
+        "name": check.name,
+        "value": value if math.isfinite(value) else None,
+        "limit": float(check.limit),
+        "ok": check.ok,
+    }
+
+
+def _timing(spec: RunSpec, outcome: Outcome) -> dict[str, Any]:
+    """What was measured; a run that is not valid has no such numbers."""
+    counts = np.array([count for _, count in outcome.rounds])
+    per_step = outcome.wall_s / counts
+    wall = float(outcome.wall_s.sum())
+    compute = outcome.compute_s
+    problem = spec.prepared
+    return {
+        "step_time_s": {
+            "median": float(np.median(per_step)),
+            "min": float(per_step.min()),
+            "max": float(per_step.max()),
+        },
+        "wall_s": wall,
+        "rate": {"value": problem.work() * int(counts.sum()) / wall, "unit": f"{problem.unit}/s"},
+        "compute_s": float(compute.sum()),
+        "utilisation": float(compute.sum() / (outcome.pes * wall)),
+        "imbalance": imbalance(compute),
+        "migrations": sum(entry["moved"] for entry in outcome.balancing),
+    }
+
+
+def imbalance(compute: np.ndarray) -> float:
+    """Slowest over mean PE, of compute (PEs, rounds), over all rounds: what balancing can gain."""
+    mean = compute.mean(axis=0).sum()
+    return float(compute.max(axis=0).sum() / mean) if mean else 1.0
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that decide what is computed and how fast."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def host() -> dict[str, Any]:
+    """The machine, without its name."""
+    processor = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo") as file:
+            lines = [line for line in file if line.startswith("model name")]
+        processor = lines[0].split(":", 1)[1].strip() if lines else processor
+    except OSError:
+        processor = f"{processor} (no /proc/cpuinfo)"
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "system": platform.platform(),
+        "processor": processor,
+        "cores": environment.cores(),
+        "memory_bytes": memory,
+    }
+
+
+def summary(record: dict[str, Any]) -> str:
+    """A finished run in a few lines, with units, for people."""
+    lines = [
+        f"{record['app']} under {record['driver']} on {record['pes']} PE(s), {record['device']}, "
+        f"blocks {'x'.join(map(str, record['blocks']))} (ODF {record['odf']}), "
+        f"{record['steps']} steps after {record['warmup']} of warm-up"
+    ]
+    for check in record["checks"]:
+        sign = "ok   " if check["ok"] else "WRONG"
+        value = "not a number" if check["value"] is None else f"{check['value']:.3g}"
+        lines.append(f"  {sign} {check['name']}: {value} (limit {check['limit']:.3g})")
+    lines.append(f"  state {record['state_hash']}")
+    if record["valid"]:
+        lines += _timing_lines(record)
+    else:
+        lines.append("  NOT VALID: no timing is given")
+    if record["oversubscribed"]:
+        cores = record["host"]["cores"]
+        lines.append(f"  oversubscribed: {record['pes']} PEs on {cores} core(s); no speed to quote")
+    return "\n".join(lines)
+
+
+def _timing_lines(record: dict[str, Any]) -> list[str]:
+    step, rate = record["step_time_s"], record["rate"]
+    lines = [
+        f"  step {step['median'] * 1e3:.4g} ms median ({step['min'] * 1e3:.4g} to "
+        f"{step['max'] * 1e3:.4g}), {rate['value']:.4g} {rate['unit']}",
+        f"  utilisation {record['utilisation']:.1%}, imbalance {record['imbalance']:.3f}, "
+        f"compiling {record['jit_s']:.2f} s, imports {record['import_s']:.2f} s",
+    ]
+    return lines + [_balancing_line(entry) for entry in record["lb"]]
+
+
+def _balancing_line(entry: dict[str, Any]) -> str:
+    return (
+        f"  balanced after step {entry['step']}: moved {entry['moved']}, imbalance "
+        f"{entry['imbalance_before']:.3f} -> {entry['imbalance_after']:.3f}, "
+        f"{entry['seconds'] * 1e3:.3g} ms"
+    )

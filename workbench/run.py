@@ -1,0 +1,127 @@
+"""``miniapps run``: decide whether to launch or to be one of the launched, and deliver the record.
+
+A process that is part of a launched run finds the folder of that run in its environment
+(`launch.FOLDER`): it chalks its progress on the board there and leaves the record there, and the
+launching process shows it. Every other process shows its record itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+import traceback
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import drivers
+from drivers.job import Outcome, RunError
+from workbench import environment, launch, output, record
+from workbench.board import Board, NoBoard
+from workbench.exit_status import FAILED, VALID, WRONG
+from workbench.progress import Progress, ProgressThread
+from workbench.spec import RunSpec, check_writable
+
+
+def run(options: Namespace, arguments: list[str], runtime: list[str]) -> int:
+    """Run one app; returns the exit status. Raises InputError before anything is launched."""
+    if options.pes is None and options.driver == "mpi":
+        options.pes = environment.mpi_size()
+    if options.json not in (None, "-"):
+        check_writable("--json", Path(options.json))
+    spec = RunSpec.create(options)
+    if options.driver != "serial" and not options.no_launch and not _inside(options.driver):
+        command = launch.command(spec, arguments, runtime, options.launcher)
+        if options.dry_run:
+            print(" ".join(command))
+            return VALID
+        done = launch.launch(spec, command, options.timeout)
+        return deliver(done, options.json) if isinstance(done, dict) else done
+    if options.dry_run:
+        print("nothing to launch: runs in this process")
+        return VALID
+    return execute(spec, options.json)
+
+
+def _inside(driver: str) -> bool:
+    """Whether this process was started by the launcher that the driver needs."""
+    return environment.mpi_size() is not None if driver == "mpi" else environment.inside_charmrun()
+
+
+def execute(spec: RunSpec, json_target: str | None) -> int:
+    """Be (a rank of) the run; returns the exit status."""
+    folder = os.environ.get(launch.FOLDER)
+    store = output.Hdf5Store(spec.output.resolve()) if spec.output else None
+    begun = time.time()
+    driver = None
+
+    def report(outcome: Outcome) -> int:
+        result = record.build(spec, outcome, import_s)
+        if store is not None:
+            store.close(result, outcome)
+        if folder is None:
+            return deliver(result, json_target)
+        output.write_text(Path(folder) / launch.RECORD, json.dumps(result))
+        return VALID if result["valid"] else WRONG
+
+    try:
+        driver = drivers.load(spec.driver)
+        import_s = time.time() - begun
+        with _watched(spec, folder) as watcher:
+            return driver.run(spec.job(store), report, watcher)
+    except Exception as error:
+        _explain(error, folder)
+        if driver is not None:
+            driver.fail(FAILED)
+        return FAILED
+
+
+class _watched:
+    """The run's board: the launcher's, else one of this process's own with a progress bar."""
+
+    def __init__(self, spec: RunSpec, folder: str | None) -> None:
+        self.spec, self.folder = spec, folder
+
+    def __enter__(self) -> Any:
+        if self.folder is not None:
+            path = Path(self.folder) / launch.BOARD
+            return Board(path, self.spec.pes) if path.exists() else NoBoard()
+        if self.spec.driver != "serial":
+            return NoBoard()
+        self.scratch = tempfile.TemporaryDirectory(prefix="miniapps-")
+        board = Board(Path(self.scratch.name) / launch.BOARD, 1)
+        title = f"{self.spec.app}, {self.spec.driver}"
+        self.display = ProgressThread(Progress(title, self.spec.warmup + self.spec.steps), board)
+        self.display.__enter__()
+        return board
+
+    def __exit__(self, *error: object) -> None:
+        if hasattr(self, "display"):
+            self.display.__exit__(*error)
+            self.scratch.cleanup()
+
+
+def _explain(error: Exception, folder: str | None) -> None:
+    """Say in one line what ended the run; the traceback too, unless the error explains itself."""
+    line = f"{type(error).__name__}: {error}" if not isinstance(error, RunError) else str(error)
+    if folder is None:
+        print(f"miniapps: {line}", file=sys.stderr)
+    else:
+        with (Path(folder) / launch.ERRORS).open("a") as file:
+            file.write(f"rank {environment.rank()}: {line}\n")
+    if not isinstance(error, RunError):
+        traceback.print_exc()
+
+
+def deliver(result: dict[str, Any], json_target: str | None) -> int:
+    """Show a record and write it where asked; returns the exit status."""
+    if json_target == "-":
+        print(json.dumps(result))
+    else:
+        print(record.summary(result))
+    if json_target not in (None, "-"):
+        output.write_text(Path(json_target), json.dumps(result) + "\n")
+    return VALID if result["valid"] else WRONG

@@ -1,0 +1,148 @@
+"""What the user asked for, checked as a whole before anything is launched."""
+
+from __future__ import annotations
+
+import math
+import os
+from argparse import Namespace
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import miniapps
+from drivers.balancers import BALANCERS
+from drivers.job import Job, Store
+from kernels import device
+from miniapps.decomposition import Layout
+from miniapps.parameters import InputError, require
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run as asked for. `check` raises InputError where it makes no sense."""
+
+    app: str
+    problem: Any
+    driver: str
+    pes: int
+    odf: int
+    balancer: str | None
+    lb_period: int
+    device: str
+    steps: int
+    warmup: int
+    blocks: tuple[int, ...] | None
+    output: Path | None
+
+    @classmethod
+    def create(cls, options: Namespace) -> RunSpec:
+        """Join the preset, the app's options and the run's options, the later over the former."""
+        app = miniapps.load(options.app)
+        preset = _preset(app, options.preset)
+        values = {name: preset.pop(name) for name in ("steps", "warmup") if name in preset}
+        given = {field.name: getattr(options, field.name) for field in fields(app.Problem)}
+        preset |= {name: value for name, value in given.items() if value is not None}
+        spec = cls(
+            app=options.app,
+            problem=app.Problem(**preset),
+            driver=options.driver,
+            pes=_pes(options),
+            odf=options.odf,
+            balancer=options.balancer,
+            lb_period=options.lb_period,
+            device=options.device,
+            steps=values.get("steps", 100) if options.steps is None else options.steps,
+            warmup=values.get("warmup", 0) if options.warmup is None else options.warmup,
+            blocks=options.blocks,
+            output=options.output,
+        )
+        spec.check()
+        return spec
+
+    @property
+    def module(self) -> ModuleType:
+        """The app."""
+        return miniapps.load(self.app)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """How the problem is cut."""
+        problem = self.problem
+        return Layout.create(problem.shape, problem.periodic, self.pes, self.odf, self.blocks)
+
+    @cached_property
+    def prepared(self) -> Any:
+        """The problem with every "auto" settled."""
+        return self.problem.prepared(self.layout, self.device)
+
+    def job(self, store: Store | None = None) -> Job:
+        """What the driver is told."""
+        return Job(
+            self.app,
+            self.prepared,
+            self.layout,
+            self.steps,
+            self.warmup,
+            self.device,
+            self.balancer,
+            self.lb_period,
+            store,
+        )
+
+    def check(self) -> None:
+        """Look at everything that can be known before a launch. Raises InputError."""
+        require(self.pes >= 1, "-n", self.pes, "must be 1 or more")
+        require(self.odf >= 1, "--odf", self.odf, "must be 1 or more")
+        require(self.steps >= 1, "--steps", self.steps, "must be 1 or more")
+        require(self.warmup >= 0, "--warmup", self.warmup, "must be 0 or more")
+        require(self.lb_period >= 0, "--lb-period", self.lb_period, "must be 0 or more (0: never)")
+        if self.driver != "charm":
+            require(self.odf == 1, "--odf", self.odf, "only --driver charm over-decomposes")
+            require(self.balancer is None, "--balancer", self.balancer, "only with --driver charm")
+            require(self.lb_period == 0, "--lb-period", self.lb_period, "only with --driver charm")
+        if self.balancer is not None:
+            known = ", ".join(BALANCERS)
+            require(self.balancer in BALANCERS, "--balancer", self.balancer, f"one of {known}")
+            require(self.lb_period > 0, "--balancer", self.balancer, "needs --lb-period STEPS")
+        try:
+            device.get(self.device)
+        except device.DeviceUnavailable as error:
+            raise InputError("--device", self.device, str(error)) from None
+        check_writable("--output", self.output)
+        _ = self.prepared
+
+
+def _preset(app: ModuleType, name: str | None) -> dict[str, Any]:
+    """A copy of a preset of the app."""
+    presets = app.Problem.presets
+    require(name is None or name in presets, "--preset", name, f"one of {', '.join(presets)}")
+    return dict(presets[name]) if name else {}
+
+
+def _pes(options: Namespace) -> int:
+    """PEs: as asked for, else as the grid of blocks says, else one.
+
+    The serial driver counts blocks, all on its one PE, where a parallel one counts PEs.
+    """
+    blocks = math.prod(options.blocks) if options.blocks else 1
+    if options.driver == "serial":
+        require(
+            options.pes in (None, 1),
+            "-n",
+            options.pes,
+            "--driver serial has one PE; use --blocks to cut the problem",
+        )
+        return blocks
+    return blocks if options.pes is None else options.pes
+
+
+def check_writable(option: str, path: Path | None) -> None:
+    """Raise InputError unless a file can be made at the path."""
+    if path is None:
+        return
+    folder = path.resolve().parent
+    require(not path.is_dir(), option, path, "is a directory")
+    require(folder.is_dir(), option, path, f"there is no directory {folder}")
+    require(os.access(folder, os.W_OK), option, path, f"cannot write to {folder}")
