@@ -27,7 +27,7 @@ class Inbox:
     ) -> None:
         """Take in a message that the block sees on its ``edge``."""
         peer = self.block.neighbors.get(edge)
-        if peer is None or tuple(peer.index) != tuple(sender):
+        if peer is None or tuple(peer.block) != tuple(sender):
             raise self._error(step, phase, edge, f"sent by {sender}, which is not that neighbour")
         if step < self.step:
             raise self._error(step, phase, edge, f"late: the block is at step {self.step}")

@@ -136,7 +136,7 @@ class Engine:
         self.block = job.build(job.layout.indices()[comm.rank])
         self.stepper = Stepper(self.block)
         self.links = {
-            edge: Link(comm, edge, peer, job.layout.pe(peer.index))
+            edge: Link(comm, edge, peer, job.layout.pe(peer.block))
             for edge, peer in self.block.neighbors.items()
         }
 

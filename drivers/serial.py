@@ -57,7 +57,7 @@ class Engine:
         for edge, array in request.messages.items():
             peer = neighbors[edge]
             message = checked_message(edge, array)
-            self.inboxes[peer.index].deliver(step, request.phase, peer.edge, index, message)
+            self.inboxes[peer.block].deliver(step, request.phase, peer.edge, index, message)
 
     def _reduce(self) -> bool:
         """Answer an AllReduce once every block has come to it; False where one has not."""

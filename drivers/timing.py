@@ -88,3 +88,9 @@ def per_pe(rows: np.ndarray, pes: int, rounds: int) -> tuple[np.ndarray, np.ndar
     np.add.at(compute, (rows["pe"], rows["round"]), rows["compute_s"])
     ends = np.maximum.accumulate(ends, axis=1)
     return np.diff(ends, axis=1, prepend=0.0), compute
+
+
+def imbalance(compute: np.ndarray) -> float:
+    """Slowest over mean PE, of compute (PEs, rounds), over all rounds: what balancing can gain."""
+    mean = compute.mean(axis=0).sum()
+    return float(compute.max(axis=0).sum() / mean) if mean else 1.0

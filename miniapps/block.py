@@ -39,7 +39,7 @@ class Peer(NamedTuple):
     """The other end of an edge: which block, and the edge by which that block sees this one."""
 
     kind: str
-    index: Index
+    block: Index
     edge: Edge
 
 

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments, runtime = split_runtime_options(arguments)
     try:
         options = build_parser(arguments).parse_args(arguments)
-        return options.command(options, arguments, runtime)
+        return options.command(options, runtime)
     except InputError as error:
         bad_input(str(error))
 
@@ -91,7 +91,7 @@ def _add_list(commands: Any) -> None:
     _command(commands, "list", "the apps there are", "example: miniapps list", _list)
 
 
-def _list(options: argparse.Namespace, arguments: list[str], runtime: list[str]) -> int:
+def _list(options: argparse.Namespace, runtime: list[str]) -> int:
     for name in miniapps.names():
         summary = (miniapps.load(name).__doc__ or "").splitlines()[0]
         print(f"{name:12} {summary}")
@@ -146,10 +146,10 @@ def add_app_options(parser: argparse.ArgumentParser, problem: Any) -> None:
         )
 
 
-def _run(options: argparse.Namespace, arguments: list[str], runtime: list[str]) -> int:
+def _run(options: argparse.Namespace, runtime: list[str]) -> int:
     from workbench import run
 
-    return run.run(options, arguments, runtime)
+    return run.run(options, runtime)
 
 
 def _add_verify(commands: Any) -> None:
@@ -161,15 +161,15 @@ def _add_verify(commands: Any) -> None:
         _verify,
     )
     parser.add_argument("apps", nargs="*", metavar="APP", help="default: all")
-    parser.add_argument("--quick", action="store_true", help="fewer decompositions")
+    parser.add_argument("--full", action="store_true", help="every balancer with every time tile")
 
 
-def _verify(options: argparse.Namespace, arguments: list[str], runtime: list[str]) -> int:
+def _verify(options: argparse.Namespace, runtime: list[str]) -> int:
     from workbench import verify
 
     for name in options.apps:
         miniapps.load(name)
-    return verify.verify(options.apps or miniapps.names(), options.quick)
+    return verify.verify(options.apps or miniapps.names(), options.full)
 
 
 def _add_doctor(commands: Any) -> None:
@@ -182,7 +182,7 @@ def _add_doctor(commands: Any) -> None:
     )
 
 
-def _doctor(options: argparse.Namespace, arguments: list[str], runtime: list[str]) -> int:
+def _doctor(options: argparse.Namespace, runtime: list[str]) -> int:
     from workbench import doctor
 
     return doctor.doctor()
@@ -199,7 +199,7 @@ def _add_demo(commands: Any) -> None:
     parser.add_argument("--folder", type=Path, default=Path("demo"), help="default: demo")
 
 
-def _demo(options: argparse.Namespace, arguments: list[str], runtime: list[str]) -> int:
+def _demo(options: argparse.Namespace, runtime: list[str]) -> int:
     from workbench import demo
 
     return demo.demo(options.folder)

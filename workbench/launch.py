@@ -34,11 +34,9 @@ STEP_LIMIT_S = 10.0  # least time without progress that counts as hanging,
 STEP_FACTOR = 20.0  # or this many times the slowest round so far, whichever is longer
 
 
-def command(
-    spec: RunSpec, arguments: list[str], runtime: list[str], launcher: str | None
-) -> list[str]:
+def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str]:
     """The command that starts the run under its launcher."""
-    program = [str(_script()), *arguments, "--no-launch"]
+    program = [str(_script()), *spec.arguments(), "--no-launch"]
     if spec.driver == "mpi":
         mpiexec = launcher or _beside("mpiexec")
         return [mpiexec, "-n", str(spec.pes), *runtime, sys.executable, *program]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from drivers.job import Outcome
+from drivers.timing import imbalance
 from kernels.state_hash import digest
 from miniapps.block import Check
 from workbench import environment
@@ -91,12 +92,6 @@ def _timing(spec: RunSpec, outcome: Outcome) -> dict[str, Any]:
         "imbalance": imbalance(compute),
         "migrations": sum(entry["moved"] for entry in outcome.balancing),
     }
-
-
-def imbalance(compute: np.ndarray) -> float:
-    """Slowest over mean PE, of compute (PEs, rounds), over all rounds: what balancing can gain."""
-    mean = compute.mean(axis=0).sum()
-    return float(compute.max(axis=0).sum() / mean) if mean else 1.0
 
 
 def versions() -> dict[str, str]:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import tempfile
 import time
 import traceback
 from argparse import Namespace
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,24 +29,39 @@ from workbench.progress import Progress, ProgressThread
 from workbench.spec import RunSpec, check_writable
 
 
-def run(options: Namespace, arguments: list[str], runtime: list[str]) -> int:
+def run(options: Namespace, runtime: list[str]) -> int:
     """Run one app; returns the exit status. Raises InputError before anything is launched."""
     if options.pes is None and options.driver == "mpi":
         options.pes = environment.mpi_size()
     if options.json not in (None, "-"):
         check_writable("--json", Path(options.json))
     spec = RunSpec.create(options)
-    if options.driver != "serial" and not options.no_launch and not _inside(options.driver):
-        command = launch.command(spec, arguments, runtime, options.launcher)
-        if options.dry_run:
-            print(" ".join(command))
-            return VALID
-        done = launch.launch(spec, command, options.timeout)
-        return deliver(done, options.json) if isinstance(done, dict) else done
-    if options.dry_run:
-        print("nothing to launch: runs in this process")
+    show = partial(deliver, json_target=options.json)
+    if options.no_launch or spec.driver == "serial" or _inside(spec.driver):
+        if not options.dry_run:
+            return execute(spec, show)
+        print("nothing to launch: this process does the run, or its part")
         return VALID
-    return execute(spec, options.json)
+    command = launch.command(spec, runtime, options.launcher)
+    if options.dry_run:
+        print(shlex.join(command))
+        return VALID
+    result = launch.launch(spec, command, options.timeout)
+    return show(result) if isinstance(result, dict) else result
+
+
+def solve(spec: RunSpec) -> dict[str, Any] | int:
+    """Run a checked spec; returns its record, or the exit status of a run that failed."""
+    if spec.driver != "serial":
+        return launch.launch(spec, launch.command(spec, [], None), None)
+    records: list[dict[str, Any]] = []
+
+    def keep(result: dict[str, Any]) -> int:
+        records.append(result)
+        return VALID
+
+    status = execute(spec, keep)
+    return records[0] if records else status
 
 
 def _inside(driver: str) -> bool:
@@ -51,8 +69,8 @@ def _inside(driver: str) -> bool:
     return environment.mpi_size() is not None if driver == "mpi" else environment.inside_charmrun()
 
 
-def execute(spec: RunSpec, json_target: str | None) -> int:
-    """Be (a rank of) the run; returns the exit status."""
+def execute(spec: RunSpec, show: Callable[[dict[str, Any]], int]) -> int:
+    """Be the run, or a rank of it, and have its root show the record; returns the exit status."""
     folder = os.environ.get(launch.FOLDER)
     store = output.Hdf5Store(spec.output.resolve()) if spec.output else None
     begun = time.time()
@@ -63,7 +81,7 @@ def execute(spec: RunSpec, json_target: str | None) -> int:
         if store is not None:
             store.close(result, outcome)
         if folder is None:
-            return deliver(result, json_target)
+            return show(result)
         output.write_text(Path(folder) / launch.RECORD, json.dumps(result))
         return VALID if result["valid"] else WRONG
 

@@ -91,6 +91,31 @@ class RunSpec:
             store,
         )
 
+    def arguments(self) -> list[str]:
+        """The command line that asks for this run, with every "auto" settled."""
+        given = {
+            "--driver": self.driver,
+            "-n": 1 if self.driver == "serial" else self.pes,
+            "--odf": self.odf,
+            "--balancer": self.balancer,
+            "--lb-period": self.lb_period,
+            "--device": self.device,
+            "--steps": self.steps,
+            "--warmup": self.warmup,
+            "--blocks": self.layout.pe_grid,
+            "--output": self.output and self.output.resolve(),
+        }
+        for field in fields(self.prepared):
+            given[field.metadata["option"]] = getattr(self.prepared, field.name)
+        words = ["run", self.app]
+        for option, value in given.items():
+            if value is not None:
+                words += [
+                    option,
+                    "x".join(map(str, value)) if isinstance(value, tuple) else str(value),
+                ]
+        return words
+
     def check(self) -> None:
         """Look at everything that can be known before a launch. Raises InputError."""
         require(self.pes >= 1, "-n", self.pes, "must be 1 or more")

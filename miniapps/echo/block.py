@@ -35,7 +35,7 @@ class EchoBlock:
             }
             came = yield from Exchange(PHASES[phase], messages)
             for edge, peer in self.neighbors.items():
-                wrong += self.is_wrong(came[edge], self.message(phase, peer.index, edge))
+                wrong += self.is_wrong(came[edge], self.message(phase, peer.block, edge))
             self.messages += len(came)
         self.wrong += wrong
         self.counters += wrong == 0

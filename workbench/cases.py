@@ -1,0 +1,53 @@
+"""Cases: the ways in which one and the same problem can be run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import miniapps
+from workbench.spec import RunSpec
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to run a problem: a driver and how it is cut, balanced and tiled."""
+
+    driver: str
+    pes: int = 1
+    odf: int = 1
+    balancer: str | None = None
+    lb_period: int = 0
+    time_tile: int | None = None
+
+    def __str__(self) -> str:
+        tile = f", tile {self.time_tile}" if self.time_tile else ""
+        balancing = f", {self.balancer} every {self.lb_period}" if self.balancer else ""
+        odf = f" x ODF {self.odf}" if self.driver == "charm" else ""
+        return f"{self.driver} {self.pes}{odf}{balancing}{tile}"
+
+
+def spec_of(app: str, case: Case, preset: str, steps: int | None = None) -> RunSpec:
+    """The run of an app's preset as the case says; raises InputError where it cannot be."""
+    module = miniapps.load(app)
+    values: dict[str, Any] = dict(module.Problem.presets[preset])
+    usual_steps, warmup = values.pop("steps"), values.pop("warmup")
+    problem = module.Problem(**values)
+    if case.time_tile:
+        problem = replace(problem, time_tile=case.time_tile)
+    spec = RunSpec(
+        app=app,
+        problem=problem,
+        driver=case.driver,
+        pes=case.pes,
+        odf=case.odf,
+        balancer=case.balancer,
+        lb_period=case.lb_period,
+        device="cpu",
+        steps=steps or usual_steps,
+        warmup=warmup,
+        blocks=None,
+        output=None,
+    )
+    spec.check()
+    return spec

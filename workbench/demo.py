@@ -1,0 +1,80 @@
+"""``miniapps demo``: every app under every driver, validated, timed, tabulated and plotted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import miniapps
+from workbench import environment, output
+from workbench.cases import Case, spec_of
+from workbench.exit_status import FAILED, VALID, WRONG
+from workbench.plots import plot_step_times
+from workbench.run import solve
+
+STEPS = 100
+
+
+def ways() -> list[Case]:
+    """The ways each app is run: all drivers, on as many PEs as there are cores, at most two."""
+    pes = min(2, environment.cores())
+    return [
+        Case("serial"),
+        Case("mpi", pes),
+        Case("charm", pes),
+        Case("charm", pes, 4),
+        Case("charm", pes, 4, "Greedy", 30),
+    ]
+
+
+def demo(folder: Path) -> int:
+    """Run it all; returns the exit status of the worst run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    console = Console()
+    table = Table(title="every app under every driver: the same problem, the same bits")
+    for column in ("app", "run", "valid", "state", "ms per step", "rate", "utilisation"):
+        table.add_column(column)
+    records: list[dict[str, Any]] = []
+    status = VALID
+    for app in miniapps.names():
+        for case in ways():
+            console.print(f"running {app}, {case} ...", style="dim")
+            result = solve(spec_of(app, case, "small", STEPS))
+            if isinstance(result, int):
+                table.add_row(app, str(case), f"[red]failed: status {result}[/]")
+                status = max(status, FAILED)
+                continue
+            records.append(result)
+            table.add_row(*_row(app, case, result))
+            if not result["valid"] or result["state_hash"] != _first(records, app):
+                status = max(status, WRONG)
+    console.print(table)
+    output.write_text(folder / "records.json", json.dumps(records, indent=1) + "\n")
+    figure = plot_step_times(records, folder / "step_times.png")
+    console.print(f"figure: {figure}\nrecords: {folder / 'records.json'}")
+    return status
+
+
+def _first(records: list[dict[str, Any]], app: str) -> str:
+    """The state of the first run of an app, which all others must reach too."""
+    return next(r["state_hash"] for r in records if r["app"] == app)
+
+
+def _row(app: str, case: Case, result: dict[str, Any]) -> list[str]:
+    state = result["state_hash"][:8]
+    if not result["valid"]:
+        return [app, str(case), "[red]WRONG[/]", state]
+    rate = result["rate"]
+    return [
+        app,
+        str(case),
+        "[green]yes[/]",
+        state,
+        f"{result['step_time_s']['median'] * 1e3:.4g}",
+        f"{rate['value']:.3g} {rate['unit']}",
+        f"{result['utilisation']:.0%}",
+    ]

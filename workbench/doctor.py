@@ -1,0 +1,109 @@
+"""``miniapps doctor``: what is installed, what works, and what each missing thing costs.
+
+Drivers are not asked whether they are installed: a small echo run is launched under each, and what
+is reported is whether its messages arrived.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from miniapps.parameters import InputError
+from workbench import environment, record
+from workbench.cases import Case, spec_of
+from workbench.exit_status import FAILED, VALID
+from workbench.run import solve
+
+
+class Finding(NamedTuple):
+    """One line of the report."""
+
+    what: str
+    works: bool
+    found: str
+    cost: str  # of its not working
+
+
+def doctor() -> int:
+    """Print the findings; returns VALID if the serial driver works, which is the least."""
+    table = Table("", "what", "found", "without it", title="miniapps doctor")
+    findings = list(examine())
+    for finding in findings:
+        mark = "[green]ok[/]" if finding.works else "[red]no[/]"
+        table.add_row(mark, finding.what, finding.found, "" if finding.works else finding.cost)
+    Console().print(table)
+    return VALID if all(f.works for f in findings if f.what == "driver serial") else FAILED
+
+
+def examine() -> Iterator[Finding]:
+    """Look at everything, the quick things first."""
+    host = record.host()
+    memory = host["memory_bytes"] / 2**30
+    yield Finding("Python", True, f"{platform.python_version()} at {sys.executable}", "")
+    yield Finding(
+        "machine", True, f"{host['processor']}, {host['cores']} cores, {memory:.0f} GiB", ""
+    )
+    for package, version in record.versions().items():
+        if package != "python":
+            cost = "install the project again: pip install -e ."
+            yield Finding(package, version != "not installed", version, cost)
+    yield kernel_cache()
+    yield mpiexec()
+    yield from map(driver, ("serial", "mpi", "charm"))
+    yield gpu()
+
+
+def kernel_cache() -> Finding:
+    """Whether compiled kernels survive from run to run."""
+    folder = Path(
+        os.environ.get("NUMBA_CACHE_DIR", Path(__file__).parents[1] / "kernels" / "__pycache__")
+    )
+    writable = os.access(folder if folder.exists() else folder.parent, os.W_OK)
+    return Finding("kernel cache", writable, str(folder), "every start compiles, for some seconds")
+
+
+def mpiexec() -> Finding:
+    """The launcher of the mpi driver."""
+    beside = Path(sys.executable).with_name("mpiexec")
+    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    cost = "--driver mpi needs --launcher PATH or srun"
+    return Finding("mpiexec", found is not None, found or "not found", cost)
+
+
+def driver(name: str) -> Finding:
+    """Whether messages arrive under a driver, on as many PEs as there are cores, at most two."""
+    case = Case(name, 1 if name == "serial" else min(2, environment.cores()))
+    cost = {
+        "serial": "nothing works",
+        "mpi": "no runs on several ranks",
+        "charm": "no over-decomposition and no load balancing",
+    }[name]
+    try:
+        result = solve(spec_of("echo", case, "tiny"))
+    except InputError as error:
+        return Finding(f"driver {name}", False, str(error), cost)
+    if isinstance(result, int):
+        return Finding(f"driver {name}", False, f"a run ended with status {result}", cost)
+    library = result["versions"].get(name, "")
+    found = f"{case.pes} PE(s), messages arrive" + (f"; {library}" if library else "")
+    return Finding(f"driver {name}", result["valid"], found, cost)
+
+
+def gpu() -> Finding:
+    """Whether there is a GPU driver and CuPy; the apps have no kernels for it yet."""
+    present = Path("/proc/driver/nvidia/version").exists()
+    cupy = importlib.util.find_spec("cupy") is not None
+    found = (
+        f"NVIDIA driver {'there' if present else 'not found'}, CuPy {'there' if cupy else 'not'}"
+    )
+    return Finding("device gpu", False, found, "--device gpu is not available in this version")
