@@ -21,13 +21,16 @@ class RunError(RuntimeError):
 
 
 class Watcher(Protocol):
-    """Who is told how far each PE has come; must be cheap, it is called every round."""
+    """Who is told how far each PE has come; must be cheap, it is called every round; must pickle."""
 
     def beat(self, pe: int, step: int) -> None:
         """PE ``pe`` begins the round at ``step``."""
 
     def finish(self, pe: int) -> None:
         """PE ``pe`` has made its last step."""
+
+    def fail(self, error: Exception) -> None:
+        """Say why this process cannot go on."""
 
 
 class Store(Protocol):

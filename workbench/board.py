@@ -10,10 +10,16 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import sys
 import time
+import traceback
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from drivers.job import RunError
+from miniapps.block import MessageError
+
+ERRORS = "errors"  # file beside the board, with a line from each PE that failed
 SLOT = struct.Struct("<qqdq")  # pid, step, time of the last change, phase
 STARTING, RUNNING, FINISHING = range(3)
 
@@ -31,7 +37,7 @@ class Board:
     """The mapped file; a `drivers.job.Watcher`."""
 
     def __init__(self, path: Path, pes: int) -> None:
-        self.pes = pes
+        self.path, self.pes = path, pes
         if not path.exists():
             path.write_bytes(bytes(SLOT.size * pes))
         with path.open("r+b") as file:
@@ -55,6 +61,14 @@ class Board:
         """All slots."""
         return [self.slot(pe) for pe in range(self.pes)]
 
+    def fail(self, error: Exception) -> None:
+        """Leave a line on why this process cannot go on, for the launcher to find."""
+        with self.path.with_name(ERRORS).open("a") as file:
+            file.write(explained(error) + "\n")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Board, (self.path, self.pes)
+
 
 class NoBoard:
     """Where nobody watches."""
@@ -64,3 +78,15 @@ class NoBoard:
 
     def finish(self, pe: int) -> None:
         """Do nothing."""
+
+    def fail(self, error: Exception) -> None:
+        """Say on stderr why this process cannot go on."""
+        print(f"miniapps: {explained(error)}", file=sys.stderr)
+
+
+def explained(error: Exception) -> str:
+    """What ended a run, in one line; for what nobody foresaw, a traceback on stderr too."""
+    if isinstance(error, RunError | MessageError):
+        return str(error)
+    traceback.print_exception(error)
+    return f"{type(error).__name__}: {error}"

@@ -20,13 +20,13 @@ from typing import Any
 
 from miniapps.parameters import InputError
 from workbench import output
-from workbench.board import FINISHING, STARTING, Board
+from workbench.board import ERRORS, FINISHING, STARTING, Board
 from workbench.exit_status import FAILED
 from workbench.progress import Progress
 from workbench.spec import RunSpec
 
 FOLDER = "MINIAPPS_RUN_FOLDER"  # environment variable: where a launched run keeps its files
-BOARD, RECORD, ERRORS, LOG = "board", "record.json", "errors", "log"
+BOARD, RECORD, LOG = "board", "record.json", "log"
 LOOK_S = 0.02  # between two looks at the run
 START_LIMIT_S = 180.0  # until the first step; the first compilation takes its time
 FINISH_LIMIT_S = 1800.0  # to validate and write
@@ -40,19 +40,14 @@ def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str
     if spec.driver == "mpi":
         mpiexec = launcher or _beside("mpiexec")
         return [mpiexec, "-n", str(spec.pes), *runtime, sys.executable, *program]
-    return [
-        sys.executable,
-        "-m",
-        "charmrun.start",
-        f"+p{spec.pes}",
-        *_charm_options(spec, runtime),
-        *program,
-    ]
+    charmrun = [sys.executable, "-m", "charmrun.start", f"+p{spec.pes}"]
+    return [*charmrun, sys.executable, *program, "--", *_charm_options(spec, runtime)]
 
 
 def _charm_options(spec: RunSpec, runtime: list[str]) -> list[str]:
+    """Options of charmrun and the runtime; they find theirs anywhere, so they stand at the end."""
     where = [] if "++nodelist" in runtime else ["++local"]
-    balancer = ["+balancer", spec.balancer] if spec.balancer else []
+    balancer = ["+balancer", f"{spec.balancer}LB"] if spec.balancer else []
     return ["++quiet", *where, *balancer, *runtime]
 
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sys
 import tempfile
 import time
-import traceback
 from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import drivers
-from drivers.job import Outcome, RunError
+from drivers.job import Outcome
 from workbench import environment, launch, output, record
 from workbench.board import Board, NoBoard
 from workbench.exit_status import FAILED, VALID, WRONG
@@ -85,16 +83,16 @@ def execute(spec: RunSpec, show: Callable[[dict[str, Any]], int]) -> int:
         output.write_text(Path(folder) / launch.RECORD, json.dumps(result))
         return VALID if result["valid"] else WRONG
 
-    try:
-        driver = drivers.load(spec.driver)
-        import_s = time.time() - begun
-        with _watched(spec, folder) as watcher:
+    with _watched(spec, folder) as watcher:
+        try:
+            driver = drivers.load(spec.driver)
+            import_s = time.time() - begun
             return driver.run(spec.job(store), report, watcher)
-    except Exception as error:
-        _explain(error, folder)
-        if driver is not None:
-            driver.fail(FAILED)
-        return FAILED
+        except Exception as error:
+            watcher.fail(error)
+            if driver is not None:
+                driver.fail(FAILED)
+            return FAILED
 
 
 class _watched:
@@ -120,18 +118,6 @@ class _watched:
         if hasattr(self, "display"):
             self.display.__exit__(*error)
             self.scratch.cleanup()
-
-
-def _explain(error: Exception, folder: str | None) -> None:
-    """Say in one line what ended the run; the traceback too, unless the error explains itself."""
-    line = f"{type(error).__name__}: {error}" if not isinstance(error, RunError) else str(error)
-    if folder is None:
-        print(f"miniapps: {line}", file=sys.stderr)
-    else:
-        with (Path(folder) / launch.ERRORS).open("a") as file:
-            file.write(f"rank {environment.rank()}: {line}\n")
-    if not isinstance(error, RunError):
-        traceback.print_exc()
 
 
 def deliver(result: dict[str, Any], json_target: str | None) -> int:

@@ -1,0 +1,295 @@
+"""The charm driver: one chare per block, several per PE, moved by the runtime's load balancers.
+
+Between chares of one PE a message is put into the other's inbox by a plain call, array and all by
+reference, and an empty message wakes a chare whose Collect has become complete; to another PE it
+goes through the other chare's entry method. So every block computes inside a message addressed to
+its own chare, which is what Charm++ measures as the chare's load. There are no coroutines: a
+coroutine's stack would not migrate. docs/messages.md has the measurements behind these choices.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import reduce
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from charm4py import Array, ArrayMap, Chare, Future, Group, Reducer, charm
+
+from drivers.inbox import Inbox
+from drivers.job import Job, Outcome, Report, RunError, Watcher, measured
+from drivers.timing import PELog, Stepper, imbalance, per_pe
+from miniapps.block import AllReduce, Collect, Post, checked_message, combine
+from miniapps.decomposition import Layout
+
+FAILED = 3
+EMPTY = (pickle.dumps(({}, [])), None)  # a message without arguments, packed once
+
+
+class BlockMap(ArrayMap):
+    """Puts each block on the PE whose MPI block it is a part of."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    def procNum(self, index: tuple[int, ...]) -> int:  # noqa: N802 - the runtime's name
+        """The PE of a block."""
+        return self.layout.pe(index)
+
+
+class PE(Chare):
+    """What belongs to a PE and not to a block: compiled kernels, the log, the watcher."""
+
+    def __init__(self, job: Job, watcher: Watcher) -> None:
+        self.job, self.watcher = job, watcher
+        self.jit_s = job.compile()
+        self.log = PELog(charm.myPe())
+        self.synced: dict[int, list[tuple[float, float, bool]]] = {}
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """End the whole run, with a word to the watcher, where the code inside raises."""
+        try:
+            yield
+        except Exception as error:
+            self.watcher.fail(error)
+            fail(FAILED)
+
+    def start_log(self) -> None:
+        """Forget warm-up; time runs from now."""
+        self.log.start()
+        self.synced = {}
+
+    def note_sync(self, step: int, begun: float, moved: bool) -> None:
+        """A block that came back from a balancing: when it went, and whether it moved here."""
+        self.synced.setdefault(step, []).append((begun, perf_counter(), moved))
+
+    def collected(self, array: Any) -> tuple[Any, ...]:
+        """Everything that was measured on this PE."""
+        self.watcher.finish(charm.myPe())
+        blocks = [chare.block for chare in charm.arrays[array.aid].values()]
+        measures = reduce(combine, map(measured, blocks), {})
+        return self.log.table(), measures, self.synced, self.jit_s
+
+    def store(self, array: Any, first: bool) -> None:
+        """Write the blocks of this PE."""
+        for chare in charm.arrays[array.aid].values():
+            pieces = chare.block.state()
+            if first:
+                self.job.store.create(pieces)
+                first = False
+            self.job.store.write(pieces)
+
+
+class BlockChare(Chare):
+    """Runs one block; block and inbox travel with it when it migrates, between steps."""
+
+    def __init__(self, job: Job, pes: Any) -> None:
+        self.job, self.pes = job, pes
+        self.block = job.build(self.thisIndex)
+        self.number = job.layout.number(self.thisIndex)
+        self.stepper, self.inbox = Stepper(self.block), Inbox(self.block)
+        self.proxies = {p.block: self.thisProxy[p.block] for p in self.block.neighbors.values()}
+        self.home = charm.myPe()
+        self.collect: Collect | None = None
+        self.answer: Any = None
+        self.rounds: list[tuple[int, int]] = []
+        self.at = 0
+
+    def start(self, first: int, end: int, done: Future) -> None:
+        """Make the steps from ``first`` to ``end``. A broadcast's time is nobody's, so only wake."""
+        self.rounds, self.at, self.reached = list(self.job.rounds(first, end)), 0, first
+        self.done = done
+        self.wake_up()
+
+    def deliver(self, step: int, phase: str, edge: Any, sender: Any, array: np.ndarray) -> None:
+        """Take in a message from another PE."""
+        with self.pe.guard():
+            if self.put(step, phase, edge, sender, array):
+                self.resume()
+
+    def reduced(self, total: Any) -> None:
+        """Take in the result of an AllReduce: one object for all chares of a PE, so copy it.
+
+        The runtime makes a number of an array with one element; the shape undoes that.
+        """
+        self.answer = np.array(total).reshape(self.reduced_shape)[()]
+        self.wake_up()
+
+    def resumeFromSync(self) -> None:  # noqa: N802 - the runtime's name
+        """Go on after a balancing, perhaps on another PE."""
+        moved, self.home = self.home != charm.myPe(), charm.myPe()
+        self.pe.note_sync(self.rounds[self.at][0], self.synced, moved)
+        self.resume()
+
+    @property
+    def pe(self) -> PE:
+        """The PE on which the block lives now."""
+        return charm.groups[self.pes.gid]
+
+    def wake_up(self) -> None:
+        """Send this chare a message that resumes it."""
+        proxy = self.thisProxy
+        charm.CkArraySend(proxy.aid, self.thisIndex, proxy.resume.ep, EMPTY)
+
+    def put(self, step: int, phase: str, edge: Any, sender: Any, array: np.ndarray) -> bool:
+        """Keep a message; True if it was the last one that the block was waiting for."""
+        self.inbox.deliver(step, phase, edge, sender, array)
+        if self.collect is None or not self.inbox.has(self.collect):
+            return False
+        self.answer, self.collect = self.inbox.take(self.collect), None
+        return True
+
+    def post(self, request: Post) -> None:
+        """Send a block's messages."""
+        step, here = self.inbox.step, charm.arrays[self.thisProxy.aid]
+        for edge, array in request.messages.items():
+            peer = self.block.neighbors[edge]
+            message = checked_message(edge, array)
+            chare = here.get(peer.block)
+            if chare is None:
+                proxy = self.proxies[peer.block]
+                proxy.deliver(step, request.phase, peer.edge, self.thisIndex, message)
+            elif chare.put(step, request.phase, peer.edge, self.thisIndex, message):
+                chare.wake_up()
+
+    def resume(self) -> None:
+        """Run the block until it has to wait, a balancing is due or its steps are done."""
+        with self.pe.guard():
+            answer, self.answer = self.answer, None
+            while self.at < len(self.rounds):
+                if not self.run_round(answer):
+                    return
+                answer = None
+                step, count = self.rounds[self.at]
+                self.reached = step + count
+                self.pe.log.add(self.number, self.at, self.stepper)
+                self.at = len(self.rounds) if self.stepper.finished else self.at + 1
+                if self.balancing_due(step, self.reached):
+                    self.synced = perf_counter()
+                    self.AtSync()
+                    return
+            self.contribute(self.reached, Reducer.max, self.done)
+
+    def run_round(self, answer: Any) -> bool:
+        """Begin the round that is due, or go on with it; False where the block has to wait."""
+        if self.stepper.generator is None:
+            step, count = self.rounds[self.at]
+            self.pe.watcher.beat(charm.myPe(), step)
+            self.inbox.advance(step)
+            request = self.stepper.start(count)
+        else:
+            request = self.stepper.resume(answer)
+        while request is not None:
+            if isinstance(request, Post):
+                self.post(request)
+                request = self.stepper.resume(None)
+            elif isinstance(request, Collect) and self.inbox.has(request):
+                request = self.stepper.resume(self.inbox.take(request))
+            else:
+                self.hold(request)
+                return False
+        return True
+
+    def hold(self, request: Any) -> None:
+        """Leave a request to be answered when the others have come as far."""
+        if isinstance(request, Collect):
+            self.collect = request
+        elif isinstance(request, AllReduce):
+            self.reduced_shape = np.shape(request.value)
+            self.reduce(self.thisProxy.reduced, request.value, getattr(Reducer, request.op))
+        else:
+            raise TypeError(f"block {self.thisIndex} yielded {request!r}, which is no request")
+
+    def balancing_due(self, before: int, after: int) -> bool:
+        """Whether a multiple of the balancing period lies in a round that is not the last."""
+        period = self.job.lb_period
+        return bool(period) and self.at < len(self.rounds) and before // period < after // period
+
+
+def run(job: Job, report: Report, watcher: Watcher) -> int:
+    """Run a job on all PEs; PE 0 reports the outcome. Ends the process with the exit status."""
+
+    def main(_: list[str]) -> None:
+        try:
+            status = report(_conduct(job, watcher))
+        except Exception as error:
+            watcher.fail(error)
+            status = FAILED
+        charm.exit(status)
+
+    charm.start(main, modules=["drivers.charm"])
+    return 0
+
+
+def fail(status: int) -> None:
+    """End this PE at once; charmrun and the runtime then end the others."""
+    os._exit(status)
+
+
+def _conduct(job: Job, watcher: Watcher) -> Outcome:
+    """On PE 0: create the chares, run warm-up and timed steps, and gather what was measured."""
+    layout = job.layout
+    if charm.numPes() != layout.pes:
+        raise RunError(f"asked for {layout.pes} PEs, started on {charm.numPes()}")
+    pes = Group(PE, args=[job, watcher])
+    place = Group(BlockMap, args=[layout])
+    blocks = Array(BlockChare, layout.grid, args=[job, pes], map=place, useAtSync=True)
+    charm.awaitCreation(pes, blocks)
+    charm.thisProxy.LBTurnInstrumentOff(awaitable=True).get()
+    _advance(blocks, 0, job.warmup)
+    charm.thisProxy.LBTurnInstrumentOn(awaitable=True).get()
+    pes.start_log(awaitable=True).get()
+    done = _advance(blocks, job.warmup, job.warmup + job.steps)
+    parts = [pes[pe].collected(blocks, ret=True).get() for pe in range(layout.pes)]
+    if job.store is not None:
+        for pe in range(layout.pes):
+            pes[pe].store(blocks, pe == 0, ret=True).get()
+    return _outcome(job, parts, done)
+
+
+def _advance(blocks: Any, first: int, end: int) -> int:
+    """Make all blocks take their steps from ``first`` to ``end``; returns how far they came."""
+    done = Future()
+    blocks.start(first, end, done)
+    return int(done.get())
+
+
+def _outcome(job: Job, parts: list[Any], done: int) -> Outcome:
+    """Join what the PEs measured."""
+    tables, measures, synced, jit_s = zip(*parts, strict=True)
+    rows = np.concatenate(tables)
+    rounds = list(job.rounds(job.warmup, done))
+    wall, compute = per_pe(rows, len(parts), len(rounds))
+    joined = reduce(combine, measures)
+    words = joined.pop("words").value
+    balancing = [_balancing(job, rounds, compute, synced, step) for step in sorted(synced[0])]
+    return Outcome(
+        len(parts), rounds, wall.max(axis=0), compute, rows, joined, words, max(jit_s), done,
+        balancing, {"charm": "netlrts"},
+    )  # fmt: skip
+
+
+def _balancing(
+    job: Job, rounds: list[tuple[int, int]], compute: np.ndarray, synced: Any, step: int
+) -> dict[str, Any]:
+    """What one balancing did: the one after which the round at ``step`` began.
+
+    It cost what the PE that came last had to wait; imbalance is that of a period on either side.
+    """
+    starts = [start for start, _ in rounds]
+    at = starts.index(step)
+    span = [n for n, start in enumerate(starts) if abs(start - step) <= job.lb_period]
+    before, after = range(span[0], at), range(at, span[-1])
+    events = [pe[step] for pe in synced if step in pe]
+    return {
+        "step": step,
+        "moved": sum(moved for pe in events for _, _, moved in pe),
+        "imbalance_before": imbalance(compute[:, before]),
+        "imbalance_after": imbalance(compute[:, after]),
+        "seconds": min(min(e for _, e, _ in pe) - max(b for b, _, _ in pe) for pe in events),
+    }
