@@ -9,80 +9,23 @@ coroutine's stack would not migrate. docs/messages.md has the measurements behin
 
 from __future__ import annotations
 
-import os
 import pickle
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import reduce
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from charm4py import Array, ArrayMap, Chare, Future, Group, Reducer, charm
+from charm4py import Array, Chare, Future, Group, Reducer, charm
 
+from drivers.balancers import summary
+from drivers.charm_pe import FAILED, PE, BlockMap
 from drivers.inbox import Inbox
-from drivers.job import Job, Outcome, Report, RunError, Watcher, measured
-from drivers.timing import PELog, Stepper, imbalance, per_pe
-from miniapps.block import AllReduce, Collect, Post, checked_message, combine
-from miniapps.decomposition import Layout
+from drivers.job import Job, RunError, Watcher
+from drivers.outcome import Outcome, Report, joined
+from drivers.timing import Stepper
+from miniapps.block import AllReduce, Collect, Post, checked_message
 
-FAILED = 3
 EMPTY = (pickle.dumps(({}, [])), None)  # a message without arguments, packed once
-
-
-class BlockMap(ArrayMap):
-    """Puts each block on the PE whose MPI block it is a part of."""
-
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-
-    def procNum(self, index: tuple[int, ...]) -> int:  # noqa: N802 - the runtime's name
-        """The PE of a block."""
-        return self.layout.pe(index)
-
-
-class PE(Chare):
-    """What belongs to a PE and not to a block: compiled kernels, the log, the watcher."""
-
-    def __init__(self, job: Job, watcher: Watcher) -> None:
-        self.job, self.watcher = job, watcher
-        self.jit_s = job.compile()
-        self.log = PELog(charm.myPe())
-        self.synced: dict[int, list[tuple[float, float, bool]]] = {}
-
-    @contextmanager
-    def guard(self) -> Iterator[None]:
-        """End the whole run, with a word to the watcher, where the code inside raises."""
-        try:
-            yield
-        except Exception as error:
-            self.watcher.fail(error)
-            fail(FAILED)
-
-    def start_log(self) -> None:
-        """Forget warm-up; time runs from now."""
-        self.log.start()
-        self.synced = {}
-
-    def note_sync(self, step: int, begun: float, moved: bool) -> None:
-        """A block that came back from a balancing: when it went, and whether it moved here."""
-        self.synced.setdefault(step, []).append((begun, perf_counter(), moved))
-
-    def collected(self, array: Any) -> tuple[Any, ...]:
-        """Everything that was measured on this PE."""
-        self.watcher.finish(charm.myPe())
-        blocks = [chare.block for chare in charm.arrays[array.aid].values()]
-        measures = reduce(combine, map(measured, blocks), {})
-        return self.log.table(), measures, self.synced, self.jit_s
-
-    def store(self, array: Any, first: bool) -> None:
-        """Write the blocks of this PE."""
-        for chare in charm.arrays[array.aid].values():
-            pieces = chare.block.state()
-            if first:
-                self.job.store.create(pieces)
-                first = False
-            self.job.store.write(pieces)
 
 
 class BlockChare(Chare):
@@ -101,7 +44,7 @@ class BlockChare(Chare):
         self.at = 0
 
     def start(self, first: int, end: int, done: Future) -> None:
-        """Make the steps from ``first`` to ``end``. A broadcast's time is nobody's, so only wake."""
+        """Make the steps from ``first`` to ``end``. A broadcast's time is nobody's: only wake."""
         self.rounds, self.at, self.reached = list(self.job.rounds(first, end)), 0, first
         self.done = done
         self.wake_up()
@@ -222,13 +165,8 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
             status = FAILED
         charm.exit(status)
 
-    charm.start(main, modules=["drivers.charm"])
+    charm.start(main, modules=["drivers.charm_pe", "drivers.charm"])
     return 0
-
-
-def fail(status: int) -> None:
-    """End this PE at once; charmrun and the runtime then end the others."""
-    os._exit(status)
 
 
 def _conduct(job: Job, watcher: Watcher) -> Outcome:
@@ -245,11 +183,14 @@ def _conduct(job: Job, watcher: Watcher) -> Outcome:
     charm.thisProxy.LBTurnInstrumentOn(awaitable=True).get()
     pes.start_log(awaitable=True).get()
     done = _advance(blocks, job.warmup, job.warmup + job.steps)
-    parts = [pes[pe].collected(blocks, ret=True).get() for pe in range(layout.pes)]
+    parts, synced = zip(
+        *[pes[pe].part(blocks, ret=True).get() for pe in range(layout.pes)], strict=True
+    )
     if job.store is not None:
         for pe in range(layout.pes):
-            pes[pe].store(blocks, pe == 0, ret=True).get()
-    return _outcome(job, parts, done)
+            pes[pe].store(blocks, job.store, pe == 0, ret=True).get()
+    balancing = partial(summary, job, done, synced)
+    return joined(job, parts, done, {"charm": "netlrts"}, balancing)
 
 
 def _advance(blocks: Any, first: int, end: int) -> int:
@@ -257,39 +198,3 @@ def _advance(blocks: Any, first: int, end: int) -> int:
     done = Future()
     blocks.start(first, end, done)
     return int(done.get())
-
-
-def _outcome(job: Job, parts: list[Any], done: int) -> Outcome:
-    """Join what the PEs measured."""
-    tables, measures, synced, jit_s = zip(*parts, strict=True)
-    rows = np.concatenate(tables)
-    rounds = list(job.rounds(job.warmup, done))
-    wall, compute = per_pe(rows, len(parts), len(rounds))
-    joined = reduce(combine, measures)
-    words = joined.pop("words").value
-    balancing = [_balancing(job, rounds, compute, synced, step) for step in sorted(synced[0])]
-    return Outcome(
-        len(parts), rounds, wall.max(axis=0), compute, rows, joined, words, max(jit_s), done,
-        balancing, {"charm": "netlrts"},
-    )  # fmt: skip
-
-
-def _balancing(
-    job: Job, rounds: list[tuple[int, int]], compute: np.ndarray, synced: Any, step: int
-) -> dict[str, Any]:
-    """What one balancing did: the one after which the round at ``step`` began.
-
-    It cost what the PE that came last had to wait; imbalance is that of a period on either side.
-    """
-    starts = [start for start, _ in rounds]
-    at = starts.index(step)
-    span = [n for n, start in enumerate(starts) if abs(start - step) <= job.lb_period]
-    before, after = range(span[0], at), range(at, span[-1])
-    events = [pe[step] for pe in synced if step in pe]
-    return {
-        "step": step,
-        "moved": sum(moved for pe in events for _, _, moved in pe),
-        "imbalance_before": imbalance(compute[:, before]),
-        "imbalance_after": imbalance(compute[:, after]),
-        "seconds": min(min(e for _, e, _ in pe) - max(b for b, _, _ in pe) for pe in events),
-    }

@@ -1,18 +1,16 @@
-"""What a driver is told, and what it gives back."""
+"""What a driver is told."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol
 
-import numpy as np
-
 import kernels
 import miniapps
-from kernels import device, state_hash
-from miniapps.block import Index, Measure, Piece
+from kernels import device
+from miniapps.block import Index, Piece
 from miniapps.decomposition import Layout
 
 
@@ -21,7 +19,7 @@ class RunError(RuntimeError):
 
 
 class Watcher(Protocol):
-    """Who is told how far each PE has come; must be cheap, it is called every round; must pickle."""
+    """Who is told how far each PE has come: cheap, as it is told every round. Must pickle."""
 
     def beat(self, pe: int, step: int) -> None:
         """PE ``pe`` begins the round at ``step``."""
@@ -73,6 +71,10 @@ class Job:
         app = miniapps.load(self.app)
         return app.Block(self.problem, self.layout, index, device.get(self.device))
 
+    def phases(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Warm-up and timed phase: (first step, end) of each. Only the second may end early."""
+        return (0, self.warmup), (self.warmup, self.warmup + self.steps)
+
     def rounds(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The rounds from step ``start`` to ``end``: (first step, number of steps)."""
         step = start
@@ -80,44 +82,3 @@ class Job:
             count = min(self.problem.stride(step), end - step)
             yield step, count
             step += count
-
-
-@dataclass
-class Outcome:
-    """What a run did. ``rounds``: those that were timed, (first step, number of steps).
-
-    ``wall_s`` (rounds,): slowest PE; ``compute_s`` (PEs, rounds): inside blocks; ``blocks``: one
-    row per block and round, as `timing.ROW`; ``measures`` and ``words`` (the state hash) are joined
-    over all blocks; ``balancing``: one entry per balancing; ``pes``: the PEs that took part.
-    """
-
-    pes: int
-    rounds: list[tuple[int, int]]
-    wall_s: np.ndarray
-    compute_s: np.ndarray
-    blocks: np.ndarray
-    measures: dict[str, Measure]
-    words: np.ndarray
-    jit_s: float
-    steps_done: int
-    balancing: list[dict[str, Any]] = field(default_factory=list)
-    versions: dict[str, str] = field(default_factory=dict)
-
-
-Report = Callable[[Outcome], int]  # returns the exit status
-
-
-def hashed(pieces: list[Piece]) -> np.ndarray:
-    """The state hash of one block's pieces: (4,) uint64, to be added over blocks."""
-    words = np.zeros(state_hash.WORDS, np.uint64)
-    for piece in pieces:
-        if piece.ids is not None:
-            words += state_hash.hash_rows(piece.name, piece.values, piece.ids)
-        elif piece.origin is not None:
-            words += state_hash.hash_cells(piece.name, piece.values, piece.origin, piece.shape)
-    return words
-
-
-def measured(block: Any) -> dict[str, Measure]:
-    """A finished block's measures, its part of the state hash among them as ``words``."""
-    return block.measure() | {"words": Measure("sum", hashed(block.state()))}

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import struct
 import zlib
-from functools import reduce
 from typing import Any
 
 import numpy as np
 from mpi4py import MPI
 
-from drivers.job import Job, Outcome, Report, RunError, Watcher, measured
-from drivers.timing import PELog, Stepper, per_pe
+from drivers.job import Job, RunError, Watcher
+from drivers.outcome import Part, Report, joined
+from drivers.timing import PELog, Stepper
 from miniapps.block import (
     HEADER_BYTES,
     AllReduce,
@@ -27,7 +27,6 @@ from miniapps.block import (
     Peer,
     Post,
     checked_message,
-    combine,
     packed,
 )
 
@@ -178,33 +177,28 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
     jit_s = job.compile()
     engine = Engine(comm, job)
     log, done = PELog(comm.rank), 0
-    for start, end in ((0, job.warmup), (job.warmup, job.warmup + job.steps)):
-        rounds: list[tuple[int, int]] = []
+    for start, end in job.phases():
         comm.Barrier()
         log.start()
-        for step, count in job.rounds(start, end):
+        for number, (step, count) in enumerate(job.rounds(start, end)):
             watcher.beat(comm.rank, step)
             finished = engine.round(step, count)
-            log.add(comm.rank, len(rounds), engine.stepper)
-            rounds.append((step, count))
+            log.add(comm.rank, number, engine.stepper)
             done = step + count
             if finished and start == job.warmup:
                 break
         comm.Barrier()
     engine.close()
     watcher.finish(comm.rank)
-    parts = comm.gather((log.table(), measured(engine.block)))
-    _store(comm, job, engine.block)
-    jit_s = comm.allreduce(jit_s, MPI.MAX)
-    return 0 if parts is None else report(_outcome(parts, rounds, done, jit_s))
+    parts = comm.gather(Part.of([engine.block], log, jit_s))
+    store_in_turn(comm, job, engine.block)
+    if parts is None:
+        return 0
+    library = MPI.Get_library_version().splitlines()[0].strip()
+    return report(joined(job, parts, done, {"mpi": library}))
 
 
-def fail(status: int) -> None:
-    """End all ranks at once."""
-    MPI.COMM_WORLD.Abort(status)
-
-
-def _store(comm: MPI.Comm, job: Job, block: Any) -> None:
+def store_in_turn(comm: MPI.Comm, job: Job, block: Any) -> None:
     """Write the final state, one rank after the other, so that no rank ever holds all of it."""
     if job.store is None:
         return
@@ -218,22 +212,6 @@ def _store(comm: MPI.Comm, job: Job, block: Any) -> None:
     comm.Barrier()
 
 
-def _outcome(parts: list[Any], rounds: list[tuple[int, int]], done: int, jit_s: float) -> Outcome:
-    """Join what the ranks measured."""
-    rows = np.concatenate([table for table, _ in parts])
-    measures = reduce(combine, [measures for _, measures in parts])
-    words = measures.pop("words").value
-    wall, compute = per_pe(rows, len(parts), len(rounds))
-    library = MPI.Get_library_version().splitlines()[0].strip()
-    return Outcome(
-        len(parts),
-        rounds,
-        wall.max(axis=0),
-        compute,
-        rows,
-        measures,
-        words,
-        jit_s,
-        done,
-        versions={"mpi": library},
-    )
+def fail(status: int) -> None:
+    """End all ranks at once."""
+    MPI.COMM_WORLD.Abort(status)

@@ -11,9 +11,10 @@ from functools import reduce
 from typing import Any
 
 from drivers.inbox import Inbox
-from drivers.job import Job, Outcome, Report, RunError, Watcher, measured
-from drivers.timing import PELog, Stepper, per_pe
-from miniapps.block import REDUCTIONS, AllReduce, Collect, Post, checked_message, combine
+from drivers.job import Job, RunError, Watcher
+from drivers.outcome import Part, Report, joined
+from drivers.timing import PELog, Stepper
+from miniapps.block import REDUCTIONS, AllReduce, Collect, Post, checked_message
 
 
 class Engine:
@@ -80,37 +81,25 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
     """Run a job on this process and report its outcome; returns the exit status."""
     jit_s = job.compile()
     engine = Engine([job.build(index) for index in job.layout.indices()])
+    blocks = [stepper.block for stepper in engine.steppers.values()]
     log, done = PELog(0), 0
-    for start, end in ((0, job.warmup), (job.warmup, job.warmup + job.steps)):
-        rounds: list[tuple[int, int]] = []
+    for start, end in job.phases():
         log.start()
-        for step, count in job.rounds(start, end):
+        for number, (step, count) in enumerate(job.rounds(start, end)):
             watcher.beat(0, step)
             finished = engine.round(step, count)
             for index, stepper in engine.steppers.items():
-                log.add(job.layout.number(index), len(rounds), stepper)
-            rounds.append((step, count))
+                log.add(job.layout.number(index), number, stepper)
             done = step + count
             if finished and start == job.warmup:
                 break
     watcher.finish(0)
-    return report(_outcome(job, engine, log, rounds, done, jit_s))
-
-
-def fail(status: int) -> None:
-    """Nothing else runs that would have to be ended."""
-
-
-def _outcome(
-    job: Job, engine: Engine, log: PELog, rounds: list[tuple[int, int]], done: int, jit_s: float
-) -> Outcome:
-    """Measure and store the final state, block by block."""
-    blocks = [stepper.block for stepper in engine.steppers.values()]
-    measures = reduce(combine, [measured(block) for block in blocks])
     if job.store is not None:
         job.store.create(blocks[0].state())
         for block in blocks:
             job.store.write(block.state())
-    wall, compute = per_pe(log.table(), 1, len(rounds))
-    words = measures.pop("words").value
-    return Outcome(1, rounds, wall[0], compute, log.table(), measures, words, jit_s, done)
+    return report(joined(job, [Part.of(blocks, log, jit_s)], done, {}))
+
+
+def fail(status: int) -> None:
+    """Nothing else runs that would have to be ended."""

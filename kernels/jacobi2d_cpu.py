@@ -16,8 +16,9 @@ Cost: 5 flops a point.  A sweep over arrays larger than the caches moves 24 byte
 is read, and `new` is read (the cache fetches a line before writing to it) and written.  So one
 sweep runs at the speed of memory; `sweep_tile` pays 32 bytes a point once for many sweeps.
 
-Speed advice: make the row length a multiple of 8 doubles and start the arrays on a 64-byte
-boundary; then the strips of `sweep_tile` store whole cache lines.
+Speed advice: start the arrays on a 64-byte boundary and pad rows to a multiple of 8 doubles, so
+that `sweep_tile` stores whole cache lines; put the first own column at a multiple of 8 for `sweep`.
+In cache that is worth a third of the speed, in memory nothing.
 """
 
 import numpy as np
@@ -58,40 +59,59 @@ def sweep_residual(old, new, x0, x1, y0, y1):
     return np.int64(most).view(np.float64)
 
 
-@njit(int64(GRID, GRID, int64, int64, int64, int64, int64, int64[::1]), **OPTIONS)
-def sweep_tile(old, new, sweeps, x0, x1, y0, y1, grow):
-    """Relax the cells [x0, x1) x [y0, y1) `sweeps` times while they are in cache.
+@njit(
+    void(GRID, GRID, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64[::1]),
+    **OPTIONS,
+)
+def _step(old, new, sweeps, row, column, width, height, x0, x1, y0, y1, grow):
+    """Do all sweeps of a step of `sweep_tile`: `height` rows of a strip `width` columns wide.
 
-    Sweep s = 1..sweeps covers the cells widened on side d by grow[d] * (sweeps - s), the sides
-    in the order low x, high x, low y, high y.  grow[d] = 1: a neighbour's cells, received
-    `sweeps` deep (in `old`), are computed again here.  grow[d] = 0: a physical boundary, whose
-    cells next to the region (as long as the region is ever wide) are the same in both arrays;
-    they are read and never written.
-
-    The sweeps alternate between the arrays.  Returns 1 if `new` holds the newest values
-    (`sweeps` odd), 0 if `old` does; the other array holds, in [x0, x1) x [y0, y1), the values one
-    sweep earlier.  Cells around them that were ever part of the widened region are scratch.
-
-    The order of work: strips of columns; in a strip, steps of a few rows; in a step, all sweeps,
-    each one row higher and one column further left than the one before it.  With that shift
-    every value needed is ready, and none is overwritten before its last use, so the strips
-    compute nothing twice.  A step's rows, of both arrays, stay in the caches.
+    Four sweeps at a time go through the step in pieces of 128 columns, which L1 holds for the
+    four; without the pieces each sweep reads its rows from L2, at 3/4 of the speed.
     """
-    height, width = 8, 128
-    left = (y0 - grow[2] * (sweeps - 1)) & -8
-    right = y1 + grow[3] * (sweeps - 1) + sweeps - 1
-    top = x0 - grow[0] * (sweeps - 1)
-    bottom = x1 + grow[1] * (sweeps - 1) + sweeps - 1
-    for column in range(left, right, width):
-        for row in range(top, bottom, height):
-            for s in range(1, sweeps + 1):
+    for first in range(1, sweeps + 1, 4):
+        for piece in range(column, column + width, 128):
+            for s in range(first, min(first + 4, sweeps + 1)):
                 more = sweeps - s
-                i0 = max(row - s + 1, x0 - grow[0] * more)
-                i1 = min(row - s + 1 + height, x1 + grow[1] * more)
-                j0 = max(column - s + 1, y0 - grow[2] * more)
-                j1 = min(column - s + 1 + width, y1 + grow[3] * more)
+                i0 = max(row - (s - 1), x0 - grow[0] * more)
+                i1 = min(row - (s - 1) + height, x1 + grow[1] * more)
+                j0 = max(piece - 8 * (s - 1), y0 - grow[2] * more)
+                j1 = min(piece - 8 * (s - 1) + 128, y1 + grow[3] * more)
                 if s % 2 == 1:
                     sweep(old, new, i0, i1, j0, j1)
                 else:
                     sweep(new, old, i0, i1, j0, j1)
+
+
+@njit(int64(GRID, GRID, int64, int64, int64, int64, int64, int64[::1]), **OPTIONS)
+def sweep_tile(old, new, sweeps, x0, x1, y0, y1, grow):
+    """Relax the cells [x0, x1) x [y0, y1) `sweeps` >= 1 times, each while still in cache.
+
+    Sweep s = 1..sweeps covers the cells widened on side d by grow[d] * (sweeps - s), the sides
+    in the order low x, high x, low y, high y.  grow[d] = 1: a neighbour's cells, received
+    `sweeps` deep (into `old`), are computed again here.  grow[d] = 0: a physical boundary; the
+    ghost cells next to it, along the whole widened region, are the same in both arrays, and are
+    read and never written.
+
+    The sweeps alternate between the arrays.  Returns 1 if `new` holds the newest values
+    (`sweeps` odd), 0 if `old` does; in [x0, x1) x [y0, y1) the other array holds the values of
+    one sweep earlier.  The cells of the widened region around it are scratch.
+
+    Order of work: strips of columns; in a strip, steps of 8 rows; in a step, all sweeps, each one
+    row higher and 8 columns further left than the one before.  So a cell's neighbours are always
+    ready, no value is overwritten before its last use, and nothing is computed twice.  The
+    formula asks for a shift of 1 column; 8 are a cache line, and keep the stores aligned.
+    """
+    height = 8
+    # The rows in use, `sweeps` + 2 and those of the step, fill 1 MiB of L2 in the two arrays.
+    # Rows as long as that let the hardware prefetch them.
+    width = max(1, 65536 // (sweeps + 2 + height) // 128) * 128
+    wide = sweeps - 1
+    left = (y0 - grow[2] * wide) // 8 * 8
+    right = y1 + grow[3] * wide + 8 * wide
+    top = x0 - grow[0] * wide
+    bottom = x1 + grow[1] * wide + wide
+    for column in range(left, right, width):
+        for row in range(top, bottom, height):
+            _step(old, new, sweeps, row, column, width, height, x0, x1, y0, y1, grow)
     return sweeps % 2

@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from drivers.balancers import runtime_options
 from miniapps.parameters import InputError
 from workbench import output
 from workbench.board import ERRORS, FINISHING, STARTING, Board
@@ -47,8 +48,7 @@ def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str
 def _charm_options(spec: RunSpec, runtime: list[str]) -> list[str]:
     """Options of charmrun and the runtime; they find theirs anywhere, so they stand at the end."""
     where = [] if "++nodelist" in runtime else ["++local"]
-    balancer = ["+balancer", f"{spec.balancer}LB"] if spec.balancer else []
-    return ["++quiet", *where, *balancer, *runtime]
+    return ["++quiet", *where, *runtime_options(spec.balancer), *runtime]
 
 
 def _script() -> Path:

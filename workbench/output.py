@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drivers.job import Outcome
+from drivers.outcome import Outcome
 from miniapps.block import Piece
 
 

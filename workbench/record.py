@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drivers.job import Outcome
+from drivers.outcome import Outcome
 from drivers.timing import imbalance
 from kernels.state_hash import digest
 from miniapps.block import Check

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import drivers
-from drivers.job import Outcome
+from drivers.outcome import Outcome
 from workbench import environment, launch, output, record
 from workbench.board import Board, NoBoard
 from workbench.exit_status import FAILED, VALID, WRONG

@@ -1,0 +1,97 @@
+"""What a driver gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from drivers.job import Job
+from drivers.timing import PELog, per_pe
+from kernels import state_hash
+from miniapps.block import Measure, Piece, combine
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run did.
+
+    ``rounds``: those that were timed, (first step, number of steps); ``wall_s`` (rounds,): slowest
+    PE; ``compute_s`` (PEs, rounds): inside blocks; ``blocks``: a row per block and round, as
+    `timing.ROW`; ``measures`` and ``words`` (the state hash) are joined over all blocks;
+    ``balancing``: an entry per balancing, as `balancers.summary` gives it.
+    """
+
+    pes: int
+    rounds: list[tuple[int, int]]
+    wall_s: np.ndarray
+    compute_s: np.ndarray
+    blocks: np.ndarray
+    measures: dict[str, Measure]
+    words: np.ndarray
+    jit_s: float
+    steps_done: int
+    balancing: list[dict[str, Any]]
+    versions: dict[str, str]
+
+
+Report = Callable[[Outcome], int]  # returns the exit status
+
+
+class Part(NamedTuple):
+    """One PE's part of an outcome."""
+
+    rows: np.ndarray
+    measures: dict[str, Measure]
+    jit_s: float
+
+    @classmethod
+    def of(cls, blocks: Iterable[Any], log: PELog, jit_s: float) -> Part:
+        """Measure the finished blocks of a PE, which may have none."""
+        return cls(log.table(), reduce(combine, map(measured, blocks), {}), jit_s)
+
+
+def measured(block: Any) -> dict[str, Measure]:
+    """A finished block's measures, its part of the state hash among them as ``words``."""
+    return block.measure() | {"words": Measure("sum", hashed(block.state()))}
+
+
+def hashed(pieces: list[Piece]) -> np.ndarray:
+    """The state hash of one block's pieces: (4,) uint64, to be added over blocks."""
+    words = np.zeros(state_hash.WORDS, np.uint64)
+    for piece in pieces:
+        if piece.ids is not None:
+            words += state_hash.hash_rows(piece.name, piece.values, piece.ids)
+        elif piece.origin is not None:
+            words += state_hash.hash_cells(piece.name, piece.values, piece.origin, piece.shape)
+    return words
+
+
+def joined(
+    job: Job,
+    parts: Sequence[Part],
+    done: int,
+    versions: dict[str, str],
+    balancing: Callable[[np.ndarray], list[dict[str, Any]]] = lambda compute: [],
+) -> Outcome:
+    """The outcome of all PEs' parts; ``balancing`` is asked with the compute seconds."""
+    rows = np.concatenate([part.rows for part in parts])
+    rounds = list(job.rounds(job.warmup, done))
+    wall, compute = per_pe(rows, len(parts), len(rounds))
+    measures = reduce(combine, [part.measures for part in parts])
+    return Outcome(
+        pes=len(parts),
+        rounds=rounds,
+        wall_s=wall.max(axis=0),
+        compute_s=compute,
+        blocks=rows,
+        words=measures.pop("words").value,
+        measures=measures,
+        jit_s=max(part.jit_s for part in parts),
+        steps_done=done,
+        balancing=balancing(compute),
+        versions=versions,
+    )
