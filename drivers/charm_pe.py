@@ -1,4 +1,4 @@
-"""The PEs of the charm driver: which blocks start where, and what a PE keeps for all of its blocks."""
+"""The PEs of the charm driver: which blocks start where, and what a PE keeps for its blocks."""
 
 from __future__ import annotations
 

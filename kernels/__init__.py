@@ -8,7 +8,31 @@ that was loaded never compiles inside a timed step.
 from __future__ import annotations
 
 import importlib
+import os
 from types import ModuleType
+
+import llvmlite.binding
+import numba.core.config
+
+
+def _use_full_vectors() -> None:
+    """Let LLVM use 512-bit vectors where there are any; it prefers 256 bits on Intel.
+
+    That is worth 20 to 35 % to kernels that run in cache. It must be said before anything is
+    compiled; numba's cache on disk keeps the two kinds of code apart.
+    """
+    if "NUMBA_CPU_FEATURES" in os.environ or numba.core.config.CPU_NAME:  # type: ignore[attr-defined]
+        return
+    try:
+        features = llvmlite.binding.get_host_cpu_features()
+    except RuntimeError:  # LLVM cannot tell on this machine
+        return
+    if features.get("avx512f"):
+        wide = features.flatten() + ",-prefer-256-bit"
+        numba.core.config.CPU_FEATURES = wide  # type: ignore[attr-defined]
+
+
+_use_full_vectors()
 
 
 def load(app: str, device: str) -> ModuleType:

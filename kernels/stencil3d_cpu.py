@@ -24,11 +24,18 @@ the first own cell of a row at a multiple of 8, so that stores write whole cache
 that is worth a third of the speed, in memory nothing.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import float64, int64, njit, void
 
 GRID = float64[:, :, ::1]
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "boundscheck": False}
+OPTIONS: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "boundscheck": False,
+}
 
 
 @njit(void(GRID, GRID, int64, int64, int64, int64, int64, int64), **OPTIONS)

@@ -83,7 +83,7 @@ def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str
                 env=surroundings,
                 start_new_session=True,
             )
-            watch = Watch(spec, board, process, limit_s)
+            watch = Watch(spec, folder, board, process, limit_s)
             try:
                 trouble = watch.until_end()
             finally:
@@ -97,7 +97,7 @@ def _failed(spec: RunSpec, folder: Path, trouble: str | None, status: int | None
     """Say why a run gave no record: the PEs' own words first, else what the watch saw."""
     errors = folder / ERRORS
     log = (folder / LOG).read_text(errors="replace").strip()
-    if trouble is None and errors.exists():
+    if errors.exists():
         trouble = errors.read_text().splitlines()[0]
     if trouble is None:
         last = log.splitlines()[-1] if log else "it said nothing"
@@ -114,9 +114,14 @@ class Watch:
     """Looks after a launched run until it ends or has to be ended."""
 
     def __init__(
-        self, spec: RunSpec, board: Board, process: subprocess.Popen[bytes], limit_s: float | None
+        self,
+        spec: RunSpec,
+        folder: Path,
+        board: Board,
+        process: subprocess.Popen[bytes],
+        limit_s: float | None,
     ) -> None:
-        self.spec, self.board, self.process, self.limit_s = spec, board, process, limit_s
+        self.log, self.board, self.process, self.limit_s = folder / LOG, board, process, limit_s
         self.progress = Progress(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
         self.slowest = 0.0
         self.last_change = time.time()
@@ -129,7 +134,10 @@ class Watch:
             if trouble is not None:
                 return trouble
             time.sleep(LOOK_S)
-        return self._first_lost() if self.process.returncode else None
+        if self.process.returncode:
+            self.look()
+            return self._first_lost()
+        return None
 
     def look(self) -> str | None:
         """One look at every PE; returns what is wrong."""
@@ -147,10 +155,20 @@ class Watch:
         return self._hanging(now, slots)
 
     def _first_lost(self) -> str | None:
-        """Name the PE whose process was the first to be gone."""
+        """Name the PE whose process was the first to be gone.
+
+        The launchers kill the other PEs at once, so several may be gone at one look; they also say
+        in their log which one it was.
+        """
         if not self.lost:
             return None
-        pe = min(self.lost, key=lambda pe: (self.lost[pe], pe))
+        log = self.log.read_text(errors="replace")
+        named = [
+            pe
+            for pe in self.lost
+            if f"PID {self.board.slot(pe).pid} " in log or f"request socket to node {pe} " in log
+        ]
+        pe = min(named or self.lost, key=lambda pe: (self.lost[pe], pe))
         slot = self.board.slot(pe)
         return f"PE {pe} (process {slot.pid}) died in step {slot.step}"
 
@@ -170,10 +188,10 @@ class Watch:
 
     def _limit(self, slots: list[Any]) -> float:
         """How long nothing may happen."""
-        if self.limit_s is not None:
-            return self.limit_s
         if any(slot.phase == STARTING for slot in slots):
             return START_LIMIT_S
+        if self.limit_s is not None:
+            return self.limit_s
         if any(slot.phase == FINISHING for slot in slots):
             return FINISH_LIMIT_S
         return max(STEP_LIMIT_S, STEP_FACTOR * self.slowest)

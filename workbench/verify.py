@@ -70,7 +70,7 @@ def verify(apps: list[str], full: bool) -> int:
 
 
 def tiles_of(app: str) -> tuple[int | None, ...]:
-    """The time tiles to try: those that the app's tiny problem allows; (None,) where it has none."""
+    """The time tiles to try; (None,) where the app has no such thing."""
     names = {field.name for field in fields(miniapps.load(app).Problem)}
     return TIME_TILES if "time_tile" in names else (None,)
 

