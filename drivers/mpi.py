@@ -174,6 +174,9 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
     comm = MPI.COMM_WORLD.Dup()
     if comm.size != job.layout.pes:
         raise RunError(f"asked for {job.layout.pes} ranks, started on {comm.size}")
+    crc = zlib.crc32(repr((job.problem, job.layout, job.phases())).encode())
+    if comm.allreduce(crc, MPI.MIN) != comm.allreduce(crc, MPI.MAX):
+        raise RunError("the ranks were started with different problems")
     jit_s = job.compile()
     engine = Engine(comm, job)
     log, done = PELog(comm.rank), 0

@@ -37,8 +37,11 @@ class BaseProblem:
         """How many time steps a block may take in one go, beginning at ``step``."""
         return 1
 
-    def prepared(self, layout: Layout, device: str) -> Self:
+    def prepared(self, layout: Layout, device: str, measure: bool = False) -> Self:
         """The problem with every "auto" settled for this layout.
+
+        With ``measure`` it may be settled by measuring on this machine; without, all processes
+        come to the same answer.
 
         Raises InputError where the problem cannot be cut this way.
         """

@@ -17,6 +17,7 @@ from drivers.job import Job, Store
 from kernels import device
 from miniapps.decomposition import Layout
 from miniapps.parameters import InputError, require
+from workbench import environment
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,9 @@ class RunSpec:
 
     @cached_property
     def prepared(self) -> Any:
-        """The problem with every "auto" settled."""
-        return self.problem.prepared(self.layout, self.device)
+        """The problem with every "auto" settled; by measuring, unless other ranks must agree."""
+        alone = environment.mpi_size() is None and not environment.inside_charmrun()
+        return self.problem.prepared(self.layout, self.device, measure=alone)
 
     def job(self, store: Store | None = None) -> Job:
         """What the driver is told."""
