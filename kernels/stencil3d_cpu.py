@@ -115,7 +115,9 @@ def sweep_tile(old, new, sweeps, x0, x1, y0, y1, z0, z1, grow):
 
     The sweeps alternate between the arrays.  Returns 1 if `new` holds the newest values
     (`sweeps` odd), 0 if `old` does; in the region itself the other array holds the values of one
-    sweep earlier.  The cells of the widened region around it are scratch.
+    sweep earlier.  The cells of the widened region around it are scratch, and so are all ghosts
+    below z0 where grow[4] = 1: rows begin at a whole cache line there, for the sake of aligned
+    stores (a fifth of the speed), if z0 is a multiple of 8 and at least `sweeps` + 7.
 
     Order of work: strips of rows; in a strip, plane after plane; for a plane, all sweeps, each
     one plane and one row lower than the one before.  So a cell's neighbours are always ready, no
@@ -134,7 +136,9 @@ def sweep_tile(old, new, sweeps, x0, x1, y0, y1, z0, z1, grow):
                     continue
                 j0 = max(row - (s - 1), y0 - grow[2] * more)
                 j1 = min(row - (s - 1) + height, y1 + grow[3] * more)
-                k0 = z0 - grow[4] * more
+                k0 = z0
+                if grow[4]:
+                    k0 = max(1, (z0 - more) // 8 * 8)
                 k1 = z1 + grow[5] * more
                 if s % 2 == 1:
                     _box(old, new, i, i + 1, j0, j1, k0, k1)

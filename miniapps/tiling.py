@@ -17,6 +17,7 @@ from time import perf_counter
 import numpy as np
 
 import kernels
+from miniapps.arrays import ghosted
 
 UNTUNED = 8  # never far from the best on the machines seen so far
 CANDIDATES = (1, 2, 4, 8, 16, 32)
@@ -48,10 +49,9 @@ def measured_rates(app: str, device: str, shape: tuple[int, ...]) -> dict[int, f
     grow = np.ones(2 * len(shape), np.int64)
     rates = {}
     for tile in tiles:
-        pads = [tile] * (len(shape) - 1) + [8 * -(-tile // 8)]
-        old = np.ones([n + 2 * pad for n, pad in zip(shape, pads, strict=True)])
+        old, region = ghosted(shape, [(tile, tile)] * len(shape), tile)
+        old[...] = 1.0
         new = old.copy()
-        region = [edge for n, pad in zip(shape, pads, strict=True) for edge in (pad, pad + n)]
         seconds = []
         for _ in range(REPEATS):
             before = perf_counter()

@@ -1,0 +1,47 @@
+"""What the benchmarks share: launching runs, medians, results with the machine described."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from workbench.record import host, versions
+
+RESULTS = Path(__file__).with_name("results")
+MINIAPPS = Path(sys.executable).with_name("miniapps")
+
+
+def run(*arguments: object) -> dict[str, Any]:
+    """Run ``miniapps run`` and return its record; raises where it failed or is not valid."""
+    command = [str(MINIAPPS), "run", *map(str, arguments), "--json", "-"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: status {done.returncode}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def interleaved(ways: dict[str, list[object]], trials: int) -> dict[str, list[dict[str, Any]]]:
+    """Run each way in turn, ``trials`` times over, so that all see the same disturbances."""
+    records: dict[str, list[dict[str, Any]]] = {name: [] for name in ways}
+    for _ in range(trials):
+        for name, arguments in ways.items():
+            records[name].append(run(*arguments))
+    return records
+
+
+def median(values: Iterable[float]) -> float:
+    """The median, to six digits: more would be noise."""
+    return float(f"{statistics.median(values):.6g}")
+
+
+def save(name: str, results: dict[str, Any]) -> None:
+    """Print results and write them with the machine's description."""
+    print(json.dumps(results, indent=1))
+    RESULTS.mkdir(exist_ok=True)
+    document = {"benchmark": name, "host": host(), "versions": versions(), "results": results}
+    (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")

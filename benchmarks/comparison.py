@@ -1,0 +1,55 @@
+"""Charm4Py against mpi4py on one problem: Jacobi2D 4096 x 4096 on two PEs, and Stencil3D.
+
+Ratios of step times, charm over mpi, of runs that follow each other; the median over trials.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common import interleaved, median, save
+
+TRIALS = 7
+PROBLEMS: dict[str, list[object]] = {
+    "jacobi2d 4096x4096, one sweep per exchange": [
+        "jacobi2d", "--size", "4096x4096", "--time-tile", 1, "--steps", 100, "--warmup", 10,
+    ],
+    "jacobi2d 4096x4096, 16 sweeps per exchange": [
+        "jacobi2d", "--size", "4096x4096", "--time-tile", 16, "--steps", 320, "--warmup", 16,
+    ],
+    "stencil3d 256x256x256, one sweep per exchange": [
+        "stencil3d", "--size", "256x256x256", "--time-tile", 1, "--steps", 50, "--warmup", 5,
+    ],
+}  # fmt: skip
+ODFS = (1, 4, 8)
+
+
+def main() -> None:
+    """Measure all problems under mpi and under charm at several ODFs."""
+    results: dict[str, Any] = {}
+    for name, problem in PROBLEMS.items():
+        ways = {"mpi": [*problem, "--driver", "mpi", "-n", 2]}
+        for odf in ODFS:
+            ways[f"ODF {odf}"] = [*problem, "--driver", "charm", "-n", 2, "--odf", odf]
+        records = interleaved(ways, TRIALS)
+        hashes = {record["state_hash"] for runs in records.values() for record in runs}
+        if len(hashes) != 1:
+            raise RuntimeError(f"{name}: the runs ended in different states")
+        times = {way: [mean_step(record) for record in runs] for way, runs in records.items()}
+        results[name] = {"mpi_step_s": median(times["mpi"])} | {
+            f"charm_over_mpi, {way}": median(
+                charm / mpi for charm, mpi in zip(times[way], times["mpi"], strict=True)
+            )
+            for way in ways
+            if way != "mpi"
+        }
+    save("comparison", results)
+
+
+def mean_step(record: dict[str, Any]) -> float:
+    """Seconds per step, whole run over steps: unlike a median it hides no slow step."""
+    return record["wall_s"] / record["steps"]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""What a message costs under each driver: echo runs, whose messages check themselves.
+
+Seconds per step over messages per PE and step (two phases, one message per edge and phase; 4 edges
+per block, as the torus is periodic). The checks' own cost is measured by the serial driver, which
+moves messages by reference, and stays in: the figures are upper bounds.
+
+One PE: all messages stay on it. Two PEs: ``crossing`` says how many of a PE's messages do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common import interleaved, median, save
+
+PHASES, EDGES = 2, 4
+TRIALS = 5
+BYTES = (64, 1024, 32768)
+STEPS = 1000
+
+
+def ways(size: int) -> dict[str, list[object]]:
+    """The runs for one message size."""
+    base: list[object] = ["echo", "--bytes", size, "--steps", STEPS, "--warmup", 50]
+    charm: list[object] = [*base, "--driver", "charm"]
+    return {
+        "serial, 1 block": [*base, "--blocks", "1x1"],
+        "serial, 8 blocks": [*base, "--blocks", "4x2"],
+        "mpi, 2 ranks": [*base, "--driver", "mpi", "-n", 2],
+        "charm, 1 PE, ODF 1": [*charm, "-n", 1],
+        "charm, 1 PE, ODF 4": [*charm, "-n", 1, "--odf", 4],
+        "charm, 1 PE, ODF 8": [*charm, "-n", 1, "--odf", 8],
+        "charm, 2 PEs, ODF 1": [*charm, "-n", 2],
+        "charm, 2 PEs, ODF 4": [*charm, "-n", 2, "--odf", 4],
+        "charm, 2 PEs, ODF 8": [*charm, "-n", 2, "--odf", 8],
+    }
+
+
+def cost(records: list[dict[str, Any]]) -> dict[str, float]:
+    """Microseconds per message and PE: all, and inside the blocks, which make and check them."""
+    blocks = records[0]["blocks"][0] * records[0]["blocks"][1]
+    per_pe = PHASES * EDGES * blocks / records[0]["pes"]
+    steps = records[0]["steps"]
+    inside = [r["compute_s"] / r["pes"] / steps for r in records]
+    whole = [r["step_time_s"]["median"] for r in records]
+    return {
+        "whole_us": median(1e6 * seconds / per_pe for seconds in whole),
+        "block_us": median(1e6 * seconds / per_pe for seconds in inside),
+        "driver_us": median(1e6 * (w - i) / per_pe for w, i in zip(whole, inside, strict=True)),
+        "crossing": 0.0 if records[0]["pes"] == 1 else crossing(records[0]["blocks"]),
+    }
+
+
+def crossing(blocks: list[int]) -> float:
+    """The share of messages that go to the other of two PEs, which are cut along the first axis."""
+    rows = blocks[0] // 2
+    return 2 * (2 / rows if rows > 1 else 2) / 2 / EDGES
+
+
+def main() -> None:
+    """Measure every message size."""
+    results: dict[str, Any] = {}
+    for size in BYTES:
+        for name, records in interleaved(ways(size), TRIALS).items():
+            results[f"{name}, {size} B"] = cost(records)
+    save("messages", results)
+
+
+if __name__ == "__main__":
+    main()
