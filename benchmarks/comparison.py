@@ -9,7 +9,7 @@ from typing import Any
 
 from common import interleaved, median, save
 
-TRIALS = 7
+TRIALS = 5
 PROBLEMS: dict[str, list[object]] = {
     "jacobi2d 4096x4096, one sweep per exchange": [
         "jacobi2d", "--size", "4096x4096", "--time-tile", 1, "--steps", 100, "--warmup", 10,

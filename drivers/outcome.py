@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -22,6 +23,7 @@ class Outcome:
     ``rounds``: those that were timed, (first step, number of steps); ``wall_s`` (rounds,): slowest
     PE; ``compute_s`` (PEs, rounds): inside blocks; ``blocks``: a row per block and round, as
     `timing.ROW`; ``measures`` and ``words`` (the state hash) are joined over all blocks;
+    ``first_step_at``: seconds since the epoch; ``peak_rss_bytes``: largest resident memory of a PE;
     ``balancing``: an entry per balancing, as `balancers.summary` gives it.
     """
 
@@ -33,6 +35,8 @@ class Outcome:
     measures: dict[str, Measure]
     words: np.ndarray
     jit_s: float
+    first_step_at: float
+    peak_rss_bytes: int
     steps_done: int
     balancing: list[dict[str, Any]]
     versions: dict[str, str]
@@ -47,11 +51,15 @@ class Part(NamedTuple):
     rows: np.ndarray
     measures: dict[str, Measure]
     jit_s: float
+    first_step_at: float
+    peak_rss_bytes: int
 
     @classmethod
     def of(cls, blocks: Iterable[Any], log: PELog, jit_s: float) -> Part:
         """Measure the finished blocks of a PE, which may have none."""
-        return cls(log.table(), reduce(combine, map(measured, blocks), {}), jit_s)
+        measures = reduce(combine, map(measured, blocks), {})
+        peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return cls(log.table(), measures, jit_s, log.born, peak)
 
 
 def measured(block: Any) -> dict[str, Measure]:
@@ -91,6 +99,8 @@ def joined(
         words=measures.pop("words").value,
         measures=measures,
         jit_s=max(part.jit_s for part in parts),
+        first_step_at=max(part.first_step_at for part in parts),
+        peak_rss_bytes=max(part.peak_rss_bytes for part in parts),
         steps_done=done,
         balancing=balancing(compute),
         versions=versions,

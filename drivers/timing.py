@@ -9,7 +9,7 @@ synchronised. `Stepper` measures it where a block is resumed, `PELog` keeps it p
 from __future__ import annotations
 
 from collections.abc import Generator
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,7 @@ class PELog:
 
     def __init__(self, pe: int) -> None:
         self.pe = pe
+        self.born = time()  # since the epoch: when this PE was ready to step
         self.start()
 
     def start(self) -> None:

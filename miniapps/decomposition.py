@@ -16,6 +16,8 @@ from functools import cached_property
 from miniapps.block import Edge, Index, Peer
 from miniapps.parameters import InputError
 
+STRIDED = 4.0  # what a cut across the last axis costs: each cell of its faces is a cache line
+
 Bounds = tuple[tuple[int, int], ...]
 
 
@@ -30,16 +32,19 @@ def factorizations(count: int, ndim: int) -> Iterator[tuple[int, ...]]:
                 yield (first, *rest)
 
 
-def least_surface(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
+def least_surface(shape: tuple[int, ...], count: int, last_axis: float = 1.0) -> tuple[int, ...]:
     """The grid of ``count`` parts of ``shape`` whose cuts have the least area.
 
-    Among equals the one with most cuts along axis 0 wins: those faces are contiguous in memory.
-    Raises ValueError where no such grid leaves every part a cell.
+    Cuts across the last axis count ``last_axis`` times. Among equals the one with most cuts along
+    axis 0 wins: those faces are contiguous in memory. Raises ValueError where no such grid leaves
+    every part a cell.
     """
     volume = math.prod(shape)
+    weights = (1.0,) * (len(shape) - 1) + (last_axis,)
 
-    def surface(grid: tuple[int, ...]) -> float:
-        return sum((parts - 1) * volume / cells for parts, cells in zip(grid, shape, strict=True))
+    def cost(grid: tuple[int, ...]) -> float:
+        axes = zip(grid, shape, weights, strict=True)
+        return sum(weight * (parts - 1) * volume / cells for parts, cells, weight in axes)
 
     fitting = [
         grid
@@ -48,7 +53,7 @@ def least_surface(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
     ]
     if not fitting:
         raise ValueError(f"{count} blocks do not fit into {'x'.join(map(str, shape))} cells")
-    return min(fitting, key=lambda grid: (surface(grid), [-parts for parts in grid]))
+    return min(fitting, key=lambda grid: (cost(grid), [-parts for parts in grid]))
 
 
 def split(low: int, high: int, parts: int, part: int) -> tuple[int, int]:
@@ -96,7 +101,7 @@ class Layout:
         if min(thinnest) < 1:
             raise InputError("--blocks", text, f"more blocks than cells ({shape}) along an axis")
         try:
-            return cls(shape, periodic, pe_grid, least_surface(thinnest, odf))
+            return cls(shape, periodic, pe_grid, least_surface(thinnest, odf, STRIDED))
         except ValueError as error:
             raise InputError("--odf", odf, str(error)) from None
 

@@ -292,6 +292,7 @@ class GridBlock:
         self.bounds = layout.bounds(index)
         self.neighbors = layout.neighbors(index, diagonals=problem.time_tile > 1)
         self.time = 0
+        self.alone = layout.odf == 1  # on its PE
         axes = len(index)
         self.grow = [0] * (2 * axes)  # per side, whether a neighbour is there
         for axis, side in itertools.product(range(axes), (-1, 1)):
@@ -374,17 +375,27 @@ class GridBlock:
                 yield (*left[:low], left[high] - 1, *left[high:])
                 left[high] -= 1
 
-    def sweep_border(self) -> None:
-        """Sweep the cells that needed ghosts; together with the interior, one whole sweep."""
-        for region in self.border():
-            self.kernels.sweep(self.old, self.new, *region)
-        self.old, self.new = self.new, self.old
+    def sweep_interior(self, count: int) -> None:
+        """Sweep what needs no halo, while that is on its way.
 
-    def sweep_tile(self, count: int) -> None:
-        """Sweep ``count`` times without another exchange, redoing ghosts that are still needed."""
-        grow = np.array(self.grow)
-        if self.kernels.sweep_tile(self.old, self.new, count, *self.own, grow):
+        Not where several sweeps follow one exchange, and not in an over-decomposed block: there
+        the other blocks of the PE fill the time, and going over the border again costs 2 to 5 %.
+        """
+        if count == 1 and self.alone:
+            self.kernels.sweep(self.old, self.new, *self.interior())
+
+    def sweep_rest(self, count: int) -> None:
+        """Do what is left of ``count`` sweeps once the ghosts are filled."""
+        if count > 1:
+            grow = np.array(self.grow)
+            odd = self.kernels.sweep_tile(self.old, self.new, count, *self.own, grow)
+        else:
+            for region in self.border() if self.alone else (self.own,):
+                self.kernels.sweep(self.old, self.new, *region)
+            odd = True
+        if odd:
             self.old, self.new = self.new, self.old
+        self.time += count
 
     def state(self) -> list[Piece]:
         """The block's cells of the one field, ``u``."""

@@ -49,6 +49,8 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "lb": outcome.balancing,
         "jit_s": outcome.jit_s,
         "import_s": import_s,
+        "first_step_at": outcome.first_step_at,
+        "peak_rss_bytes": outcome.peak_rss_bytes,
         "versions": versions() | outcome.versions,
         "host": host(),
         "oversubscribed": outcome.pes > environment.cores(),

@@ -15,16 +15,11 @@ class JacobiBlock(GridBlock):
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Advance ``count`` sweeps with one halo exchange; True where the tolerance is met."""
         yield Post("halo", {edge: self.face(edge) for edge in self.neighbors})
-        if count == 1:
-            self.kernels.sweep(self.old, self.new, *self.interior())  # overlaps with the messages
+        self.sweep_interior(count)  # overlaps with the messages
         halo = yield Collect("halo", tuple(self.neighbors))
         for edge in self.neighbors:
             self.fill_ghost(edge, halo[edge])
-        if count == 1:
-            self.sweep_border()
-        else:
-            self.sweep_tile(count)
-        self.time += count
+        self.sweep_rest(count)
         return (yield from self.converged())
 
     def converged(self) -> Generator[Any, Any, bool]:

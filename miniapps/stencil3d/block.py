@@ -26,24 +26,19 @@ class StencilBlock(GridBlock):
         """Advance ``count`` sweeps with one halo exchange, then bear the synthetic load."""
         yield Post("halo", {edge: self.face(edge) for edge in self.neighbors})
         start = perf_counter()
-        if count == 1:
-            self.kernels.sweep(self.old, self.new, *self.interior())  # overlaps with the messages
+        self.sweep_interior(count)  # overlaps with the messages
         swept = perf_counter() - start
         halo = yield Collect("halo", tuple(self.neighbors))
         for edge in self.neighbors:
             self.fill_ghost(edge, halo[edge])
         start = perf_counter()
-        if count == 1:
-            self.sweep_border()
-        else:
-            self.sweep_tile(count)
+        self.sweep_rest(count)
         self.bear_load(swept + perf_counter() - start)
-        self.time += count
         return False
 
     def bear_load(self, swept: float) -> None:
         """Be as slow as the published imbalance makes this block, given a sweep's seconds."""
-        factor = load_factor(self.problem, self.part, self.parts, self.time)
+        factor = load_factor(self.problem, self.part, self.parts, self.time - 1)
         if self.problem.imbalance_mode == "wait":
             end = perf_counter() + factor * swept
             while factor and perf_counter() < end:

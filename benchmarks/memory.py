@@ -1,0 +1,51 @@
+"""Bytes per cell and rank: the peak resident memory of a run, less that of a tiny one.
+
+Two float64 arrays are 16 bytes per cell. ``with --output`` shows that writing gathers nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from common import median, run, save
+
+TRIALS = 3
+SIZES = {"jacobi2d": ("8192x8192", "64x64"), "stencil3d": ("400x400x400", "16x16x16")}
+WAYS: dict[str, list[object]] = {
+    "serial": [],
+    "mpi, 2 ranks": ["--driver", "mpi", "-n", 2],
+    "charm, 2 PEs, ODF 4": ["--driver", "charm", "-n", 2, "--odf", 4],
+}
+
+
+def bytes_per_cell(app: str, tile: int, way: list[object], more: list[object]) -> float:
+    """Peak memory per cell of the fullest PE, beyond what the tiny problem needs."""
+    large, tiny = (
+        run(app, "--size", size, "--steps", 2 * tile, "--time-tile", tile, *way, *more)
+        for size in SIZES[app]
+    )
+    cells = math.prod(large["problem"]["size"]) / large["pes"]
+    return (large["peak_rss_bytes"] - tiny["peak_rss_bytes"]) / cells
+
+
+def main() -> None:
+    """Measure both apps under every driver, a sweep at a time, and with output."""
+    results: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        output: list[object] = ["--output", Path(folder) / "run.h5"]
+        for app in SIZES:
+            for name, way in WAYS.items():
+                for ending, more in (("", []), (", with --output", output)):
+                    values = [bytes_per_cell(app, 1, way, more) for _ in range(TRIALS)]
+                    results[f"{app}, {name}{ending}"] = {
+                        "bytes_per_cell": median(values),
+                        "over_two_arrays": median(value / 16 for value in values),
+                    }
+    save("memory", results)
+
+
+if __name__ == "__main__":
+    main()

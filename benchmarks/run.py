@@ -1,0 +1,25 @@
+"""Run all benchmarks, one after the other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ALL = ("stencils", "messages", "comparison", "balancing", "memory", "startup")
+
+
+def main() -> int:
+    """Run them in processes of their own; returns 1 where one failed."""
+    folder = Path(__file__).parent
+    failed = [
+        name
+        for name in ALL
+        if subprocess.run([sys.executable, folder / f"{name}.py"], check=False).returncode
+    ]
+    print(f"failed: {', '.join(failed)}" if failed else f"results are in {folder / 'results'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
