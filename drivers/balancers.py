@@ -6,9 +6,11 @@ RefineB has none and is asked for by a file that describes the tree. Unknown nam
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -41,35 +43,38 @@ def runtime_options(balancer: str | None) -> list[str]:
     return options
 
 
-class Sync(NamedTuple):
-    """One block's part in a balancing: when it went, when it came back, and whether it moved."""
+@dataclass
+class Sync:
+    """One balancing as one PE saw it, by its own clock: last to wait, first to go on, come here."""
 
-    begun_s: float
-    ended_s: float
-    moved: bool
+    begun_s: float = math.inf
+    ended_s: float = math.inf
+    moved: int = 0
 
 
 def summary(
-    job: Job, done: int, synced: Sequence[dict[int, list[Sync]]], compute: np.ndarray
+    job: Job, done: int, syncs: Sequence[dict[int, Sync]], compute: np.ndarray
 ) -> list[dict[str, Any]]:
-    """What each balancing did, in order, from what came back on each PE ``{step: blocks}``.
+    """What each balancing did, in order, from what each PE saw of it: {first step of round: Sync}.
 
-    ``seconds`` is the shortest wait of any PE, that of the last to come: the balancing itself.
-    Imbalance is that of the rounds from the balancing before, and of those up to the next.
+    ``step`` is the first after it. ``seconds`` is the shortest wait of any PE, that of the last to
+    come: the balancing itself. Imbalance is that of the rounds since the balancing before, and of
+    those up to the next.
     """
-    starts = [start for start, _ in job.rounds(job.warmup, done)]
-    steps = sorted(set().union(*synced))
-    cuts = [0, *map(starts.index, steps), len(starts)]
+    rounds = list(job.rounds(job.warmup, done))
+    numbers = [n for n, (step, _) in enumerate(rounds) if any(step in pe for pe in syncs)]
+    cuts = [0, *(n + 1 for n in numbers), len(rounds)]
     entries = []
-    for n, step in enumerate(steps):
-        pes = [pe[step] for pe in synced if step in pe]
-        waits = [min(s.ended_s for s in pe) - max(s.begun_s for s in pe) for pe in pes]
+    for n, number in enumerate(numbers):
+        step, count = rounds[number]
+        seen = [pe[step] for pe in syncs if step in pe]
+        waits = [s.ended_s - s.begun_s for s in seen if s.begun_s + s.ended_s < math.inf]
         entry = {
-            "step": step,
-            "moved": sum(block.moved for pe in pes for block in pe),
+            "step": step + count,
+            "moved": sum(sync.moved for sync in seen),
             "imbalance_before": imbalance(compute[:, cuts[n] : cuts[n + 1]]),
             "imbalance_after": imbalance(compute[:, cuts[n + 1] : cuts[n + 2]]),
-            "seconds": min(waits),
+            "seconds": min(waits, default=0.0),
         }
         entries.append(entry)
     return entries

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import pickle
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ class BlockChare(Chare):
     def start(self, first: int, end: int, done: Future) -> None:
         """Make the steps from ``first`` to ``end``. A broadcast's time is nobody's: only wake."""
         self.rounds, self.at, self.reached = list(self.job.rounds(first, end)), 0, first
-        self.done = done
+        self.timed, self.done = first == self.job.warmup, done
         self.wake_up()
 
     def deliver(self, step: int, phase: str, edge: Any, sender: Any, array: np.ndarray) -> None:
@@ -66,7 +65,7 @@ class BlockChare(Chare):
     def resumeFromSync(self) -> None:  # noqa: N802 - the runtime's name
         """Go on after a balancing, perhaps on another PE."""
         moved, self.home = self.home != charm.myPe(), charm.myPe()
-        self.pe.note_sync(self.rounds[self.at][0], self.synced, moved)
+        self.pe.note_resume(self.rounds[self.at - 1][0], moved)
         self.resume()
 
     @property
@@ -111,9 +110,10 @@ class BlockChare(Chare):
                 step, count = self.rounds[self.at]
                 self.reached = step + count
                 self.pe.log.add(self.number, self.at, self.stepper)
-                self.at = len(self.rounds) if self.stepper.finished else self.at + 1
+                over = self.stepper.finished and self.timed
+                self.at = len(self.rounds) if over else self.at + 1
                 if self.balancing_due(step, self.reached):
-                    self.synced = perf_counter()
+                    self.pe.note_sync(step)
                     self.AtSync()
                     return
             self.contribute(self.reached, Reducer.max, self.done)
@@ -183,12 +183,12 @@ def _conduct(job: Job, watcher: Watcher) -> Outcome:
     charm.thisProxy.LBTurnInstrumentOn(awaitable=True).get()
     pes.start_log(awaitable=True).get()
     done = _advance(blocks, job.warmup, job.warmup + job.steps)
+    made = job.store is None
+    for pe in range(layout.pes if job.store else 0):
+        made = pes[pe].store(blocks, job.store, made, ret=True).get()
     parts, synced = zip(
         *[pes[pe].part(blocks, ret=True).get() for pe in range(layout.pes)], strict=True
     )
-    if job.store is not None:
-        for pe in range(layout.pes):
-            pes[pe].store(blocks, job.store, pe == 0, ret=True).get()
     balancing = partial(summary, job, done, synced)
     return joined(job, parts, done, {"charm": "netlrts"}, balancing)
 

@@ -37,7 +37,7 @@ class PE(Chare):
         self.watcher = watcher
         self.jit_s = job.compile()
         self.log = PELog(charm.myPe())
-        self.synced: dict[int, list[Sync]] = {}
+        self.syncs: dict[int, Sync] = {}
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -51,26 +51,33 @@ class PE(Chare):
     def start_log(self) -> None:
         """Forget warm-up; time runs from now."""
         self.log.start()
-        self.synced = {}
+        self.syncs = {}
 
-    def note_sync(self, step: int, begun: float, moved: bool) -> None:
-        """A block that came back from a balancing: when it went, and whether it moved here."""
-        self.synced.setdefault(step, []).append(Sync(begun, perf_counter(), moved))
+    def note_sync(self, step: int) -> None:
+        """Note that a block of this PE waits for the balancing after the round at ``step``."""
+        self.syncs.setdefault(step, Sync()).begun_s = perf_counter()
 
-    def part(self, array: Any) -> tuple[Part, dict[int, list[Sync]]]:
+    def note_resume(self, step: int, moved: bool) -> None:
+        """Note that a block goes on here after that balancing, and whether it came here by it."""
+        sync = self.syncs.setdefault(step, Sync())
+        sync.ended_s = min(sync.ended_s, perf_counter())
+        sync.moved += moved
+
+    def part(self, array: Any) -> tuple[Part, dict[int, Sync]]:
         """Everything that was measured on this PE."""
         self.watcher.finish(charm.myPe())
         blocks = [chare.block for chare in charm.arrays[array.aid].values()]
-        return Part.of(blocks, self.log, self.jit_s), self.synced
+        return Part.of(blocks, self.log, self.jit_s), self.syncs
 
-    def store(self, array: Any, store: Store, first: bool) -> None:
-        """Write the blocks of this PE."""
+    def store(self, array: Any, store: Store, made: bool) -> bool:
+        """Write the blocks of this PE, which may have none; returns whether the store is made."""
         for chare in charm.arrays[array.aid].values():
             pieces = chare.block.state()
-            if first:
+            if not made:
                 store.create(pieces)
-                first = False
             store.write(pieces)
+            made = True
+        return made
 
 
 def fail(status: int) -> None:

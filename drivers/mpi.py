@@ -193,8 +193,8 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
         comm.Barrier()
     engine.close()
     watcher.finish(comm.rank)
-    parts = comm.gather(Part.of([engine.block], log, jit_s))
     store_in_turn(comm, job, engine.block)
+    parts = comm.gather(Part.of([engine.block], log, jit_s))
     if parts is None:
         return 0
     library = MPI.Get_library_version().splitlines()[0].strip()

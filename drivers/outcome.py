@@ -57,7 +57,8 @@ class Part(NamedTuple):
     @classmethod
     def of(cls, blocks: Iterable[Any], log: PELog, jit_s: float) -> Part:
         """Measure the finished blocks of a PE, which may have none."""
-        measures = reduce(combine, map(measured, blocks), {})
+        nothing: dict[str, Measure] = {}
+        measures = reduce(combine, map(measured, blocks), nothing)
         peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return cls(log.table(), measures, jit_s, log.born, peak)
 

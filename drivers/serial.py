@@ -35,7 +35,10 @@ class Engine:
             moved = [self._serve(index, step) for index in self.steppers]
             if not any(moved) and not self._reduce():
                 raise RunError(f"step {step}: every block waits: {self._waiting()}")
-        return any(stepper.finished for stepper in self.steppers.values())
+        finished = {stepper.finished for stepper in self.steppers.values()}
+        if len(finished) > 1:
+            raise RunError(f"step {step}: some blocks say that the run is finished, others do not")
+        return finished.pop()
 
     def _serve(self, index: tuple[int, ...], step: int) -> bool:
         """Answer a block's requests until it has to wait; True where it moved at all."""

@@ -43,5 +43,5 @@ class Device:
 def get(name: str) -> Device:
     """The device of that name. Raises DeviceUnavailable."""
     if name != "cpu":
-        raise DeviceUnavailable("no app has kernels for it yet; use cpu")
+        raise DeviceUnavailable("the apps have kernels for the cpu only, so far")
     return Device()

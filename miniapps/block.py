@@ -141,11 +141,14 @@ def checked_message(edge: Edge, array: np.ndarray) -> np.ndarray:
     """Return what travels for a yielded array, and take the array away from the block.
 
     Raises MessageError for anything but a C-contiguous ndarray (Charm4Py 1.1 silently corrupts
-    others). The block's own name for the array becomes read-only: a block that writes to what it
-    has given away fails at once instead of racing with the transfer.
+    others) that owns its memory or was `packed`: a view of the block's own field would still change
+    with it. The block's name for the array becomes read-only, so a block that writes to what it has
+    given away fails at once instead of racing with the transfer.
     """
     if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
         raise MessageError(f"message on edge {edge}: must be a C-contiguous numpy array")
+    if array.base is not None and array.base.nbytes != HEADER_BYTES + array.nbytes:
+        raise MessageError(f"message on edge {edge}: is a view of other memory; use packed()")
     travelling = array.view()
     array.flags.writeable = False
     return travelling

@@ -31,8 +31,11 @@ def parameter(
 
 
 def extents(text: str) -> tuple[int, ...]:
-    """Read ``"4096x2048"`` as (4096, 2048). Raises ValueError."""
-    return tuple(int(part) for part in text.lower().split("x"))
+    """Read ``"4096x2048"`` as (4096, 2048). Raises ValueError with what is allowed."""
+    try:
+        return tuple(int(part) for part in text.lower().split("x"))
+    except ValueError:
+        raise ValueError("integers with an x between, such as 4096x2048") from None
 
 
 def require(holds: bool, option: str, value: Any, allowed: str) -> None:
@@ -43,5 +46,8 @@ def require(holds: bool, option: str, value: Any, allowed: str) -> None:
 
 
 def integer_or_auto(text: str) -> int | str:
-    """Read an integer, or "auto" as it stands. Raises ValueError."""
-    return text if text == "auto" else int(text)
+    """Read an integer, or "auto" as it stands. Raises ValueError with what is allowed."""
+    try:
+        return text if text == "auto" else int(text)
+    except ValueError:
+        raise ValueError("an integer, or auto") from None

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from drivers.job import RunError
 from miniapps.block import MessageError
+from workbench import environment
 
 ERRORS = "errors"  # file beside the board, with a line from each PE that failed
 SLOT = struct.Struct("<qqdq")  # pid, step, time of the last change, phase
@@ -81,7 +82,8 @@ class NoBoard:
 
     def fail(self, error: Exception) -> None:
         """Say on stderr why this process cannot go on."""
-        print(f"miniapps: {explained(error)}", file=sys.stderr)
+        if environment.rank() == 0 or not isinstance(error, RunError):  # RunErrors: on all alike
+            print(f"miniapps: {explained(error)}", file=sys.stderr)
 
 
 def explained(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""The command line: ``miniapps list | run | verify | doctor | demo``.
+"""Parallel scientific mini-apps: list, run, verify, doctor, demo.
 
 Options of an app come from the fields of its Problem. Exit status: 0 valid; 1 ran, but the result
 is wrong; 2 bad input, said in one line before anything is launched; 3 the run failed.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -105,28 +105,34 @@ def _add_run(commands: Any, arguments: Sequence[str]) -> None:
     for name in miniapps.names():
         app = apps.add_parser(name, help=f"miniapps run {name} --help lists its options")
         if name in wanted:
-            add_run_options(app)
+            add_run_options(app, miniapps.load(name).Problem)
             add_app_options(app, miniapps.load(name).Problem)
         app.set_defaults(command=_run)
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
+def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     """The options that every app's run has."""
     add = parser.add_argument_group("run").add_argument
     add("--driver", choices=drivers.NAMES, default="serial", help="default: serial")
-    add("-n", dest="pes", type=int, metavar="PES", help="ranks or PEs; default: 1")
-    add("--odf", type=int, default=1, metavar="K", help="blocks per PE (charm); default: 1")
+    add("-n", dest="pes", type=typed(int), metavar="PES", help="ranks or PEs; default: 1")
+    add("--odf", type=typed(int), default=1, metavar="K", help="blocks per PE (charm); default: 1")
     add("--balancer", metavar="NAME", help="load balancer (charm)")
-    add("--lb-period", type=int, default=0, metavar="STEPS", help="steps between balancings")
+    add("--lb-period", type=typed(int), default=0, metavar="STEPS", help="steps between balancings")
     add("--device", choices=("cpu", "gpu"), default="cpu", help="default: cpu")
-    add("--steps", type=int, metavar="S", help="timed steps")
-    add("--warmup", type=int, metavar="W", help="steps before the timed ones")
-    add("--blocks", type=extents, metavar="AxB[xC]", help="grid of PEs; default: least surface")
-    add("--preset", metavar="NAME", help="tiny, small, large, paper: sizes and steps")
+    add("--steps", type=typed(int), metavar="S", help="timed steps")
+    add("--warmup", type=typed(int), metavar="W", help="steps before the timed ones")
+    add(
+        "--blocks",
+        type=typed(extents),
+        metavar="AxB[xC]",
+        help="grid of PEs; default: least surface",
+    )
+    presets = ", ".join(problem.presets)
+    add("--preset", metavar="NAME", help=f"sizes and steps, one of: {presets}")
     add("--json", metavar="FILE|-", help="write the record as one JSON object")
     add("--output", type=Path, metavar="FILE.h5", help="write record, timings and final state")
     add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
-    add("--timeout", type=float, metavar="SECONDS", help="longest time without progress")
+    add("--timeout", type=typed(float), metavar="SECONDS", help="longest time without progress")
     add("--no-launch", action="store_true", help="be a rank, start no launcher")
     add("--dry-run", action="store_true", help="print the launch command instead")
 
@@ -140,10 +146,24 @@ def add_app_options(parser: argparse.ArgumentParser, problem: Any) -> None:
         add(
             field.metadata["option"],
             dest=field.name,
-            type=field.metadata["parse"],
+            type=typed(field.metadata["parse"]),
             choices=field.metadata["choices"],
             help=f"{field.metadata['help']}; default: {shown}",
         )
+
+
+def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A parser for an option that says what is allowed where it cannot read the value."""
+    expected: dict[Any, str] = {int: "an integer", float: "a number"}
+    allowed = expected.get(parse)
+
+    def read(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text}: must be {allowed or error}") from None
+
+    return read
 
 
 def _run(options: argparse.Namespace, runtime: list[str]) -> int:

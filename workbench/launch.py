@@ -143,7 +143,7 @@ class Watch:
         """One look at every PE; returns what is wrong."""
         now = time.time()
         slots = self.board.slots()
-        self.progress.update(min(slot.step for slot in slots))
+        self.progress.update(max(slot.step for slot in slots))
         for pe, slot in enumerate(slots):
             state = process_state(slot.pid) if slot.phase != STARTING else "R"
             if state == "T":

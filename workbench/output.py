@@ -57,8 +57,7 @@ class Hdf5Store:
                     _append(data, piece.values)
                     _append(file[f"state/{piece.name}.id"], piece.ids)
                 else:
-                    spans = zip(piece.origin, piece.values.shape, strict=True)
-                    data[tuple(slice(low, low + cells) for low, cells in spans)] = piece.values
+                    _fill(data, piece.origin, piece.values)
 
     def close(self, record: dict[str, Any], outcome: Outcome) -> None:
         """Add record and timings, and let the file appear under its name."""
@@ -70,6 +69,13 @@ class Hdf5Store:
             file["timing/wall_s"] = outcome.wall_s
             file["timing/rounds"] = outcome.rounds
         os.replace(aside(self.path), self.path)
+
+
+def _fill(data: Any, origin: tuple[int, ...], values: Any) -> None:
+    """Write a box of cells row by row: h5py would copy a whole box that has ghosts around."""
+    rest = [slice(low, low + n) for low, n in zip(origin[1:], values.shape[1:], strict=True)]
+    for row in range(values.shape[0]):
+        data[(origin[0] + row, *rest)] = values[row]
 
 
 def _append(data: Any, rows: Any) -> None:

@@ -28,8 +28,8 @@ class JacobiProblem(GridProblem):
     axes: ClassVar[int] = 2
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "tiny": {"size": (50, 41), "initial": "noise", "steps": 20, "warmup": 2},
-        "small": {"size": (1024, 1024), "steps": 200, "warmup": 10},
-        "large": {"size": (8192, 8192), "steps": 100, "warmup": 10},
+        "small": {"size": (1024, 1024), "initial": "noise", "steps": 200, "warmup": 10},
+        "large": {"size": (8192, 8192), "initial": "noise", "steps": 100, "warmup": 10},
         "paper": {"size": (24576, 24576), "steps": 100, "warmup": 10, "time_tile": 1},
         "paper-weak": {"size": (6144, 6144), "steps": 100, "warmup": 10, "time_tile": 1},
         "paper-gpu": {"size": (73728, 73728), "steps": 100, "warmup": 10, "time_tile": 1},

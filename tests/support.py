@@ -1,0 +1,164 @@
+"""What the tests share: running the program, and solving small problems in this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+import miniapps as apps
+from drivers import serial
+from drivers.job import Job
+from drivers.outcome import Outcome, hashed
+from kernels.device import Device
+from kernels.state_hash import digest
+from miniapps.block import Check
+from miniapps.decomposition import Layout
+from workbench.board import NoBoard
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent  # not resolved: a virtual environment's python is a link
+TOY_APPS = Path(__file__).parent / "toyapps"
+LAUNCHER_VARIABLES = ("PMI_", "OMPI_", "MV2_", "SLURM_", "PMIX_", "HYDI_", "MINIAPPS_", "NETSTART")
+
+
+def clean_environment(more: dict[str, str] | None = None) -> dict[str, str]:
+    """The environment without what a launcher around the tests would have put there."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHER_VARIABLES)}
+    return kept | (more or {})
+
+
+def execute(
+    command: Iterable[object], timeout: float = 120, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, with no terminal and no launcher around it."""
+    return subprocess.run(
+        [str(word) for word in command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=clean_environment(env),
+    )
+
+
+def miniapps(
+    *arguments: object, timeout: float = 120, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the installed command ``miniapps`` as a user would."""
+    return execute([BIN / "miniapps", *arguments], timeout, env)
+
+
+def run_record(
+    *arguments: object, timeout: float = 120, env: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """The record of ``miniapps run ...``, which must end with status 0."""
+    arguments = ("run", *arguments)
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    done = miniapps(*arguments[:at], "--json", "-", *arguments[at:], timeout=timeout, env=env)
+    assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def toy_environment() -> dict[str, str]:
+    """An environment whose Pythons find the apps of tests/toyapps among the project's own."""
+    return {"PYTHONPATH": str(TOY_APPS)}
+
+
+@dataclass
+class Solved:
+    """A run under the serial engine: its outcome, hash, whole fields and verdict."""
+
+    problem: Any
+    layout: Layout
+    outcome: Outcome
+    fields: dict[str, np.ndarray]
+    state_hash: str
+    checks: list[Check]
+
+    @property
+    def failed(self) -> set[str]:
+        """Names of the checks that do not hold, "mode (1, 2) error" shortened to "mode"."""
+        return {check.name.split(" (")[0] for check in self.checks if not check.ok}
+
+
+class Gather:
+    """A store that keeps the whole state; `drivers.job.Store`."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, np.ndarray] = {}
+
+    def create(self, pieces: list[Any]) -> None:
+        """Make room."""
+        for piece in pieces:
+            self.fields[piece.name] = np.zeros(piece.shape, piece.values.dtype)
+
+    def write(self, pieces: list[Any]) -> None:
+        """Put a block's part in its place."""
+        for piece in pieces:
+            spans = zip(piece.origin, piece.values.shape, strict=True)
+            self.fields[piece.name][tuple(slice(a, a + n) for a, n in spans)] = piece.values
+
+
+def layout_of(problem: Any, grid: tuple[int, ...], odf: int = 1) -> Layout:
+    """A layout with the given grid of PEs."""
+    pes = int(np.prod(grid))
+    return Layout.create(problem.shape, problem.periodic, pes, odf, grid)
+
+
+def solve(
+    app: str,
+    problem: Any,
+    grid: tuple[int, ...],
+    steps: int,
+    warmup: int = 0,
+    judged_steps: int | None = None,
+    odf: int = 1,
+) -> Solved:
+    """Solve a problem on a grid of blocks under the serial driver, and judge it.
+
+    ``odf``: into how many blocks each part of the grid is cut once more; ``judged_steps``: how
+    many steps `validate` is told, if not as many as were made.
+    """
+    layout = layout_of(problem, grid, odf)
+    problem = problem.prepared(layout, "cpu")
+    store, outcomes = Gather(), []
+    job = Job(app, problem, layout, steps, warmup, store=store)
+    assert serial.run(job, lambda outcome: outcomes.append(outcome) or 0, NoBoard()) == 0
+    (outcome,) = outcomes
+    state_hash = digest(outcome.words)
+    told = outcome.steps_done if judged_steps is None else judged_steps
+    checks = apps.load(app).validate(problem, told, outcome.measures, state_hash)
+    return Solved(problem, layout, outcome, store.fields, state_hash, checks)
+
+
+def blocks_of(app: str, problem: Any, grid: tuple[int, ...], make: Any = None) -> list[Any]:
+    """The blocks of a problem on a grid; of another class where ``make`` is given."""
+    layout = layout_of(problem, grid)
+    problem = problem.prepared(layout, "cpu")
+    build: Callable[..., Any] = make or apps.load(app).Block
+    return [build(problem, layout, index, Device()) for index in layout.indices()]
+
+
+def state_hash_of(blocks: Iterable[Any]) -> str:
+    """The state hash of blocks between steps."""
+    return digest(sum((hashed(block.state()) for block in blocks), np.zeros(4, np.uint64)))
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays have the same shape, type and bits."""
+    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+def small_problem(app: ModuleType, **values: Any) -> Any:
+    """An app's problem of the preset ``tiny``, with other values for some fields."""
+    preset = {k: v for k, v in app.Problem.presets["tiny"].items() if k not in ("steps", "warmup")}
+    return app.Problem(**(preset | values))

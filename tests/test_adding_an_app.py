@@ -1,0 +1,141 @@
+"""The page docs/adding-an-app.md: what it says works, and its wrong version is found out.
+
+The code of the page is put into a copy of the tree, which PYTHONPATH sets before the installed one,
+for launched ranks too.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import support
+
+PAGE = support.ROOT / "docs" / "adding-an-app.md"
+PACKAGES = ("kernels", "miniapps", "drivers", "workbench")
+CODE = dict(re.findall(r"```python\n# (\S+\.py)\n(.*?)```", PAGE.read_text(), re.DOTALL))
+CHANGES = re.findall(r"```diff\n\+\+\+ (\S+)\n(.*?)```", PAGE.read_text(), re.DOTALL)
+KERNEL = "kernels/advect_cpu.py"
+WAYS = {
+    "serial": ["--driver", "serial"],
+    "serial, 3 blocks": ["--driver", "serial", "--blocks", "3"],
+    "mpi": ["--driver", "mpi", "-n", "2"],
+    "charm": ["--driver", "charm", "-n", "2", "--odf", "2"],
+}
+
+
+class Tree(NamedTuple):
+    """A copy of the packages."""
+
+    root: Path
+
+    def files(self) -> dict[str, bytes]:
+        """The content of every source file."""
+        found = itertools.chain(*((self.root / package).rglob("*") for package in PACKAGES))
+        paths = (path for path in found if path.suffix in (".py", ".json"))
+        return {str(path.relative_to(self.root)): path.read_bytes() for path in paths}
+
+    def miniapps(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the command line of this tree."""
+        command = [sys.executable, "-m", "workbench.cli", *arguments]
+        # Safe path: else -m would put the current folder before PYTHONPATH.
+        environment = {"PYTHONPATH": str(self.root), "PYTHONSAFEPATH": "1"}
+        return support.execute(command, env=environment)
+
+    def run(self, *arguments: str) -> dict[str, object]:
+        """The record of a valid run of advect on this tree."""
+        done = self.miniapps("run", "advect", "--preset", "tiny", *arguments, "--json", "-")
+        assert done.returncode == 0, f"{arguments}: {done.stdout}\n{done.stderr}"
+        return json.loads(done.stdout)
+
+    def change(self, file: str, diff: str) -> None:
+        """Apply one of the page's changes, which must fit in exactly one place."""
+        lines = [(line[:1], line[1:]) for line in diff.splitlines(keepends=True)]
+        before = "".join(text for sign, text in lines if sign in " -")
+        after = "".join(text for sign, text in lines if sign in " +")
+        source = (self.root / file).read_text()
+        assert source.count(before) == 1, f"{file}: not found once:\n{before}"
+        (self.root / file).write_text(source.replace(before, after))
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    """The packages with the page's app among them."""
+    for package in PACKAGES:
+        shutil.copytree(support.ROOT / package, tmp_path / package)
+    (tmp_path / "miniapps" / "advect").mkdir()
+    for file, code in CODE.items():
+        if file != KERNEL:
+            (tmp_path / file).write_text(code)
+    return Tree(tmp_path)
+
+
+@pytest.fixture
+def hash_of_app(tree: Tree) -> object:
+    """The state that the app must reach everywhere."""
+    return tree.run()["state_hash"]
+
+
+def test_page_holds_an_app_and_changes() -> None:
+    """Catches code that lost the line that names its file, and would no longer be tested."""
+    names = {f"miniapps/advect/{name}.py" for name in ("problem", "block", "__init__")}
+    assert set(CODE) == names | {KERNEL}
+    assert len(CHANGES) == PAGE.read_text().count("```diff") == 4
+
+
+def test_listed_and_its_options_offered(tree: Tree) -> None:
+    """Catches an app that has to be registered somewhere to be found."""
+    assert "advect       Advect: a profile carried around a ring" in tree.miniapps("list").stdout
+    shown = tree.miniapps("run", "advect", "--help").stdout
+    assert "--courant" in shown and "cells travelled per step" in shown
+    refused = tree.miniapps("run", "advect", "--courant", "1.5")
+    assert refused.returncode == 2
+    assert refused.stderr == "miniapps: --courant 1.5: must be from 0 to 1\n"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_same_bits_under_every_driver(tree: Tree, hash_of_app: object, way: str) -> None:
+    """Catches a driver that knows the apps there were, and a run that imports another tree."""
+    record = tree.run(*WAYS[way])
+    assert record["app"] == "advect" and record["valid"] is True
+    assert record["state_hash"] == hash_of_app
+    assert "differs from reference" in {check["name"] for check in record["checks"]}
+    assert record["pes"] == (2 if "-n" in WAYS[way] else 1)
+
+
+def test_nothing_else_changed(tree: Tree) -> None:
+    """Catches a page that quietly asks for a change of a driver, the command line or a list."""
+    tree.run()
+    original, now = Tree(support.ROOT).files(), tree.files()
+    assert set(now) - set(original) == set(CODE) - {KERNEL}
+    assert [file for file in original if now.get(file) != original[file]] == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_halo_of_the_wrong_side_is_found(tree: Tree, hash_of_app: object, way: str) -> None:
+    """Catches checks that cannot fail: the page's wrong version must end with status 1."""
+    tree.change(*CHANGES[0])
+    done = tree.miniapps("run", "advect", "--preset", "tiny", *WAYS[way], "--json", "-")
+    assert done.returncode == 1, done.stderr
+    record = json.loads(done.stdout)
+    failed = {check["name"] for check in record["checks"] if not check["ok"]}
+    assert failed == {"mode error", "differs from reference"}
+    assert record["state_hash"] != hash_of_app
+    assert record["state_hash"] in PAGE.read_text()
+    assert "step_time_s" not in record
+
+
+def test_compiled_kernel_gives_the_same_bits(tree: Tree, hash_of_app: object) -> None:
+    """Catches a kernel whose additions are contracted or done in another order."""
+    (tree.root / KERNEL).write_text(CODE[KERNEL])
+    for change in CHANGES[1:]:
+        tree.change(*change)
+    for way in WAYS.values():
+        assert tree.run(*way)["state_hash"] == hash_of_app

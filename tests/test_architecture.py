@@ -1,0 +1,322 @@
+"""The rules of the tree: which way imports run, what a serial run loads, how long functions are."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import support
+
+import miniapps
+
+LAYERS = ("kernels", "miniapps", "drivers", "workbench", "tests")
+ONLY_IN = {
+    "mpi4py": r"drivers/mpi\.py",
+    "charm4py": r"drivers/charm\w*\.py",
+    "cupy": r"kernels/\w+\.py",
+    "numba": r"kernels/\w+\.py",
+    "matplotlib": r"workbench/\w+\.py",
+    "h5py": r"(workbench|tests)/\w+\.py",
+}
+FREE = {"kernels": {"numpy", "numba", "cupy", "llvmlite"}, "miniapps": {"numpy"}}
+LONGEST = 60
+MUTATORS = {"append", "extend", "insert", "add", "update", "setdefault", "pop", "clear", "remove"}
+
+
+def source_files() -> list[str]:
+    """The project's Python files: those that git knows, and new ones that it does not ignore."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
+    listed = subprocess.run(command, cwd=support.ROOT, capture_output=True, text=True, check=True)
+    return sorted(name for name in listed.stdout.splitlines() if (support.ROOT / name).exists())
+
+
+FILES = source_files()
+IN_LAYERS = [name for name in FILES if name.split("/")[0] in LAYERS]
+
+
+def tree_of(name: str) -> ast.Module:
+    """A file's syntax tree."""
+    return ast.parse((support.ROOT / name).read_text(), name)
+
+
+def imported(tree: ast.AST, file: str) -> Iterator[str]:
+    """Full names of all modules that a file imports, at its top or in a function."""
+    package = file.split("/")[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else []
+            parts = [*base, *(node.module.split(".") if node.module else [])]
+            yield from (".".join([*parts, alias.name]) for alias in node.names)
+        elif isinstance(node, ast.Call) and node.args:
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            argument = node.args[0]
+            if isinstance(argument, ast.JoinedStr) and argument.values:
+                argument = argument.values[0]
+            if name in ("import_module", "__import__") and isinstance(argument, ast.Constant):
+                yield str(argument.value)
+
+
+def forbidden(source: str, file: str) -> list[str]:
+    """The imports of a file that the rules do not allow, each with the rule."""
+    layer = file.split("/")[0]
+    above = LAYERS[LAYERS.index(layer) + 1 :] if layer in LAYERS else ()
+    found = []
+    for name in imported(ast.parse(source), file):
+        top = name.split(".")[0]
+        if top in above:
+            found.append(f"{file}: {layer} must not import {name}")
+        if layer in LAYERS and top in ONLY_IN and not re.fullmatch(ONLY_IN[top], file):
+            found.append(f"{file}: {top} belongs to {ONLY_IN[top]}")
+        ours = top in LAYERS or top in sys.stdlib_module_names
+        if layer in FREE and not ours and top not in FREE[layer]:
+            found.append(f"{file}: {layer} must not import {name}")
+        if layer == "drivers" and re.fullmatch(
+            r"miniapps\.(" + "|".join(miniapps.names()) + r").*", name
+        ):
+            found.append(f"{file}: a driver must not know the app {name}")
+    return found
+
+
+def test_the_walk_sees_every_layer() -> None:
+    """Catches a walk that finds no files and therefore nothing wrong."""
+    assert {name.split("/")[0] for name in IN_LAYERS} == set(LAYERS)
+    assert {"kernels/jacobi2d_cpu.py", "drivers/mpi.py", "workbench/cli.py"} <= set(FILES)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_imports_run_one_way(file: str) -> None:
+    """Catches a driver in the physics, physics in a driver, mpi4py where it is not needed."""
+    assert forbidden((support.ROOT / file).read_text(), file) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("kernels/device.py", "import miniapps"),
+        ("kernels/device.py", "import scipy.sparse"),
+        ("kernels/device.py", "from . import state_hash\nfrom .. import miniapps"),
+        ("miniapps/jacobi2d/block.py", "from drivers.inbox import Inbox"),
+        ("miniapps/jacobi2d/block.py", "def step():\n    import drivers.serial as engine"),
+        ("miniapps/jacobi2d/block.py", "from ...drivers import serial"),
+        ("miniapps/jacobi2d/block.py", "import mpi4py.MPI"),
+        ("miniapps/jacobi2d/block.py", "import cupy"),
+        ("miniapps/grid.py", "import importlib\nx = importlib.import_module('workbench.run')"),
+        ("miniapps/grid.py", "from importlib import import_module as _\n__import__('charm4py')"),
+        ("drivers/serial.py", "import workbench.board"),
+        ("drivers/serial.py", "if True:\n    from mpi4py import MPI"),
+        ("drivers/serial.py", "from charm4py import charm"),
+        ("drivers/mpi.py", "from miniapps.jacobi2d.block import JacobiBlock"),
+        ("drivers/mpi.py", "from miniapps import echo"),
+        ("drivers/charm.py", "import importlib\nimportlib.import_module(f'workbench.{name}')"),
+        ("workbench/run.py", "import tests.support"),
+        ("workbench/doctor.py", "from mpi4py import MPI"),
+        ("workbench/doctor.py", "import cupy"),
+        ("tests/test_x.py", "import charm4py"),
+    ],
+)
+def test_the_walk_can_fail(file: str, source: str) -> None:
+    """Catches a walk that allows everything: each of these breaks a rule."""
+    assert len(forbidden(source, file)) >= 1
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("drivers/mpi.py", "from mpi4py import MPI\nimport numpy\nfrom miniapps.block import Post"),
+        ("drivers/charm_pe.py", "from charm4py import Chare\nfrom . import inbox"),
+        ("miniapps/echo/block.py", "from .problem import X\nfrom .. import block\nimport kernels"),
+        ("workbench/record.py", "import importlib.metadata\nimportlib.metadata.version('mpi4py')"),
+    ],
+)
+def test_the_walk_allows_what_is_right(file: str, source: str) -> None:
+    """Catches a walk that would forbid the tree as it is meant to be."""
+    assert forbidden(source, file) == []
+
+
+def test_gpu_library_is_never_imported_at_module_top() -> None:
+    """Catches a CPU run that needs cupy: only a file for the GPU may import it at its top."""
+    for file in IN_LAYERS:
+        if not file.endswith("_gpu.py"):
+            top = ast.Module([n for n in tree_of(file).body if not hasattr(n, "body")], [])
+            assert not [name for name in imported(top, file) if name.split(".")[0] == "cupy"], file
+
+
+def test_drivers_name_no_app() -> None:
+    """Catches a special case for one app in a driver, under whatever disguise."""
+    names = re.compile(r"\b(" + "|".join(miniapps.names()) + r")\b", re.IGNORECASE)
+    for file in FILES:
+        if file.startswith("drivers/"):
+            assert not names.findall((support.ROOT / file).read_text()), file
+
+
+def test_no_file_hides_a_library() -> None:
+    """Catches a file that Python would import in place of the library of the same name."""
+    hiding = {"mpi4py.py", "charm4py.py", "numpy.py", "numba.py", "cupy.py", "h5py.py"}
+    assert not [name for name in FILES if Path(name).name in hiding]
+    assert not [name for name in FILES if set(name.split("/")[:-1]) & {"mpi4py", "charm4py"}]
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """All functions of a tree, nested ones too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def too_long(tree: ast.AST) -> list[str]:
+    """Functions of more than `LONGEST` lines."""
+    return [f.name for f in functions(tree) if (f.end_lineno or 0) - f.lineno + 1 > LONGEST]
+
+
+@pytest.mark.parametrize("file", IN_LAYERS)
+def test_functions_are_short(file: str) -> None:
+    """Catches a function that does more than one thing."""
+    assert too_long(tree_of(file)) == []
+
+
+def test_length_is_counted() -> None:
+    """Catches a length check that cannot fail."""
+    body = "    x = 1\n" * LONGEST
+    assert too_long(ast.parse("class A:\n  def f():\n" + body)) == ["f"]
+    assert too_long(ast.parse("def f():\n" + "    x = 1\n" * (LONGEST - 1))) == []
+
+
+def mutated_globals(tree: ast.Module) -> list[str]:
+    """Module-level names that functions rebind (``global``), or containers that they change."""
+    found = [name for n in ast.walk(tree) if isinstance(n, ast.Global) for name in n.names]
+    containers = set()
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            made = isinstance(
+                node.value, ast.Dict | ast.List | ast.Set | ast.DictComp | ast.ListComp
+            )
+            called = isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") in (
+                "dict",
+                "list",
+                "set",
+                "defaultdict",
+                "deque",
+            )
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if made or called:
+                containers |= {t.id for t in targets if isinstance(t, ast.Name)}
+    for function in functions(tree):
+        for node in ast.walk(function):
+            touched = None
+            if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+                touched = node.value
+            elif isinstance(node, ast.Attribute) and node.attr in MUTATORS:
+                touched = node.value
+            if isinstance(touched, ast.Name) and touched.id in containers:
+                found.append(touched.id)
+    return found
+
+
+@pytest.mark.parametrize("file", [name for name in IN_LAYERS if not name.startswith("tests/")])
+def test_no_mutable_module_state(file: str) -> None:
+    """Catches state that a second run in the same process would inherit, or numba would freeze."""
+    assert mutated_globals(tree_of(file)) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "seen = []\ndef f(x):\n    seen.append(x)",
+        "cache: dict = {}\ndef f(x):\n    cache[x] = 1",
+        "count = 0\ndef f():\n    global count\n    count += 1",
+    ],
+)
+def test_mutable_state_is_seen(source: str) -> None:
+    """Catches a check of module state that cannot fail."""
+    assert mutated_globals(ast.parse(source))
+
+
+@pytest.mark.parametrize("app", miniapps.names())
+def test_apps_export_the_contract(app: str) -> None:
+    """Catches an app with another interface than drivers and workbench rely on."""
+    module = miniapps.load(app)
+    assert sorted(module.__all__) == ["Block", "Problem", "reference", "validate"]
+    assert all(hasattr(module, name) for name in module.__all__)
+    for method in ("step", "state", "measure"):
+        assert callable(getattr(module.Block, method))
+
+
+def test_unknown_app_is_refused_by_name() -> None:
+    """Catches an app name that reaches the import system and fails there with a traceback."""
+    with pytest.raises(miniapps.InputError, match="APP nonesuch: must be one of .*jacobi2d"):
+        miniapps.load("nonesuch")
+    with pytest.raises(miniapps.InputError):
+        miniapps.load("grid")
+
+
+SERIAL_RUN = """
+import sys
+from drivers import serial
+from drivers.job import Job
+from miniapps.decomposition import Layout
+import miniapps
+
+class Watcher:
+    def beat(self, pe, step): pass
+    def finish(self, pe): pass
+
+problem = miniapps.load("jacobi2d").Problem(size=(7, 5))
+layout = Layout.create(problem.shape, problem.periodic, 2)
+job = Job("jacobi2d", problem.prepared(layout, "cpu"), layout, 3)
+assert serial.run(job, lambda outcome: 0, Watcher()) == 0
+print(*sorted({"mpi4py", "charm4py", "cupy", "h5py", "matplotlib"} & set(sys.modules)))
+"""
+
+SERIAL_COMMAND = """
+import sys
+from workbench.cli import main
+assert main(["run", "jacobi2d", "--size", "7x5", "--steps", "3", "--json", "-"]) == 0
+print(*sorted({"mpi4py", "charm4py", "cupy", "h5py", "matplotlib"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize("program", [SERIAL_RUN, SERIAL_COMMAND])
+def test_serial_run_loads_no_parallel_library(program: str) -> None:
+    """Catches an import that makes MPI or Charm4Py necessary for everybody, or starts MPI."""
+    done = support.execute([sys.executable, "-c", program])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == ""
+
+
+BLOCKED = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("mpi4py", "charm4py", "cupy", "h5py", "matplotlib"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Blocker())
+"""
+
+
+def test_serial_run_needs_no_parallel_library() -> None:
+    """Catches an import inside a try that a serial run would survive only where all is there."""
+    done = support.execute([sys.executable, "-c", BLOCKED + SERIAL_COMMAND])
+    assert done.returncode == 0, done.stderr
+
+
+def skipped_on_import(tree: ast.AST) -> list[str]:
+    """Calls in tests that would hide a missing library."""
+    return [
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in ("importorskip", "skipif")
+    ]
+
+
+@pytest.mark.parametrize("file", [name for name in IN_LAYERS if name.startswith("tests/")])
+def test_no_test_is_skipped_for_a_missing_library(file: str) -> None:
+    """Catches tests of mpi and charm that pass by not running; those for the GPU may skip."""
+    if "gpu" not in file and file != "tests/test_architecture.py":
+        assert skipped_on_import(tree_of(file)) == []

@@ -1,0 +1,487 @@
+"""The command line: bad input is refused in one line before anything starts; records are whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import support
+
+import drivers
+import miniapps as apps
+from drivers.balancers import BALANCERS
+from drivers.timing import ROW
+from workbench import launch
+from workbench.cli import main
+
+SMALL = ["run", "jacobi2d", "--size", "7x5", "--steps", "3"]
+KEYS = """app driver device pes blocks odf balancer lb_period steps warmup problem valid checks
+state_hash step_time_s rate compute_s utilisation imbalance migrations lb jit_s import_s versions
+host oversubscribed""".split()  # the contract's list
+
+
+@pytest.fixture
+def refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """Run a command that must be refused before anything starts; returns its one line."""
+
+    def started(*arguments: Any, **more: Any) -> None:
+        raise AssertionError(f"started: {arguments}")
+
+    monkeypatch.setattr(drivers, "load", started)
+    monkeypatch.setattr(launch, "launch", started)
+    monkeypatch.setattr(subprocess, "Popen", started)
+
+    def run(*words: object) -> str:
+        with pytest.raises(SystemExit) as caught:
+            main([str(word) for word in words])
+        assert caught.value.code == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("miniapps: ") and err.count("\n") == 1 and err.endswith("\n")
+        return err
+
+    return run
+
+
+DRIVERS = ["--driver serial", "--driver mpi -n 2", "--driver charm -n 2 --odf 2"]
+BAD_PROBLEMS = [
+    ("jacobi2d --size 0x5", "--size 0x5", "1 or more"),
+    ("jacobi2d --size 7x0", "--size 7x0", "1 or more"),
+    ("jacobi2d --size=-7x5", "--size -7x5", "1 or more"),
+    ("jacobi2d --size 7", "--size 7", "2 axes"),
+    ("jacobi2d --size 7x5x3", "--size 7x5x3", "2 axes"),
+    ("stencil3d --size 7x5", "--size 7x5", "3 axes"),
+    ("echo --size 7x5x3", "--size 7x5x3", "2 axes"),
+    ("jacobi2d --size axb", "--size", "axb"),
+    ("jacobi2d --size 7x", "--size", "7x"),
+    ("jacobi2d --size 7.5x5", "--size", "7.5x5"),
+    ("jacobi2d --size", "--size", "expected"),
+    ("jacobi2d --boundary warm", "--boundary", "heated"),
+    ("jacobi2d --initial warm", "--initial", "noise"),
+    ("jacobi2d --time-tile 0", "--time-tile 0", "1 or more"),
+    ("jacobi2d --time-tile 2.5", "--time-tile", "2.5"),
+    ("jacobi2d --size 7x5 --time-tile 8", "--time-tile 8", "at most"),
+    ("jacobi2d --tolerance=-1", "--tolerance -1", "0 or more"),
+    ("jacobi2d --tolerance nan", "--tolerance nan", "0 or more"),
+    ("jacobi2d --check-every 0", "--check-every 0", "1 or more"),
+    ("jacobi2d --imbalance paper", "--imbalance", "unrecognized"),
+    ("stencil3d --imbalance mine", "--imbalance", "paper"),
+    ("stencil3d --imbalance-mode sleep", "--imbalance-mode", "work"),
+    ("stencil3d --imbalance-scale=-1", "--imbalance-scale -1", "0 or more"),
+    ("stencil3d --imbalance-scale nan", "--imbalance-scale nan", "0 or more"),
+    ("stencil3d --imbalance-scale inf", "--imbalance-scale inf", "finite"),
+    ("stencil3d --imbalance paper --time-tile 2", "--time-tile 2", "at most 1"),
+    ("echo --bytes 63", "--bytes 63", "multiple of 8"),
+    ("echo --bytes 56", "--bytes 56", "64 or more"),
+    ("jacobi2d --steps 0", "--steps 0", "1 or more"),
+    ("jacobi2d --steps=-3", "--steps -3", "1 or more"),
+    ("jacobi2d --steps many", "--steps", "many"),
+    ("jacobi2d --warmup=-1", "--warmup -1", "0 or more"),
+    ("jacobi2d --preset huge", "--preset huge", "tiny, small, large, paper"),
+    ("jacobi2d --blocks 1x1x1", "--blocks 1x1x1", "2 axes"),
+    ("jacobi2d --device gpu", "--device gpu", "cpu"),
+    ("jacobi2d --device tpu", "--device", "cpu"),
+    ("jacobi2d --frobnicate 3", "--frobnicate", "unrecognized"),
+]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize(("words", "named", "allowed"), BAD_PROBLEMS)
+def test_bad_problem(
+    refused: Callable[..., str], words: str, named: str, allowed: str, driver: str
+) -> None:
+    """Catches bad input found only by the ranks, or reported without option and value."""
+    if "--blocks" in words:
+        driver = driver.replace("-n 2", "-n 1")
+    error = refused("run", *words.split(), *driver.split())
+    assert named in error and allowed in error
+
+
+BAD_RUNS = [
+    ("-n 0 --driver mpi", "-n 0", "1 or more"),
+    ("-n -2 --driver charm", "-n -2", "1 or more"),
+    ("-n two --driver mpi", "-n", "two"),
+    ("-n 2", "-n 2", "--blocks"),
+    ("-n 36 --driver mpi", "-n 36", "do not fit"),
+    ("-n 36 --driver charm", "-n 36", "do not fit"),
+    ("--blocks 8x1", "--blocks 8x1", "more blocks than cells"),
+    ("--blocks 8x1 --driver mpi", "--blocks 8x1", "more blocks than cells"),
+    ("--blocks 1x6 --driver charm", "--blocks 1x6", "more blocks than cells"),
+    ("--blocks 2x2 -n 3 --driver mpi", "--blocks 2x2", "3 in all"),
+    ("--blocks 0x2 --driver mpi", "0", "1 or more"),
+    ("--blocks ax2", "--blocks", "ax2"),
+    ("-n 2 --driver charm --odf 20", "--odf 20", "do not fit"),
+    ("-n 2 --driver charm --odf 0", "--odf 0", "1 or more"),
+    ("--odf 2", "--odf 2", "--driver charm"),
+    ("--odf 2 -n 2 --driver mpi", "--odf 2", "--driver charm"),
+    ("--balancer Greedy --lb-period 5", "--balancer Greedy", "--driver charm"),
+    ("--balancer Greedy --lb-period 5 --driver mpi", "--balancer Greedy", "--driver charm"),
+    ("--lb-period 5 --driver mpi", "--lb-period 5", "--driver charm"),
+    ("--lb-period -5 --driver charm", "--lb-period -5", "0 or more"),
+    ("--balancer Greedy --driver charm", "--balancer Greedy", "--lb-period"),
+    ("--driver openmp", "--driver", "charm"),
+    ("--driver mpi -n 2 --time-tile 4", "--time-tile 4", "at most 3"),
+]
+
+
+@pytest.mark.parametrize(("words", "named", "allowed"), BAD_RUNS)
+def test_bad_run(refused: Callable[..., str], words: str, named: str, allowed: str) -> None:
+    """Catches a layout or an option of another driver that fails after the launch, or is ignored."""
+    error = refused(*SMALL, *words.split())
+    assert named in error and allowed in error
+
+
+def test_unknown_balancer_names_all(refused: Callable[..., str]) -> None:
+    """Catches a name that the runtime would abort on; the line lists every one that it knows."""
+    error = refused(*SMALL, *"--driver charm -n 2 --odf 2 --balancer Best --lb-period 5".split())
+    assert "--balancer Best" in error
+    assert all(name in error for name in BALANCERS)
+    assert {"Greedy", "GreedyRefine", "RefineA", "RefineB", "Random", "Rotate", "Dummy"} == set(
+        BALANCERS
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("", "COMMAND"),
+        ("run", "APP"),
+        ("run nonesuch", "nonesuch"),
+        ("run nonesuch --size 7x5", "nonesuch"),
+        ("verify nonesuch", "nonesuch"),
+        ("frobnicate", "frobnicate"),
+    ],
+)
+def test_unknown_commands_and_apps(refused: Callable[..., str], words: str, named: str) -> None:
+    """Catches a usage message of many lines, or a traceback, for a misspelt word."""
+    assert named in refused(*words.split())
+
+
+def test_unknown_app_lists_the_apps(refused: Callable[..., str]) -> None:
+    """Catches a message that leaves the user to guess."""
+    assert all(name in refused("run", "nonesuch") for name in apps.names())
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("option", ["--output", "--json"])
+def test_files_that_cannot_be_written(
+    refused: Callable[..., str], tmp_path: Path, option: str, driver: str
+) -> None:
+    """Catches a long run whose result is lost at its end: the place is looked at first."""
+    for path in (tmp_path / "missing" / "x.h5", tmp_path):
+        error = refused(*SMALL, *driver.split(), option, path)
+        assert option in error and str(path) in error
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.xfail(strict=True, reason="ends with a traceback and status 1")
+@pytest.mark.parametrize("launcher", ["/nonexistent/mpiexec", "/"])
+def test_launcher_that_is_none(launcher: str, miniapps: Callable[..., Any]) -> None:
+    """Catches a misspelt --launcher that ends in a traceback, and with the status of a wrong run."""
+    done = miniapps(*SMALL, "--driver", "mpi", "-n", 2, "--launcher", launcher)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "--launcher" in done.stderr
+
+
+@pytest.mark.xfail(strict=True, reason="accepted")
+@pytest.mark.parametrize("seconds", ["-1", "0", "nan"])
+def test_timeout_that_makes_no_sense(refused: Callable[..., str], seconds: str) -> None:
+    """Catches a limit that ends every run at once, or never."""
+    assert "--timeout" in refused(*SMALL, "--driver", "mpi", "-n", 2, f"--timeout={seconds}")
+
+
+def test_refused_as_a_user_sees_it(miniapps: Callable[..., Any]) -> None:
+    """Catches what the tests inside this process cannot see: warnings of imports on stderr."""
+    done = miniapps("run", "jacobi2d", "--size", "0x5", "--driver", "mpi", "-n", 2)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "miniapps: --size 0x5: must be 1 or more along each axis\n"
+
+
+def test_refused_inside_mpiexec() -> None:
+    """Catches a rank 0 that exits alone while the others wait, and a line from every rank."""
+    command = [support.BIN / "mpiexec", "-n", 2, support.BIN / "miniapps", *SMALL]
+    for bad in (["--steps", "-1"], ["--time-tile", "9"], ["--balancer", "Greedy"]):
+        done = support.execute([*command, "--driver", "mpi", *bad], timeout=20)
+        assert done.returncode == 2, done.stderr
+        lines = [line for line in done.stderr.splitlines() if line.startswith("miniapps:")]
+        assert len(lines) == 1 and bad[0] in lines[0]
+
+
+# What is printed ---------------------------------------------------------------------------------
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """The output of a command that must succeed, in this process."""
+    assert main(words) == 0
+    return capsys.readouterr().out
+
+
+def test_dry_run_of_mpi(capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches a printed command that is not the one that would be started."""
+    words = shlex.split(printed(capsys, *SMALL, "--driver", "mpi", "-n", "4", "--dry-run"))
+    assert Path(words[0]).name == "mpiexec" and words[1:3] == ["-n", "4"]
+    assert words[words.index("run") :][:2] == ["run", "jacobi2d"] and "--no-launch" in words
+    assert words[words.index("--blocks") + 1] == "2x2"
+    assert words[words.index("--time-tile") + 1].isdigit()  # settled once, for all ranks
+
+
+def test_dry_run_of_charm(capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches runtime options that get lost, and PEs or balancers that do not reach charmrun."""
+    asked = "--driver charm -n 2 --odf 4 --balancer GreedyRefine --lb-period 5 --dry-run"
+    words = shlex.split(printed(capsys, *SMALL, *asked.split(), "--", "+setcpuaffinity"))
+    assert words[1:4] == ["-m", "charmrun.start", "+p2"]
+    assert words[words.index("+balancer") + 1] == "GreedyRefineLB"
+    assert words[words.index("--odf") + 1] == "4" and words[-1] == "+setcpuaffinity"
+
+
+def test_dry_run_starts_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Catches a dry run that runs, serial ones too."""
+    monkeypatch.setattr(drivers, "load", None)
+    monkeypatch.setattr(launch, "launch", None)
+    output = tmp_path / "x.h5"
+    for driver in DRIVERS:
+        printed(capsys, *SMALL, *driver.split(), "--output", str(output), "--dry-run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dry_run_gives_the_same_state(
+    capsys: pytest.CaptureFixture[str], run_record: Callable[..., Any]
+) -> None:
+    """Catches a printed command that does not work when it is typed by hand."""
+    words = shlex.split(printed(capsys, *SMALL, "--driver", "mpi", "-n", "2", "--dry-run"))
+    done = support.execute([*words, "--json", "-"])
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["state_hash"] == run_record(*SMALL[1:])["state_hash"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "list",
+        "run",
+        "verify",
+        "doctor",
+        "demo",
+        *(f"run {app}" for app in apps.names()),
+    ],
+)
+def test_help_has_an_example(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches a subcommand whose help does not show how it is used."""
+    with pytest.raises(SystemExit) as caught:
+        main([*words.split(), "--help"])
+    assert caught.value.code == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("usage: miniapps")
+    if words in ("list", "run", "verify", "doctor", "demo"):
+        assert f"miniapps {words}" in shown.split("example", 1)[1]
+    else:
+        assert "--driver" in shown and "--size" in shown and "default: " in shown
+
+
+def test_list_shows_every_app(capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches an app that is there but not listed, or without a word on what it is."""
+    lines = printed(capsys, "list").splitlines()
+    assert [line.split()[0] for line in lines] == apps.names()
+    assert all(len(line.split()) > 4 for line in lines)
+
+
+def test_summary_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches a result without units, or without saying whether it is right."""
+    shown = printed(capsys, *SMALL)
+    assert "points/s" in shown and " ms median" in shown and "differs from reference" in shown
+
+
+# Records -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def record() -> dict[str, Any]:
+    """The record of a small serial run."""
+    return support.run_record(
+        *"jacobi2d --size 13x11 --blocks 3x2 --steps 6 --warmup 2 --time-tile 2".split()
+    )
+
+
+def test_record_has_all_keys(record: dict[str, Any]) -> None:
+    """Catches a key that scripts depend on and that is missing or renamed."""
+    assert set(KEYS) <= set(record)
+    assert set(record["step_time_s"]) == {"median", "min", "max"}
+    assert set(record["rate"]) == {"value", "unit"}
+    assert all(set(check) == {"name", "value", "limit", "ok"} for check in record["checks"])
+    assert len(record["state_hash"]) == 64
+    assert {"python", "numpy", "numba", "mpi4py", "charm4py"} <= set(record["versions"])
+
+
+def test_record_says_what_was_asked(record: dict[str, Any]) -> None:
+    """Catches a record of other parameters than those of the run."""
+    assert [record[k] for k in ("app", "driver", "device", "pes", "odf")] == [
+        "jacobi2d",
+        "serial",
+        "cpu",
+        1,
+        1,
+    ]
+    assert record["blocks"] == [3, 2] and record["steps"] == 6 and record["warmup"] == 2
+    assert record["balancer"] is None and record["lb_period"] == 0 and record["migrations"] == 0
+    assert record["problem"]["size"] == [13, 11] and record["problem"]["time_tile"] == 2
+    assert record["lb"] == [] and record["valid"] is True and record["oversubscribed"] is False
+
+
+def test_record_numbers_are_consistent(record: dict[str, Any]) -> None:
+    """Catches numbers that cannot be: utilisation over 1, rates of another unit of time."""
+    step = record["step_time_s"]
+    assert 0 < step["min"] <= step["median"] <= step["max"] < 10
+    assert record["rate"]["unit"] == "points/s"
+    mean = 13 * 11 / record["rate"]["value"]
+    assert step["min"] * 0.99 <= mean <= step["max"] * 1.01
+    assert 0 < record["utilisation"] <= 1 and record["imbalance"] >= 1
+    assert record["compute_s"] == pytest.approx(record["utilisation"] * mean * 6)
+    assert record["jit_s"] >= 0 and record["import_s"] >= 0
+
+
+def test_record_to_a_file(tmp_path: Path, miniapps: Callable[..., Any]) -> None:
+    """Catches a record that is written beside its place, or left half written."""
+    path = tmp_path / "record.json"
+    done = miniapps(*SMALL, "--json", path)
+    assert done.returncode == 0 and "state" in done.stdout
+    assert set(KEYS) <= set(json.loads(path.read_text()))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["record.json"]
+
+
+def check_output(path: Path, app: str, size: tuple[int, ...], blocks: int, steps: int) -> None:
+    """Compare an HDF5 file with the reference, and look at its timings."""
+    with h5py.File(path) as file:
+        record = json.loads(file.attrs["record"])
+        state = file["state/u"][...]
+        rows, wall, rounds = (
+            file[f"timing/{name}"][...] for name in ("blocks", "wall_s", "rounds")
+        )
+    values = record["problem"] | {"size": tuple(record["problem"]["size"])}
+    right = apps.load(app).reference(apps.load(app).Problem(**values), steps)
+    assert support.same_bits(state, right) and state.shape == size
+    assert set(KEYS) <= set(record) and record["valid"] is True
+    assert rows.dtype == ROW and len(rows) == blocks * len(rounds) and len(wall) == len(rounds)
+    assert sorted(zip(rows["block"].tolist(), rows["round"].tolist(), strict=True)) == [
+        (block, number) for block in range(blocks) for number in range(len(rounds))
+    ]
+    assert (rows["end_s"] > rows["begin_s"]).all() and (rows["compute_s"] > 0).all()
+    assert (rows["compute_s"] <= rows["end_s"] - rows["begin_s"]).all()
+    assert rounds[:, 1].sum() == record["steps"] and rounds[0, 0] == record["warmup"]
+    assert (np.diff(rounds[:, 0]) == rounds[:-1, 1]).all()
+    assert (wall > 0).all()
+
+
+@pytest.mark.parametrize(
+    "driver",
+    ["--blocks 3x2", "--driver mpi -n 3", "--driver charm -n 2 --odf 3"],
+    ids=["serial", "mpi", "charm"],
+)
+def test_output_holds_state_and_timings(
+    driver: str, tmp_path: Path, run_record: Callable[..., Any]
+) -> None:
+    """Catches blocks written to the wrong place, or not; and no .part file may be left."""
+    path = tmp_path / "run.h5"
+    words = f"jacobi2d --size 13x11 --steps 5 --warmup 2 --time-tile 2 {driver} --output {path}"
+    record = run_record(*words.split())
+    check_output(path, "jacobi2d", (13, 11), int(np.prod(record["blocks"])), 7)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run.h5"]
+
+
+def test_output_of_three_axes(tmp_path: Path, run_record: Callable[..., Any]) -> None:
+    """Catches axes that are exchanged on the way to the file."""
+    path = tmp_path / "run.h5"
+    run_record(*f"stencil3d --size 7x6x5 --steps 4 --blocks 2x1x3 --output {path}".split())
+    check_output(path, "stencil3d", (7, 6, 5), 6, 4)
+
+
+def test_output_replaces_what_was_there(tmp_path: Path, run_record: Callable[..., Any]) -> None:
+    """Catches a second run that adds to the file of the first."""
+    path = tmp_path / "run.h5"
+    for size in ("9x8", "7x5"):
+        run_record(*f"jacobi2d --size {size} --steps 3 --output {path}".split())
+    check_output(path, "jacobi2d", (7, 5), 1, 3)
+
+
+# Wrong results -----------------------------------------------------------------------------------
+
+WRONG_KERNEL = """
+import kernels
+load = kernels.load
+class Wrong:
+    def __init__(self, right):
+        self.right = right
+    def __getattr__(self, name):
+        return getattr(self.right, name)
+    def sweep_tile(self, old, new, sweeps, *rest):
+        flag = self.right.sweep_tile(old, new, sweeps, *rest)
+        newest = new if flag else old
+        newest[rest[0], rest[2]] += 1e-3
+        return flag
+kernels.load = lambda app, device: Wrong(load(app, device))
+"""
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_wrong_result_ends_with_status_1(
+    driver: str, tmp_path: Path, miniapps: Callable[..., Any]
+) -> None:
+    """Catches a wrong result that looks like a right one: status 1, not valid, and no timing."""
+    (tmp_path / "sitecustomize.py").write_text(WRONG_KERNEL)
+    words = [*SMALL, "--time-tile", 2, *driver.split(), "--json", "-"]
+    if "charm" in driver:
+        words[words.index("7x5")] = "14x9"
+    done = miniapps(*words, env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1, done.stderr
+    record = json.loads(done.stdout)
+    assert record["valid"] is False and set(record) >= {"state_hash", "checks", "problem"}
+    wrong = {check["name"] for check in record["checks"] if not check["ok"]}
+    assert "differs from reference" in wrong and len(wrong) > 1
+    assert not {"step_time_s", "rate", "utilisation", "wall_s"} & set(record)
+
+
+def test_wrong_result_is_shown(tmp_path: Path, miniapps: Callable[..., Any]) -> None:
+    """Catches a summary that hides what went wrong, or gives a time all the same."""
+    (tmp_path / "sitecustomize.py").write_text(WRONG_KERNEL)
+    done = miniapps(*SMALL, "--time-tile", 2, env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert "WRONG differs from reference" in done.stdout and "NOT VALID" in done.stdout
+    assert "points/s" not in done.stdout and " ms" not in done.stdout
+
+
+def test_nan_is_plain_json(tmp_path: Path, miniapps: Callable[..., Any]) -> None:
+    """Catches a record with NaN, which is no JSON, where a result is not a number."""
+    hook = WRONG_KERNEL.replace("+= 1e-3", "= float('nan')")
+    (tmp_path / "sitecustomize.py").write_text(hook)
+    done = miniapps(*SMALL, "--time-tile", 2, "--json", "-", env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1, done.stderr
+    assert "NaN" not in done.stdout and "Infinity" not in done.stdout
+    checks = json.loads(done.stdout)["checks"]
+    assert [check["value"] for check in checks if check["name"] == "beyond bounds"] == [None]
+
+
+def test_status_of_python_is_the_status_of_the_command(tmp_path: Path) -> None:
+    """Catches ``python -m workbench.cli`` that ends otherwise than ``miniapps``."""
+    command = [sys.executable, "-m", "workbench.cli"]
+    assert support.execute([*command, "list"]).returncode == 0
+    assert support.execute([*command, "run", "jacobi2d", "--steps", "0"]).returncode == 2
+
+
+def test_one_thread_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches ranks that share the cores with their own threads, and a user who is overruled."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "3")
+    main(["list"])
+    assert os.environ["OMP_NUM_THREADS"] == "1" and os.environ["NUMBA_NUM_THREADS"] == "3"

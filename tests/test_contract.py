@@ -1,0 +1,614 @@
+"""The contract between blocks and drivers: each rule, broken on purpose, must be noticed."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import pickletools
+from collections.abc import Callable, Generator
+from typing import Any
+
+import numpy as np
+import pytest
+import support
+
+import miniapps
+from drivers.inbox import Inbox
+from drivers.job import RunError
+from drivers.serial import Engine
+from kernels.device import Device
+from miniapps.block import (
+    HEADER_BYTES,
+    AllReduce,
+    Check,
+    Collect,
+    Exchange,
+    Measure,
+    MessageError,
+    Post,
+    checked_message,
+    combine,
+    packed,
+)
+from miniapps.decomposition import Layout
+
+Steps = Callable[["Toy", int], Generator[Any, Any, Any]]
+PERIODIC_GRIDS = [(1, 1), (2, 1), (1, 2), (2, 2), (3, 2), (1, 3)]
+
+
+class Toy:
+    """A block whose step is given from outside."""
+
+    kind = "block"
+
+    def __init__(self, layout: Layout, index: tuple[int, ...], steps: Steps) -> None:
+        self.index, self.device = index, Device()
+        self.neighbors = layout.neighbors(index)
+        self.steps = steps
+        self.seen: list[Any] = []
+
+    def step(self, count: int) -> Generator[Any, Any, Any]:
+        """What was given."""
+        return self.steps(self, count)
+
+
+def engine_of(*steps: Steps, grid: tuple[int, ...] = (2, 1)) -> Engine:
+    """Toys on a periodic grid; one kind of step for all, or one for each."""
+    layout = Layout.create((7, 5), (True, True), int(np.prod(grid)), 1, grid)
+    every = steps if len(steps) > 1 else steps * layout.pes
+    toys = zip(layout.indices(), every, strict=True)
+    return Engine([Toy(layout, index, one) for index, one in toys])
+
+
+def toys_of(engine: Engine) -> list[Toy]:
+    """The blocks of an engine."""
+    return [stepper.block for stepper in engine.steppers.values()]
+
+
+def messages(toy: Toy, value: float = 1.0) -> dict[Any, np.ndarray]:
+    """A small message for every edge."""
+    return {edge: np.full(3, value) for edge in toy.neighbors}
+
+
+def exchange(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    """A step as it should be."""
+    toy.seen.append((yield from Exchange("halo", messages(toy))))
+
+
+# 1. All blocks yield the same sequence -----------------------------------------------------------
+
+
+def collects_other_phase(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    yield Post("halo", messages(toy))
+    yield Collect("back", tuple(toy.neighbors))
+
+
+def collects_first(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    yield Collect("halo", tuple(toy.neighbors))
+    yield Post("halo", messages(toy))
+
+
+def never_posts(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    yield Collect("halo", tuple(toy.neighbors))
+
+
+def does_nothing(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    yield from ()
+
+
+def posts_only(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    yield Post("halo", messages(toy))
+
+
+def reduces(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    toy.seen.append((yield AllReduce(1.0, "sum")))
+
+
+def reduces_by_max(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    yield AllReduce(1.0, "max")
+
+
+def yields_nonsense(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    yield "halo"
+
+
+def test_right_sequences_pass() -> None:
+    """Catches tests of this file that fail for another reason than they say."""
+    for grid in PERIODIC_GRIDS:
+        engine = engine_of(exchange, grid=grid)
+        for step in range(3):
+            assert engine.round(step, 1) is False
+        assert all(len(toy.seen) == 3 for toy in toys_of(engine))
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (exchange, collects_other_phase),
+        (collects_first,),
+        (exchange, never_posts),
+        (exchange, does_nothing),
+        (reduces, does_nothing),
+        (reduces, exchange),
+        (reduces, reduces_by_max),
+        (yields_nonsense,),
+    ],
+    ids=lambda steps: "-".join(step.__name__ for step in steps),
+)
+def test_different_sequences_are_an_error(steps: tuple[Steps, ...]) -> None:
+    """Catches a deadlock that hangs: the error must say which block waits for what."""
+    with pytest.raises(RunError, match=r"step 0: every block waits|different operations") as caught:
+        engine_of(*steps).round(0, 1)
+    assert "(0, 0)" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_message_that_nobody_collects() -> None:
+    """Catches blocks that post more than they collect; the next round must not begin."""
+    engine = engine_of(posts_only)
+    engine.round(0, 1)
+    with pytest.raises(MessageError, match="step 0, phase 'halo'.*never collected"):
+        engine.round(1, 1)
+
+
+def test_blocks_that_disagree_on_the_end() -> None:
+    """Catches a block that ends the run alone: under mpi the others would wait for ever."""
+
+    def ends_alone(toy: Toy, count: int) -> Generator[Any, Any, bool]:
+        yield from Exchange("halo", messages(toy))
+        return toy.index == (0, 0)
+
+    with pytest.raises(RunError):
+        engine_of(ends_alone).round(0, 1)
+
+
+def test_block_that_raises_is_not_swallowed() -> None:
+    """Catches an engine that takes an exception for the end of a step."""
+
+    def fails(toy: Toy, count: int) -> Generator[Any, Any, None]:
+        yield Post("halo", messages(toy))
+        raise ZeroDivisionError("physics")
+
+    with pytest.raises(ZeroDivisionError, match="physics"):
+        engine_of(fails).round(0, 1)
+
+
+def test_round_tells_when_blocks_are_finished() -> None:
+    """Catches a run that goes on after the tolerance is met, and count that does not arrive."""
+
+    def ends(toy: Toy, count: int) -> Generator[Any, Any, bool]:
+        yield from Exchange("halo", messages(toy))
+        return count == 7
+
+    engine = engine_of(ends)
+    assert engine.round(0, 3) is False
+    assert engine.round(3, 7) is True
+
+
+# 2. A yielded array belongs to the driver --------------------------------------------------------
+
+
+def test_writing_after_yielding_raises() -> None:
+    """Catches a block that changes a message while it travels."""
+
+    def writes(toy: Toy, count: int) -> Generator[Any, Any, None]:
+        sent = messages(toy)
+        yield Post("halo", sent)
+        for array in sent.values():
+            array[0] = 2.0
+
+    with pytest.raises(ValueError, match="read-only"):
+        engine_of(writes).round(0, 1)
+
+
+def test_view_of_a_block_s_own_array() -> None:
+    """Catches a block that yields a row of its field and goes on to write to the field."""
+
+    def writes(toy: Toy, count: int) -> Generator[Any, Any, None]:
+        field = np.ones((4, 3))
+        yield Post("halo", {edge: field[2] for edge in toy.neighbors})
+        field[2] = 7.0
+        came = yield Collect("halo", tuple(toy.neighbors))
+        toy.seen += [array[0] for array in came.values()]
+
+    engine = engine_of(writes)
+    with pytest.raises((ValueError, MessageError)):
+        engine.round(0, 1)
+
+
+def test_packed_message_is_taken_away_too() -> None:
+    """Catches a message with room for a header that stays writable through its own name."""
+    array = packed(np.arange(15.0).reshape(5, 3)[:, ::2])
+    travelling = checked_message((1, 0), array)
+    with pytest.raises(ValueError, match="read-only"):
+        array[0, 0] = 2.0
+    assert travelling.flags.writeable
+    assert array.base.nbytes == HEADER_BYTES + array.nbytes
+
+
+def test_receiver_may_write() -> None:
+    """Catches received arrays that are read-only, or shared by two receivers."""
+
+    def scales(toy: Toy, count: int) -> Generator[Any, Any, None]:
+        came = yield from Exchange("halo", messages(toy))
+        for array in came.values():
+            array *= 2.0
+        toy.seen += [float(array.sum()) for array in came.values()]
+
+    engine = engine_of(scales)
+    engine.round(0, 1)
+    assert all(toy.seen == [6.0] * 4 for toy in toys_of(engine))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(12.0).reshape(4, 3)[:, 1],
+        np.arange(12.0).reshape(4, 3).T,
+        np.arange(12.0)[::-1],
+        np.asfortranarray(np.arange(12.0).reshape(4, 3)),
+        [1.0, 2.0],
+        1.0,
+        b"bytes",
+    ],
+    ids=["column", "transposed", "reversed", "fortran", "list", "number", "bytes"],
+)
+def test_only_contiguous_arrays_travel(array: Any) -> None:
+    """Catches what Charm4Py 1.1 would corrupt without a word: arrays that are not contiguous."""
+
+    def sends(toy: Toy, count: int) -> Generator[Any, Any, None]:
+        yield Post("halo", dict.fromkeys(toy.neighbors, array))
+
+    with pytest.raises(MessageError, match=r"edge \(-1, 0\): must be a C-contiguous numpy array"):
+        engine_of(sends).round(0, 1)
+
+
+# 3. Edges are labelled as the receiver sees them -------------------------------------------------
+
+
+def signed(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    """Each message says who sends it and at which of the receiver's edges it must arrive."""
+    sent = {
+        edge: np.array([*toy.index, *peer.block, *peer.edge])
+        for edge, peer in toy.neighbors.items()
+    }
+    toy.seen.append((yield from Exchange("halo", sent)))
+
+
+def swapped(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    """The same with each message on the opposite edge, where that leads to the same block."""
+    sent = {}
+    for edge, peer in toy.neighbors.items():
+        opposite = tuple(-d for d in edge)
+        by = opposite if toy.neighbors[opposite].block == peer.block else edge
+        sent[by] = np.array([*toy.index, *peer.block, *peer.edge])
+    toy.seen.append((yield from Exchange("halo", sent)))
+
+
+def wrong_arrivals(engine: Engine) -> int:
+    """How many messages lie on another edge than they say."""
+    wrong = 0
+    for toy in toys_of(engine):
+        for edge, peer in toy.neighbors.items():
+            right = [*peer.block, *toy.index, *edge]
+            wrong += toy.seen[-1][edge].tolist() != right
+    return wrong
+
+
+@pytest.mark.parametrize("grid", PERIODIC_GRIDS)
+def test_messages_arrive_on_the_receivers_edge(grid: tuple[int, int]) -> None:
+    """Catches messages by peer instead of by edge: with one or two blocks a peer has two edges."""
+    engine = engine_of(signed, grid=grid)
+    engine.round(0, 1)
+    assert wrong_arrivals(engine) == 0
+
+
+@pytest.mark.parametrize("grid", PERIODIC_GRIDS)
+def test_swapped_edges_show(grid: tuple[int, int]) -> None:
+    """Catches a test of edges that cannot fail: swapping both messages to one peer must show."""
+    engine = engine_of(swapped, grid=grid)
+    engine.round(0, 1)
+    axes_with_double_edges = sum(blocks <= 2 for blocks in grid)
+    assert wrong_arrivals(engine) == 2 * axes_with_double_edges * np.prod(grid) > 0
+
+
+@pytest.mark.parametrize("grid", PERIODIC_GRIDS)
+def test_echo_notices_swapped_edges(grid: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches an echo app that would not notice a driver that confuses two edges."""
+    echo = miniapps.load("echo")
+
+    class Confused(echo.Block):
+        def message(self, phase: int, sender: Any, edge: Any) -> np.ndarray:
+            """Sent as if for the other edge; what is expected stays right."""
+            if sender == self.index and edge[0] and not self.expecting:
+                edge = tuple(-d for d in edge)
+            return super().message(phase, sender, edge)
+
+        expecting = False
+
+        def step(self, count: int) -> Generator[Any, Any, bool]:
+            """Know when messages are made and when they are judged."""
+            inner = super().step(count)
+            request = next(inner)
+            while True:
+                self.expecting = isinstance(request, Collect)
+                answer = yield request
+                try:
+                    request = inner.send(answer)
+                except StopIteration as stop:
+                    self.expecting = False
+                    return stop.value
+                self.expecting = False
+
+    problem = support.small_problem(echo, size=(7, 5))
+    assert support.solve("echo", problem, grid, 3).failed == set()
+    monkeypatch.setattr(echo, "Block", Confused)
+    assert "wrong messages" in support.solve("echo", problem, grid, 3).failed
+
+
+# 4. Messages carry phase and step ----------------------------------------------------------------
+
+
+@pytest.fixture
+def inbox() -> Inbox:
+    """The inbox of the middle one of three blocks, waiting in step 5."""
+    layout = Layout.create((7, 5), (False, False), 3, 1, (3, 1))
+    box = Inbox(Toy(layout, (1, 0), exchange))
+    box.advance(5)
+    return box
+
+
+LOW, HIGH = (-1, 0), (1, 0)
+BOTH = Collect("halo", (LOW, HIGH))
+
+
+def test_inbox_hands_over_what_came(inbox: Inbox) -> None:
+    """Catches an inbox that is complete too early, mixes edges up, or gives a message twice."""
+    assert not inbox.has(BOTH)
+    inbox.deliver(5, "halo", HIGH, (2, 0), np.array([2.0]))
+    assert not inbox.has(BOTH) and inbox.has(Collect("halo", (HIGH,)))
+    inbox.deliver(5, "halo", LOW, (0, 0), np.array([0.0]))
+    assert inbox.has(BOTH) and not inbox.has(Collect("back", (LOW, HIGH)))
+    assert inbox.take(BOTH) == {LOW: [0.0], HIGH: [2.0]}
+    assert not inbox.has(BOTH)
+    inbox.advance(6)
+
+
+def test_inbox_keeps_what_came_early(inbox: Inbox) -> None:
+    """Catches a neighbour's message of the next step or phase that is taken for this one's."""
+    inbox.deliver(6, "halo", LOW, (0, 0), np.array([6.0]))
+    inbox.deliver(5, "back", LOW, (0, 0), np.array([55.0]))
+    assert not inbox.has(Collect("halo", (LOW,)))
+    inbox.deliver(5, "halo", LOW, (0, 0), np.array([5.0]))
+    for phase, value in (("halo", 5.0), ("back", 55.0)):
+        assert inbox.take(Collect(phase, (LOW,)))[LOW] == [value]
+    inbox.advance(6)
+    assert inbox.take(Collect("halo", (LOW,)))[LOW] == [6.0]
+
+
+def test_inbox_collects_edges_one_by_one(inbox: Inbox) -> None:
+    """Catches a Collect of some edges that throws the others away; of none is always complete."""
+    for edge, sender in ((LOW, (0, 0)), (HIGH, (2, 0))):
+        inbox.deliver(5, "halo", edge, sender, np.array([1.0]))
+    assert inbox.has(Collect("halo", ())) and inbox.take(Collect("halo", ())) == {}
+    inbox.take(Collect("halo", (LOW,)))
+    assert inbox.has(Collect("halo", (HIGH,))) and not inbox.has(BOTH)
+
+
+@pytest.mark.parametrize(
+    ("step", "edge", "sender", "word"),
+    [
+        (4, LOW, (0, 0), "late: the block is at step 5"),
+        (5, LOW, (2, 0), "not that neighbour"),
+        (5, LOW, (1, 0), "not that neighbour"),
+        (5, (0, 1), (1, 0), "not that neighbour"),
+        (5, (-1, -1), (0, 0), "not that neighbour"),
+    ],
+    ids=["old step", "other neighbour", "itself", "edge without neighbour", "corner"],
+)
+def test_inbox_refuses(inbox: Inbox, step: int, edge: Any, sender: Any, word: str) -> None:
+    """Catches a driver that delivers the wrong message: the error names step, phase and edge."""
+    with pytest.raises(MessageError) as caught:
+        inbox.deliver(step, "halo", edge, sender, np.array([1.0]))
+    text = str(caught.value)
+    assert word in text and f"step {step}, phase 'halo', edge {edge}" in text and "(1, 0)" in text
+
+
+def test_inbox_refuses_a_second_message(inbox: Inbox) -> None:
+    """Catches a message that is delivered twice, and would overwrite the first."""
+    inbox.deliver(5, "halo", LOW, (0, 0), np.array([1.0]))
+    with pytest.raises(MessageError, match="arrived twice"):
+        inbox.deliver(5, "halo", LOW, (0, 0), np.array([1.0]))
+
+
+def test_inbox_refuses_to_leave_messages_behind(inbox: Inbox) -> None:
+    """Catches a message that no Collect ever asked for."""
+    inbox.deliver(5, "halo", LOW, (0, 0), np.array([1.0]))
+    with pytest.raises(MessageError, match="never collected"):
+        inbox.advance(6)
+
+
+def test_engine_posting_twice() -> None:
+    """Catches a block that posts a phase twice in a step."""
+
+    def twice(toy: Toy, count: int) -> Generator[Any, Any, None]:
+        yield Post("halo", messages(toy))
+        yield Post("halo", messages(toy))
+
+    with pytest.raises(MessageError, match="arrived twice"):
+        engine_of(twice).round(0, 1)
+
+
+# 5. Between steps a block pickles ----------------------------------------------------------------
+
+CUTS = {1: (5,), 2: (3, 2), 3: (2, 2, 2)}
+VARIANTS: list[dict[str, Any]] = [{}, {"time_tile": 3}]
+
+
+def cases() -> list[tuple[str, dict[str, Any]]]:
+    """Every app as its tiny preset has it, and with time tiles where it has those."""
+    names = miniapps.names()
+    fields = {name: miniapps.load(name).Problem.__dataclass_fields__ for name in names}
+    return [(n, v) for n, v in itertools.product(names, VARIANTS) if set(v) <= set(fields[n])]
+
+
+def advanced(blocks: list[Any], steps: int, between: Callable[[Any], Any]) -> list[Any]:
+    """Blocks after some steps, each put through ``between`` before every round."""
+    step = 0
+    while step < steps:
+        blocks = [between(block) for block in blocks]
+        count = min(blocks[0].problem.stride(step), steps - step)
+        Engine(blocks).round(step, count)
+        step += count
+    return blocks
+
+
+@pytest.mark.parametrize(("app", "values"), cases())
+def test_blocks_migrate_between_steps(app: str, values: dict[str, Any]) -> None:
+    """Catches state that is lost or shared when a block moves, and messages open between steps.
+
+    Each round begins with new inboxes too, so that nothing may wait in them.
+    """
+    problem = support.small_problem(miniapps.load(app), **values)
+    grid = CUTS[len(problem.shape)]
+    stayed = advanced(support.blocks_of(app, problem, grid), 10, lambda block: block)
+    moved = advanced(
+        support.blocks_of(app, problem, grid), 10, lambda block: pickle.loads(pickle.dumps(block))
+    )
+    assert support.state_hash_of(moved) == support.state_hash_of(stayed)
+    for one, other in zip(moved, stayed, strict=True):
+        assert one.measure().keys() == other.measure().keys()
+        for a, b in zip(one.measure().values(), other.measure().values(), strict=True):
+            assert a.op == b.op and np.array_equal(a.value, b.value)
+
+
+@pytest.mark.parametrize(("app", "values"), cases())
+def test_pickles_hold_nothing_that_cannot_move(app: str, values: dict[str, Any]) -> None:
+    """Catches a block that carries a module, a kernel, a generator or a communicator along."""
+    problem = support.small_problem(miniapps.load(app), **values)
+    blocks = advanced(
+        support.blocks_of(app, problem, CUTS[len(problem.shape)]), 4, lambda block: block
+    )
+    data = pickle.dumps(blocks[0], protocol=0)
+    named = {
+        argument.split(" ")[0]
+        for opcode, argument, _ in pickletools.genops(data)
+        if opcode.name == "GLOBAL"
+    }
+    assert named, "the pickle names no class at all"
+    plain = {"copy_reg", "copyreg", "__builtin__", "builtins", "_codecs", "kernels.device"}
+    rest = {name for name in named if name.split(".")[0] not in ("numpy", "miniapps")}
+    assert rest <= plain, rest
+
+
+@pytest.mark.parametrize("app", miniapps.names())
+def test_blocks_pickle_small(app: str) -> None:
+    """Catches a block that drags the whole problem, its peers or its old messages along."""
+    problem = support.small_problem(miniapps.load(app))
+    one, *_ = advanced(support.blocks_of(app, problem, CUTS[len(problem.shape)]), 4, lambda b: b)
+    arrays = [value for value in vars(one).values() if isinstance(value, np.ndarray)]
+    assert len(pickle.dumps(one)) < sum(array.nbytes for array in arrays) + 4000
+
+
+def test_a_generator_in_a_block_would_be_noticed() -> None:
+    """Catches a round trip that would let the stack of a step travel."""
+    (block, *_) = support.blocks_of("echo", support.small_problem(miniapps.load("echo")), (2, 2))
+    block.running = block.step(1)
+    with pytest.raises(TypeError, match="generator"):
+        pickle.dumps(block)
+
+
+# 6. Lengths, types, reductions -------------------------------------------------------------------
+
+
+def test_lengths_and_types_may_vary() -> None:
+    """Catches a driver that keeps the length, shape or type of an edge's first message."""
+    shapes = [(0,), (3,), (5000,), (0, 4), (2, 3, 1), (1,), (0,)]
+    types = [np.float64, np.int64, np.float32, np.uint8, np.int32, np.complex128, np.bool_]
+
+    def varies(toy: Toy, count: int) -> Generator[Any, Any, None]:
+        turn = len(toy.seen)
+        sent = {
+            edge: np.full(shapes[(turn + edge[0]) % 7], turn, types[(turn + edge[1]) % 7])
+            for edge in toy.neighbors
+        }
+        came = yield from Exchange("halo", sent)
+        toy.seen.append({edge: array.copy() for edge, array in came.items()})
+
+    engine = engine_of(varies, grid=(2, 2))
+    for step in range(7):
+        engine.round(step, 1)
+    for toy, turn in itertools.product(toys_of(engine), range(7)):
+        for edge, array in toy.seen[turn].items():
+            sent_by = tuple(-d for d in edge)
+            right = np.full(shapes[(turn + sent_by[0]) % 7], turn, types[(turn + sent_by[1]) % 7])
+            assert support.same_bits(array, right)
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "result"),
+    [
+        ("sum", lambda n: n + 1, 10),
+        ("min", lambda n: 0.5 - n, -2.5),
+        ("max", lambda n: float(n), 3.0),
+        ("sum", lambda n: np.array([n, 1, -n]), [6, 4, -6]),
+        ("min", lambda n: np.array([[n, -n], [2.0, 7]]), [[0, -3], [2, 7]]),
+        ("max", lambda n: np.array([n == 2, n < 0]), [True, False]),
+        ("max", lambda n: np.array([n]), [3]),
+        ("max", lambda n: np.nan if n == 1 else n, np.nan),
+        ("min", lambda n: np.nan if n == 3 else n, np.nan),
+    ],
+)
+def test_allreduce(op: str, value: Callable[[int], Any], result: Any) -> None:
+    """Catches a reduction that leaves a block out, counts one twice, or loses a NaN."""
+
+    def reduces_value(toy: Toy, count: int) -> Generator[Any, Any, None]:
+        toy.seen.append((yield AllReduce(value(2 * toy.index[0] + toy.index[1]), op)))
+
+    engine = engine_of(reduces_value, grid=(2, 2))
+    engine.round(0, 1)
+    for toy in toys_of(engine):
+        assert np.shape(toy.seen[0]) == np.shape(result)
+        assert np.array_equal(toy.seen[0], result, equal_nan=True)
+
+
+def test_allreduce_between_messages() -> None:
+    """Catches a reduction that overtakes messages, or is answered with another one's result."""
+
+    def mixed(toy: Toy, count: int) -> Generator[Any, Any, None]:
+        yield Post("halo", messages(toy))
+        first = yield AllReduce(1, "sum")
+        yield Collect("halo", tuple(toy.neighbors))
+        second = yield AllReduce(toy.index[0], "max")
+        third = yield AllReduce(toy.index[0], "min")
+        toy.seen.append((first, second, third))
+
+    engine = engine_of(mixed, grid=(3, 1))
+    engine.round(0, 1)
+    assert all(toy.seen == [(3, 2, 0)] for toy in toys_of(engine))
+
+
+@pytest.mark.parametrize("op", ["product", "mean", "SUM", "", None])
+def test_unknown_reduction_is_refused(op: Any) -> None:
+    """Catches a misspelt operation that fails only inside a driver, or only in one of them."""
+    with pytest.raises(ValueError, match="must be one of sum, min, max"):
+        AllReduce(1.0, op)
+
+
+def test_measures_join_name_by_name() -> None:
+    """Catches measures of blocks that overwrite each other instead of being reduced."""
+    one = {"n": Measure("sum", 2), "low": Measure("min", -1.0), "modes": Measure("sum", np.ones(2))}
+    two = {"n": Measure("sum", 3), "low": Measure("min", np.nan), "new": Measure("max", 7)}
+    both = combine(one, two)
+    assert both["n"].value == 5 and np.isnan(both["low"].value) and both["new"].value == 7
+    assert both["modes"].value.tolist() == [1, 1] and combine({}, one).keys() == one.keys()
+    assert one["n"].value == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "ok"),
+    [(0, 0, True), (1e-16, 0, False), (np.nan, 1, False), (np.inf, 1, False), (-1, 0, True)],
+)
+def test_check_fails_for_nan(value: float, limit: float, ok: bool) -> None:
+    """Catches a verdict of the form "not greater than", which a NaN would pass."""
+    assert Check("x", value, limit).ok is ok

@@ -1,0 +1,315 @@
+"""The stencil kernels against plain NumPy, bit for bit, on regions of every odd size."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import kernels
+
+# Shapes with ghosts; none equal along two axes.
+SHAPES = {"jacobi2d": (15, 13), "stencil3d": (15, 13, 11)}
+APPS = sorted(SHAPES)
+Region = tuple[int, ...]
+OTHER_NAN = np.array(0x7FF8000000000ABC).view(np.float64)  # so that writing np.nan over it shows
+
+
+def load(app: str) -> ModuleType:
+    """The kernels under test."""
+    return kernels.load(app, "cpu")
+
+
+def box(region: Region) -> tuple[slice, ...]:
+    """The slices of (x0, x1, y0, y1, ...); an empty range where low >= high."""
+    return tuple(slice(a, max(a, b)) for a, b in zip(region[::2], region[1::2], strict=True))
+
+
+def noise(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    """Numbers of both signs over many magnitudes, so that every addition rounds."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=shape) * 10.0 ** rng.integers(-6, 7, shape)
+
+
+def swept(old: np.ndarray, region: Region) -> np.ndarray:
+    """One sweep of a region in plain NumPy: the formula, added from left to right."""
+    total = old[box(region)]
+    for axis, by in itertools.product(range(old.ndim), (-1, 1)):
+        moved = list(region)
+        moved[2 * axis] += by
+        moved[2 * axis + 1] += by
+        total = total + old[box(tuple(moved))]
+    return {2: 0.2, 3: 1.0 / 7.0}[old.ndim] * total
+
+
+def same(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether all bits are equal."""
+    return a.shape == b.shape and np.ascontiguousarray(a).tobytes() == b.tobytes()
+
+
+@st.composite
+def regions(draw: st.DrawFn, app: str) -> Region:
+    """Regions inside the ghosts, empty ones and strips one cell thick among them."""
+    region: list[int] = []
+    for cells in SHAPES[app]:
+        low = draw(st.integers(1, cells - 1))
+        region += [low, draw(st.integers(low, cells - 1))]
+    return tuple(region)
+
+
+@pytest.mark.parametrize("app", APPS)
+@given(data=st.data(), seed=st.integers(0, 99))
+def test_sweep(app: str, data: st.DataObject, seed: int) -> None:
+    """Catches another order of additions, and a cell that is missed or swept too much."""
+    region = data.draw(regions(app))
+    old, new = noise(SHAPES[app], seed), noise(SHAPES[app], seed + 1)
+    expected, before = new.copy(), old.copy()
+    expected[box(region)] = swept(old, region)
+    load(app).sweep(old, new, *region)
+    assert same(new, expected) and same(old, before)
+
+
+@pytest.mark.parametrize("app", APPS)
+@given(data=st.data(), seed=st.integers(0, 99))
+def test_sweep_residual(app: str, data: st.DataObject, seed: int) -> None:
+    """Catches a residual of another sweep, of too many cells, or one that is not the largest."""
+    region = data.draw(regions(app))
+    old, new = noise(SHAPES[app], seed), noise(SHAPES[app], seed + 1)
+    expected = new.copy()
+    expected[box(region)] = swept(old, region)
+    changes = np.abs(expected - old)[box(region)]
+    residual = load(app).sweep_residual(old, new, *region)
+    assert same(new, expected)
+    assert residual == (changes.max() if changes.size else 0.0)
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_every_cell_is_swept_once_whatever_the_cut(app: str) -> None:
+    """Catches bits that depend on where a vector or a strip begins: each cell alone is the same."""
+    shape = SHAPES[app]
+    old, whole, single = noise(shape), np.zeros(shape), np.zeros(shape)
+    region = tuple(edge for cells in shape for edge in (1, cells - 1))
+    load(app).sweep(old, whole, *region)
+    for cell in itertools.product(*(range(1, cells - 1) for cells in shape)):
+        load(app).sweep(old, single, *(edge for place in cell for edge in (place, place + 1)))
+    assert same(whole, single)
+
+
+@pytest.mark.parametrize("app", APPS)
+@pytest.mark.parametrize("kernel", ["sweep", "sweep_residual"])
+def test_reversed_region_is_empty(app: str, kernel: str) -> None:
+    """Catches a block too thin for an interior: low > high must do nothing, not wrap around."""
+    axes = len(SHAPES[app])
+    for axis in range(axes):
+        region = [1, 5] * axes
+        region[2 * axis], region[2 * axis + 1] = 4, 2
+        old, new = noise(SHAPES[app]), noise(SHAPES[app], 1)
+        before = new.copy()
+        assert getattr(load(app), kernel)(old, new, *region) in (None, 0.0)
+        assert same(new, before)
+
+
+@pytest.mark.parametrize("app", APPS)
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_residual_of_nan_is_nan(app: str, odd: float) -> None:
+    """Catches a run that counts as converged because no comparison with NaN holds.
+
+    inf - inf is a NaN with the sign bit set, which an ordering by bits would put below all.
+    """
+    shape = SHAPES[app]
+    for place in (tuple(cells // 2 for cells in shape), (1,) * len(shape)):
+        old = np.ones(shape)
+        old[place] = odd
+        region = tuple(edge for cells in shape for edge in (1, cells - 1))
+        assert np.isnan(load(app).sweep_residual(old, np.zeros(shape), *region))
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_residual_is_not_contracted(app: str) -> None:
+    """Catches a fused multiply-add: with one, a constant field changes by 5.6e-17 each sweep.
+
+    0.2 is a little more than a fifth. 0.2 * 5 rounds to exactly 1, so that weight * total - old
+    is 0, but 5.55e-17 where the product is not rounded before the subtraction.
+    """
+    shape = SHAPES[app]
+    weight, points = {2: (0.2, 5), 3: (1.0 / 7.0, 7)}[len(shape)]
+    assert weight * points == 1.0 and Fraction(weight) * points != 1  # so the case can fail
+    region = tuple(edge for cells in shape for edge in (1, cells - 1))
+    assert load(app).sweep_residual(np.ones(shape), np.zeros(shape), *region) == 0.0
+
+
+def neighbourhood(axes: int) -> list[tuple[int, ...]]:
+    """Offsets of a cell's neighbours in the order of the formula, the cell itself first."""
+    sides = itertools.product(range(axes), (-1, 1))
+    around = [tuple(by if d == axis else 0 for d in range(axes)) for axis, by in sides]
+    return [(0,) * axes, *around]
+
+
+def added(values: list[float]) -> float:
+    """A sum from left to right."""
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return total
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_additions_go_from_left_to_right(app: str) -> None:
+    """Catches reassociation: 2^53 swallows a 1 that is added while it is in the sum.
+
+    The last lines show that the cases see every two neighbouring terms that change places, but
+    for the first two, whose order changes no bit of any sum.
+    """
+    shape = SHAPES[app]
+    middle = tuple(cells // 2 for cells in shape)
+    region = tuple(edge for m in middle for edge in (m, m + 1))
+    offsets = neighbourhood(len(shape))
+    cases = []
+    for big, one, minus in itertools.permutations(range(len(offsets)), 3):
+        values = [0.0] * len(offsets)
+        values[big], values[one], values[minus] = 2.0**53, 1.0, -(2.0**53)
+        old, new = np.zeros(shape), np.zeros(shape)
+        for value, offset in zip(values, offsets, strict=True):
+            old[tuple(m + o for m, o in zip(middle, offset, strict=True))] = value
+        load(app).sweep(old, new, *region)
+        assert new[middle] == added(values) / len(offsets)
+        cases.append(values)
+    for n in range(1, len(offsets) - 1):
+        assert any(added(v) != added([*v[:n], v[n + 1], v[n], *v[n + 2 :]]) for v in cases), (
+            f"terms {n} and {n + 1}"
+        )
+
+
+def widened(region: Region, by: list[int]) -> Region:
+    """A region that reaches further by so many cells on each side."""
+    return tuple(edge + (by[n] if n % 2 else -by[n]) for n, edge in enumerate(region))
+
+
+def tiled_by_hand(
+    old: np.ndarray, new: np.ndarray, sweeps: int, region: Region, grow: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """What `sweep_tile` must leave in the region: values after ``sweeps``, and one before."""
+    arrays = [old.copy(), new.copy()]
+    for s in range(1, sweeps + 1):
+        wide = widened(region, [g * (sweeps - s) for g in grow])
+        source, target = arrays if s % 2 else arrays[::-1]
+        target[box(wide)] = swept(source, wide)
+    newest, other = arrays[::-1] if sweeps % 2 else arrays
+    return newest[box(region)], other[box(region)]
+
+
+def check_tile(
+    app: str, own: tuple[int, ...], sweeps: int, grow: tuple[int, ...], seed: int
+) -> None:
+    """Sweep a tile of own cells with halos where ``grow`` says, in arrays full of traps.
+
+    All that the kernel may not read is NaN: in ``old`` what lies beyond halo and boundary, in
+    ``new`` everything but the boundary. All that it may not write must stay as it is; ghosts in
+    front of a row, where there is a neighbour, are scratch. Own cells begin anywhere in a row, and
+    then at a cache line.
+    """
+    for traps in (1, 16 - (sweeps if grow[-2] else 1)):
+        check_tile_at(app, own, sweeps, grow, seed, traps)
+
+
+def check_tile_at(
+    app: str, own: tuple[int, ...], sweeps: int, grow: tuple[int, ...], seed: int, traps: int
+) -> None:
+    """As `check_tile`, with so many traps in front of each row."""
+    region: list[int] = []
+    shape = []
+    for axis, cells in enumerate(own):
+        low, high = (sweeps if g else 1 for g in grow[2 * axis : 2 * axis + 2])
+        low += traps if axis == len(own) - 1 else 1
+        region += [low, low + cells]
+        shape.append(low + cells + high + 1)
+    halo = widened(tuple(region), [sweeps if g else 1 for g in grow])
+    swept_ever = widened(tuple(region), [g * (sweeps - 1) for g in grow])
+    boundary = np.zeros(shape, bool)
+    boundary[box(widened(swept_ever, [1 - g for g in grow]))] = True
+    boundary[box(swept_ever)] = False
+    old = np.full(shape, np.nan)
+    old[box(halo)] = noise(tuple(shape), seed)[box(halo)]
+    new = np.where(boundary, old, OTHER_NAN)
+    newest, before = tiled_by_hand(old, new, sweeps, tuple(region), grow)
+    assert np.isfinite(newest).all()
+    kept = old.copy(), new.copy()
+    flag = load(app).sweep_tile(old, new, sweeps, *region, np.array(grow, np.int64))
+    assert flag == sweeps % 2
+    result, other = (new, old) if flag else (old, new)
+    assert same(result[box(tuple(region))], newest)
+    assert same(other[box(tuple(region))], before)
+    fixed = np.ones(shape, bool)
+    fixed[box(swept_ever)] = False
+    if grow[-2]:
+        fixed[box((*swept_ever[:-2], 1, region[-1]))] = False
+    assert same(old[fixed], kept[0][fixed]) and same(new[fixed], kept[1][fixed])
+
+
+@pytest.mark.parametrize("sweeps", range(1, 10))
+def test_sweep_tile_2d(sweeps: int) -> None:
+    """Catches a tile that reads a neighbour's value of the wrong sweep, on any side."""
+    for grow in itertools.product((0, 1), repeat=4):
+        check_tile("jacobi2d", (7, 5), sweeps, grow, sweeps)
+        check_tile("jacobi2d", (19, 1), sweeps, grow, sweeps)
+
+
+@pytest.mark.parametrize("sweeps", range(1, 10))
+def test_sweep_tile_3d(sweeps: int) -> None:
+    """Catches a tile that reads a neighbour's value of the wrong sweep, on any side."""
+    for grow in itertools.product((0, 1), repeat=6):
+        check_tile("stencil3d", (5, 4, 3), sweeps, grow, sweeps)
+    check_tile("stencil3d", (13, 11, 9), sweeps, (1, 0, 0, 1, 1, 1), sweeps)
+
+
+@given(
+    own=st.tuples(st.integers(1, 40), st.integers(1, 300)),
+    sweeps=st.integers(1, 9),
+    grow=st.tuples(*[st.integers(0, 1)] * 4),
+)
+@example(own=(3, 7001), sweeps=9, grow=(1, 1, 1, 1))  # more than one strip of columns
+@example(own=(17, 6600), sweeps=2, grow=(0, 1, 1, 0))
+@example(own=(9, 12001), sweeps=1, grow=(0, 0, 0, 0))
+def test_sweep_tile_2d_seams(
+    own: tuple[int, int], sweeps: int, grow: tuple[int, int, int, int]
+) -> None:
+    """Catches errors on the seams between the strips and steps into which a tile is cut."""
+    check_tile("jacobi2d", own, sweeps, grow, 3)
+
+
+@given(
+    own=st.tuples(st.integers(1, 12), st.integers(1, 60), st.integers(1, 20)),
+    sweeps=st.integers(1, 9),
+    grow=st.tuples(*[st.integers(0, 1)] * 6),
+)
+@example(own=(5, 29, 1100), sweeps=9, grow=(1, 1, 1, 1, 1, 1))  # strips of eight rows
+@example(own=(4, 37, 900), sweeps=4, grow=(0, 1, 1, 0, 0, 1))
+def test_sweep_tile_3d_seams(
+    own: tuple[int, int, int], sweeps: int, grow: tuple[int, int, int, int, int, int]
+) -> None:
+    """Catches errors on the seams between the strips into which a tile is cut."""
+    check_tile("stencil3d", own, sweeps, grow, 4)
+
+
+def test_sweep_3d_seams() -> None:
+    """Catches errors on the seams between the strips of rows of a plain sweep."""
+    old = noise((5, 43, 1103))
+    new, other = old.copy(), old.copy()
+    region = (1, 4, 1, 42, 1, 1102)
+    load("stencil3d").sweep(old, new, *region)
+    assert same(new[box(region)], swept(old, region))
+    residual = load("stencil3d").sweep_residual(old, other, *region)
+    assert same(new, other)
+    assert residual == np.abs(new - old)[box(region)].max()
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_same_public_names(app: str) -> None:
+    """Catches a kernel file that offers other names than the block uses."""
+    for name in ("sweep", "sweep_residual", "sweep_tile"):
+        assert callable(getattr(load(app), name))

@@ -1,0 +1,682 @@
+"""Jacobi2D and Stencil3D: right answers on every decomposition, and wrong programs found out."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+from collections.abc import Generator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import support
+import wrong_programs
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import miniapps
+from drivers.serial import Engine
+from kernels.device import Device
+from miniapps import grid
+from miniapps.block import Exchange
+from miniapps.decomposition import Layout
+from miniapps.parameters import InputError
+from miniapps.stencil3d.problem import load_factor
+from workbench import record
+from workbench.spec import RunSpec
+
+SIZES = {"jacobi2d": (13, 11), "stencil3d": (13, 11, 9)}
+GRIDS = {"jacobi2d": (3, 2), "stencil3d": (3, 2, 1)}
+APPS = sorted(SIZES)
+BOUNDARIES = ("heated", "zero", "periodic")
+REFERENCE = "differs from reference"
+
+
+def problem_of(app: str, **values: Any) -> Any:
+    """A small problem of an app."""
+    return miniapps.load(app).Problem(**({"size": SIZES[app], "time_tile": 1} | values))
+
+
+# The reference itself ----------------------------------------------------------------------------
+
+
+def loops(problem: Any, steps: int) -> np.ndarray:
+    """The definition, cell by cell in Python floats: what `reference` must give bit for bit."""
+    size = problem.size
+    ghost = {"heated": (255.0, 1.0), "zero": (0.0, 0.0), "periodic": (math.nan, math.nan)}
+    low, high = ghost[problem.boundary]
+    field = grid.initial_field(problem, tuple((0, n) for n in size))
+
+    def value(cell: tuple[int, ...]) -> float:
+        if problem.boundary == "periodic":
+            return float(field[tuple(i % n for i, n in zip(cell, size, strict=True))])
+        if min(cell) < 0:
+            return low
+        return high if any(i == n for i, n in zip(cell, size, strict=True)) else float(field[cell])
+
+    for _ in range(steps):
+        new = np.empty(size)
+        for cell in np.ndindex(*size):
+            total = value(cell)
+            for axis, by in itertools.product(range(len(size)), (-1, 1)):
+                total += value(tuple(i + by * (d == axis) for d, i in enumerate(cell)))
+            new[cell] = (0.2 if len(size) == 2 else 1.0 / 7.0) * total
+        field = new
+    return field
+
+
+@pytest.mark.parametrize("initial", grid.INITIALS)
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize(("app", "size"), [("jacobi2d", (7, 5)), ("stencil3d", (5, 4, 3))])
+def test_reference_is_the_definition(
+    app: str, size: tuple[int, ...], boundary: str, initial: str
+) -> None:
+    """Catches an error that kernels and oracle have in common: order, boundary, factor."""
+    problem = problem_of(app, size=size, boundary=boundary, initial=initial)
+    for steps in (0, 1, 4):
+        assert support.same_bits(
+            miniapps.load(app).reference(problem, steps), loops(problem, steps)
+        )
+
+
+def test_reference_by_hand() -> None:
+    """Catches a heated side that is not low x or low y: the first sweep of two by three cells."""
+    field = miniapps.load("jacobi2d").reference(problem_of("jacobi2d", size=(2, 3)), 1)
+    corner, edge, plain = 0.2 * (1 + 255 + 1 + 255 + 1), 0.2 * (1 + 255 + 1 + 1 + 1), 1.0
+    assert field.tolist() == [[corner, edge, edge], [edge, plain, plain]]
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_initial_fields(app: str) -> None:
+    """Catches a change of the start, which blocks and reference share and would not notice."""
+    size = SIZES[app]
+    cells = np.indices(size)
+    whole = tuple((0, n) for n in size)
+    start = {i: grid.initial_field(problem_of(app, initial=i), whole) for i in grid.INITIALS}
+    assert (start["ones"] == 1.0).all()
+    ramp = sum(c * x for c, x in zip((1e6, 1e3, 1.0), cells, strict=False))
+    assert (start["ramp"] == ramp).all()
+    assert start["noise"].reshape(-1)[:2].tolist() == [noise_by_hand(0), noise_by_hand(1)]
+    assert start["noise"][-1, 2].reshape(-1)[-1] == noise_by_hand(
+        int(np.ravel_multi_index((size[0] - 1, 2, *(n - 1 for n in size[2:])), size))
+    )
+    assert 0 <= start["noise"].min() and start["noise"].max() < 1
+    assert abs(start["noise"].mean() - 0.5) < 0.1
+
+
+def noise_by_hand(index: int) -> float:
+    """SplitMix64 of a cell's number, in integers of any size."""
+    mask = (1 << 64) - 1
+    z = (index + 1) * 0x9E3779B97F4A7C15 & mask
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & mask
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & mask
+    return ((z ^ (z >> 31)) >> 11) / 2**53
+
+
+@pytest.mark.parametrize("initial", grid.INITIALS)
+@pytest.mark.parametrize("app", APPS)
+def test_initial_field_of_a_part(app: str, initial: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a block that starts from its own indices, or loses cells between slabs."""
+    problem = problem_of(app, initial=initial)
+    whole = grid.initial_field(problem, tuple((0, n) for n in problem.size))
+    bounds = tuple((2, n - 1) for n in problem.size)
+    part = grid.initial_field(problem, bounds)
+    assert support.same_bits(part, np.ascontiguousarray(whole[tuple(slice(*b) for b in bounds)]))
+    monkeypatch.setattr(grid, "SLAB_CELLS", 30)
+    pieces = [grid.initial_field(problem, slab) for slab in grid.slabs(bounds)]
+    assert len(pieces) > 3
+    assert support.same_bits(np.concatenate(pieces), part)
+
+
+# Every decomposition gives the bits of the reference ---------------------------------------------
+
+
+@st.composite
+def runs(draw: st.DrawFn, app: str) -> dict[str, Any]:
+    """A problem with uneven blocks, 1 to 3 along each axis, a fitting tile, and steps."""
+    axes = len(SIZES[app])
+    parts = tuple(draw(st.integers(1, 3)) for _ in range(axes))
+    size = tuple(draw(st.integers(n, 4 * n + 3)) for n in parts)
+    thinnest = tuple(cells // n for cells, n in zip(size, parts, strict=True))
+    odf = draw(st.sampled_from([1, 1, 2, 4]))
+    try:
+        cut = support.layout_of(problem_of(app, size=size), parts, odf)
+    except InputError:
+        assume(False)
+    problem = problem_of(
+        app,
+        size=size,
+        boundary=draw(st.sampled_from(BOUNDARIES)),
+        initial=draw(st.sampled_from(grid.INITIALS)),
+        time_tile=draw(st.one_of(st.just("auto"), st.integers(1, cut.thinnest()))),
+    )
+    assert cut.thinnest() <= min(thinnest)
+    steps, warmup = draw(st.integers(1, 10)), draw(st.integers(0, 3))
+    return {"problem": problem, "grid": parts, "odf": odf, "steps": steps, "warmup": warmup}
+
+
+@pytest.mark.parametrize("app", APPS)
+@settings(max_examples=100)
+@given(data=st.data())
+def test_serial_engine_gives_the_reference(app: str, data: st.DataObject) -> None:
+    """Catches any dependence of the bits on decomposition, ODF, time tile, rounds or warm-up."""
+    run = data.draw(runs(app))
+    solved = support.solve(app, **run)
+    steps = run["warmup"] + run["steps"]
+    right = miniapps.load(app).reference(run["problem"], steps)
+    assert support.same_bits(solved.fields["u"], right)
+    assert solved.failed == set()
+    assert REFERENCE in {check.name for check in solved.checks}
+    assert solved.outcome.steps_done == steps
+
+
+# Exact solutions ---------------------------------------------------------------------------------
+
+
+def put(blocks: list[Any], field: np.ndarray) -> None:
+    """Let blocks begin from a given global field."""
+    for block in blocks:
+        cells = field[tuple(slice(low, high) for low, high in block.bounds)]
+        block.old[block.box(block.own)] = cells
+
+
+def gathered(blocks: list[Any]) -> np.ndarray:
+    """The global field that blocks hold."""
+    field = np.full(blocks[0].problem.size, np.nan)
+    for block in blocks:
+        field[tuple(slice(low, high) for low, high in block.bounds)] = block.state()[0].values
+    return field
+
+
+def evolved(app: str, boundary: str, field: np.ndarray, steps: int, tile: int) -> np.ndarray:
+    """A field after some steps on several blocks."""
+    problem = problem_of(app, size=field.shape, boundary=boundary, time_tile=tile)
+    blocks = support.blocks_of(app, problem, GRIDS[app])
+    put(blocks, field)
+    for step in range(0, steps, tile):
+        Engine(blocks).round(step, tile)
+    return gathered(blocks)
+
+
+@pytest.mark.parametrize("tile", [1, 3])
+@pytest.mark.parametrize(("p", "q"), [(1, 1), (1, 2), (5, 3), (13, 11)])
+def test_sine_modes_shrink_exactly(p: int, q: int, tile: int) -> None:
+    """Catches a wrong scheme: with zero boundary a mode shrinks by 0.2 (1 + 2 cos a + 2 cos b)."""
+    n, m, steps = 13, 11, 9
+    a, b = math.pi * p / (n + 1), math.pi * q / (m + 1)
+    x, y = np.arange(1, n + 1), np.arange(1, m + 1)
+    mode = np.sin(a * x)[:, None] * np.sin(b * y)[None, :]
+    factor = 0.2 * (1 + 2 * math.cos(a) + 2 * math.cos(b))
+    after = evolved("jacobi2d", "zero", mode, steps, tile)
+    assert np.abs(after - factor**steps * mode).max() < 1e-14
+
+
+@pytest.mark.parametrize("tile", [1, 3])
+@pytest.mark.parametrize("wave", [(0, 0, 0), (1, 0, 0), (0, 2, 0), (0, 0, 1), (1, 2, 3), (6, 5, 4)])
+def test_plane_waves_shrink_exactly(wave: tuple[int, int, int], tile: int) -> None:
+    """Catches a wrong scheme or wrap: a wave shrinks by (1 + 2 cos a + 2 cos b + 2 cos c) / 7."""
+    nx, ny, nz, steps = 13, 11, 9, 9
+    a, b, c = (2 * math.pi * p / n for p, n in zip(wave, (nx, ny, nz), strict=True))
+    x, y, z = np.ogrid[:nx, :ny, :nz]
+    field = np.cos(a * x + b * y + c * z + 0.3)
+    factor = (1 + 2 * math.cos(a) + 2 * math.cos(b) + 2 * math.cos(c)) / 7
+    after = evolved("stencil3d", "periodic", field, steps, tile)
+    assert np.abs(after - factor**steps * field).max() < 1e-14
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_initial_mode_is_an_eigenvector(app: str) -> None:
+    """Catches test modes that are not modes, so that the checks would compare wrong numbers."""
+    for boundary in ("zero", "periodic"):
+        problem = problem_of(app, boundary=boundary, initial="mode")
+        whole = tuple((0, n) for n in problem.size)
+        before = grid.initial_field(problem, whole)
+        after = miniapps.load(app).reference(problem, 1)
+        decay = grid.mode_decay(problem, grid.checked_modes(problem)[1])
+        assert abs(decay) > 0.1 and np.abs(before).max() > 0.9
+        assert np.abs(after - decay * before).max() < 1e-15
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_heated_ends_at_the_harmonic_solution(app: str) -> None:
+    """Catches a boundary that is not held: in the end each cell is the mean of its neighbours."""
+    size = (5, 4) if app == "jacobi2d" else (5, 4, 3)
+    problem = problem_of(app, size=size, boundary="heated", initial="ones")
+    field = support.solve(app, problem, (2, 2, 1)[: len(size)], 600).fields["u"]
+    around = np.pad(field, 1, constant_values=[(255.0, 1.0)] * field.ndim)
+    middle = (slice(1, -1),) * field.ndim
+    mean = np.zeros(size)
+    for axis, by in itertools.product(range(field.ndim), (-1, 1)):
+        mean += np.roll(around, by, axis)[middle] / (2 * field.ndim)
+    assert np.abs(mean - field).max() < 1e-10
+    assert field.max() > 100 and field[(0,) * field.ndim] == field.max()
+
+
+# Boundary and halo -------------------------------------------------------------------------------
+
+
+class ExchangeOnly(grid.GridBlock):
+    """A block that fills its ghosts and computes nothing."""
+
+    def step(self, count: int) -> Generator[Any, Any, bool]:
+        """Exchange halos."""
+        halo = yield from Exchange("halo", {edge: self.face(edge) for edge in self.neighbors})
+        for edge in self.neighbors:
+            self.fill_ghost(edge, halo[edge])
+        return False
+
+
+def check_ghosts(block: Any, field: np.ndarray) -> int:
+    """Compare all cells that a sweep may read with the global field; returns how many they were."""
+    problem, tile = block.problem, block.problem.time_tile
+    low, high = (0.0, 0.0) if problem.boundary == "periodic" else problem.ghost_values()
+    spans = []
+    for axis, (first, last) in enumerate(block.bounds):
+        before, after = (tile if g else 1 for g in block.grow[2 * axis : 2 * axis + 2])
+        spans.append(range(first - before, last + after))
+    checked = 0
+    for cell in itertools.product(*spans):
+        local = [
+            i - first + start
+            for i, (first, _), start in zip(cell, block.bounds, block.own[::2], strict=True)
+        ]
+        beyond = [
+            not first <= i < last for i, (first, last) in zip(cell, block.bounds, strict=True)
+        ]
+        outside = [not 0 <= i < n for i, n in zip(cell, problem.size, strict=True)]
+        if tile == 1 and sum(beyond) > 1:
+            continue  # corners are exchanged for tiles only
+        if problem.boundary == "periodic" or not any(outside):
+            right = field[tuple(i % n for i, n in zip(cell, problem.size, strict=True))]
+        elif sum(outside) == 1:
+            right = low if min(cell) < 0 else high
+        else:
+            continue  # no stencil reaches the corners of the domain
+        assert block.old[tuple(local)] == right, (block.index, cell)
+        checked += 1
+    return checked
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("tile", [1, 2, 3])
+@pytest.mark.parametrize("blocks", list(itertools.product((1, 2, 3), repeat=2)))
+def test_halo_2d(blocks: tuple[int, int], tile: int, boundary: str) -> None:
+    """Catches a face or corner that is swapped, shifted or transposed: the field is a ramp."""
+    check_halo("jacobi2d", blocks, tile, boundary)
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("tile", [1, 3])
+@pytest.mark.parametrize("blocks", [(1, 1, 1), (2, 1, 3), (3, 2, 1), (1, 3, 2), (2, 2, 2)])
+def test_halo_3d(blocks: tuple[int, int, int], tile: int, boundary: str) -> None:
+    """Catches a face, edge or corner that is swapped, shifted or transposed."""
+    check_halo("stencil3d", blocks, tile, boundary)
+
+
+def check_halo(app: str, blocks: tuple[int, ...], tile: int, boundary: str) -> None:
+    """Exchange halos of a ramp, and look at every ghost of every block."""
+    problem = problem_of(app, boundary=boundary, initial="ramp", time_tile=tile)
+    field = grid.initial_field(problem, tuple((0, n) for n in problem.size))
+    made = support.blocks_of(app, problem, blocks, ExchangeOnly)
+    Engine(made).round(0, tile)
+    for block in made:
+        own = math.prod(high - low for low, high in block.bounds)
+        assert check_ghosts(block, field) > own
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_heated_boundary_is_global(app: str) -> None:
+    """Catches heated faces of inner blocks: far from the low sides nothing may be warm at first."""
+    problem = problem_of(app, boundary="heated", initial="ones")
+    field = support.solve(app, problem, GRIDS[app], 2).fields["u"]
+    assert (field[(slice(2, None),) * field.ndim] == 1.0).all()
+    for axis in range(field.ndim):
+        assert (np.moveaxis(field, axis, 0)[0] > 1.0).all()
+        assert (np.moveaxis(field, axis, 0)[1] > 1.0).all()
+
+
+# Stopping at a tolerance -------------------------------------------------------------------------
+
+
+def steps_to_tolerance(problem: Any, most: int) -> int:
+    """When a run has to stop, by plain NumPy."""
+    before = grid.initial_field(problem, tuple((0, n) for n in problem.size))
+    for step in range(1, most + 1):
+        after = miniapps.load("jacobi2d").reference(problem, step)
+        change = np.abs(after - before).max()
+        if step % problem.check_every == 0 and change <= problem.tolerance:
+            return step
+        before = after
+    return most
+
+
+@pytest.mark.parametrize("tile", [1, 2, 3, "auto"])
+@pytest.mark.parametrize("blocks", [(1, 1), (3, 1), (1, 2), (3, 2)])
+def test_tolerance_stops_at_the_same_step(blocks: tuple[int, int], tile: int | str) -> None:
+    """Catches blocks that stop apart, or at a step that depends on the tile or the blocks."""
+    problem = problem_of("jacobi2d", time_tile=tile, tolerance=3.0, check_every=4)
+    right = steps_to_tolerance(problem, 60)
+    assert right == 32  # neither at once nor never
+    solved = support.solve("jacobi2d", problem, blocks, 60)
+    assert solved.outcome.steps_done == right and solved.failed == set()
+    assert support.same_bits(
+        solved.fields["u"], miniapps.load("jacobi2d").reference(problem, right)
+    )
+
+
+def test_tolerance_counts_warm_up() -> None:
+    """Catches looks at the tolerance that are counted from the first timed step."""
+    problem = problem_of("jacobi2d", tolerance=3.0, check_every=4, time_tile=3)
+    assert support.solve("jacobi2d", problem, (2, 1), 60, warmup=7).outcome.steps_done == 32
+    assert support.solve("jacobi2d", problem, (2, 1), 9, warmup=3).outcome.steps_done == 12
+
+
+def test_tolerance_stays_as_it_is_without_a_change() -> None:
+    """Catches a comparison with < instead of <=: a constant field changes by exactly nothing."""
+    problem = problem_of("jacobi2d", boundary="periodic", tolerance=1e-300, check_every=5)
+    assert support.solve("jacobi2d", problem, (2, 2), 60).outcome.steps_done == 5
+
+
+def test_tolerance_is_never_met_by_nan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a run full of NaN that counts as converged."""
+    module = miniapps.load("jacobi2d")
+    monkeypatch.setattr(module, "Block", wrong_programs.nan(module.Block))
+    problem = problem_of("jacobi2d", tolerance=1e9, check_every=4)
+    solved = support.solve("jacobi2d", problem, (2, 2), 12)
+    assert solved.outcome.steps_done == 12 and REFERENCE in solved.failed
+
+
+def test_tile_that_cannot_be() -> None:
+    """Catches a tile that reaches beyond the neighbour, or jumps over a look at the tolerance."""
+    layout = Layout.create((13, 11), (False, False), 6, 1, (3, 2))
+    for values in ({"time_tile": 5}, {"time_tile": 4, "tolerance": 1.0, "check_every": 3}):
+        with pytest.raises(InputError, match=r"--time-tile \d: must be at most \d here"):
+            problem_of("jacobi2d", **values).prepared(layout, "cpu")
+    assert problem_of("jacobi2d", time_tile=4).prepared(layout, "cpu").time_tile == 4
+
+
+# The synthetic imbalance -------------------------------------------------------------------------
+
+
+def test_load_of_the_paper() -> None:
+    """Catches another imbalance than the published one, at its edges and after 30 steps."""
+    problem = problem_of("stencil3d", imbalance="paper")
+    at = {
+        (part, step): load_factor(problem, part, 10, step)
+        for part in range(10)
+        for step in (0, 1, 30, 31, 60, 61, 1000)
+    }
+    assert [at[part, 0] for part in range(10)] == [10, 10, 10, 30, 40, 50, 60, 70, 10, 10]
+    assert [at[4, step] for step in (0, 1, 30, 31, 60, 61, 1000)] == [40, 45, 45, 50, 50, 55, 210]
+    assert all(at[part, step] == 10 for part in (0, 1, 2, 8, 9) for step in (0, 31, 1000))
+    assert load_factor(problem, 0, 1, 5) == 10 == load_factor(problem, 0, 2, 5)
+    assert load_factor(problem_of("stencil3d"), 4, 10, 31) == 0.0
+    half = problem_of("stencil3d", imbalance="paper", imbalance_scale=0.5)
+    assert load_factor(half, 4, 10, 31) == 25.0
+
+
+def test_load_has_no_rounding_at_its_edges() -> None:
+    """Catches 0.2 N or 0.8 N that is rounded past a whole number: exact integers decide."""
+    problem = problem_of("stencil3d", imbalance="paper")
+    for parts in range(1, 400):
+        for part in range(parts):
+            light = 5 * part <= parts or 5 * part >= 4 * parts
+            right = 10.0 if light else 100.0 * part / parts
+            assert load_factor(problem, part, parts, 0) == right, (part, parts)
+
+
+def test_chares_share_the_load_of_their_mpi_block() -> None:
+    """Catches an over-decomposition that changes the imbalance itself."""
+    problem = problem_of("stencil3d", imbalance="paper", size=(23, 11, 9))
+    layout = Layout.create(problem.shape, problem.periodic, 5, 4)
+    module = miniapps.load("stencil3d")
+    blocks = [module.Block(problem, layout, index, Device()) for index in layout.indices()]
+    assert sorted(block.part for block in blocks) == sorted([0, 1, 2, 3, 4] * 4)
+    assert {block.parts for block in blocks} == {5}
+    assert all(block.part == layout.pe(block.index) for block in blocks)
+
+
+@pytest.mark.parametrize("mode", ["wait", "work"])
+def test_imbalance_leaves_the_bits(mode: str) -> None:
+    """Catches extra work that is visible in the result."""
+    plain = problem_of("stencil3d", initial="noise")
+    loaded = dataclasses.replace(
+        plain, imbalance="paper", imbalance_mode=mode, imbalance_scale=0.07
+    )
+    for blocks in ((5, 1, 1), (1, 1, 1)):
+        solved = support.solve("stencil3d", loaded, blocks, 6)
+        assert solved.state_hash == support.solve("stencil3d", plain, blocks, 6).state_hash
+        assert solved.failed == set()
+
+
+def test_waiting_takes_as_long_as_it_should() -> None:
+    """Catches a load that is not alpha times the sweep."""
+    from time import perf_counter
+
+    problem = problem_of("stencil3d", imbalance="paper", imbalance_scale=0.4)
+    (block,) = support.blocks_of("stencil3d", problem, (1, 1, 1))  # alpha 10, 4 when scaled
+    begun = perf_counter()
+    block.bear_load(0.01)
+    assert 0.04 <= perf_counter() - begun < 0.4
+
+
+@pytest.mark.parametrize(("scale", "sweeps"), [(0.1, 1.0), (0.33, 3.3), (0.05, 0.5), (0.0, 0.0)])
+def test_work_is_as_much_as_it_should_be(scale: float, sweeps: float) -> None:
+    """Catches a load that is not alpha times the sweep: counted in cells, to one plane."""
+    module = miniapps.load("stencil3d")
+    swept = []
+
+    def count(old: Any, new: Any, *region: int) -> None:
+        swept.append(math.prod(b - a for a, b in wrong_programs.pairs(region)))
+
+    counting = type("Counting", (module.Block,), {"kernels": SimpleNamespace(sweep=count)})
+    problem = problem_of(
+        "stencil3d", imbalance="paper", imbalance_mode="work", imbalance_scale=scale
+    )
+    (block,) = support.blocks_of("stencil3d", problem, (1, 1, 1), counting)
+    block.bear_load(1e9)
+    assert abs(sum(swept) - sweeps * 13 * 11 * 9) <= 0.5 * 11 * 9 + 1e-6
+
+
+# Presets and scaling -----------------------------------------------------------------------------
+
+
+def presets() -> list[tuple[str, str]]:
+    """Every preset of every app."""
+    return [(app, name) for app in miniapps.names() for name in miniapps.load(app).Problem.presets]
+
+
+@pytest.mark.parametrize(("app", "preset"), presets())
+def test_presets_are_problems(app: str, preset: str) -> None:
+    """Catches a preset with a misspelt or impossible value, found only when somebody uses it."""
+    problem_class = miniapps.load(app).Problem
+    values = dict(problem_class.presets[preset])
+    assert values.pop("steps") >= 1 and values.pop("warmup") >= 0
+    problem = problem_class(**values)
+    assert problem.work() > 0 and problem.stride is not None
+    json.dumps(problem.parameters())
+    layout = Layout.create(problem.shape, problem.periodic, 1)
+    assert problem.prepared(layout, "cpu").stride(0) >= 1
+
+
+@pytest.mark.parametrize("app", miniapps.names())
+def test_usual_presets_exist(app: str) -> None:
+    """Catches an app without the presets that the command line promises."""
+    assert {"tiny", "small", "large", "paper"} <= set(miniapps.load(app).Problem.presets)
+
+
+def test_published_sizes() -> None:
+    """Catches another problem under the name of the published one."""
+    jacobi, stencil = (miniapps.load(app).Problem.presets for app in APPS)
+    assert jacobi["paper"] == {"size": (24576,) * 2, "steps": 100, "warmup": 10, "time_tile": 1}
+    assert jacobi["paper-weak"]["size"] == (6144, 6144)
+    assert jacobi["paper-gpu"]["size"] == (73728, 73728)
+    assert stencil["paper"]["steps"] == 1000 and stencil["paper"]["imbalance"] == "paper"
+
+
+@pytest.mark.parametrize(
+    ("app", "size", "pes", "grown"),
+    [
+        ("jacobi2d", (7, 5), 1, (7, 5)),
+        ("jacobi2d", (7, 5), 2, (14, 5)),
+        ("jacobi2d", (7, 5), 4, (14, 10)),
+        ("jacobi2d", (7, 5), 8, (28, 10)),
+        ("jacobi2d", (7, 5), 6, (21, 10)),
+        ("jacobi2d", (7, 5), 7, (49, 5)),
+        ("stencil3d", (5, 4, 3), 2, (10, 4, 3)),
+        ("stencil3d", (5, 4, 3), 8, (10, 8, 6)),
+        ("stencil3d", (5, 4, 3), 12, (15, 8, 6)),
+        ("echo", (7, 5), 6, (21, 10)),
+    ],
+)
+def test_weak_scaling_keeps_the_work_per_pe(
+    app: str, size: tuple[int, ...], pes: int, grown: tuple[int, ...]
+) -> None:
+    """Catches a weak scaling whose work per PE changes, or that grows along y first."""
+    one = miniapps.load(app).Problem(size=size)
+    many = one.weak(pes)
+    assert many.size == grown
+    assert many.work() == pes * one.work()
+    assert dataclasses.replace(many, size=size) == one
+
+
+# Wrong programs must be found --------------------------------------------------------------------
+
+JUDGED = [("heated", "noise"), ("zero", "mode"), ("zero", "noise"), ("periodic", "noise")]
+# The modes with all waves > 0 are blind to a sum of functions of one coordinate, which a ramp
+# stays under periodic averaging: here some mistakes are seen by the reference alone.
+BLIND = [("periodic", "ramp")]
+
+
+def wrong_runs() -> list[tuple[str, Any, int]]:
+    """Every app with every wrong program and the tiles that it makes sense for."""
+    return [
+        (app, wrong, tile)
+        for app in APPS
+        for wrong in wrong_programs.ALL
+        for tile in (1, 3)
+        if not (tile > 1 and wrong in wrong_programs.TILE_ONE_ONLY)
+        and not (tile == 1 and wrong in wrong_programs.TILES_ONLY)
+    ]
+
+
+@pytest.mark.parametrize(("boundary", "initial"), JUDGED + BLIND)
+@pytest.mark.parametrize("tile", [1, 3])
+@pytest.mark.parametrize("app", APPS)
+def test_right_programs_pass(app: str, tile: int, boundary: str, initial: str) -> None:
+    """Catches checks that fail always, which would make the tests below worthless."""
+    problem = problem_of(app, boundary=boundary, initial=initial, time_tile=tile)
+    assert support.solve(app, problem, GRIDS[app], wrong_programs.STEPS).failed == set()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("boundary", "initial"), JUDGED + BLIND)
+@pytest.mark.parametrize(
+    ("app", "wrong", "tile"), wrong_runs(), ids=lambda v: getattr(v, "__name__", None)
+)
+def test_wrong_programs_fail(
+    app: str, wrong: Any, tile: int, boundary: str, initial: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a validation that cannot fail, with and without the reference.
+
+    Large problems are not solved again; what is seen there are the modes and bounds. They see every
+    mistake here but those that only change the rounding (`BITS_ONLY`): these are found by the
+    reference, on small problems, alone.
+    """
+    module = miniapps.load(app)
+    monkeypatch.setattr(module, "Block", wrong(module.Block))
+    problem = problem_of(app, boundary=boundary, initial=initial, time_tile=tile)
+    failed = support.solve(app, problem, GRIDS[app], wrong_programs.STEPS).failed
+    assert REFERENCE in failed
+    if (boundary, initial) not in BLIND:
+        assert bool(failed - {REFERENCE}) == (wrong not in wrong_programs.BITS_ONLY)
+
+
+@pytest.mark.parametrize("wrong", [wrong_programs.nan, wrong_programs.infinite])
+@pytest.mark.parametrize("app", APPS)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_every_check_fails_for_nan(app: str, wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a check that a NaN passes, because no comparison with it holds."""
+    module = miniapps.load(app)
+    monkeypatch.setattr(module, "Block", wrong(module.Block))
+    problem = problem_of(app, initial="noise")
+    failed = support.solve(app, problem, GRIDS[app], wrong_programs.STEPS).failed
+    assert failed == {"beyond bounds", "mode", REFERENCE}
+
+
+@pytest.mark.parametrize("told", [11, 13])
+@pytest.mark.parametrize(("boundary", "initial"), JUDGED)
+@pytest.mark.parametrize("app", APPS)
+def test_one_step_too_many_or_too_few(app: str, boundary: str, initial: str, told: int) -> None:
+    """Catches a miscount of steps: by the modes as well as by the reference."""
+    problem = problem_of(app, boundary=boundary, initial=initial)
+    solved = support.solve(app, problem, GRIDS[app], 12, judged_steps=told)
+    assert solved.failed == {"mode", REFERENCE}
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_lost_block(app: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a block that was lost, or counted twice, on its way from PE to PE."""
+    module, right = miniapps.load(app), support.solve(app, problem_of(app), GRIDS[app], 3)
+    last = right.layout.indices()[-1]
+    for times, off in ((0, -1), (2, 1)):
+
+        class Block(module.Block):
+            """One of whose blocks measures and hashes nothing, or everything twice."""
+
+            def measure(self, times: int = times) -> Any:
+                """Some times what it should be."""
+                measures = super().measure()
+                if self.index == last:
+                    for name in ("cells", "modes"):
+                        op, value = measures[name]
+                        measures[name] = type(measures[name])(op, value * times)
+                return measures
+
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "Block", Block)
+            solved = support.solve(app, problem_of(app), GRIDS[app], 3)
+        (missing,) = [check for check in solved.checks if check.name == "missing cells"]
+        cells = math.prod(b - a for a, b in right.layout.bounds(last))
+        assert not missing.ok and missing.value == abs(off) * cells
+
+
+def test_block_that_made_no_steps_is_missed() -> None:
+    """Catches a record that is valid although a block's timings are not there."""
+    solved = support.solve("jacobi2d", problem_of("jacobi2d"), (3, 2), 4)
+    spec = RunSpec("jacobi2d", solved.problem, "serial", 6, 1, None, 0, "cpu", 4, 0, (3, 2), None)
+    rows = solved.outcome.blocks
+    keeps = {
+        0: rows,
+        1: rows[rows["block"] != 4],
+        2: rows[(rows["round"] != 2) | (rows["block"] < 4)],
+    }
+    for missing, kept in keeps.items():
+        outcome = dataclasses.replace(solved.outcome, blocks=kept)
+        made = record.build(spec, outcome, 0.0)
+        (check,) = [check for check in made["checks"] if check["name"] == "blocks missing"]
+        assert check["value"] == missing and made["valid"] is (missing == 0)
+        assert ("step_time_s" in made) is (missing == 0)
+
+
+def test_small_error_in_a_large_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a check that grows blind with the grid: one cell of 61 103 is off by 1e-6."""
+    module = miniapps.load("jacobi2d")
+    monkeypatch.setattr(module, "Block", wrong_programs.one_cell_off(module.Block))
+    problem = problem_of("jacobi2d", size=(301, 203), boundary="zero", initial="noise")
+    failed = support.solve("jacobi2d", problem, (2, 3), 8).failed
+    assert failed == {"mode", REFERENCE}
+
+
+def test_reference_is_left_out_only_where_it_costs_too_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Catches a budget that leaves the small problems of the tests without their best check."""
+    problem = problem_of("jacobi2d")
+    for steps, there in ((3, True), (4, False)):
+        monkeypatch.setattr(grid, "REFERENCE_BUDGET", 3 * 13 * 11)
+        checks = support.solve("jacobi2d", problem, (2, 1), steps).checks
+        assert (REFERENCE in {check.name for check in checks}) is there
