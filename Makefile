@@ -19,7 +19,7 @@ demo: install
 	$(BIN)/miniapps demo
 
 test: install
-	$(BIN)/pytest
+	$(BIN)/pytest --no-skips
 
 verify: install
 	$(BIN)/miniapps verify $(APPS)

@@ -39,7 +39,7 @@ def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str
     """The command that starts the run under its launcher."""
     program = [str(_script()), *spec.arguments(), "--no-launch"]
     if spec.driver == "mpi":
-        mpiexec = launcher or _beside("mpiexec")
+        mpiexec = _given(launcher) if launcher else _beside("mpiexec")
         return [mpiexec, "-n", str(spec.pes), *runtime, sys.executable, *program]
     charmrun = [sys.executable, "-m", "charmrun.start", f"+p{spec.pes}"]
     return [*charmrun, sys.executable, *program, "--", *_charm_options(spec, runtime)]
@@ -57,6 +57,14 @@ def _script() -> Path:
     if not script.exists():
         raise InputError("miniapps", str(script), "is missing: install the project first")
     return script
+
+
+def _given(launcher: str) -> str:
+    """The program that the user names."""
+    found = shutil.which(launcher)
+    if found is None:
+        raise InputError("--launcher", launcher, "must be a program that can be started")
+    return found
 
 
 def _beside(name: str) -> str:
@@ -100,7 +108,8 @@ def _failed(spec: RunSpec, folder: Path, trouble: str | None, status: int | None
     if errors.exists():
         trouble = errors.read_text().splitlines()[0]
     if trouble is None:
-        last = log.splitlines()[-1] if log else "it said nothing"
+        said = [line for line in log.splitlines() if any(map(str.isalnum, line))]
+        last = said[-1] if said else "it said nothing"
         trouble = f"the launcher ended with status {status}: {last}"
     print(f"miniapps: run failed: {trouble}", file=sys.stderr)
     if os.environ.get("MINIAPPS_LOG"):

@@ -8,6 +8,7 @@ launching process shows it. Every other process shows its record itself.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
 import tempfile
@@ -20,6 +21,7 @@ from typing import Any
 
 import drivers
 from drivers.outcome import Outcome
+from miniapps.parameters import require
 from workbench import environment, launch, output, record
 from workbench.board import Board, NoBoard
 from workbench.exit_status import FAILED, VALID, WRONG
@@ -31,6 +33,8 @@ def run(options: Namespace, runtime: list[str]) -> int:
     """Run one app; returns the exit status. Raises InputError before anything is launched."""
     if options.pes is None and options.driver == "mpi":
         options.pes = environment.mpi_size()
+    if options.timeout is not None:
+        require(0 < options.timeout < math.inf, "--timeout", options.timeout, "must be above 0")
     if options.json not in (None, "-"):
         check_writable("--json", Path(options.json))
     spec = RunSpec.create(options)

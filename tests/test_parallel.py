@@ -1,0 +1,258 @@
+"""Real launches: the same bits from every driver, decomposition, balancer and time tile.
+
+Nothing here asks whether mpi4py or charm4py is installed: where one is missing, tests must fail.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import support
+
+import miniapps as apps
+from kernels.state_hash import digest, hash_cells
+
+Run = Callable[..., dict[str, Any]]
+WARMUP, STEPS = 2, 12
+PROBLEMS = {
+    "heated": "jacobi2d --size 13x11 --boundary heated --initial noise",
+    "zero": "jacobi2d --size 13x11 --boundary zero --initial noise",
+    "periodic": "jacobi2d --size 13x11 --boundary periodic --initial ramp",
+    "box": "stencil3d --size 9x8x7 --initial noise",
+    "heated box": "stencil3d --size 9x8x7 --boundary heated --initial noise",
+    "echo": "echo --size 7x6 --bytes 5000",
+}
+
+
+@cache
+def right_hash(problem: str) -> str:
+    """The hash of the app's NumPy reference: no driver takes part in it."""
+    app, *words = PROBLEMS[problem].split()
+    values = dict(zip((word[2:] for word in words[::2]), words[1::2], strict=True))
+    values["size"] = tuple(map(int, values["size"].split("x")))
+    module = apps.load(app)
+    fields = module.Problem.__dataclass_fields__
+    known = {k: int(v) if k == "bytes" else v for k, v in values.items() if k in fields}
+    field = module.reference(module.Problem(**known), WARMUP + STEPS)
+    name = "counters" if app == "echo" else "u"
+    return digest(hash_cells(name, field, (0,) * field.ndim, field.shape))
+
+
+def check_run(run_record: Run, problem: str, ways: str) -> dict[str, Any]:
+    """Run a problem in one way: valid, of the right state, on as many PEs as were asked for."""
+    words = [*PROBLEMS[problem].split(), "--steps", STEPS, "--warmup", WARMUP, *ways.split()]
+    record = run_record(*words)
+    assert record["state_hash"] == right_hash(problem)
+    assert record["valid"] is True and record["steps"] == STEPS
+    asked = dict(zip(ways.split()[::2], ways.split()[1::2], strict=True))
+    assert record["driver"] == asked["--driver"]
+    assert record["pes"] == int(asked["-n"])
+    assert record["odf"] == int(asked.get("--odf", 1))
+    assert np.prod(record["blocks"]) == record["pes"] * record["odf"]
+    assert record["oversubscribed"] is (record["pes"] > record["host"]["cores"])
+    assert {"mpi": "mpi", "charm": "charm"}[record["driver"]] in record["versions"]
+    return record
+
+
+def test_references_differ() -> None:
+    """Catches problems so plain that all of them end in the same state."""
+    hashes = {right_hash(problem) for problem in PROBLEMS}
+    assert len(hashes) == len(PROBLEMS)
+
+
+@pytest.mark.parametrize(
+    ("problem", "ways"),
+    [
+        ("heated", "-n 1"),
+        ("heated", "-n 2 --time-tile 1"),
+        ("heated", "-n 3 --time-tile 4"),
+        ("zero", "-n 4 --time-tile 3"),
+        ("periodic", "-n 6 --time-tile 2"),
+        ("periodic", "-n 2 --blocks 1x2 --time-tile 5"),
+        ("box", "-n 4 --time-tile 2"),
+        ("heated box", "-n 2 --blocks 1x1x2 --time-tile 1"),
+        ("echo", "-n 4"),
+    ],
+)
+def test_mpi(run_record: Run, problem: str, ways: str) -> None:
+    """Catches a rank that gets another's halo, a corner that is missing, or a wrong order."""
+    check_run(run_record, problem, f"--driver mpi {ways}")
+
+
+@pytest.mark.parametrize(
+    ("problem", "ways"),
+    [
+        ("heated", "-n 1 --odf 4 --time-tile 2"),
+        ("heated", "-n 2 --odf 8 --time-tile 1"),
+        ("periodic", "-n 3 --odf 2 --time-tile 2"),
+        ("box", "-n 2 --odf 1 --time-tile 3"),
+        ("echo", "-n 2 --odf 6"),
+    ],
+)
+def test_charm(run_record: Run, problem: str, ways: str) -> None:
+    """Catches a chare that gets another's halo, on the same PE or across, whatever the ODF."""
+    record = check_run(run_record, problem, f"--driver charm {ways}")
+    assert record["lb"] == [] and record["migrations"] == 0
+
+
+@pytest.mark.parametrize(
+    ("problem", "ways", "balancings"),
+    [
+        ("heated", "--balancer Greedy --lb-period 1 --time-tile 1", 11),
+        ("periodic", "--balancer Rotate --lb-period 5 --time-tile 2", 2),
+        ("zero", "--balancer GreedyRefine --lb-period 5 --time-tile 1", 2),
+        ("box", "--balancer Rotate --lb-period 1 --time-tile 1", 11),
+        ("heated box", "--balancer GreedyRefine --lb-period 1 --time-tile 2", 5),
+        ("echo", "--balancer Greedy --lb-period 5", 2),
+    ],
+)
+def test_charm_with_balancing(run_record: Run, problem: str, ways: str, balancings: int) -> None:
+    """Catches state or messages that are lost when a chare migrates, and balancings left out."""
+    record = check_run(run_record, problem, f"--driver charm -n 2 --odf 4 {ways}")
+    assert len(record["lb"]) == balancings
+    assert record["migrations"] == sum(entry["moved"] for entry in record["lb"])
+    for entry in record["lb"]:
+        assert set(entry) == {"step", "moved", "imbalance_before", "imbalance_after", "seconds"}
+        assert WARMUP < entry["step"] < WARMUP + STEPS and 0 <= entry["moved"] <= 8
+        assert 1 <= entry["imbalance_before"] <= 2 and 1 <= entry["imbalance_after"] <= 2
+    if "Rotate" in ways:
+        assert all(entry["moved"] == 8 for entry in record["lb"])
+
+
+TOLERANCE = "jacobi2d --size 13x11 --tolerance 3 --check-every 4 --steps 60 --warmup 3"
+
+
+@pytest.mark.parametrize(
+    "ways",
+    [
+        "--driver mpi -n 3 --time-tile 3",
+        "--driver charm -n 2 --odf 2 --time-tile 1 --balancer Rotate --lb-period 5",
+    ],
+)
+def test_tolerance_ends_every_driver_at_the_same_step(run_record: Run, ways: str) -> None:
+    """Catches PEs that stop apart, hang at the end, or stop at another step than serially."""
+    problem = apps.load("jacobi2d").Problem(
+        size=(13, 11), time_tile=1, tolerance=3.0, check_every=4
+    )
+    right = support.solve("jacobi2d", problem, (1, 1), 60, warmup=3)
+    record = run_record(*TOLERANCE.split(), *ways.split())
+    assert record["steps"] + 3 == right.outcome.steps_done == 32
+    assert record["state_hash"] == right.state_hash
+
+
+@pytest.mark.parametrize(
+    "ways",
+    [
+        "--blocks 3x2",
+        "--driver mpi -n 3 --stop 9",
+        "--driver mpi -n 4",
+        "--driver charm -n 2 --odf 3 --stop 9",
+        "--driver charm -n 2 --odf 4 --balancer Rotate --lb-period 2",
+    ],
+)
+def test_all_that_the_contract_allows(run_record: Run, ways: str) -> None:
+    """Catches a driver that is right for halos only.
+
+    The app in toyapps sends arrays of any length, shape and type, longer ones after shorter ones,
+    collects a phase in two parts, reduces in between, writes to what it received, and ends early.
+    """
+    record = run_record("rules", "--steps", 20, *ways.split(), env=support.toy_environment())
+    assert record["steps"] == (9 if "--stop" in ways else 20)
+    counters = np.full((7, 5), record["steps"], np.int64)
+    assert record["state_hash"] == digest(hash_cells("counters", counters, (0, 0), (7, 5)))
+
+
+# Number of PEs -----------------------------------------------------------------------------------
+
+SMALL = "run jacobi2d --size 7x5 --steps 3 --json -".split()
+
+
+@pytest.mark.parametrize("driver", ["mpi", "charm"])
+def test_singletons_are_an_error(miniapps: Callable[..., Any], driver: str) -> None:
+    """Catches N runs of one rank each, all of them "valid", under another MPI's launcher."""
+    done = miniapps(*SMALL, "--driver", driver, "-n", 2, "--no-launch", timeout=60)
+    assert done.returncode == 3 and done.stdout == ""
+    assert "started on 1" in done.stderr and "asked for 2" in done.stderr
+
+
+def mpiexec(ranks: int, *words: object) -> Any:
+    """Start ranks as a user's own script would."""
+    command = [support.BIN / "mpiexec", "-n", ranks, support.BIN / "miniapps", *words]
+    return support.execute(command, timeout=60)
+
+
+def test_users_own_mpiexec() -> None:
+    """Catches ranks that start launchers of their own, or each print a record."""
+    done = mpiexec(2, *SMALL, "--driver", "mpi")
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert record["pes"] == 2 and record["valid"] is True
+
+
+def test_mpiexec_of_another_size() -> None:
+    """Catches -n that is quietly replaced by what mpiexec started."""
+    done = mpiexec(2, *SMALL, "--driver", "mpi", "-n", 3)
+    assert done.returncode == 3 and done.stdout == ""
+    assert "asked for 3" in done.stderr and "started on 2" in done.stderr
+
+
+def test_ranks_with_different_problems() -> None:
+    """Catches ranks that were told different things and exchange halos all the same."""
+    other = [word if word != "7x5" else "9x5" for word in SMALL]
+    program = [support.BIN / "miniapps", *SMALL, "--driver", "mpi"]
+    done = mpiexec(
+        1, *SMALL, "--driver", "mpi", ":", "-n", 1, program[0], *other, "--driver", "mpi"
+    )
+    assert done.returncode == 3 and done.stdout == ""
+    assert "different problems" in done.stderr
+
+
+def test_users_own_charmrun(miniapps: Callable[..., Any]) -> None:
+    """Catches a printed charmrun command that does not work when it is typed by hand."""
+    shown = miniapps(*SMALL[:-2], "--driver", "charm", "-n", 2, "--odf", 2, "--dry-run").stdout
+    words = shlex.split(shown)
+    at = words.index("--")
+    done = support.execute([*words[:at], "--json", "-", *words[at:]], timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["pes"] == 2
+
+
+# What is missing must show -----------------------------------------------------------------------
+
+HIDE = """
+import sys
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "{library}":
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Hide())
+"""
+
+
+@pytest.mark.parametrize(("driver", "library"), [("mpi", "mpi4py"), ("charm", "charm4py")])
+def test_missing_library_fails_the_run(
+    driver: str, library: str, tmp_path: Path, miniapps: Callable[..., Any]
+) -> None:
+    """Catches a run without mpi4py or charm4py that falls back to one process, or hangs.
+
+    Since every test above asks for status 0, it fails where the library is missing.
+    """
+    (tmp_path / "sitecustomize.py").write_text(HIDE.format(library=library))
+    environment = {"PYTHONPATH": str(tmp_path)}
+    done = miniapps(*SMALL, "--driver", driver, "-n", 2, env=environment, timeout=60)
+    assert done.returncode in (2, 3) and done.stdout == ""
+    assert library in done.stderr
+
+
+@pytest.mark.parametrize("driver", ["mpi", "charm"])
+def test_launches_leave_nothing_behind(driver: str, tmp_path: Path, run_record: Run) -> None:
+    """Catches scratch folders, boards and logs that pile up with every run."""
+    run_record(*SMALL[1:-2], "--driver", driver, "-n", 2, env={"TMPDIR": str(tmp_path)})
+    assert list(tmp_path.iterdir()) == []
