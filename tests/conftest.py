@@ -6,6 +6,7 @@ charm4py is there: where one is missing, they fail (`test_parallel.py` checks th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,11 +34,17 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     return report
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Neither read nor write what runs of the user have measured."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _no_launcher_around(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test take the launcher of the test run itself, if there is one, for its own."""
-    import os
-
     for name in list(os.environ):
         if name.startswith(support.LAUNCHER_VARIABLES):
             monkeypatch.delenv(name)

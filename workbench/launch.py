@@ -29,6 +29,7 @@ from workbench.spec import RunSpec
 FOLDER = "MINIAPPS_RUN_FOLDER"  # environment variable: where a launched run keeps its files
 BOARD, RECORD, LOG = "board", "record.json", "log"
 LOOK_S = 0.02  # between two looks at the run
+GRACE_S = 1.0  # for a launcher to end a run in which a PE failed, before the watch does
 START_LIMIT_S = 180.0  # until the first step; the first compilation takes its time
 FINISH_LIMIT_S = 1800.0  # to validate and write
 STEP_LIMIT_S = 10.0  # least time without progress that counts as hanging,
@@ -130,7 +131,8 @@ class Watch:
         process: subprocess.Popen[bytes],
         limit_s: float | None,
     ) -> None:
-        self.log, self.board, self.process, self.limit_s = folder / LOG, board, process, limit_s
+        self.log, self.errors = folder / LOG, folder / ERRORS
+        self.board, self.process, self.limit_s = board, process, limit_s
         self.progress = Progress(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
         self.slowest = 0.0
         self.last_change = time.time()
@@ -159,8 +161,10 @@ class Watch:
                 return f"PE {pe} (process {slot.pid}) was stopped in step {slot.step}"
             if state in "XZ" and slot.phase != FINISHING:
                 self.lost.setdefault(pe, now)
-        if self.lost and now - min(self.lost.values()) > 1.0:
+        if self.lost and now - min(self.lost.values()) > GRACE_S:
             return self._first_lost()
+        if self.errors.exists() and now - self.errors.stat().st_mtime > GRACE_S:
+            return self.errors.read_text().splitlines()[0]
         return self._hanging(now, slots)
 
     def _first_lost(self) -> str | None:

@@ -1,0 +1,105 @@
+"""The default time tile: measured once per machine and block shape, never in the way of a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import support
+
+import miniapps
+from miniapps import tiling
+from miniapps.decomposition import Layout
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's empty cache folder; returns the file that is kept there."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tiling.cache_file()
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """Shapes that were measured; the "measurement" says that 4 sweeps are best, 2 nearly so."""
+    shapes: list[tuple[int, ...]] = []
+
+    def rates(app: str, device: str, shape: tuple[int, ...]) -> dict[int, float]:
+        shapes.append(shape)
+        return {1: 50.0, 2: 98.0, 4: 100.0, 8: 60.0}
+
+    monkeypatch.setattr(tiling, "measured_rates", rates)
+    return shapes
+
+
+def best(shape: tuple[int, ...] = (64, 48), limit: int = 100, app: str = "jacobi2d") -> int:
+    """The best tile on the CPU."""
+    return tiling.best_tile(app, "cpu", shape, limit)
+
+
+def test_measured_once(cache: Path, measured: list[tuple[int, ...]]) -> None:
+    """Catches a measurement in every run, and one that is taken for another shape's or app's."""
+    assert [best(), best(), best((64, 50)), best(limit=1), best((64, 48), 100, "stencil3d")] == [
+        2,
+        2,
+        2,
+        1,
+        2,
+    ]
+    assert measured == [(64, 48), (64, 50), (64, 48)]
+    assert len(json.loads(cache.read_text())) == 3
+    assert [entry.name for entry in cache.parent.iterdir()] == [cache.name]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_limit_of_one_run_is_not_kept(
+    cache: Path, measured: list[tuple[int, ...]], limit: int
+) -> None:
+    """Catches a tile that is small for ever because the first run allowed no more."""
+    assert best(limit=limit) == min(limit, 2)
+    assert best(limit=100) == 2
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", "null", "\x00"])
+def test_broken_cache(cache: Path, measured: list[tuple[int, ...]], content: str) -> None:
+    """Catches a run that fails because of a file that another one left half written."""
+    cache.parent.mkdir(parents=True)
+    cache.write_text(content)
+    assert best() == 2 and len(json.loads(cache.read_text())) == 1
+
+
+def test_cache_that_cannot_be_written(
+    tmp_path: Path, measured: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a run that fails because the home folder is read-only."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert [best(), best()] == [2, 2] and len(measured) == 2
+
+
+@pytest.mark.parametrize(("app", "shape"), [("jacobi2d", (40, 33)), ("stencil3d", (17, 12, 9))])
+def test_rates_are_measured_on_blocks_that_fit(app: str, shape: tuple[int, ...]) -> None:
+    """Catches a measurement of tiles that are wider than the block, or outside its arrays."""
+    rates = tiling.measured_rates(app, "cpu", shape)
+    assert list(rates) == [tile for tile in tiling.CANDIDATES if tile <= min(shape)]
+    assert all(rate > 0 for rate in rates.values())
+
+
+def test_only_one_process_measures(cache: Path, measured: list[tuple[int, ...]]) -> None:
+    """Catches ranks that measure for themselves and come to different tiles."""
+    layout = Layout.create((64, 48), (False, False), 2)
+    problem = miniapps.load("jacobi2d").Problem(size=(64, 48))
+    assert problem.prepared(layout, "cpu").time_tile == tiling.UNTUNED and measured == []
+    assert problem.prepared(layout, "cpu", measure=True).time_tile == 2
+    assert measured == [(32, 48)] and cache.exists()
+
+
+def test_command_line_settles_the_tile_for_all(cache: Path) -> None:
+    """Catches "auto" in a record, or passed on to the ranks."""
+    words = "jacobi2d --size 40x33 --steps 3 --driver mpi -n 2".split()
+    shown = support.miniapps("run", *words, "--dry-run").stdout.split()
+    tile = shown[shown.index("--time-tile") + 1]
+    assert tile.isdigit() and int(tile) == next(iter(json.loads(cache.read_text()).values()))
+    record = support.run_record(*words[:-4], "--blocks", "2x1")
+    assert record["problem"]["time_tile"] == int(tile)
