@@ -12,10 +12,10 @@ from typing import Any
 
 from common import interleaved, median, save
 
-TRIALS = 5
+TRIALS = 3
 STEPS, PERIOD = 300, 30
 PROBLEM: list[object] = [
-    "stencil3d", "--size", "96x96x96", "--imbalance", "paper", "--imbalance-scale", 0.2,
+    "stencil3d", "--size", "96x96x96", "--imbalance", "paper", "--imbalance-scale", 1,
     "--steps", STEPS, "--warmup", 5, "--driver", "charm", "-n", 2, "--odf", 4,
 ]  # fmt: skip
 WAYS: dict[str, list[object]] = {

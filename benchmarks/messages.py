@@ -14,7 +14,7 @@ from typing import Any
 from common import interleaved, median, save
 
 PHASES, EDGES = 2, 4
-TRIALS = 5
+TRIALS = 3
 BYTES = (64, 1024, 32768)
 STEPS = 1000
 

@@ -116,6 +116,8 @@ class BlockChare(Chare):
                     self.pe.note_sync(step)
                     self.AtSync()
                     return
+            if self.timed:
+                self.inbox.advance(self.reached)  # raises where messages are left
             self.contribute(self.reached, Reducer.max, self.done)
 
     def run_round(self, answer: Any) -> bool:

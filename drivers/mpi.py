@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -120,9 +121,11 @@ class Link:
         return buffer
 
     def close(self) -> None:
-        """Finish the sends and withdraw the standing receive."""
+        """Finish the sends and withdraw the standing receive; raises where a message has come."""
         for request, _ in self.sending:
             request.Wait()
+        if self.request.Test():
+            raise MessageError(f"edge {self.edge}: a message that nobody collected")
         self.request.Cancel()
         self.request.Wait()
 
@@ -216,5 +219,7 @@ def store_in_turn(comm: MPI.Comm, job: Job, block: Any) -> None:
 
 
 def fail(status: int) -> None:
-    """End all ranks at once."""
+    """End all ranks at once; rank 0 first has the time to say what all of them found."""
+    if MPI.COMM_WORLD.rank:
+        sleep(0.5)
     MPI.COMM_WORLD.Abort(status)

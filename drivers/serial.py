@@ -40,6 +40,11 @@ class Engine:
             raise RunError(f"step {step}: some blocks say that the run is finished, others do not")
         return finished.pop()
 
+    def close(self, done: int) -> None:
+        """Look that no message is left that nobody has collected."""
+        for inbox in self.inboxes.values():
+            inbox.advance(done)
+
     def _serve(self, index: tuple[int, ...], step: int) -> bool:
         """Answer a block's requests until it has to wait; True where it moved at all."""
         moved = False
@@ -96,6 +101,7 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
             done = step + count
             if finished and start == job.warmup:
                 break
+    engine.close(done)
     watcher.finish(0)
     if job.store is not None:
         job.store.create(blocks[0].state())

@@ -45,3 +45,12 @@ def aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
     raw = np.zeros(cells + LINE)
     start = -(raw.ctypes.data // 8) % LINE
     return raw[start : start + cells].reshape(shape)
+
+
+def realigned(array: np.ndarray) -> np.ndarray:
+    """The array, or where it does not begin at a cache line, a copy that does."""
+    if array.ctypes.data % (8 * LINE) == 0:
+        return array
+    copy = aligned_zeros(array.shape)
+    copy[...] = array
+    return copy

@@ -88,6 +88,8 @@ class NoBoard:
 
 def explained(error: Exception) -> str:
     """What ended a run, in one line; for what nobody foresaw, a traceback on stderr too."""
+    if isinstance(error, MemoryError):
+        return f"out of memory: {error}"
     if isinstance(error, RunError | MessageError):
         return str(error)
     traceback.print_exception(error)

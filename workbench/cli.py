@@ -65,7 +65,7 @@ def split_runtime_options(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def build_parser(arguments: Sequence[str]) -> Parser:
     """The parser; only the app that is named in the arguments is imported for its options."""
-    parser = Parser(prog="miniapps", description=__doc__.splitlines()[0])
+    parser = Parser(prog="miniapps", allow_abbrev=False, description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_list(commands)
     _add_run(commands, arguments)
@@ -81,6 +81,7 @@ def _command(commands: Any, name: str, help: str, example: str, function: Any) -
         help=help,
         description=help,
         epilog=example,
+        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(command=function)
@@ -103,7 +104,12 @@ def _add_run(commands: Any, arguments: Sequence[str]) -> None:
     apps = parser.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
     wanted = [word for word in arguments if word in miniapps.names()][:1]
     for name in miniapps.names():
-        app = apps.add_parser(name, help=f"miniapps run {name} --help lists its options")
+        app = apps.add_parser(
+            name,
+            help=f"miniapps run {name} --help lists its options",
+            epilog=f"example: miniapps run {name} --preset small --driver mpi -n 2",
+            allow_abbrev=False,
+        )
         if name in wanted:
             add_run_options(app, miniapps.load(name).Problem)
             add_app_options(app, miniapps.load(name).Problem)

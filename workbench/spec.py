@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from argparse import Namespace
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -18,6 +17,7 @@ from kernels import device
 from miniapps.decomposition import Layout
 from miniapps.parameters import InputError, require
 from workbench import environment
+from workbench.output import aside
 
 
 @dataclass(frozen=True)
@@ -172,4 +172,8 @@ def check_writable(option: str, path: Path | None) -> None:
     folder = path.resolve().parent
     require(not path.is_dir(), option, path, "is a directory")
     require(folder.is_dir(), option, path, f"there is no directory {folder}")
-    require(os.access(folder, os.W_OK), option, path, f"cannot write to {folder}")
+    try:
+        aside(path).touch()
+        aside(path).unlink()
+    except OSError as error:
+        raise InputError(option, path, f"cannot be written: {error.strerror}") from None
