@@ -13,7 +13,7 @@ from typing import Any
 from common import interleaved, median, save
 
 TRIALS = 3
-STEPS, PERIOD = 300, 30
+STEPS, PERIOD = 600, 30
 PROBLEM: list[object] = [
     "stencil3d", "--size", "96x96x96", "--imbalance", "paper", "--imbalance-scale", 1,
     "--steps", STEPS, "--warmup", 5, "--driver", "charm", "-n", 2, "--odf", 4,

@@ -55,22 +55,21 @@ class Sync:
 def summary(
     job: Job, done: int, syncs: Sequence[dict[int, Sync]], compute: np.ndarray
 ) -> list[dict[str, Any]]:
-    """What each balancing did, in order, from what each PE saw of it: {first step of round: Sync}.
+    """What each balancing did, in order, from what each PE saw of it: {step: Sync}.
 
     ``step`` is the first after it. ``seconds`` is the shortest wait of any PE, that of the last to
     come: the balancing itself. Imbalance is that of the rounds since the balancing before, and of
     those up to the next.
     """
-    rounds = list(job.rounds(job.warmup, done))
-    numbers = [n for n, (step, _) in enumerate(rounds) if any(step in pe for pe in syncs)]
-    cuts = [0, *(n + 1 for n in numbers), len(rounds)]
+    starts = [step for step, _ in job.rounds(job.warmup, done)]
+    steps = sorted(set().union(*syncs))
+    cuts = [0, *map(starts.index, steps), len(starts)]
     entries = []
-    for n, number in enumerate(numbers):
-        step, count = rounds[number]
+    for n, step in enumerate(steps):
         seen = [pe[step] for pe in syncs if step in pe]
         waits = [s.ended_s - s.begun_s for s in seen if s.begun_s + s.ended_s < math.inf]
         entry = {
-            "step": step + count,
+            "step": step,
             "moved": sum(sync.moved for sync in seen),
             "imbalance_before": imbalance(compute[:, cuts[n] : cuts[n + 1]]),
             "imbalance_after": imbalance(compute[:, cuts[n + 1] : cuts[n + 2]]),

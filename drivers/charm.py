@@ -39,12 +39,11 @@ class BlockChare(Chare):
         self.home = charm.myPe()
         self.collect: Collect | None = None
         self.answer: Any = None
-        self.rounds: list[tuple[int, int]] = []
-        self.at = 0
+        self.step = self.end = self.at = 0  # next step, end of the phase, number of the round
 
     def start(self, first: int, end: int, done: Future) -> None:
         """Make the steps from ``first`` to ``end``. A broadcast's time is nobody's: only wake."""
-        self.rounds, self.at, self.reached = list(self.job.rounds(first, end)), 0, first
+        self.step, self.end, self.at = first, end, 0
         self.timed, self.done = first == self.job.warmup, done
         self.wake_up()
 
@@ -65,7 +64,7 @@ class BlockChare(Chare):
     def resumeFromSync(self) -> None:  # noqa: N802 - the runtime's name
         """Go on after a balancing, perhaps on another PE."""
         moved, self.home = self.home != charm.myPe(), charm.myPe()
-        self.pe.note_resume(self.rounds[self.at - 1][0], moved)
+        self.pe.note_resume(self.step, moved)
         self.resume()
 
     @property
@@ -103,29 +102,32 @@ class BlockChare(Chare):
         """Run the block until it has to wait, a balancing is due or its steps are done."""
         with self.pe.guard():
             answer, self.answer = self.answer, None
-            while self.at < len(self.rounds):
-                if not self.run_round(answer):
+            while self.step < self.end:
+                before, count = self.step, self.count()
+                if not self.run_round(count, answer):
                     return
                 answer = None
-                step, count = self.rounds[self.at]
-                self.reached = step + count
                 self.pe.log.add(self.number, self.at, self.stepper)
-                over = self.stepper.finished and self.timed
-                self.at = len(self.rounds) if over else self.at + 1
-                if self.balancing_due(step, self.reached):
-                    self.pe.note_sync(step)
+                self.step, self.at = before + count, self.at + 1
+                if self.stepper.finished and self.timed:
+                    self.end = self.step
+                if self.balancing_due(before):
+                    self.pe.note_sync(self.step)
                     self.AtSync()
                     return
             if self.timed:
-                self.inbox.advance(self.reached)  # raises where messages are left
-            self.contribute(self.reached, Reducer.max, self.done)
+                self.inbox.advance(self.step)  # raises where messages are left
+            self.contribute(self.step, Reducer.max, self.done)
 
-    def run_round(self, answer: Any) -> bool:
+    def count(self) -> int:
+        """Steps of the round that is due."""
+        return min(self.job.problem.stride(self.step), self.end - self.step)
+
+    def run_round(self, count: int, answer: Any) -> bool:
         """Begin the round that is due, or go on with it; False where the block has to wait."""
         if self.stepper.generator is None:
-            step, count = self.rounds[self.at]
-            self.pe.watcher.beat(charm.myPe(), step)
-            self.inbox.advance(step)
+            self.pe.watcher.beat(charm.myPe(), self.step)
+            self.inbox.advance(self.step)
             request = self.stepper.start(count)
         else:
             request = self.stepper.resume(answer)
@@ -150,10 +152,10 @@ class BlockChare(Chare):
         else:
             raise TypeError(f"block {self.thisIndex} yielded {request!r}, which is no request")
 
-    def balancing_due(self, before: int, after: int) -> bool:
-        """Whether a multiple of the balancing period lies in a round that is not the last."""
-        period = self.job.lb_period
-        return bool(period) and self.at < len(self.rounds) and before // period < after // period
+    def balancing_due(self, before: int) -> bool:
+        """Whether a multiple of the period was reached, in the timed phase and not at its end."""
+        period = self.job.lb_period if self.timed and self.step < self.end else 0
+        return bool(period) and before // period < self.step // period
 
 
 def run(job: Job, report: Report, watcher: Watcher) -> int:

@@ -54,7 +54,7 @@ class PE(Chare):
         self.syncs = {}
 
     def note_sync(self, step: int) -> None:
-        """Note that a block of this PE waits for the balancing after the round at ``step``."""
+        """Note that a block of this PE waits for the balancing before ``step``."""
         self.syncs.setdefault(step, Sync()).begun_s = perf_counter()
 
     def note_resume(self, step: int, moved: bool) -> None:

@@ -28,6 +28,7 @@ from miniapps.block import (
     Peer,
     Post,
     checked_message,
+    is_packed,
     packed,
 )
 
@@ -49,9 +50,7 @@ def tag_of(edge: Edge) -> int:
 
 def with_header_room(message: np.ndarray) -> np.ndarray:
     """The bytes of a message and of the header in front of it; a copy unless it was `packed`."""
-    buffer = message.base
-    if buffer is None or buffer.nbytes != HEADER_BYTES + message.nbytes:
-        buffer = packed(message).base
+    buffer = message.base if is_packed(message) else packed(message).base
     assert buffer is not None
     return buffer
 
@@ -127,7 +126,10 @@ class Link:
         if self.request.Test():
             raise MessageError(f"edge {self.edge}: a message that nobody collected")
         self.request.Cancel()
-        self.request.Wait()
+        status = MPI.Status()
+        self.request.Wait(status)
+        if not status.Is_cancelled():
+            raise MessageError(f"edge {self.edge}: a message that nobody collected")
 
 
 class Engine:

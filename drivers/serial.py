@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 from drivers.inbox import Inbox
 from drivers.job import Job, RunError, Watcher
 from drivers.outcome import Part, Report, joined
@@ -77,7 +79,7 @@ class Engine:
             raise RunError(f"blocks reduce by different operations: {self._waiting()}")
         total = reduce(REDUCTIONS[requests[0].op], [request.value for request in requests])
         for index, stepper in self.steppers.items():
-            self.requests[index] = stepper.resume(total)
+            self.requests[index] = stepper.resume(np.array(total)[()])
         return True
 
     def _waiting(self) -> str:

@@ -137,6 +137,17 @@ def packed(view: np.ndarray) -> np.ndarray:
     return message
 
 
+def is_packed(array: np.ndarray) -> bool:
+    """Whether an array was made by `packed`: a header's room in front of it, and nothing else."""
+    base = array.base
+    return (
+        isinstance(base, np.ndarray)
+        and base.dtype == np.uint8
+        and base.nbytes == HEADER_BYTES + array.nbytes
+        and (array.size == 0 or array.ctypes.data == base.ctypes.data + HEADER_BYTES)
+    )
+
+
 def checked_message(edge: Edge, array: np.ndarray) -> np.ndarray:
     """Return what travels for a yielded array, and take the array away from the block.
 
@@ -147,7 +158,7 @@ def checked_message(edge: Edge, array: np.ndarray) -> np.ndarray:
     """
     if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
         raise MessageError(f"message on edge {edge}: must be a C-contiguous numpy array")
-    if array.base is not None and array.base.nbytes != HEADER_BYTES + array.nbytes:
+    if array.base is not None and not is_packed(array):
         raise MessageError(f"message on edge {edge}: is a view of other memory; use packed()")
     travelling = array.view()
     array.flags.writeable = False

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 
@@ -22,43 +24,70 @@ from miniapps.arrays import ghosted
 UNTUNED = 8  # never far from the best on the machines seen so far
 CANDIDATES = (1, 2, 4, 8, 16, 32)
 GOOD_ENOUGH = 0.97  # of the best rate: the narrowest halo that reaches this is taken
-MOST_CELLS = 1 << 22  # of an array that is measured on; larger ones behave alike
+MOST_CELLS = 1 << 23  # of an array that is measured on; well beyond the caches
 REPEATS = 3
 
 
-def best_tile(app: str, device: str, shape: tuple[int, ...], limit: int) -> int:
-    """The best number of sweeps per exchange, at most ``limit``, for blocks of a shape."""
+def best_tile(
+    app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool], limit: int
+) -> int:
+    """The best number of sweeps per exchange, at most ``limit``, for blocks of a shape.
+
+    ``grow`` says per axis whether such a block has neighbours there.
+    """
     file = cache_file()
-    key = _key(app, device, shape)
+    key = _key(app, device, shape, grow)
     known = _read(file)
-    if key not in known:
-        rates = measured_rates(app, device, shape)
-        known[key] = next(
-            t for t, rate in rates.items() if rate >= GOOD_ENOUGH * max(rates.values())
-        )
+    if known.get(key) not in CANDIDATES:
+        rates = measured_rates(app, device, shape, grow)
+        enough = GOOD_ENOUGH * max(rates.values())
+        known[key] = next(tile for tile, rate in rates.items() if rate >= enough)
         _write(file, known)
     return min(known[key], limit)
 
 
-def measured_rates(app: str, device: str, shape: tuple[int, ...]) -> dict[int, float]:
-    """Cells per second, per number of sweeps, of a block with neighbours on all sides."""
-    cells = max(1, MOST_CELLS // int(np.prod(shape[1:])))
-    shape = (min(shape[0], cells), *shape[1:])
-    tiles = [tile for tile in CANDIDATES if tile <= min(shape)]
+def measured_rates(
+    app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool]
+) -> dict[int, float]:
+    """Cells per second, per number of sweeps, of a block of a shape.
+
+    A large block is measured by a part of it, cut along the first axes, which sweeps more ghosts
+    per cell; so what is measured is seconds per swept cell, ghosts included.
+    """
     sweep_tile = kernels.load(app, device).sweep_tile
-    grow = np.ones(2 * len(shape), np.int64)
+    sides = np.repeat(np.array(grow, np.int64), 2)
+    part = measured_part(shape)
     rates = {}
-    for tile in tiles:
-        old, region = ghosted(shape, [(tile, tile)] * len(shape), tile)
+    for tile in (tile for tile in CANDIDATES if tile <= min(shape)):
+        old, region = ghosted(part, [(tile, tile)] * len(part), tile)
         old[...] = 1.0
         new = old.copy()
         seconds = []
         for _ in range(REPEATS):
             before = perf_counter()
-            sweep_tile(old, new, tile, *region, grow)
+            sweep_tile(old, new, tile, *region, sides)
             seconds.append(perf_counter() - before)
-        rates[tile] = tile * float(np.prod(shape)) / min(seconds)
+        per_cell = min(seconds) / swept_cells(part, grow, tile)
+        rates[tile] = tile * math.prod(shape) / (per_cell * swept_cells(shape, grow, tile))
     return rates
+
+
+def measured_part(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The part of a block that is measured: at most MOST_CELLS, the last axes whole if possible."""
+    part: list[int] = []
+    left = MOST_CELLS
+    for cells in reversed(shape):
+        part.insert(0, max(1, min(cells, left)))
+        left //= part[0]
+    return tuple(part)
+
+
+def swept_cells(shape: tuple[int, ...], grow: Sequence[bool], tile: int) -> int:
+    """Cells that ``tile`` sweeps of a block update, the ghosts that are swept again included."""
+    return sum(
+        math.prod(n + 2 * more * bool(g) for n, g in zip(shape, grow, strict=True))
+        for more in range(tile)
+    )
 
 
 def cache_file() -> Path:
@@ -67,13 +96,13 @@ def cache_file() -> Path:
     return Path(folder) / "parallel-miniapps" / "time_tiles.json"
 
 
-def _key(app: str, device: str, shape: tuple[int, ...]) -> str:
+def _key(app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool]) -> str:
     """What a measurement depends on; other kernels or another machine measure anew."""
     source = Path(kernels.__file__).with_name(f"{app}_{device}.py").read_bytes()
     machine = f"{platform.node()} {platform.machine()}"
-    return " ".join(
-        (app, device, "x".join(map(str, shape)), hashlib.sha256(source).hexdigest()[:12], machine)
-    )
+    sides = "".join("01"[g] for g in grow)
+    block = f"{'x'.join(map(str, shape))} {sides}"
+    return f"{app} {device} {block} {hashlib.sha256(source).hexdigest()[:12]} {machine}"
 
 
 def _read(file: Path) -> dict[str, int]:

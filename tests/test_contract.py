@@ -612,3 +612,13 @@ def test_measures_join_name_by_name() -> None:
 def test_check_fails_for_nan(value: float, limit: float, ok: bool) -> None:
     """Catches a verdict of the form "not greater than", which a NaN would pass."""
     assert Check("x", value, limit).ok is ok
+
+
+@pytest.mark.parametrize("part", [slice(None, -1), slice(1, None)])
+def test_field_that_looks_like_a_packed_message(part: slice) -> None:
+    """Catches a header written over a block's own field: 8 columns are 64 bytes, as a header is."""
+    field = np.ones((5, 8))
+    with pytest.raises(MessageError, match="view of other memory"):
+        checked_message((1, 0), field[part])
+    with pytest.raises(MessageError, match="view of other memory"):
+        checked_message((1, 0), np.frombuffer(bytes(64)))

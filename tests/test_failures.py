@@ -160,12 +160,22 @@ def test_a_failed_run_leaves_no_half_written_file(launched, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir() if "run.h5" in p.name) == []
 
 
-def test_an_interrupted_launcher_takes_its_pes_along(launched):
-    """Mistake: Ctrl-C ends the command but leaves its ranks computing."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_launcher_takes_its_pes_along(launched, number):
+    """Mistake: Ctrl-C, a batch system or a closed terminal leaves the ranks computing."""
     run = launched("mpi")
     wait_for_pes(run)
-    run.send_signal(signal.SIGINT)
+    run.send_signal(number)
     run.communicate(timeout=10)
     assert run.returncode != 0
     time.sleep(0.5)
     assert processes_of(run) == []
+
+
+def test_a_serial_run_that_fails_says_why(launched, tmp_path):
+    """Mistake: a status 3 without a word, where no launcher stands by to say it."""
+    path = sabotage(tmp_path, "raise ValueError('out of cheese')")
+    output = tmp_path / "run.h5"
+    run = launched("serial", "--blocks", "2x1", "-n", "1", "--output", str(output), PYTHONPATH=path)
+    assert "ValueError: out of cheese" in ends(run, within=30)
+    assert not list(tmp_path.glob("run.h5*"))

@@ -677,6 +677,6 @@ def test_reference_is_left_out_only_where_it_costs_too_much(
     """Catches a budget that leaves the small problems of the tests without their best check."""
     problem = problem_of("jacobi2d")
     for steps, there in ((3, True), (4, False)):
-        monkeypatch.setattr(grid, "REFERENCE_BUDGET", 3 * 13 * 11)
+        monkeypatch.setattr(grid, "REFERENCE_UPDATES", 3 * 13 * 11)
         checks = support.solve("jacobi2d", problem, (2, 1), steps).checks
         assert (REFERENCE in {check.name for check in checks}) is there

@@ -25,7 +25,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """Shapes that were measured; the "measurement" says that 4 sweeps are best, 2 nearly so."""
     shapes: list[tuple[int, ...]] = []
 
-    def rates(app: str, device: str, shape: tuple[int, ...]) -> dict[int, float]:
+    def rates(app: str, device: str, shape: tuple[int, ...], grow: list[bool]) -> dict[int, float]:
         shapes.append(shape)
         return {1: 50.0, 2: 98.0, 4: 100.0, 8: 60.0}
 
@@ -35,7 +35,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
 
 def best(shape: tuple[int, ...] = (64, 48), limit: int = 100, app: str = "jacobi2d") -> int:
     """The best tile on the CPU."""
-    return tiling.best_tile(app, "cpu", shape, limit)
+    return tiling.best_tile(app, "cpu", shape, [True] * len(shape), limit)
 
 
 def test_measured_once(cache: Path, measured: list[tuple[int, ...]]) -> None:
@@ -81,7 +81,7 @@ def test_cache_that_cannot_be_written(
 @pytest.mark.parametrize(("app", "shape"), [("jacobi2d", (40, 33)), ("stencil3d", (17, 12, 9))])
 def test_rates_are_measured_on_blocks_that_fit(app: str, shape: tuple[int, ...]) -> None:
     """Catches a measurement of tiles that are wider than the block, or outside its arrays."""
-    rates = tiling.measured_rates(app, "cpu", shape)
+    rates = tiling.measured_rates(app, "cpu", shape, [True] * len(shape))
     assert list(rates) == [tile for tile in tiling.CANDIDATES if tile <= min(shape)]
     assert all(rate > 0 for rate in rates.values())
 
@@ -103,3 +103,17 @@ def test_command_line_settles_the_tile_for_all(cache: Path) -> None:
     assert tile.isdigit() and int(tile) == next(iter(json.loads(cache.read_text()).values()))
     record = support.run_record(*words[:-4], "--blocks", "2x1")
     assert record["problem"]["time_tile"] == int(tile)
+
+
+def test_a_part_stands_for_a_large_block() -> None:
+    """Catches a part so thin that it says nothing of the block, or larger than allowed."""
+    assert tiling.measured_part((4096, 4096)) == (2048, 4096)
+    assert tiling.measured_part((400, 400, 400)) == (52, 400, 400)
+    assert tiling.measured_part((7, 10**12)) == (1, tiling.MOST_CELLS)
+
+
+def test_swept_cells_count_the_ghosts() -> None:
+    """Catches a wide tile that looks cheap because what it sweeps twice is not counted."""
+    assert tiling.swept_cells((10, 20), [True, True], 1) == 200
+    assert tiling.swept_cells((10, 20), [True, True], 3) == 14 * 24 + 12 * 22 + 200
+    assert tiling.swept_cells((10, 20), [True, False], 2) == 12 * 20 + 200

@@ -68,7 +68,12 @@ class Board:
             file.write(explained(error) + "\n")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Board, (self.path, self.pes)
+        return rejoined, (self.path, self.pes)
+
+
+def rejoined(path: Path, pes: int) -> Board | NoBoard:
+    """The board as another process sees it; on another host there is none."""
+    return Board(path, pes) if path.exists() else NoBoard()
 
 
 class NoBoard:

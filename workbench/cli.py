@@ -17,7 +17,7 @@ import drivers
 import miniapps
 from miniapps.parameters import InputError, extents
 from workbench import environment
-from workbench.exit_status import BAD_INPUT
+from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED
 
 RUN_EXAMPLES = """examples:
   miniapps run jacobi2d                                     serial, the default problem
@@ -53,6 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return options.command(options, runtime)
     except InputError as error:
         bad_input(str(error))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OSError as error:
+        print(f"miniapps: {error}", file=sys.stderr)
+        return FAILED
 
 
 def split_runtime_options(arguments: list[str]) -> tuple[list[str], list[str]]:

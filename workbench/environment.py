@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 
-# Rank and size as set by: PMI (MPICH, Intel MPI, srun --mpi=pmi2), Open MPI, PMIx, Slurm's srun.
+# Rank and size as set by PMI (MPICH, Intel MPI, srun --mpi=pmi2), Open MPI, MVAPICH2, Slurm.
 MPI_VARIABLES = (
     ("PMI_RANK", "PMI_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
+SLURM_NO_STEPS = ("4294967290", "4294967291")  # salloc's interactive step and batch scripts
 CHARM_VARIABLE = "NETSTART"  # set by charmrun for every process it starts
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -20,6 +21,8 @@ def mpi_size() -> int | None:
 
     Slurm sets SLURM_PROCID for batch scripts too; only inside a step (srun) does it count.
     """
+    if os.environ.get("SLURM_STEP_ID") in SLURM_NO_STEPS:
+        return None
     for rank, size in MPI_VARIABLES:
         if rank in os.environ and size in os.environ:
             return int(os.environ[size])
@@ -36,7 +39,7 @@ def rank() -> int:
     for name, size in MPI_VARIABLES:
         if name in os.environ and size in os.environ:
             return int(os.environ[name])
-    return int(os.environ.get("MINIAPPS_PE", "0"))
+    return 0
 
 
 def one_thread() -> None:
@@ -48,3 +51,11 @@ def one_thread() -> None:
 def cores() -> int:
     """Cores this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def age_s() -> float:
+    """Seconds since this process was started."""
+    with open("/proc/self/stat") as file:
+        started = int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    with open("/proc/uptime") as file:
+        return float(file.read().split()[0]) - started

@@ -30,7 +30,7 @@ FOLDER = "MINIAPPS_RUN_FOLDER"  # environment variable: where a launched run kee
 BOARD, RECORD, LOG = "board", "record.json", "log"
 LOOK_S = 0.02  # between two looks at the run
 GRACE_S = 1.0  # for a launcher to end a run in which a PE failed, before the watch does
-START_LIMIT_S = 180.0  # until the first step; the first compilation takes its time
+START_LIMIT_S = 180.0  # until the first round has ended: compilation and large steps take time
 FINISH_LIMIT_S = 1800.0  # to validate and write
 STEP_LIMIT_S = 10.0  # least time without progress that counts as hanging,
 STEP_FACTOR = 20.0  # or this many times the slowest round so far, whichever is longer
@@ -84,6 +84,8 @@ def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str
         board = Board(folder / BOARD, spec.pes)
         surroundings = os.environ | {FOLDER: name}
         with (folder / LOG).open("wb") as log:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, lambda number, _: sys.exit(128 + number))
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -202,11 +204,13 @@ class Watch:
     def _limit(self, slots: list[Any]) -> float:
         """How long nothing may happen."""
         if any(slot.phase == STARTING for slot in slots):
-            return START_LIMIT_S
+            return max(START_LIMIT_S, self.limit_s or 0.0)
         if self.limit_s is not None:
             return self.limit_s
         if any(slot.phase == FINISHING for slot in slots):
             return FINISH_LIMIT_S
+        if not self.slowest:
+            return START_LIMIT_S
         return max(STEP_LIMIT_S, STEP_FACTOR * self.slowest)
 
     def end_all(self) -> None:

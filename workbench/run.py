@@ -12,7 +12,6 @@ import math
 import os
 import shlex
 import tempfile
-import time
 from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
@@ -37,6 +36,7 @@ def run(options: Namespace, runtime: list[str]) -> int:
         require(0 < options.timeout < math.inf, "--timeout", options.timeout, "must be above 0")
     if options.json not in (None, "-"):
         check_writable("--json", Path(options.json))
+    refuse_other_launchers(options, runtime)
     spec = RunSpec.create(options)
     show = partial(deliver, json_target=options.json)
     if options.no_launch or spec.driver == "serial" or _inside(spec.driver):
@@ -50,6 +50,19 @@ def run(options: Namespace, runtime: list[str]) -> int:
         return VALID
     result = launch.launch(spec, command, options.timeout)
     return show(result) if isinstance(result, dict) else result
+
+
+def refuse_other_launchers(options: Namespace, runtime: list[str]) -> None:
+    """Raise InputError for a driver that cannot run under the launcher around this process."""
+    driver, ranks = options.driver, environment.mpi_size() or 1
+    if driver != "mpi":
+        allowed = f"cannot run on the {ranks} ranks of this MPI launcher: use --driver mpi"
+        require(ranks == 1, "--driver", driver, allowed)
+    if driver == "charm" and environment.inside_charmrun():
+        require(options.pes is not None, "-n", "missing", "inside charmrun say -n N as in +pN")
+    for word in runtime:
+        require(driver != "serial", "--", word, "--driver serial has no runtime to pass it to")
+        require(not word.startswith("+p") or not word[2:].isdigit(), "--", word, "use -n instead")
 
 
 def solve(spec: RunSpec) -> dict[str, Any] | int:
@@ -75,7 +88,6 @@ def execute(spec: RunSpec, show: Callable[[dict[str, Any]], int]) -> int:
     """Be the run, or a rank of it, and have its root show the record; returns the exit status."""
     folder = os.environ.get(launch.FOLDER)
     store = output.Hdf5Store(spec.output.resolve()) if spec.output else None
-    begun = time.time()
     driver = None
 
     def report(outcome: Outcome) -> int:
@@ -90,10 +102,12 @@ def execute(spec: RunSpec, show: Callable[[dict[str, Any]], int]) -> int:
     with _watched(spec, folder) as watcher:
         try:
             driver = drivers.load(spec.driver)
-            import_s = time.time() - begun
+            import_s = environment.age_s()
             return driver.run(spec.job(store), report, watcher)
         except Exception as error:
-            watcher.fail(error)
+            (watcher if folder is not None else NoBoard()).fail(error)
+            if spec.output is not None:
+                output.aside(spec.output).unlink(missing_ok=True)
             if driver is not None:
                 driver.fail(FAILED)
             return FAILED

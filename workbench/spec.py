@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from argparse import Namespace
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -17,7 +18,6 @@ from kernels import device
 from miniapps.decomposition import Layout
 from miniapps.parameters import InputError, require
 from workbench import environment
-from workbench.output import aside
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,6 @@ def check_writable(option: str, path: Path | None) -> None:
     require(not path.is_dir(), option, path, "is a directory")
     require(folder.is_dir(), option, path, f"there is no directory {folder}")
     try:
-        aside(path).touch()
-        aside(path).unlink()
+        tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise InputError(option, path, f"cannot be written: {error.strerror}") from None
