@@ -17,12 +17,14 @@ import numpy as np
 from charm4py import Array, Chare, Future, Group, Reducer, charm
 
 from drivers.balancers import summary
-from drivers.charm_pe import FAILED, PE, BlockMap
+from drivers.charm_pe import FAILED, PE, BlockMap, fail
 from drivers.inbox import Inbox
 from drivers.job import Job, RunError, Watcher
 from drivers.outcome import Outcome, Report, joined
 from drivers.timing import Stepper
 from miniapps.block import AllReduce, Collect, Post, checked_message
+
+__all__ = ["fail", "run"]
 
 EMPTY = (pickle.dumps(({}, [])), None)  # a message without arguments, packed once
 
@@ -32,7 +34,8 @@ class BlockChare(Chare):
 
     def __init__(self, job: Job, pes: Any) -> None:
         self.job, self.pes = job, pes
-        self.block = job.build(self.thisIndex)
+        with self.pe.guard():
+            self.block = job.build(self.thisIndex)
         self.number = job.layout.number(self.thisIndex)
         self.stepper, self.inbox = Stepper(self.block), Inbox(self.block)
         self.proxies = {p.block: self.thisProxy[p.block] for p in self.block.neighbors.values()}
@@ -187,7 +190,7 @@ def _conduct(job: Job, watcher: Watcher) -> Outcome:
     charm.thisProxy.LBTurnInstrumentOn(awaitable=True).get()
     pes.start_log(awaitable=True).get()
     done = _advance(blocks, job.warmup, job.warmup + job.steps)
-    made = job.store is None
+    made = False
     for pe in range(layout.pes if job.store else 0):
         made = pes[pe].store(blocks, job.store, made, ret=True).get()
     parts, synced = zip(

@@ -12,6 +12,8 @@ from miniapps.block import Edge, Exchange, Index, Measure, Piece
 from miniapps.decomposition import Layout
 from miniapps.echo.problem import PHASES, WORDS, EchoProblem
 
+FACTORS = np.array([1, 3, 5, 7, 11, 13, 17, 19])  # join what a message is into one number
+
 
 class EchoBlock:
     """A rectangle of counters that advance while every message is right."""
@@ -46,7 +48,7 @@ class EchoBlock:
         """What a sender's message must be, seen on the receiver's edge; (bytes / 8,) int64."""
         message = np.empty(self.problem.bytes // 8, np.int64)
         message[:WORDS] = self.time, phase, *sender, *edge, 0, 0
-        message[WORDS:] = self.time + 1000 * phase
+        message[WORDS:] = message[:WORDS] @ FACTORS
         return message
 
     @staticmethod

@@ -1,0 +1,157 @@
+"""Write docs/performance.md from the results: its tables say what was measured, no more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from common import RESULTS
+
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+HEAD = """# Performance
+
+Written by `benchmarks/report.py` from `benchmarks/results/*.json`, which `make bench` makes anew.
+Measured on {processor}, {cores} cores, {system}; Python {python}, numba {numba}, mpi4py {mpi4py},
+Charm4Py {charm4py}. The machine is virtual and shared: ratios are of runs that were interleaved,
+figures are medians, and single ones may be 10 % off.
+"""
+
+
+def load(name: str) -> dict[str, Any]:
+    """A benchmark's document."""
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def table(columns: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def stencils(results: dict[str, Any]) -> str:
+    """Kernels: share of the triad, tiles over sweep, rates in cache."""
+    rows, cached = [], []
+    for name, entry in results.items():
+        if "in cache" in name:
+            cached.append([name, f"{entry['sweep_points_per_s'] / 1e9:.2f}"])
+        elif "vectors" not in name:
+            tiles = entry["tile_over_sweep"]
+            best = max(tiles, key=tiles.get)
+            shown = ", ".join(f"{tile}: {factor:.2f}" for tile, factor in tiles.items())
+            rate = entry["tile_points_per_s"][best] / 1e9
+            rows.append([
+                name, f"{entry['sweep_points_per_s'] / 1e9:.2f}", f"{entry['share_of_triad']:.2f}",
+                shown, f"{rate:.2f}",
+            ])  # fmt: skip
+    vectors = {name: kind for name, kind in results.items() if "vectors" in name}
+    return f"""## Kernels
+
+A sweep of a field that is larger than the caches is bound by memory: it reads a cell, reads its
+place in the other array before writing, and writes it, 24 bytes. A triad a = b + s c moves 32 bytes
+per element the same way. *Share* is the sweep's bytes per second over the triad's; 1 is the limit.
+With temporal blocking several sweeps are made per pass; *factors* are rates over that of one sweep,
+by sweeps per exchange. Rates in 10^9 points per second, of all cores together. Widest registers in
+the assembly of the sweeps: {", ".join(sorted(set(vectors.values())))}.
+
+{table(["case", "one sweep", "share", "factors by sweeps per exchange", "best rate"], rows)}
+In cache, 10^9 points per second (two arrays of less than 1 MiB):
+
+{table(["case", "rate"], cached)}"""
+
+
+def messages(results: dict[str, Any]) -> str:
+    """Microseconds per message and PE."""
+    rows = [
+        [name, f"{r['whole_us']:.1f}", f"{r['block_us']:.1f}", f"{r['driver_us']:.1f}",
+         f"{r['crossing']:.0%}"]
+        for name, r in results.items()
+    ]  # fmt: skip
+    columns = ["case", "whole", "in the blocks", "driver", "messages that cross PEs"]
+    return f"""## Messages
+
+Microseconds per message and PE, of `echo`, whose blocks make each message and compare each one that
+comes with what it should be (*in the blocks*); the *driver* is the rest, waiting included.
+[messages.md](messages.md) has the choices behind it.
+
+{table(columns, rows)}"""
+
+
+def comparison(results: dict[str, Any]) -> str:
+    """Charm over mpi."""
+    rows = []
+    for name, entry in results.items():
+        ratios = [f"{entry[f'charm_over_mpi, ODF {odf}']:.2f}" for odf in (1, 4, 8)]
+        rows.append([name, f"{entry['mpi_step_s'] * 1e3:.2f}", *ratios])
+    columns = ["problem, 2 PEs", "mpi, ms per step", "charm/mpi ODF 1", "ODF 4", "ODF 8"]
+    return f"## Charm4Py against mpi4py\n\n{table(columns, rows)}"
+
+
+def balancing(results: dict[str, Any]) -> str:
+    """Gain of balancing over its promise."""
+    rows = []
+    for mode, entry in results.items():
+        promise = entry["promise_max_over_mean"]
+        for name in ("Greedy", "GreedyRefine"):
+            r = entry[name]
+            rows.append([
+                f"{mode}, {name}", f"{promise:.2f}", f"{r['gain']:.2f}",
+                f"{r['share_of_promise']:.2f}", f"{r['imbalance']:.2f}",
+                f"{r['migrations']:.0f}", f"{r['balancing_s'] * 1e3:.0f}",
+            ])  # fmt: skip
+    columns = ["load, balancer", "promise", "gain", "share", "imbalance after", "moved", "cost, ms"]
+    return f"""## Load balancing
+
+Stencil3D with the published imbalance, 2 PEs, ODF 4, balancing every 30 of 600 steps. The *promise*
+is max/mean of the load without balancing, the *gain* the ratio of the whole run times, the first 30
+steps, which nothing can balance, and all migrations included.
+
+{table(columns, rows)}"""
+
+
+def memory(results: dict[str, Any]) -> str:
+    """Bytes per cell."""
+    rows = [
+        [name, f"{r['bytes_per_cell']:.2f}", f"{r['over_two_arrays']:.3f}"]
+        for name, r in results.items()
+    ]
+    return f"""## Memory
+
+Peak resident bytes per cell of the fullest PE, less those of a tiny problem; two arrays are 16.
+Jacobi2D 8192 x 8192, Stencil3D 400 x 400 x 400, one sweep per exchange.
+
+{table(["case", "bytes per cell", "over two arrays"], rows)}"""
+
+
+def startup(results: dict[str, Any]) -> str:
+    """Seconds to the first step."""
+    rows = [[name, f"{r['median_s']:.2f}", f"{r['worst_s']:.2f}"] for name, r in results.items()]
+    return f"""## Start
+
+Seconds from the command to the first step, kernels compiled before.
+
+{table(["case", "median", "worst"], rows)}"""
+
+
+PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "stencils": stencils,
+    "comparison": comparison,
+    "messages": messages,
+    "balancing": balancing,
+    "memory": memory,
+    "startup": startup,
+}
+
+
+def main() -> None:
+    """Write the page."""
+    document = load("stencils")
+    head = HEAD.format(**(document["host"] | document["versions"]))
+    remarks = RESULTS.with_name("remarks.md").read_text()
+    parts = [write(load(name)["results"]) for name, write in PARTS.items()]
+    PAGE.write_text("\n".join([head, *parts, remarks]))
+
+
+if __name__ == "__main__":
+    main()
