@@ -1,14 +1,12 @@
 """The mpi driver: one block per rank, non-blocking messages from buffer to buffer.
 
-Every edge of a block is a `Link`: a receive that always stands, so that a message finds its buffer
-even while this rank computes, and sends that nobody waits for until their buffer must be reused.
-A message is one buffer, a header of 64 bytes and the array as it lies in memory: nothing is
-pickled and, where the block used `packed`, nothing is copied.
+Every edge of a block is a link (`mpi_links`): a receive that always stands, so that a message finds
+its buffer even while this rank computes, and sends that nobody waits for until their buffer must be
+reused. Nothing is pickled and, where the block used `packed`, nothing is copied.
 """
 
 from __future__ import annotations
 
-import struct
 import zlib
 from time import sleep
 from typing import Any
@@ -17,119 +15,12 @@ import numpy as np
 from mpi4py import MPI
 
 from drivers.job import Job, RunError, Watcher
+from drivers.mpi_links import Link, SelfLink
 from drivers.outcome import Part, Report, joined
 from drivers.timing import PELog, Stepper
-from miniapps.block import (
-    HEADER_BYTES,
-    AllReduce,
-    Collect,
-    Edge,
-    MessageError,
-    Peer,
-    Post,
-    checked_message,
-    is_packed,
-    packed,
-)
+from miniapps.block import AllReduce, Collect, Edge, Post
 
-# step, bytes, phase (CRC-32), sender's rank, axes, dtype, shape
-HEAD = struct.Struct("<qqIiB7s4q")
-assert HEAD.size <= HEADER_BYTES
 OPS = {"sum": MPI.SUM, "min": MPI.MIN, "max": MPI.MAX}
-FIRST_CAPACITY = 4096
-SENDS_IN_FLIGHT = 2
-
-
-def tag_of(edge: Edge) -> int:
-    """A tag for an edge of up to three axes, each -16..15; below the 2^15 that MPI guarantees."""
-    tag = 0
-    for place in edge:
-        tag = tag * 32 + place + 16
-    return tag
-
-
-def with_header_room(message: np.ndarray) -> np.ndarray:
-    """The bytes of a message and of the header in front of it; a copy unless it was `packed`."""
-    buffer = message.base if is_packed(message) else packed(message).base
-    assert buffer is not None
-    return buffer
-
-
-class Link:
-    """One edge of this rank's block: the messages to and from the neighbour there.
-
-    The standing receive has room for the longest message so far on this edge. Both ends know that
-    length without asking, so a longer message travels as two: what fits, and the rest.
-    """
-
-    def __init__(self, comm: MPI.Comm, edge: Edge, peer: Peer, rank: int) -> None:
-        self.comm, self.edge, self.rank = comm, edge, rank
-        self.send_tag, self.receive_tag = tag_of(peer.edge), tag_of(edge)
-        self.send_capacity = FIRST_CAPACITY
-        self.sending: list[tuple[MPI.Request, np.ndarray]] = []
-        # Two buffers: the block may use one message until it collects the next.
-        self.buffers = [np.empty(FIRST_CAPACITY, np.uint8) for _ in range(2)]
-        self._stand()
-
-    def _stand(self) -> None:
-        """Post the receive of the next message into the buffer that the block is done with."""
-        self.buffers.reverse()
-        self.request = self.comm.Irecv(self.buffers[0], self.rank, self.receive_tag)
-
-    def send(self, step: int, phase: str, array: np.ndarray) -> None:
-        """Send an array that the block has given away."""
-        message = checked_message(self.edge, array)
-        buffer = with_header_room(message)
-        shape = message.shape + (0,) * (4 - message.ndim)
-        head = step, message.nbytes, zlib.crc32(phase.encode()), self.comm.rank, message.ndim
-        HEAD.pack_into(buffer.data, 0, *head, message.dtype.str.encode(), *shape)
-        while len(self.sending) >= SENDS_IN_FLIGHT:
-            self.sending.pop(0)[0].Wait()
-        fits = self.send_capacity
-        self._isend(buffer[:fits])
-        if buffer.nbytes > fits:
-            self._isend(buffer[fits:])
-            self.send_capacity = buffer.nbytes
-
-    def _isend(self, part: np.ndarray) -> None:
-        self.sending.append((self.comm.Isend(part, self.rank, self.send_tag), part))
-
-    def receive(self, step: int, phase: str) -> np.ndarray:
-        """Wait for the next message on this edge, which must be the one of this step and phase."""
-        self.request.Wait()
-        buffer = self.buffers[0]
-        came, nbytes, phase_crc, sender, ndim, dtype, *shape = HEAD.unpack_from(buffer.data)
-        if (came, phase_crc, sender) != (step, zlib.crc32(phase.encode()), self.rank):
-            raise MessageError(
-                f"edge {self.edge}: waited for step {step}, phase {phase!r} from rank {self.rank};"
-                f" got step {came}, phase CRC {phase_crc:#x} from rank {sender}"
-            )
-        if HEADER_BYTES + nbytes > buffer.nbytes:
-            buffer = self._longer(HEADER_BYTES + nbytes)
-        self._stand()
-        body = buffer[HEADER_BYTES : HEADER_BYTES + nbytes]
-        return body.view(dtype.rstrip(b"\0").decode()).reshape(shape[:ndim])
-
-    def _longer(self, nbytes: int) -> np.ndarray:
-        """Make room for a message that outgrew its buffer, and receive the rest of it."""
-        begun = self.buffers[0]
-        self.buffers = [np.empty(nbytes, np.uint8) for _ in range(2)]
-        buffer = self.buffers[0]
-        buffer[: begun.nbytes] = begun
-        self.comm.Recv(buffer[begun.nbytes :], self.rank, self.receive_tag)
-        return buffer
-
-    def close(self) -> None:
-        """Finish the sends and withdraw the standing receive; raises where a message has come."""
-        for request, _ in self.sending:
-            request.Wait()
-        if self.request.Test():
-            raise MessageError(f"edge {self.edge}: a message that nobody collected")
-        self.request.Cancel()
-        status = MPI.Status()
-        self.request.Wait(status)
-        if not status.Is_cancelled():
-            raise MessageError(f"edge {self.edge}: a message that nobody collected")
 
 
 class Engine:
@@ -139,10 +30,13 @@ class Engine:
         self.comm = comm
         self.block = job.build(job.layout.indices()[comm.rank])
         self.stepper = Stepper(self.block)
-        self.links = {
-            edge: Link(comm, edge, peer, job.layout.pe(peer.block))
-            for edge, peer in self.block.neighbors.items()
-        }
+        self.links: dict[Edge, Link | SelfLink] = {}
+        for edge, peer in self.block.neighbors.items():
+            rank = job.layout.pe(peer.block)
+            own = rank == comm.rank
+            self.links[edge] = (
+                SelfLink(self.links, edge, peer) if own else Link(comm, edge, peer, rank)
+            )
 
     def round(self, step: int, count: int) -> bool:
         """Advance the block ``count`` steps; True where it says that the run is finished."""

@@ -125,27 +125,20 @@ class Check(NamedTuple):
         return bool(self.value <= self.limit)
 
 
+class Envelope(np.ndarray):
+    """The bytes behind a `packed` message: room for a header, then the message."""
+
+
 def packed(view: np.ndarray) -> np.ndarray:
     """Copy a view into a contiguous array that has `HEADER_BYTES` free in front of its data.
 
     A driver that needs a header sends both as one buffer; without the room it would have to copy
     the message once more.
     """
-    buffer = np.empty(HEADER_BYTES + view.nbytes, np.uint8)
-    message = buffer[HEADER_BYTES:].view(view.dtype).reshape(view.shape)
+    envelope = Envelope(HEADER_BYTES + view.nbytes, np.uint8)
+    message: np.ndarray = np.ndarray(view.shape, view.dtype, envelope, HEADER_BYTES)
     message[...] = view
     return message
-
-
-def is_packed(array: np.ndarray) -> bool:
-    """Whether an array was made by `packed`: a header's room in front of it, and nothing else."""
-    base = array.base
-    return (
-        isinstance(base, np.ndarray)
-        and base.dtype == np.uint8
-        and base.nbytes == HEADER_BYTES + array.nbytes
-        and (array.size == 0 or array.ctypes.data == base.ctypes.data + HEADER_BYTES)
-    )
 
 
 def checked_message(edge: Edge, array: np.ndarray) -> np.ndarray:
@@ -158,7 +151,7 @@ def checked_message(edge: Edge, array: np.ndarray) -> np.ndarray:
     """
     if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
         raise MessageError(f"message on edge {edge}: must be a C-contiguous numpy array")
-    if array.base is not None and not is_packed(array):
+    if array.base is not None and type(array.base) is not Envelope:
         raise MessageError(f"message on edge {edge}: is a view of other memory; use packed()")
     travelling = array.view()
     array.flags.writeable = False

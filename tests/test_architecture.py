@@ -16,7 +16,7 @@ import miniapps
 
 LAYERS = ("kernels", "miniapps", "drivers", "workbench", "tests")
 ONLY_IN = {
-    "mpi4py": r"drivers/mpi\.py",
+    "mpi4py": r"drivers/mpi(_links)?\.py",
     "charm4py": r"drivers/charm\w*\.py",
     "cupy": r"kernels/\w+\.py",
     "numba": r"kernels/\w+\.py",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernels.device import Device
-from miniapps.block import Edge, Exchange, Index, Measure, Piece
+from miniapps.block import Edge, Exchange, Index, Measure, Piece, packed
 from miniapps.decomposition import Layout
 from miniapps.echo.problem import PHASES, WORDS, EchoProblem
 
@@ -32,7 +32,7 @@ class EchoBlock:
         wrong = 0
         for phase in range(len(PHASES)):
             messages = {
-                edge: self.message(phase, self.index, peer.edge)
+                edge: packed(self.message(phase, self.index, peer.edge))
                 for edge, peer in self.neighbors.items()
             }
             came = yield from Exchange(PHASES[phase], messages)

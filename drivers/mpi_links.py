@@ -1,0 +1,151 @@
+"""The edges of an mpi rank's block, and what travels on them.
+
+A message is one buffer: a header of 64 bytes and the array as it lies in memory.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from functools import cache
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from miniapps.block import HEADER_BYTES, Edge, Envelope, MessageError, Peer, checked_message, packed
+
+# step, bytes, phase (CRC-32), sender's rank, axes, dtype, shape
+HEAD = struct.Struct("<qqIiB7s4q")
+assert HEAD.size <= HEADER_BYTES
+FIRST_CAPACITY = 4096
+NO_AXES = (0, 0, 0, 0)
+SENDS_IN_FLIGHT = 2
+
+
+def tag_of(edge: Edge) -> int:
+    """A tag for an edge of up to three axes, each -16..15; below the 2^15 that MPI guarantees."""
+    tag = 0
+    for place in edge:
+        tag = tag * 32 + place + 16
+    return tag
+
+
+@cache
+def phase_code(phase: str) -> int:
+    """What a header says of a phase."""
+    return zlib.crc32(phase.encode())
+
+
+def enveloped(array: np.ndarray) -> np.ndarray:
+    """The bytes of a message and of the header in front of it; a copy unless it was `packed`."""
+    envelope = array.base if type(array.base) is Envelope else packed(array).base
+    assert envelope is not None
+    return envelope
+
+
+class Link:
+    """One edge of this rank's block: the messages to and from the neighbour there.
+
+    The standing receive has room for the longest message so far on this edge. Both ends know that
+    length without asking, so a longer message travels as two: what fits, and the rest.
+    """
+
+    def __init__(self, comm: MPI.Comm, edge: Edge, peer: Peer, rank: int) -> None:
+        self.comm, self.edge, self.rank = comm, edge, rank
+        self.send_tag, self.receive_tag = tag_of(peer.edge), tag_of(edge)
+        self.send_capacity = FIRST_CAPACITY
+        self.sending: list[tuple[MPI.Request, np.ndarray]] = []
+        # Two buffers: the block may use one message until it collects the next.
+        self.buffers = [np.empty(FIRST_CAPACITY, np.uint8) for _ in range(2)]
+        self._stand()
+
+    def _stand(self) -> None:
+        """Post the receive of the next message into the buffer that the block is done with."""
+        self.buffers.reverse()
+        self.request = self.comm.Irecv(self.buffers[0], self.rank, self.receive_tag)
+
+    def send(self, step: int, phase: str, array: np.ndarray) -> None:
+        """Send an array that the block has given away."""
+        checked_message(self.edge, array)
+        buffer = enveloped(array)
+        head = step, array.nbytes, phase_code(phase), self.comm.rank, array.ndim
+        shape = array.shape + NO_AXES[array.ndim :]
+        HEAD.pack_into(buffer.data, 0, *head, array.dtype.str.encode(), *shape)
+        while len(self.sending) >= SENDS_IN_FLIGHT:
+            self.sending.pop(0)[0].Wait()
+        fits = self.send_capacity
+        if buffer.nbytes <= fits:
+            self._isend(buffer)
+        else:
+            self._isend(buffer[:fits])
+            self._isend(buffer[fits:])
+            self.send_capacity = buffer.nbytes
+
+    def _isend(self, part: np.ndarray) -> None:
+        self.sending.append((self.comm.Isend(part, self.rank, self.send_tag), part))
+
+    def receive(self, step: int, phase: str) -> np.ndarray:
+        """Wait for the next message on this edge, which must be the one of this step and phase."""
+        self.request.Wait()
+        buffer = self.buffers[0]
+        came, nbytes, phase_crc, sender, ndim, dtype, *shape = HEAD.unpack_from(buffer.data)
+        if (came, phase_crc, sender) != (step, phase_code(phase), self.rank):
+            raise MessageError(
+                f"edge {self.edge}: waited for step {step}, phase {phase!r} from rank {self.rank};"
+                f" got step {came}, phase CRC {phase_crc:#x} from rank {sender}"
+            )
+        if HEADER_BYTES + nbytes > buffer.nbytes:
+            buffer = self._longer(HEADER_BYTES + nbytes)
+        self._stand()
+        kind = dtype.rstrip(b"\0").decode()
+        return np.ndarray(shape[:ndim], kind, buffer, HEADER_BYTES)
+
+    def _longer(self, nbytes: int) -> np.ndarray:
+        """Make room for a message that outgrew its buffer, and receive the rest of it."""
+        begun = self.buffers[0]
+        self.buffers = [np.empty(nbytes, np.uint8) for _ in range(2)]
+        buffer = self.buffers[0]
+        buffer[: begun.nbytes] = begun
+        self.comm.Recv(buffer[begun.nbytes :], self.rank, self.receive_tag)
+        return buffer
+
+    def close(self) -> None:
+        """Finish the sends and withdraw the standing receive; raises where a message has come."""
+        for request, _ in self.sending:
+            request.Wait()
+        if self.request.Test():
+            raise MessageError(f"edge {self.edge}: a message that nobody collected")
+        self.request.Cancel()
+        status = MPI.Status()
+        self.request.Wait(status)
+        if not status.Is_cancelled():
+            raise MessageError(f"edge {self.edge}: a message that nobody collected")
+
+
+class SelfLink:
+    """An edge that leads back to the block itself, on a periodic axis with one block."""
+
+    def __init__(self, links: dict[Edge, Any], edge: Edge, peer: Peer) -> None:
+        self.links, self.edge, self.peer = links, edge, peer
+        self.waiting: list[tuple[int, str, np.ndarray]] = []
+
+    def send(self, step: int, phase: str, array: np.ndarray) -> None:
+        """Hand an array over to the edge by which the block sees it come."""
+        message = step, phase, checked_message(self.edge, array)
+        self.links[self.peer.edge].waiting.append(message)
+
+    def receive(self, step: int, phase: str) -> np.ndarray:
+        """The next message on this edge, which must be there, and of this step and phase."""
+        came, of, array = self.waiting.pop(0) if self.waiting else (None, None, np.empty(0))
+        if (came, of) != (step, phase):
+            raise MessageError(
+                f"edge {self.edge}: waited for step {step}, phase {phase!r} from this block itself;"
+                f" got step {came}, phase {of!r}"
+            )
+        return array
+
+    def close(self) -> None:
+        """Raise where a message has been left."""
+        if self.waiting:
+            raise MessageError(f"edge {self.edge}: a message that nobody collected")
