@@ -118,7 +118,7 @@ def host() -> dict[str, Any]:
         processor = f"{processor} (no /proc/cpuinfo)"
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
-        "system": platform.platform(),
+        "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "processor": processor,
         "cores": environment.cores(),
         "memory_bytes": memory,
