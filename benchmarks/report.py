@@ -14,7 +14,8 @@ HEAD = """# Performance
 
 Written by `benchmarks/report.py` from `benchmarks/results/*.json`, which `make bench` makes anew.
 Measured on {processor}, {cores} cores, {system};
-Python {python}, numba {numba}, mpi4py {mpi4py}, Charm4Py {charm4py}. The machine is virtual and shared: ratios are of runs that were interleaved,
+Python {python}, numba {numba}, mpi4py {mpi4py}, Charm4Py {charm4py}. The machine is virtual and
+shared: ratios are of runs that were interleaved,
 figures are medians, and single ones may be 10 % off.
 """
 
