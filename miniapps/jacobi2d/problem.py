@@ -27,7 +27,7 @@ class JacobiProblem(GridProblem):
     app: ClassVar[str] = "jacobi2d"
     axes: ClassVar[int] = 2
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"size": (50, 41), "initial": "noise", "steps": 20, "warmup": 2},
+        "tiny": {"size": (101, 83), "initial": "noise", "steps": 20, "warmup": 2},
         "small": {"size": (1024, 1024), "initial": "noise", "steps": 200, "warmup": 10},
         "large": {"size": (8192, 8192), "initial": "noise", "steps": 100, "warmup": 10},
         "paper": {"size": (24576, 24576), "steps": 100, "warmup": 10, "time_tile": 1},
