@@ -24,7 +24,7 @@ def test_one_bad_case_is_enough(
     outcomes = iter([("same", "ok"), ("same", "ok"), outcome])
     monkeypatch.setattr(verify, "outcome_of", lambda app, case: next(outcomes, ("same", "ok")))
     assert verify.verify(["echo"], full=False) == 1
-    assert "1 of these runs went wrong" in capsys.readouterr().out
+    assert "1 of the runs above went wrong" in capsys.readouterr().out
 
 
 def test_all_alike_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
