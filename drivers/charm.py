@@ -106,7 +106,7 @@ class BlockChare(Chare):
         with self.pe.guard():
             answer, self.answer = self.answer, None
             while self.step < self.end:
-                before, count = self.step, self.count()
+                before, count = self.step, self.job.count(self.step, self.end)
                 if not self.run_round(count, answer):
                     return
                 answer = None
@@ -121,10 +121,6 @@ class BlockChare(Chare):
             if self.timed:
                 self.inbox.advance(self.step)  # raises where messages are left
             self.contribute(self.step, Reducer.max, self.done)
-
-    def count(self) -> int:
-        """Steps of the round that is due."""
-        return min(self.job.problem.stride(self.step), self.end - self.step)
 
     def run_round(self, count: int, answer: Any) -> bool:
         """Begin the round that is due, or go on with it; False where the block has to wait."""

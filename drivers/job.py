@@ -75,10 +75,14 @@ class Job:
         """Warm-up and timed phase: (first step, end) of each. Only the second may end early."""
         return (0, self.warmup), (self.warmup, self.warmup + self.steps)
 
+    def count(self, step: int, end: int) -> int:
+        """Steps of the round that begins at ``step``, in a phase that ends at ``end``."""
+        return min(self.problem.stride(step), end - step)
+
     def rounds(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The rounds from step ``start`` to ``end``: (first step, number of steps)."""
         step = start
         while step < end:
-            count = min(self.problem.stride(step), end - step)
+            count = self.count(step, end)
             yield step, count
             step += count

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from miniapps.parameters import InputError
-from workbench import environment, record
+from workbench import environment, launch, record
 from workbench.cases import Case, spec_of
 from workbench.exit_status import FAILED, VALID
 from workbench.run import solve
@@ -74,8 +73,7 @@ def kernel_cache() -> Finding:
 
 def mpiexec() -> Finding:
     """The launcher of the mpi driver."""
-    beside = Path(sys.executable).with_name("mpiexec")
-    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    found = launch.program("mpiexec")
     cost = "--driver mpi needs --launcher PATH or srun"
     return Finding("mpiexec", found is not None, found or "not found", cost)
 

@@ -38,12 +38,12 @@ STEP_FACTOR = 20.0  # or this many times the slowest round so far, whichever is 
 
 def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str]:
     """The command that starts the run under its launcher."""
-    program = [str(_script()), *spec.arguments(), "--no-launch"]
+    words = [str(_script()), *spec.arguments(), "--no-launch"]
     if spec.driver == "mpi":
         mpiexec = _given(launcher) if launcher else _beside("mpiexec")
-        return [mpiexec, "-n", str(spec.pes), *runtime, sys.executable, *program]
+        return [mpiexec, "-n", str(spec.pes), *runtime, sys.executable, *words]
     charmrun = [sys.executable, "-m", "charmrun.start", f"+p{spec.pes}"]
-    return [*charmrun, sys.executable, *program, "--", *_charm_options(spec, runtime)]
+    return [*charmrun, sys.executable, *words, "--", *_charm_options(spec, runtime)]
 
 
 def _charm_options(spec: RunSpec, runtime: list[str]) -> list[str]:
@@ -68,10 +68,15 @@ def _given(launcher: str) -> str:
     return found
 
 
-def _beside(name: str) -> str:
-    """A program of this Python's environment, else of the PATH."""
+def program(name: str) -> str | None:
+    """A program of this Python's environment, else of the PATH; None where there is none."""
     beside = Path(sys.executable).with_name(name)
-    found = str(beside) if beside.exists() else shutil.which(name)
+    return str(beside) if beside.exists() else shutil.which(name)
+
+
+def _beside(name: str) -> str:
+    """A program that must be there."""
+    found = program(name)
     if found is None:
         raise InputError("--driver", "mpi", f"no {name} found: see `miniapps doctor`")
     return found
