@@ -50,10 +50,16 @@ class BlockChare(Chare):
         self.timed, self.done = first == self.job.warmup, done
         self.wake_up()
 
-    def deliver(self, step: int, phase: str, edge: Any, sender: Any, array: np.ndarray) -> None:
-        """Take in a message from another PE."""
+    def deliver(
+        self, step: int, phase: str, sender: Any, edges: tuple[Any, ...], *arrays: np.ndarray
+    ) -> None:
+        """Take in all messages of one block of another PE in this step and phase."""
         with self.pe.guard():
-            if self.put(step, phase, edge, sender, array):
+            came = [
+                self.put(step, phase, edge, sender, array)
+                for edge, array in zip(edges, arrays, strict=True)
+            ]
+            if any(came):
                 self.resume()
 
     def reduced(self, total: Any) -> None:
@@ -91,15 +97,18 @@ class BlockChare(Chare):
     def post(self, request: Post) -> None:
         """Send a block's messages."""
         step, here = self.inbox.step, charm.arrays[self.thisProxy.aid]
+        away: dict[Any, list[tuple[Any, np.ndarray]]] = {}
         for edge, array in request.messages.items():
             peer = self.block.neighbors[edge]
             message = checked_message(edge, array)
             chare = here.get(peer.block)
             if chare is None:
-                proxy = self.proxies[peer.block]
-                proxy.deliver(step, request.phase, peer.edge, self.thisIndex, message)
+                away.setdefault(peer.block, []).append((peer.edge, message))
             elif chare.put(step, request.phase, peer.edge, self.thisIndex, message):
                 chare.wake_up()
+        for block, messages in away.items():
+            edges, arrays = zip(*messages, strict=True)
+            self.proxies[block].deliver(step, request.phase, self.thisIndex, edges, *arrays)
 
     def resume(self) -> None:
         """Run the block until it has to wait, a balancing is due or its steps are done."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from drivers.job import Job
-from drivers.timing import PELog, per_pe
+from drivers.timing import PELog, compute_per_pe, wall_of_rounds
 from kernels import state_hash
 from miniapps.block import Measure, Piece, combine
 
@@ -20,9 +20,9 @@ from miniapps.block import Measure, Piece, combine
 class Outcome:
     """What a run did.
 
-    ``rounds``: those that were timed, (first step, number of steps); ``wall_s`` (rounds,): slowest
-    PE; ``compute_s`` (PEs, rounds): inside blocks; ``blocks``: a row per block and round, as
-    `timing.ROW`; ``measures`` and ``words`` (the state hash) are joined over all blocks;
+    ``rounds``: those that were timed, (first step, number of steps); ``wall_s`` (rounds,): as
+    `timing` defines it; ``compute_s`` (PEs, rounds): inside blocks; ``blocks``: a row per block and
+    round, as `timing.ROW`; ``measures`` and ``words`` (the state hash) are joined over all blocks;
     ``first_step_at``: seconds since the epoch; ``peak_rss_bytes``: largest resident memory of a PE;
     ``balancing``: an entry per balancing, as `balancers.summary` gives it.
     """
@@ -89,12 +89,12 @@ def joined(
     """The outcome of all PEs' parts; ``balancing`` is asked with the compute seconds."""
     rows = np.concatenate([part.rows for part in parts])
     rounds = list(job.rounds(job.warmup, done))
-    wall, compute = per_pe(rows, len(parts), len(rounds))
+    compute = compute_per_pe(rows, len(parts), len(rounds))
     measures = reduce(combine, [part.measures for part in parts])
     return Outcome(
         pes=len(parts),
         rounds=rounds,
-        wall_s=wall.max(axis=0),
+        wall_s=wall_of_rounds(rows, len(rounds)),
         compute_s=compute,
         blocks=rows,
         words=measures.pop("words").value,

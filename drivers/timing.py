@@ -1,9 +1,10 @@
 """Timing of rounds and blocks: the same definitions under every driver.
 
-A *round* is one call of a block's ``step``. The *wall* of a round on a PE is the time from the
-moment its last block finished the round before (or the common start) to the moment its last block
-finished this one; over PEs the maximum counts. *Compute* is the time inside blocks, with the device
-synchronised. `Stepper` measures it where a block is resumed, `PELog` keeps it per PE.
+A *round* is one call of a block's ``step``. The *wall* of a round is the time from the moment the
+last block of all finished the round before (or the common start) to the moment the last block of
+all finished this one, so the walls of all rounds add up to the time that passed. *Compute* is the
+time inside blocks, with the device synchronised. `Stepper` measures it where a block is resumed,
+`PELog` keeps it per PE.
 """
 
 from __future__ import annotations
@@ -78,17 +79,18 @@ class PELog:
         return np.array(self.rows, ROW)
 
 
-def per_pe(rows: np.ndarray, pes: int, rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Wall and compute seconds per PE and round, each (pes, rounds), from all PEs' rows.
+def wall_of_rounds(rows: np.ndarray, rounds: int) -> np.ndarray:
+    """Wall seconds of each round (rounds,), from all PEs' rows."""
+    ends = np.zeros(rounds)
+    np.maximum.at(ends, rows["round"], rows["end_s"])
+    return np.diff(ends, prepend=0.0)
 
-    A PE that held no block in a round adds nothing to either.
-    """
-    ends = np.zeros((pes, rounds))
+
+def compute_per_pe(rows: np.ndarray, pes: int, rounds: int) -> np.ndarray:
+    """Compute seconds of each PE in each round (pes, rounds), from all PEs' rows."""
     compute = np.zeros((pes, rounds))
-    np.maximum.at(ends, (rows["pe"], rows["round"]), rows["end_s"])
     np.add.at(compute, (rows["pe"], rows["round"]), rows["compute_s"])
-    ends = np.maximum.accumulate(ends, axis=1)
-    return np.diff(ends, axis=1, prepend=0.0), compute
+    return compute
 
 
 def imbalance(compute: np.ndarray) -> float:

@@ -18,6 +18,7 @@ import support
 
 import drivers
 import miniapps as apps
+from drivers import charm_transport
 from drivers.balancers import BALANCERS
 from drivers.timing import ROW
 from workbench import launch
@@ -241,6 +242,36 @@ def test_dry_run_of_charm(capsys: pytest.CaptureFixture[str]) -> None:
     assert words[1:4] == ["-m", "charmrun.start", "+p2"]
     assert words[words.index("+balancer") + 1] == "GreedyRefineLB"
     assert words[words.index("--odf") + 1] == "4" and words[-1] == "+setcpuaffinity"
+
+
+def test_datagrams_fit_into_the_receivers_buffer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Catches datagrams that get lost, and options that users of other hosts would inherit."""
+    limit = tmp_path / "rmem_max"
+    monkeypatch.setattr(charm_transport, "LARGEST_BUFFER", limit)
+    for buffer in (212_992, 4_194_304, 1 << 26):
+        limit.write_text(f"{buffer}\n")
+        for pes in (1, 2, 3, 16):
+            words = charm_transport.transport_options(pes)
+            given = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+            if given:
+                size, room = given["+max_dgram_size"], given["+os_buffer_size"]
+                assert 1400 < size <= 65_507 and room <= buffer
+                assert size * 32 * max(1, pes - 1) <= room
+            else:
+                assert buffer // 32 // (pes - 1) <= 1400
+    limit.write_text("no number")
+    assert charm_transport.transport_options(2) == []
+    limit.unlink()
+    assert charm_transport.transport_options(2) == []
+
+
+def test_datagram_options_are_for_one_host(capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches large datagrams on a network that would cut them into packets."""
+    asked = [*SMALL, "--driver", "charm", "-n", "2", "--dry-run"]
+    assert "+max_dgram_size" in printed(capsys, *asked)
+    assert "+max_dgram_size" not in printed(capsys, *asked, "--", "++nodelist", "hosts")
 
 
 def test_dry_run_starts_nothing(

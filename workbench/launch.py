@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from drivers.balancers import runtime_options
+from drivers.charm_transport import transport_options
 from miniapps.parameters import InputError
 from workbench import output
 from workbench.board import ERRORS, FINISHING, STARTING, Board
@@ -48,7 +49,7 @@ def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str
 
 def _charm_options(spec: RunSpec, runtime: list[str]) -> list[str]:
     """Options of charmrun and the runtime; they find theirs anywhere, so they stand at the end."""
-    where = [] if "++nodelist" in runtime else ["++local"]
+    where = [] if "++nodelist" in runtime else ["++local", *transport_options(spec.pes)]
     return ["++quiet", *where, *runtime_options(spec.balancer), *runtime]
 
 

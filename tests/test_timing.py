@@ -1,0 +1,43 @@
+"""Wall, compute and imbalance, against rows worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from drivers.timing import ROW, compute_per_pe, imbalance, wall_of_rounds
+
+
+def two_pes() -> np.ndarray:
+    """Two PEs with a block each, three rounds: PE 0 is late in round 0, PE 1 in round 1."""
+    return np.array(
+        [
+            # block, pe, round, begin, end, compute
+            (0, 0, 0, 0.0, 3.0, 3.0),
+            (1, 1, 0, 0.0, 1.0, 1.0),
+            (0, 0, 1, 3.0, 4.0, 1.0),
+            (1, 1, 1, 1.0, 5.0, 3.0),
+            (0, 0, 2, 4.0, 6.0, 1.0),
+            (1, 1, 2, 5.0, 6.5, 1.0),
+        ],
+        ROW,
+    )
+
+
+def test_walls_add_up_to_the_time_that_passed() -> None:
+    """Catches a maximum over each PE's own walls: 3 + 4 + 2 s here, of which 2.5 s never passed."""
+    np.testing.assert_allclose(wall_of_rounds(two_pes(), 3), [3.0, 2.0, 1.5])
+
+
+def test_compute_belongs_to_the_pe_that_did_it() -> None:
+    """Catches blocks that are added to a wrong PE or round, and a block that moved."""
+    rows = two_pes()
+    rows["pe"][4] = 1  # block 0 has moved: PE 0 is empty in round 2
+    np.testing.assert_allclose(compute_per_pe(rows, 2, 3), [[3, 1, 0], [1, 3, 2]])
+
+
+def test_imbalance_is_the_slowest_pe_over_the_mean_round_by_round() -> None:
+    """Catches totals: both PEs compute 5 s in all, and yet wait for each other."""
+    compute = compute_per_pe(two_pes(), 2, 3)
+    assert imbalance(compute) == pytest.approx((3 + 3 + 1) / (2 + 2 + 1))
+    assert imbalance(np.zeros((2, 3))) == 1.0
