@@ -59,21 +59,38 @@ def summary(
 
     ``step`` is the first after it. ``seconds`` is the shortest wait of any PE, that of the last to
     come: the balancing itself. Imbalance is that of the rounds since the balancing before, and of
-    those up to the next.
+    those up to the next. ``paid_after``: steps after which it had paid for itself.
     """
-    starts = [step for step, _ in job.rounds(job.warmup, done)]
+    rounds = np.array(list(job.rounds(job.warmup, done)))
+    starts = rounds[:, 0].tolist()
     steps = sorted(set().union(*syncs))
     cuts = [0, *map(starts.index, steps), len(starts)]
     entries = []
     for n, step in enumerate(steps):
         seen = [pe[step] for pe in syncs if step in pe]
         waits = [s.ended_s - s.begun_s for s in seen if s.begun_s + s.ended_s < math.inf]
+        seconds = min(waits, default=0.0)
+        before, after = (slice(*cuts[place : place + 2]) for place in (n, n + 1))
+        slowest = compute.max(axis=0)
+        usual = slowest[before].sum() / rounds[before, 1].sum()
         entry = {
             "step": step,
             "moved": sum(sync.moved for sync in seen),
-            "imbalance_before": imbalance(compute[:, cuts[n] : cuts[n + 1]]),
-            "imbalance_after": imbalance(compute[:, cuts[n + 1] : cuts[n + 2]]),
-            "seconds": min(waits, default=0.0),
+            "imbalance_before": imbalance(compute[:, before]),
+            "imbalance_after": imbalance(compute[:, after]),
+            "seconds": seconds,
+            "paid_after": paid_after(seconds, usual, slowest[after], rounds[after, 1]),
         }
         entries.append(entry)
     return entries
+
+
+def paid_after(seconds: float, usual: float, slowest: np.ndarray, counts: np.ndarray) -> int | None:
+    """Steps in which a balancing has saved what it cost; None where it has not by the next one.
+
+    It saves what the slowest PE computes less than ``usual`` per step: ``slowest`` (rounds,), of
+    ``counts`` steps each.
+    """
+    saved = np.cumsum(usual * counts - slowest)
+    enough = np.flatnonzero(saved >= seconds)
+    return int(counts[: enough[0] + 1].sum()) if enough.size else None

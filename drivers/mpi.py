@@ -115,7 +115,9 @@ def store_in_turn(comm: MPI.Comm, job: Job, block: Any) -> None:
 
 
 def fail(status: int) -> None:
-    """End all ranks at once; rank 0 first has the time to say what all of them found."""
-    if MPI.COMM_WORLD.rank:
-        sleep(0.5)
+    """End all ranks, once rank 0 has said what all of them found and the launcher has passed it on.
+
+    An Abort at once would now and then take the launcher down with that line unread in its pipe.
+    """
+    sleep(0.5 if MPI.COMM_WORLD.rank else 0.2)
     MPI.COMM_WORLD.Abort(status)

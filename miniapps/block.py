@@ -18,6 +18,7 @@ A block offers
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -135,22 +136,31 @@ def packed(view: np.ndarray) -> np.ndarray:
     A driver that needs a header sends both as one buffer; without the room it would have to copy
     the message once more.
     """
-    envelope = Envelope(HEADER_BYTES + view.nbytes, np.uint8)
-    message: np.ndarray = np.ndarray(view.shape, view.dtype, envelope, HEADER_BYTES)
+    message = packed_empty(view.shape, view.dtype)
     message[...] = view
     return message
+
+
+def packed_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array for a message that a kernel fills in, with room for the header as `packed` has."""
+    dtype = np.dtype(dtype)
+    envelope = Envelope(HEADER_BYTES + math.prod(shape) * dtype.itemsize, np.uint8)
+    return np.ndarray(shape, dtype, envelope, HEADER_BYTES)
 
 
 def checked_message(edge: Edge, array: np.ndarray) -> np.ndarray:
     """Return what travels for a yielded array, and take the array away from the block.
 
-    Raises MessageError for anything but a C-contiguous ndarray (Charm4Py 1.1 silently corrupts
-    others) that owns its memory or was `packed`: a view of the block's own field would still change
-    with it. The block's name for the array becomes read-only, so a block that writes to what it has
-    given away fails at once instead of racing with the transfer.
+    Raises MessageError for anything but a C-contiguous ndarray of numbers (Charm4Py 1.1 silently
+    corrupts others, and knows no structured types) that owns its memory or was `packed`: a view of
+    the block's own field would still change with it. The block's name for the array becomes
+    read-only, so a block that writes to what it has given away fails at once instead of racing with
+    the transfer.
     """
     if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
         raise MessageError(f"message on edge {edge}: must be a C-contiguous numpy array")
+    if array.dtype.kind not in "biufc":
+        raise MessageError(f"message on edge {edge}: must hold numbers, not {array.dtype}")
     if array.base is not None and type(array.base) is not Envelope:
         raise MessageError(f"message on edge {edge}: is a view of other memory; use packed()")
     travelling = array.view()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -157,20 +157,30 @@ class Layout:
         axes = zip(self.shape, self.pe_grid, self.sub_grid, strict=True)
         return min(cells // parts // subs for cells, parts, subs in axes)
 
+    def widths(self, axis: int) -> list[int]:
+        """Cells of each block along an axis."""
+        index = [0] * len(self.shape)
+        bounds = []
+        for place in range(self.grid[axis]):
+            index[axis] = place
+            bounds.append(self.bounds(tuple(index))[axis])
+        return [high - low for low, high in bounds]
+
+    def peers(self, index: Index, edges: Iterable[Edge]) -> dict[Edge, Peer]:
+        """The blocks so many places away from one along each axis, as far as the grid reaches."""
+        found = {}
+        for edge in edges:
+            place = tuple(i + d for i, d in zip(index, edge, strict=True))
+            wrapped = tuple(i % n for i, n in zip(place, self.grid, strict=True))
+            if all(i == w or p for i, w, p in zip(place, wrapped, self.periodic, strict=True)):
+                found[edge] = Peer("block", wrapped, tuple(-d for d in edge))
+        return found
+
     def neighbors(self, index: Index, diagonals: bool = False) -> dict[Edge, Peer]:
         """The blocks around one, by direction; faces only, or corners too.
 
         On a periodic axis of one or two blocks the same peer is reached by several edges.
         """
-        found = {}
-        for edge in itertools.product((-1, 0, 1), repeat=len(index)):
-            touching = sum(map(abs, edge))
-            if touching == 0 or (touching > 1 and not diagonals):
-                continue
-            place = tuple(i + d for i, d in zip(index, edge, strict=True))
-            wrapped = tuple(i % n for i, n in zip(place, self.grid, strict=True))
-            if all(
-                i == w or wraps for i, w, wraps in zip(place, wrapped, self.periodic, strict=True)
-            ):
-                found[edge] = Peer("block", wrapped, tuple(-d for d in edge))
-        return found
+        most = len(index) if diagonals else 1
+        around = itertools.product((-1, 0, 1), repeat=len(index))
+        return self.peers(index, (edge for edge in around if 1 <= sum(map(abs, edge)) <= most))

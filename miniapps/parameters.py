@@ -24,10 +24,34 @@ def parameter(
     parse: Callable[[str], Any],
     help: str,
     choices: tuple[str, ...] | None = None,
+    repeated: bool = False,
 ) -> Any:
-    """Declare a field of a problem that the command line offers as ``option``."""
-    metadata = {"option": option, "parse": parse, "help": help, "choices": choices}
+    """Declare a field of a problem that the command line offers as ``option``.
+
+    A ``repeated`` one may be given several times; its value is the tuple of what was given.
+    """
+    metadata = {
+        "option": option,
+        "parse": parse,
+        "help": help,
+        "choices": choices,
+        "repeated": repeated,
+    }
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def words(option: str, value: Any, repeated: bool = False) -> list[str]:
+    """The command line's words that give an option a value; none for None."""
+    if value is None:
+        return []
+    if repeated:
+        return [word for one in value for word in words(option, one)]
+    return [option, shown(value)]
+
+
+def shown(value: Any) -> str:
+    """A value as the command line writes it."""
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def extents(text: str) -> tuple[int, ...]:
@@ -41,8 +65,7 @@ def extents(text: str) -> tuple[int, ...]:
 def require(holds: bool, option: str, value: Any, allowed: str) -> None:
     """Raise InputError unless the condition holds."""
     if not holds:
-        shown = "x".join(map(str, value)) if isinstance(value, tuple) else value
-        raise InputError(option, shown, allowed)
+        raise InputError(option, shown(value), allowed)
 
 
 def integer_or_auto(text: str) -> int | str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar, Self
 
+from miniapps.block import Measure
 from miniapps.decomposition import Layout, least_surface
 
 
@@ -18,6 +19,7 @@ class BaseProblem:
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
     app: ClassVar[str | None] = None  # names the kernel files; None where there are none
     unit: ClassVar[str] = "points"  # what `work` counts and the rate is given in
+    positional: ClassVar[str | None] = None  # words that `from_positional` reads, for the help
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -31,6 +33,25 @@ class BaseProblem:
 
     def work(self) -> float:
         """Units of work in one time step, for the rate."""
+        raise NotImplementedError
+
+    def work_done(self, first: int, end: int, measures: dict[str, Measure]) -> float:
+        """Units of work in the steps from ``first`` to ``end``, where they differ between steps."""
+        return self.work() * (end - first)
+
+    def check_steps(self, steps: int) -> None:
+        """Raise InputError where the problem cannot be run for so many steps, warm-up included."""
+
+    def results(self, measures: dict[str, Measure]) -> dict[str, Any]:
+        """What a record of this app holds besides what all records hold."""
+        return {}
+
+    @classmethod
+    def from_positional(cls, words: list[str]) -> dict[str, Any]:
+        """Values of fields, and of ``steps`` and ``warmup``, from words without options.
+
+        Raises InputError.
+        """
         raise NotImplementedError
 
     def stride(self, step: int) -> int:

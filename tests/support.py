@@ -99,13 +99,18 @@ class Gather:
     def create(self, pieces: list[Any]) -> None:
         """Make room."""
         for piece in pieces:
-            self.fields[piece.name] = np.zeros(piece.shape, piece.values.dtype)
+            shape = piece.shape if piece.origin is not None else (0, *piece.values.shape[1:])
+            self.fields[piece.name] = np.zeros(shape, piece.values.dtype)
 
     def write(self, pieces: list[Any]) -> None:
-        """Put a block's part in its place."""
+        """Put a block's part in its place; rows of particles one after another."""
         for piece in pieces:
+            field = self.fields[piece.name]
+            if piece.origin is None:
+                self.fields[piece.name] = np.concatenate([field, piece.values])
+                continue
             spans = zip(piece.origin, piece.values.shape, strict=True)
-            self.fields[piece.name][tuple(slice(a, a + n) for a, n in spans)] = piece.values
+            field[tuple(slice(a, a + n) for a, n in spans)] = piece.values
 
 
 def layout_of(problem: Any, grid: tuple[int, ...], odf: int = 1) -> Layout:

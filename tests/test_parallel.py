@@ -116,7 +116,9 @@ def test_charm_with_balancing(run_record: Run, problem: str, ways: str, balancin
     assert len(record["lb"]) == balancings
     assert record["migrations"] == sum(entry["moved"] for entry in record["lb"])
     for entry in record["lb"]:
-        assert set(entry) == {"step", "moved", "imbalance_before", "imbalance_after", "seconds"}
+        assert set(entry) == {"step", "moved", "imbalance_before", "imbalance_after", "seconds"} | {
+            "paid_after"
+        }
         assert WARMUP < entry["step"] < WARMUP + STEPS and 0 <= entry["moved"] <= 8
         assert 1 <= entry["imbalance_before"] <= 2 and 1 <= entry["imbalance_after"] <= 2
     if "Rotate" in ways:

@@ -1,4 +1,4 @@
-"""Parallel scientific mini-apps: list, run, verify, doctor, demo.
+"""Parallel scientific mini-apps: list, run, verify, doctor, plot, demo.
 
 Options of an app come from the fields of its Problem. Exit status: 0 valid; 1 ran, but the result
 is wrong; 2 bad input, said in one line before anything is launched; 3 the run failed.
@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 
 import drivers
 import miniapps
-from miniapps.parameters import InputError, extents
+from miniapps.parameters import InputError, extents, shown
 from workbench import environment
-from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED
+from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
 
 RUN_EXAMPLES = """examples:
   miniapps run jacobi2d                                     serial, the default problem
@@ -76,6 +76,7 @@ def build_parser(arguments: Sequence[str]) -> Parser:
     _add_run(commands, arguments)
     _add_verify(commands)
     _add_doctor(commands)
+    _add_plot(commands)
     _add_demo(commands)
     return parser
 
@@ -151,15 +152,16 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
 def add_app_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     """The options of an app, from the fields of its Problem."""
     add = parser.add_argument_group("problem").add_argument
+    if problem.positional is not None:
+        add("positional", nargs="*", help=f"instead of options: {problem.positional}")
     for field in dataclasses.fields(problem):
-        shown = field.default
-        shown = "x".join(map(str, shown)) if isinstance(shown, tuple) else shown
         add(
             field.metadata["option"],
             dest=field.name,
+            action="append" if field.metadata["repeated"] else "store",
             type=typed(field.metadata["parse"]),
             choices=field.metadata["choices"],
-            help=f"{field.metadata['help']}; default: {shown}",
+            help=f"{field.metadata['help']}; default: {shown(field.default) or 'none'}",
         )
 
 
@@ -217,6 +219,28 @@ def _doctor(options: argparse.Namespace, runtime: list[str]) -> int:
     from workbench import doctor
 
     return doctor.doctor()
+
+
+def _add_plot(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "plot",
+        "draw one run: its final state, the load of its PEs, its step times",
+        "example: miniapps run pic --output run.h5 && miniapps plot run.h5",
+        _plot,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE.h5", help="written by run --output")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="default: FILE.png")
+
+
+def _plot(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench import plots
+    from workbench.spec import check_writable
+
+    figure = options.figure or options.file.with_suffix(".png")
+    check_writable("--figure", figure)
+    print(plots.plot_run(options.file, figure))
+    return VALID
 
 
 def _add_demo(commands: Any) -> None:

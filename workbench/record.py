@@ -45,6 +45,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "valid": valid,
         "checks": [_plain_check(check) for check in checks],
         "state_hash": state_hash,
+        **problem.results(outcome.measures),
         **(_timing(spec, outcome) if valid else {}),
         "lb": outcome.balancing,
         "jit_s": outcome.jit_s,
@@ -81,6 +82,7 @@ def _timing(spec: RunSpec, outcome: Outcome) -> dict[str, Any]:
     wall = float(outcome.wall_s.sum())
     compute = outcome.compute_s
     problem = spec.prepared
+    done = problem.work_done(spec.warmup, outcome.steps_done, outcome.measures)
     return {
         "step_time_s": {
             "median": float(np.median(per_step)),
@@ -88,7 +90,7 @@ def _timing(spec: RunSpec, outcome: Outcome) -> dict[str, Any]:
             "max": float(per_step.max()),
         },
         "wall_s": wall,
-        "rate": {"value": problem.work() * int(counts.sum()) / wall, "unit": f"{problem.unit}/s"},
+        "rate": {"value": done / wall, "unit": f"{problem.unit}/s"},
         "compute_s": float(compute.sum()),
         "utilisation": float(compute.sum() / (outcome.pes * wall)),
         "imbalance": imbalance(compute),
@@ -159,8 +161,9 @@ def _timing_lines(record: dict[str, Any]) -> list[str]:
 
 
 def _balancing_line(entry: dict[str, Any]) -> str:
+    paid = f"paid after {entry['paid_after']} steps" if entry["paid_after"] else "has not paid"
     return (
-        f"  balanced after step {entry['step']}: moved {entry['moved']}, imbalance "
+        f"  balanced before step {entry['step']}: moved {entry['moved']}, imbalance "
         f"{entry['imbalance_before']:.3f} -> {entry['imbalance_after']:.3f}, "
-        f"{entry['seconds'] * 1e3:.3g} ms"
+        f"{entry['seconds'] * 1e3:.3g} ms, {paid}"
     )

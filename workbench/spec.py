@@ -16,7 +16,7 @@ from drivers.balancers import BALANCERS
 from drivers.job import Job, Store
 from kernels import device
 from miniapps.decomposition import Layout
-from miniapps.parameters import InputError, require
+from miniapps.parameters import InputError, require, words
 from workbench import environment
 
 
@@ -42,9 +42,13 @@ class RunSpec:
         """Join the preset, the app's options and the run's options, the later over the former."""
         app = miniapps.load(options.app)
         preset = _preset(app, options.preset)
+        if getattr(options, "positional", None):
+            preset |= app.Problem.from_positional(options.positional)
         values = {name: preset.pop(name) for name in ("steps", "warmup") if name in preset}
         given = {field.name: getattr(options, field.name) for field in fields(app.Problem)}
-        preset |= {name: value for name, value in given.items() if value is not None}
+        for name, value in given.items():
+            if value is not None:
+                preset[name] = tuple(value) if isinstance(value, list) else value
         spec = cls(
             app=options.app,
             problem=app.Problem(**preset),
@@ -107,16 +111,13 @@ class RunSpec:
             "--blocks": self.layout.pe_grid,
             "--output": self.output and self.output.resolve(),
         }
-        for field in fields(self.prepared):
-            given[field.metadata["option"]] = getattr(self.prepared, field.name)
-        words = ["run", self.app]
+        line = ["run", self.app]
         for option, value in given.items():
-            if value is not None:
-                words += [
-                    option,
-                    "x".join(map(str, value)) if isinstance(value, tuple) else str(value),
-                ]
-        return words
+            line += words(option, value)
+        for field in fields(self.prepared):
+            option, repeated = field.metadata["option"], field.metadata["repeated"]
+            line += words(option, getattr(self.prepared, field.name), repeated)
+        return line
 
     def check(self) -> None:
         """Look at everything that can be known before a launch. Raises InputError."""
@@ -138,6 +139,7 @@ class RunSpec:
         except device.DeviceUnavailable as error:
             raise InputError("--device", self.device, str(error)) from None
         check_writable("--output", self.output)
+        self.problem.check_steps(self.warmup + self.steps)
         _ = self.prepared
 
 

@@ -1,0 +1,254 @@
+"""One block of PIC: its parallel life, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+import kernels
+from kernels.device import Device
+from miniapps.block import (
+    AllReduce,
+    Collect,
+    Edge,
+    Index,
+    Measure,
+    MessageError,
+    Peer,
+    Piece,
+    Post,
+    packed_empty,
+)
+from miniapps.decomposition import Layout
+from miniapps.pic.events import Event
+from miniapps.pic.particles import Particles
+from miniapps.pic.problem import PicProblem
+
+
+class PicBlock:
+    """A rectangle of cells, the charges at their corners, and the particles in them."""
+
+    kind = "block"
+
+    def __init__(self, problem: PicProblem, layout: Layout, index: Index, device: Device) -> None:
+        self.problem, self.index, self.device = problem, index, device
+        self.bounds = layout.bounds(index)
+        self.own = np.array(self.bounds, np.int64).reshape(4)  # x0, x1, y0, y1
+        self.block_rows = layout.grid[1]
+        self.targets, self.sources = self._edges(layout)
+        self.neighbors = self.targets | self.sources
+        self.frame = self._frame(layout)
+        self.mesh = self._mesh()
+        self.time = 0
+        self.particles = Particles()
+        self.removed = np.zeros((len(problem.ordered_events), 3), np.uint64)
+        self.leavers = np.zeros(256, np.int64)  # of the last push, per owner
+        self.placed = self.born = 0  # on all blocks: at the beginning, up to now
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the mesh, which is sooner made than sent."""
+        return {name: value for name, value in self.__dict__.items() if name != "mesh"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take up life after a migration."""
+        self.__dict__.update(state)
+        self.mesh = self._mesh()
+
+    def _edges(self, layout: Layout) -> tuple[dict[Edge, Peer], dict[Edge, Peer]]:
+        """The blocks that particles go to, and those that they come from.
+
+        All move forward along x, by at most one cell more than a block is wide.
+        """
+        wide, high = (blocks > 1 for blocks in layout.grid)
+        narrowest = min(layout.widths(0))
+        reach_x, reach_y = {0}, {0}
+        for along_x, along_y in self.problem.moves():
+            reach_x |= {1} | ({2} if along_x > narrowest else set()) if wide else set()
+            reach_y |= {int(np.sign(along_y))} if high else set()
+        edges = [(x, y) for x in sorted(reach_x) for y in sorted(reach_y) if (x, y) != (0, 0)]
+        opposite = [(-x, -y) for x, y in edges]
+        return layout.peers(self.index, edges), layout.peers(self.index, opposite)
+
+    def _frame(self, layout: Layout) -> np.ndarray:
+        """What `push` compares positions with; (9,) float64."""
+        (x0, x1), (y0, y1) = self.bounds
+        left, right, beyond, below, above = -np.inf, np.inf, np.inf, -np.inf, np.inf
+        if layout.grid[0] > 1:
+            left, right = x0, x1
+            beyond = x1 + layout.widths(0)[(self.index[0] + 1) % layout.grid[0]]
+        if layout.grid[1] > 1:
+            below, above = y0, y1
+        return np.array([x0, x1, y0, y1, left, right, beyond, below, above], np.float64)
+
+    def _mesh(self) -> Any:
+        """The charges at the corners of the block's cells: (width + 1, height + 1) int8."""
+        (x0, x1), (y0, y1) = self.bounds
+        mesh = np.ones((x1 - x0 + 1, y1 - y0 + 1), np.int8)
+        mesh[(x0 + 1) % 2 :: 2] = -1
+        return self.device.to_device(mesh)
+
+    @property
+    def kernels(self) -> Any:
+        """The kernels for this device; looked up, since modules do not pickle."""
+        return kernels.load(self.problem.app, self.device.name)
+
+    def step(self, count: int) -> Generator[Any, Any, bool]:
+        """Let the events of this step happen, push, and exchange those that left."""
+        if self.time == 0:
+            yield from self.place()
+        for number, event in enumerate(self.problem.ordered_events):
+            if event.step == self.time:
+                happen = self.inject if event.action == "inject" else self.remove
+                happen(number, event)
+        leaving = self.push()
+        yield Post("particles", {edge: self.pack(edge, leaving) for edge in self.targets})
+        self.particles.drop(self.kernels, leaving)
+        self.particles.sort(self.kernels, self.frame[0], len(self.mesh))
+        came = yield Collect("particles", tuple(self.sources))
+        for edge in self.sources:
+            self.add(edge, came[edge])
+        self.time += count
+        return False
+
+    # Coming and going ----------------------------------------------------------------------------
+
+    def place(self) -> Generator[Any, Any, None]:
+        """Place the particles of the beginning and number them column by column, as if one by one.
+
+        How many begin in each column of each row of blocks is told to all blocks.
+        """
+        (x0, x1), size = self.bounds[0], self.problem.size
+        distribution = self.problem.distribution
+        means = distribution.means(self.problem.particles, size)[x0:x1]
+        where = means, self.own, np.array(distribution.kept(size)), size
+        counts = np.zeros((self.block_rows, size), np.int64)
+        mine = counts[self.index[1], x0:x1]
+        self.kernels.count_columns(*where, mine)
+        total = yield AllReduce(counts, "sum")
+        before = np.cumsum(total.T).reshape(total.T.shape) - total.T  # (columns, rows of blocks)
+        cells = np.empty(mine.sum(), np.int64)
+        self.kernels.place(*where, cells)
+        begin = np.cumsum(mine) - mine
+        ids = np.repeat(before[x0:x1, self.index[1]] - begin, mine) + np.arange(1, len(cells) + 1)
+        self.placed = self.born = int(total.sum())
+        self.begin(0, cells, ids)
+
+    def begin(self, motion: int, cells: np.ndarray, ids: np.ndarray) -> None:
+        """Let particles begin here at rest, and work out which of them a removal will take."""
+        mine, problem = self.particles, self.problem
+        first, last = mine.count, mine.count + len(ids)
+        mine.reserve(last)
+        mine.count = last
+        mine.ids[first:last], mine.cells[first:last], mine.motions[first:last] = ids, cells, motion
+        k, m = problem.motions[motion].k, float(problem.motions[motion].m)
+        self.kernels.start(
+            first, last, mine.cells, problem.size, m, problem.charge(k),
+            mine.x, mine.y, mine.vx, mine.vy, mine.charge,
+        )  # fmt: skip
+        alive = np.ones(len(ids), np.bool_)
+        for number, event in enumerate(problem.ordered_events):
+            selection = event.selection(number)
+            if event.action == "remove" and number >= motion and selection is not None:
+                shift = problem.shifts(event.step)[motion]
+                self.kernels.foresee_removed(
+                    cells, ids, alive, problem.size, shift, np.array(event.cells()), *selection,
+                    self.removed[number],
+                )  # fmt: skip
+
+    def inject(self, number: int, event: Event) -> None:
+        """Let this block's part of an injection begin."""
+        numbers, cells = event.spread(self.bounds, self.problem.size)
+        self.begin(number + 1, cells, self.born + 1 + numbers)
+        self.particles.unsorted += len(cells)
+        self.born += event.particles
+
+    def remove(self, number: int, event: Event) -> None:
+        """Take out the particles that a removal takes from this block."""
+        selection, mine = event.selection(number), self.particles
+        if selection is None:
+            return
+        found = np.empty(mine.count, np.int64)
+        total = self.kernels.find_removed(
+            mine.count, mine.x, mine.y, mine.ids, np.array(event.cells()), *selection, found
+        )
+        mine.drop(self.kernels, found[:total])
+
+    # Moving --------------------------------------------------------------------------------------
+
+    def push(self) -> np.ndarray:
+        """Move all particles by one step; returns the places of those that leave."""
+        mine = self.particles
+        owners = mine.owners[: mine.count]
+        self.kernels.push(
+            mine.count, mine.x, mine.y, mine.vx, mine.vy, mine.charge,
+            self.mesh, self.frame, float(self.problem.size), owners,
+        )  # fmt: skip
+        leaving = np.empty(max(64, mine.count // 64), np.int64)
+        total = self.kernels.find_leaving(owners, self.leavers, leaving)
+        if total > len(leaving):
+            leaving = np.empty(total, np.int64)
+            self.kernels.find_leaving(owners, self.leavers, leaving)
+        if self.leavers.sum() != self.leavers[[self.owner(edge) for edge in self.targets]].sum():
+            self._complain(leaving[:total])
+        return leaving[:total]
+
+    @staticmethod
+    def owner(edge: Edge) -> int:
+        """What `push` calls the block at an edge."""
+        return 3 * (1 + edge[0]) + 1 + edge[1]
+
+    def pack(self, edge: Edge, leaving: np.ndarray) -> np.ndarray:
+        """The message of all particles that go to the block at an edge, a row of 64 bytes each."""
+        mine, owner = self.particles, self.owner(edge)
+        message = packed_empty((int(self.leavers[owner]), 8), np.float64)
+        self.kernels.pack(leaving, mine.owners, owner, *mine.arrays, self.rows_of(message))
+        return message
+
+    def rows_of(self, message: np.ndarray) -> np.ndarray:
+        """The rows in a message, which travels as plain numbers (particles, 8)."""
+        return message.view(self.kernels.ROW).reshape(len(message))
+
+    def add(self, edge: Edge, message: np.ndarray) -> None:
+        """Take in what came; raises MessageError where a particle does not belong here."""
+        rows = self.rows_of(message)
+        wrong = self.particles.add(self.kernels, rows, self.frame)
+        if wrong >= 0:
+            row = rows[wrong]
+            raise MessageError(
+                f"block {self.index}, step {self.time}: particle {row['id']} at ({row['x']}, "
+                f"{row['y']}) came by edge {edge}, but that is not in {self.bounds}"
+            )
+
+    def _complain(self, leaving: np.ndarray) -> None:
+        """Raise MessageError for the first particle that left for no neighbour."""
+        known, mine = [self.owner(edge) for edge in self.targets], self.particles
+        lost = next(n for n in leaving if mine.owners[n] not in known)
+        raise MessageError(
+            f"block {self.index}, step {self.time}: particle {mine.ids[lost]} went to "
+            f"({mine.x[lost]}, {mine.y[lost]}), which no move of this problem leads to"
+        )
+
+    # Results -------------------------------------------------------------------------------------
+
+    def state(self) -> list[Piece]:
+        """Position, velocity and charge of the block's particles, one row each."""
+        mine = self.particles
+        fields = (mine.x, mine.y, mine.vx, mine.vy, mine.charge)
+        rows = np.stack([field[: mine.count] for field in fields], axis=1)
+        return [Piece("particles", rows, None, (), mine.ids[: mine.count])]
+
+    def measure(self) -> dict[str, Measure]:
+        """Largest error of a position, sums of ids, and what there should be."""
+        mine, size = self.particles, float(self.problem.size)
+        error = self.kernels.largest_error(
+            mine.count, mine.x, mine.y, mine.cells, mine.motions,
+            self.problem.shifts(self.time), size,
+        )  # fmt: skip
+        return {
+            "error": Measure("max", error),
+            "ids": Measure("sum", self.kernels.sums_of_ids(mine.count, mine.ids)),
+            "removed": Measure("sum", self.removed),
+            "placed": Measure("max", self.placed),
+        }

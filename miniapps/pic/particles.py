@@ -1,0 +1,98 @@
+"""A block's particles: structure of arrays, with room to grow.
+
+Eight quantities of eight bytes each. Only the first ``count`` numbers of an array are particles.
+Arrays grow one at a time and where they lie, so that growing needs no second copy of them all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+FLOATS = ("x", "y", "vx", "vy", "charge")
+INTEGERS = ("ids", "cells", "motions")
+NAMES = FLOATS + INTEGERS  # in the order in which kernels take them
+ROOM = 16  # a sixteenth more than needed
+SORT_AT = 8  # sort when an eighth of the particles came since the last time
+
+
+class Particles:
+    """The particles of one block; the quantities are those of `kernels.pic_cpu`."""
+
+    x: np.ndarray
+    y: np.ndarray
+    vx: np.ndarray
+    vy: np.ndarray
+    charge: np.ndarray
+    ids: np.ndarray
+    cells: np.ndarray
+    motions: np.ndarray
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.unsorted = 0  # particles that came since they were last in order
+        for name in NAMES:
+            setattr(self, name, np.empty(0, np.float64 if name in FLOATS else np.int64))
+        self._make_room()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The particles without the room around them: eight arrays."""
+        arrays = {name: getattr(self, name)[: self.count] for name in NAMES}
+        return {"count": self.count, "unsorted": self.unsorted} | arrays
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Own the arrays again, with room to grow: an unpickled one is a view of other memory."""
+        for name in NAMES:
+            state[name] = np.array(state.pop(name))
+        self.__dict__.update(state)
+        self._make_room()
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """All eight, in the order in which kernels take them."""
+        return tuple(getattr(self, name) for name in NAMES)
+
+    def _make_room(self) -> None:
+        """Work space for owners and for sorting, as long as the arrays."""
+        capacity = len(self.x)
+        self.owners = np.empty(capacity, np.uint8)
+        self.places = np.empty(capacity, np.int32)
+        self.spare = np.empty(capacity, np.uint64)
+
+    def reserve(self, count: int) -> None:
+        """Have room for ``count`` particles."""
+        if count <= len(self.x):
+            return
+        for name in NAMES:
+            getattr(self, name).resize(count + count // ROOM, refcheck=False)
+        self._make_room()
+
+    def drop(self, kernels: Any, gaps: np.ndarray) -> None:
+        """Take out the particles at these places, which are in ascending order."""
+        for array in self.arrays:
+            kernels.close_gaps(self.count, gaps, array.view(np.uint64))
+        self.count -= len(gaps)
+
+    def add(self, kernels: Any, rows: np.ndarray, frame: np.ndarray) -> int:
+        """Add the rows of a message; returns the first that is not in this block, or -1."""
+        self.reserve(self.count + len(rows))
+        wrong = kernels.unpack(rows, frame, self.count, *self.arrays)
+        self.count += len(rows)
+        self.unsorted += len(rows)
+        return wrong
+
+    def sort(self, kernels: Any, x0: float, columns: int) -> None:
+        """Put the particles in order of their columns, if enough of them are out of it.
+
+        Those that stay move alike, so order is lost only by those that come.
+        """
+        if SORT_AT * self.unsorted <= self.count:
+            return
+        starts = np.empty(columns + 1, np.int64)
+        kernels.places_by_column(self.count, self.x, x0, starts, self.places)
+        for array in self.arrays:
+            values = array.view(np.uint64)
+            kernels.move(self.count, self.places, values, self.spare)
+            values[: self.count] = self.spare[: self.count]
+        self.unsorted = 0

@@ -1,0 +1,236 @@
+"""PIC as the Parallel Research Kernels define it (Georganas et al., IPDPS 2016), with their events.
+
+L x L periodic cells, L even, with a fixed charge at each mesh point: +1 in even columns, -1 in odd
+ones. Particles begin at rest along x at cell centres, with a charge such that every step moves them
+by exactly 2k + 1 cells along x, and a velocity of m cells per step along y. Where each must be is
+therefore known, and so is which ids must be there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+import kernels
+from miniapps.block import Check, Measure
+from miniapps.decomposition import Layout
+from miniapps.parameters import InputError, parameter, require
+from miniapps.pic.distribution import Distribution
+from miniapps.pic.events import Event, Motion
+from miniapps.pic.oracle import reference_hash
+from miniapps.problem import BaseProblem
+
+POSITION_LIMIT = 1e-6  # cells; the Parallel Research Kernels' epsilon
+REFERENCE_CELLS, REFERENCE_UPDATES = 1 << 18, 1 << 22  # up to here the reference is run as well
+POSITIONAL = (
+    "STEPS L PARTICLES K M GEOMETRIC RHO | SINUSOIDAL | LINEAR ALPHA BETA | PATCH XL XR YB YT"
+)
+
+
+@dataclass(frozen=True)
+class PicProblem(BaseProblem):
+    """Parameters of PIC. Lengths are in cells, times in steps."""
+
+    app: ClassVar[str] = "pic"
+    unit: ClassVar[str] = "particles"
+    positional: ClassVar[str] = POSITIONAL
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "tiny": {
+            "size": 96,
+            "particles": 3000,
+            "k": 1,
+            "m": -2,
+            "distribution": Distribution("geometric", (0.97,)),
+            "events": (
+                Event("inject", 3, (20, 50, 30, 70), 500, 0, 3),
+                Event("remove", 9, (40, 90, 10, 47), fraction=0.5),
+            ),
+            "steps": 20,
+            "warmup": 2,
+        },
+        "small": {"size": 1000, "particles": 200_000, "steps": 100, "warmup": 10},
+        "large": {"size": 5998, "particles": 20_000_000, "steps": 100, "warmup": 10},
+        "paper": {"size": 2998, "particles": 600_000, "steps": 1000, "warmup": 0},
+    }
+
+    size: int = parameter("--size", 1000, int, "cells along each axis, L; even")
+    particles: int = parameter("--particles", 100_000, int, "particles to place, about")
+    k: int = parameter("-k", 0, int, "each step moves 2k + 1 cells along x")
+    m: int = parameter("-m", 1, int, "each step moves m cells along y")
+    distribution: Distribution = parameter(
+        "--distribution",
+        Distribution("geometric", (0.999,)),
+        Distribution.parse,
+        "geometric:RHO, sinusoidal, linear:ALPHA,BETA or patch:XL,XR,YB,YT",
+    )
+    events: tuple[Event, ...] = parameter(
+        "--event",
+        (),
+        Event.parse,
+        "inject:STEP:N:XL,XR,YB,YT[:K,M] or remove:STEP:XL,XR,YB,YT[:FRACTION]; repeatable",
+        repeated=True,
+    )
+
+    def __post_init__(self) -> None:
+        require(
+            self.size >= 2 and self.size % 2 == 0, "--size", self.size, "must be even, 2 or more"
+        )
+        require(self.size <= 1 << 31, "--size", self.size, "must be at most 2^31")
+        require(self.particles >= 1, "--particles", self.particles, "must be 1 or more")
+        require(self.k >= 0, "-k", self.k, "must be 0 or more")
+        self.distribution.check(self.size)
+        for event in self.events:
+            event.check(self.size)
+
+    @classmethod
+    def from_positional(cls, words: list[str]) -> dict[str, Any]:
+        """Values of fields, steps and warm-up from the Parallel Research Kernels' command line.
+
+        As there one step more is made than asked for, the first, which is not timed. Raises
+        InputError.
+        """
+        try:
+            steps, size, particles, k, m = map(int, words[:5])
+            name, *numbers = words[5:]
+            text = f"{name}:{','.join(numbers)}" if numbers else name
+            distribution = Distribution.parse(text)
+        except ValueError:
+            raise InputError("pic", " ".join(words), f"must be {POSITIONAL}") from None
+        return {
+            "steps": steps,
+            "warmup": 1,
+            "size": size,
+            "particles": particles,
+            "k": k,
+            "m": m,
+            "distribution": distribution,
+        }
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The grid of cells."""
+        return self.size, self.size
+
+    @cached_property
+    def ordered_events(self) -> tuple[Event, ...]:
+        """The events in the order in which they happen."""
+        return tuple(sorted(self.events, key=lambda event: event.step))
+
+    @cached_property
+    def motions(self) -> tuple[Motion, ...]:
+        """How particles move: those of the beginning, then those of each event, removals too."""
+        given = [
+            Motion(
+                self.k if event.k is None else event.k,
+                self.m if event.m is None else event.m,
+                event.step,
+            )
+            for event in self.ordered_events
+        ]
+        return Motion(self.k, self.m, 0), *given
+
+    def shifts(self, step: int) -> np.ndarray:
+        """Cells that particles of each motion have moved before ``step``: (motions, 2) int64."""
+        shifts = [motion.shift(step) for motion in self.motions]
+        return np.array(shifts, np.int64) % self.size
+
+    def moves(self) -> set[tuple[int, int]]:
+        """All the ways in which particles move in a step, in cells along x and y."""
+        injected = [
+            motion
+            for motion, event in zip(self.motions[1:], self.ordered_events, strict=True)
+            if event.action == "inject"
+        ]
+        return {motion.shift(motion.born + 1) for motion in (self.motions[0], *injected)}
+
+    def charge(self, k: int) -> float:
+        """The charge by which the mesh moves a particle 2k + 1 cells each step.
+
+        The corners' unit charges at distance r pull with cos / r^2 each, half of it per step.
+        """
+        r = math.sqrt(0.5)
+        return (2 * k + 1) / (2 * (0.5 / r) / r**2)
+
+    def prepared(self, layout: Layout, device: str, measure: bool = False) -> Self:
+        """The problem as it is, if its particles can travel on these blocks.
+
+        Raises InputError unless blocks are at least 2k cells wide and abs(m) high.
+        """
+        along_x, along_y = zip(*self.moves(), strict=True)
+        widths, heights = (layout.widths(axis) for axis in (0, 1))
+        k, m = max(along_x) // 2, max(map(abs, along_y))
+        narrowest, lowest = min(widths), min(heights)
+        require(
+            narrowest >= 2 * k,
+            "-k",
+            k,
+            f"blocks must be 2k = {2 * k} cells wide, one is {narrowest}",
+        )
+        require(lowest >= m, "-m", m, f"blocks must be {m} cells high, one is {lowest}")
+        return self
+
+    def check_steps(self, steps: int) -> None:
+        """Raise InputError where an event would come after the last of all ``steps``."""
+        for event in self.events:
+            require(event.step < steps, "--event", event, f"the run makes steps 0 to {steps - 1}")
+
+    def work(self) -> float:
+        """The particles asked for, each moved once a step."""
+        return float(self.particles)
+
+    def work_done(self, first: int, end: int, measures: dict[str, Measure]) -> float:
+        """The particles that were there, step by step."""
+        done = float(measures["placed"].value * (end - first))
+        for number, event in enumerate(self.ordered_events):
+            came = event.particles - int(measures["removed"].value[number, 0])
+            done += came * max(0, end - max(first, event.step))
+        return done
+
+    def results(self, measures: dict[str, Measure]) -> dict[str, Any]:
+        """How many particles were placed at the beginning."""
+        return {"particles_placed": int(measures["placed"].value)}
+
+    def weak(self, pes: int) -> Self:
+        """As many particles and cells for each PE; both axes grow, L to an even number."""
+        size = 2 * round(self.size * math.sqrt(pes) / 2)
+        return dataclasses.replace(self, size=size, particles=self.particles * pes)
+
+    def parameters(self) -> dict[str, Any]:
+        """The fields as plain data."""
+        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        events = [str(event) for event in self.events]
+        return plain | {"distribution": str(self.distribution), "events": events}
+
+
+def validate(
+    problem: PicProblem, steps: int, measures: dict[str, Measure], state_hash: str
+) -> list[Check]:
+    """Judge a finished run: every particle where it must be, and the ids that must be left.
+
+    Which particles a removal had to take was worked out where they began, by arithmetic of
+    integers; the sums of all ids that ever were are worked out here. Sums of mixed ids see what a
+    sum of ids does not: one id twice and another one missing.
+    """
+    happened = [event.step < steps for event in problem.ordered_events]
+    events = list(zip(problem.ordered_events, happened, strict=True))
+    born = measures["placed"].value + sum(event.particles for event, did in events if did)
+    ids = np.arange(1, born + 1, dtype=np.int64)
+    sums = kernels.load("pic", "cpu").sums_of_ids(born, ids)
+    due = sums - measures["removed"].value[happened].sum(axis=0, dtype=np.uint64)
+    off = [float(np.int64(x)) for x in measures["ids"].value - due]
+    checks = [
+        Check("position error", float(measures["error"].value), POSITION_LIMIT),
+        Check("missing particles", abs(off[0]), 0),
+        Check("id checksum error", abs(off[1]), 0),
+        Check("mixed id checksum error", abs(off[2]), 0),
+    ]
+    small = problem.size**2 <= REFERENCE_CELLS and born * steps <= REFERENCE_UPDATES
+    if small:
+        right = reference_hash(problem, steps)
+        checks.append(Check("differs from reference", float(right != state_hash), 0))
+    return checks

@@ -1,0 +1,233 @@
+"""Wrong versions of PIC, one mistake each, to show that its checks can fail.
+
+Each takes the right Block and returns a wrong one. `test_pic.py` says what must see which mistake.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+MISTAKE_AT = 7  # step; later than the events
+
+
+def hopping(right: Any) -> Any:
+    """``v = a dt`` instead of ``+=``: particles hop back and forth between two columns."""
+
+    class Block(right):
+        def push(self) -> np.ndarray:
+            """Push, then forget the velocity from before."""
+            mine = self.particles
+            before = mine.vx.copy()
+            leaving = super().push()
+            mine.vx -= before
+            return leaving
+
+    return Block
+
+
+def one_push_left_out(right: Any) -> Any:
+    """One step moves nothing, as in a program whose loop begins one too late."""
+
+    class Block(right):
+        def push(self) -> np.ndarray:
+            """Push, but for one step."""
+            if self.time == MISTAKE_AT:
+                self.leavers[:] = 0
+                return np.empty(0, np.int64)
+            return super().push()
+
+    return Block
+
+
+def one_push_too_many(right: Any) -> Any:
+    """One step moves everything twice, where nothing can leave."""
+
+    class Block(right):
+        def push(self) -> np.ndarray:
+            """Push, and in one step push again."""
+            if self.time == MISTAKE_AT:
+                super().push()
+            return super().push()
+
+    return Block
+
+
+def weak_force(right: Any) -> Any:
+    """All particles have a charge a little too small."""
+
+    class Block(right):
+        def begin(self, *arguments: Any) -> None:
+            """Begin, then take something off the charges."""
+            super().begin(*arguments)
+            self.particles.charge *= 1 - 1e-6
+
+    return Block
+
+
+def wrong_sign(right: Any) -> Any:
+    """Particles of odd columns have the charge of even ones, so they move backwards."""
+
+    class Block(right):
+        def begin(self, *arguments: Any) -> None:
+            """Begin, all with positive charges."""
+            super().begin(*arguments)
+            self.particles.charge = np.abs(self.particles.charge)
+
+    return Block
+
+
+def still_in_y(right: Any) -> Any:
+    """Particles begin without their velocity along y."""
+
+    class Block(right):
+        def begin(self, *arguments: Any) -> None:
+            """Begin at rest."""
+            super().begin(*arguments)
+            self.particles.vy[:] = 0
+
+    return Block
+
+
+def mesh_of_another_block(right: Any) -> Any:
+    """The charges of the mesh begin with the wrong sign."""
+
+    class Block(right):
+        def _mesh(self) -> Any:
+            """The charges of the block one cell further on."""
+            return -super()._mesh()
+
+    return Block
+
+
+def lost_particle(right: Any) -> Any:
+    """One block loses a particle of a message."""
+
+    class Block(right):
+        def add(self, edge: Any, message: np.ndarray) -> None:
+            """Take in all but one, once."""
+            lose = self.index == (0, 0) and self.time >= MISTAKE_AT and not vars(self).get("did")
+            if lose and len(message):
+                self.did = True
+                message = message[1:]
+            super().add(edge, message)
+
+    return Block
+
+
+def doubled_particle(right: Any) -> Any:
+    """One block takes in a particle twice."""
+
+    class Block(right):
+        def add(self, edge: Any, message: np.ndarray) -> None:
+            """Take in the first one again, once."""
+            double = self.index == (0, 0) and self.time >= MISTAKE_AT and not vars(self).get("did")
+            if double and len(message):
+                self.did = True
+                message = np.concatenate([message, message[:1]])
+            super().add(edge, message)
+
+    return Block
+
+
+def lost_and_doubled(right: Any) -> Any:
+    """Three ids are put in the place of three others of the same sum: 1, 4, 4 for 2, 3, 4."""
+
+    class Block(right):
+        def add(self, edge: Any, message: np.ndarray) -> None:
+            """Change ids once all particles have arrived in the last block."""
+            super().add(edge, message)
+            ids = self.particles.ids[: self.particles.count]
+            ids[ids == 2], ids[ids == 3] = 1, 4
+
+    return Block
+
+
+def swapped_ids(right: Any) -> Any:
+    """Two particles of a block take each other's id, and nothing else."""
+
+    class Block(right):
+        def add(self, edge: Any, message: np.ndarray) -> None:
+            """Take in what came; swap once."""
+            super().add(edge, message)
+            if self.time == MISTAKE_AT and self.particles.count > 1:
+                ids = self.particles.ids
+                ids[0], ids[1] = ids[1], ids[0]
+
+    return Block
+
+
+def misrouted(right: Any) -> Any:
+    """Particles that leave through one side are sent through another."""
+
+    class Block(right):
+        def pack(self, edge: Any, leaving: np.ndarray) -> np.ndarray:
+            """Pack what belongs to the neighbour at another edge."""
+            edges = list(self.targets)
+            return super().pack(edges[(edges.index(edge) + 1) % len(edges)], leaving)
+
+    return Block
+
+
+def no_injection(right: Any) -> Any:
+    """Injections do not happen."""
+
+    class Block(right):
+        def inject(self, number: int, event: Any) -> None:
+            """Do nothing."""
+
+    return Block
+
+
+def late_injection(right: Any) -> Any:
+    """Injected particles believe that they came one step later."""
+
+    class Block(right):
+        def inject(self, number: int, event: Any) -> None:
+            """Inject one column further on."""
+            super().inject(number, event)
+            last = self.particles.count - 1
+            if last >= 0 and self.particles.motions[last] == number + 1:
+                self.particles.x[last] += 1.0
+
+    return Block
+
+
+def no_removal(right: Any) -> Any:
+    """Removals do not happen."""
+
+    class Block(right):
+        def remove(self, number: int, event: Any) -> None:
+            """Do nothing."""
+
+    return Block
+
+
+def removal_of_others(right: Any) -> Any:
+    """A removal takes those that it should leave."""
+
+    class Block(right):
+        def remove(self, number: int, event: Any) -> None:
+            """Remove as many, but the first ones."""
+            before = self.particles.count
+            super().remove(number, event)
+            taken = before - self.particles.count
+            self.particles.count = before
+            gaps = np.arange(taken, dtype=np.int64)
+            self.particles.drop(self.kernels, gaps)
+
+    return Block
+
+
+def nan_position(right: Any) -> Any:
+    """One particle's position is no number."""
+
+    class Block(right):
+        def add(self, edge: Any, message: np.ndarray) -> None:
+            """Take in what came; spoil one."""
+            super().add(edge, message)
+            if self.time == MISTAKE_AT and self.particles.count:
+                self.particles.y[0] = np.nan
+
+    return Block
