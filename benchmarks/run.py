@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ALL = ("stencils", "messages", "comparison", "balancing", "memory", "startup")
+ALL = ("stencils", "messages", "comparison", "balancing", "memory", "startup", "pic")
 
 
 def main() -> int:

@@ -1,0 +1,123 @@
+"""PIC: particles per second against what one would write first, memory, and what balancing gains.
+
+The published problem: L 2998, 600 000 particles, GEOMETRIC 0.999, k 0, m 1. Rates are of whole
+steps, exchange included. On two ranks it is cut along y (each has half of the particles) and along
+x, the direction of the imbalance, as for load balancing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from common import interleaved, median, run, save
+from pic_baselines import numba_loop, numpy_arrays, rate
+
+import miniapps
+from miniapps.decomposition import Layout
+
+PAPER: list[object] = ["pic", "--preset", "paper"]
+TRIALS = 5
+STEPS, WARMUP = 300, 5
+BASELINE_STEPS = 6
+WAYS: dict[str, list[object]] = {
+    "serial": ["--driver", "serial"],
+    "mpi, 2 ranks, cut along y": ["--driver", "mpi", "-n", 2, "--blocks", "1x2"],
+    "mpi, 2 ranks, cut along x": ["--driver", "mpi", "-n", 2, "--blocks", "2x1"],
+    "charm, 2 PEs, cut along y": ["--driver", "charm", "-n", 2, "--blocks", "1x2"],
+    "charm, 2 PEs, ODF 8": ["--driver", "charm", "-n", 2, "--blocks", "1x2", "--odf", 8],
+}
+LARGE, SMALL = 20_000_000, 20_000  # particles, for the memory of one
+CUT: list[object] = [*PAPER, "-n", 2, "--blocks", "2x1", "--steps", 1000, "--warmup", 5]
+CHARM: list[object] = [*CUT, "--driver", "charm", "--odf", 8]
+BALANCED = ("Greedy", "GreedyRefine")
+PERIOD = 80
+
+
+def initial_cells(problem: Any) -> np.ndarray:
+    """Where the particles begin: (n, 2) int64."""
+    layout = Layout.create(problem.shape, problem.periodic, 1)
+    block = miniapps.load("pic").Block(problem, layout, (0, 0), _cpu())
+    placing = block.place()
+    counts = placing.send(None).value
+    try:
+        placing.send(counts)
+    except StopIteration:
+        pass
+    cells = block.particles.cells[: block.particles.count]
+    return np.stack(divmod(cells, problem.size), axis=1)
+
+
+def _cpu() -> Any:
+    from kernels import device
+
+    return device.get("cpu")
+
+
+def speed() -> dict[str, Any]:
+    """Particles per second of the baselines and of whole runs, in turn."""
+    values = {k: v for k, v in miniapps.load("pic").Problem.presets["paper"].items()}
+    problem = miniapps.load("pic").Problem(size=values["size"], particles=values["particles"])
+    cells = initial_cells(problem)
+    rates: dict[str, list[float]] = {}
+    for _ in range(TRIALS):
+        for make in (numba_loop, numpy_arrays):
+            rates.setdefault(make.__name__, []).append(rate(make, problem, cells, BASELINE_STEPS))
+        for name, way in WAYS.items():
+            record = run(*PAPER, "--steps", STEPS, "--warmup", WARMUP, *way)
+            rates.setdefault(name, []).append(record["rate"]["value"])
+    return {
+        name: {
+            "particles_per_s": median(found),
+            "over_numba_loop": median(
+                a / b for a, b in zip(found, rates["numba_loop"], strict=True)
+            ),
+        }
+        for name, found in rates.items()
+    }
+
+
+def memory() -> dict[str, Any]:
+    """Peak bytes per particle, the block's own part of the mesh (a byte per cell) apart."""
+    results = {}
+    for name in ("serial", "mpi, 2 ranks, cut along y", "charm, 2 PEs, ODF 8"):
+        words: list[object] = ["pic", "--size", 2998, "--distribution", "sinusoidal", "--steps", 20]
+        large, small = (run(*words, "--particles", n, *WAYS[name]) for n in (LARGE, SMALL))
+        particles = (large["particles_placed"] - small["particles_placed"]) / large["pes"]
+        results[name] = (large["peak_rss_bytes"] - small["peak_rss_bytes"]) / particles
+    return results
+
+
+def balancing() -> dict[str, Any]:
+    """What balancing gains over the same run without it, and over mpi, as a share of max/mean."""
+    ways = {"mpi": [*CUT, "--driver", "mpi"], "none": CHARM}
+    for name in BALANCED:
+        ways[name] = [*CHARM, "--balancer", name, "--lb-period", PERIOD]
+    runs = interleaved(ways, TRIALS)
+    promise = {name: [record["imbalance"] for record in runs[name]] for name in ("mpi", "none")}
+    results: dict[str, Any] = {
+        f"promise_max_over_mean, {name}": median(found) for name, found in promise.items()
+    }
+    for name in BALANCED:
+        entry: dict[str, float] = {}
+        for base in ("mpi", "none"):
+            pairs = zip(runs[base], runs[name], promise[base], strict=True)
+            gains = [(off["wall_s"] / on["wall_s"], promised) for off, on, promised in pairs]
+            entry[f"gain_over_{base}"] = median(gain for gain, _ in gains)
+            entry[f"share_of_promise_over_{base}"] = median(g / p for g, p in gains)
+        entry["imbalance"] = median(record["imbalance"] for record in runs[name])
+        entry["migrations"] = median(record["migrations"] for record in runs[name])
+        seconds = [sum(lb["seconds"] for lb in record["lb"]) for record in runs[name]]
+        entry["balancing_s"] = median(seconds)
+        entry["steps_s"] = median(record["wall_s"] for record in runs[name])
+        results[name] = entry
+    return results
+
+
+def main() -> None:
+    """Measure all three."""
+    save("pic", {"speed": speed(), "bytes_per_particle": memory(), "balancing": balancing()})
+
+
+if __name__ == "__main__":
+    main()

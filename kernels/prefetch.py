@@ -1,0 +1,39 @@
+"""Fetching a cache line before it is needed: LLVM's prefetch, for kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np import arrayobj
+
+READ, KEEP_FROM_L2, DATA = 0, 2, 1  # LLVM's numbers
+
+
+@intrinsic
+def _prefetch(_: Any, array: Any, index: Any) -> Any:
+    """Begin to fetch the cache line that holds ``array[index]``, a tuple of unsigned integers.
+
+    The array must be contiguous. An index beyond the array is no error: nothing is then fetched.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        made = arrayobj.make_array(signature.args[0])(context, builder, arguments[0])
+        places = cgutils.unpack_tuple(builder, arguments[1])
+        shape = cgutils.unpack_tuple(builder, made.shape)
+        strides = cgutils.unpack_tuple(builder, made.strides)
+        at = cgutils.get_item_pointer2(context, builder, made.data, shape, strides, "C", places)
+        word, byte_pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte_pointer, word, word, word])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], kind)
+        how = [ir.Constant(word, number) for number in (READ, KEEP_FROM_L2, DATA)]
+        builder.call(function, [builder.bitcast(at, byte_pointer), *how])
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
+
+
+prefetch: Any = _prefetch  # to a type checker, called as it is in kernels
