@@ -14,6 +14,7 @@ from common import interleaved, median, run, save
 from pic_baselines import numba_loop, numpy_arrays, rate
 
 import miniapps
+from kernels.device import Device
 from miniapps.decomposition import Layout
 
 PAPER: list[object] = ["pic", "--preset", "paper"]
@@ -30,14 +31,14 @@ WAYS: dict[str, list[object]] = {
 LARGE, SMALL = 20_000_000, 20_000  # particles, for the memory of one
 CUT: list[object] = [*PAPER, "-n", 2, "--blocks", "2x1", "--steps", 1000, "--warmup", 5]
 CHARM: list[object] = [*CUT, "--driver", "charm", "--odf", 8]
-BALANCED = ("Greedy", "GreedyRefine")
+BALANCED = ("Greedy", "GreedyRefine", "RefineA")
 PERIOD = 80
 
 
 def initial_cells(problem: Any) -> np.ndarray:
     """Where the particles begin: (n, 2) int64."""
     layout = Layout.create(problem.shape, problem.periodic, 1)
-    block = miniapps.load("pic").Block(problem, layout, (0, 0), _cpu())
+    block = miniapps.load("pic").Block(problem, layout, (0, 0), Device())
     placing = block.place()
     counts = placing.send(None).value
     try:
@@ -46,12 +47,6 @@ def initial_cells(problem: Any) -> np.ndarray:
         pass
     cells = block.particles.cells[: block.particles.count]
     return np.stack(divmod(cells, problem.size), axis=1)
-
-
-def _cpu() -> Any:
-    from kernels import device
-
-    return device.get("cpu")
 
 
 def speed() -> dict[str, Any]:

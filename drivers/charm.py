@@ -39,6 +39,7 @@ class BlockChare(Chare):
         self.number = job.layout.number(self.thisIndex)
         self.stepper, self.inbox = Stepper(self.block), Inbox(self.block)
         self.proxies = {p.block: self.thisProxy[p.block] for p in self.block.neighbors.values()}
+        self.shares_pe = job.layout.odf > 1
         self.home = charm.myPe()
         self.collect: Collect | None = None
         self.answer: Any = None
@@ -126,6 +127,9 @@ class BlockChare(Chare):
                 if self.balancing_due(before):
                     self.pe.note_sync(self.step)
                     self.AtSync()
+                    return
+                if self.shares_pe and self.step < self.end:
+                    self.wake_up()  # after the others that are ready: one may be waited for
                     return
             if self.timed:
                 self.inbox.advance(self.step)  # raises where messages are left

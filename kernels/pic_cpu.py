@@ -193,12 +193,13 @@ def push(count, x, y, vx, vy, charge, mesh, frame, size, owners):
 # Order -------------------------------------------------------------------------------------------
 
 
-@njit("int64(uint8[::1], int64[::1], int64[::1])", cache=True)
-def find_leaving(owners, counts, leaving):
-    """Count particles per owner, ``counts`` (256,), and list the places of those that leave.
+@njit("int64(uint8[::1], boolean[::1], int64[::1], int64[::1])", cache=True)
+def find_leaving(owners, known, counts, leaving):
+    """List the places of the particles that leave; ``counts`` (256,): how many, per owner.
 
-    Returns how many leave, all of which are counted but only as many listed as ``leaving`` has room
-    for. Looks at eight owners at a time, since nearly all of them stay (owner 4).
+    Returns how many leave, even if ``leaving`` has room for fewer; or, of the first particle whose
+    owner is not ``known`` (256,), its place n as -1 - n. Looks at eight owners at a time, since
+    nearly all particles stay (owner 4).
     """
     counts[:] = 0
     total = 0
@@ -208,6 +209,8 @@ def find_leaving(owners, counts, leaving):
             continue
         for k in range(8 * n, min(8 * n + 8, owners.size)):
             if owners[k] != 4:
+                if not known[owners[k]]:
+                    return -1 - k
                 counts[owners[k]] += 1
                 if total < leaving.size:
                     leaving[total] = k
@@ -227,32 +230,42 @@ def pack(leaving, owners, owner, x, y, vx, vy, charge, ids, cells, motions, rows
             at += 1
 
 
-@njit(int64(ROWS, FLOATS, int64, *PARTICLES), cache=True)
-def unpack(rows, frame, count, x, y, vx, vy, charge, ids, cells, motions):
-    """Add rows behind ``count`` particles; returns the first row that does not belong here, or -1.
+@njit(int64(ROWS, FLOATS, INTEGERS, int64, *PARTICLES), cache=True)
+def unpack(rows, frame, gaps, count, x, y, vx, vy, charge, ids, cells, motions):
+    """Put rows into the ``gaps`` and, when those are full, behind ``count`` particles.
 
-    ``frame`` begins with the block's cells x0, x1, y0, y1.
+    Returns the first row that does not belong here, or -1. ``frame`` begins with the block's cells
+    x0, x1, y0, y1.
     """
     for n in range(rows.size):
-        row, at = rows[n], count + n
+        row = rows[n]
         if not (frame[0] <= row.x < frame[1] and frame[2] <= row.y < frame[3]):
             return n
+        at = gaps[n] if n < gaps.size else count + n - gaps.size
         x[at], y[at], vx[at], vy[at], charge[at] = row.x, row.y, row.vx, row.vy, row.charge
         ids[at], cells[at], motions[at] = row.id, row.cell, row.motion
     return -1
 
 
-@njit("void(int64, int64[::1], uint64[::1])", cache=True)
-def close_gaps(count, gaps, values):
-    """Move the last of ``count`` values into the ``gaps``, which are in ascending order."""
+@njit(void(int64, INTEGERS, *PARTICLES), cache=True)
+def close_gaps(count, gaps, x, y, vx, vy, charge, ids, cells, motions):
+    """Move the last of ``count`` particles into the ``gaps``, which are in ascending order."""
     last, final = count - 1, gaps.size - 1
     for n in range(gaps.size):
         while final >= n and gaps[final] == last:
             last -= 1
             final -= 1
-        if gaps[n] >= last:
+        gap = gaps[n]
+        if gap >= last:
             return
-        values[gaps[n]] = values[last]
+        x[gap], y[gap], vx[gap], vy[gap], charge[gap] = (
+            x[last],
+            y[last],
+            vx[last],
+            vy[last],
+            charge[last],
+        )
+        ids[gap], cells[gap], motions[gap] = ids[last], cells[last], motions[last]
         last -= 1
 
 

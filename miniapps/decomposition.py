@@ -82,8 +82,12 @@ class Layout:
         pes: int,
         odf: int = 1,
         pe_grid: tuple[int, ...] | None = None,
+        last_axis_cut: float = STRIDED,
     ) -> Layout:
         """Lay out ``pes`` times ``odf`` blocks with least surface, or on a given grid of PEs.
+
+        ``last_axis_cut``: what cutting a PE's part across the last axis costs, as
+        `BaseProblem.last_axis_cut` says.
 
         Raises InputError where the grid has another number of axes or parts, or where a block
         would own no cell.
@@ -101,7 +105,7 @@ class Layout:
         if min(thinnest) < 1:
             raise InputError("--blocks", text, f"more blocks than cells ({shape}) along an axis")
         try:
-            return cls(shape, periodic, pe_grid, least_surface(thinnest, odf, STRIDED))
+            return cls(shape, periodic, pe_grid, least_surface(thinnest, odf, last_axis_cut))
         except ValueError as error:
             raise InputError("--odf", odf, str(error)) from None
 

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, ClassVar, Self
 
 from miniapps.block import Measure
-from miniapps.decomposition import Layout, least_surface
+from miniapps.decomposition import STRIDED, Layout, least_surface
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +19,7 @@ class BaseProblem:
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
     app: ClassVar[str | None] = None  # names the kernel files; None where there are none
     unit: ClassVar[str] = "points"  # what `work` counts and the rate is given in
+    last_axis_cut: ClassVar[float] = STRIDED  # price of cutting a PE's part there, over other axes
     positional: ClassVar[str | None] = None  # words that `from_positional` reads, for the help
 
     @property

@@ -237,11 +237,13 @@ def test_vector_instructions(tmp_path: Path) -> None:
 @given(st.lists(st.booleans(), max_size=60))
 def test_gaps_are_closed(stays: list[bool]) -> None:
     """Catches a particle that is dropped with those that leave, or one that stays twice."""
-    values = np.arange(100, 100 + len(stays), dtype=np.uint64)
-    left = set(values[np.array(stays, bool)].tolist())
+    count = len(stays)
+    arrays = [np.arange(count) + 100.0 * n for n in range(5)]
+    arrays += [np.arange(count) + 100 * n for n in range(5, 8)]
+    left = set(zip(*(array[np.array(stays, bool)] for array in arrays), strict=True))
     gaps = np.flatnonzero(~np.array(stays, bool))
-    CPU.close_gaps(len(stays), gaps, values)
-    kept = values[: len(stays) - len(gaps)].tolist()
+    CPU.close_gaps(count, gaps, *arrays)
+    kept = list(zip(*(array[: count - len(gaps)] for array in arrays), strict=True))
     assert set(kept) == left and len(kept) == len(left)
 
 
@@ -249,11 +251,16 @@ def test_gaps_are_closed(stays: list[bool]) -> None:
 def test_leavers_are_found(owners: list[int], room: int) -> None:
     """Catches one overlooked among eight at a time, and a list that overruns its room."""
     counts, leaving = np.zeros(256, np.int64), np.full(room, -1, np.int64)
-    total = CPU.find_leaving(np.array(owners, np.uint8), counts, leaving)
+    known = np.ones(256, np.bool_)
+    total = CPU.find_leaving(np.array(owners, np.uint8), known, counts, leaving)
     right = [n for n, owner in enumerate(owners) if owner != 4]
     assert total == len(right) == counts.sum()
     assert leaving[: min(room, total)].tolist() == right[:room]
     assert all(counts[owner] == owners.count(owner) for owner in (0, 3, 7, 255))
+    known[[0, 255]] = False
+    lost = [n for n, owner in enumerate(owners) if owner in (0, 255)]
+    found = CPU.find_leaving(np.array(owners, np.uint8), known, counts, leaving)
+    assert found == (-1 - lost[0] if lost else total)
 
 
 def test_sorting_changes_the_order_and_nothing_else() -> None:

@@ -105,13 +105,13 @@ def lost_particle(right: Any) -> Any:
     """One block loses a particle of a message."""
 
     class Block(right):
-        def add(self, edge: Any, message: np.ndarray) -> None:
+        def add(self, edge: Any, message: np.ndarray, gaps: np.ndarray) -> np.ndarray:
             """Take in all but one, once."""
             lose = self.index == (0, 0) and self.time >= MISTAKE_AT and not vars(self).get("did")
             if lose and len(message):
                 self.did = True
                 message = message[1:]
-            super().add(edge, message)
+            return super().add(edge, message, gaps)
 
     return Block
 
@@ -120,13 +120,13 @@ def doubled_particle(right: Any) -> Any:
     """One block takes in a particle twice."""
 
     class Block(right):
-        def add(self, edge: Any, message: np.ndarray) -> None:
+        def add(self, edge: Any, message: np.ndarray, gaps: np.ndarray) -> np.ndarray:
             """Take in the first one again, once."""
             double = self.index == (0, 0) and self.time >= MISTAKE_AT and not vars(self).get("did")
             if double and len(message):
                 self.did = True
                 message = np.concatenate([message, message[:1]])
-            super().add(edge, message)
+            return super().add(edge, message, gaps)
 
     return Block
 
@@ -135,9 +135,9 @@ def lost_and_doubled(right: Any) -> Any:
     """Three ids are put in the place of three others of the same sum: 1, 4, 4 for 2, 3, 4."""
 
     class Block(right):
-        def add(self, edge: Any, message: np.ndarray) -> None:
+        def settle(self, gaps: np.ndarray, came: Any) -> None:
             """Change ids once all particles have arrived in the last block."""
-            super().add(edge, message)
+            super().settle(gaps, came)
             ids = self.particles.ids[: self.particles.count]
             ids[ids == 2], ids[ids == 3] = 1, 4
 
@@ -148,9 +148,9 @@ def swapped_ids(right: Any) -> Any:
     """Two particles of a block take each other's id, and nothing else."""
 
     class Block(right):
-        def add(self, edge: Any, message: np.ndarray) -> None:
+        def settle(self, gaps: np.ndarray, came: Any) -> None:
             """Take in what came; swap once."""
-            super().add(edge, message)
+            super().settle(gaps, came)
             if self.time == MISTAKE_AT and self.particles.count > 1:
                 ids = self.particles.ids
                 ids[0], ids[1] = ids[1], ids[0]
@@ -224,9 +224,9 @@ def nan_position(right: Any) -> Any:
     """One particle's position is no number."""
 
     class Block(right):
-        def add(self, edge: Any, message: np.ndarray) -> None:
+        def settle(self, gaps: np.ndarray, came: Any) -> None:
             """Take in what came; spoil one."""
-            super().add(edge, message)
+            super().settle(gaps, came)
             if self.time == MISTAKE_AT and self.particles.count:
                 self.particles.y[0] = np.nan
 

@@ -75,7 +75,8 @@ class RunSpec:
     def layout(self) -> Layout:
         """How the problem is cut."""
         problem = self.problem
-        return Layout.create(problem.shape, problem.periodic, self.pes, self.odf, self.blocks)
+        cut = self.pes, self.odf, self.blocks, problem.last_axis_cut
+        return Layout.create(problem.shape, problem.periodic, *cut)
 
     @cached_property
     def prepared(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,11 @@ from miniapps.pic.particles import Particles
 from miniapps.pic.problem import PicProblem
 
 
+def owner_at(edge: Edge) -> int:
+    """What the kernel `push` calls the block at an edge."""
+    return 3 * (1 + edge[0]) + 1 + edge[1]
+
+
 class PicBlock:
     """A rectangle of cells, the charges at their corners, and the particles in them."""
 
@@ -45,11 +51,16 @@ class PicBlock:
         self.particles = Particles()
         self.removed = np.zeros((len(problem.ordered_events), 3), np.uint64)
         self.leavers = np.zeros(256, np.int64)  # of the last push, per owner
+        self.known = np.zeros(256, np.bool_)  # owners that there are
+        self.known[[owner_at(edge) for edge in self.targets]] = True
         self.placed = self.born = 0  # on all blocks: at the beginning, up to now
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the mesh, which is sooner made than sent."""
-        return {name: value for name, value in self.__dict__.items() if name != "mesh"}
+        """Everything but the kernels, which do not pickle, and the mesh, sooner made than sent."""
+        state = self.__dict__.copy()
+        del state["mesh"]
+        state.pop("kernels", None)
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take up life after a migration."""
@@ -89,9 +100,9 @@ class PicBlock:
         mesh[(x0 + 1) % 2 :: 2] = -1
         return self.device.to_device(mesh)
 
-    @property
+    @cached_property
     def kernels(self) -> Any:
-        """The kernels for this device; looked up, since modules do not pickle."""
+        """The kernels for this device."""
         return kernels.load(self.problem.app, self.device.name)
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
@@ -102,13 +113,10 @@ class PicBlock:
             if event.step == self.time:
                 happen = self.inject if event.action == "inject" else self.remove
                 happen(number, event)
-        leaving = self.push()
-        yield Post("particles", {edge: self.pack(edge, leaving) for edge in self.targets})
-        self.particles.drop(self.kernels, leaving)
-        self.particles.sort(self.kernels, self.frame[0], len(self.mesh))
+        gaps = self.push()
+        yield Post("particles", {edge: self.pack(edge, gaps) for edge in self.targets})
         came = yield Collect("particles", tuple(self.sources))
-        for edge in self.sources:
-            self.add(edge, came[edge])
+        self.settle(gaps, came)
         self.time += count
         return False
 
@@ -179,29 +187,24 @@ class PicBlock:
 
     def push(self) -> np.ndarray:
         """Move all particles by one step; returns the places of those that leave."""
-        mine = self.particles
+        mine, find = self.particles, self.kernels.find_leaving
         owners = mine.owners[: mine.count]
         self.kernels.push(
             mine.count, mine.x, mine.y, mine.vx, mine.vy, mine.charge,
             self.mesh, self.frame, float(self.problem.size), owners,
         )  # fmt: skip
-        leaving = np.empty(max(64, mine.count // 64), np.int64)
-        total = self.kernels.find_leaving(owners, self.leavers, leaving)
+        leaving = np.empty(64 + mine.count // 32, np.int64)
+        total = find(owners, self.known, self.leavers, leaving)
+        if total < 0:
+            self._complain(-1 - total)
         if total > len(leaving):
             leaving = np.empty(total, np.int64)
-            self.kernels.find_leaving(owners, self.leavers, leaving)
-        if self.leavers.sum() != self.leavers[[self.owner(edge) for edge in self.targets]].sum():
-            self._complain(leaving[:total])
+            find(owners, self.known, self.leavers, leaving)
         return leaving[:total]
-
-    @staticmethod
-    def owner(edge: Edge) -> int:
-        """What `push` calls the block at an edge."""
-        return 3 * (1 + edge[0]) + 1 + edge[1]
 
     def pack(self, edge: Edge, leaving: np.ndarray) -> np.ndarray:
         """The message of all particles that go to the block at an edge, a row of 64 bytes each."""
-        mine, owner = self.particles, self.owner(edge)
+        mine, owner = self.particles, owner_at(edge)
         message = packed_empty((int(self.leavers[owner]), 8), np.float64)
         self.kernels.pack(leaving, mine.owners, owner, *mine.arrays, self.rows_of(message))
         return message
@@ -210,24 +213,37 @@ class PicBlock:
         """The rows in a message, which travels as plain numbers (particles, 8)."""
         return message.view(self.kernels.ROW).reshape(len(message))
 
-    def add(self, edge: Edge, message: np.ndarray) -> None:
-        """Take in what came; raises MessageError where a particle does not belong here."""
+    def settle(self, gaps: np.ndarray, came: dict[Edge, np.ndarray]) -> None:
+        """Put those that came in the place of those that left, and close what gaps remain."""
+        for edge in self.sources:
+            gaps = self.add(edge, came[edge], gaps)
+        self.particles.drop(self.kernels, gaps)
+        self.particles.sort(self.kernels, self.frame[0], len(self.mesh))
+
+    def add(self, edge: Edge, message: np.ndarray, gaps: np.ndarray) -> np.ndarray:
+        """Take in what came; returns the gaps that are left.
+
+        Raises MessageError where a particle does not belong here.
+        """
         rows = self.rows_of(message)
-        wrong = self.particles.add(self.kernels, rows, self.frame)
+        wrong = self.particles.add(self.kernels, rows, gaps, self.frame)
         if wrong >= 0:
             row = rows[wrong]
             raise MessageError(
                 f"block {self.index}, step {self.time}: particle {row['id']} at ({row['x']}, "
                 f"{row['y']}) came by edge {edge}, but that is not in {self.bounds}"
             )
+        # All particles move alike, so those that come along x are to those that left as these were
+        # to those before them: in their places they keep the order by columns, turned round.
+        self.particles.unsorted += max(0, len(rows) - len(gaps)) if edge[1] == 0 else len(rows)
+        return gaps[len(rows) :]
 
-    def _complain(self, leaving: np.ndarray) -> None:
-        """Raise MessageError for the first particle that left for no neighbour."""
-        known, mine = [self.owner(edge) for edge in self.targets], self.particles
-        lost = next(n for n in leaving if mine.owners[n] not in known)
+    def _complain(self, place: int) -> None:
+        """Raise MessageError for a particle that left for no neighbour."""
+        mine = self.particles
         raise MessageError(
-            f"block {self.index}, step {self.time}: particle {mine.ids[lost]} went to "
-            f"({mine.x[lost]}, {mine.y[lost]}), which no move of this problem leads to"
+            f"block {self.index}, step {self.time}: particle {mine.ids[place]} went to "
+            f"({mine.x[place]}, {mine.y[place]}), which no move of this problem leads to"
         )
 
     # Results -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ FLOATS = ("x", "y", "vx", "vy", "charge")
 INTEGERS = ("ids", "cells", "motions")
 NAMES = FLOATS + INTEGERS  # in the order in which kernels take them
 ROOM = 16  # a sixteenth more than needed
-SORT_AT = 8  # sort when an eighth of the particles came since the last time
+SORT_AT = 8  # sort when an eighth of the particles came to lie out of order
 
 
 class Particles:
@@ -31,7 +31,7 @@ class Particles:
 
     def __init__(self) -> None:
         self.count = 0
-        self.unsorted = 0  # particles that came since they were last in order
+        self.unsorted = 0  # particles that may lie out of order
         for name in NAMES:
             setattr(self, name, np.empty(0, np.float64 if name in FLOATS else np.int64))
         self._make_room()
@@ -48,13 +48,10 @@ class Particles:
         self.__dict__.update(state)
         self._make_room()
 
-    @property
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        """All eight, in the order in which kernels take them."""
-        return tuple(getattr(self, name) for name in NAMES)
-
     def _make_room(self) -> None:
         """Work space for owners and for sorting, as long as the arrays."""
+        # All eight, in the order in which kernels take them; they stay the same objects.
+        self.arrays = tuple(getattr(self, name) for name in NAMES)
         capacity = len(self.x)
         self.owners = np.empty(capacity, np.uint8)
         self.places = np.empty(capacity, np.int32)
@@ -70,23 +67,22 @@ class Particles:
 
     def drop(self, kernels: Any, gaps: np.ndarray) -> None:
         """Take out the particles at these places, which are in ascending order."""
-        for array in self.arrays:
-            kernels.close_gaps(self.count, gaps, array.view(np.uint64))
+        kernels.close_gaps(self.count, gaps, *self.arrays)
         self.count -= len(gaps)
 
-    def add(self, kernels: Any, rows: np.ndarray, frame: np.ndarray) -> int:
-        """Add the rows of a message; returns the first that is not in this block, or -1."""
-        self.reserve(self.count + len(rows))
-        wrong = kernels.unpack(rows, frame, self.count, *self.arrays)
-        self.count += len(rows)
-        self.unsorted += len(rows)
+    def add(self, kernels: Any, rows: np.ndarray, gaps: np.ndarray, frame: np.ndarray) -> int:
+        """Put the rows of a message into gaps, as far as there are any, and behind the others.
+
+        Returns the first row that is not in this block, or -1.
+        """
+        more = max(0, len(rows) - len(gaps))
+        self.reserve(self.count + more)
+        wrong = kernels.unpack(rows, frame, gaps, self.count, *self.arrays)
+        self.count += more
         return wrong
 
     def sort(self, kernels: Any, x0: float, columns: int) -> None:
-        """Put the particles in order of their columns, if enough of them are out of it.
-
-        Those that stay move alike, so order is lost only by those that come.
-        """
+        """Put the particles in order of their columns, if enough of them may be out of it."""
         if SORT_AT * self.unsorted <= self.count:
             return
         starts = np.empty(columns + 1, np.int64)

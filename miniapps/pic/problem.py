@@ -38,6 +38,7 @@ class PicProblem(BaseProblem):
 
     app: ClassVar[str] = "pic"
     unit: ClassVar[str] = "particles"
+    last_axis_cut: ClassVar[float] = 16.0  # blocks along x alone have one neighbour to send to
     positional: ClassVar[str] = POSITIONAL
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "tiny": {
