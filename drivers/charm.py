@@ -39,7 +39,6 @@ class BlockChare(Chare):
         self.number = job.layout.number(self.thisIndex)
         self.stepper, self.inbox = Stepper(self.block), Inbox(self.block)
         self.proxies = {p.block: self.thisProxy[p.block] for p in self.block.neighbors.values()}
-        self.shares_pe = job.layout.odf > 1
         self.home = charm.myPe()
         self.collect: Collect | None = None
         self.answer: Any = None
@@ -112,28 +111,30 @@ class BlockChare(Chare):
             self.proxies[block].deliver(step, request.phase, self.thisIndex, edges, *arrays)
 
     def resume(self) -> None:
-        """Run the block until it has to wait, a balancing is due or its steps are done."""
+        """Go on with the block until it has to wait or its round ends; then others go first."""
         with self.pe.guard():
+            if self.step == self.end:
+                self.end_phase()
+                return
             answer, self.answer = self.answer, None
-            while self.step < self.end:
-                before, count = self.step, self.job.count(self.step, self.end)
-                if not self.run_round(count, answer):
-                    return
-                answer = None
-                self.pe.log.add(self.number, self.at, self.stepper)
-                self.step, self.at = before + count, self.at + 1
-                if self.stepper.finished and self.timed:
-                    self.end = self.step
-                if self.balancing_due(before):
-                    self.pe.note_sync(self.step)
-                    self.AtSync()
-                    return
-                if self.shares_pe and self.step < self.end:
-                    self.wake_up()  # after the others that are ready: one may be waited for
-                    return
-            if self.timed:
-                self.inbox.advance(self.step)  # raises where messages are left
-            self.contribute(self.step, Reducer.max, self.done)
+            before, count = self.step, self.job.count(self.step, self.end)
+            if not self.run_round(count, answer):
+                return
+            self.pe.log.add(self.number, self.at, self.stepper)
+            self.step, self.at = before + count, self.at + 1
+            if self.stepper.finished and self.timed:
+                self.end = self.step
+            if self.balancing_due(before):
+                self.pe.note_sync(self.step)
+                self.AtSync()
+            else:
+                self.wake_up()  # behind the others that are ready, for one may be waited for
+
+    def end_phase(self) -> None:
+        """Say that the block has made its steps."""
+        if self.timed:
+            self.inbox.advance(self.step)  # raises where messages are left
+        self.contribute(self.step, Reducer.max, self.done)
 
     def run_round(self, count: int, answer: Any) -> bool:
         """Begin the round that is due, or go on with it; False where the block has to wait."""

@@ -12,7 +12,7 @@ from miniapps.block import Collect, Edge, MessageError
 class Inbox:
     """Keeps messages by (step, phase) and edge until the block collects them.
 
-    A neighbour may run ahead by one round, so messages of a later step wait; one of an earlier
+    A neighbour may run ahead, so messages of a later step wait; one of an earlier
     step, a second one on the same edge, or one from a block that is no neighbour on that edge is
     an error of the driver or the block, and raises MessageError.
     """

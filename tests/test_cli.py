@@ -303,6 +303,7 @@ def test_dry_run_gives_the_same_state(
         "run",
         "verify",
         "doctor",
+        "plot",
         "demo",
         *(f"run {app}" for app in apps.names()),
     ],
@@ -314,7 +315,7 @@ def test_help_has_an_example(words: str, capsys: pytest.CaptureFixture[str]) -> 
     assert caught.value.code == 0
     shown = capsys.readouterr().out
     assert shown.startswith("usage: miniapps")
-    if words in ("list", "run", "verify", "doctor", "demo"):
+    if words in ("list", "run", "verify", "doctor", "plot", "demo"):
         assert f"miniapps {words}" in shown.split("example", 1)[1]
     else:
         assert "--driver" in shown and "--size" in shown and "default: " in shown

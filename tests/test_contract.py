@@ -632,3 +632,11 @@ def test_field_that_looks_like_a_packed_message(part: slice) -> None:
         checked_message((1, 0), field[part])
     with pytest.raises(MessageError, match="view of other memory"):
         checked_message((1, 0), np.frombuffer(bytes(64)))
+
+
+def test_structured_messages_are_refused() -> None:
+    """Catches rows of named fields, which Charm4Py 1.1 cannot unpack on the other PE."""
+    rows = np.zeros(3, [("x", "f8"), ("id", "i8")])
+    for array in (rows, np.array(["text"]), np.array([None])):
+        with pytest.raises(MessageError, match="must hold numbers"):
+            checked_message((1, 0), array)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from drivers.balancers import paid_after
 from drivers.timing import ROW, compute_per_pe, imbalance, wall_of_rounds
 
 
@@ -41,3 +42,15 @@ def test_imbalance_is_the_slowest_pe_over_the_mean_round_by_round() -> None:
     compute = compute_per_pe(two_pes(), 2, 3)
     assert imbalance(compute) == pytest.approx((3 + 3 + 1) / (2 + 2 + 1))
     assert imbalance(np.zeros((2, 3))) == 1.0
+
+
+def test_when_a_balancing_has_paid() -> None:
+    """Catches steps that are counted in rounds, and a cost that is never paid back."""
+    slowest, counts = np.array([1.0, 1.0, 2.0, 0.5]), np.array([1, 1, 2, 1])
+    # 1.5 s per step before: it saves 0.5, 0.5, 1.0 and 1.0 s
+    assert paid_after(0.4, 1.5, slowest, counts) == 1
+    assert paid_after(1.0, 1.5, slowest, counts) == 2
+    assert paid_after(1.1, 1.5, slowest, counts) == 4
+    assert paid_after(3.1, 1.5, slowest, counts) is None
+    assert paid_after(0.1, 1.0, slowest, counts) == 5
+    assert paid_after(0.1, 0.5, slowest, counts) is None

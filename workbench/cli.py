@@ -239,7 +239,8 @@ def _plot(options: argparse.Namespace, runtime: list[str]) -> int:
 
     figure = options.figure or options.file.with_suffix(".png")
     check_writable("--figure", figure)
-    print(plots.plot_run(options.file, figure))
+    plots.run_figure(options.file).savefig(figure, dpi=150)
+    print(figure)
     return VALID
 
 

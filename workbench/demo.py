@@ -37,7 +37,7 @@ def demo(folder: Path) -> int:
     console = Console()
     table = Table(title="every app under every driver: the same problem, the same bits")
     for column in ("app", "run", "valid", "state", "ms per step", "rate", "utilisation"):
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     records: list[dict[str, Any]] = []
     status = VALID
     for app in miniapps.names():

@@ -44,8 +44,8 @@ def _label(record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def plot_run(source: Path, path: Path) -> Path:
-    """The final state of a run, the load of its PEs and its step times, from its HDF5 file.
+def run_figure(source: Path) -> Any:
+    """A Figure of the final state of a run, the load of its PEs and its step times.
 
     Raises InputError where ``source`` is no such file.
     """
@@ -64,11 +64,8 @@ def plot_run(source: Path, path: Path) -> Path:
         raise InputError("FILE.h5", source, f"must be written by --output ({error})") from None
     _draw_load(load, timing, record)
     _draw_step_times(time, timing, record)
-    figure.suptitle(
-        f"{record['app']} under {record['driver']}, {_label(record)}".replace("\n", ", ")
-    )
-    figure.savefig(path, dpi=150)
-    return path
+    figure.suptitle(f"{record['app']}: {_label(record)}".replace("\n", ", "))
+    return figure
 
 
 def _draw_state(axes: Any, states: Any, name: str, record: dict[str, Any]) -> None:

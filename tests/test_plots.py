@@ -1,0 +1,87 @@
+"""``miniapps plot``: what the figure of a run shows, by its artists and not its pixels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from miniapps.parameters import InputError
+from workbench.plots import run_figure
+
+PIC = "pic --preset tiny --driver charm -n 2 --odf 2 --balancer Rotate --lb-period 6"
+
+
+@pytest.fixture
+def run(run_record: Callable[..., Any], tmp_path: Path) -> Callable[[str], Path]:
+    """``run(words)``: the HDF5 file of a run."""
+
+    def make(words: str) -> Path:
+        run_record(*words.split(), "--output", tmp_path / "run.h5")
+        return tmp_path / "run.h5"
+
+    return make
+
+
+def test_figure_of_particles(run: Callable[[str], Path]) -> None:
+    """Catches a density of something else, a PE without a line, a balancing that is not marked."""
+    source = run(PIC)
+    state, load, time, *_ = run_figure(source).axes
+    with h5py.File(source) as file:
+        particles = file["state/particles"][...]
+        record = json.loads(file.attrs["record"])
+        wall = file["timing/wall_s"][...]
+    shown = state.images[0].get_array()
+    assert shown.shape == (96, 96) and shown.sum() == len(particles)
+    at = np.floor(particles[0, :2]).astype(int)
+    assert shown[at[1], at[0]] >= 1  # y upwards, x to the right
+    lines = [line for line in load.lines if line.get_label().startswith("PE")]
+    assert [line.get_label() for line in lines] == ["PE 0", "PE 1"]
+    total = sum(line.get_ydata().sum() for line in lines)
+    assert total == pytest.approx(1e3 * record["compute_s"])
+    marks = [line.get_xdata()[0] for line in load.lines if line not in lines]
+    assert marks == [entry["step"] for entry in record["lb"]] and marks
+    assert time.lines[0].get_ydata() == pytest.approx(1e3 * wall)
+    assert all(axes.get_xlabel() and axes.get_ylabel() for axes in (state, load, time))
+
+
+@pytest.mark.parametrize("words", ["jacobi2d --preset tiny", "stencil3d --preset tiny"])
+def test_figure_of_a_field(run: Callable[[str], Path], words: str) -> None:
+    """Catches a field that is transposed, or another plane than the middle one."""
+    source = run(words)
+    with h5py.File(source) as file:
+        field = file["state/u"][...]
+    plane = field if field.ndim == 2 else field[:, :, field.shape[2] // 2]
+    shown = run_figure(source).axes[0].images[0].get_array()
+    assert np.array_equal(shown, plane.T)
+
+
+def test_plot_writes_beside_the_run(
+    run: Callable[[str], Path], miniapps: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Catches a figure that is not written, or not where it was asked for."""
+    source = run("pic --preset tiny")
+    done = miniapps("plot", source)
+    assert done.returncode == 0 and done.stdout.strip() == str(tmp_path / "run.png")
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+    assert miniapps("plot", source, "--figure", tmp_path / "other.pdf").returncode == 0
+    assert (tmp_path / "other.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_files_that_are_no_runs(miniapps: Callable[..., Any], tmp_path: Path) -> None:
+    """Catches a traceback where a file is missing, damaged, or another program's."""
+    (tmp_path / "text.h5").write_text("no run")
+    with h5py.File(tmp_path / "empty.h5", "w"):
+        pass
+    for name in ("missing.h5", "text.h5", "empty.h5"):
+        with pytest.raises(InputError, match="must be written by --output"):
+            run_figure(tmp_path / name)
+        done = miniapps("plot", tmp_path / name)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1
+    done = miniapps("plot", tmp_path / "text.h5", "--figure", tmp_path / "no" / "x.png")
+    assert done.returncode == 2 and "there is no directory" in done.stderr
