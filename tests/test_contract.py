@@ -507,7 +507,7 @@ def held_bytes(holder: Any) -> int:
     for name, value in vars(holder).items():
         if isinstance(value, np.ndarray):
             held += value.nbytes
-        elif hasattr(value, "__dict__") and name != "problem":
+        elif type(value).__module__.startswith("miniapps.") and name != "problem":
             held += held_bytes(value)
     return held
 
