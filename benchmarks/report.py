@@ -89,6 +89,17 @@ def comparison(results: dict[str, Any]) -> str:
     return f"## Charm4Py against mpi4py\n\n{table(columns, rows)}"
 
 
+GAIN_COLUMNS = ["balancer", "promise", "gain", "share", "imbalance after", "moved", "cost, ms"]
+
+
+def gain_row(
+    name: str, promise: float, gain: float, share: float, rest: dict[str, float]
+) -> list[str]:
+    """A row of `GAIN_COLUMNS`."""
+    ratios = [f"{ratio:.2f}" for ratio in (promise, gain, share, rest["imbalance"])]
+    return [name, *ratios, f"{rest['migrations']:.0f}", f"{rest['balancing_s'] * 1e3:.0f}"]
+
+
 def balancing(results: dict[str, Any]) -> str:
     """Gain of balancing over its promise."""
     rows = []
@@ -96,19 +107,15 @@ def balancing(results: dict[str, Any]) -> str:
         promise = entry["promise_max_over_mean"]
         for name in ("Greedy", "GreedyRefine"):
             r = entry[name]
-            rows.append([
-                f"{mode}, {name}", f"{promise:.2f}", f"{r['gain']:.2f}",
-                f"{r['share_of_promise']:.2f}", f"{r['imbalance']:.2f}",
-                f"{r['migrations']:.0f}", f"{r['balancing_s'] * 1e3:.0f}",
-            ])  # fmt: skip
-    columns = ["load, balancer", "promise", "gain", "share", "imbalance after", "moved", "cost, ms"]
+            gain, share = r["gain"], r["share_of_promise"]
+            rows.append(gain_row(f"{mode}, {name}", promise, gain, share, r))
     return f"""## Load balancing
 
 Stencil3D with the published imbalance, 2 PEs, ODF 4, balancing every 30 of 600 steps. The *promise*
 is max/mean of the load without balancing, the *gain* the ratio of the whole run times, the first 30
 steps, which nothing can balance, and all migrations included.
 
-{table(columns, rows)}"""
+{table(GAIN_COLUMNS, rows)}"""
 
 
 def memory(results: dict[str, Any]) -> str:
@@ -148,12 +155,8 @@ def pic(results: dict[str, Any]) -> str:
         promise = found[f"promise_max_over_mean, {base}"]
         for name in (name for name in found if not name.startswith("promise")):
             r = found[name]
-            gains.append([
-                f"{name}, over {shown}", f"{promise:.2f}", f"{r[f'gain_over_{base}']:.2f}",
-                f"{r[f'share_of_promise_over_{base}']:.2f}", f"{r['imbalance']:.2f}",
-                f"{r['migrations']:.0f}", f"{r['balancing_s'] * 1e3:.0f}",
-            ])  # fmt: skip
-    columns = ["balancer", "promise", "gain", "share", "imbalance after", "moved", "cost, ms"]
+            gain, share = r[f"gain_over_{base}"], r[f"share_of_promise_over_{base}"]
+            gains.append(gain_row(f"{name}, over {shown}", promise, gain, share, r))
     return f"""## PIC
 
 The published problem, L 2998, 600 000 particles, GEOMETRIC 0.999, k 0, m 1: millions of particles
@@ -167,7 +170,7 @@ Peak resident bytes per particle, 20 million particles, the mesh of a byte per c
 Balancing every 80 of 1000 steps, 2 PEs, ODF 8, blocks cut along the direction of the imbalance. The
 promise is max/mean of the load in the run that is compared with.
 
-{table(columns, gains)}"""
+{table(GAIN_COLUMNS, gains)}"""
 
 
 PARTS: dict[str, Callable[[dict[str, Any]], str]] = {

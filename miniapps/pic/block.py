@@ -193,14 +193,13 @@ class PicBlock:
             mine.count, mine.x, mine.y, mine.vx, mine.vy, mine.charge,
             self.mesh, self.frame, float(self.problem.size), owners,
         )  # fmt: skip
-        leaving = np.empty(64 + mine.count // 32, np.int64)
-        total = find(owners, self.known, self.leavers, leaving)
+        total = find(owners, self.known, self.leavers, mine.gaps)
         if total < 0:
             self._complain(-1 - total)
-        if total > len(leaving):
-            leaving = np.empty(total, np.int64)
-            find(owners, self.known, self.leavers, leaving)
-        return leaving[:total]
+        if total > len(mine.gaps):
+            mine.gaps = np.empty(total, np.int64)
+            find(owners, self.known, self.leavers, mine.gaps)
+        return mine.gaps[:total]
 
     def pack(self, edge: Edge, leaving: np.ndarray) -> np.ndarray:
         """The message of all particles that go to the block at an edge, a row of 64 bytes each."""

@@ -49,11 +49,12 @@ class Particles:
         self._make_room()
 
     def _make_room(self) -> None:
-        """Work space for owners and for sorting, as long as the arrays."""
+        """Work space for owners, for places that become free in a step, and for sorting."""
         # All eight, in the order in which kernels take them; they stay the same objects.
         self.arrays = tuple(getattr(self, name) for name in NAMES)
         capacity = len(self.x)
         self.owners = np.empty(capacity, np.uint8)
+        self.gaps = np.empty(64 + capacity // 16, np.int64)
         self.places = np.empty(capacity, np.int32)
         self.spare = np.empty(capacity, np.uint64)
 
