@@ -9,7 +9,8 @@ Mattson, IPDPS 2016). A mesh point (x, y) holds a charge Q(x, y). A particle of 
 
 Particles lie as structure of arrays of which the first ``count`` numbers are in use: ``x``, ``y``
 (cells), ``vx``, ``vy`` (cells per step), ``charge``, all float64; ``ids``, ``cells`` (x L + y of
-the cell where a particle began), ``motions``, all int64. A row of `ROW` holds the eight of one.
+the cell where a particle began), ``motions``, all int64. Those that travel lie in a message
+(particles, 8), the eight numbers of a particle side by side, integers as the bits they are.
 
 A push moves 72 B of a particle (x, y, vx, vy both ways, the charge), writes a byte of owner and
 reads four mesh charges from two columns. It takes 4 square roots, 4 divisions and about 50 other
@@ -23,26 +24,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import float64, from_dtype, int64, njit, uint8, uint64, void
+from numba import float64, int64, njit, uint8, uint64, void
 
 from kernels import DISTINCT
 from kernels.state_hash import mix
 
-ROW = np.dtype(
-    [
-        ("x", "f8"),
-        ("y", "f8"),
-        ("vx", "f8"),
-        ("vy", "f8"),
-        ("charge", "f8"),
-        ("id", "i8"),
-        ("cell", "i8"),
-        ("motion", "i8"),
-    ]
-)
-ROWS = from_dtype(ROW)[::1]
 FLOATS, INTEGERS = float64[::1], int64[::1]
 PARTICLES = (FLOATS,) * 5 + (INTEGERS,) * 3
+MESSAGE = float64[:, ::1]
 
 SEED = 27182818285  # of the Parallel Research Kernels' linear congruential generator
 MULTIPLIER = 6364136223846793005
@@ -218,32 +207,35 @@ def find_leaving(owners, known, counts, leaving):
     return total
 
 
-@njit(void(INTEGERS, uint8[::1], int64, *PARTICLES, ROWS), cache=True)
-def pack(leaving, owners, owner, x, y, vx, vy, charge, ids, cells, motions, rows):
-    """Copy those of the ``leaving`` particles that go to ``owner`` to ``rows``, one by one."""
+@njit(void(INTEGERS, uint8[::1], int64, *PARTICLES, MESSAGE), cache=True)
+def pack(leaving, owners, owner, x, y, vx, vy, charge, ids, cells, motions, message):
+    """Copy those of the ``leaving`` particles that go to ``owner`` into a message."""
+    bits = message.view(np.int64)
     at = 0
     for n in leaving:
         if owners[n] == owner:
-            row = rows[at]
-            row.x, row.y, row.vx, row.vy, row.charge = x[n], y[n], vx[n], vy[n], charge[n]
-            row.id, row.cell, row.motion = ids[n], cells[n], motions[n]
+            message[at, 0], message[at, 1], message[at, 2] = x[n], y[n], vx[n]
+            message[at, 3], message[at, 4] = vy[n], charge[n]
+            bits[at, 5], bits[at, 6], bits[at, 7] = ids[n], cells[n], motions[n]
             at += 1
 
 
-@njit(int64(ROWS, FLOATS, INTEGERS, int64, *PARTICLES), cache=True)
-def unpack(rows, frame, gaps, count, x, y, vx, vy, charge, ids, cells, motions):
-    """Put rows into the ``gaps`` and, when those are full, behind ``count`` particles.
+@njit(int64(MESSAGE, FLOATS, INTEGERS, int64, *PARTICLES), cache=True)
+def unpack(message, frame, gaps, count, x, y, vx, vy, charge, ids, cells, motions):
+    """Put a message into the ``gaps`` and, when those are full, behind ``count`` particles.
 
     Returns the first row that does not belong here, or -1. ``frame`` begins with the block's cells
     x0, x1, y0, y1.
     """
-    for n in range(rows.size):
-        row = rows[n]
-        if not (frame[0] <= row.x < frame[1] and frame[2] <= row.y < frame[3]):
+    bits = message.view(np.int64)
+    for n in range(message.shape[0]):
+        to_x, to_y = message[n, 0], message[n, 1]
+        if not (frame[0] <= to_x < frame[1] and frame[2] <= to_y < frame[3]):
             return n
         at = gaps[n] if n < gaps.size else count + n - gaps.size
-        x[at], y[at], vx[at], vy[at], charge[at] = row.x, row.y, row.vx, row.vy, row.charge
-        ids[at], cells[at], motions[at] = row.id, row.cell, row.motion
+        x[at], y[at], vx[at], vy[at] = to_x, to_y, message[n, 2], message[n, 3]
+        charge[at] = message[n, 4]
+        ids[at], cells[at], motions[at] = bits[n, 5], bits[n, 6], bits[n, 7]
     return -1
 
 

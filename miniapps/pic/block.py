@@ -202,15 +202,11 @@ class PicBlock:
         return mine.gaps[:total]
 
     def pack(self, edge: Edge, leaving: np.ndarray) -> np.ndarray:
-        """The message of all particles that go to the block at an edge, a row of 64 bytes each."""
+        """The message of all particles that go to the block at an edge, 64 bytes each."""
         mine, owner = self.particles, owner_at(edge)
         message = packed_empty((int(self.leavers[owner]), 8), np.float64)
-        self.kernels.pack(leaving, mine.owners, owner, *mine.arrays, self.rows_of(message))
+        self.kernels.pack(leaving, mine.owners, owner, *mine.arrays, message)
         return message
-
-    def rows_of(self, message: np.ndarray) -> np.ndarray:
-        """The rows in a message, which travels as plain numbers (particles, 8)."""
-        return message.view(self.kernels.ROW).reshape(len(message))
 
     def settle(self, gaps: np.ndarray, came: dict[Edge, np.ndarray]) -> None:
         """Put those that came in the place of those that left, and close what gaps remain."""
@@ -224,18 +220,18 @@ class PicBlock:
 
         Raises MessageError where a particle does not belong here.
         """
-        rows = self.rows_of(message)
-        wrong = self.particles.add(self.kernels, rows, gaps, self.frame)
+        wrong = self.particles.add(self.kernels, message, gaps, self.frame)
         if wrong >= 0:
-            row = rows[wrong]
+            particle, (x, y) = message.view(np.int64)[wrong, 5], message[wrong, :2]
             raise MessageError(
-                f"block {self.index}, step {self.time}: particle {row['id']} at ({row['x']}, "
-                f"{row['y']}) came by edge {edge}, but that is not in {self.bounds}"
+                f"block {self.index}, step {self.time}: particle {particle} at ({x}, {y}) came by "
+                f"edge {edge}, but that is not in {self.bounds}"
             )
         # All particles move alike, so those that come along x are to those that left as these were
         # to those before them: in their places they keep the order by columns, turned round.
-        self.particles.unsorted += max(0, len(rows) - len(gaps)) if edge[1] == 0 else len(rows)
-        return gaps[len(rows) :]
+        came, free = len(message), len(gaps)
+        self.particles.unsorted += max(0, came - free) if edge[1] == 0 else came
+        return gaps[came:]
 
     def _complain(self, place: int) -> None:
         """Raise MessageError for a particle that left for no neighbour."""

@@ -71,14 +71,14 @@ class Particles:
         kernels.close_gaps(self.count, gaps, *self.arrays)
         self.count -= len(gaps)
 
-    def add(self, kernels: Any, rows: np.ndarray, gaps: np.ndarray, frame: np.ndarray) -> int:
-        """Put the rows of a message into gaps, as far as there are any, and behind the others.
+    def add(self, kernels: Any, message: np.ndarray, gaps: np.ndarray, frame: np.ndarray) -> int:
+        """Put a message into gaps, as far as there are any, and behind the others.
 
         Returns the first row that is not in this block, or -1.
         """
-        more = max(0, len(rows) - len(gaps))
+        more = max(0, len(message) - len(gaps))
         self.reserve(self.count + more)
-        wrong = kernels.unpack(rows, frame, gaps, self.count, *self.arrays)
+        wrong = kernels.unpack(message, frame, gaps, self.count, *self.arrays)
         self.count += more
         return wrong
 
