@@ -163,12 +163,14 @@ class Watch:
         now = time.time()
         slots = self.board.slots()
         self.progress.update(max(slot.step for slot in slots))
+        gone = []
         for pe, slot in enumerate(slots):
             state = process_state(slot.pid) if slot.phase != STARTING else "R"
             if state == "T":
                 return f"PE {pe} (process {slot.pid}) was stopped in step {slot.step}"
             if state in "XZ" and slot.phase != FINISHING:
-                self.lost.setdefault(pe, now)
+                gone.append(pe)
+        self.lost = {pe: self.lost.get(pe, now) for pe in gone}
         if self.lost and now - min(self.lost.values()) > GRACE_S:
             return self._first_lost()
         if self.errors.exists() and now - self.errors.stat().st_mtime > GRACE_S:
