@@ -14,6 +14,7 @@ from common import interleaved, median, run, save
 from pic_baselines import numba_loop, numpy_arrays, rate
 
 import miniapps
+from drivers.serial import Engine
 from kernels.device import Device
 from miniapps.decomposition import Layout
 
@@ -39,20 +40,16 @@ def initial_cells(problem: Any) -> np.ndarray:
     """Where the particles begin: (n, 2) int64."""
     layout = Layout.create(problem.shape, problem.periodic, 1)
     block = miniapps.load("pic").Block(problem, layout, (0, 0), Device())
-    placing = block.place()
-    counts = placing.send(None).value
-    try:
-        placing.send(counts)
-    except StopIteration:
-        pass
+    Engine([block]).round(0, 1)
     cells = block.particles.cells[: block.particles.count]
     return np.stack(divmod(cells, problem.size), axis=1)
 
 
 def speed() -> dict[str, Any]:
     """Particles per second of the baselines and of whole runs, in turn."""
-    values = {k: v for k, v in miniapps.load("pic").Problem.presets["paper"].items()}
-    problem = miniapps.load("pic").Problem(size=values["size"], particles=values["particles"])
+    problem_class = miniapps.load("pic").Problem
+    preset = problem_class.presets["paper"]
+    problem = problem_class(size=preset["size"], particles=preset["particles"])
     cells = initial_cells(problem)
     rates: dict[str, list[float]] = {}
     for _ in range(TRIALS):
