@@ -27,7 +27,7 @@ import numpy as np
 from numba import float64, int64, njit, uint8, uint64, void
 
 from kernels import DISTINCT
-from kernels.state_hash import mix
+from kernels.state_hash import mix, sums_of_ids
 
 FLOATS, INTEGERS = float64[::1], int64[::1]
 PARTICLES = (FLOATS,) * 5 + (INTEGERS,) * 3
@@ -331,17 +331,6 @@ def foresee_removed(cells, ids, alive, size, shift, patch, seed, limit, sums):
                 sums[0] += np.uint64(1)
                 sums[1] += np.uint64(ids[n])
                 sums[2] += mix(np.uint64(ids[n]))
-
-
-@njit("uint64[::1](int64, int64[::1])", cache=True)
-def sums_of_ids(count, ids):
-    """Number, sum of ids and sum of mixed ids, modulo 2^64: (3,) uint64."""
-    sums = np.zeros(3, np.uint64)
-    for n in range(count):
-        sums[0] += np.uint64(1)
-        sums[1] += np.uint64(ids[n])
-        sums[2] += mix(np.uint64(ids[n]))
-    return sums
 
 
 @njit(

@@ -83,6 +83,17 @@ def hash_rows(name: str, values: np.ndarray, ids: np.ndarray) -> np.ndarray:
     return words
 
 
+@njit("uint64[::1](int64, int64[::1])", cache=True)
+def sums_of_ids(count, ids):
+    """Number, sum of ids and sum of mixed ids, modulo 2^64: (3,) uint64."""
+    sums = np.zeros(3, np.uint64)
+    for n in range(count):
+        sums[0] += np.uint64(1)
+        sums[1] += np.uint64(ids[n])
+        sums[2] += mix(np.uint64(ids[n]))
+    return sums
+
+
 def digest(words: np.ndarray) -> str:
     """The four words as 64 hexadecimal digits."""
     return "".join(f"{int(word):016x}" for word in words)

@@ -32,13 +32,19 @@ def factorizations(count: int, ndim: int) -> Iterator[tuple[int, ...]]:
                 yield (first, *rest)
 
 
-def least_surface(shape: tuple[int, ...], count: int, last_axis: float = 1.0) -> tuple[int, ...]:
+def least_surface(
+    shape: tuple[int, ...],
+    count: int,
+    last_axis: float = 1.0,
+    least: tuple[int, ...] | None = None,
+) -> tuple[int, ...]:
     """The grid of ``count`` parts of ``shape`` whose cuts have the least area.
 
     Cuts across the last axis count ``last_axis`` times. Among equals the one with most cuts along
     axis 0 wins: those faces are contiguous in memory. Raises ValueError where no such grid leaves
-    every part a cell.
+    every part ``least`` cells along each axis (one, if nothing is said).
     """
+    least = least or (1,) * len(shape)
     volume = math.prod(shape)
     weights = (1.0,) * (len(shape) - 1) + (last_axis,)
 
@@ -49,10 +55,12 @@ def least_surface(shape: tuple[int, ...], count: int, last_axis: float = 1.0) ->
     fitting = [
         grid
         for grid in factorizations(count, len(shape))
-        if all(parts <= cells for parts, cells in zip(grid, shape, strict=True))
+        if all(n * parts <= cells for n, parts, cells in zip(least, grid, shape, strict=True))
     ]
     if not fitting:
-        raise ValueError(f"{count} blocks do not fit into {'x'.join(map(str, shape))} cells")
+        cells = "x".join(map(str, shape))
+        room = f", each of {'x'.join(map(str, least))} or more" if max(least) > 1 else ""
+        raise ValueError(f"{count} blocks do not fit into {cells} cells{room}")
     return min(fitting, key=lambda grid: (cost(grid), [-parts for parts in grid]))
 
 
@@ -83,17 +91,18 @@ class Layout:
         odf: int = 1,
         pe_grid: tuple[int, ...] | None = None,
         last_axis_cut: float = STRIDED,
+        least: tuple[int, ...] | None = None,
     ) -> Layout:
         """Lay out ``pes`` times ``odf`` blocks with least surface, or on a given grid of PEs.
 
-        ``last_axis_cut``: what cutting a PE's part across the last axis costs, as
-        `BaseProblem.last_axis_cut` says.
+        ``last_axis_cut``: what cutting a PE's part across the last axis costs, and ``least``: how
+        many cells a block has along each axis, as `BaseProblem` says.
 
         Raises InputError where the grid has another number of axes or parts, or where a block
         would own no cell.
         """
         try:
-            pe_grid = pe_grid or least_surface(shape, pes)
+            pe_grid = pe_grid or least_surface(shape, pes, least=least)
         except ValueError as error:
             raise InputError("-n", pes, str(error)) from None
         text = "x".join(map(str, pe_grid))
@@ -104,8 +113,10 @@ class Layout:
         thinnest = tuple(cells // parts for cells, parts in zip(shape, pe_grid, strict=True))
         if min(thinnest) < 1:
             raise InputError("--blocks", text, f"more blocks than cells ({shape}) along an axis")
+        if least and any(cells < n for cells, n in zip(thinnest, least, strict=True)):
+            raise InputError("--blocks", text, f"blocks need {least} cells, one has {thinnest}")
         try:
-            return cls(shape, periodic, pe_grid, least_surface(thinnest, odf, last_axis_cut))
+            return cls(shape, periodic, pe_grid, least_surface(thinnest, odf, last_axis_cut, least))
         except ValueError as error:
             raise InputError("--odf", odf, str(error)) from None
 
@@ -170,21 +181,25 @@ class Layout:
             bounds.append(self.bounds(tuple(index))[axis])
         return [high - low for low, high in bounds]
 
-    def peers(self, index: Index, edges: Iterable[Edge]) -> dict[Edge, Peer]:
+    def peers(
+        self, index: Index, edges: Iterable[Edge], kind: str = "block"
+    ) -> dict[Edge, Peer]:
         """The blocks so many places away from one along each axis, as far as the grid reaches."""
         found = {}
         for edge in edges:
             place = tuple(i + d for i, d in zip(index, edge, strict=True))
             wrapped = tuple(i % n for i, n in zip(place, self.grid, strict=True))
             if all(i == w or p for i, w, p in zip(place, wrapped, self.periodic, strict=True)):
-                found[edge] = Peer("block", wrapped, tuple(-d for d in edge))
+                found[edge] = Peer(kind, wrapped, tuple(-d for d in edge))
         return found
 
-    def neighbors(self, index: Index, diagonals: bool = False) -> dict[Edge, Peer]:
+    def neighbors(
+        self, index: Index, diagonals: bool = False, kind: str = "block"
+    ) -> dict[Edge, Peer]:
         """The blocks around one, by direction; faces only, or corners too.
 
         On a periodic axis of one or two blocks the same peer is reached by several edges.
         """
         most = len(index) if diagonals else 1
         around = itertools.product((-1, 0, 1), repeat=len(index))
-        return self.peers(index, (edge for edge in around if 1 <= sum(map(abs, edge)) <= most))
+        return self.peers(index, (e for e in around if 1 <= sum(map(abs, e)) <= most), kind)

@@ -25,10 +25,12 @@ def parameter(
     help: str,
     choices: tuple[str, ...] | None = None,
     repeated: bool = False,
+    flag: bool = False,
 ) -> Any:
     """Declare a field of a problem that the command line offers as ``option``.
 
-    A ``repeated`` one may be given several times; its value is the tuple of what was given.
+    A ``repeated`` one may be given several times; its value is the tuple of what was given. A
+    ``flag`` may be given without a value, which then is True.
     """
     metadata = {
         "option": option,
@@ -36,6 +38,7 @@ def parameter(
         "help": help,
         "choices": choices,
         "repeated": repeated,
+        "flag": flag,
     }
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -51,6 +54,8 @@ def words(option: str, value: Any, repeated: bool = False) -> list[str]:
 
 def shown(value: Any) -> str:
     """A value as the command line writes it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
@@ -66,6 +71,13 @@ def require(holds: bool, option: str, value: Any, allowed: str) -> None:
     """Raise InputError unless the condition holds."""
     if not holds:
         raise InputError(option, shown(value), allowed)
+
+
+def yes_or_no(text: str) -> bool:
+    """Read "yes" or "no". Raises ValueError with what is allowed."""
+    if text not in ("yes", "no"):
+        raise ValueError("yes or no")
+    return text == "yes"
 
 
 def integer_or_auto(text: str) -> int | str:

@@ -32,6 +32,11 @@ class BaseProblem:
         """Per axis, whether the last block neighbours the first."""
         return (True,) * len(self.shape)
 
+    @property
+    def least_cells(self) -> tuple[int, ...]:
+        """Cells that a block must have along each axis."""
+        return (1,) * len(self.shape)
+
     def work(self) -> float:
         """Units of work in one time step, for the rate."""
         raise NotImplementedError

@@ -116,7 +116,8 @@ class Gather:
 def layout_of(problem: Any, grid: tuple[int, ...], odf: int = 1) -> Layout:
     """A layout with the given grid of PEs."""
     pes = int(np.prod(grid))
-    return Layout.create(problem.shape, problem.periodic, pes, odf, grid, problem.last_axis_cut)
+    cut = problem.last_axis_cut, problem.least_cells
+    return Layout.create(problem.shape, problem.periodic, pes, odf, grid, *cut)
 
 
 def solve(

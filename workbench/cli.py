@@ -161,6 +161,7 @@ def add_app_options(parser: argparse.ArgumentParser, problem: Any) -> None:
             action="append" if field.metadata["repeated"] else "store",
             type=typed(field.metadata["parse"]),
             choices=field.metadata["choices"],
+            **({"nargs": "?", "const": True} if field.metadata["flag"] else {}),
             help=f"{field.metadata['help']}; default: {shown(field.default) or 'none'}",
         )
 

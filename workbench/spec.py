@@ -75,7 +75,7 @@ class RunSpec:
     def layout(self) -> Layout:
         """How the problem is cut."""
         problem = self.problem
-        cut = self.pes, self.odf, self.blocks, problem.last_axis_cut
+        cut = self.pes, self.odf, self.blocks, problem.last_axis_cut, problem.least_cells
         return Layout.create(problem.shape, problem.periodic, *cut)
 
     @cached_property

@@ -1,0 +1,363 @@
+"""Lennard-Jones atoms on the CPU: neighbour lists, forces, energies, velocity Verlet.
+
+In reduced units (sigma = epsilon = mass = 1) two atoms at distance r < cutoff have
+
+    U(r) = 4 (1 / r^12 - 1 / r^6)        F = (48 / r^12 - 24 / r^6) / r^2  times  (x_i - x_j)
+
+(Lennard-Jones 1924; Allen and Tildesley, Computer Simulation of Liquids, 2017). Positions are
+multiples of a power of two such that differences of any two, and the box's edges added to them, are
+exact in float64: what a pair feels does not depend on which image of an atom is looked at, nor from
+which side. Each pair's force is rounded to a multiple of `FORCE_UNIT` and added as an integer, so a
+sum has the same bits in every order, and the forces of all atoms add up to exactly zero.
+
+Arrays: ``position`` (3, room) float64, the block's ``count`` atoms first, then ghosts, then `WIDTH`
+places at `FAR`; ``velocity`` (3, room) float64; ``force`` (3, room) int64 in `FORCE_UNIT`. Atoms
+lie in an order in which neighbours in space are neighbours in memory, and `WIDTH` in a row are a
+*cluster*. A cluster has one list, of all atoms within reach of any of its own: ``neighbors``
+from ``starts[k]`` to ``starts[k + 1]``. So a neighbour is read once and meets four atoms in one
+register, without gathers and without a cluster of neighbours to fill up.
+
+A list entry costs 4 B and three broadcast loads from cache; per atom pair 22 flops, a division
+among them, and 3 integer additions. In a melt with lists that reach 2.8, a cluster has 130 entries,
+so it computes 1.7 times the pairs that lists of single atoms would hold, about 4 atoms' 76 each.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import boolean, float64, int64, njit, uint32, uint64, void
+
+from kernels import DISTINCT
+from kernels.lanes import WIDTH, bits, every, fma, lane, load, numbers, some, store, where
+from kernels.state_hash import mix, sums_of_ids
+
+__all__ = [
+    "WIDTH", "draw", "energies", "fill_lists", "find_close", "forces", "kick", "kick_and_drift",
+    "sort_into_bins", "sums_of_ids", "sums_of_motion",
+]  # fmt: skip
+
+FORCE_UNIT = 2.0**-36  # epsilon / sigma; the force of a pair is below 2^15
+ENERGY_UNIT = 2.0**-40  # epsilon; the energy of a pair is below 2^11
+CLOSEST = 0.62  # sigma; below that a pair's force or energy leaves the range of its unit
+FAR = 1e9  # where no atom is
+NOBODY = 1 << 62  # number of no atom
+
+# Adding 1.5 2^52 units to a float64 rounds it to whole units, which its lowest bits then count.
+FORCE_MAGIC, ENERGY_MAGIC = (1.5 * 2.0**52 * unit for unit in (FORCE_UNIT, ENERGY_UNIT))
+FORCE_ZERO, ENERGY_ZERO = (
+    int(np.float64(magic).view(np.int64)) for magic in (FORCE_MAGIC, ENERGY_MAGIC)
+)
+
+ROWS, WHOLE = float64[:, ::1], int64[:, ::1]
+FLOATS, INTS, INDICES = float64[::1], int64[::1], uint32[::1]
+
+
+# Forces ------------------------------------------------------------------------------------------
+
+
+@njit(inline="always")
+def _inverse6(dx, dy, dz, there, cutoff2):
+    """r^2, 1 / r^2 and 1 / r^6; the latter two zero beyond the cutoff and where no pair is."""
+    r2 = where(there, fma(dz, dz, fma(dy, dy, dx * dx)), every(FAR))
+    inverse2 = where(r2 < cutoff2, every(1.0) / r2, every(0.0))
+    return r2, inverse2, inverse2 * inverse2 * inverse2
+
+
+@njit(inline="always")
+def _add_forces(dx, dy, dz, there, cutoff2, sums):
+    """Add what four atoms feel from another one to (fx, fy, fz, closest r^2 so far)."""
+    fx, fy, fz, closest = sums
+    r2, inverse2, inverse6 = _inverse6(dx, dy, dz, there, cutoff2)
+    pull = fma(every(48.0), inverse6, every(-24.0)) * (inverse6 * inverse2)
+    magic = every(FORCE_MAGIC)
+    return (
+        fx + bits(fma(pull, dx, magic)),
+        fy + bits(fma(pull, dy, magic)),
+        fz + bits(fma(pull, dz, magic)),
+        where(r2 < closest, r2, closest),
+    )
+
+
+@njit(
+    float64(ROWS, ROWS, INDICES, INTS, INDICES, boolean, float64, WHOLE),
+    cache=True, error_model="numpy", **DISTINCT,
+)  # fmt: skip
+def forces(position, others, clusters, starts, neighbors, own, cutoff, force):
+    """Set the forces on the atoms of some clusters; returns the square of the closest distance.
+
+    ``others`` are the positions that the lists count, those of the block itself or of another;
+    ``own`` says whether the atoms of a cluster meet each other too.
+    """
+    x, y, z = position[0], position[1], position[2]
+    ox, oy, oz = others[0], others[1], others[2]
+    cutoff2, always = every(cutoff * cutoff), numbers() != every(-1)
+    closest = every(FAR)
+    for k in clusters:
+        first = np.uint64(k) * np.uint64(WIDTH)
+        xi, yi, zi = load(x, first), load(y, first), load(z, first)
+        begin, end = np.uint64(starts[k]), np.uint64(starts[k + 1])
+        zero = every(-(np.int64(end - begin) + WIDTH * np.int64(own)) * FORCE_ZERO)
+        sums = zero, zero, zero, closest
+        for n in range(begin, end):
+            j = neighbors[n]
+            dx, dy, dz = xi - every(ox[j]), yi - every(oy[j]), zi - every(oz[j])
+            sums = _add_forces(dx, dy, dz, always, cutoff2, sums)
+        for member in range(WIDTH * own):
+            j = first + np.uint64(member)
+            dx, dy, dz = xi - every(x[j]), yi - every(y[j]), zi - every(z[j])
+            sums = _add_forces(dx, dy, dz, numbers() != every(member), cutoff2, sums)
+        fx, fy, fz, closest = sums
+        store(force[0], first, fx)
+        store(force[1], first, fy)
+        store(force[2], first, fz)
+    nearest = FAR
+    for number in range(WIDTH):
+        nearest = min(nearest, lane(closest, number))
+    return nearest
+
+
+@njit(inline="always")
+def _add_wide(totals, place, value):
+    """Add an integer to a sum that is kept as two, so that it cannot overflow."""
+    totals[place] += value >> 32
+    totals[place + 1] += value & 0xFFFFFFFF
+
+
+@njit(inline="always")
+def _add_energies(dx, dy, dz, there, cutoff2, sums):
+    """Add what four atoms share with another one to (energy, virial, pairs)."""
+    energy, virial, pairs = sums
+    r2, _, inverse6 = _inverse6(dx, dy, dz, there, cutoff2)
+    u = fma(every(4.0), inverse6, every(-4.0)) * inverse6
+    w = fma(every(48.0), inverse6, every(-24.0)) * inverse6
+    return (
+        energy + bits(u + every(ENERGY_MAGIC)),
+        virial + bits(w + every(FORCE_MAGIC)),
+        pairs + where(r2 < cutoff2, every(1), every(0)),
+    )
+
+
+@njit(
+    void(int64, ROWS, ROWS, INTS, INDICES, boolean, float64, INTS),
+    cache=True, error_model="numpy", **DISTINCT,
+)  # fmt: skip
+def energies(count, position, others, starts, neighbors, own, cutoff, totals):
+    """Add up over all pairs (i, j) and (j, i): energy, virial (force times distance), pairs.
+
+    ``totals`` (6,): each sum as two integers, 2^32 times the first plus the second; energies in
+    `ENERGY_UNIT`, virials in `FORCE_UNIT`.
+    """
+    x, y, z = position[0], position[1], position[2]
+    ox, oy, oz = others[0], others[1], others[2]
+    cutoff2, always = every(cutoff * cutoff), numbers() != every(-1)
+    for k in range((count + WIDTH - 1) // WIDTH):
+        first = np.uint64(k) * np.uint64(WIDTH)
+        xi, yi, zi = load(x, first), load(y, first), load(z, first)
+        begin, end = np.uint64(starts[k]), np.uint64(starts[k + 1])
+        terms = np.int64(end - begin) + WIDTH * np.int64(own)
+        sums = every(-terms * ENERGY_ZERO), every(-terms * FORCE_ZERO), every(0)
+        for n in range(begin, end):
+            j = neighbors[n]
+            dx, dy, dz = xi - every(ox[j]), yi - every(oy[j]), zi - every(oz[j])
+            sums = _add_energies(dx, dy, dz, always, cutoff2, sums)
+        for member in range(WIDTH * own):
+            j = first + np.uint64(member)
+            dx, dy, dz = xi - every(x[j]), yi - every(y[j]), zi - every(z[j])
+            sums = _add_energies(dx, dy, dz, numbers() != every(member), cutoff2, sums)
+        energy, virial, pairs = sums
+        for number in range(min(WIDTH, count - k * WIDTH)):
+            _add_wide(totals, 0, lane(energy, number))
+            _add_wide(totals, 2, lane(virial, number))
+            _add_wide(totals, 4, lane(pairs, number))
+
+
+# Motion ------------------------------------------------------------------------------------------
+
+
+@njit(
+    float64(int64, ROWS, ROWS, WHOLE, ROWS, float64, float64),
+    cache=True, error_model="numpy", **DISTINCT,
+)  # fmt: skip
+def kick_and_drift(count, position, velocity, force, origin, dt, grain):
+    """Half a step for the velocities, then a whole one for the positions, by multiples of a grain.
+
+    Returns the largest squared distance of an atom from its ``origin``; no number, where one is.
+    """
+    half = 0.5 * dt * FORCE_UNIT
+    magic = 1.5 * 2.0**52 * grain
+    x, y, z = position[0], position[1], position[2]
+    vx, vy, vz = velocity[0], velocity[1], velocity[2]
+    fx, fy, fz = force[0], force[1], force[2]
+    ox, oy, oz = origin[0], origin[1], origin[2]
+    farthest = uint64(0)
+    for i in range(count):
+        vx[i] = fma(half, float64(fx[i]), vx[i])
+        vy[i] = fma(half, float64(fy[i]), vy[i])
+        vz[i] = fma(half, float64(fz[i]), vz[i])
+        x[i] += fma(dt, vx[i], magic) - magic
+        y[i] += fma(dt, vy[i], magic) - magic
+        z[i] += fma(dt, vz[i], magic) - magic
+        dx, dy, dz = x[i] - ox[i], y[i] - oy[i], z[i] - oz[i]
+        # As bits, floats that are not negative keep their order and those that are no numbers,
+        # which have any sign, come last: a maximum that vectorises and loses none of them.
+        far = uint64(bits(dx * dx + dy * dy + dz * dz))
+        farthest = max(far, farthest)
+    return np.uint64(farthest).view(np.float64)
+
+
+@njit(void(int64, ROWS, WHOLE, float64), cache=True, **DISTINCT)
+def kick(count, velocity, force, dt):
+    """Half a step for the velocities."""
+    half = 0.5 * dt * FORCE_UNIT
+    for axis in range(3):
+        v, f = velocity[axis], force[axis]
+        for i in range(count):
+            v[i] = fma(half, float64(f[i]), v[i])
+
+
+@njit(void(int64, ROWS, WHOLE, INTS), cache=True)
+def sums_of_motion(count, velocity, force, totals):
+    """Add up v^2 (two integers, as `energies`), velocities and forces along each axis.
+
+    ``totals`` (8,), in units of `ENERGY_UNIT`, `ENERGY_UNIT` and `FORCE_UNIT`.
+    """
+    for i in range(count):
+        v2 = 0.0
+        for axis in range(3):
+            v = velocity[axis, i]
+            v2 = fma(v, v, v2)
+            totals[2 + axis] += int64(np.rint(v / ENERGY_UNIT))
+            totals[5 + axis] += force[axis, i]
+        _add_wide(totals, 0, int64(np.rint(v2 / ENERGY_UNIT)))
+
+
+@njit(void(INTS, uint64, ROWS), cache=True)
+def draw(ids, seed, numbers):
+    """Three numbers from -1/2 to 1/2 for each atom, which follow from its id alone; (3, n)."""
+    for i in range(ids.size):
+        for axis in range(3):
+            drawn = mix(seed + mix(np.uint64(3 * ids[i] + axis)))
+            numbers[axis, i] = (int64(drawn >> np.uint64(24)) - (1 << 39)) * 2.0**-40
+
+
+# Lists -------------------------------------------------------------------------------------------
+
+
+@njit(inline="always")
+def _place(value, low, density, bins):
+    """The bin of a coordinate, the first or last where it lies beyond."""
+    return min(max(int64((value - low) * density), 0), bins - 1)
+
+
+@njit(void(int64, ROWS, FLOATS, FLOATS, INTS, boolean, INTS, INDICES), cache=True)
+def sort_into_bins(count, position, low, density, bins, turning, starts, order):
+    """Number atoms bin by bin: bins (x, y, z) in C order, from ``low``, ``density`` per length.
+
+    ``order`` (count,) is set to the atoms as they come, those of bin b from ``starts[b]`` to
+    ``starts[b + 1]``. With ``turning`` every other row of bins is walked backwards, so that atoms
+    which follow each other are always near each other; ``starts`` then means nothing.
+    """
+    keys = np.empty(count, np.uint32)
+    starts[:] = 0
+    for i in range(count):
+        a = _place(position[0, i], low[0], density[0], bins[0])
+        b = _place(position[1, i], low[1], density[1], bins[1])
+        c = _place(position[2, i], low[2], density[2], bins[2])
+        if turning:
+            b = bins[1] - 1 - b if a & 1 else b
+            c = bins[2] - 1 - c if (a * bins[1] + b) & 1 else c
+        keys[i] = (a * bins[1] + b) * bins[2] + c
+        starts[keys[i] + 1] += 1
+    for b in range(starts.size - 1):
+        starts[b + 1] += starts[b]
+    for i in range(count):
+        order[starts[keys[i]]] = i
+        starts[keys[i]] += 1
+    for b in range(starts.size - 1, 0, -1):
+        starts[b] = starts[b - 1]
+    starts[0] = 0
+
+
+@njit(
+    int64(int64, ROWS, ROWS, boolean, FLOATS, FLOATS, INTS, INTS, INDICES, float64, INTS, INDICES,
+          INDICES),
+    cache=True, error_model="numpy", **DISTINCT,
+)  # fmt: skip
+def fill_lists(
+    count, position, others, own, low, density, bins, first_in, order, reach, starts, neighbors, last
+):
+    """List for each cluster the ``others`` within reach of any of its atoms, but not its own.
+
+    ``others`` lie in bins as `sort_into_bins` gives them in ``first_in`` and ``order``; ``own``
+    says that they are the same atoms as those of the clusters, which then are not listed. Sets
+    ``starts`` (clusters + 1,), ``neighbors`` and ``last`` (clusters,), the highest number in each
+    list. Returns the number of entries, or -1 where there was too little room for them.
+    """
+    x, y, z = position[0], position[1], position[2]
+    ox, oy, oz = others[0], others[1], others[2]
+    reach2 = every(reach * reach)
+    wide, high = 1.0 / density[0], 1.0 / density[1]
+    found = np.uint64(0)
+    for k in range(starts.size - 1):
+        starts[k] = found
+        highest = uint32(0)
+        first = np.uint64(k) * np.uint64(WIDTH)
+        mine = first if own else np.uint64(NOBODY)
+        xi, yi, zi = load(x, first), load(y, first), load(z, first)
+        x0, x1, y0, y1, z0, z1 = x[first], x[first], y[first], y[first], z[first], z[first]
+        for i in range(first + np.uint64(1), np.uint64(min(count, (k + 1) * WIDTH))):
+            x0, x1 = min(x0, x[i]), max(x1, x[i])
+            y0, y1 = min(y0, y[i]), max(y1, y[i])
+            z0, z1 = min(z0, z[i]), max(z1, z[i])
+        for a in range(
+            _place(x0 - reach, low[0], density[0], bins[0]),
+            _place(x1 + reach, low[0], density[0], bins[0]) + 1,
+        ):
+            gap_x = max(0.0, low[0] + a * wide - x1, x0 - (low[0] + (a + 1) * wide))
+            if a == 0 or a == bins[0] - 1:
+                gap_x = 0.0  # these hold what lies beyond them too
+            for b in range(
+                _place(y0 - reach, low[1], density[1], bins[1]),
+                _place(y1 + reach, low[1], density[1], bins[1]) + 1,
+            ):
+                gap_y = max(0.0, low[1] + b * high - y1, y0 - (low[1] + (b + 1) * high))
+                if b == 0 or b == bins[1] - 1:
+                    gap_y = 0.0
+                left2 = reach * reach - gap_x * gap_x - gap_y * gap_y
+                if left2 < -1e-9:
+                    continue
+                left = math.sqrt(max(left2, 0.0)) + 1e-9
+                row = (a * bins[1] + b) * bins[2]
+                begin = first_in[row + _place(z0 - left, low[2], density[2], bins[2])]
+                end = first_in[row + _place(z1 + left, low[2], density[2], bins[2]) + 1]
+                if np.int64(found) + end - begin > neighbors.size:
+                    return -1
+                for m in range(np.uint64(begin), np.uint64(end)):
+                    j = order[m]
+                    dx, dy, dz = xi - every(ox[j]), yi - every(oy[j]), zi - every(oz[j])
+                    near = some(fma(dz, dz, fma(dy, dy, dx * dx)) < reach2)
+                    listed = near & (np.uint64(j) - mine >= np.uint64(WIDTH))
+                    neighbors[found] = j  # no branch: it would be guessed wrong every third time
+                    highest = max(highest, j * np.uint32(listed))
+                    found += np.uint64(listed)
+        last[k] = highest
+    starts[starts.size - 1] = found
+    return found
+
+
+@njit((int64, ROWS, int64, ROWS, boolean), cache=True)
+def find_close(count, position, count_others, others, own):
+    """The first pair of atoms closer than `CLOSEST`, or a pair of -1; for error messages."""
+    for i in range(count):
+        for j in range(count_others):
+            if not (own and i == j):
+                dx, dy, dz = (
+                    position[0, i] - others[0, j],
+                    position[1, i] - others[1, j],
+                    position[2, i] - others[2, j],
+                )
+                if dx * dx + dy * dy + dz * dz < CLOSEST * CLOSEST:
+                    return i, j
+    return -1, -1

@@ -1,0 +1,80 @@
+"""Where atoms begin: on a face-centred cubic lattice, or strewn into the cells of a grid.
+
+Any block can make its own atoms without knowing the others: an atom's number says where it is. All
+lengths are in sigma. Positions are multiples of the problem's grain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+import kernels
+
+FCC = np.array([(0.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.5, 0.0, 0.5), (0.0, 0.5, 0.5)])
+JITTER = 0.05  # of the distance between sites, to both sides
+
+Sites = tuple[np.ndarray, np.ndarray]  # ids (n,) int64 from 1, positions (3, n) float64
+
+
+def cells_between(box: np.ndarray, cells: Sequence[int], low: Sequence[float], high: Sequence[float]) -> np.ndarray:
+    """The cells of a grid over the box that reach into [low, high): (n, 3) int64, in C order."""
+    width = box / np.array(cells)
+    first = np.maximum(np.floor(np.array(low) / width).astype(int) - 1, 0)
+    last = np.minimum(np.ceil(np.array(high) / width).astype(int) + 1, cells)
+    ranges = [np.arange(a, b) for a, b in zip(first, last, strict=True)]
+    return np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1).reshape(-1, 3)
+
+
+def inside(ids: np.ndarray, sites: np.ndarray, low: Sequence[float], high: Sequence[float]) -> Sites:
+    """Of atoms at sites (n, 3), those in [low, high)."""
+    kept = np.all((sites >= low) & (sites < high), axis=1)
+    return ids[kept], np.ascontiguousarray(sites[kept].T)
+
+
+def on_lattice(
+    box: np.ndarray, cells: Sequence[int], low: Sequence[float], high: Sequence[float], grain: float
+) -> Sites:
+    """Four atoms in each cubic cell of a lattice that fills the box; those in [low, high)."""
+    corners = cells_between(box, cells, low, high)
+    numbers = np.ravel_multi_index(tuple(corners.T), tuple(cells))
+    sites = (corners[:, None] + FCC).reshape(-1, 3) * box / np.array(cells)
+    ids = (4 * numbers[:, None] + np.arange(1, 5)).reshape(-1)
+    return inside(ids, np.rint(sites / grain) * grain, low, high)
+
+
+def in_cells(
+    box: np.ndarray,
+    cells: Sequence[int],
+    per_cell: np.ndarray,
+    low: Sequence[float],
+    high: Sequence[float],
+    grain: float,
+    seed: int,
+) -> Sites:
+    """``per_cell[x]`` atoms in each cell of layer x, on a cubic lattice of its own, a little off.
+
+    An atom belongs to [low, high) by the site that it is off from.
+    """
+    width = box / np.array(cells)
+    first_id = 1 + np.concatenate([[0], np.cumsum(per_cell)]) * cells[1] * cells[2]
+    ids, sites, spacing = [], [], []
+    for x, y, z in cells_between(box, cells, low, high):
+        count = int(per_cell[x])
+        a_side = int(np.ceil(round(count ** (1 / 3), 9)))
+        picked = np.arange(count) * a_side**3 // max(count, 1)
+        places = np.stack(np.unravel_index(picked, (a_side,) * 3), axis=1)
+        sites.append(((x, y, z) + (places + 0.5) / max(a_side, 1)) * width)
+        ids.append(first_id[x] + (y * cells[2] + z) * count + np.arange(count))
+        spacing.append(np.full(count, width.min() / max(a_side, 1)))
+    chosen, at = inside(np.concatenate(ids), np.concatenate(sites), low, high)
+    apart = np.concatenate(spacing)[np.isin(np.concatenate(ids), chosen)]
+    return chosen, np.rint((at + jitter(chosen, seed) * apart) / grain) * grain
+
+
+def jitter(ids: np.ndarray, seed: int) -> np.ndarray:
+    """Three numbers from -`JITTER` to `JITTER` for each atom: (3, n)."""
+    numbers = np.empty((3, len(ids)))
+    kernels.load("leanmd", "cpu").draw(ids, seed, numbers)
+    return 2 * JITTER * numbers

@@ -1,0 +1,275 @@
+"""LeanMD: Lennard-Jones atoms in a periodic box, integrated by velocity Verlet.
+
+All quantities are in reduced units: lengths in sigma, energies in epsilon, masses in that of an
+atom, times in tau = sigma sqrt(mass / epsilon), temperatures in epsilon / k.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from kernels.state_hash import sums_of_ids
+from miniapps.block import Check, Index, Measure
+from miniapps.decomposition import Layout
+from miniapps.leanmd import lattice
+from miniapps.leanmd.oracle import reference_hash
+from miniapps.leanmd.thermo import ENERGY_UNIT, all_rows, table
+from miniapps.parameters import extents, parameter, require, yes_or_no
+from miniapps.problem import BaseProblem, grown
+
+# The load of the papers: argon's epsilon and mass, cells of 16 Angstrom (cutoff 12, margin 4) with
+# 300 atoms. Argon's sigma would make them overlap; with this one a full cell has the melt's density.
+EPSILON_J = 1.031093844e-77**2 / (4 * 1.60694452e-134)  # from A and B of U = A / r^12 - B / r^6
+MASS_KG = 39.948 * 1.66053907e-27
+CELL_M, PER_CELL, DENSITY = 16e-10, 300, 0.8442
+CELL = (PER_CELL / DENSITY) ** (1 / 3)  # sigma
+TAU_S = CELL_M / CELL * math.sqrt(MASS_KG / EPSILON_J)
+
+LIST_SKIN = 0.3  # sigma; lists reach so far beyond the cutoff, or by the skin where that is less
+MOMENTUM_LIMIT = 1e-9  # per atom
+REFERENCE_ATOMS, REFERENCE_UPDATES = 1100, 60_000_000  # up to here the reference is run as well
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """Atoms in the first and the last cell along x."""
+
+    low: int
+    high: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``"100,250"``. Raises ValueError with what is allowed."""
+        try:
+            low, high = map(int, text.split(","))
+        except ValueError:
+            raise ValueError("two integers with a comma between, such as 100,250") from None
+        return cls(low, high)
+
+    def __str__(self) -> str:
+        return f"{self.low},{self.high}"
+
+
+@dataclass(frozen=True)
+class LeanmdProblem(BaseProblem):
+    """Parameters of LeanMD, in reduced units."""
+
+    app: ClassVar[str] = "leanmd"
+    unit: ClassVar[str] = "atom-steps"
+    last_axis_cut: ClassVar[float] = 1.0
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "tiny": {"lattice": (12, 4, 4), "shift": True, "thermo": 10, "steps": 24, "warmup": 2},
+        "small": {"lattice": (16, 16, 16), "steps": 100, "warmup": 10},
+        "large": {"lattice": (40, 40, 40), "steps": 100, "warmup": 10},
+        "melt": {"lattice": (20, 20, 20), "steps": 100, "warmup": 0},
+        "paper": {
+            "cells": (4, 4, 4),
+            "cutoff": 0.75 * CELL,
+            "skin": 0.25 * CELL,
+            "dt": 1e-15 / TAU_S,
+            "steps": 100,
+            "warmup": 10,
+        },
+    }
+
+    lattice: tuple[int, ...] = parameter(
+        "--lattice", (10, 10, 10), extents, "cubic cells of four atoms along each axis"
+    )
+    density: float = parameter("--density", DENSITY, float, "atoms per sigma^3, on a lattice")
+    cells: tuple[int, ...] | None = parameter(
+        "--cells", None, extents, "instead of a lattice, cells of cutoff + skin along each axis"
+    )
+    per_cell: int = parameter("--per-cell", PER_CELL, int, "atoms in each of the --cells")
+    gradient: Gradient | None = parameter(
+        "--gradient", None, Gradient.parse, "LO,HI: atoms in the first and last --cells along x"
+    )
+    temperature: float = parameter("--temperature", 1.44, float, "at the beginning, epsilon / k")
+    cutoff: float = parameter("--cutoff", 2.5, float, "of the potential, sigma")
+    skin: float = parameter("--skin", 0.3, float, "beyond the cutoff, sigma")
+    dt: float = parameter("--dt", 0.005, float, "time step, tau")
+    shift: bool = parameter(
+        "--shift", False, yes_or_no, "shift the potential to zero at the cutoff", flag=True
+    )
+    seed: int = parameter("--seed", 87287, int, "of velocities, and of --cells")
+    rebuild: int = parameter("--rebuild", 20, int, "steps after which atoms change cell at latest")
+    thermo: int = parameter("--thermo", 0, int, "steps between rows; 0: first and last only")
+
+    def __post_init__(self) -> None:
+        for name in ("density", "cutoff", "dt"):
+            value = getattr(self, name)
+            require(0 < value < math.inf, f"--{name}", value, "must be above 0")
+        for name in ("skin", "temperature"):
+            value = getattr(self, name)
+            require(0 <= value < math.inf, f"--{name}", value, "must be 0 or more")
+        require(self.skin > 0, "--skin", self.skin, "must be above 0")
+        require(self.rebuild >= 1, "--rebuild", self.rebuild, "must be 1 or more")
+        require(self.thermo >= 0, "--thermo", self.thermo, "must be 0 or more")
+        require(self.seed >= 0, "--seed", self.seed, "must be 0 or more")
+        require(self.per_cell >= 1, "--per-cell", self.per_cell, "must be 1 or more")
+        for option, grid in (("--lattice", self.lattice), ("--cells", self.cells)):
+            if grid is not None:
+                fits = len(grid) == 3 and min(grid) >= 1
+                require(fits, option, grid, "must be three integers of 1 or more")
+        if self.gradient is not None:
+            ends = self.gradient.low, self.gradient.high
+            require(self.cells is not None, "--gradient", self.gradient, "needs --cells")
+            require(min(ends) >= 0, "--gradient", self.gradient, "must be 0 or more each")
+        require(self.atoms >= 2, "--per-cell", self.per_cell, "there must be two atoms or more")
+        reach, shortest = self.reach, float(min(self.box))
+        allowed = f"cutoff and skin must fit into the box, whose shortest side is {shortest:.6g}"
+        require(reach <= shortest, "--cutoff", self.cutoff, allowed)
+
+    # The box ------------------------------------------------------------------------------------
+
+    @cached_property
+    def box(self) -> np.ndarray:
+        """Lengths of the box: (3,), multiples of the grain."""
+        if self.cells is not None:
+            sides = np.array(self.cells) * (self.cutoff + self.skin)
+        else:
+            sides = np.array(self.lattice) * (4 / self.density) ** (1 / 3)
+        return np.rint(sides / grain_of(sides)) * grain_of(sides)
+
+    @cached_property
+    def grain(self) -> float:
+        """Positions are multiples of this, a power of two: differences of any two are exact."""
+        return grain_of(self.box)
+
+    @cached_property
+    def per_layer(self) -> np.ndarray:
+        """Atoms in a cell of each layer of --cells along x: (layers,) int64."""
+        assert self.cells is not None
+        layers = self.cells[0]
+        ends = self.gradient or Gradient(self.per_cell, self.per_cell)
+        return np.rint(np.linspace(ends.low, ends.high, layers)).astype(np.int64)
+
+    @cached_property
+    def atoms(self) -> int:
+        """How many atoms there are."""
+        if self.cells is not None:
+            return int(self.per_layer.sum()) * self.cells[1] * self.cells[2]
+        return 4 * math.prod(self.lattice)
+
+    @property
+    def reach(self) -> float:
+        """How far lists of neighbours reach."""
+        return self.cutoff + self.list_skin
+
+    @property
+    def list_skin(self) -> float:
+        """How far lists reach beyond the cutoff."""
+        return min(self.skin, LIST_SKIN)
+
+    @property
+    def drift_limit(self) -> float:
+        """What the energy may be off, over the kinetic energy; falls as dt^2 like the error."""
+        return 0.01 * (self.dt / 0.005) ** 2 + 1e-6
+
+    @cached_property
+    def energy_at_cutoff(self) -> float:
+        """By how much the potential is shifted, if it is."""
+        inverse6 = self.cutoff**-6
+        return 4 * inverse6 * (inverse6 - 1)
+
+    def beginning(self, low: np.ndarray, high: np.ndarray) -> lattice.Sites:
+        """The atoms that begin in [low, high): ids (n,) and positions (3, n)."""
+        if self.cells is not None:
+            where = low, high, self.grain, self.seed
+            return lattice.in_cells(self.box, self.cells, self.per_layer, *where)
+        return lattice.on_lattice(self.box, self.lattice, low, high, self.grain)
+
+    # How it is cut ------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The grid that is cut into blocks."""
+        return self.lattice if self.cells is None else self.cells
+
+    @property
+    def least_cells(self) -> tuple[int, ...]:
+        """A block is at least as wide as lists reach, so that neighbours have all its ghosts."""
+        return tuple(
+            math.ceil(self.reach / (side / cells) - 1e-9)
+            for side, cells in zip(self.box, self.shape, strict=True)
+        )
+
+    def plane(self, axis: int, number: int) -> float:
+        """Where cell ``number`` along an axis begins; a multiple of the grain."""
+        exact = number * self.box[axis] / self.shape[axis]
+        return float(np.rint(exact / self.grain) * self.grain)
+
+    def corners(self, layout: Layout, index: Index) -> tuple[np.ndarray, np.ndarray]:
+        """The lowest and highest corner of a block: (3,) each."""
+        bounds = layout.bounds(index)
+        low, high = (
+            np.array([self.plane(axis, span[side]) for axis, span in enumerate(bounds)])
+            for side in (0, 1)
+        )
+        return low, high
+
+    # What is asked of every problem -------------------------------------------------------------
+
+    def parameters(self) -> dict[str, Any]:
+        """The fields as plain data."""
+        return dataclasses.asdict(self) | {"gradient": self.gradient and str(self.gradient)}
+
+    def work(self) -> float:
+        """Atoms, each moved once a step."""
+        return float(self.atoms)
+
+    def results(self, measures: dict[str, Measure]) -> dict[str, Any]:
+        """The thermo table, one object per row."""
+        rows = table(self, all_rows(measures))
+        drift = (rows[-1]["max_drift"] if rows else 0.0) / max(rows[-1]["step"], 1)
+        return {"atoms": self.atoms, "thermo": rows, "drift_per_step": drift}
+
+    def is_reported(self, step: int) -> bool:
+        """Whether the thermo table has a row for a step."""
+        return self.thermo > 0 and step % self.thermo == 0
+
+    def weak(self, pes: int) -> Self:
+        """As many atoms for each PE."""
+        if self.cells is None:
+            return dataclasses.replace(self, lattice=grown(self.lattice, pes))
+        return dataclasses.replace(self, cells=grown(self.cells, pes))
+
+
+def grain_of(box: np.ndarray) -> float:
+    """A power of two of which float64 holds all multiples up to four times the box exactly."""
+    return 2.0 ** (math.ceil(math.log2(4 * float(np.max(box)))) - 52)
+
+
+def validate(
+    problem: LeanmdProblem, steps: int, measures: dict[str, Measure], state_hash: str
+) -> list[Check]:
+    """Judge a finished run: all atoms there, nothing pushed from outside, energy kept.
+
+    The forces of all atoms add up to exactly nothing unless a pair is seen from one side only: an
+    image is missing, a list is stale, a ghost is old.
+    """
+    ids = np.arange(1, problem.atoms + 1, dtype=np.int64)
+    off = measures["ids"].value - sums_of_ids(problem.atoms, ids)
+    missing, checksum, mixed = (abs(float(np.int64(x))) for x in off)
+    rows = all_rows(measures)
+    momentum = np.abs(rows[-1, 3:6]).max() * ENERGY_UNIT / problem.atoms
+    thermo = table(problem, rows)
+    kinetic = max(row["kinetic"] for row in thermo)
+    checks = [
+        Check("missing atoms", missing, 0),
+        Check("id checksum error", checksum, 0),
+        Check("mixed id checksum error", mixed, 0),
+        Check("net force", float(np.abs(rows[:, 6:9]).max()), 0),
+        Check("momentum per atom", momentum, MOMENTUM_LIMIT),
+        Check("energy drift", thermo[-1]["max_drift"] / max(kinetic, 1e-300), problem.drift_limit),
+    ]
+    small = problem.atoms <= REFERENCE_ATOMS and problem.atoms**2 * steps <= REFERENCE_UPDATES
+    if small:
+        right = reference_hash(problem, steps)
+        checks.append(Check("differs from reference", float(right != state_hash), 0))
+    return checks

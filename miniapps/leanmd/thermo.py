@@ -1,0 +1,70 @@
+"""The thermo table: temperature, energies and pressure, from sums that are exact in every order.
+
+Blocks add up integers (`kernels.leanmd_cpu`); here they become energies. As the sums have the same
+bits on every decomposition, so have the rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+# Numbers in a sum: v^2 (2), momentum (3), force (3), energy (2), virial (2), pairs (2), atoms.
+TOTALS = 15
+ENERGY_UNIT, FORCE_UNIT = 2.0**-40, 2.0**-36  # those of the kernels
+
+
+def wide(totals: np.ndarray, place: int) -> int:
+    """A sum that is kept as two integers."""
+    return (int(totals[place]) << 32) + int(totals[place + 1])
+
+
+def kept_energy(problem: Any, totals: np.ndarray) -> float:
+    """Kinetic and shifted potential energy per atom, which the motion keeps.
+
+    That is so with the truncated potential too: its forces are those of the shifted one.
+    """
+    kinetic = wide(totals, 0) * ENERGY_UNIT / 2
+    potential = wide(totals, 8) * ENERGY_UNIT / 2
+    shift = wide(totals, 12) // 2 * problem.energy_at_cutoff
+    return (kinetic + potential - shift) / int(totals[14])
+
+
+def row(problem: Any, step: int, totals: np.ndarray) -> dict[str, Any]:
+    """What the sums over all atoms say of a step; energies per atom."""
+    atoms, volume = int(totals[14]), float(np.prod(problem.box))
+    twice_kinetic = wide(totals, 0) * ENERGY_UNIT
+    potential = wide(totals, 8) * ENERGY_UNIT / 2
+    virial = wide(totals, 10) * FORCE_UNIT / 2
+    if problem.shift:
+        potential -= wide(totals, 12) // 2 * problem.energy_at_cutoff
+    return {
+        "step": step,
+        "temperature": twice_kinetic / (3 * atoms - 3),
+        "kinetic": twice_kinetic / 2 / atoms,
+        "potential": potential / atoms,
+        "total": (twice_kinetic / 2 + potential) / atoms,
+        "pressure": (twice_kinetic + virial) / (3 * volume),
+        "virial": virial / (3 * volume),
+    }
+
+
+def table(problem: Any, rows: np.ndarray) -> list[dict[str, Any]]:
+    """The table of a run, given (rows, 1 + `TOTALS`) int64: each row's step and sums.
+
+    ``max_drift`` is how far the kept energy per atom has been from that of the first row.
+    """
+    result, farthest = [], 0.0
+    first = kept_energy(problem, rows[0, 1:])
+    for step, *totals in rows.tolist():
+        farthest = max(farthest, abs(kept_energy(problem, totals) - first))
+        result.append(row(problem, step, totals) | {"max_drift": farthest})
+    return result
+
+
+def all_rows(measures: dict[str, Any]) -> np.ndarray:
+    """The rows that blocks kept, and one for the end of the run."""
+    rows, time = measures["rows"].value, measures["time"].value
+    end = np.concatenate([[time], measures["totals"].value])
+    return rows if rows[-1, 0] == time else np.vstack([rows, end])
