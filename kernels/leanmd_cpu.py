@@ -340,8 +340,9 @@ def fill_lists(
                     near = some(fma(dz, dz, fma(dy, dy, dx * dx)) < reach2)
                     listed = near & (np.uint64(j) - mine >= np.uint64(WIDTH))
                     neighbors[found] = j  # no branch: it would be guessed wrong every third time
-                    highest = max(highest, j * np.uint32(listed))
                     found += np.uint64(listed)
+        for m in range(np.uint64(starts[k]), found):
+            highest = max(highest, neighbors[m])
         last[k] = highest
     starts[starts.size - 1] = found
     return found

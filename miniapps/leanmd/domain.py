@@ -136,20 +136,23 @@ class Domain:
         atoms = self.atoms
         rows = np.concatenate([atoms.own("position"), atoms.velocity, [atoms.ids.view(np.float64)]])
         for axis in AXES:
-            gone = rows[axis] < self.low[axis], rows[axis] >= self.high[axis]
+            beyond = rows[axis] < self.low[axis], rows[axis] >= self.high[axis]
             messages = {}
             for side in SIDES:
-                message = packed(rows[:, gone[side]])
+                message = packed(rows[:, np.flatnonzero(beyond[side])])
                 message[axis] += self.over[axis, side]
                 messages[edge_of(axis, side)] = message
             came = yield from Exchange(f"atoms along {axis}", messages)
-            stay = rows[:, ~(gone[LOW] | gone[HIGH])]
-            rows = np.concatenate([stay, *(came[edge_of(axis, side)] for side in SIDES)], axis=1)
-        outside = (rows[:3].T < self.low) | (rows[:3].T >= self.high)
+            parts = [came[edge_of(axis, side)] for side in SIDES]
+            if any(part.size for part in (*messages.values(), *parts)):
+                stay = rows[:, np.flatnonzero(~(beyond[LOW] | beyond[HIGH]))]
+                rows = np.concatenate([stay, *parts], axis=1)
+        low, high = self.low[:, np.newaxis], self.high[:, np.newaxis]
+        outside = ((rows[:3] < low) | (rows[:3] >= high)).any(axis=0)
         if outside.any():
-            self._complain(outside.any(axis=1), "flies too fast", rows[6].view(np.int64))
+            self._complain(outside, "flies too fast", rows[6].view(np.int64))
         order = Bins(self.low, self.high).sort(self.kernels, rows, rows.shape[1], turning=True)
-        rows = rows[:, order]
+        rows = rows.take(order, axis=1, mode="clip")
         atoms.set(rows[6].view(np.int64).copy(), rows[:3], rows[3:6].copy())
         atoms.origin[:, : atoms.count] = rows[:3]
         self.built = self.time
