@@ -17,12 +17,12 @@ import numpy as np
 from charm4py import Array, Chare, Future, Group, Reducer, charm
 
 from drivers.balancers import summary
-from drivers.charm_pe import FAILED, PE, BlockMap, fail
+from drivers.charm_pe import FAILED, PE, fail
 from drivers.inbox import Inbox
 from drivers.job import Job, RunError, Watcher
 from drivers.outcome import Outcome, Report, joined
 from drivers.timing import Stepper
-from miniapps.block import AllReduce, Collect, Post, checked_message
+from miniapps.block import AllReduce, Collect, Post
 
 __all__ = ["fail", "run"]
 
@@ -32,13 +32,13 @@ EMPTY = (pickle.dumps(({}, [])), None)  # a message without arguments, packed on
 class BlockChare(Chare):
     """Runs one block; block and inbox travel with it when it migrates, between steps."""
 
-    def __init__(self, job: Job, pes: Any) -> None:
+    def __init__(self, job: Job, pes: Any, kind: str) -> None:
         self.job, self.pes = job, pes
+        self.place = kind, tuple(self.thisIndex)
         with self.pe.guard():
-            self.block = job.build(self.thisIndex)
-        self.number = job.layout.number(self.thisIndex)
+            self.block = job.build(self.place[1])
+        self.number = job.layout.numbers[self.place]
         self.stepper, self.inbox = Stepper(self.block), Inbox(self.block)
-        self.proxies = {p.block: self.thisProxy[p.block] for p in self.block.neighbors.values()}
         self.home = charm.myPe()
         self.collect: Collect | None = None
         self.answer: Any = None
@@ -71,10 +71,15 @@ class BlockChare(Chare):
         self.wake_up()
 
     def resumeFromSync(self) -> None:  # noqa: N802 - the runtime's name
-        """Go on after a balancing, perhaps on another PE."""
+        """Go on after a balancing, perhaps on another PE; at once, if nobody must know on which."""
         moved, self.home = self.home != charm.myPe(), charm.myPe()
         self.pe.note_resume(self.step, moved)
-        self.resume()
+        if self.job.several_kinds:
+            where = np.zeros(len(self.job.layout.numbers), np.int64)
+            where[self.number] = 1 + self.home
+            self.reduce(self.pes.learn, where, Reducer.sum)
+        else:
+            self.resume()
 
     @property
     def pe(self) -> PE:
@@ -89,26 +94,20 @@ class BlockChare(Chare):
     def put(self, step: int, phase: str, edge: Any, sender: Any, array: np.ndarray) -> bool:
         """Keep a message; True if it was the last one that the block was waiting for."""
         self.inbox.deliver(step, phase, edge, sender, array)
+        return self.answered()
+
+    def put_sum(self, step: int, phase: str, edges: Any, total: np.ndarray) -> None:
+        """Keep the sum of some messages, and wake up if it was the last one waited for."""
+        self.inbox.add(step, phase, edges, total)
+        if self.answered():
+            self.wake_up()
+
+    def answered(self) -> bool:
+        """Whether the block was waiting, and now has what it was waiting for."""
         if self.collect is None or not self.inbox.has(self.collect):
             return False
         self.answer, self.collect = self.inbox.take(self.collect), None
         return True
-
-    def post(self, request: Post) -> None:
-        """Send a block's messages."""
-        step, here = self.inbox.step, charm.arrays[self.thisProxy.aid]
-        away: dict[Any, list[tuple[Any, np.ndarray]]] = {}
-        for edge, array in request.messages.items():
-            peer = self.block.neighbors[edge]
-            message = checked_message(edge, array)
-            chare = here.get(peer.block)
-            if chare is None:
-                away.setdefault(peer.block, []).append((peer.edge, message))
-            elif chare.put(step, request.phase, peer.edge, self.thisIndex, message):
-                chare.wake_up()
-        for block, messages in away.items():
-            edges, arrays = zip(*messages, strict=True)
-            self.proxies[block].deliver(step, request.phase, self.thisIndex, edges, *arrays)
 
     def resume(self) -> None:
         """Go on with the block until it has to wait or its round ends; then others go first."""
@@ -146,7 +145,7 @@ class BlockChare(Chare):
             request = self.stepper.resume(answer)
         while request is not None:
             if isinstance(request, Post):
-                self.post(request)
+                self.pe.mail.post(self, request)
                 request = self.stepper.resume(None)
             elif isinstance(request, Collect) and self.inbox.has(request):
                 request = self.stepper.resume(self.inbox.take(request))
@@ -192,26 +191,33 @@ def _conduct(job: Job, watcher: Watcher) -> Outcome:
     if charm.numPes() != layout.pes:
         raise RunError(f"asked for {layout.pes} PEs, started on {charm.numPes()}")
     pes = Group(PE, args=[job, watcher])
-    place = Group(BlockMap, args=[layout])
-    blocks = Array(BlockChare, layout.grid, args=[job, pes], map=place, useAtSync=True)
-    charm.awaitCreation(pes, blocks)
+    charm.awaitCreation(pes)
+    arrays = {kind: Array(BlockChare, ndims=len(each[0])) for kind, each in layout.families().items()}
+    pes.introduce(arrays, awaitable=True).get()
+    for kind, family in layout.families().items():
+        for index in family:
+            home = layout.home(kind, index)
+            arrays[kind].ckInsert(index, [job, pes, kind], onPE=home, useAtSync=True)
+        arrays[kind].ckDoneInserting()
+    _advance(arrays, 0, 0)  # all have been made
+    pes.settle(awaitable=True).get()
     charm.thisProxy.LBTurnInstrumentOff(awaitable=True).get()
-    _advance(blocks, 0, job.warmup)
+    _advance(arrays, 0, job.warmup)
     charm.thisProxy.LBTurnInstrumentOn(awaitable=True).get()
     pes.start_log(awaitable=True).get()
-    done = _advance(blocks, job.warmup, job.warmup + job.steps)
+    done = _advance(arrays, job.warmup, job.warmup + job.steps)
     made = False
     for pe in range(layout.pes if job.store else 0):
-        made = pes[pe].store(blocks, job.store, made, ret=True).get()
-    parts, synced = zip(
-        *[pes[pe].part(blocks, ret=True).get() for pe in range(layout.pes)], strict=True
-    )
+        made = pes[pe].store(job.store, made, ret=True).get()
+    parts, synced = zip(*[pes[pe].part(ret=True).get() for pe in range(layout.pes)], strict=True)
     balancing = partial(summary, job, done, synced)
     return joined(job, parts, done, {"charm": "netlrts"}, balancing)
 
 
-def _advance(blocks: Any, first: int, end: int) -> int:
+def _advance(arrays: dict[str, Any], first: int, end: int) -> int:
     """Make all blocks take their steps from ``first`` to ``end``; returns how far they came."""
-    done = Future()
-    blocks.start(first, end, done)
-    return int(done.get())
+    came = []
+    for blocks in arrays.values():
+        came.append(Future())
+        blocks.start(first, end, came[-1])
+    return int(max([done.get() for done in came]))

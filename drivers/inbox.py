@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from miniapps.block import Collect, Edge, MessageError
+from miniapps.block import Collect, Edge, MessageError, Place
+
+
+class Sum(NamedTuple):
+    """Messages of one phase that were added up: along which edges they came, and their sum."""
+
+    edges: set[Edge]
+    total: np.ndarray
 
 
 class Inbox:
@@ -21,28 +29,50 @@ class Inbox:
         self.block = block
         self.step = 0
         self.waiting: dict[tuple[int, str], dict[Edge, np.ndarray]] = {}
+        self.sums: dict[tuple[int, str], Sum] = {}
 
     def deliver(
-        self, step: int, phase: str, edge: Edge, sender: tuple[Any, ...], array: np.ndarray
+        self, step: int, phase: str, edge: Edge, sender: Place, array: np.ndarray
     ) -> None:
         """Take in a message that the block sees on its ``edge``."""
         peer = self.block.neighbors.get(edge)
-        if peer is None or tuple(peer.block) != tuple(sender):
+        if peer is None or peer.place != sender:
             raise self._error(step, phase, edge, f"sent by {sender}, which is not that neighbour")
-        if step < self.step:
-            raise self._error(step, phase, edge, f"late: the block is at step {self.step}")
+        self._refuse_late(step, phase, edge)
         messages = self.waiting.setdefault((step, phase), {})
         if edge in messages:
             raise self._error(step, phase, edge, "arrived twice")
         messages[edge] = array
 
+    def add(self, step: int, phase: str, edges: Iterable[Edge], array: np.ndarray) -> None:
+        """Take in the sum of the messages that the block sees on these edges."""
+        came = set(edges)
+        if not came <= self.block.neighbors.keys():
+            raise self._error(step, phase, came, "not all of these are edges of the block")
+        self._refuse_late(step, phase, came)
+        before = self.sums.setdefault((step, phase), Sum(set(), np.zeros_like(array)))
+        if before.edges & came:
+            raise self._error(step, phase, before.edges & came, "arrived twice")
+        if before.total.shape != array.shape:
+            raise self._error(step, phase, came, f"of shape {array.shape}, not as others")
+        before.edges.update(came)
+        np.add(before.total, array, out=before.total)
+
     def has(self, request: Collect) -> bool:
         """Whether every message that the block waits for is there."""
+        if request.combine:
+            came = self.sums.get((self.step, request.phase))
+            return came is not None and len(came.edges) == len(request.edges)
         messages = self.waiting.get((self.step, request.phase), {})
         return len(messages) >= len(request.edges) and all(e in messages for e in request.edges)
 
-    def take(self, request: Collect) -> dict[Edge, np.ndarray]:
+    def take(self, request: Collect) -> Any:
         """Hand over the messages of a Collect for which `has` holds."""
+        if request.combine:
+            came = self.sums.pop((self.step, request.phase))
+            if came.edges != set(request.edges):
+                raise self._error(self.step, request.phase, came.edges, "not those waited for")
+            return came.total
         if not request.edges:
             return {}
         messages = self.waiting[self.step, request.phase]
@@ -54,10 +84,14 @@ class Inbox:
     def advance(self, step: int) -> None:
         """Begin the round at ``step``; nothing of an earlier one may be left."""
         self.step = step
-        for old, phase in self.waiting:
+        for old, phase in (*self.waiting, *self.sums):
             if old < step:
-                edges = tuple(self.waiting[old, phase])
-                raise self._error(old, phase, edges, "never collected")
+                left = self.waiting.get((old, phase)) or self.sums[old, phase].edges
+                raise self._error(old, phase, tuple(left), "never collected")
+
+    def _refuse_late(self, step: int, phase: str, edge: Any) -> None:
+        if step < self.step:
+            raise self._error(step, phase, edge, f"late: the block is at step {self.step}")
 
     def _error(self, step: int, phase: str, edge: Any, what: str) -> MessageError:
         where = f"step {step}, phase {phase!r}, edge {edge}"

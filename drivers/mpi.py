@@ -32,7 +32,7 @@ class Engine:
         self.stepper = Stepper(self.block)
         self.links: dict[Edge, Link | SelfLink] = {}
         for edge, peer in self.block.neighbors.items():
-            rank = job.layout.pe(peer.block)
+            rank = job.layout.home(*peer.place)
             own = rank == comm.rank
             self.links[edge] = (
                 SelfLink(self.links, edge, peer) if own else Link(comm, edge, peer, rank)
@@ -47,6 +47,8 @@ class Engine:
 
     def _answer(self, step: int, request: Any) -> Any:
         """Do what the block asks for."""
+        if isinstance(request, Post | Collect) and request.combine:
+            raise TypeError(f"block {self.block.index}: one block per rank has nothing to combine")
         if isinstance(request, Post):
             for edge, array in request.messages.items():
                 self.links[edge].send(step, request.phase, array)

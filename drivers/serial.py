@@ -16,25 +16,26 @@ from drivers.inbox import Inbox
 from drivers.job import Job, RunError, Watcher
 from drivers.outcome import Part, Report, joined
 from drivers.timing import PELog, Stepper
-from miniapps.block import REDUCTIONS, AllReduce, Collect, Post, checked_message
+from miniapps.block import REDUCTIONS, AllReduce, Collect, Place, Post, checked_messages
 
 
 class Engine:
     """Blocks, their inboxes, and the requests they wait on."""
 
     def __init__(self, blocks: Sequence[Any]) -> None:
-        self.steppers = {tuple(block.index): Stepper(block) for block in blocks}
-        self.inboxes = {tuple(block.index): Inbox(block) for block in blocks}
-        self.requests: dict[tuple[int, ...], Any] = {}
+        places = [(block.kind, tuple(block.index)) for block in blocks]
+        self.steppers = {place: Stepper(b) for place, b in zip(places, blocks, strict=True)}
+        self.inboxes = {place: Inbox(b) for place, b in zip(places, blocks, strict=True)}
+        self.requests: dict[Place, Any] = {}
 
     def round(self, step: int, count: int) -> bool:
         """Advance every block ``count`` steps; True where they say that the run is finished."""
         for inbox in self.inboxes.values():
             inbox.advance(step)
-        for index, stepper in self.steppers.items():
-            self.requests[index] = stepper.start(count)
+        for place, stepper in self.steppers.items():
+            self.requests[place] = stepper.start(count)
         while any(request is not None for request in self.requests.values()):
-            moved = [self._serve(index, step) for index in self.steppers]
+            moved = [self._serve(place, step) for place in self.steppers]
             if not any(moved) and not self._reduce():
                 raise RunError(f"step {step}: every block waits: {self._waiting()}")
         finished = {stepper.finished for stepper in self.steppers.values()}
@@ -47,50 +48,60 @@ class Engine:
         for inbox in self.inboxes.values():
             inbox.advance(done)
 
-    def _serve(self, index: tuple[int, ...], step: int) -> bool:
+    def _serve(self, place: Place, step: int) -> bool:
         """Answer a block's requests until it has to wait; True where it moved at all."""
         moved = False
         while True:
-            request = self.requests[index]
+            request = self.requests[place]
             if isinstance(request, Post):
-                self._post(index, step, request)
+                self._post(place, step, request)
                 answer = None
-            elif isinstance(request, Collect) and self.inboxes[index].has(request):
-                answer = self.inboxes[index].take(request)
+            elif isinstance(request, Collect) and self.inboxes[place].has(request):
+                answer = self.inboxes[place].take(request)
             else:
                 return moved
-            self.requests[index] = self.steppers[index].resume(answer)
+            self.requests[place] = self.steppers[place].resume(answer)
             moved = True
 
-    def _post(self, index: tuple[int, ...], step: int, request: Post) -> None:
+    def _post(self, place: Place, step: int, request: Post) -> None:
         """Put a block's messages into its neighbours' inboxes, by reference."""
-        neighbors = self.steppers[index].block.neighbors
-        for edge, array in request.messages.items():
+        neighbors = self.steppers[place].block.neighbors
+        for edge, message in checked_messages(request).items():
             peer = neighbors[edge]
-            message = checked_message(edge, array)
-            self.inboxes[peer.block].deliver(step, request.phase, peer.edge, index, message)
+            inbox = self.inboxes[peer.place]
+            if request.combine:
+                inbox.add(step, request.phase, (peer.edge,), message)
+            else:
+                inbox.deliver(step, request.phase, peer.edge, place, message)
 
     def _reduce(self) -> bool:
-        """Answer an AllReduce once every block has come to it; False where one has not."""
-        requests = list(self.requests.values())
+        """Answer an AllReduce once every block of a kind has come to it; False where none has."""
+        kinds: dict[str, list[Place]] = {}
+        for place in self.requests:
+            kinds.setdefault(place[0], []).append(place)
+        return any([self._reduce_kind(places) for places in kinds.values()])
+
+    def _reduce_kind(self, places: list[Place]) -> bool:
+        requests = [self.requests[place] for place in places]
         if not all(isinstance(request, AllReduce) for request in requests):
             return False
         if len({request.op for request in requests}) != 1:
             raise RunError(f"blocks reduce by different operations: {self._waiting()}")
         total = reduce(REDUCTIONS[requests[0].op], [request.value for request in requests])
-        for index, stepper in self.steppers.items():
-            self.requests[index] = stepper.resume(np.array(total)[()])
+        for place in places:
+            self.requests[place] = self.steppers[place].resume(np.array(total)[()])
         return True
 
     def _waiting(self) -> str:
         """What each block waits for, for an error message."""
-        return "; ".join(f"{index} on {request}" for index, request in self.requests.items())[:500]
+        waiting = self.requests.items()
+        return "; ".join(f"{index} on {request}" for (_, index), request in waiting)[:500]
 
 
 def run(job: Job, report: Report, watcher: Watcher) -> int:
     """Run a job on this process and report its outcome; returns the exit status."""
     jit_s = job.compile()
-    engine = Engine([job.build(index) for index in job.layout.indices()])
+    engine = Engine([job.build(index) for _, index in job.layout.numbers])
     blocks = [stepper.block for stepper in engine.steppers.values()]
     log, done = PELog(0), 0
     for start, end in job.phases():
@@ -98,8 +109,8 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
         for number, (step, count) in enumerate(job.rounds(start, end)):
             watcher.beat(0, step)
             finished = engine.round(step, count)
-            for index, stepper in engine.steppers.items():
-                log.add(job.layout.number(index), number, stepper)
+            for place, stepper in engine.steppers.items():
+                log.add(job.layout.numbers[place], number, stepper)
             done = step + count
             if finished and start == job.warmup:
                 break

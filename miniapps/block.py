@@ -27,6 +27,7 @@ import numpy as np
 
 Edge = tuple[int, ...]
 Index = tuple[int, ...]
+Place = tuple[str, Index]  # kind and index: which block
 
 HEADER_BYTES = 64  # room that `packed` leaves in front of a message; one cache line
 REDUCTIONS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
@@ -43,25 +44,39 @@ class Peer(NamedTuple):
     block: Index
     edge: Edge
 
+    @property
+    def place(self) -> Place:
+        """Which block it is."""
+        return self[:2]
+
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """Send ``messages[edge]`` along each edge. The arrays are the driver's from then on."""
+    """Send ``messages[edge]`` along each edge. The arrays are the driver's from then on.
+
+    One array may go along several edges; a driver then sends it to each PE once, and those who
+    receive it share it and only read it. With ``combine`` the messages are integers, one for every
+    edge of the block, and the receiver wants no more than the sum of all that it is sent: a driver
+    may add them up on the way.
+    """
 
     phase: str
     messages: Mapping[Edge, np.ndarray]
+    combine: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Collect:
     """Wait for this step's messages of a phase; answered with ``{edge: array}``.
 
-    ``edges`` names the receiver's own edges. The arrays may be read and written until the block's
-    next Collect on the same edges.
+    ``edges`` names the receiver's own edges. The arrays may be read and, unless they came to others
+    too, written until the block's next Collect on the same edges. With ``combine`` the answer is
+    one array, the sum of what was posted so.
     """
 
     phase: str
     edges: tuple[Edge, ...]
+    combine: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +181,24 @@ def checked_message(edge: Edge, array: np.ndarray) -> np.ndarray:
     travelling = array.view()
     array.flags.writeable = False
     return travelling
+
+
+def checked_messages(request: Post) -> dict[Edge, np.ndarray]:
+    """What travels along each edge; an array that goes along several is the same one for all.
+
+    Raises MessageError as `checked_message` does, and where floats are to be combined: their sum
+    would depend on the order of additions.
+    """
+    arrays = request.messages.values()
+    if request.combine and not all(array.dtype.kind in "iu" for array in arrays):
+        raise MessageError(f"phase {request.phase!r}: only integers can be combined")
+    travelling: dict[int, np.ndarray] = {}
+    for edge, array in request.messages.items():
+        if id(array) in travelling:
+            travelling[id(array)].flags.writeable = False
+        else:
+            travelling[id(array)] = checked_message(edge, array)
+    return {edge: travelling[id(array)] for edge, array in request.messages.items()}
 
 
 def combine(measures: Mapping[str, Measure], more: Mapping[str, Measure]) -> dict[str, Measure]:

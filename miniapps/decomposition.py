@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from miniapps.block import Edge, Index, Peer
+from miniapps.block import Edge, Index, Peer, Place
 from miniapps.parameters import InputError
 
 STRIDED = 4.0  # what a cut across the last axis costs: each cell of its faces is a cache line
@@ -139,15 +139,22 @@ class Layout:
         """All block indices, in C order."""
         return list(itertools.product(*map(range, self.grid)))
 
-    def number(self, index: Index) -> int:
-        """A block's place in `indices`."""
-        number = 0
-        for place, blocks in zip(index, self.grid, strict=True):
-            number = number * blocks + place
-        return number
+    def families(self) -> dict[str, list[Index]]:
+        """All blocks, by kind."""
+        return {"block": self.indices()}
+
+    def home(self, kind: str, index: Index) -> int:
+        """The PE on which a block starts."""
+        return self.pe(index)
+
+    @cached_property
+    def numbers(self) -> dict[Place, int]:
+        """A number for each block of any kind, from 0, in the order of `families`."""
+        every = [(kind, index) for kind, family in self.families().items() for index in family]
+        return {place: number for number, place in enumerate(every)}
 
     def pe(self, index: Index) -> int:
-        """The PE on which a block starts: C order over the grid of PEs."""
+        """The PE to whose part of the grid a block belongs: C order over the grid of PEs."""
         pe = 0
         for place, parts, subs in zip(index, self.pe_grid, self.sub_grid, strict=True):
             pe = pe * parts + place // subs

@@ -365,9 +365,9 @@ BOTH = Collect("halo", (LOW, HIGH))
 def test_inbox_hands_over_what_came(inbox: Inbox) -> None:
     """Catches an inbox that is complete too early, mixes edges up, or gives a message twice."""
     assert not inbox.has(BOTH)
-    inbox.deliver(5, "halo", HIGH, (2, 0), np.array([2.0]))
+    inbox.deliver(5, "halo", HIGH, ("block", (2, 0)), np.array([2.0]))
     assert not inbox.has(BOTH) and inbox.has(Collect("halo", (HIGH,)))
-    inbox.deliver(5, "halo", LOW, (0, 0), np.array([0.0]))
+    inbox.deliver(5, "halo", LOW, ("block", (0, 0)), np.array([0.0]))
     assert inbox.has(BOTH) and not inbox.has(Collect("back", (LOW, HIGH)))
     assert inbox.take(BOTH) == {LOW: [0.0], HIGH: [2.0]}
     assert not inbox.has(BOTH)
@@ -376,10 +376,10 @@ def test_inbox_hands_over_what_came(inbox: Inbox) -> None:
 
 def test_inbox_keeps_what_came_early(inbox: Inbox) -> None:
     """Catches a neighbour's message of the next step or phase that is taken for this one's."""
-    inbox.deliver(6, "halo", LOW, (0, 0), np.array([6.0]))
-    inbox.deliver(5, "back", LOW, (0, 0), np.array([55.0]))
+    inbox.deliver(6, "halo", LOW, ("block", (0, 0)), np.array([6.0]))
+    inbox.deliver(5, "back", LOW, ("block", (0, 0)), np.array([55.0]))
     assert not inbox.has(Collect("halo", (LOW,)))
-    inbox.deliver(5, "halo", LOW, (0, 0), np.array([5.0]))
+    inbox.deliver(5, "halo", LOW, ("block", (0, 0)), np.array([5.0]))
     for phase, value in (("halo", 5.0), ("back", 55.0)):
         assert inbox.take(Collect(phase, (LOW,)))[LOW] == [value]
     inbox.advance(6)
@@ -389,7 +389,7 @@ def test_inbox_keeps_what_came_early(inbox: Inbox) -> None:
 def test_inbox_collects_edges_one_by_one(inbox: Inbox) -> None:
     """Catches a Collect of some edges that throws the others away; of none is always complete."""
     for edge, sender in ((LOW, (0, 0)), (HIGH, (2, 0))):
-        inbox.deliver(5, "halo", edge, sender, np.array([1.0]))
+        inbox.deliver(5, "halo", edge, ("block", sender), np.array([1.0]))
     assert inbox.has(Collect("halo", ())) and inbox.take(Collect("halo", ())) == {}
     inbox.take(Collect("halo", (LOW,)))
     assert inbox.has(Collect("halo", (HIGH,))) and not inbox.has(BOTH)
@@ -409,21 +409,21 @@ def test_inbox_collects_edges_one_by_one(inbox: Inbox) -> None:
 def test_inbox_refuses(inbox: Inbox, step: int, edge: Any, sender: Any, word: str) -> None:
     """Catches a driver that delivers the wrong message: the error names step, phase and edge."""
     with pytest.raises(MessageError) as caught:
-        inbox.deliver(step, "halo", edge, sender, np.array([1.0]))
+        inbox.deliver(step, "halo", edge, ("block", sender), np.array([1.0]))
     text = str(caught.value)
     assert word in text and f"step {step}, phase 'halo', edge {edge}" in text and "(1, 0)" in text
 
 
 def test_inbox_refuses_a_second_message(inbox: Inbox) -> None:
     """Catches a message that is delivered twice, and would overwrite the first."""
-    inbox.deliver(5, "halo", LOW, (0, 0), np.array([1.0]))
+    inbox.deliver(5, "halo", LOW, ("block", (0, 0)), np.array([1.0]))
     with pytest.raises(MessageError, match="arrived twice"):
-        inbox.deliver(5, "halo", LOW, (0, 0), np.array([1.0]))
+        inbox.deliver(5, "halo", LOW, ("block", (0, 0)), np.array([1.0]))
 
 
 def test_inbox_refuses_to_leave_messages_behind(inbox: Inbox) -> None:
     """Catches a message that no Collect ever asked for."""
-    inbox.deliver(5, "halo", LOW, (0, 0), np.array([1.0]))
+    inbox.deliver(5, "halo", LOW, ("block", (0, 0)), np.array([1.0]))
     with pytest.raises(MessageError, match="never collected"):
         inbox.advance(6)
 

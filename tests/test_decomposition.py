@@ -43,7 +43,7 @@ def test_blocks_tile_the_grid(layout: Layout) -> None:
 @given(layouts())
 def test_numbers_count_the_blocks(layout: Layout) -> None:
     """Catches two blocks with one number: their timings would be added up."""
-    assert [layout.number(index) for index in layout.indices()] == list(
+    assert [layout.numbers["block", index] for index in layout.indices()] == list(
         range(len(layout.indices()))
     )
 

@@ -26,7 +26,8 @@ class LeanmdBlock(Domain):
     def __init__(self, problem: LeanmdProblem, layout: Layout, index: Index, device: Device) -> None:
         super().__init__(problem, layout, index, device)
         self.lists = Lists(own=True)
-        self.sent: list[list[np.ndarray]] = []  # which atoms and ghosts go over each side
+        self.sent = np.empty(0, np.int64)  # which atoms and ghosts go over each side, one by one,
+        self.cuts = np.zeros(7, np.int64)  # and where those of each begin
         self.inner = self.border = np.empty(0, np.uint32)  # clusters without and with ghosts near
 
     def find_forces(self, anew: bool) -> Generator[Any, Any, None]:
@@ -66,11 +67,13 @@ class LeanmdBlock(Domain):
 
     def gather_ghosts(self) -> Generator[Any, Any, None]:
         """Find out who is a ghost of a neighbour, and take in the neighbours' atoms."""
-        atoms, reach, self.sent = self.atoms, self.problem.reach, []
+        atoms, reach, self.sent = self.atoms, self.problem.reach, self.sent[:0]
         for axis in AXES:
             x = atoms.position[axis, : atoms.total]
             near = x < self.low[axis] + reach, x >= self.high[axis] - reach
-            self.sent.append([np.flatnonzero(side) for side in near])
+            for side in SIDES:
+                self.sent = np.concatenate([self.sent, np.flatnonzero(near[side])])
+                self.cuts[2 * axis + side + 1] = len(self.sent)
             came = yield from Exchange(f"ghosts along {axis}", self.leaving(axis))
             for side in SIDES:
                 atoms.extend(came[edge_of(axis, side)])
@@ -79,7 +82,8 @@ class LeanmdBlock(Domain):
         """Positions of the atoms and ghosts that go over the two sides along an axis."""
         messages = {}
         for side in SIDES:
-            which = self.sent[axis][side]
+            first, end = self.cuts[2 * axis + side : 2 * axis + side + 2]
+            which = self.sent[first:end]
             message = packed_empty((3, len(which)), np.float64)
             self.atoms.position.take(which, axis=1, out=message, mode="clip")
             message[axis] += self.over[axis, side]

@@ -44,7 +44,7 @@ class Domain:
         self.low, self.high = problem.corners(layout, index)
         self.over = self._over(layout)
         self.atoms = Atoms(self.kernels)
-        self.rows: list[np.ndarray] = []  # of the thermo table: step, then sums
+        self.rows = np.empty((0, 1 + TOTALS), np.int64)  # of the thermo table: step, then sums
         self.time = self.built = 0  # steps made, and when atoms last changed domain
         self.atoms.set(*problem.beginning(self.low, self.high))
 
@@ -127,7 +127,7 @@ class Domain:
         totals = self.sums()
         totals[8:14] = yield from self.potential()
         totals = yield AllReduce(totals, "sum")
-        self.rows.append(np.concatenate([[self.time], totals]))
+        self.rows = np.vstack([self.rows, np.concatenate([[self.time], totals])])
 
     # Changing domains ----------------------------------------------------------------------------
 
@@ -139,13 +139,13 @@ class Domain:
             beyond = rows[axis] < self.low[axis], rows[axis] >= self.high[axis]
             messages = {}
             for side in SIDES:
-                message = packed(rows[:, np.flatnonzero(beyond[side])])
+                message = packed(rows.take(np.flatnonzero(beyond[side]), axis=1))
                 message[axis] += self.over[axis, side]
                 messages[edge_of(axis, side)] = message
             came = yield from Exchange(f"atoms along {axis}", messages)
             parts = [came[edge_of(axis, side)] for side in SIDES]
             if any(part.size for part in (*messages.values(), *parts)):
-                stay = rows[:, np.flatnonzero(~(beyond[LOW] | beyond[HIGH]))]
+                stay = rows.take(np.flatnonzero(~(beyond[LOW] | beyond[HIGH])), axis=1)
                 rows = np.concatenate([stay, *parts], axis=1)
         low, high = self.low[:, np.newaxis], self.high[:, np.newaxis]
         outside = ((rows[:3] < low) | (rows[:3] >= high)).any(axis=0)
@@ -178,7 +178,7 @@ class Domain:
         """Which atoms are here, the rows of the thermo table, and the sums of its last one."""
         return {
             "ids": Measure("sum", self.kernels.sums_of_ids(self.atoms.count, self.atoms.ids)),
-            "rows": Measure("max", np.array(self.rows)),
+            "rows": Measure("max", self.rows),
             "time": Measure("max", self.time),
             "totals": Measure("sum", self.sums()),
         }

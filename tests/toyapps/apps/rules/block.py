@@ -24,7 +24,7 @@ class RulesBlock:
     def __init__(self, problem: RulesProblem, layout: Any, index: Any, device: Any) -> None:
         self.problem, self.index, self.device = problem, index, device
         self.bounds, self.neighbors = layout.bounds(index), layout.neighbors(index, diagonals=True)
-        self.grid, self.number = layout.grid, layout.number(index)
+        self.grid, self.number = layout.grid, layout.numbers["block", index]
         self.counters = np.zeros([high - low for low, high in self.bounds], np.int64)
         self.wrong = np.zeros(len(NAMES), np.int64)
         self.time = 0
