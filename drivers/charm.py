@@ -22,7 +22,7 @@ from drivers.inbox import Inbox
 from drivers.job import Job, RunError, Watcher
 from drivers.outcome import Outcome, Report, joined
 from drivers.timing import Stepper
-from miniapps.block import AllReduce, Collect, Post
+from miniapps.block import AllReduce, Collect, Place, Post
 
 __all__ = ["fail", "run"]
 
@@ -30,14 +30,17 @@ EMPTY = (pickle.dumps(({}, [])), None)  # a message without arguments, packed on
 
 
 class BlockChare(Chare):
-    """Runs one block; block and inbox travel with it when it migrates, between steps."""
+    """Runs one block; block and inbox travel with it when it migrates, between steps.
 
-    def __init__(self, job: Job, pes: Any, kind: str) -> None:
-        self.job, self.pes = job, pes
-        self.place = kind, tuple(self.thisIndex)
+    Chares are indexed by their block's number: Charm4Py 1.1 never resumes a chare after a balancing
+    whose index has more than three places.
+    """
+
+    def __init__(self, pes: Any, place: Place) -> None:
+        self.pes, self.place = pes, place
+        (self.number,) = self.thisIndex
         with self.pe.guard():
-            self.block = job.build(self.place[1])
-        self.number = job.layout.numbers[self.place]
+            self.block = self.job.build(place[1])
         self.stepper, self.inbox = Stepper(self.block), Inbox(self.block)
         self.home = charm.myPe()
         self.collect: Collect | None = None
@@ -85,6 +88,11 @@ class BlockChare(Chare):
     def pe(self) -> PE:
         """The PE on which the block lives now."""
         return charm.groups[self.pes.gid]
+
+    @property
+    def job(self) -> Job:
+        """What is run; kept by the PE, so that it does not migrate with every chare."""
+        return self.pe.job
 
     def wake_up(self) -> None:
         """Send this chare a message that resumes it."""
@@ -162,7 +170,7 @@ class BlockChare(Chare):
             self.reduced_shape = np.shape(request.value)
             self.reduce(self.thisProxy.reduced, request.value, getattr(Reducer, request.op))
         else:
-            raise TypeError(f"block {self.thisIndex} yielded {request!r}, which is no request")
+            raise TypeError(f"block {self.place[1]} yielded {request!r}, which is no request")
 
     def balancing_due(self, before: int) -> bool:
         """Whether a multiple of the period was reached, in the timed phase and not at its end."""
@@ -192,13 +200,13 @@ def _conduct(job: Job, watcher: Watcher) -> Outcome:
         raise RunError(f"asked for {layout.pes} PEs, started on {charm.numPes()}")
     pes = Group(PE, args=[job, watcher])
     charm.awaitCreation(pes)
-    arrays = {kind: Array(BlockChare, ndims=len(each[0])) for kind, each in layout.families().items()}
+    arrays = {kind: Array(BlockChare, ndims=1) for kind in layout.families()}
     pes.introduce(arrays, awaitable=True).get()
-    for kind, family in layout.families().items():
-        for index in family:
-            home = layout.home(kind, index)
-            arrays[kind].ckInsert(index, [job, pes, kind], onPE=home, useAtSync=True)
-        arrays[kind].ckDoneInserting()
+    for place, number in layout.numbers.items():
+        home = layout.home(*place)
+        arrays[place[0]].ckInsert(number, [pes, place], onPE=home, useAtSync=True)
+    for blocks in arrays.values():
+        blocks.ckDoneInserting()
     _advance(arrays, 0, 0)  # all have been made
     pes.settle(awaitable=True).get()
     charm.thisProxy.LBTurnInstrumentOff(awaitable=True).get()

@@ -31,6 +31,7 @@ class PE(Chare):
         self.log = PELog(charm.myPe())
         self.syncs: dict[int, Sync] = {}
         self.mail = Mail(self)
+        self.numbers = job.layout.numbers
         self.arrays: dict[str, Any] = {}  # proxies, by kind
         self.here: dict[str, dict[Any, Any]] = {}
         self.places: dict[Place, int] = {}  # where blocks are, if there are several kinds
@@ -54,8 +55,7 @@ class PE(Chare):
     def settle(self) -> None:
         """All blocks have been made, each on the PE that the layout says."""
         if self.job.several_kinds:
-            layout = self.job.layout
-            self.places = {place: layout.home(*place) for place in layout.numbers}
+            self.places = {place: self.job.layout.home(*place) for place in self.numbers}
             self.mail.relearn()
 
     def learn(self, pes: np.ndarray) -> None:
@@ -69,7 +69,7 @@ class PE(Chare):
             if len(self.heard) < len(self.arrays):
                 return
             where, self.heard = np.sum(self.heard, axis=0) - 1, []
-            self.places = dict(zip(self.job.layout.numbers, where.tolist(), strict=True))
+            self.places = dict(zip(self.numbers, where.tolist(), strict=True))
             self.mail.relearn()
             for chare in self.chares():
                 chare.wake_up()
@@ -80,11 +80,11 @@ class PE(Chare):
 
     def find(self, place: Place) -> Any | None:
         """A block's chare, if it is on this PE."""
-        return self.here[place[0]].get(place[1])
+        return self.here[place[0]].get((self.numbers[place],))
 
     def proxy(self, place: Place) -> Any:
         """By what a chare is called from anywhere."""
-        return self.arrays[place[0]][place[1]]
+        return self.arrays[place[0]][self.numbers[place]]
 
     # What comes from other PEs, where there are several kinds of blocks ---------------------------
 

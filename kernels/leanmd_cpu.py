@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import boolean, float64, int64, njit, uint32, uint64, void
+from numba import boolean, float64, int64, njit, types, uint32, uint64, void
 
 from kernels import DISTINCT
 from kernels.lanes import WIDTH, bits, every, fma, lane, load, numbers, some, store, where
@@ -51,6 +51,7 @@ FORCE_ZERO, ENERGY_ZERO = (
 )
 
 ROWS, WHOLE = float64[:, ::1], int64[:, ::1]
+SEEN = types.Array(float64, 2, "C", readonly=True)  # rows that a kernel only reads
 FLOATS, INTS, INDICES = float64[::1], int64[::1], uint32[::1]
 
 
@@ -81,7 +82,7 @@ def _add_forces(dx, dy, dz, there, cutoff2, sums):
 
 
 @njit(
-    float64(ROWS, ROWS, INDICES, INTS, INDICES, boolean, float64, WHOLE),
+    float64(SEEN, SEEN, INDICES, INTS, INDICES, boolean, float64, WHOLE),
     cache=True, error_model="numpy", **DISTINCT,
 )  # fmt: skip
 def forces(position, others, clusters, starts, neighbors, own, cutoff, force):
@@ -140,7 +141,7 @@ def _add_energies(dx, dy, dz, there, cutoff2, sums):
 
 
 @njit(
-    void(int64, ROWS, ROWS, INTS, INDICES, boolean, float64, INTS),
+    void(int64, SEEN, SEEN, INTS, INDICES, boolean, float64, INTS),
     cache=True, error_model="numpy", **DISTINCT,
 )  # fmt: skip
 def energies(count, position, others, starts, neighbors, own, cutoff, totals):
@@ -251,7 +252,7 @@ def _place(value, low, density, bins):
     return min(max(int64((value - low) * density), 0), bins - 1)
 
 
-@njit(void(int64, ROWS, FLOATS, FLOATS, INTS, boolean, INTS, INDICES), cache=True)
+@njit(void(int64, SEEN, FLOATS, FLOATS, INTS, boolean, INTS, INDICES), cache=True)
 def sort_into_bins(count, position, low, density, bins, turning, starts, order):
     """Number atoms bin by bin: bins (x, y, z) in C order, from ``low``, ``density`` per length.
 
@@ -281,7 +282,7 @@ def sort_into_bins(count, position, low, density, bins, turning, starts, order):
 
 
 @njit(
-    int64(int64, ROWS, ROWS, boolean, FLOATS, FLOATS, INTS, INTS, INDICES, float64, INTS, INDICES,
+    int64(int64, SEEN, SEEN, boolean, FLOATS, FLOATS, INTS, INTS, INDICES, float64, INTS, INDICES,
           INDICES),
     cache=True, error_model="numpy", **DISTINCT,
 )  # fmt: skip
@@ -348,7 +349,7 @@ def fill_lists(
     return found
 
 
-@njit((int64, ROWS, int64, ROWS, boolean), cache=True)
+@njit((int64, SEEN, int64, SEEN, boolean), cache=True)
 def find_close(count, position, count_others, others, own):
     """The first pair of atoms closer than `CLOSEST`, or a pair of -1; for error messages."""
     for i in range(count):

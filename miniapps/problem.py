@@ -37,6 +37,14 @@ class BaseProblem:
         """Cells that a block must have along each axis."""
         return (1,) * len(self.shape)
 
+    def cut(self, pes: int, odf: int, pe_grid: tuple[int, ...] | None) -> Layout:
+        """The layout for so many PEs, on a given grid of them or the one of least surface.
+
+        Raises InputError.
+        """
+        cut = pes, odf, pe_grid, self.last_axis_cut, self.least_cells
+        return Layout.create(self.shape, self.periodic, *cut)
+
     def work(self) -> float:
         """Units of work in one time step, for the rate."""
         raise NotImplementedError

@@ -116,8 +116,7 @@ class Gather:
 def layout_of(problem: Any, grid: tuple[int, ...], odf: int = 1) -> Layout:
     """A layout with the given grid of PEs."""
     pes = int(np.prod(grid))
-    cut = problem.last_axis_cut, problem.least_cells
-    return Layout.create(problem.shape, problem.periodic, pes, odf, grid, *cut)
+    return problem.cut(pes, odf, grid)
 
 
 def solve(

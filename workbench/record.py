@@ -26,7 +26,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
     problem = spec.prepared
     checks = [
         *spec.module.validate(problem, outcome.steps_done, outcome.measures, state_hash),
-        Check("blocks missing", float(math.prod(spec.layout.grid) - _blocks_seen(outcome)), 0),
+        Check("blocks missing", float(len(spec.layout.numbers) - _blocks_seen(outcome)), 0),
     ]
     valid = all(check.ok for check in checks)
     return {

@@ -74,9 +74,7 @@ class RunSpec:
     @cached_property
     def layout(self) -> Layout:
         """How the problem is cut."""
-        problem = self.problem
-        cut = self.pes, self.odf, self.blocks, problem.last_axis_cut, problem.least_cells
-        return Layout.create(problem.shape, problem.periodic, *cut)
+        return self.problem.cut(self.pes, self.odf, self.blocks)
 
     @cached_property
     def prepared(self) -> Any:

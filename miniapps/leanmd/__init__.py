@@ -1,6 +1,6 @@
 """LeanMD: Lennard-Jones molecular dynamics, by blocks or by pairs of cells."""
 
-from miniapps.leanmd.block import LeanmdBlock as Block
+from miniapps.leanmd.kinds import Block
 from miniapps.leanmd.oracle import reference
 from miniapps.leanmd.problem import LeanmdProblem as Problem
 from miniapps.leanmd.problem import validate

@@ -11,7 +11,7 @@ from kernels.device import Device
 from miniapps.block import Collect, Exchange, Index, Measure, Post, packed_empty
 from miniapps.decomposition import Layout
 from miniapps.leanmd.atoms import Lists
-from miniapps.leanmd.domain import AXES, HIGH, LOW, SIDES, Domain, edge_of
+from miniapps.leanmd.domain import AXES, SIDES, Domain, complain_of_closeness, edge_of
 from miniapps.leanmd.problem import LeanmdProblem
 
 
@@ -47,7 +47,9 @@ class LeanmdBlock(Domain):
             atoms.position, atoms.position, clusters, lists.starts, lists.neighbors, True,
             self.problem.cutoff, atoms.force,
         )  # fmt: skip
-        self.look(closest2, atoms.position, atoms.total, own=True)
+        if closest2 < self.kernels.CLOSEST**2:
+            where = atoms.count, atoms.position, atoms.total, atoms.position, True
+            complain_of_closeness(self.kernels, self.time, atoms.ids, closest2, *where)
 
     def potential(self) -> Generator[Any, Any, np.ndarray]:
         """Energy, virial and pairs of the block's atoms."""

@@ -33,6 +33,17 @@ def edge_of(axis: int, side: int) -> Edge:
     return tuple((2 * side - 1) * (axis == other) for other in AXES)
 
 
+def complain_of_closeness(
+    kernels: Any, step: int, ids: np.ndarray, closest2: float, *where: Any
+) -> None:
+    """Raise Explosion for atoms that are closer to each other than a force can be told."""
+    atom, _ = kernels.find_close(*where)
+    raise Explosion(
+        f"step {step}: atom {ids[atom]} is {math.sqrt(closest2):.3g} from another one; "
+        f"below {kernels.CLOSEST} the forces cannot be told"
+    )
+
+
 class Domain:
     """A box of space; subclasses say in `find_forces` and `potential` how atoms feel each other."""
 
@@ -182,16 +193,6 @@ class Domain:
             "time": Measure("max", self.time),
             "totals": Measure("sum", self.sums()),
         }
-
-    def look(self, closest2: float, others: np.ndarray, total: int, own: bool) -> None:
-        """Raise Explosion where two atoms were closer to each other than a force can be told."""
-        atoms, closest = self.atoms, self.kernels.CLOSEST
-        if closest2 < closest**2:
-            i, j = self.kernels.find_close(atoms.count, atoms.position, total, others, own)
-            raise Explosion(
-                f"step {self.time}: atom {atoms.ids[i]} is {math.sqrt(closest2):.3g} from another "
-                f"one; below {closest} the forces cannot be told"
-            )
 
     def _complain(self, which: np.ndarray, what: str, ids: np.ndarray | None = None) -> None:
         """Raise Explosion for the first of some atoms."""

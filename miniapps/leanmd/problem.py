@@ -19,6 +19,7 @@ from miniapps.block import Check, Index, Measure
 from miniapps.decomposition import Layout
 from miniapps.leanmd import lattice
 from miniapps.leanmd.oracle import reference_hash
+from miniapps.leanmd.pair_layout import PairLayout
 from miniapps.leanmd.thermo import ENERGY_UNIT, all_rows, table
 from miniapps.parameters import extents, parameter, require, yes_or_no
 from miniapps.problem import BaseProblem, grown
@@ -64,7 +65,16 @@ class LeanmdProblem(BaseProblem):
     unit: ClassVar[str] = "atom-steps"
     last_axis_cut: ClassVar[float] = 1.0
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"lattice": (12, 4, 4), "shift": True, "thermo": 10, "steps": 24, "warmup": 2},
+        "tiny": {
+            "lattice": (12, 4, 4),
+            "density": 0.375,
+            "cutoff": 2.2,
+            "skin": 0.7,
+            "shift": True,
+            "thermo": 10,
+            "steps": 24,
+            "warmup": 2,
+        },
         "small": {"lattice": (16, 16, 16), "steps": 100, "warmup": 10},
         "large": {"lattice": (40, 40, 40), "steps": 100, "warmup": 10},
         "melt": {"lattice": (20, 20, 20), "steps": 100, "warmup": 0},
@@ -95,6 +105,9 @@ class LeanmdProblem(BaseProblem):
     dt: float = parameter("--dt", 0.005, float, "time step, tau")
     shift: bool = parameter(
         "--shift", False, yes_or_no, "shift the potential to zero at the cutoff", flag=True
+    )
+    decomposition: str = parameter(
+        "--decomposition", "blocks", str, "of space", choices=("blocks", "pairs")
     )
     seed: int = parameter("--seed", 87287, int, "of velocities, and of --cells")
     rebuild: int = parameter("--rebuild", 20, int, "steps after which atoms change cell at latest")
@@ -188,8 +201,20 @@ class LeanmdProblem(BaseProblem):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The grid that is cut into blocks."""
+        """The grid that is cut into blocks; that of cells, where each of them is one."""
+        if self.cells is None and self.decomposition == "pairs":
+            return tuple((self.box / (self.cutoff + self.skin) + 1e-9).astype(int).tolist())
         return self.lattice if self.cells is None else self.cells
+
+    def cut(self, pes: int, odf: int, pe_grid: tuple[int, ...] | None) -> Layout:
+        """The layout for a number of PEs; of *pairs*, every cell and pair of cells a block."""
+        if self.decomposition == "blocks":
+            return super().cut(pes, odf, pe_grid)
+        require(odf == 1, "--odf", odf, "--decomposition pairs has a block for each cell and pair")
+        fits = min(self.shape) >= 3
+        require(fits, "--decomposition", "pairs", f"needs 3 cells along each axis, has {self.shape}")
+        plain = Layout.create(self.shape, self.periodic, pes, 1, pe_grid)
+        return PairLayout(self.shape, self.periodic, plain.pe_grid, (1, 1, 1))
 
     @property
     def least_cells(self) -> tuple[int, ...]:

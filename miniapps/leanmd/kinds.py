@@ -1,0 +1,20 @@
+"""Which kind of block a place of a decomposition holds."""
+
+from __future__ import annotations
+
+from kernels.device import Device
+from miniapps.block import Index
+from miniapps.decomposition import Layout
+from miniapps.leanmd.block import LeanmdBlock
+from miniapps.leanmd.pair_layout import PairLayout
+from miniapps.leanmd.pairs import Cell, Compute
+from miniapps.leanmd.problem import LeanmdProblem
+
+
+def Block(  # noqa: N802 - what an app exports
+    problem: LeanmdProblem, layout: Layout, index: Index, device: Device
+) -> LeanmdBlock | Cell | Compute:
+    """A block of *blocks*; of *pairs* a cell, which has three places, or a compute with six."""
+    if not isinstance(layout, PairLayout):
+        return LeanmdBlock(problem, layout, index, device)
+    return (Cell if len(index) == 3 else Compute)(problem, layout, index, device)

@@ -1,0 +1,54 @@
+"""How cells and the pairs of neighbouring cells are laid out over PEs."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+
+from miniapps.block import Index
+from miniapps.decomposition import Bounds, Layout, split
+
+AROUND = list(itertools.product((-1, 0, 1), repeat=3))
+FORWARD = [step for step in AROUND if step >= (0, 0, 0)]  # one of each pair of directions, and none
+
+
+@dataclass(frozen=True)
+class PairLayout(Layout):
+    """Every cell of the grid a block, and every pair of neighbouring cells; ``sub_grid`` unused."""
+
+    @cached_property
+    def grid(self) -> tuple[int, ...]:
+        """Cells along each axis."""
+        return self.shape
+
+    @property
+    def odf(self) -> int:
+        """Cells per PE, rounded up."""
+        return -(-len(self.indices()) // self.pes)
+
+    def bounds(self, index: Index) -> Bounds:
+        """A cell's place in the grid."""
+        return tuple((place, place + 1) for place in index)
+
+    def pe(self, index: Index) -> int:
+        """The PE in whose part of the grid a cell is."""
+        pe = 0
+        for place, cells, parts in zip(index, self.shape, self.pe_grid, strict=True):
+            part = next(n for n in range(parts) if place < split(0, cells, parts, n)[1])
+            pe = pe * parts + part
+        return pe
+
+    def families(self) -> dict[str, list[Index]]:
+        """Cells, and computes named after the two cells of their pair."""
+        cells = self.indices()
+        pairs = [cell + self.beside(cell, step) for cell in cells for step in FORWARD]
+        return {"cell": cells, "compute": pairs}
+
+    def home(self, kind: str, index: Index) -> int:
+        """A compute begins where the first cell of its pair is."""
+        return self.pe(index[:3])
+
+    def beside(self, cell: Index, step: Index) -> Index:
+        """The cell so many places away."""
+        return tuple((i + d) % n for i, d, n in zip(cell, step, self.shape, strict=True))

@@ -1,0 +1,182 @@
+"""LeanMD's *pairs* decomposition: cells that own atoms, computes that work out pairs of cells.
+
+Each cell sends its atoms' positions to the 27 computes of the pairs that it is in, itself with
+itself among them, and gets the sum of their forces back: the forces are integers, so whoever adds
+them up on the way, the bits are the same. Both kinds of blocks migrate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+import kernels
+from kernels.device import Device
+from miniapps.block import Collect, Edge, Index, Measure, Peer, Piece, Post, packed_empty
+from miniapps.leanmd.atoms import Lists
+from miniapps.leanmd.domain import Domain, complain_of_closeness
+from miniapps.leanmd.pair_layout import AROUND, FORWARD, PairLayout
+from miniapps.leanmd.problem import LeanmdProblem
+from miniapps.leanmd.thermo import TOTALS
+
+COMPUTE = 1  # marks a cell's edge to a compute, beside those to other cells
+FIRST, SECOND = (0,), (1,)  # a compute's edges
+NO_PLACE = -1.0
+
+
+class Cell(Domain):
+    """A cell and its atoms; computes find the forces on them."""
+
+    kind = "cell"
+
+    def __init__(self, problem: LeanmdProblem, layout: PairLayout, index: Index, device: Device) -> None:
+        super().__init__(problem, layout, index, device)
+        self.computes: dict[Edge, Peer] = {}
+        for step in AROUND:
+            other = layout.beside(index, step)
+            pair, edge = (index + other, FIRST) if step in FORWARD else (other + index, SECOND)
+            self.computes[*step, COMPUTE] = Peer("compute", pair, edge)
+        self.neighbors |= self.computes
+        self.first = True  # the step to come is the first
+
+    def message(self) -> np.ndarray:
+        """What computes are told: positions, empty places behind them, ids, and when last sorted.
+
+        (4, count + WIDTH + 1) float64; the last column holds the step of the last change of cells.
+        """
+        atoms = self.atoms
+        end = atoms.count + len(atoms.empty)
+        told = packed_empty((4, end + 1), np.float64)
+        told[:3, :end] = atoms.position[:, :end]
+        told[3, : atoms.count] = atoms.ids.view(np.float64)
+        told[:, end] = self.built
+        return told
+
+    def find_forces(self, anew: bool) -> Generator[Any, Any, None]:
+        """Send positions to all computes, and take the sum of their forces."""
+        phase = " at first" if self.first else ""
+        told = self.message()
+        yield Post(f"positions{phase}", dict.fromkeys(self.computes, told))
+        forces = yield Collect(f"forces{phase}", tuple(self.computes), combine=True)
+        self.atoms.force[:, : forces.shape[1]] = forces
+
+    def potential(self) -> Generator[Any, Any, np.ndarray]:
+        """Energy, virial and pairs of the cell's atoms, from all computes."""
+        phase = " at first" if self.first else ""
+        self.first = False
+        return (yield Collect(f"energies{phase}", tuple(self.computes), combine=True))
+
+
+class Compute:
+    """The pairs of atoms of two neighbouring cells, or of one cell with itself."""
+
+    kind = "compute"
+
+    def __init__(self, problem: LeanmdProblem, layout: PairLayout, index: Index, device: Device) -> None:
+        self.problem, self.index, self.device = problem, index, device
+        first, second = index[:3], index[3:]
+        step = next(step for step in FORWARD if layout.beside(first, step) == second)
+        self.neighbors = {FIRST: Peer("cell", first, (*step, COMPUTE))}
+        if first != second:
+            back = tuple(-d for d in step)
+            self.neighbors[SECOND] = Peer("cell", second, (*back, COMPUTE))
+        over = [i + d - j for i, d, j in zip(first, step, second, strict=True)]
+        self.over = np.sign(over) * problem.box  # to where the second cell is beside the first
+        shifts = np.zeros(3), self.over
+        corners = (problem.corners(layout, cell) for cell in (first, second))
+        self.corners = [(low + s, high + s) for (low, high), s in zip(corners, shifts, strict=True)]
+        self.lists = [Lists(own=first == second) for _ in self.neighbors]
+        self.told: list[np.ndarray] = []  # what the cells said last, the second one moved over
+        self.built = NO_PLACE
+        self.time = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the kernels, which do not pickle."""
+        return {name: value for name, value in self.__dict__.items() if name != "kernels"}
+
+    @cached_property
+    def kernels(self) -> Any:
+        """The kernels for this device."""
+        return kernels.load(self.problem.app, self.device.name)
+
+    def step(self, count: int) -> Generator[Any, Any, bool]:
+        """Answer the cells' positions with forces; the first time twice, as steps begin so."""
+        if self.time == 0:
+            yield from self.answer(" at first", True)
+        self.time += count
+        yield from self.answer("", self.problem.is_reported(self.time))
+        return False
+
+    def answer(self, phase: str, reported: bool) -> Generator[Any, Any, None]:
+        """Take in positions, and give back forces and, where reported, energies."""
+        came = yield Collect(f"positions{phase}", tuple(self.neighbors))
+        self.hear(came)
+        yield Post(f"forces{phase}", dict(zip(self.neighbors, self.forces(), strict=True)), True)
+        if reported:
+            energies = dict(zip(self.neighbors, self.energies(), strict=True))
+            yield Post(f"energies{phase}", energies, True)
+
+    def hear(self, came: dict[Edge, np.ndarray]) -> None:
+        """Take in what the cells say, and list neighbours anew if atoms have changed cells."""
+        self.told = [came[FIRST]]
+        if SECOND in came:
+            beside = came[SECOND].copy()
+            beside[:3] += self.over[:, np.newaxis]
+            self.told.append(beside)
+        built = max(told[0, -1] for told in self.told)
+        if built != self.built:
+            self.built = built
+            corners = self.corners[: len(self.lists)][::-1]  # those of the others
+            for lists, (own, others), box in zip(self.lists, self.sides(), corners, strict=True):
+                where = self.count(own), own, others, self.count(others)
+                lists.fill(self.kernels, *where, box, self.problem.reach)
+
+    def sides(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Who feels whom: the first cell the second and the other way round, or itself."""
+        return list(zip(self.told, self.told[::-1], strict=True))
+
+    def count(self, told: np.ndarray) -> int:
+        """Atoms in what a cell said."""
+        return told.shape[1] - self.kernels.WIDTH - 1
+
+    def forces(self) -> list[np.ndarray]:
+        """The forces on the atoms of each cell; (3, places) int64, a few places more than atoms."""
+        result = []
+        for lists, (own, others) in zip(self.lists, self.sides(), strict=True):
+            clusters = np.arange(len(lists.last), dtype=np.uint32)
+            force = packed_empty((3, self.kernels.WIDTH * len(clusters)), np.int64)
+            closest2 = self.kernels.forces(
+                own, others, clusters, lists.starts, lists.neighbors, lists.own,
+                self.problem.cutoff, force,
+            )  # fmt: skip
+            if closest2 < self.kernels.CLOSEST**2:
+                ids = own[3].view(np.int64)
+                where = self.count(own), own, self.count(others), others, lists.own
+                complain_of_closeness(self.kernels, self.time, ids, closest2, *where)
+            result.append(force)
+        return result
+
+    def energies(self) -> list[np.ndarray]:
+        """Energy, virial and pairs of the atoms of each cell; (6,) each, as the kernel has them."""
+        result = []
+        for lists, (own, others) in zip(self.lists, self.sides(), strict=True):
+            totals = np.zeros(6, np.int64)
+            self.kernels.energies(
+                self.count(own), own, others, lists.starts, lists.neighbors, lists.own,
+                self.problem.cutoff, totals,
+            )  # fmt: skip
+            result.append(totals)
+        return result
+
+    def state(self) -> list[Piece]:
+        """Nothing: all that a compute knows follows from its cells."""
+        return []
+
+    def measure(self) -> dict[str, Measure]:
+        """Its part of the potential."""
+        totals = np.zeros(TOTALS, np.int64)
+        totals[8:14] = sum(self.energies())
+        return {"totals": Measure("sum", totals)}
