@@ -17,6 +17,7 @@ import numpy as np
 from charm4py import Array, Chare, Future, Group, Reducer, charm
 
 from drivers.balancers import summary
+from drivers.charm_mail import Mail
 from drivers.charm_pe import FAILED, PE, fail
 from drivers.inbox import Inbox
 from drivers.job import Job, RunError, Watcher
@@ -43,9 +44,15 @@ class BlockChare(Chare):
             self.block = self.job.build(place[1])
         self.stepper, self.inbox = Stepper(self.block), Inbox(self.block)
         self.home = charm.myPe()
-        self.collect: Collect | None = None
-        self.answer: Any = None
+        self.ways = {
+            edge: (peer.kind, self.job.layout.numbers[peer.place], peer.edge)
+            for edge, peer in self.block.neighbors.items()
+        }
+        self.request: Any = None  # what the block asked for first in a round and nobody looked at
+        self.collect: Collect | None = None  # what it waits for
+        self.answer: Any = None  # what it waited for
         self.step = self.end = self.at = 0  # next step, end of the phase, number of the round
+        self.count = 0  # steps of the round
 
     def start(self, first: int, end: int, done: Future) -> None:
         """Make the steps from ``first`` to ``end``. A broadcast's time is nobody's: only wake."""
@@ -77,8 +84,8 @@ class BlockChare(Chare):
         """Go on after a balancing, perhaps on another PE; at once, if nobody must know on which."""
         moved, self.home = self.home != charm.myPe(), charm.myPe()
         self.pe.note_resume(self.step, moved)
-        if self.job.several_kinds:
-            where = np.zeros(len(self.job.layout.numbers), np.int64)
+        if len(self.pe.arrays) > 1:
+            where = np.zeros(len(self.pe.where), np.int64)
             where[self.number] = 1 + self.home
             self.reduce(self.pes.learn, where, Reducer.sum)
         else:
@@ -118,42 +125,33 @@ class BlockChare(Chare):
         return True
 
     def resume(self) -> None:
-        """Go on with the block until it has to wait or its round ends; then others go first."""
-        with self.pe.guard():
+        """Go on with the block until it has to wait or its round ends."""
+        pe = self.pe
+        try:
             if self.step == self.end:
                 self.end_phase()
                 return
-            answer, self.answer = self.answer, None
-            before, count = self.step, self.job.count(self.step, self.end)
-            if not self.run_round(count, answer):
-                return
-            self.pe.log.add(self.number, self.at, self.stepper)
-            self.step, self.at = before + count, self.at + 1
-            if self.stepper.finished and self.timed:
-                self.end = self.step
-            if self.balancing_due(before):
-                self.pe.note_sync(self.step)
-                self.AtSync()
-            else:
-                self.wake_up()  # behind the others that are ready, for one may be waited for
+            request, self.request = self.request, None
+            if request is None:
+                answer, self.answer = self.answer, None
+                request = self.stepper.resume(answer) if self.stepper.generator else self.begin(pe)
+            if self.serve(request, pe.mail):
+                self.finish_round(pe)
+        except Exception as error:
+            pe.give_up(error)
 
-    def end_phase(self) -> None:
-        """Say that the block has made its steps."""
-        if self.timed:
-            self.inbox.advance(self.step)  # raises where messages are left
-        self.contribute(self.step, Reducer.max, self.done)
+    def begin(self, pe: PE) -> Any:
+        """Begin the round that is due; returns the block's first request."""
+        pe.note_begin(self.step)
+        self.inbox.advance(self.step)
+        self.count = pe.job.count(self.step, self.end)
+        return self.stepper.start(self.count)
 
-    def run_round(self, count: int, answer: Any) -> bool:
-        """Begin the round that is due, or go on with it; False where the block has to wait."""
-        if self.stepper.generator is None:
-            self.pe.watcher.beat(charm.myPe(), self.step)
-            self.inbox.advance(self.step)
-            request = self.stepper.start(count)
-        else:
-            request = self.stepper.resume(answer)
+    def serve(self, request: Any, mail: Mail) -> bool:
+        """Do what the block asks for, until its round ends: True; or it has to wait: False."""
         while request is not None:
             if isinstance(request, Post):
-                self.pe.mail.post(self, request)
+                mail.post(self, request)
                 request = self.stepper.resume(None)
             elif isinstance(request, Collect) and self.inbox.has(request):
                 request = self.stepper.resume(self.inbox.take(request))
@@ -161,6 +159,31 @@ class BlockChare(Chare):
                 self.hold(request)
                 return False
         return True
+
+    def finish_round(self, pe: PE) -> None:
+        """Account for the round; then balance, or begin the next one and let others go first."""
+        pe.log.add(self.number, self.at, self.stepper)
+        before = self.step
+        self.step, self.at = before + self.count, self.at + 1
+        if self.stepper.finished and self.timed:
+            self.end = self.step
+        if self.balancing_due(before, pe.job.lb_period):
+            pe.note_sync(self.step)
+            self.AtSync()
+            return
+        if self.step < self.end:
+            request = self.begin(pe)
+            if isinstance(request, Collect) and not self.inbox.has(request):
+                self.hold(request)
+                return
+            self.request = request
+        self.wake_up()  # behind the others that are ready, for one may be waited for
+
+    def end_phase(self) -> None:
+        """Say that the block has made its steps."""
+        if self.timed:
+            self.inbox.advance(self.step)  # raises where messages are left
+        self.contribute(self.step, Reducer.max, self.done)
 
     def hold(self, request: Any) -> None:
         """Leave a request to be answered when the others have come as far."""
@@ -172,10 +195,14 @@ class BlockChare(Chare):
         else:
             raise TypeError(f"block {self.place[1]} yielded {request!r}, which is no request")
 
-    def balancing_due(self, before: int) -> bool:
+    def balancing_due(self, before: int, period: int) -> bool:
         """Whether a multiple of the period was reached, in the timed phase and not at its end."""
-        period = self.job.lb_period if self.timed and self.step < self.end else 0
-        return bool(period) and before // period < self.step // period
+        return (
+            period > 0
+            and self.timed
+            and self.step < self.end
+            and before // period < self.step // period
+        )
 
 
 def run(job: Job, report: Report, watcher: Watcher) -> int:

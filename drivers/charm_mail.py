@@ -9,20 +9,13 @@ know on which PE a chare is; `charm_pe.PE` learns it anew after each balancing.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from charm4py import charm
 
 from miniapps.block import Place, Post, checked_messages
 
-
-class Target(NamedTuple):
-    """A block of another PE, its edge, and which of the message's arrays is for it."""
-
-    place: Place
-    edge: Any
-    array: int
+Way = tuple[str, int, Any]  # an edge's other end: kind and number of the block, its edge
 
 
 class Mail:
@@ -30,77 +23,70 @@ class Mail:
 
     def __init__(self, pe: Any) -> None:
         self.pe = pe
-        # Sums on their way to blocks of other PEs, by (step, phase, place): their edges and total.
-        self.sums: dict[tuple[int, str, Place], tuple[list[Any], np.ndarray]] = {}
-        self.senders: dict[tuple[str, Place], int] = {}  # edges of local blocks that lead there
+        # Sums for blocks of other PEs, by (step, phase, number): edges that they see, and total.
+        self.sums: dict[tuple[int, str, int], tuple[list[Any], np.ndarray]] = {}
+        self.senders: dict[tuple[str, int], int] = {}  # edges that lead from blocks here to others
 
     def relearn(self) -> None:
-        """Count, for each kind of block here, by how many edges it reaches each block elsewhere."""
+        """Count by how many edges the blocks here, of each kind, reach each block of another PE."""
         self.senders = {}
         for chare in self.pe.chares():
-            for peer in chare.block.neighbors.values():
-                key = chare.place[0], peer.place
+            for _, number, _ in chare.ways.values():
+                key = chare.place[0], number
                 self.senders[key] = self.senders.get(key, 0) + 1
 
     def post(self, chare: Any, request: Post) -> None:
         """Send a block's messages."""
-        step, neighbors = chare.inbox.step, chare.block.neighbors
-        away: list[tuple[Any, np.ndarray]] = []
+        step, phase, here = chare.inbox.step, request.phase, self.pe.here
+        away: list[tuple[Way, np.ndarray]] = []
         for edge, message in checked_messages(request).items():
-            peer = neighbors[edge]
-            other = self.pe.find(peer.place)
+            kind, number, its_edge = way = chare.ways[edge]
+            other = here[kind].get((number,))
             if other is None:
-                away.append((peer, message))
+                away.append((way, message))
             elif request.combine:
-                other.put_sum(step, request.phase, (peer.edge,), message)
-            elif other.put(step, request.phase, peer.edge, chare.place, message):
+                other.put_sum(step, phase, (its_edge,), message)
+            elif other.put(step, phase, its_edge, chare.place, message):
                 other.wake_up()
         if not away:
             return
         if request.combine:
-            self._add_up(step, request.phase, chare.place[0], away)
-        elif self.pe.places:
-            self._send_to_pes(step, request.phase, chare.place, away)
+            self._add_up(step, phase, chare.place[0], away)
+        elif len(here) > 1:
+            self._send_to_pes(step, phase, chare.place, away)
         else:
-            self._send_to_blocks(step, request.phase, chare.place, away)
+            self._send_to_blocks(step, phase, chare.place, away)
 
     def _send_to_blocks(self, step: int, phase: str, sender: Place, away: list[Any]) -> None:
         """One call for each block."""
-        blocks: dict[Place, list[tuple[Any, np.ndarray]]] = {}
-        for peer, message in away:
-            blocks.setdefault(peer.place, []).append((peer.edge, message))
-        for place, messages in blocks.items():
+        blocks: dict[tuple[str, int], list[tuple[Any, np.ndarray]]] = {}
+        for (kind, number, edge), message in away:
+            blocks.setdefault((kind, number), []).append((edge, message))
+        for (kind, number), messages in blocks.items():
             edges, arrays = zip(*messages, strict=True)
-            self.pe.proxy(place).deliver(step, phase, sender, edges, *arrays)
+            self.pe.arrays[kind][number].deliver(step, phase, sender, edges, *arrays)
 
     def _send_to_pes(self, step: int, phase: str, sender: Place, away: list[Any]) -> None:
         """One call for each PE, in which each array travels once."""
-        targets: dict[int, list[Target]] = {}
-        arrays: dict[int, dict[int, np.ndarray]] = {}
-        for peer, message in away:
-            pe = self.pe.places[peer.place]
-            mine = arrays.setdefault(pe, {})
-            mine.setdefault(id(message), message)
-            number = list(mine).index(id(message))
-            targets.setdefault(pe, []).append(Target(peer.place, peer.edge, number))
-        for pe, there in targets.items():
-            self.pe.thisProxy[pe].fan_out(step, phase, sender, there, *arrays[pe].values())
+        calls: dict[int, tuple[list[Any], dict[int, np.ndarray]]] = {}
+        for way, message in away:
+            targets, arrays = calls.setdefault(int(self.pe.where[way[1]]), ([], {}))
+            arrays.setdefault(id(message), message)
+            targets.append((*way, list(arrays).index(id(message))))
+        for pe, (targets, arrays) in calls.items():
+            self.pe.thisProxy[pe].fan_out(step, phase, sender, targets, *arrays.values())
 
     def _add_up(self, step: int, phase: str, kind: str, away: list[Any]) -> None:
         """Add messages to sums, and send those to which every block here has contributed."""
-        for peer, message in away:
-            key = step, phase, peer.place
-            if key not in self.sums:
-                self.sums[key] = [], np.zeros_like(message)
-            edges, total = self.sums[key]
-            edges.append(peer.edge)
-            np.add(total, message, out=total)
-            if len(edges) == self.senders[kind, peer.place]:
+        for (to, number, edge), message in away:
+            key = step, phase, number
+            if key in self.sums:
+                edges, total = self.sums[key]
+                np.add(total, message, out=total)
+            else:
+                edges, total = self.sums[key] = [], message.copy()
+            edges.append(edge)
+            if len(edges) == self.senders[kind, number]:
                 del self.sums[key]
-                pe = self.pe.places[peer.place]
-                self.pe.thisProxy[pe].take_sum(step, phase, peer.place, edges, total)
-
-
-def local_chares(arrays: dict[str, Any]) -> dict[str, dict[Any, Any]]:
-    """The chares of each kind that are on this PE now, by index; the runtime's own tables."""
-    return {kind: charm.arrays[array.aid] for kind, array in arrays.items()}
+                pe = int(self.pe.where[number])
+                self.pe.thisProxy[pe].take_sum(step, phase, to, number, edges, total)

@@ -13,7 +13,7 @@ import numpy as np
 from charm4py import Chare, charm
 
 from drivers.balancers import Sync
-from drivers.charm_mail import Mail, Target, local_chares
+from drivers.charm_mail import Mail
 from drivers.job import Job, Store, Watcher
 from drivers.outcome import Part
 from drivers.timing import PELog
@@ -30,11 +30,11 @@ class PE(Chare):
         self.jit_s = job.compile()
         self.log = PELog(charm.myPe())
         self.syncs: dict[int, Sync] = {}
+        self.round = -1  # the step at which the last round began here
         self.mail = Mail(self)
-        self.numbers = job.layout.numbers
         self.arrays: dict[str, Any] = {}  # proxies, by kind
-        self.here: dict[str, dict[Any, Any]] = {}
-        self.places: dict[Place, int] = {}  # where blocks are, if there are several kinds
+        self.here: dict[str, dict[Any, Any]] = {}  # the chares on this PE, by kind and index
+        self.where = np.empty(0, np.int64)  # the PE of each block, if there are several kinds
         self.heard: list[np.ndarray] = []  # tables that came since the last balancing
 
     @contextmanager
@@ -43,20 +43,25 @@ class PE(Chare):
         try:
             yield
         except Exception as error:
-            self.watcher.fail(error)
-            fail(FAILED)
+            self.give_up(error)
 
-    # Whom to find where --------------------------------------------------------------------------
+    def give_up(self, error: Exception) -> None:
+        """End the whole run, with a word to the watcher."""
+        self.watcher.fail(error)
+        fail(FAILED)
+
+    # Who is where --------------------------------------------------------------------------------
 
     def introduce(self, arrays: dict[str, Any]) -> None:
         """Take note of the arrays of chares."""
-        self.arrays, self.here = arrays, local_chares(arrays)
+        self.arrays = arrays
+        self.here = {kind: charm.arrays[array.aid] for kind, array in arrays.items()}
 
     def settle(self) -> None:
         """All blocks have been made, each on the PE that the layout says."""
-        if self.job.several_kinds:
-            self.places = {place: self.job.layout.home(*place) for place in self.numbers}
-            self.mail.relearn()
+        layout = self.job.layout
+        self.where = np.array([layout.home(*place) for place in layout.numbers])
+        self.mail.relearn()
 
     def learn(self, pes: np.ndarray) -> None:
         """Learn on which PE the blocks of a kind are after a balancing.
@@ -68,8 +73,7 @@ class PE(Chare):
             self.heard.append(pes)
             if len(self.heard) < len(self.arrays):
                 return
-            where, self.heard = np.sum(self.heard, axis=0) - 1, []
-            self.places = dict(zip(self.numbers, where.tolist(), strict=True))
+            self.where, self.heard = np.sum(self.heard, axis=0) - 1, []
             self.mail.relearn()
             for chare in self.chares():
                 chare.wake_up()
@@ -78,36 +82,30 @@ class PE(Chare):
         """The chares on this PE, of all kinds."""
         return chain.from_iterable(family.values() for family in self.here.values())
 
-    def find(self, place: Place) -> Any | None:
-        """A block's chare, if it is on this PE."""
-        return self.here[place[0]].get((self.numbers[place],))
-
-    def proxy(self, place: Place) -> Any:
-        """By what a chare is called from anywhere."""
-        return self.arrays[place[0]][self.numbers[place]]
-
     # What comes from other PEs, where there are several kinds of blocks ---------------------------
 
     def fan_out(
-        self, step: int, phase: str, sender: Place, targets: list[Target], *arrays: np.ndarray
+        self, step: int, phase: str, sender: Place, targets: list[Any], *arrays: np.ndarray
     ) -> None:
         """Hand messages that travelled together to the blocks here."""
         with self.guard():
-            for place, edge, number in targets:
-                chare = self.found(place)
-                if chare.put(step, phase, edge, sender, arrays[number]):
+            for kind, number, edge, which in targets:
+                chare = self.found(kind, number)
+                if chare.put(step, phase, edge, sender, arrays[which]):
                     chare.wake_up()
 
-    def take_sum(self, step: int, phase: str, place: Place, edges: Any, total: np.ndarray) -> None:
+    def take_sum(
+        self, step: int, phase: str, kind: str, number: int, edges: Any, total: np.ndarray
+    ) -> None:
         """Hand a block the sum of what the blocks of another PE have for it."""
         with self.guard():
-            self.found(place).put_sum(step, phase, edges, total)
+            self.found(kind, number).put_sum(step, phase, edges, total)
 
-    def found(self, place: Place) -> Any:
+    def found(self, kind: str, number: int) -> Any:
         """The chare of a block that must be here."""
-        chare = self.find(place)
+        chare = self.here[kind].get((number,))
         if chare is None:
-            raise MessageError(f"a message for block {place} came to PE {charm.myPe()}")
+            raise MessageError(f"a message for {kind} {number} came to PE {charm.myPe()}")
         return chare
 
     # Measuring -----------------------------------------------------------------------------------
@@ -116,6 +114,12 @@ class PE(Chare):
         """Forget warm-up; time runs from now."""
         self.log.start()
         self.syncs = {}
+
+    def note_begin(self, step: int) -> None:
+        """Tell the watcher that a block of this PE begins the round at ``step``, once a round."""
+        if step != self.round:
+            self.round = step
+            self.watcher.beat(charm.myPe(), step)
 
     def note_sync(self, step: int) -> None:
         """Note that a block of this PE waits for the balancing before ``step``."""

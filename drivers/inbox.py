@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,31 +31,33 @@ class Inbox:
         self.waiting: dict[tuple[int, str], dict[Edge, np.ndarray]] = {}
         self.sums: dict[tuple[int, str], Sum] = {}
 
-    def deliver(
-        self, step: int, phase: str, edge: Edge, sender: Place, array: np.ndarray
-    ) -> None:
+    def deliver(self, step: int, phase: str, edge: Edge, sender: Place, array: np.ndarray) -> None:
         """Take in a message that the block sees on its ``edge``."""
         peer = self.block.neighbors.get(edge)
         if peer is None or peer.place != sender:
             raise self._error(step, phase, edge, f"sent by {sender}, which is not that neighbour")
-        self._refuse_late(step, phase, edge)
+        if step < self.step:
+            raise self._late(step, phase, edge)
         messages = self.waiting.setdefault((step, phase), {})
         if edge in messages:
             raise self._error(step, phase, edge, "arrived twice")
         messages[edge] = array
 
-    def add(self, step: int, phase: str, edges: Iterable[Edge], array: np.ndarray) -> None:
+    def add(self, step: int, phase: str, edges: Sequence[Edge], array: np.ndarray) -> None:
         """Take in the sum of the messages that the block sees on these edges."""
-        came = set(edges)
-        if not came <= self.block.neighbors.keys():
-            raise self._error(step, phase, came, "not all of these are edges of the block")
-        self._refuse_late(step, phase, came)
-        before = self.sums.setdefault((step, phase), Sum(set(), np.zeros_like(array)))
-        if before.edges & came:
-            raise self._error(step, phase, before.edges & came, "arrived twice")
+        if not all(edge in self.block.neighbors for edge in edges):
+            raise self._error(step, phase, edges, "not all of these are edges of the block")
+        if step < self.step:
+            raise self._late(step, phase, edges)
+        before = self.sums.get((step, phase))
+        if before is None:
+            self.sums[step, phase] = Sum(set(edges), array.copy())
+            return
+        if not before.edges.isdisjoint(edges):
+            raise self._error(step, phase, edges, "arrived twice")
         if before.total.shape != array.shape:
-            raise self._error(step, phase, came, f"of shape {array.shape}, not as others")
-        before.edges.update(came)
+            raise self._error(step, phase, edges, f"of shape {array.shape}, not as others")
+        before.edges.update(edges)
         np.add(before.total, array, out=before.total)
 
     def has(self, request: Collect) -> bool:
@@ -89,9 +91,8 @@ class Inbox:
                 left = self.waiting.get((old, phase)) or self.sums[old, phase].edges
                 raise self._error(old, phase, tuple(left), "never collected")
 
-    def _refuse_late(self, step: int, phase: str, edge: Any) -> None:
-        if step < self.step:
-            raise self._error(step, phase, edge, f"late: the block is at step {self.step}")
+    def _late(self, step: int, phase: str, edge: Any) -> MessageError:
+        return self._error(step, phase, edge, f"late: the block is at step {self.step}")
 
     def _error(self, step: int, phase: str, edge: Any, what: str) -> MessageError:
         where = f"step {step}, phase {phase!r}, edge {edge}"

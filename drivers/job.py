@@ -66,11 +66,6 @@ class Job:
             kernels.load(self.problem.app, self.device)
         return perf_counter() - before
 
-    @property
-    def several_kinds(self) -> bool:
-        """Whether there are blocks of more than one kind."""
-        return len(self.layout.families()) > 1
-
     def build(self, index: Index) -> Any:
         """Create one block."""
         app = miniapps.load(self.app)

@@ -49,12 +49,13 @@ class _LanesModel(models.PrimitiveModel):
 def _operator(symbol: Any, operands: Lanes, result: Lanes, emit: Callable[..., Any]) -> None:
     """Let two Lanes of a type be joined by a Python operator."""
 
-    @intrinsic
-    def apply(_: Any, a: Any, b: Any) -> Any:
+    def joined(_: Any, a: Any, b: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return emit(builder, *arguments)
 
         return result(a, b), generate
+
+    apply: Any = intrinsic(joined)
 
     @overload(symbol, inline="always")
     def choose(a, b):  # numba compares names and annotations with those of what it returns
@@ -97,7 +98,8 @@ def _load(_: Any, array: Any, index: Any) -> Any:
     lanes = LANES_OF[array.dtype]
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        at = _pointer(context, builder, signature.args[0], *arguments, lanes)
+        array, index = arguments
+        at = _pointer(context, builder, signature.args[0], array, index, lanes)
         return builder.load(at, align=8)
 
     return lanes(array, index), generate
@@ -108,8 +110,9 @@ def _store(_: Any, array: Any, index: Any, lanes: Any) -> Any:
     """Write lanes to the elements from ``array[index]`` on."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        at = _pointer(context, builder, signature.args[0], *arguments[:2], lanes)
-        builder.store(arguments[2], at, align=8)
+        array, index, values = arguments
+        at = _pointer(context, builder, signature.args[0], array, index, lanes)
+        builder.store(values, at, align=8)
         return context.get_dummy_value()
 
     return types.void(array, index, lanes), generate
@@ -200,4 +203,4 @@ numbers: Any = _numbers
 @vectorize("float64(float64, float64, float64)", cache=True)
 def fused(a, b, c):  # type: ignore[no-untyped-def]
     """The product a b plus c, rounded once, for arrays outside of kernels; a NumPy ufunc."""
-    return _fma(a, b, c)
+    return fma(a, b, c)

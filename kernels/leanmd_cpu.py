@@ -31,18 +31,14 @@ from numba import boolean, float64, int64, njit, types, uint32, uint64, void
 
 from kernels import DISTINCT
 from kernels.lanes import WIDTH, bits, every, fma, lane, load, numbers, some, store, where
-from kernels.state_hash import mix, sums_of_ids
-
-__all__ = [
-    "WIDTH", "draw", "energies", "fill_lists", "find_close", "forces", "kick", "kick_and_drift",
-    "sort_into_bins", "sums_of_ids", "sums_of_motion",
-]  # fmt: skip
+from kernels.state_hash import mix
 
 FORCE_UNIT = 2.0**-36  # epsilon / sigma; the force of a pair is below 2^15
 ENERGY_UNIT = 2.0**-40  # epsilon; the energy of a pair is below 2^11
 CLOSEST = 0.62  # sigma; below that a pair's force or energy leaves the range of its unit
 FAR = 1e9  # where no atom is
 NOBODY = 1 << 62  # number of no atom
+ROUNDING = 1e-9  # sigma; lists are searched so much wider than they reach
 
 # Adding 1.5 2^52 units to a float64 rounds it to whole units, which its lowest bits then count.
 FORCE_MAGIC, ENERGY_MAGIC = (1.5 * 2.0**52 * unit for unit in (FORCE_UNIT, ENERGY_UNIT))
@@ -281,14 +277,51 @@ def sort_into_bins(count, position, low, density, bins, turning, starts, order):
     starts[0] = 0
 
 
+@njit(inline="always")
+def _span(values, first, last):
+    """The smallest and largest of some values."""
+    low = high = values[first]
+    for i in range(first + 1, last):
+        low, high = min(low, values[i]), max(high, values[i])
+    return low, high
+
+
+@njit(inline="always")
+def _gap(low, high, bin_low, bin_high, outermost):
+    """How far a bin is from [low, high]; an outermost one holds what lies beyond it too."""
+    return 0.0 if outermost else max(0.0, bin_low - high, low - bin_high)
+
+
+@njit(inline="always")
+def _list_near(position, others, own, first, order, begin, stop, reach, neighbors, found):
+    """Append those of ``order[begin:stop]`` that are near a cluster; returns how many are listed.
+
+    Each is written and then counted or not, for a branch would be guessed wrong every third time.
+    """
+    start, reach2 = np.uint64(first), every(reach * reach)
+    mine = start if own else np.uint64(NOBODY)
+    xi, yi, zi = load(position[0], start), load(position[1], start), load(position[2], start)
+    for m in range(np.uint64(begin), np.uint64(stop)):
+        j = order[m]
+        dx = xi - every(others[0, j])
+        dy = yi - every(others[1, j])
+        dz = zi - every(others[2, j])
+        near = some(fma(dz, dz, fma(dy, dy, dx * dx)) < reach2)
+        neighbors[found] = j
+        found += np.uint64(near & (np.uint64(j) - mine >= np.uint64(WIDTH)))
+    return found
+
+
 @njit(
-    int64(int64, SEEN, SEEN, boolean, FLOATS, FLOATS, INTS, INTS, INDICES, float64, INTS, INDICES,
-          INDICES),
+    int64(
+        int64, SEEN, SEEN, boolean, FLOATS, FLOATS, INTS, INTS, INDICES, float64, INTS, INDICES,
+        INDICES,
+    ),
     cache=True, error_model="numpy", **DISTINCT,
 )  # fmt: skip
 def fill_lists(
     count, position, others, own, low, density, bins, first_in, order, reach, starts, neighbors, last
-):
+):  # fmt: skip
     """List for each cluster the ``others`` within reach of any of its atoms, but not its own.
 
     ``others`` lie in bins as `sort_into_bins` gives them in ``first_in`` and ``order``; ``own``
@@ -297,51 +330,39 @@ def fill_lists(
     list. Returns the number of entries, or -1 where there was too little room for them.
     """
     x, y, z = position[0], position[1], position[2]
-    ox, oy, oz = others[0], others[1], others[2]
-    reach2 = every(reach * reach)
     wide, high = 1.0 / density[0], 1.0 / density[1]
     found = np.uint64(0)
     for k in range(starts.size - 1):
         starts[k] = found
-        highest = uint32(0)
-        first = np.uint64(k) * np.uint64(WIDTH)
-        mine = first if own else np.uint64(NOBODY)
-        xi, yi, zi = load(x, first), load(y, first), load(z, first)
-        x0, x1, y0, y1, z0, z1 = x[first], x[first], y[first], y[first], z[first], z[first]
-        for i in range(first + np.uint64(1), np.uint64(min(count, (k + 1) * WIDTH))):
-            x0, x1 = min(x0, x[i]), max(x1, x[i])
-            y0, y1 = min(y0, y[i]), max(y1, y[i])
-            z0, z1 = min(z0, z[i]), max(z1, z[i])
-        for a in range(
+        first, end = k * WIDTH, min(count, (k + 1) * WIDTH)
+        (x0, x1), (y0, y1), (z0, z1) = (
+            _span(x, first, end), _span(y, first, end), _span(z, first, end),
+        )  # fmt: skip
+        rows = (
             _place(x0 - reach, low[0], density[0], bins[0]),
             _place(x1 + reach, low[0], density[0], bins[0]) + 1,
-        ):
-            gap_x = max(0.0, low[0] + a * wide - x1, x0 - (low[0] + (a + 1) * wide))
-            if a == 0 or a == bins[0] - 1:
-                gap_x = 0.0  # these hold what lies beyond them too
-            for b in range(
-                _place(y0 - reach, low[1], density[1], bins[1]),
-                _place(y1 + reach, low[1], density[1], bins[1]) + 1,
-            ):
-                gap_y = max(0.0, low[1] + b * high - y1, y0 - (low[1] + (b + 1) * high))
-                if b == 0 or b == bins[1] - 1:
-                    gap_y = 0.0
+            _place(y0 - reach, low[1], density[1], bins[1]),
+            _place(y1 + reach, low[1], density[1], bins[1]) + 1,
+        )
+        for a in range(rows[0], rows[1]):
+            edge = low[0] + a * wide
+            gap_x = _gap(x0, x1, edge, edge + wide, a == 0 or a == bins[0] - 1)
+            for b in range(rows[2], rows[3]):
+                edge = low[1] + b * high
+                gap_y = _gap(y0, y1, edge, edge + high, b == 0 or b == bins[1] - 1)
                 left2 = reach * reach - gap_x * gap_x - gap_y * gap_y
-                if left2 < -1e-9:
+                if left2 < -ROUNDING:
                     continue
-                left = math.sqrt(max(left2, 0.0)) + 1e-9
+                left = math.sqrt(max(left2, 0.0)) + ROUNDING
                 row = (a * bins[1] + b) * bins[2]
                 begin = first_in[row + _place(z0 - left, low[2], density[2], bins[2])]
-                end = first_in[row + _place(z1 + left, low[2], density[2], bins[2]) + 1]
-                if np.int64(found) + end - begin > neighbors.size:
+                stop = first_in[row + _place(z1 + left, low[2], density[2], bins[2]) + 1]
+                if np.int64(found) + stop - begin > neighbors.size:
                     return -1
-                for m in range(np.uint64(begin), np.uint64(end)):
-                    j = order[m]
-                    dx, dy, dz = xi - every(ox[j]), yi - every(oy[j]), zi - every(oz[j])
-                    near = some(fma(dz, dz, fma(dy, dy, dx * dx)) < reach2)
-                    listed = near & (np.uint64(j) - mine >= np.uint64(WIDTH))
-                    neighbors[found] = j  # no branch: it would be guessed wrong every third time
-                    found += np.uint64(listed)
+                found = _list_near(
+                    position, others, own, first, order, begin, stop, reach, neighbors, found
+                )
+        highest = np.uint32(0)
         for m in range(np.uint64(starts[k]), found):
             highest = max(highest, neighbors[m])
         last[k] = highest

@@ -27,7 +27,7 @@ import numpy as np
 from numba import float64, int64, njit, uint8, uint64, void
 
 from kernels import DISTINCT
-from kernels.state_hash import mix, sums_of_ids
+from kernels.state_hash import mix
 
 FLOATS, INTEGERS = float64[::1], int64[::1]
 PARTICLES = (FLOATS,) * 5 + (INTEGERS,) * 3

@@ -172,14 +172,17 @@ def checked_message(edge: Edge, array: np.ndarray) -> np.ndarray:
     read-only, so a block that writes to what it has given away fails at once instead of racing with
     the transfer.
     """
-    if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
+    if not isinstance(array, np.ndarray):
+        raise MessageError(f"message on edge {edge}: must be a C-contiguous numpy array")
+    flags = array.flags
+    if not flags.c_contiguous:
         raise MessageError(f"message on edge {edge}: must be a C-contiguous numpy array")
     if array.dtype.kind not in "biufc":
         raise MessageError(f"message on edge {edge}: must hold numbers, not {array.dtype}")
     if array.base is not None and type(array.base) is not Envelope:
         raise MessageError(f"message on edge {edge}: is a view of other memory; use packed()")
     travelling = array.view()
-    array.flags.writeable = False
+    flags.writeable = False
     return travelling
 
 
@@ -189,16 +192,17 @@ def checked_messages(request: Post) -> dict[Edge, np.ndarray]:
     Raises MessageError as `checked_message` does, and where floats are to be combined: their sum
     would depend on the order of additions.
     """
-    arrays = request.messages.values()
-    if request.combine and not all(array.dtype.kind in "iu" for array in arrays):
-        raise MessageError(f"phase {request.phase!r}: only integers can be combined")
+    result: dict[Edge, np.ndarray] = {}
     travelling: dict[int, np.ndarray] = {}
     for edge, array in request.messages.items():
         if id(array) in travelling:
             travelling[id(array)].flags.writeable = False
+        elif request.combine and array.dtype.kind != "i":
+            raise MessageError(f"phase {request.phase!r}: only integers can be combined")
         else:
             travelling[id(array)] = checked_message(edge, array)
-    return {edge: travelling[id(array)] for edge, array in request.messages.items()}
+        result[edge] = travelling[id(array)]
+    return result
 
 
 def combine(measures: Mapping[str, Measure], more: Mapping[str, Measure]) -> dict[str, Measure]:

@@ -188,9 +188,7 @@ class Layout:
             bounds.append(self.bounds(tuple(index))[axis])
         return [high - low for low, high in bounds]
 
-    def peers(
-        self, index: Index, edges: Iterable[Edge], kind: str = "block"
-    ) -> dict[Edge, Peer]:
+    def peers(self, index: Index, edges: Iterable[Edge], kind: str = "block") -> dict[Edge, Peer]:
         """The blocks so many places away from one along each axis, as far as the grid reaches."""
         found = {}
         for edge in edges:

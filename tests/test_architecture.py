@@ -244,8 +244,9 @@ def test_apps_export_the_contract(app: str) -> None:
     module = miniapps.load(app)
     assert sorted(module.__all__) == ["Block", "Problem", "reference", "validate"]
     assert all(hasattr(module, name) for name in module.__all__)
-    for method in ("step", "state", "measure"):
-        assert callable(getattr(module.Block, method))
+    problem = support.small_problem(module)
+    for block in support.blocks_of(app, problem, (1,) * len(problem.shape)):
+        assert all(callable(getattr(block, method)) for method in ("step", "state", "measure"))
 
 
 def test_unknown_app_is_refused_by_name() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shlex
@@ -318,7 +319,8 @@ def test_help_has_an_example(words: str, capsys: pytest.CaptureFixture[str]) -> 
     if words in ("list", "run", "verify", "doctor", "plot", "demo"):
         assert f"miniapps {words}" in shown.split("example", 1)[1]
     else:
-        assert "--driver" in shown and "--size" in shown and "default: " in shown
+        option = dataclasses.fields(apps.load(words.split()[1]).Problem)[0].metadata["option"]
+        assert "--driver" in shown and f"  {option}" in shown and "default: " in shown
 
 
 def test_list_shows_every_app(capsys: pytest.CaptureFixture[str]) -> None:

@@ -155,13 +155,14 @@ def add_app_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     if problem.positional is not None:
         add("positional", nargs="*", help=f"instead of options: {problem.positional}")
     for field in dataclasses.fields(problem):
+        bare: dict[str, Any] = {"nargs": "?", "const": True} if field.metadata["flag"] else {}
         add(
             field.metadata["option"],
             dest=field.name,
             action="append" if field.metadata["repeated"] else "store",
             type=typed(field.metadata["parse"]),
             choices=field.metadata["choices"],
-            **({"nargs": "?", "const": True} if field.metadata["flag"] else {}),
+            **bare,
             help=f"{field.metadata['help']}; default: {shown(field.default) or 'none'}",
         )
 

@@ -105,6 +105,8 @@ class Lists:
         self.starts = np.zeros(1, np.int64)
         self.neighbors = np.empty(0, np.uint32)
         self.last = np.empty(0, np.uint32)
+        self.all_clusters = np.empty(0, np.uint32)
+        self.places = 0  # in all clusters
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything, but of the entries only those that there are."""
@@ -118,6 +120,8 @@ class Lists:
         bins = Bins(*corners)
         order = bins.sort(kernels, others, total, turning=False)
         clusters = -(-count // kernels.WIDTH)
+        self.all_clusters = np.arange(clusters, dtype=np.uint32)
+        self.places = clusters * kernels.WIDTH
         self.starts, self.last = np.zeros(clusters + 1, np.int64), np.empty(clusters, np.uint32)
         while True:
             found = kernels.fill_lists(
@@ -130,6 +134,6 @@ class Lists:
 
     def clusters(self, first_ghost: int, width: int) -> tuple[np.ndarray, np.ndarray]:
         """The clusters that no ghost is near, and the others: uint32 numbers."""
-        numbers = np.arange(len(self.last), dtype=np.uint32)
+        numbers = self.all_clusters
         inner = (self.last < first_ghost) & (width * (numbers + 1) <= first_ghost)
         return numbers[inner], numbers[~inner]

@@ -23,7 +23,9 @@ class LeanmdBlock(Domain):
     ghost near them are worked on while the messages travel, a third of them along each axis.
     """
 
-    def __init__(self, problem: LeanmdProblem, layout: Layout, index: Index, device: Device) -> None:
+    def __init__(
+        self, problem: LeanmdProblem, layout: Layout, index: Index, device: Device
+    ) -> None:
         super().__init__(problem, layout, index, device)
         self.lists = Lists(own=True)
         self.sent = np.empty(0, np.int64)  # which atoms and ghosts go over each side, one by one,

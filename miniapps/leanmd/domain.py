@@ -14,7 +14,8 @@ import numpy as np
 
 import kernels
 from kernels.device import Device
-from miniapps.block import AllReduce, Edge, Exchange, Index, Measure, Piece, packed, packed_empty
+from kernels.state_hash import sums_of_ids
+from miniapps.block import AllReduce, Edge, Exchange, Index, Measure, Piece, packed
 from miniapps.decomposition import Layout
 from miniapps.leanmd.atoms import Atoms, Bins
 from miniapps.leanmd.problem import LeanmdProblem
@@ -49,7 +50,9 @@ class Domain:
 
     kind = "block"
 
-    def __init__(self, problem: LeanmdProblem, layout: Layout, index: Index, device: Device) -> None:
+    def __init__(
+        self, problem: LeanmdProblem, layout: Layout, index: Index, device: Device
+    ) -> None:
         self.problem, self.index, self.device = problem, index, device
         self.neighbors = layout.neighbors(index, kind=self.kind)
         self.low, self.high = problem.corners(layout, index)
@@ -111,7 +114,7 @@ class Domain:
         raise NotImplementedError
 
     def potential(self) -> Generator[Any, Any, np.ndarray]:
-        """This domain's part of energy, virial and pairs; (6,) as the kernel `energies` has it."""
+        """The domain's part of energy, virial and pairs; (6,) as the kernel `energies` has it."""
         raise NotImplementedError
 
     def warm(self) -> Generator[Any, Any, None]:
@@ -159,7 +162,7 @@ class Domain:
                 stay = rows.take(np.flatnonzero(~(beyond[LOW] | beyond[HIGH])), axis=1)
                 rows = np.concatenate([stay, *parts], axis=1)
         low, high = self.low[:, np.newaxis], self.high[:, np.newaxis]
-        outside = ((rows[:3] < low) | (rows[:3] >= high)).any(axis=0)
+        outside = np.any((rows[:3] < low) | (rows[:3] >= high), axis=0)
         if outside.any():
             self._complain(outside, "flies too fast", rows[6].view(np.int64))
         order = Bins(self.low, self.high).sort(self.kernels, rows, rows.shape[1], turning=True)
@@ -171,7 +174,7 @@ class Domain:
     # Accounting ----------------------------------------------------------------------------------
 
     def sums(self) -> np.ndarray:
-        """This domain's part of the sums of a thermo row, without the potential."""
+        """The domain's part of the sums of a thermo row, without the potential."""
         atoms, totals = self.atoms, np.zeros(TOTALS, np.int64)
         self.kernels.sums_of_motion(atoms.count, atoms.velocity, atoms.force, totals)
         totals[14] = atoms.count
@@ -188,7 +191,7 @@ class Domain:
     def measure(self) -> dict[str, Measure]:
         """Which atoms are here, the rows of the thermo table, and the sums of its last one."""
         return {
-            "ids": Measure("sum", self.kernels.sums_of_ids(self.atoms.count, self.atoms.ids)),
+            "ids": Measure("sum", sums_of_ids(self.atoms.count, self.atoms.ids)),
             "rows": Measure("max", self.rows),
             "time": Measure("max", self.time),
             "totals": Measure("sum", self.sums()),

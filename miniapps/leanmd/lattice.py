@@ -18,23 +18,25 @@ JITTER = 0.05  # of the distance between sites, to both sides
 Sites = tuple[np.ndarray, np.ndarray]  # ids (n,) int64 from 1, positions (3, n) float64
 
 
-def cells_between(box: np.ndarray, cells: Sequence[int], low: Sequence[float], high: Sequence[float]) -> np.ndarray:
+def cells_between(
+    box: np.ndarray, cells: Sequence[int], low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
     """The cells of a grid over the box that reach into [low, high): (n, 3) int64, in C order."""
     width = box / np.array(cells)
-    first = np.maximum(np.floor(np.array(low) / width).astype(int) - 1, 0)
-    last = np.minimum(np.ceil(np.array(high) / width).astype(int) + 1, cells)
+    first = np.maximum(np.floor(low / width).astype(int) - 1, 0)
+    last = np.minimum(np.ceil(high / width).astype(int) + 1, cells)
     ranges = [np.arange(a, b) for a, b in zip(first, last, strict=True)]
     return np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1).reshape(-1, 3)
 
 
-def inside(ids: np.ndarray, sites: np.ndarray, low: Sequence[float], high: Sequence[float]) -> Sites:
+def inside(ids: np.ndarray, sites: np.ndarray, low: np.ndarray, high: np.ndarray) -> Sites:
     """Of atoms at sites (n, 3), those in [low, high)."""
     kept = np.all((sites >= low) & (sites < high), axis=1)
     return ids[kept], np.ascontiguousarray(sites[kept].T)
 
 
 def on_lattice(
-    box: np.ndarray, cells: Sequence[int], low: Sequence[float], high: Sequence[float], grain: float
+    box: np.ndarray, cells: Sequence[int], low: np.ndarray, high: np.ndarray, grain: float
 ) -> Sites:
     """Four atoms in each cubic cell of a lattice that fills the box; those in [low, high)."""
     corners = cells_between(box, cells, low, high)
@@ -48,8 +50,8 @@ def in_cells(
     box: np.ndarray,
     cells: Sequence[int],
     per_cell: np.ndarray,
-    low: Sequence[float],
-    high: Sequence[float],
+    low: np.ndarray,
+    high: np.ndarray,
     grain: float,
     seed: int,
 ) -> Sites:

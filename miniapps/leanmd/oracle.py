@@ -1,4 +1,4 @@
-"""LeanMD once more, as plainly as it can be said: all pairs in NumPy, no cells, no lists, no blocks.
+"""LeanMD once more, as plainly as it can be said: all pairs in NumPy, no cells, lists or blocks.
 
 Every pair's displacement, force and rounding stands as in the kernels, so the bits are the same. A
 difference of positions is brought to the nearest image, where kernels add the box to a ghost: both

@@ -23,7 +23,8 @@ from miniapps.leanmd.problem import LeanmdProblem
 from miniapps.leanmd.thermo import TOTALS
 
 COMPUTE = 1  # marks a cell's edge to a compute, beside those to other cells
-FIRST, SECOND = (0,), (1,)  # a compute's edges
+FIRST: Edge = (0,)  # a compute's edges
+SECOND: Edge = (1,)
 NO_PLACE = -1.0
 
 
@@ -32,7 +33,9 @@ class Cell(Domain):
 
     kind = "cell"
 
-    def __init__(self, problem: LeanmdProblem, layout: PairLayout, index: Index, device: Device) -> None:
+    def __init__(
+        self, problem: LeanmdProblem, layout: PairLayout, index: Index, device: Device
+    ) -> None:
         super().__init__(problem, layout, index, device)
         self.computes: dict[Edge, Peer] = {}
         for step in AROUND:
@@ -75,7 +78,9 @@ class Compute:
 
     kind = "compute"
 
-    def __init__(self, problem: LeanmdProblem, layout: PairLayout, index: Index, device: Device) -> None:
+    def __init__(
+        self, problem: LeanmdProblem, layout: PairLayout, index: Index, device: Device
+    ) -> None:
         self.problem, self.index, self.device = problem, index, device
         first, second = index[:3], index[3:]
         step = next(step for step in FORWARD if layout.beside(first, step) == second)
@@ -84,12 +89,14 @@ class Compute:
             back = tuple(-d for d in step)
             self.neighbors[SECOND] = Peer("cell", second, (*back, COMPUTE))
         over = [i + d - j for i, d, j in zip(first, step, second, strict=True)]
-        self.over = np.sign(over) * problem.box  # to where the second cell is beside the first
-        shifts = np.zeros(3), self.over
-        corners = (problem.corners(layout, cell) for cell in (first, second))
-        self.corners = [(low + s, high + s) for (low, high), s in zip(corners, shifts, strict=True)]
-        self.lists = [Lists(own=first == second) for _ in self.neighbors]
-        self.told: list[np.ndarray] = []  # what the cells said last, the second one moved over
+        self.beyond = any(over)  # the second cell is at the other end of the box
+        self.over = (np.sign(over) * problem.box)[:, np.newaxis]  # to where it is beside the first
+        low, high = problem.corners(layout, second)
+        beside = low + self.over[:, 0], high + self.over[:, 0]
+        self.corners = {FIRST: problem.corners(layout, first), SECOND: beside}
+        self.lists = {edge: Lists(own=first == second) for edge in self.neighbors}
+        # By edge, what the cell there said last and what the other one did, beside each other.
+        self.sides: dict[Edge, tuple[np.ndarray, np.ndarray]] = {}
         self.built = NO_PLACE
         self.time = 0
 
@@ -114,62 +121,54 @@ class Compute:
         """Take in positions, and give back forces and, where reported, energies."""
         came = yield Collect(f"positions{phase}", tuple(self.neighbors))
         self.hear(came)
-        yield Post(f"forces{phase}", dict(zip(self.neighbors, self.forces(), strict=True)), True)
+        yield Post(f"forces{phase}", {edge: self.forces(edge) for edge in self.neighbors}, True)
         if reported:
-            energies = dict(zip(self.neighbors, self.energies(), strict=True))
+            energies = {edge: self.energies(edge) for edge in self.neighbors}
             yield Post(f"energies{phase}", energies, True)
 
     def hear(self, came: dict[Edge, np.ndarray]) -> None:
         """Take in what the cells say, and list neighbours anew if atoms have changed cells."""
-        self.told = [came[FIRST]]
+        first = second = came[FIRST]
         if SECOND in came:
-            beside = came[SECOND].copy()
-            beside[:3] += self.over[:, np.newaxis]
-            self.told.append(beside)
-        built = max(told[0, -1] for told in self.told)
-        if built != self.built:
-            self.built = built
-            corners = self.corners[: len(self.lists)][::-1]  # those of the others
-            for lists, (own, others), box in zip(self.lists, self.sides(), corners, strict=True):
+            second = came[SECOND]
+            if self.beyond:
+                second = second.copy()
+                second[:3] += self.over
+        self.sides = {FIRST: (first, second), SECOND: (second, first)}
+        if first[0, -1] != self.built:
+            self.built = first[0, -1]
+            for edge in self.neighbors:
+                own, others = self.sides[edge]
                 where = self.count(own), own, others, self.count(others)
-                lists.fill(self.kernels, *where, box, self.problem.reach)
-
-    def sides(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Who feels whom: the first cell the second and the other way round, or itself."""
-        return list(zip(self.told, self.told[::-1], strict=True))
+                box = self.corners[SECOND if edge == FIRST else FIRST]
+                self.lists[edge].fill(self.kernels, *where, box, self.problem.reach)
 
     def count(self, told: np.ndarray) -> int:
         """Atoms in what a cell said."""
         return told.shape[1] - self.kernels.WIDTH - 1
 
-    def forces(self) -> list[np.ndarray]:
-        """The forces on the atoms of each cell; (3, places) int64, a few places more than atoms."""
-        result = []
-        for lists, (own, others) in zip(self.lists, self.sides(), strict=True):
-            clusters = np.arange(len(lists.last), dtype=np.uint32)
-            force = packed_empty((3, self.kernels.WIDTH * len(clusters)), np.int64)
-            closest2 = self.kernels.forces(
-                own, others, clusters, lists.starts, lists.neighbors, lists.own,
-                self.problem.cutoff, force,
-            )  # fmt: skip
-            if closest2 < self.kernels.CLOSEST**2:
-                ids = own[3].view(np.int64)
-                where = self.count(own), own, self.count(others), others, lists.own
-                complain_of_closeness(self.kernels, self.time, ids, closest2, *where)
-            result.append(force)
-        return result
+    def forces(self, edge: Edge) -> np.ndarray:
+        """The forces on the atoms of a cell; (3, places) int64, a few places more than atoms."""
+        lists, (own, others) = self.lists[edge], self.sides[edge]
+        force = np.empty((3, lists.places), np.int64)
+        closest2 = self.kernels.forces(
+            own, others, lists.all_clusters, lists.starts, lists.neighbors, lists.own,
+            self.problem.cutoff, force,
+        )  # fmt: skip
+        if closest2 < self.kernels.CLOSEST**2:
+            ids = own[3].view(np.int64)
+            where = self.count(own), own, self.count(others), others, lists.own
+            complain_of_closeness(self.kernels, self.time, ids, closest2, *where)
+        return force
 
-    def energies(self) -> list[np.ndarray]:
-        """Energy, virial and pairs of the atoms of each cell; (6,) each, as the kernel has them."""
-        result = []
-        for lists, (own, others) in zip(self.lists, self.sides(), strict=True):
-            totals = np.zeros(6, np.int64)
-            self.kernels.energies(
-                self.count(own), own, others, lists.starts, lists.neighbors, lists.own,
-                self.problem.cutoff, totals,
-            )  # fmt: skip
-            result.append(totals)
-        return result
+    def energies(self, edge: Edge) -> np.ndarray:
+        """Energy, virial and pairs of the atoms of a cell; (6,), as the kernel has them."""
+        lists, (own, others), totals = self.lists[edge], self.sides[edge], np.zeros(6, np.int64)
+        self.kernels.energies(
+            self.count(own), own, others, lists.starts, lists.neighbors, lists.own,
+            self.problem.cutoff, totals,
+        )  # fmt: skip
+        return totals
 
     def state(self) -> list[Piece]:
         """Nothing: all that a compute knows follows from its cells."""
@@ -178,5 +177,5 @@ class Compute:
     def measure(self) -> dict[str, Measure]:
         """Its part of the potential."""
         totals = np.zeros(TOTALS, np.int64)
-        totals[8:14] = sum(self.energies())
+        totals[8:14] = sum(self.energies(edge) for edge in self.neighbors)
         return {"totals": Measure("sum", totals)}

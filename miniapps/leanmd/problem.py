@@ -17,7 +17,7 @@ import numpy as np
 from kernels.state_hash import sums_of_ids
 from miniapps.block import Check, Index, Measure
 from miniapps.decomposition import Layout
-from miniapps.leanmd import lattice
+from miniapps.leanmd.lattice import Sites, in_cells, on_lattice
 from miniapps.leanmd.oracle import reference_hash
 from miniapps.leanmd.pair_layout import PairLayout
 from miniapps.leanmd.thermo import ENERGY_UNIT, all_rows, table
@@ -25,7 +25,7 @@ from miniapps.parameters import extents, parameter, require, yes_or_no
 from miniapps.problem import BaseProblem, grown
 
 # The load of the papers: argon's epsilon and mass, cells of 16 Angstrom (cutoff 12, margin 4) with
-# 300 atoms. Argon's sigma would make them overlap; with this one a full cell has the melt's density.
+# 300 atoms. Argon's sigma would make them overlap; this one gives a full cell the melt's density.
 EPSILON_J = 1.031093844e-77**2 / (4 * 1.60694452e-134)  # from A and B of U = A / r^12 - B / r^6
 MASS_KG = 39.948 * 1.66053907e-27
 CELL_M, PER_CELL, DENSITY = 16e-10, 300, 0.8442
@@ -190,12 +190,11 @@ class LeanmdProblem(BaseProblem):
         inverse6 = self.cutoff**-6
         return 4 * inverse6 * (inverse6 - 1)
 
-    def beginning(self, low: np.ndarray, high: np.ndarray) -> lattice.Sites:
+    def beginning(self, low: np.ndarray, high: np.ndarray) -> Sites:
         """The atoms that begin in [low, high): ids (n,) and positions (3, n)."""
-        if self.cells is not None:
-            where = low, high, self.grain, self.seed
-            return lattice.in_cells(self.box, self.cells, self.per_layer, *where)
-        return lattice.on_lattice(self.box, self.lattice, low, high, self.grain)
+        if self.cells is None:
+            return on_lattice(self.box, self.lattice, low, high, self.grain)
+        return in_cells(self.box, self.cells, self.per_layer, low, high, self.grain, self.seed)
 
     # How it is cut ------------------------------------------------------------------------------
 
@@ -212,7 +211,9 @@ class LeanmdProblem(BaseProblem):
             return super().cut(pes, odf, pe_grid)
         require(odf == 1, "--odf", odf, "--decomposition pairs has a block for each cell and pair")
         fits = min(self.shape) >= 3
-        require(fits, "--decomposition", "pairs", f"needs 3 cells along each axis, has {self.shape}")
+        require(
+            fits, "--decomposition", "pairs", f"needs 3 cells along each axis, has {self.shape}"
+        )
         plain = Layout.create(self.shape, self.periodic, pes, 1, pe_grid)
         return PairLayout(self.shape, self.periodic, plain.pe_grid, (1, 1, 1))
 

@@ -10,6 +10,7 @@ import numpy as np
 
 import kernels
 from kernels.device import Device
+from kernels.state_hash import sums_of_ids
 from miniapps.block import (
     AllReduce,
     Collect,
@@ -259,7 +260,7 @@ class PicBlock:
         )  # fmt: skip
         return {
             "error": Measure("max", error),
-            "ids": Measure("sum", self.kernels.sums_of_ids(mine.count, mine.ids)),
+            "ids": Measure("sum", sums_of_ids(mine.count, mine.ids)),
             "removed": Measure("sum", self.removed),
             "placed": Measure("max", self.placed),
         }
