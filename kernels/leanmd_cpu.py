@@ -320,7 +320,8 @@ def _list_near(position, others, own, first, order, begin, stop, reach, neighbor
     cache=True, error_model="numpy", **DISTINCT,
 )  # fmt: skip
 def fill_lists(
-    count, position, others, own, low, density, bins, first_in, order, reach, starts, neighbors, last
+    count, position, others, own, low, density, bins, first_in, order, reach,
+    starts, neighbors, last,
 ):  # fmt: skip
     """List for each cluster the ``others`` within reach of any of its atoms, but not its own.
 

@@ -24,7 +24,7 @@ from miniapps.arrays import Region, aligned_zeros, ghosted, realigned
 from miniapps.block import Check, Edge, Index, Measure, Piece, packed
 from miniapps.decomposition import Bounds, Layout
 from miniapps.parameters import require
-from miniapps.problem import BaseProblem, grown
+from miniapps.problem import BaseProblem, Variant, grown
 
 BOUNDARIES = ("heated", "zero", "periodic")
 INITIALS = ("ones", "mode", "ramp", "noise")
@@ -38,6 +38,7 @@ SLAB_CELLS = 1 << 17  # cells handled at a time where a temporary is needed: 1 M
 class GridProblem(BaseProblem):
     """Repeated averaging over a grid with one fixed or periodic ghost layer around it."""
 
+    variants: ClassVar[tuple[Variant, ...]] = tuple(Variant("time_tile", t) for t in (1, 2, 5, 8))
     app: ClassVar[str]
     axes: ClassVar[int]
 

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from miniapps.block import Measure
 from miniapps.decomposition import STRIDED, Layout, least_surface
+
+
+class Variant(NamedTuple):
+    """A value of a field that changes how a problem is solved, not the answer.
+
+    Where it makes ``several_kinds`` of blocks, a problem is not for the mpi driver and takes no
+    over-decomposition factor.
+    """
+
+    field: str
+    value: Any
+    several_kinds: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.field} {self.value}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +35,7 @@ class BaseProblem:
     app: ClassVar[str | None] = None  # names the kernel files; None where there are none
     unit: ClassVar[str] = "points"  # what `work` counts and the rate is given in
     last_axis_cut: ClassVar[float] = STRIDED  # price of cutting a PE's part there, over other axes
+    variants: ClassVar[tuple[Variant, ...]] = ()  # what must not change the answer, for `verify`
     positional: ClassVar[str | None] = None  # words that `from_positional` reads, for the help
 
     @property
@@ -59,6 +75,11 @@ class BaseProblem:
     def results(self, measures: dict[str, Measure]) -> dict[str, Any]:
         """What a record of this app holds besides what all records hold."""
         return {}
+
+    @classmethod
+    def lines(cls, record: dict[str, Any]) -> list[str]:
+        """What a finished run's summary says, for people, of this app's own results."""
+        return []
 
     @classmethod
     def from_positional(cls, words: list[str]) -> dict[str, Any]:

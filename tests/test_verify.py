@@ -12,7 +12,7 @@ from workbench.cases import spec_of
 @pytest.mark.parametrize("app", miniapps.names())
 def test_every_case_can_be_run(app: str) -> None:
     """Catches a tiny problem that is too small for a decomposition with a wide halo."""
-    for case in verify.cases(verify.tiles_of(app), full=True):
+    for case in verify.cases(miniapps.load(app).Problem.variants, full=True):
         spec_of(app, case, "tiny").check()
 
 

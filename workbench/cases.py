@@ -6,25 +6,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import miniapps
+from miniapps.problem import Variant
 from workbench.spec import RunSpec
 
 
 @dataclass(frozen=True)
 class Case:
-    """One way to run a problem: a driver and how it is cut, balanced and tiled."""
+    """One way to run a problem: a driver, how it is cut and balanced, and a variant of the app."""
 
     driver: str
     pes: int = 1
     odf: int = 1
     balancer: str | None = None
     lb_period: int = 0
-    time_tile: int | None = None
+    variant: Variant | None = None
 
     def __str__(self) -> str:
-        tile = f", tile {self.time_tile}" if self.time_tile else ""
+        variant = f", {self.variant}" if self.variant else ""
         balancing = f", {self.balancer} every {self.lb_period}" if self.balancer else ""
         odf = f" x ODF {self.odf}" if self.driver == "charm" else ""
-        return f"{self.driver} {self.pes}{odf}{balancing}{tile}"
+        return f"{self.driver} {self.pes}{odf}{balancing}{variant}"
 
 
 def spec_of(app: str, case: Case, preset: str, steps: int | None = None) -> RunSpec:
@@ -33,8 +34,8 @@ def spec_of(app: str, case: Case, preset: str, steps: int | None = None) -> RunS
     values: dict[str, Any] = dict(module.Problem.presets[preset])
     usual_steps, warmup = values.pop("steps"), values.pop("warmup")
     problem = module.Problem(**values)
-    if case.time_tile:
-        problem = replace(problem, time_tile=case.time_tile)
+    if case.variant:
+        problem = replace(problem, **{case.variant.field: case.variant.value})
     spec = RunSpec(
         app=app,
         problem=problem,

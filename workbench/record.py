@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+import miniapps
 from drivers.outcome import Outcome
 from drivers.timing import imbalance
 from kernels.state_hash import digest
@@ -138,6 +139,7 @@ def summary(record: dict[str, Any]) -> str:
         sign = "ok   " if check["ok"] else "WRONG"
         value = "not a number" if check["value"] is None else f"{check['value']:.3g}"
         lines.append(f"  {sign} {check['name']}: {value} (limit {check['limit']:.3g})")
+    lines += [f"  {line}" for line in miniapps.load(record["app"]).Problem.lines(record)]
     lines.append(f"  state {record['state_hash']}")
     if record["valid"]:
         lines += _timing_lines(record)

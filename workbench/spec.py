@@ -138,6 +138,10 @@ class RunSpec:
         except device.DeviceUnavailable as error:
             raise InputError("--device", self.device, str(error)) from None
         check_writable("--output", self.output)
+        kinds = list(self.layout.families())
+        if self.driver == "mpi":
+            allowed = f"has one block per rank, this problem blocks of {len(kinds)} kinds"
+            require(len(kinds) == 1, "--driver", "mpi", f"{allowed}: {', '.join(kinds)}")
         self.problem.check_steps(self.warmup + self.steps)
         _ = self.prepared
 

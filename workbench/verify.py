@@ -8,13 +8,13 @@ the app's NumPy reference.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 import miniapps
+from miniapps.problem import Variant
 from workbench.cases import Case, spec_of
 from workbench.exit_status import VALID, WRONG
 from workbench.run import solve
@@ -23,29 +23,33 @@ MPI_RANKS = (1, 2, 3, 4, 6)
 CHARM_PES = (1, 2, 3)
 ODFS = (1, 2, 4, 8)
 BALANCING = tuple(itertools.product(("Greedy", "GreedyRefine", "Rotate"), (1, 5)))
-TIME_TILES = (1, 2, 5, 8)
 
 
-def cases(tiles: tuple[int | None, ...], full: bool) -> Iterator[Case]:
-    """The ways to run a problem. Tiles and balancers take turns where all pairs would be too many.
+def cases(variants: Sequence[Variant], full: bool) -> Iterator[Case]:
+    """The ways to run a problem; variants take turns where all combinations would be too many.
 
-    Every rank count, every PEs x ODF, every balancer x period and every tile under every driver
-    occurs; ``full`` adds every balancer with every tile on three PEs.
+    Every rank count, every PEs x ODF, every balancer x period and every variant under every driver
+    that can run it occurs; ``full`` adds every balancer with every variant on three PEs.
     """
-    turn = itertools.cycle(tiles)
+    every: list[Variant | None] = list(variants) or [None]
+    plain = [variant for variant in every if variant is None or not variant.several_kinds]
+    turn, plain_turn = itertools.cycle(every), itertools.cycle(plain)
     for blocks in (1, 2, 3, 4, 6):
-        yield Case("serial", blocks, time_tile=next(turn))
-    for ranks, tile in zip(MPI_RANKS, itertools.cycle(tiles), strict=False):
-        yield Case("mpi", ranks, time_tile=tile)
-    for tile in tiles[1:]:
-        yield Case("mpi", 2, time_tile=tile)
+        yield Case("serial", blocks, variant=next(turn))
+    for ranks, variant in zip(MPI_RANKS, plain_turn, strict=False):
+        yield Case("mpi", ranks, variant=variant)
+    for variant in plain[1:]:
+        yield Case("mpi", 2, variant=variant)
     for pes, odf in itertools.product(CHARM_PES, ODFS):
-        yield Case("charm", pes, odf, time_tile=next(turn))
+        yield Case("charm", pes, odf, variant=next(plain_turn))
     for balancer, period in BALANCING:
-        yield Case("charm", 2, 4, balancer, period, next(turn))
+        yield Case("charm", 2, 4, balancer, period, next(plain_turn))
+    for variant in every[len(plain) :]:
+        yield from (Case("charm", pes, variant=variant) for pes in CHARM_PES)
+        yield from (Case("charm", 2, 1, *balancing, variant) for balancing in BALANCING)
     if full:
-        for (balancer, period), tile in itertools.product(BALANCING, tiles):
-            yield Case("charm", 3, 8, balancer, period, tile)
+        for (balancer, period), variant in itertools.product(BALANCING, plain):
+            yield Case("charm", 3, 8, balancer, period, variant)
 
 
 def verify(apps: list[str], full: bool) -> int:
@@ -55,7 +59,7 @@ def verify(apps: list[str], full: bool) -> int:
     for app in apps:
         table = Table("case", "state", "verdict", title=app)
         expected = None
-        for case in cases(tiles_of(app), full):
+        for case in cases(miniapps.load(app).Problem.variants, full):
             found, verdict = outcome_of(app, case)
             expected = expected or found
             if verdict == "ok" and found != expected:
@@ -67,12 +71,6 @@ def verify(apps: list[str], full: bool) -> int:
         f"{wrong} of the runs above went wrong" if wrong else "all the same bits, all valid"
     )
     return WRONG if wrong else VALID
-
-
-def tiles_of(app: str) -> tuple[int | None, ...]:
-    """The time tiles to try; (None,) where the app has no such thing."""
-    names = {field.name for field in fields(miniapps.load(app).Problem)}
-    return TIME_TILES if "time_tile" in names else (None,)
 
 
 def outcome_of(app: str, case: Case) -> tuple[str, str]:

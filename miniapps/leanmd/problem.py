@@ -20,9 +20,9 @@ from miniapps.decomposition import Layout
 from miniapps.leanmd.lattice import Sites, in_cells, on_lattice
 from miniapps.leanmd.oracle import reference_hash
 from miniapps.leanmd.pair_layout import PairLayout
-from miniapps.leanmd.thermo import ENERGY_UNIT, all_rows, table
+from miniapps.leanmd.thermo import ENERGY_UNIT, all_rows, kept_energy, table
 from miniapps.parameters import extents, parameter, require, yes_or_no
-from miniapps.problem import BaseProblem, grown
+from miniapps.problem import BaseProblem, Variant, grown
 
 # The load of the papers: argon's epsilon and mass, cells of 16 Angstrom (cutoff 12, margin 4) with
 # 300 atoms. Argon's sigma would make them overlap; this one gives a full cell the melt's density.
@@ -64,6 +64,10 @@ class LeanmdProblem(BaseProblem):
     app: ClassVar[str] = "leanmd"
     unit: ClassVar[str] = "atom-steps"
     last_axis_cut: ClassVar[float] = 1.0
+    variants: ClassVar[tuple[Variant, ...]] = (
+        Variant("decomposition", "blocks"),
+        Variant("decomposition", "pairs", several_kinds=True),
+    )
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "tiny": {
             "lattice": (12, 4, 4),
@@ -250,10 +254,30 @@ class LeanmdProblem(BaseProblem):
         return float(self.atoms)
 
     def results(self, measures: dict[str, Measure]) -> dict[str, Any]:
-        """The thermo table, one object per row."""
-        rows = table(self, all_rows(measures))
-        drift = (rows[-1]["max_drift"] if rows else 0.0) / max(rows[-1]["step"], 1)
-        return {"atoms": self.atoms, "thermo": rows, "drift_per_step": drift}
+        """The thermo table, one object per row, and what should have stayed as it was."""
+        rows = all_rows(measures)
+        last, steps = rows[-1], max(int(rows[-1, 0]), 1)
+        kept = kept_energy(self, last[1:]) - kept_energy(self, rows[0, 1:])
+        return {
+            "atoms": self.atoms,
+            "thermo": table(self, rows),
+            "energy_drift_per_atom_and_step": kept / steps,
+            "momentum": [momentum * ENERGY_UNIT for momentum in last[3:6].tolist()],
+        }
+
+    @classmethod
+    def lines(cls, record: dict[str, Any]) -> list[str]:
+        """The thermo table, and what should have stayed as it was."""
+        rows = record["thermo"]
+        head = "  ".join(f"{name:>12}" for name in rows[0])
+        body = ["  ".join(f"{value:12.8g}" for value in row.values()) for row in rows]
+        drift, momentum = record["energy_drift_per_atom_and_step"], record["momentum"]
+        return [
+            head,
+            *body,
+            f"{record['atoms']} atoms, energy drift {drift:.3g} per atom and step, "
+            f"momentum {max(map(abs, momentum)):.3g}",
+        ]
 
     def is_reported(self, step: int) -> bool:
         """Whether the thermo table has a row for a step."""
