@@ -165,6 +165,7 @@ class BlockChare(Chare):
         pe.log.add(self.number, self.at, self.stepper)
         before = self.step
         self.step, self.at = before + self.count, self.at + 1
+        pe.job.keep_frame(charm.myPe(), self.step, self.block)
         if self.stepper.finished and self.timed:
             self.end = self.step
         if self.balancing_due(before, pe.job.lb_period):

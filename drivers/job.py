@@ -32,7 +32,10 @@ class Watcher(Protocol):
 
 
 class Store(Protocol):
-    """Who takes the final state, block by block; must pickle."""
+    """Who takes the state, block by block; must pickle."""
+
+    def keep(self, pe: int, step: int, pieces: list[Piece]) -> None:
+        """Take a block's pieces of a frame, the state after ``step``; PEs may call it at once."""
 
     def create(self, pieces: list[Piece]) -> None:
         """Make room for the global state, given any block's pieces; called once, first."""
@@ -70,6 +73,11 @@ class Job:
         """Create one block."""
         app = miniapps.load(self.app)
         return app.Block(self.problem, self.layout, index, device.get(self.device))
+
+    def keep_frame(self, pe: int, step: int, block: Any) -> None:
+        """Hand a block's state after ``step`` to the store, if the problem wants a frame of it."""
+        if self.store is not None and self.problem.is_framed(step):
+            self.store.keep(pe, step, block.state())
 
     def phases(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Warm-up and timed phase: (first step, end) of each. Only the second may end early."""

@@ -88,6 +88,7 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
             watcher.beat(comm.rank, step)
             finished = engine.round(step, count)
             log.add(comm.rank, number, engine.stepper)
+            job.keep_frame(comm.rank, step + count, engine.block)
             done = step + count
             if finished and start == job.warmup:
                 break

@@ -111,6 +111,7 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
             finished = engine.round(step, count)
             for place, stepper in engine.steppers.items():
                 log.add(job.layout.numbers[place], number, stepper)
+                job.keep_frame(0, step + count, stepper.block)
             done = step + count
             if finished and start == job.warmup:
                 break

@@ -11,6 +11,7 @@ number of steps.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from dataclasses import dataclass
@@ -31,6 +32,15 @@ class Hdf5Store:
     """Takes the final state of all blocks; a `drivers.job.Store`."""
 
     path: Path
+
+    def clear(self) -> None:
+        """Remove what a run that failed has left beside the path."""
+        for left in self.path.parent.glob(f"{glob.escape(aside(self.path).name)}*"):
+            left.unlink(missing_ok=True)
+
+    def keep(self, pe: int, step: int, pieces: list[Piece]) -> None:
+        """No file of this kind holds frames."""
+        raise NotImplementedError
 
     def create(self, pieces: list[Piece]) -> None:
         """Start the file, with room for the global state."""
@@ -54,8 +64,8 @@ class Hdf5Store:
             for piece in pieces:
                 data = file[f"state/{piece.name}"]
                 if piece.origin is None:
-                    _append(data, piece.values)
-                    _append(file[f"state/{piece.name}.id"], piece.ids)
+                    append(data, piece.values)
+                    append(file[f"state/{piece.name}.id"], piece.ids)
                 else:
                     _fill(data, piece.origin, piece.values)
 
@@ -78,7 +88,7 @@ def _fill(data: Any, origin: tuple[int, ...], values: Any) -> None:
         data[(origin[0] + row, *rest)] = values[row]
 
 
-def _append(data: Any, rows: Any) -> None:
+def append(data: Any, rows: Any) -> None:
     """Add rows at the end of a growing dataset."""
     before = data.shape[0]
     data.resize(before + len(rows), axis=0)

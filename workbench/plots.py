@@ -71,18 +71,27 @@ def run_figure(source: Path) -> Any:
 def _draw_state(axes: Any, states: Any, name: str, record: dict[str, Any]) -> None:
     """Particles by their density, a field by its values; of three axes the middle along z."""
     data = states[name]
-    if f"{name}.id" in states:
-        size = record["problem"]["size"]
-        span = [(0, size)] * 2
-        density, *_ = np.histogram2d(data[:, 0], data[:, 1], bins=min(size, 100), range=span)
-        shown, title = density * (min(size, 100) / size) ** 2, "particles per cell at the end"
-        extent = (0, size, 0, size)
+    unit = "cells"
+    if "box" in record:
+        shown, extent = _column_density(data, record["box"][:2])
+        title, unit = "atoms per sigma$^2$ at the end, seen along z", "sigma"
+    elif f"{name}.id" in states:
+        shown, extent = _column_density(data, [record["problem"]["size"]] * 2)
+        title = "particles per cell at the end"
     else:
         shown = data[...] if data.ndim == 2 else data[..., data.shape[-1] // 2]
         title, extent = f"{name} at the end", (0, shown.shape[0], 0, shown.shape[1])
     image = axes.imshow(shown.T, origin="lower", extent=extent, cmap="viridis", aspect="auto")
     axes.figure.colorbar(image, ax=axes)
-    axes.set(title=title, xlabel="x [cells]", ylabel="y [cells]")
+    axes.set(title=title, xlabel=f"x [{unit}]", ylabel=f"y [{unit}]")
+
+
+def _column_density(rows: Any, sides: list[float]) -> tuple[np.ndarray, tuple[float, ...]]:
+    """Particles per unit of area of x and y, and the extent of the picture."""
+    bins = [max(1, min(int(side), 100)) for side in sides]
+    span = [(0.0, side) for side in sides]
+    count, *_ = np.histogram2d(rows[:, 0], rows[:, 1], bins=bins, range=span)
+    return count * np.prod(bins) / np.prod(sides), (0, sides[0], 0, sides[1])
 
 
 def _draw_load(axes: Any, timing: dict[str, Any], record: dict[str, Any]) -> None:

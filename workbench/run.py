@@ -21,7 +21,7 @@ from typing import Any
 import drivers
 from drivers.outcome import Outcome
 from miniapps.parameters import require
-from workbench import environment, launch, output, record
+from workbench import environment, h5md, launch, output, record
 from workbench.board import Board, NoBoard
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.progress import Progress, ProgressThread
@@ -87,7 +87,9 @@ def _inside(driver: str) -> bool:
 def execute(spec: RunSpec, show: Callable[[dict[str, Any]], int]) -> int:
     """Be the run, or a rank of it, and have its root show the record; returns the exit status."""
     folder = os.environ.get(launch.FOLDER)
-    store = output.Hdf5Store(spec.output.resolve()) if spec.output else None
+    store = store_of(spec)
+    if store is not None:
+        store.clear()
     driver = None
 
     def report(outcome: Outcome) -> int:
@@ -106,11 +108,21 @@ def execute(spec: RunSpec, show: Callable[[dict[str, Any]], int]) -> int:
             return driver.run(spec.job(store), report, watcher)
         except Exception as error:
             (watcher if folder is not None else NoBoard()).fail(error)
-            if spec.output is not None:
-                output.aside(spec.output).unlink(missing_ok=True)
+            if store is not None:
+                store.clear()
             if driver is not None:
                 driver.fail(FAILED)
             return FAILED
+
+
+def store_of(spec: RunSpec) -> output.Hdf5Store | None:
+    """Where the run's output goes: a trajectory, if there are atoms in a box, else a state."""
+    if spec.output is None:
+        return None
+    path, box = spec.output.resolve(), getattr(spec.problem, "box", None)
+    if box is None:
+        return output.Hdf5Store(path)
+    return h5md.H5mdStore(path, tuple(box.tolist()), spec.problem.dt, spec.problem.first_step)
 
 
 class _watched:

@@ -52,12 +52,9 @@ class Atoms:
         self._make_room(total)
         self.position[:, :room], self.origin[:, :room] = position, origin
 
-    def set(
-        self, ids: np.ndarray, position: np.ndarray, velocity: np.ndarray | None = None
-    ) -> None:
-        """Be these atoms, without ghosts; at rest, if nothing is said."""
-        self.count, self.ids = len(ids), ids
-        self.velocity = np.zeros((3, self.count)) if velocity is None else velocity
+    def set(self, ids: np.ndarray, position: np.ndarray, velocity: np.ndarray) -> None:
+        """Be these atoms, without ghosts."""
+        self.count, self.ids, self.velocity = len(ids), ids, velocity
         self.total = 0
         self.extend(position)
 

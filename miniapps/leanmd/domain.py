@@ -61,6 +61,7 @@ class Domain:
         self.rows = np.empty((0, 1 + TOTALS), np.int64)  # of the thermo table: step, then sums
         self.time = self.built = 0  # steps made, and when atoms last changed domain
         self.atoms.set(*problem.beginning(self.low, self.high))
+        self.born = sums_of_ids(self.atoms.count, self.atoms.ids)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the kernels, which do not pickle."""
@@ -104,7 +105,8 @@ class Domain:
 
     def begin(self) -> Generator[Any, Any, None]:
         """Give the atoms velocities and find the first forces."""
-        yield from self.warm()
+        if self.problem.draws_velocities:
+            yield from self.warm()
         yield from self.change_domains()
         yield from self.find_forces(True)
         yield from self.report()
@@ -189,9 +191,10 @@ class Domain:
         return [Piece("atoms", rows, None, (self.problem.atoms,), atoms.ids)]
 
     def measure(self) -> dict[str, Measure]:
-        """Which atoms are here, the rows of the thermo table, and the sums of its last one."""
+        """Which atoms are here and were at first, the rows of the thermo table, and the sums of its last one."""
         return {
             "ids": Measure("sum", sums_of_ids(self.atoms.count, self.atoms.ids)),
+            "born": Measure("sum", self.born),
             "rows": Measure("max", self.rows),
             "time": Measure("max", self.time),
             "totals": Measure("sum", self.sums()),

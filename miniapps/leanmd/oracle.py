@@ -55,9 +55,10 @@ def energy(problem: Any, position: np.ndarray) -> float:
 
 def begun(problem: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ids, positions and velocities at the beginning."""
-    ids, position = problem.beginning(np.zeros(3), problem.box)
+    ids, position, velocity = problem.beginning(np.zeros(3), problem.box)
     position = position % problem.box[:, None]
-    velocity = np.empty_like(position)
+    if not problem.draws_velocities:
+        return ids, position, velocity
     kernels.load("leanmd", "cpu").draw(ids, problem.seed, velocity)
     atoms = len(ids)
     mean = np.array([exact_sum(v) for v in velocity]) * VELOCITY_UNIT / atoms

@@ -10,6 +10,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from kernels.state_hash import sums_of_ids
 from miniapps.block import Check, Index, Measure
 from miniapps.decomposition import Layout
+from miniapps.leanmd.inputs import Input, atoms_between, opened
 from miniapps.leanmd.lattice import Sites, in_cells, on_lattice
 from miniapps.leanmd.oracle import reference_hash
 from miniapps.leanmd.pair_layout import PairLayout
@@ -32,6 +34,7 @@ CELL_M, PER_CELL, DENSITY = 16e-10, 300, 0.8442
 CELL = (PER_CELL / DENSITY) ** (1 / 3)  # sigma
 TAU_S = CELL_M / CELL * math.sqrt(MASS_KG / EPSILON_J)
 
+FINE = 1.0  # sigma; a box from a file is cut into blocks at planes about this far apart
 LIST_SKIN = 0.3  # sigma; lists reach so far beyond the cutoff, or by the skin where that is less
 MOMENTUM_LIMIT = 1e-9  # per atom
 REFERENCE_ATOMS, REFERENCE_UPDATES = 1100, 60_000_000  # up to here the reference is run as well
@@ -114,6 +117,10 @@ class LeanmdProblem(BaseProblem):
         "--decomposition", "blocks", str, "of space", choices=("blocks", "pairs")
     )
     seed: int = parameter("--seed", 87287, int, "of velocities, and of --cells")
+    input: Path | None = parameter(
+        "--input", None, Path, "start from H5MD, extended XYZ or a LAMMPS data file"
+    )
+    trajectory: int = parameter("--trajectory", 0, int, "steps between frames in --output")
     rebuild: int = parameter("--rebuild", 20, int, "steps after which atoms change cell at latest")
     thermo: int = parameter("--thermo", 0, int, "steps between rows; 0: first and last only")
 
@@ -127,6 +134,7 @@ class LeanmdProblem(BaseProblem):
         require(self.skin > 0, "--skin", self.skin, "must be above 0")
         require(self.rebuild >= 1, "--rebuild", self.rebuild, "must be 1 or more")
         require(self.thermo >= 0, "--thermo", self.thermo, "must be 0 or more")
+        require(self.trajectory >= 0, "--trajectory", self.trajectory, "must be 0 or more")
         require(self.seed >= 0, "--seed", self.seed, "must be 0 or more")
         require(self.per_cell >= 1, "--per-cell", self.per_cell, "must be 1 or more")
         for option, grid in (("--lattice", self.lattice), ("--cells", self.cells)):
@@ -137,7 +145,10 @@ class LeanmdProblem(BaseProblem):
             ends = self.gradient.low, self.gradient.high
             require(self.cells is not None, "--gradient", self.gradient, "needs --cells")
             require(min(ends) >= 0, "--gradient", self.gradient, "must be 0 or more each")
-        require(self.atoms >= 2, "--per-cell", self.per_cell, "there must be two atoms or more")
+        if self.input is not None:
+            require(self.cells is None, "--input", self.input, "not together with --cells")
+        few = "there must be two atoms or more"
+        require(self.atoms >= 2, "--per-cell", self.per_cell, few)
         reach, shortest = self.reach, float(min(self.box))
         allowed = f"cutoff and skin must fit into the box, whose shortest side is {shortest:.6g}"
         require(reach <= shortest, "--cutoff", self.cutoff, allowed)
@@ -145,9 +156,21 @@ class LeanmdProblem(BaseProblem):
     # The box ------------------------------------------------------------------------------------
 
     @cached_property
+    def source(self) -> Input | None:
+        """The file that the run starts from. Raises InputError."""
+        return None if self.input is None else opened(self.input)
+
+    @property
+    def first_step(self) -> int:
+        """The step that the run starts from, for those who count on from a file's."""
+        return 0 if self.source is None else self.source.step
+
+    @cached_property
     def box(self) -> np.ndarray:
         """Lengths of the box: (3,), multiples of the grain."""
-        if self.cells is not None:
+        if self.source is not None:
+            sides = np.array(self.source.box)
+        elif self.cells is not None:
             sides = np.array(self.cells) * (self.cutoff + self.skin)
         else:
             sides = np.array(self.lattice) * (4 / self.density) ** (1 / 3)
@@ -169,6 +192,8 @@ class LeanmdProblem(BaseProblem):
     @cached_property
     def atoms(self) -> int:
         """How many atoms there are."""
+        if self.source is not None:
+            return self.source.atoms
         if self.cells is not None:
             return int(self.per_layer.sum()) * self.cells[1] * self.cells[2]
         return 4 * math.prod(self.lattice)
@@ -194,8 +219,20 @@ class LeanmdProblem(BaseProblem):
         inverse6 = self.cutoff**-6
         return 4 * inverse6 * (inverse6 - 1)
 
-    def beginning(self, low: np.ndarray, high: np.ndarray) -> Sites:
-        """The atoms that begin in [low, high): ids (n,) and positions (3, n)."""
+    @property
+    def draws_velocities(self) -> bool:
+        """Whether atoms get random velocities at the beginning, and do not bring theirs along."""
+        return self.source is None or not self.source.has_velocities
+
+    def beginning(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The atoms that begin in [low, high): ids (n,), positions and velocities (3, n)."""
+        if self.source is not None:
+            return atoms_between(self.source, low, high, self.grain)
+        ids, position = self.sites(low, high)
+        return ids, position, np.zeros_like(position)
+
+    def sites(self, low: np.ndarray, high: np.ndarray) -> Sites:
+        """Ids and positions of atoms that do not come from a file."""
         if self.cells is None:
             return on_lattice(self.box, self.lattice, low, high, self.grain)
         return in_cells(self.box, self.cells, self.per_layer, low, high, self.grain, self.seed)
@@ -207,6 +244,8 @@ class LeanmdProblem(BaseProblem):
         """The grid that is cut into blocks; that of cells, where each of them is one."""
         if self.cells is None and self.decomposition == "pairs":
             return tuple((self.box / (self.cutoff + self.skin) + 1e-9).astype(int).tolist())
+        if self.source is not None:
+            return tuple(np.maximum(self.box / FINE, 1).astype(int).tolist())
         return self.lattice if self.cells is None else self.cells
 
     def cut(self, pes: int, odf: int, pe_grid: tuple[int, ...] | None) -> Layout:
@@ -247,7 +286,9 @@ class LeanmdProblem(BaseProblem):
 
     def parameters(self) -> dict[str, Any]:
         """The fields as plain data."""
-        return dataclasses.asdict(self) | {"gradient": self.gradient and str(self.gradient)}
+        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        text = {name: plain[name] and str(plain[name]) for name in ("gradient", "input")}
+        return plain | text
 
     def work(self) -> float:
         """Atoms, each moved once a step."""
@@ -260,6 +301,7 @@ class LeanmdProblem(BaseProblem):
         kept = kept_energy(self, last[1:]) - kept_energy(self, rows[0, 1:])
         return {
             "atoms": self.atoms,
+            "box": self.box.tolist(),
             "thermo": table(self, rows),
             "energy_drift_per_atom_and_step": kept / steps,
             "momentum": [momentum * ENERGY_UNIT for momentum in last[3:6].tolist()],
@@ -283,8 +325,13 @@ class LeanmdProblem(BaseProblem):
         """Whether the thermo table has a row for a step."""
         return self.thermo > 0 and step % self.thermo == 0
 
+    def is_framed(self, step: int) -> bool:
+        """Whether the trajectory has a frame of the state after ``step``."""
+        return self.trajectory > 0 and step % self.trajectory == 0
+
     def weak(self, pes: int) -> Self:
-        """As many atoms for each PE."""
+        """As many atoms for each PE. Raises InputError where they come from a file."""
+        require(self.input is None, "--input", self.input, "a file's atoms cannot be multiplied")
         if self.cells is None:
             return dataclasses.replace(self, lattice=grown(self.lattice, pes))
         return dataclasses.replace(self, cells=grown(self.cells, pes))
@@ -303,19 +350,21 @@ def validate(
     The forces of all atoms add up to exactly nothing unless a pair is seen from one side only: an
     image is missing, a list is stale, a ghost is old.
     """
-    ids = np.arange(1, problem.atoms + 1, dtype=np.int64)
-    off = measures["ids"].value - sums_of_ids(problem.atoms, ids)
+    born = measures["born"].value
+    if problem.source is None:
+        born = sums_of_ids(problem.atoms, np.arange(1, problem.atoms + 1, dtype=np.int64))
+    off = measures["ids"].value - born
     missing, checksum, mixed = (abs(float(np.int64(x))) for x in off)
     rows = all_rows(measures)
-    momentum = np.abs(rows[-1, 3:6]).max() * ENERGY_UNIT / problem.atoms
+    momentum = np.abs(rows[-1, 3:6] - rows[0, 3:6]).max() * ENERGY_UNIT / problem.atoms
     thermo = table(problem, rows)
     kinetic = max(row["kinetic"] for row in thermo)
     checks = [
-        Check("missing atoms", missing, 0),
+        Check("missing atoms", missing + abs(problem.atoms - int(born[0])), 0),
         Check("id checksum error", checksum, 0),
         Check("mixed id checksum error", mixed, 0),
         Check("net force", float(np.abs(rows[:, 6:9]).max()), 0),
-        Check("momentum per atom", momentum, MOMENTUM_LIMIT),
+        Check("momentum change per atom", momentum, MOMENTUM_LIMIT),
         Check("energy drift", thermo[-1]["max_drift"] / max(kinetic, 1e-300), problem.drift_limit),
     ]
     small = problem.atoms <= REFERENCE_ATOMS and problem.atoms**2 * steps <= REFERENCE_UPDATES

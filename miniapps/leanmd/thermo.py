@@ -40,7 +40,7 @@ def row(problem: Any, step: int, totals: np.ndarray) -> dict[str, Any]:
     if problem.shift:
         potential -= wide(totals, 12) // 2 * problem.energy_at_cutoff
     return {
-        "step": step,
+        "step": problem.first_step + step,
         "temperature": twice_kinetic / (3 * atoms - 3),
         "kinetic": twice_kinetic / 2 / atoms,
         "potential": potential / atoms,

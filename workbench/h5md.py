@@ -1,0 +1,128 @@
+"""Trajectories in H5MD 1.1 (de Buyl, Colberg and Hoefling, Comp. Phys. Comm. 185, 2014).
+
+The file is that of any other run, and besides has
+
+``particles/atoms/position``, ``velocity``, ``id``  each with ``step``, ``time`` and ``value``
+``particles/atoms/box``  the periodic box
+``observables``  the thermo table, column by column
+
+All in reduced units. Each PE keeps the frames of its blocks in a file of its own; at the end they
+are joined piece by piece, so nothing ever holds a whole frame. Atoms come in another order in each
+frame: ``id`` says which is which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drivers.outcome import Outcome
+from miniapps.block import Piece
+from workbench.output import Hdf5Store, append, aside
+
+AT_ONCE = 1 << 16  # atoms
+COLUMNS = {"position": slice(0, 3), "velocity": slice(3, 6)}  # of the piece "atoms"
+UNITS = {"position": "sigma", "velocity": "sigma tau-1", "id": ""}
+
+
+@dataclass(frozen=True)
+class H5mdStore(Hdf5Store):
+    """Takes the frames of a run of atoms in a box."""
+
+    box: tuple[float, ...]
+    dt: float
+    first_step: int
+
+    def keep(self, pe: int, step: int, pieces: list[Piece]) -> None:
+        """Append a block's atoms to its PE's own file."""
+        import h5py
+
+        with h5py.File(self._spool(pe), "a") as file:
+            for piece in pieces:
+                frame = file.require_group(str(step))
+                if "rows" not in frame:
+                    frame.create_dataset("rows", (0, 6), "f8", maxshape=(None, 6))
+                    frame.create_dataset("id", (0,), "i8", maxshape=(None,))
+                append(frame["rows"], piece.values)
+                append(frame["id"], piece.ids)
+
+    def close(self, record: dict[str, Any], outcome: Outcome) -> None:
+        """Join the frames, add the thermo table, and finish the file."""
+        import h5py
+
+        spools = [self._spool(pe) for pe in range(outcome.pes) if self._spool(pe).exists()]
+        with h5py.File(aside(self.path), "r+") as file:
+            files = [h5py.File(spool) for spool in spools]
+            steps = sorted({int(step) for one in files for step in one})
+            frames = [[one[str(step)] for one in files if str(step) in one] for step in steps]
+            if outcome.steps_done not in steps:
+                steps.append(outcome.steps_done)
+                state = file["state"]
+                frames.append([{"rows": state["atoms"], "id": state["atoms.id"]}])
+            self._write_head(file, record)
+            self._write_frames(file["particles/atoms"], steps, frames, record["atoms"])
+            self._write_observables(file, record["thermo"])
+        for one, spool in zip(files, spools, strict=True):
+            one.close()
+            spool.unlink()
+        super().close(record, outcome)
+
+    def _spool(self, pe: int) -> Path:
+        """The file of a PE's frames."""
+        part = aside(self.path)
+        return part.with_name(f"{part.name}.{pe}")
+
+    def _write_head(self, file: Any, record: dict[str, Any]) -> None:
+        """Who wrote the file, and the box."""
+        head = file.create_group("h5md")
+        head.attrs["version"] = np.array([1, 1], np.int32)
+        head.create_group("author").attrs["name"] = "unknown"
+        creator = head.create_group("creator")
+        creator.attrs["name"] = "parallel-miniapps"
+        creator.attrs["version"] = record["versions"]["parallel-miniapps"]
+        box = file.create_group("particles/atoms/box")
+        box.attrs["dimension"] = 3
+        box.attrs["boundary"] = np.array([b"periodic"] * 3)
+        box["edges"] = np.array(self.box)
+
+    def _write_frames(self, group: Any, steps: list[int], frames: list[Any], atoms: int) -> None:
+        """Positions, velocities and ids of all frames, some atoms at a time."""
+        elements = {}
+        for name, unit in UNITS.items():
+            tail, kind = ((), "i8") if name == "id" else ((3,), "f8")
+            element = elements[name] = group.create_group(name)
+            self._write_times(element, steps)
+            element.create_dataset("value", (len(steps), atoms, *tail), kind)
+            element["value"].attrs["unit"] = unit
+        for number, sources in enumerate(frames):
+            first = 0
+            for rows, ids in chunks(sources):
+                end = first + len(ids)
+                elements["id"]["value"][number, first:end] = ids
+                for name, columns in COLUMNS.items():
+                    elements[name]["value"][number, first:end] = rows[:, columns]
+                first = end
+
+    def _write_observables(self, file: Any, thermo: list[dict[str, Any]]) -> None:
+        """The columns of the thermo table."""
+        steps = [row["step"] - self.first_step for row in thermo]
+        for name in (name for name in thermo[0] if name != "step"):
+            element = file.create_group(f"observables/{name}")
+            self._write_times(element, steps)
+            element["value"] = [row[name] for row in thermo]
+
+    def _write_times(self, element: Any, steps: list[int]) -> None:
+        """When the values of an element are from; steps since the run began."""
+        since = np.array(steps, np.int64) + self.first_step
+        element["step"], element["time"] = since, since * self.dt
+
+
+def chunks(sources: list[Any]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows and ids of a frame, as its sources hold them, `AT_ONCE` atoms at a time."""
+    for source in sources:
+        for first in range(0, len(source["id"]), AT_ONCE):
+            yield source["rows"][first : first + AT_ONCE], source["id"][first : first + AT_ONCE]
