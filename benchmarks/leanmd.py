@@ -1,0 +1,142 @@
+"""LeanMD: atom-steps per second beside LAMMPS, the published load, memory, what balancing gains.
+
+All in double precision, list building included. LAMMPS runs its own standard benchmark, whose lists
+are rebuilt every 20 steps whether atoms have left the skin or not; beside it stands LAMMPS with
+lists rebuilt in time, which is what LeanMD always does.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from common import interleaved, median, run, save
+from leanmd_baselines import LISTS, cost_of_exactness, lammps
+
+TRIALS = 5
+MELTS = {20: 200, 40: 40}  # lattice cells along each axis: steps
+WARMUP = 20
+PAPER: list[object] = ["leanmd", "--preset", "paper", "--steps", 100, "--warmup", 20]
+PERIOD = 20
+GRADIENT: list[object] = [
+    "leanmd", "--preset", "paper", "--gradient", "100,250", "--steps", 400, "--warmup", 10,
+    "--blocks", "2x1x1",
+]  # fmt: skip
+
+
+def melt() -> dict[str, Any]:
+    """Atom-steps per second of both programs, on one and on two ranks."""
+    results = {}
+    for cells, steps in MELTS.items():
+        for ranks in (1, 2):
+            way: list[object] = ["--driver", "mpi", "-n", 2] if ranks == 2 else []
+            size = ["--lattice", f"{cells}x{cells}x{cells}", "--steps", steps, "--warmup", WARMUP]
+            ours, theirs = [], {lists: [] for lists in LISTS}
+            for _ in range(TRIALS):
+                ours.append(run("leanmd", *size, *way)["rate"]["value"])
+                for lists, found in theirs.items():
+                    found.append(lammps(cells, ranks, steps, WARMUP, lists))
+            entry: dict[str, Any] = {"leanmd_atom_steps_per_s": median(ours)}
+            for lists, found in theirs.items():
+                rates = [one["atom_steps_per_s"] for one in found]
+                ratios = [a / b for a, b in zip(ours, rates, strict=True)]
+                entry[f"lammps, lists {lists}"] = {
+                    "atom_steps_per_s": median(rates),
+                    "builds": found[0]["builds"],
+                    "leanmd_over_it": median(ratios),
+                }
+            results[f"{4 * cells**3} atoms, {ranks} rank{'s' * (ranks > 1)}"] = entry
+    return results
+
+
+def paper() -> dict[str, Any]:
+    """Milliseconds per step of the published load on two PEs."""
+    pairs = [*PAPER, "--decomposition", "pairs"]
+    ways: dict[str, list[object]] = {
+        "blocks, mpi": [*PAPER, "--driver", "mpi", "-n", 2],
+        "blocks, charm": [*PAPER, "--driver", "charm", "-n", 2],
+        "blocks, charm, ODF 8": [*PAPER, "--driver", "charm", "-n", 2, "--odf", 8],
+        "pairs, charm": [*pairs, "--driver", "charm", "-n", 2],
+        "pairs, serial": pairs,
+    }
+    return {
+        name: {
+            "step_ms": median(r["wall_s"] / r["steps"] * 1e3 for r in records),
+            "median_step_ms": median(r["step_time_s"]["median"] * 1e3 for r in records),
+            "compute_ms_per_pe": median(
+                r["compute_s"] / r["pes"] / r["steps"] * 1e3 for r in records
+            ),
+        }
+        for name, records in interleaved(ways, TRIALS).items()
+    }
+
+
+def memory() -> dict[str, float]:
+    """Peak bytes per atom of the fullest process, beyond those of a small run."""
+    results = {}
+    small = run("leanmd", "--lattice", "10x10x10", "--steps", 20)
+    small_mpi = run("leanmd", "--lattice", "10x10x10", "--steps", 20, "--driver", "mpi", "-n", 2)
+    for cells in (40, 80):
+        size = ["leanmd", "--lattice", f"{cells}x{cells}x{cells}", "--steps", 20]
+        for name, way, base in (
+            ("serial", [], small),
+            ("mpi, 2 ranks", ["--driver", "mpi", "-n", 2], small_mpi),
+        ):
+            large = run(*size, *way)
+            atoms = (large["atoms"] - base["atoms"]) / large["pes"]
+            extra = large["peak_rss_bytes"] - base["peak_rss_bytes"]
+            results[f"{large['atoms']} atoms, {name}"] = median([extra / atoms])
+    with tempfile.TemporaryDirectory() as folder:
+        start = Path(folder) / "start.h5"
+        run("leanmd", "--lattice", "40x40x40", "--steps", 1, "--output", start)
+        large = run("leanmd", "--input", start, "--steps", 20, "--driver", "mpi", "-n", 2)
+        atoms = (large["atoms"] - small_mpi["atoms"]) / large["pes"]
+        extra = large["peak_rss_bytes"] - small_mpi["peak_rss_bytes"]
+        results[f"{large['atoms']} atoms, mpi, 2 ranks, --input"] = median([extra / atoms])
+    return results
+
+
+def balancing() -> dict[str, Any]:
+    """What balancing a gradient of density gains, as a share of max/mean."""
+    charm = [*GRADIENT, "--driver", "charm", "-n", 2]
+    results = {}
+    for cut, more in {"blocks, ODF 8": ["--odf", 8], "pairs": ["--decomposition", "pairs"]}.items():
+        ways = {"none": [*charm, *more]}
+        for name in ("Greedy", "GreedyRefine"):
+            ways[name] = [*charm, *more, "--balancer", name, "--lb-period", PERIOD]
+        runs = interleaved(ways, 3)
+        promise = [record["imbalance"] for record in runs["none"]]
+        entry: dict[str, Any] = {"promise_max_over_mean": median(promise)}
+        for name in ("Greedy", "GreedyRefine"):
+            gains = [
+                off["wall_s"] / on["wall_s"]
+                for off, on in zip(runs["none"], runs[name], strict=True)
+            ]
+            entry[name] = {
+                "gain": median(gains),
+                "share_of_promise": median(g / p for g, p in zip(gains, promise, strict=True)),
+                "imbalance": median(record["imbalance"] for record in runs[name]),
+                "migrations": median(record["migrations"] for record in runs[name]),
+                "balancing_s": median(
+                    sum(lb["seconds"] for lb in record["lb"]) for record in runs[name]
+                ),
+            }
+        results[cut] = entry
+    return results
+
+
+def main() -> None:
+    """Measure all of it."""
+    results = {
+        "melt": melt(),
+        "exactness": cost_of_exactness(cells=20, steps=60, trials=21),
+        "paper": paper(),
+        "bytes_per_atom": memory(),
+        "balancing": balancing(),
+    }
+    save("leanmd", results)
+
+
+if __name__ == "__main__":
+    main()

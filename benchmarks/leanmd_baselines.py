@@ -1,0 +1,134 @@
+"""What LeanMD is compared with: LAMMPS, and its own force loop without exact sums."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from drivers.serial import Engine
+from kernels import DISTINCT, leanmd_cpu
+from kernels.device import Device
+from kernels.lanes import WIDTH, every, fma, load, numbers, store, where
+from kernels.leanmd_cpu import FAR, _inverse6
+from miniapps.leanmd import Block, Problem
+from miniapps.leanmd.block import LeanmdBlock
+
+BIN = Path(sys.executable).parent
+INPUT = """units lj
+atom_style atomic
+lattice fcc 0.8442
+region box block 0 {cells} 0 {cells} 0 {cells}
+create_box 1 box
+create_atoms 1 box
+mass 1 1.0
+velocity all create 1.44 87287 loop geom
+pair_style lj/cut/opt 2.5
+pair_coeff 1 1 1.0 1.0 2.5
+neighbor 0.3 bin
+neigh_modify delay 0 every {every} check {check}
+fix 1 all nve
+run {warmup}
+run {steps}
+"""
+LISTS = {"every 20 steps": {"every": 20, "check": "no"}, "in time": {"every": 1, "check": "yes"}}
+
+
+def lammps(cells: int, ranks: int, steps: int, warmup: int, lists: str) -> dict[str, float]:
+    """Atom-steps per second of LAMMPS lj/cut/opt on a melt; list building included.
+
+    ``lists``: rebuilt every 20 steps, as in its standard benchmark, or whenever an atom has moved
+    by half the skin, as LeanMD does.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "in.lj"
+        script.write_text(INPUT.format(cells=cells, steps=steps, warmup=warmup, **LISTS[lists]))
+        command = [str(BIN / "lmp"), "-in", str(script), "-log", "none"]
+        if ranks > 1:
+            command = [str(BIN / "mpiexec"), "-n", str(ranks), *command]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
+    found = re.findall(
+        r"Loop time of (\S+) on (\d+) procs for (\d+) steps with (\d+) atoms", done.stdout
+    )
+    seconds, procs, ran, atoms = (float(word) for word in found[-1])
+    if (procs, ran, atoms) != (ranks, steps, 4 * cells**3):
+        raise RuntimeError(f"LAMMPS ran something else: {found[-1]}")
+    builds = re.findall(r"Neighbor list builds = (\d+)", done.stdout)[-1]
+    return {"atom_steps_per_s": atoms * steps / seconds, "builds": float(builds)}
+
+
+@njit(inline="always")
+def _add_floats(dx, dy, dz, there, cutoff2, sums):
+    """As the kernel's own, with sums of floats."""
+    fx, fy, fz, closest = sums
+    r2, inverse2, inverse6 = _inverse6(dx, dy, dz, there, cutoff2)
+    pull = fma(every(48.0), inverse6, every(-24.0)) * (inverse6 * inverse2)
+    nearest = where(r2 < closest, r2, closest)
+    return fma(pull, dx, fx), fma(pull, dy, fy), fma(pull, dz, fz), nearest
+
+
+@njit(error_model="numpy", **DISTINCT)
+def float_forces(position, clusters, starts, neighbors, cutoff, force):
+    """The kernel `forces` with sums of floats, whose last bits depend on the order."""
+    x, y, z = position[0], position[1], position[2]
+    cutoff2, always = every(cutoff * cutoff), numbers() != every(-1)
+    closest = every(FAR)
+    for k in clusters:
+        first = np.uint64(k) * np.uint64(WIDTH)
+        xi, yi, zi = load(x, first), load(y, first), load(z, first)
+        sums = every(0.0), every(0.0), every(0.0), closest
+        for n in range(np.uint64(starts[k]), np.uint64(starts[k + 1])):
+            j = neighbors[n]
+            dx, dy, dz = xi - every(x[j]), yi - every(y[j]), zi - every(z[j])
+            sums = _add_floats(dx, dy, dz, always, cutoff2, sums)
+        for member in range(WIDTH):
+            j = first + np.uint64(member)
+            dx, dy, dz = xi - every(x[j]), yi - every(y[j]), zi - every(z[j])
+            sums = _add_floats(dx, dy, dz, numbers() != every(member), cutoff2, sums)
+        fx, fy, fz, closest = sums
+        store(force[0], first, fx)
+        store(force[1], first, fy)
+        store(force[2], first, fz)
+
+
+def melted(cells: int, steps: int) -> LeanmdBlock:
+    """A block with all atoms of a melt after some steps, its lists fresh or nearly so."""
+    problem = Problem(lattice=(cells,) * 3)
+    layout = problem.cut(1, 1, None)
+    block = Block(problem, layout, (0, 0, 0), Device())
+    engine = Engine([block])
+    for step in range(steps):
+        engine.round(step, 1)
+    return block
+
+
+def cost_of_exactness(cells: int, steps: int, trials: int) -> dict[str, float]:
+    """Seconds per atom of the force loop with integer and with float sums, and how they agree."""
+    block = melted(cells, steps)
+    atoms, lists = block.atoms, block.lists
+    exact, floating = atoms.force.copy(), np.zeros(atoms.force.shape)
+    where_to = lists.all_clusters, lists.starts, lists.neighbors
+    seconds: dict[str, list[float]] = {"exact": [], "float": []}
+    for _ in range(trials + 1):
+        start = time.perf_counter()
+        leanmd_cpu.forces(atoms.position, atoms.position, *where_to, True, 2.5, exact)
+        middle = time.perf_counter()
+        float_forces(atoms.position, *where_to, 2.5, floating)
+        seconds["exact"].append(middle - start)
+        seconds["float"].append(time.perf_counter() - middle)
+    own = slice(None), slice(atoms.count)
+    difference = np.abs(exact[own] * leanmd_cpu.FORCE_UNIT - floating[own]).max()
+    if difference > 1e-9 * np.abs(floating[own]).max():
+        raise RuntimeError(f"the two loops differ by {difference}")
+    result: dict[str, Any] = {
+        f"{name}_ns_per_atom": float(np.median(times[1:])) / atoms.count * 1e9
+        for name, times in seconds.items()
+    }
+    return result | {"largest_difference": float(difference)}
