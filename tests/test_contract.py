@@ -25,6 +25,7 @@ from miniapps.block import (
     Exchange,
     Measure,
     MessageError,
+    Peer,
     Post,
     checked_message,
     combine,
@@ -640,3 +641,130 @@ def test_structured_messages_are_refused() -> None:
     for array in (rows, np.array(["text"]), np.array([None])):
         with pytest.raises(MessageError, match="must hold numbers"):
             checked_message((1, 0), array)
+
+
+# 7. One array to many, and the sum of many -------------------------------------------------------
+
+
+def sums_up(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    """Send integers along all edges, and take the sum of what comes."""
+    number = 1 + toy.index[0] + 10 * toy.index[1]
+    yield Post("sum", {edge: np.full(3, number) for edge in toy.neighbors}, combine=True)
+    toy.seen.append((yield Collect("sum", tuple(toy.neighbors), combine=True)))
+
+
+@pytest.mark.parametrize("grid", PERIODIC_GRIDS)
+def test_sums_are_of_all_neighbours(grid: tuple[int, ...]) -> None:
+    """Catches a sum that loses one of two edges to the same block, or counts one twice."""
+    engine = engine_of(sums_up, grid=grid)
+    engine.round(0, 1)
+    for toy in toys_of(engine):
+        right = sum(1 + p.block[0] + 10 * p.block[1] for p in toy.neighbors.values())
+        assert toy.seen[0].tolist() == [right] * 3
+
+
+def sums_floats(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    yield Post("sum", messages(toy), combine=True)
+    yield Collect("sum", tuple(toy.neighbors), combine=True)
+
+
+def sums_other_shapes(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    shape = 3 + toy.index[0]
+    yield Post("sum", {edge: np.ones(shape, np.int64) for edge in toy.neighbors}, combine=True)
+    yield Collect("sum", tuple(toy.neighbors), combine=True)
+
+
+def sums_never_collected(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    yield Post("sum", {edge: np.ones(3, np.int64) for edge in toy.neighbors}, combine=True)
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        (sums_floats, "only integers can be combined"),
+        (sums_other_shapes, "not as others"),
+        (sums_never_collected, "never collected"),
+    ],
+    ids=["floats", "shapes", "never collected"],
+)
+def test_wrong_sums_are_an_error(steps: Steps, words: str) -> None:
+    """Catches sums whose bits depend on the order, are of different things, or are left over."""
+    engine = engine_of(steps, grid=(3, 1))
+    with pytest.raises(MessageError, match=words):
+        engine.round(0, 1)
+        engine.round(1, 1)
+
+
+def test_inbox_adds_each_edge_once(inbox: Inbox) -> None:
+    """Catches a sum that takes a message twice, late, or from an edge that is not there."""
+    inbox.add(5, "sum", (LOW,), np.array([3]))
+    assert not inbox.has(Collect("sum", (LOW, HIGH), combine=True))
+    for edges, words in (((LOW,), "arrived twice"), (((7, 7),), "not all of these are edges")):
+        with pytest.raises(MessageError, match=words):
+            inbox.add(5, "sum", edges, np.array([1]))
+    with pytest.raises(MessageError, match="late"):
+        inbox.add(4, "sum", (HIGH,), np.array([1]))
+    inbox.add(5, "sum", (HIGH,), np.array([4]))
+    assert inbox.take(Collect("sum", (LOW, HIGH), combine=True)).tolist() == [7]
+
+
+def test_inbox_leaves_what_it_adds_alone(inbox: Inbox) -> None:
+    """Catches a sum that is made in the first message's own array, which others may share."""
+    first = np.array([3])
+    inbox.add(5, "sum", (LOW,), first)
+    inbox.add(5, "sum", (HIGH,), np.array([4]))
+    assert first.tolist() == [3]
+
+
+def tells_all(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    """Send one and the same array along all edges."""
+    told = np.full(3, 1.0 + toy.index[0])
+    toy.seen.append((yield from Exchange("all", dict.fromkeys(toy.neighbors, told))))
+
+
+@pytest.mark.parametrize("grid", PERIODIC_GRIDS)
+def test_one_array_may_go_along_all_edges(grid: tuple[int, ...]) -> None:
+    """Catches a driver that refuses it, or lets one receiver write what the others read."""
+    engine = engine_of(tells_all, grid=grid)
+    engine.round(0, 1)
+    for toy in toys_of(engine):
+        for edge, array in toy.seen[0].items():
+            assert array.tolist() == [1.0 + toy.neighbors[edge].block[0]] * 3
+            assert not array.flags.writeable
+
+
+# 8. Several kinds of blocks ----------------------------------------------------------------------
+
+
+class Kind(Toy):
+    """A toy of a given kind, whose neighbours are all blocks of the other kind."""
+
+    def __init__(self, kind: str, others: str, number: int, count: int, steps: Steps) -> None:
+        self.kind, self.index, self.device, self.steps = kind, (number,), Device(), steps
+        self.neighbors = {(n,): Peer(others, (n,), (number,)) for n in range(count)}
+        self.seen = []
+
+
+def asks(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    """Tell all others one thing, reduce among its own kind, and take the sum of the answers."""
+    number = np.full(2, 1 + toy.index[0])
+    yield Post("question", dict.fromkeys(toy.neighbors, number))
+    toy.seen.append((yield AllReduce(1, "sum")))
+    toy.seen.append((yield Collect("answer", tuple(toy.neighbors), combine=True)))
+
+
+def answers(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    """Answer each with ten times what it said."""
+    came = yield Collect("question", tuple(toy.neighbors))
+    yield Post("answer", {edge: 10 * said for edge, said in came.items()}, combine=True)
+
+
+def test_kinds_have_sequences_of_their_own() -> None:
+    """Catches a driver that reduces over all kinds, or takes (0,) of one kind for the other's."""
+    askers = [Kind("asker", "answerer", n, 2, asks) for n in range(3)]
+    engine = Engine([*askers, *(Kind("answerer", "asker", n, 3, answers) for n in range(2))])
+    for step in range(2):
+        assert engine.round(step, 1) is False
+    for number, toy in enumerate(askers):
+        assert toy.seen[0] == 3
+        assert toy.seen[1].tolist() == [2 * 10 * (1 + number)] * 2
