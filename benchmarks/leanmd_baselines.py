@@ -132,3 +132,24 @@ def cost_of_exactness(cells: int, steps: int, trials: int) -> dict[str, float]:
         for name, times in seconds.items()
     }
     return result | {"largest_difference": float(difference)}
+
+
+def lammps_rdf(
+    cells: int, steps: int, frames: int, between: int, farthest: float, bins: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distances and g at them of LAMMPS's own melt, over the last frames of a run."""
+    every = LISTS["in time"]
+    script = INPUT.format(cells=cells, steps=steps, warmup=0, **every).replace("run 0\n", "")
+    script = script.replace(
+        f"run {steps}",
+        f"comm_modify cutoff {farthest + 0.5}\n"
+        f"compute rdf all rdf {bins} cutoff {farthest}\n"
+        f"fix rdf all ave/time {between} {frames} {steps} c_rdf[*] file rdf.txt mode vector\n"
+        f"run {steps}",
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "in.lj").write_text(script)
+        command = [str(BIN / "lmp"), "-in", "in.lj", "-log", "none"]
+        subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
+        table = np.loadtxt(Path(folder) / "rdf.txt", skiprows=4)
+    return table[:, 1], table[:, 2]

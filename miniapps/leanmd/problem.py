@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from kernels.state_hash import sums_of_ids
+from kernels.state_hash import sums_of_first_ids
 from miniapps.block import Check, Index, Measure
 from miniapps.decomposition import Layout
 from miniapps.leanmd.inputs import Input, atoms_between, opened
@@ -352,7 +352,7 @@ def validate(
     """
     born = measures["born"].value
     if problem.source is None:
-        born = sums_of_ids(problem.atoms, np.arange(1, problem.atoms + 1, dtype=np.int64))
+        born = sums_of_first_ids(problem.atoms)
     off = measures["ids"].value - born
     missing, checksum, mixed = (abs(float(np.int64(x))) for x in off)
     rows = all_rows(measures)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from kernels.state_hash import sums_of_ids
+from kernels.state_hash import sums_of_first_ids
 from miniapps.block import Check, Measure
 from miniapps.decomposition import Layout
 from miniapps.parameters import InputError, parameter, require
@@ -220,8 +220,7 @@ def validate(
     happened = [event.step < steps for event in problem.ordered_events]
     events = list(zip(problem.ordered_events, happened, strict=True))
     born = measures["placed"].value + sum(event.particles for event, did in events if did)
-    ids = np.arange(1, born + 1, dtype=np.int64)
-    sums = sums_of_ids(born, ids)
+    sums = sums_of_first_ids(born)
     due = sums - measures["removed"].value[happened].sum(axis=0, dtype=np.uint64)
     off = [float(np.int64(x)) for x in measures["ids"].value - due]
     checks = [

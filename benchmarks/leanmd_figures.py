@@ -1,0 +1,103 @@
+"""Draw docs/figures/leanmd.png: energy over time, g(r) beside LAMMPS, load before and after."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from common import run
+from leanmd_baselines import lammps_rdf
+from matplotlib.figure import Figure
+from scipy.spatial import cKDTree
+
+from drivers.timing import compute_per_pe
+from workbench.plots import COLOURS
+
+TARGET = Path(__file__).parents[1] / "docs" / "figures" / "leanmd.png"
+MELT: list[object] = ["leanmd", "--lattice", "12x12x12", "--shift"]
+FRAMES, BETWEEN = 20, 50
+FARTHEST, BINS = 4.0, 160  # of g(r), sigma
+GRADIENT: list[object] = [
+    "leanmd", "--preset", "paper", "--gradient", "100,250", "--blocks", "2x1x1", "--odf", 8,
+    "--driver", "charm", "-n", 2, "--balancer", "Greedy", "--lb-period", 100, "--steps", 200,
+]  # fmt: skip
+
+
+def radial_distribution(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Distances and g at them, averaged over the frames of a trajectory."""
+    edges = np.linspace(0, FARTHEST, BINS + 1)
+    with h5py.File(path) as file:
+        box = file["particles/atoms/box/edges"][...]
+        position = file["particles/atoms/position/value"]
+        counts = np.zeros(BINS)
+        for frame in range(-FRAMES, 0):
+            tree = cKDTree(position[frame + len(position)] % box, boxsize=box)
+            counts += np.diff(tree.count_neighbors(tree, edges, cumulative=True))
+        atoms = position.shape[1]
+    shells = 4 / 3 * np.pi * np.diff(edges**3)
+    ideal = atoms**2 / np.prod(box) * shells * FRAMES
+    return (edges[1:] + edges[:-1]) / 2, counts / ideal
+
+
+def draw_energy(axes: Any, thermo: list[dict[str, Any]]) -> None:
+    """Kinetic, potential and total energy per atom, each from its mean of the second half."""
+    steps = [row["step"] for row in thermo]
+    for name, colour in zip(("kinetic", "potential", "total"), COLOURS, strict=False):
+        values = np.array([row[name] for row in thermo])
+        axes.plot(steps, values - values[len(values) // 2 :].mean(), color=colour, label=name)
+    axes.set(title="energy per atom, off its later mean", xlabel="step", ylabel="epsilon")
+    axes.set_ylim(-0.1, 0.1)
+    axes.legend()
+
+
+def draw_load(axes: Any, path: Path) -> None:
+    """What each PE computes per step before and after the balancing."""
+    with h5py.File(path) as file:
+        record = json.loads(file.attrs["record"])
+        rounds = file["timing/rounds"][...]
+        compute = compute_per_pe(file["timing/blocks"][...], record["pes"], len(rounds))
+    for pe, seconds in enumerate(compute):
+        axes.plot(rounds[:, 0], seconds * 1e3, color=COLOURS[pe], linewidth=0.8, label=f"PE {pe}")
+    for entry in record["lb"]:
+        axes.axvline(entry["step"], color="black", linewidth=0.5, linestyle=":")
+    axes.set(title="load of each PE, gradient 100 to 250", xlabel="step", ylabel="ms per step")
+    axes.set_ylim(0, 1.3e3 * float(np.quantile(compute.max(axis=0), 0.9)))
+    axes.legend()
+
+
+def main() -> None:
+    """Run what is drawn, and draw it."""
+    figure = Figure(figsize=(12.5, 3.6), layout="constrained")
+    energy, rdf, load = figure.subplots(1, 3)
+    with tempfile.TemporaryDirectory() as folder:
+        trajectory, balanced = Path(folder) / "melt.h5", Path(folder) / "balanced.h5"
+        steps = 2 * FRAMES * BETWEEN
+        record = run(*MELT, "--steps", steps, "--thermo", 10, "--trajectory", BETWEEN,
+                     "--output", trajectory)  # fmt: skip
+        draw_energy(energy, record["thermo"])
+        r, g = radial_distribution(trajectory)
+        theirs_r, theirs_g = lammps_rdf(12, steps, FRAMES, BETWEEN, FARTHEST, BINS)
+        rdf.plot(r, g, color=COLOURS[0], label="leanmd")
+        rdf.plot(theirs_r, theirs_g, color=COLOURS[1], linestyle=":", label="LAMMPS")
+        rdf.set(title="g(r) of the melt", xlabel="r [sigma]")
+        rdf.legend()
+        print(
+            "first peak",
+            r[g.argmax()],
+            g.max(),
+            "LAMMPS",
+            theirs_r[theirs_g.argmax()],
+            theirs_g.max(),
+        )
+        print("largest difference", np.abs(np.interp(r, theirs_r, theirs_g) - g).max())
+        run(*GRADIENT, "--output", balanced)
+        draw_load(load, balanced)
+    figure.savefig(TARGET, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
