@@ -2,208 +2,28 @@
 
 Between chares of one PE a message is put into the other's inbox by a plain call, array and all by
 reference, and an empty message wakes a chare whose Collect has become complete; to another PE it
-goes through the other chare's entry method. So every block computes inside a message addressed to
-its own chare, which is what Charm++ measures as the chare's load. There are no coroutines: a
-coroutine's stack would not migrate. docs/messages.md has the measurements behind these choices.
+goes through an entry method. So every block computes inside a message addressed to its own chare,
+which is what Charm++ measures as the chare's load. docs/messages.md has the measurements behind
+these choices.
+
+`charm_block` holds the chare, `charm_pe` what a PE keeps for its chares, `charm_mail` how their
+messages leave.
 """
 
 from __future__ import annotations
 
-import pickle
 from functools import partial
 from typing import Any
 
-import numpy as np
-from charm4py import Array, Chare, Future, Group, Reducer, charm
+from charm4py import Array, Future, Group, charm
 
 from drivers.balancers import summary
-from drivers.charm_mail import Mail
+from drivers.charm_block import BlockChare
 from drivers.charm_pe import FAILED, PE, fail
-from drivers.inbox import Inbox
 from drivers.job import Job, RunError, Watcher
 from drivers.outcome import Outcome, Report, joined
-from drivers.timing import Stepper
-from miniapps.block import AllReduce, Collect, Place, Post
 
 __all__ = ["fail", "run"]
-
-EMPTY = (pickle.dumps(({}, [])), None)  # a message without arguments, packed once
-
-
-class BlockChare(Chare):
-    """Runs one block; block and inbox travel with it when it migrates, between steps.
-
-    Chares are indexed by their block's number: Charm4Py 1.1 never resumes a chare after a balancing
-    whose index has more than three places.
-    """
-
-    def __init__(self, pes: Any, place: Place) -> None:
-        self.pes, self.place = pes, place
-        (self.number,) = self.thisIndex
-        with self.pe.guard():
-            self.block = self.job.build(place[1])
-        self.stepper, self.inbox = Stepper(self.block), Inbox(self.block)
-        self.home = charm.myPe()
-        self.ways = {
-            edge: (peer.kind, self.job.layout.numbers[peer.place], peer.edge)
-            for edge, peer in self.block.neighbors.items()
-        }
-        self.request: Any = None  # what the block asked for first in a round and nobody looked at
-        self.collect: Collect | None = None  # what it waits for
-        self.answer: Any = None  # what it waited for
-        self.step = self.end = self.at = 0  # next step, end of the phase, number of the round
-        self.count = 0  # steps of the round
-
-    def start(self, first: int, end: int, done: Future) -> None:
-        """Make the steps from ``first`` to ``end``. A broadcast's time is nobody's: only wake."""
-        self.step, self.end, self.at = first, end, 0
-        self.timed, self.done = first == self.job.warmup, done
-        self.wake_up()
-
-    def deliver(
-        self, step: int, phase: str, sender: Any, edges: tuple[Any, ...], *arrays: np.ndarray
-    ) -> None:
-        """Take in all messages of one block of another PE in this step and phase."""
-        with self.pe.guard():
-            came = [
-                self.put(step, phase, edge, sender, array)
-                for edge, array in zip(edges, arrays, strict=True)
-            ]
-            if any(came):
-                self.resume()
-
-    def reduced(self, total: Any) -> None:
-        """Take in the result of an AllReduce: one object for all chares of a PE, so copy it.
-
-        The runtime makes a number of an array with one element; the shape undoes that.
-        """
-        self.answer = np.array(total).reshape(self.reduced_shape)[()]
-        self.wake_up()
-
-    def resumeFromSync(self) -> None:  # noqa: N802 - the runtime's name
-        """Go on after a balancing, perhaps on another PE; at once, if nobody must know on which."""
-        moved, self.home = self.home != charm.myPe(), charm.myPe()
-        self.pe.note_resume(self.step, moved)
-        if len(self.pe.arrays) > 1:
-            where = np.zeros(len(self.pe.where), np.int64)
-            where[self.number] = 1 + self.home
-            self.reduce(self.pes.learn, where, Reducer.sum)
-        else:
-            self.resume()
-
-    @property
-    def pe(self) -> PE:
-        """The PE on which the block lives now."""
-        return charm.groups[self.pes.gid]
-
-    @property
-    def job(self) -> Job:
-        """What is run; kept by the PE, so that it does not migrate with every chare."""
-        return self.pe.job
-
-    def wake_up(self) -> None:
-        """Send this chare a message that resumes it."""
-        proxy = self.thisProxy
-        charm.CkArraySend(proxy.aid, self.thisIndex, proxy.resume.ep, EMPTY)
-
-    def put(self, step: int, phase: str, edge: Any, sender: Any, array: np.ndarray) -> bool:
-        """Keep a message; True if it was the last one that the block was waiting for."""
-        self.inbox.deliver(step, phase, edge, sender, array)
-        return self.answered()
-
-    def put_sum(self, step: int, phase: str, edges: Any, total: np.ndarray) -> None:
-        """Keep the sum of some messages, and wake up if it was the last one waited for."""
-        self.inbox.add(step, phase, edges, total)
-        if self.answered():
-            self.wake_up()
-
-    def answered(self) -> bool:
-        """Whether the block was waiting, and now has what it was waiting for."""
-        if self.collect is None or not self.inbox.has(self.collect):
-            return False
-        self.answer, self.collect = self.inbox.take(self.collect), None
-        return True
-
-    def resume(self) -> None:
-        """Go on with the block until it has to wait or its round ends."""
-        pe = self.pe
-        try:
-            if self.step == self.end:
-                self.end_phase()
-                return
-            request, self.request = self.request, None
-            if request is None:
-                answer, self.answer = self.answer, None
-                request = self.stepper.resume(answer) if self.stepper.generator else self.begin(pe)
-            if self.serve(request, pe.mail):
-                self.finish_round(pe)
-        except Exception as error:
-            pe.give_up(error)
-
-    def begin(self, pe: PE) -> Any:
-        """Begin the round that is due; returns the block's first request."""
-        pe.note_begin(self.step)
-        self.inbox.advance(self.step)
-        self.count = pe.job.count(self.step, self.end)
-        return self.stepper.start(self.count)
-
-    def serve(self, request: Any, mail: Mail) -> bool:
-        """Do what the block asks for, until its round ends: True; or it has to wait: False."""
-        while request is not None:
-            if isinstance(request, Post):
-                mail.post(self, request)
-                request = self.stepper.resume(None)
-            elif isinstance(request, Collect) and self.inbox.has(request):
-                request = self.stepper.resume(self.inbox.take(request))
-            else:
-                self.hold(request)
-                return False
-        return True
-
-    def finish_round(self, pe: PE) -> None:
-        """Account for the round; then balance, or begin the next one and let others go first."""
-        pe.log.add(self.number, self.at, self.stepper)
-        before = self.step
-        self.step, self.at = before + self.count, self.at + 1
-        pe.job.keep_frame(charm.myPe(), self.step, self.block)
-        if self.stepper.finished and self.timed:
-            self.end = self.step
-        if self.balancing_due(before, pe.job.lb_period):
-            pe.note_sync(self.step)
-            self.AtSync()
-            return
-        if self.step < self.end:
-            request = self.begin(pe)
-            if isinstance(request, Collect) and not self.inbox.has(request):
-                self.hold(request)
-                return
-            self.request = request
-        self.wake_up()  # behind the others that are ready, for one may be waited for
-
-    def end_phase(self) -> None:
-        """Say that the block has made its steps."""
-        if self.timed:
-            self.inbox.advance(self.step)  # raises where messages are left
-        self.contribute(self.step, Reducer.max, self.done)
-
-    def hold(self, request: Any) -> None:
-        """Leave a request to be answered when the others have come as far."""
-        if isinstance(request, Collect):
-            self.collect = request
-        elif isinstance(request, AllReduce):
-            self.reduced_shape = np.shape(request.value)
-            self.reduce(self.thisProxy.reduced, request.value, getattr(Reducer, request.op))
-        else:
-            raise TypeError(f"block {self.place[1]} yielded {request!r}, which is no request")
-
-    def balancing_due(self, before: int, period: int) -> bool:
-        """Whether a multiple of the period was reached, in the timed phase and not at its end."""
-        return (
-            period > 0
-            and self.timed
-            and self.step < self.end
-            and before // period < self.step // period
-        )
 
 
 def run(job: Job, report: Report, watcher: Watcher) -> int:
@@ -217,7 +37,7 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
             status = FAILED
         charm.exit(status)
 
-    charm.start(main, modules=["drivers.charm_pe", "drivers.charm"])
+    charm.start(main, modules=["drivers.charm_pe", "drivers.charm_block"])
     return 0
 
 

@@ -191,7 +191,7 @@ class Domain:
         return [Piece("atoms", rows, None, (self.problem.atoms,), atoms.ids)]
 
     def measure(self) -> dict[str, Measure]:
-        """Which atoms are and were here, and rows of the thermo table with the sums for its last."""
+        """Which atoms are and were here, and rows of the thermo table with the last one's sums."""
         return {
             "ids": Measure("sum", sums_of_ids(self.atoms.count, self.atoms.ids)),
             "born": Measure("sum", self.born),
