@@ -1,0 +1,124 @@
+"""Files of any format: which it is, whether all of it is in order, and the atoms in a box of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from miniapps.leanmd.inputs.extended_xyz import from_extended_xyz
+from miniapps.leanmd.inputs.h5md import MAGIC, from_h5md
+from miniapps.leanmd.inputs.lammps_data import from_lammps_data
+from miniapps.leanmd.inputs.tables import OPTION, Chunk, Input, Table, blamed, need
+from miniapps.parameters import InputError
+
+FARTHEST = 1e100  # no coordinate or velocity is as much, so that multiples of the grain are finite
+
+
+def opened(path: Path) -> Input:
+    """Find out what a file is and check all of it. Raises InputError.
+
+    A file of several frames counts by its last one. Every row is read and checked here, so that
+    a bad one is found before a run begins; `atoms_between` then reads the file again.
+    """
+    with blamed(path):
+        need(path.exists(), path, "there is no such file")
+        need(path.is_file(), path, "is not a file")
+        with open(path, "rb") as file:
+            first, second = file.readline(), file.readline()
+    need(first != b"", path, "is empty")
+    if first + second == MAGIC:
+        source = from_h5md(path)
+    elif re.fullmatch(rb"\s*\d+\s*", first) and b"Lattice" in second:
+        source = from_extended_xyz(path)
+    else:
+        source = from_lammps_data(path)
+    try:
+        _check_ids(source)
+    except MemoryError:  # a dataset may be said to be of any size
+        raise InputError(OPTION, path, f"memory is too small for {source.atoms} atoms") from None
+    return source
+
+
+def atoms_between(
+    source: Input, low: np.ndarray, high: np.ndarray, grain: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The atoms in [low, high), (3,) each, when the box's lowest corner is the origin.
+
+    Positions are rounded to multiples of ``grain``, wrapped into the box, whose sides are rounded
+    likewise, and then chosen from, so every atom is in exactly one of the boxes that tile the
+    whole. Returns ids (n,) int64, in ascending order, positions (3, n) and velocities (3, n), which
+    are 0 where the file has none. Raises InputError if the file has become bad meanwhile.
+    """
+    ids, positions = [np.empty(0, np.int64)], [np.empty((0, 3))]
+    for some, vectors in _checked(source.positions):
+        at = wrapped(vectors - source.corner, np.array(source.box), grain)
+        inside = np.all((at >= low) & (at < high), axis=1)
+        ids.append(some[inside])
+        positions.append(at[inside])
+    kept = np.concatenate(ids)
+    order = np.argsort(kept)
+    kept = kept[order]
+    velocity = np.zeros((3, len(kept)))
+    if source.velocities is not None:
+        padded = np.append(kept, 0)  # which is no id: what those beyond the last compare with
+        for some, vectors in _checked(source.velocities):
+            slots = np.searchsorted(kept, some)
+            known = padded[slots] == some
+            velocity[:, slots[known]] = vectors[known].T
+    return kept, np.ascontiguousarray(np.concatenate(positions)[order].T), velocity
+
+
+def wrapped(at: np.ndarray, box: np.ndarray, grain: float) -> np.ndarray:
+    """Positions (n, 3) as multiples of the grain in [0, box). Remainders of multiples are exact."""
+    sides = np.rint(box / grain) * grain
+    return np.mod(np.rint(at / grain) * grain, sides)
+
+
+def _checked(table: Table) -> Iterator[Chunk]:
+    """The rows of a table, some at a time, all of them with good ids and vectors."""
+    first = 0
+    for ids, vectors in table.chunks():
+        good = ids >= 1, (np.abs(vectors) < FARTHEST).all(axis=1)  # the second is false for NaN
+        what = "ids must be 1 or more", f"{table.what} must be finite and below {FARTHEST:g}"
+        for holds, allowed in zip(good, what, strict=True):
+            row = int(np.argmin(holds))
+            need(holds.all(), table.place(first + row), f"atom {ids[row]}: {allowed}")
+        yield ids, vectors
+        first += len(ids)
+
+
+def _check_ids(source: Input) -> None:
+    """Every atom must be in each table, once."""
+    atoms = _sorted_ids(source.positions)
+    if source.velocities is not None:
+        moving = _sorted_ids(source.velocities)
+        if not np.array_equal(moving, atoms):  # as many, so one of them is no atom
+            atom = int(np.setdiff1d(moving, atoms)[0])
+            place = _place_of(source.velocities, atom)
+            raise InputError(OPTION, place, f"atom {atom} has a velocity, but no position")
+
+
+def _sorted_ids(table: Table) -> np.ndarray:
+    """The ids in a table, in ascending order: (count,) int64. No two may be the same."""
+    ids, first = np.empty(table.count, np.int64), 0
+    for some, _ in _checked(table):
+        ids[first : first + len(some)] = some
+        first += len(some)
+    ids.sort()
+    twins = ids[1:] == ids[:-1]
+    if twins.any():
+        atom = int(ids[np.argmax(twins)])
+        raise InputError(OPTION, _place_of(table, atom), f"atom {atom} is there more than once")
+    return ids
+
+
+def _place_of(table: Table, atom: int) -> str:
+    """Where an atom is in a table, for the last time."""
+    row = first = 0
+    for ids, _ in table.chunks():
+        row = first + int(np.flatnonzero(ids == atom)[-1]) if atom in ids else row
+        first += len(ids)
+    return table.place(row)

@@ -1,0 +1,146 @@
+"""Text files: lines, and tables whose rows are lines."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from miniapps.leanmd.inputs.tables import OPTION, Chunk, blamed, need, slices
+from miniapps.parameters import InputError
+
+MOST = 1e15  # atoms
+
+
+class Lines:
+    """The lines of a text file one by one, and where in it they are."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.path, self.file = path, file
+        self.number = 0  # of the present line, from 1
+        self.start = self.end = 0  # its bytes in the file
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        """The next line."""
+        raw = self._read()
+        if not raw:
+            raise StopIteration
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            raise InputError(OPTION, self.place, "is not text") from None
+
+    def _read(self) -> bytes:
+        raw = self.file.readline()
+        self.number += 1
+        self.start, self.end = self.end, self.end + len(raw)
+        return raw
+
+    @property
+    def place(self) -> str:
+        """The present line, for people."""
+        return f"{self.path}:{self.number}"
+
+    def row(self, what: str) -> list[str]:
+        """The words of the next line that is not blank, which must be there."""
+        for text in self:
+            words = text.split("#")[0].split()
+            if words:
+                return words
+        raise InputError(OPTION, self.place, f"the file ends where {what} must begin")
+
+    def skip_rows(self, rest: int, count: int, what: str) -> None:
+        """Go past the ``rest`` of ``count`` rows, none of which may be missing."""
+        for row in range(count - rest, count):
+            there = self._read().strip() != b""
+            need(there, self.place, f"{what} must have {count} rows as announced, has {row}")
+
+
+@contextmanager
+def lines_of(path: Path) -> Iterator[Lines]:
+    """The lines of a text file, from its beginning."""
+    with blamed(path), open(path, "rb") as file:
+        yield Lines(path, file)
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Rows of text, one line each."""
+
+    path: Path
+    what: str  # the field that is the vector: "position" or "velocity"
+    start: int  # the byte at which the first row begins
+    line: int  # its number
+    count: int
+    fields: np.dtype  # of a row; "id" and "kind" may be among them
+    form: str  # of a row, for people
+    kind: bytes | None = None  # what "kind" must be in all rows; None: what it is in the first
+
+    def chunks(self) -> Iterator[Chunk]:
+        """The rows, some at a time."""
+        names, kind = self.fields.names or (), self.kind
+        with blamed(self.path), open(self.path, "rb") as file:
+            file.seek(self.start)
+            for part in slices(self.count):
+                first, wanted = part.start, part.stop - part.start
+                lines = list(islice(file, wanted))
+                need(len(lines) == wanted, self.place(first), "the file has become shorter")
+                rows = self._parsed(lines, first)
+                if "kind" in names:
+                    kind = rows["kind"][0] if kind is None else kind
+                    self._check_kind(rows["kind"] == kind, first, kind)
+                ids = rows["id"] if "id" in names else np.arange(len(rows)) + first + 1
+                yield ids, rows[self.what]
+
+    def place(self, row: int) -> str:
+        """The line of a row, for people."""
+        return f"{self.path}:{self.line + row}"
+
+    def _parsed(self, lines: list[bytes], first: int) -> np.ndarray:
+        """Lines as rows; halves of them where something is wrong, down to the line that it is."""
+        try:
+            b"".join(lines).decode()
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # of lines that hold nothing
+                rows = np.loadtxt(lines, self.fields, ndmin=1)
+            if len(rows) == len(lines):
+                return rows
+        except (ValueError, UserWarning):
+            pass
+        if len(lines) < 2:
+            text = b"".join(lines).strip()[:60].decode(errors="backslashreplace")
+            raise InputError(OPTION, self.place(first), f"must be {self.form!r}, is {text!r}")
+        half = len(lines) // 2
+        parts = self._parsed(lines[:half], first), self._parsed(lines[half:], first + half)
+        return np.concatenate(parts)
+
+    def _check_kind(self, same: np.ndarray, first: int, kind: bytes) -> None:
+        """All atoms must be of one kind."""
+        allowed = f"all atoms must be of one kind, which is {kind.decode(errors='replace')!r}"
+        need(same.all(), self.place(first + int(np.argmin(same))), allowed)
+
+
+def numbers_in(words: list[str], place: object) -> list[float]:
+    """Words as numbers, which must be finite."""
+    numbers = [float(word) for word in words if is_number(word)]
+    good = len(numbers) == len(words) and bool(np.isfinite(numbers).all())
+    need(good, place, f"finite numbers are needed, not {' '.join(words)!r}")
+    return numbers
+
+
+def is_number(word: str) -> bool:
+    """Whether a word is a number, NaN and infinity among them."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
