@@ -215,7 +215,7 @@ needs 98 on a similar machine):
 Peak resident bytes per atom of the melt, beyond those of a small run, lists included:
 
 {table(["case", "bytes per atom"], memory)}
-Balancing every 20 of 400 steps, 2 PEs, a gradient of 100 to 250 atoms per cell, cut along it:
+Balancing every 20 steps, 2 PEs, a gradient of 100 to 250 atoms per cell, cut along it:
 
 {table(GAIN_COLUMNS, gains)}"""
 

@@ -37,6 +37,10 @@ class MessageError(RuntimeError):
     """A message that the contract does not allow: wrong step, phase, sender, edge or layout."""
 
 
+class StepError(RuntimeError):
+    """A step that a problem cannot make: the message says which one, what for, and where."""
+
+
 class Peer(NamedTuple):
     """The other end of an edge: which block, and the edge by which that block sees this one."""
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from drivers.job import RunError
-from miniapps.block import MessageError
+from miniapps.block import MessageError, StepError
 from workbench import environment
 
 ERRORS = "errors"  # file beside the board, with a line from each PE that failed
@@ -106,7 +106,7 @@ def explained(error: Exception) -> str:
     """What ended a run, in one line; for what nobody foresaw, a traceback on stderr too."""
     if isinstance(error, MemoryError):
         return f"out of memory: {error}"
-    if isinstance(error, RunError | MessageError):
+    if isinstance(error, RunError | MessageError | StepError):
         return str(error)
     traceback.print_exception(error)
     return f"{type(error).__name__}: {error}"

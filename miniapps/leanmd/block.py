@@ -12,6 +12,7 @@ from miniapps.block import Collect, Exchange, Index, Measure, Post, packed_empty
 from miniapps.decomposition import Layout
 from miniapps.leanmd.atoms import Lists
 from miniapps.leanmd.domain import AXES, SIDES, Domain, complain_of_closeness, edge_of
+from miniapps.leanmd.oracle import sample, wrong_forces
 from miniapps.leanmd.problem import LeanmdProblem
 
 
@@ -116,7 +117,10 @@ class LeanmdBlock(Domain):
         self.inner, self.border = self.lists.clusters(atoms.count, self.kernels.WIDTH)
 
     def measure(self) -> dict[str, Measure]:
-        """As every domain, with the potential."""
-        measures = super().measure()
+        """As every domain; with the potential, and whether a few forces are what they must be."""
+        measures, atoms = super().measure(), self.atoms
         measures["totals"].value[8:14] = self.energies()
-        return measures
+        some = sample(atoms.count)
+        near = atoms.position[:, : atoms.total]
+        felt = near[:, some], near, atoms.force[:, some]
+        return measures | {"wrong forces": Measure("sum", wrong_forces(*felt, self.problem.cutoff))}

@@ -15,17 +15,18 @@ import numpy as np
 import kernels
 from kernels.device import Device
 from kernels.state_hash import sums_of_ids
-from miniapps.block import AllReduce, Edge, Exchange, Index, Measure, Piece, packed
+from miniapps.block import AllReduce, Edge, Exchange, Index, Measure, Piece, StepError, packed
 from miniapps.decomposition import Layout
 from miniapps.leanmd.atoms import Atoms, Bins
 from miniapps.leanmd.problem import LeanmdProblem
 from miniapps.leanmd.thermo import ENERGY_UNIT, TOTALS, wide
 
+FASTEST = 1000.0  # sigma / tau; squares of what is faster leave the range of their sums
 SIDES = LOW, HIGH = 0, 1
 AXES = range(3)
 
 
-class Explosion(ArithmeticError):
+class Explosion(StepError):
     """The system flies apart: a step is too long, or atoms began too close to each other."""
 
 
@@ -43,6 +44,12 @@ def complain_of_closeness(
         f"step {step}: atom {ids[atom]} is {math.sqrt(closest2):.3g} from another one; "
         f"below {kernels.CLOSEST} the forces cannot be told"
     )
+
+
+def strayed(position: np.ndarray, low: np.ndarray, high: np.ndarray, skin: float) -> int:
+    """How many positions (3, n) are more than half a skin outside [low, high)."""
+    far = (position < low[:, np.newaxis] - skin / 2) | (position > high[:, np.newaxis] + skin / 2)
+    return int(np.count_nonzero(far.any(axis=0)))
 
 
 class Domain:
@@ -178,6 +185,9 @@ class Domain:
     def sums(self) -> np.ndarray:
         """The domain's part of the sums of a thermo row, without the potential."""
         atoms, totals = self.atoms, np.zeros(TOTALS, np.int64)
+        fast = np.any(np.abs(atoms.velocity) > FASTEST, axis=0)
+        if fast.any():
+            self._complain(fast, f"is faster than {FASTEST:g}")
         self.kernels.sums_of_motion(atoms.count, atoms.velocity, atoms.force, totals)
         totals[14] = atoms.count
         return totals
@@ -190,11 +200,16 @@ class Domain:
         rows = np.ascontiguousarray(np.concatenate([position, atoms.velocity]).T)
         return [Piece("atoms", rows, None, (self.problem.atoms,), atoms.ids)]
 
+    def strayed(self) -> int:
+        """How many atoms are farther from the domain than they may be until they change it."""
+        return strayed(self.atoms.own("position"), self.low, self.high, self.problem.list_skin)
+
     def measure(self) -> dict[str, Measure]:
         """Which atoms are and were here, and rows of the thermo table with the last one's sums."""
         return {
             "ids": Measure("sum", sums_of_ids(self.atoms.count, self.atoms.ids)),
             "born": Measure("sum", self.born),
+            "strayed": Measure("sum", self.strayed()),
             "rows": Measure("max", self.rows),
             "time": Measure("max", self.time),
             "totals": Measure("sum", self.sums()),

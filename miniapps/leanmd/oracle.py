@@ -16,6 +16,7 @@ import kernels
 from kernels.lanes import fused
 from kernels.state_hash import digest, hash_rows
 
+SAMPLE = 4  # atoms of a block, about
 FORCE_UNIT, VELOCITY_UNIT = 2.0**-36, 2.0**-40
 
 
@@ -33,24 +34,41 @@ def displacements(problem: Any, position: np.ndarray) -> np.ndarray:
 
 def forces(problem: Any, position: np.ndarray) -> np.ndarray:
     """The force on each atom: (3, n) int64, in `FORCE_UNIT`."""
-    dx, dy, dz = displacements(problem, position)
+    return pair_forces(displacements(problem, position), problem.cutoff).sum(axis=2)
+
+
+def pair_forces(apart: np.ndarray, cutoff: float) -> np.ndarray:
+    """What atoms feel from others that they are ``apart`` from, nothing from where that is zero.
+
+    ``apart`` (3, ...) float64; returns as many int64, in `FORCE_UNIT`.
+    """
+    dx, dy, dz = apart
     r2 = fused(dz, dz, fused(dy, dy, dx * dx))
-    np.fill_diagonal(r2, np.inf)
-    inverse2 = np.where(r2 < problem.cutoff * problem.cutoff, 1.0 / r2, 0.0)
+    r2 = np.where(r2 > 0, r2, np.inf)
+    inverse2 = np.where(r2 < cutoff * cutoff, 1.0 / r2, 0.0)
     inverse6 = inverse2 * inverse2 * inverse2
     pull = fused(48.0, inverse6, -24.0) * (inverse6 * inverse2)
     magic = 1.5 * 2.0**52 * FORCE_UNIT
-    rounded = (fused(pull, d, magic) - magic for d in (dx, dy, dz))
-    return np.stack([np.rint(f / FORCE_UNIT).astype(np.int64).sum(axis=1) for f in rounded])
+    return np.stack([np.rint((fused(pull, d, magic) - magic) / FORCE_UNIT) for d in apart]).astype(
+        np.int64
+    )
 
 
-def energy(problem: Any, position: np.ndarray) -> float:
-    """The potential energy of all pairs, in plain floating point."""
-    r2 = (displacements(problem, position) ** 2).sum(axis=0)
-    np.fill_diagonal(r2, np.inf)
-    inverse6 = np.where(r2 < problem.cutoff**2, r2, np.inf) ** -3
-    shift = problem.energy_at_cutoff * np.count_nonzero(inverse6) if problem.shift else 0.0
-    return float((4 * inverse6 * (inverse6 - 1)).sum() - shift) / 2
+def sample(count: int) -> np.ndarray:
+    """Which of so many atoms are looked at by `wrong_forces`: the first, and some more."""
+    return np.arange(0, count, max(1, count // SAMPLE))
+
+
+def wrong_forces(position: np.ndarray, others: np.ndarray, force: np.ndarray, cutoff: float) -> int:
+    """How many of some atoms feel something else than the ``others`` that are really near them.
+
+    ``position`` (3, n), ``others`` (3, m) and ``force`` (3, n) int64; all bits must be the same.
+    """
+    wrong = 0
+    for at, said in zip(position.T[:, :, np.newaxis], force.T, strict=True):
+        near = others[:, np.all(np.abs(others - at) < cutoff, axis=0)]
+        wrong += bool((pair_forces(at - near, cutoff).sum(axis=1) != said).any())
+    return wrong
 
 
 def begun(problem: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -17,7 +17,8 @@ import kernels
 from kernels.device import Device
 from miniapps.block import Collect, Edge, Index, Measure, Peer, Piece, Post, packed_empty
 from miniapps.leanmd.atoms import Lists
-from miniapps.leanmd.domain import Domain, complain_of_closeness
+from miniapps.leanmd.domain import Domain, complain_of_closeness, strayed
+from miniapps.leanmd.oracle import sample, wrong_forces
 from miniapps.leanmd.pair_layout import AROUND, FORWARD, PairLayout
 from miniapps.leanmd.problem import LeanmdProblem
 from miniapps.leanmd.thermo import TOTALS
@@ -175,7 +176,18 @@ class Compute:
         return []
 
     def measure(self) -> dict[str, Measure]:
-        """Its part of the potential."""
+        """Its part of the potential, whether atoms are where and a few forces what they must be."""
         totals = np.zeros(TOTALS, np.int64)
         totals[8:14] = sum(self.energies(edge) for edge in self.neighbors)
-        return {"totals": Measure("sum", totals)}
+        lost = wrong = 0
+        for edge in self.neighbors:
+            own, others = (told[:3, : self.count(told)] for told in self.sides[edge])
+            lost += strayed(own, *self.corners[edge], self.problem.list_skin)
+            some = sample(own.shape[1])
+            felt = own[:, some], others, self.forces(edge)[:, some]
+            wrong += wrong_forces(*felt, self.problem.cutoff)
+        return {
+            "totals": Measure("sum", totals),
+            "strayed": Measure("sum", lost),
+            "wrong forces": Measure("sum", wrong),
+        }

@@ -1,0 +1,95 @@
+"""Trajectories of LeanMD: other programs read them, and a run goes on from them, bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pyh5md
+import pytest
+
+ATOMS = ["leanmd", "--preset", "tiny"]
+WAYS = {
+    "serial": ["--driver", "serial"],
+    "mpi": ["--driver", "mpi", "-n", "2"],
+    "charm": ["--driver", "charm", "-n", "2", "--odf", "4", "--balancer", "Rotate",
+              "--lb-period", "7"],
+    "pairs": ["--decomposition", "pairs"],
+}  # fmt: skip
+
+
+def frames_of(path: Path) -> dict[str, np.ndarray]:
+    """All frames as pyh5md reads them, atoms in the order of their ids."""
+    with pyh5md.File(str(path), "r") as file:
+        atoms = file.particles_group("atoms")
+        names = ("position", "velocity", "id")
+        position, velocity, ids = (pyh5md.element(atoms, name) for name in names)
+        order = np.argsort(ids.value[:], axis=1)
+        return {
+            "step": position.step[:],
+            "time": position.time[:],
+            "id": np.sort(ids.value[:], axis=1),
+            "position": np.take_along_axis(position.value[:], order[:, :, np.newaxis], axis=1),
+            "velocity": np.take_along_axis(velocity.value[:], order[:, :, np.newaxis], axis=1),
+        }
+
+
+@pytest.fixture(scope="module")
+def trajectories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A trajectory of the same atoms from each way to run them."""
+    from support import run_record
+
+    folder = tmp_path_factory.mktemp("trajectories")
+    for name, way in WAYS.items():
+        run_record(*ATOMS, *way, "--trajectory", 10, "--output", folder / f"{name}.h5")
+    return {name: folder / f"{name}.h5" for name in WAYS}
+
+
+def test_every_way_writes_the_same_frames(trajectories: dict[str, Path]) -> None:
+    """Catches a frame that mixes steps, loses a block, or is written by a PE twice."""
+    first, *others = map(frames_of, trajectories.values())
+    assert first["step"].tolist() == [10, 20, 26]
+    np.testing.assert_allclose(first["time"], first["step"] * 0.005)
+    assert (first["id"] == np.arange(1, 769)).all()
+    for other in others:
+        assert all(np.array_equal(first[name], other[name]) for name in first)
+
+
+def test_last_frame_is_the_state(trajectories: dict[str, Path]) -> None:
+    """Catches a trajectory that ends a step early, or has columns of another quantity."""
+    with h5py.File(trajectories["mpi"]) as file:
+        rows = file["state/atoms"][:][np.argsort(file["state/atoms.id"][:])]
+        assert list(file["h5md"].attrs["version"]) == [1, 1]
+        boundary = file["particles/atoms/box"].attrs["boundary"]
+        assert [bytes(word) for word in boundary] == [b"periodic"] * 3
+        energies = file["observables/total/value"][:]
+    frames = frames_of(trajectories["mpi"])
+    assert np.array_equal(frames["position"][-1], rows[:, :3])
+    assert np.array_equal(frames["velocity"][-1], rows[:, 3:])
+    assert len(energies) == 4 and np.ptp(energies) < 0.01
+
+
+def test_nothing_is_left_beside(trajectories: dict[str, Path]) -> None:
+    """Catches the PEs' own files left behind."""
+    folder = trajectories["serial"].parent
+    assert {path.name for path in folder.iterdir()} == {f"{name}.h5" for name in WAYS}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_goes_on_from_a_file(
+    run_record: Callable[..., dict[str, Any]], tmp_path: Path, way: str
+) -> None:
+    """Catches a restart that rounds, draws velocities anew, renumbers atoms, or counts from 0."""
+    problem = ["leanmd", "--lattice", "10x6x6", "--warmup", 0]
+    whole = run_record(*problem, "--steps", 30)
+    run_record(*problem, "--steps", 13, "--output", tmp_path / "half.h5")
+    rest = run_record(
+        "leanmd", "--input", tmp_path / "half.h5", "--warmup", 0, "--steps", 17, *WAYS[way]
+    )
+    assert rest["state_hash"] == whole["state_hash"]
+    assert rest["thermo"][0]["step"] == 13
+    same = {name: value for name, value in whole["thermo"][-1].items() if name != "max_drift"}
+    assert same.items() <= rest["thermo"][-1].items()

@@ -1,0 +1,814 @@
+"""LeanMD: against LAMMPS, plain NumPy and exact arithmetic, and programs that are wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import re
+import sys
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import lammps_peer
+import llvmlite.binding
+import numpy as np
+import pytest
+import support
+import wrong_leanmd
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kernels
+import miniapps
+from drivers.serial import Engine
+from kernels.device import Device
+from kernels.lanes import fused
+from miniapps.leanmd import kinds
+from miniapps.leanmd import problem as leanmd_problem
+from miniapps.leanmd.atoms import Bins, Lists
+from miniapps.leanmd.domain import Explosion
+from miniapps.leanmd.oracle import reference_hash
+from miniapps.leanmd.problem import Gradient, LeanmdProblem
+from miniapps.leanmd.thermo import ENERGY_UNIT, FORCE_UNIT, all_rows, kept_energy, table, wide
+from workbench.cli import main
+
+APP = miniapps.load("leanmd")
+CPU = kernels.load("leanmd", "cpu")
+BOTH = ("blocks", "pairs")
+KEYS = ("temperature", "kinetic", "potential", "total", "pressure")  # as `lammps_peer.KEYWORDS`
+Grid = tuple[int, int, int]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Placed(LeanmdProblem):
+    """Atoms 1 to n where a test puts them, as fast as it says: (3, n) each."""
+
+    at: Any = None
+    speed: Any = None
+
+    @property
+    def atoms(self) -> int:
+        """How many atoms there are."""
+        return self.at.shape[1]
+
+    @property
+    def draws_velocities(self) -> bool:
+        """They bring theirs along."""
+        return False
+
+    def beginning(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Those that begin in [low, high)."""
+        at = np.rint(self.at / self.grain) * self.grain % self.box[:, None]
+        here = np.flatnonzero(np.all((at.T >= low) & (at.T < high), axis=1))
+        return 1 + here, at[:, here], self.speed[:, here]
+
+
+def solve(problem: LeanmdProblem, steps: int, grid: Grid = (1, 1, 1)) -> support.Solved:
+    """A problem solved under the serial driver."""
+    return support.solve("leanmd", problem, grid, steps)
+
+
+def blocks_of(problem: LeanmdProblem, grid: Grid = (1, 1, 1)) -> list[Any]:
+    """All blocks of a problem, of both kinds where there are two."""
+    layout = support.layout_of(problem, grid)
+    return [APP.Block(problem, layout, index, Device()) for _, index in layout.numbers]
+
+
+def domains(blocks: list[Any]) -> list[Any]:
+    """Those that own atoms."""
+    return [block for block in blocks if block.kind != "compute"]
+
+
+def begun(problem: LeanmdProblem, grid: Grid = (1, 1, 1)) -> list[Any]:
+    """The domains of a problem, once the first forces are known and before the first step."""
+    blocks = blocks_of(problem, grid)
+    for block in blocks:
+        if block.kind == "compute":
+            block.step = lambda _, block=block: block.answer(" at first", True)
+        else:
+            block.step = lambda _, block=block: block.begin()
+    Engine(blocks).round(0, 1)
+    return domains(blocks)
+
+
+def moved(problem: LeanmdProblem, steps: int, grid: Grid = (1, 1, 1)) -> list[Any]:
+    """The domains of a problem after some steps, which nobody judges."""
+    blocks = blocks_of(problem, grid)
+    engine = Engine(blocks)
+    for step in range(steps):
+        engine.round(step, 1)
+    engine.close(steps)
+    return domains(blocks)
+
+
+def by_id(owners: list[Any], name: str) -> np.ndarray:
+    """An array of all atoms 1 to n: (3, n)."""
+    ids = np.concatenate([owner.atoms.ids for owner in owners])
+    rows = np.concatenate([getattr(o.atoms, name)[:, : o.atoms.count] for o in owners], axis=1)
+    return rows[:, np.argsort(ids)]
+
+
+def forces_of(owners: list[Any]) -> np.ndarray:
+    """Forces on atoms 1 to n, in epsilon / sigma."""
+    return by_id(owners, "force") * FORCE_UNIT
+
+
+def ids_of(owners: list[Any]) -> list[int]:
+    """Who is there."""
+    return sorted(int(n) for owner in owners for n in owner.atoms.ids)
+
+
+def thermo_of(solved: support.Solved) -> list[dict[str, Any]]:
+    """The thermo table of a record."""
+    return solved.problem.results(solved.outcome.measures)["thermo"]
+
+
+def kept(problem: LeanmdProblem, rows: np.ndarray) -> np.ndarray:
+    """For each row of a thermo table, the energy per atom that the motion keeps."""
+    return np.array([kept_energy(problem, row[1:]) for row in rows])
+
+
+def apart(problem: LeanmdProblem, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """From b to a by the shortest way."""
+    box = problem.box.reshape(3, *[1] * (a.ndim - 1))
+    return a - b - box * np.rint((a - b) / box)
+
+
+# Beside LAMMPS -----------------------------------------------------------------------------------
+
+
+def jittered(**values: Any) -> LeanmdProblem:
+    """864 atoms at a liquid's density, each a little off its place."""
+    return LeanmdProblem(**({"cells": (4, 3, 4), "per_cell": 18} | values))
+
+
+@pytest.mark.parametrize("decomposition", BOTH)
+@pytest.mark.parametrize("shift", [False, True])
+def test_forces_and_thermo_of_lammps(tmp_path: Path, decomposition: str, shift: bool) -> None:
+    """Catches a wrong force, image, cutoff or shift, or energies and pressure of another theory.
+
+    A pair's force is off by half a `FORCE_UNIT`, 7e-12, and the sum of an atom's 60 to 80 by less
+    than 80 times that: 2e-12 of the largest of 350, 2e-11 of the smallest of 25. Seen: 3e-13 and
+    4e-12. Energies and pressures, with random roundings: 1e-14.
+    """
+    problem = jittered(decomposition=decomposition, shift=shift)
+    owners = begun(problem, (2, 1, 1))
+    position = by_id(owners, "position") % problem.box[:, None]
+    right, (row,) = lammps_peer.ask(tmp_path, position, by_id(owners, "velocity"), problem)
+    off = np.linalg.norm(forces_of(owners) - right, axis=0)
+    strength = np.linalg.norm(right, axis=0)
+    assert off.max() <= 1e-10 * np.abs(right).max()
+    assert (off <= 1e-10 * strength).all()
+    ours = table(problem, owners[0].rows)[0]
+    np.testing.assert_allclose([ours[key] for key in KEYS], row, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("decomposition", "steps"), [("blocks", 100), ("pairs", 5)])
+def test_melt_of_lammps(tmp_path: Path, decomposition: str, steps: int) -> None:
+    """Catches another time step or order of kicks and drifts than velocity Verlet's.
+
+    On the lattice all of a shell's pairs are rounded alike, by up to half an `ENERGY_UNIT`: for an
+    atom's 27 pairs 1.2e-11, or 2e-12 of its energy, which is what is seen.
+
+    A melt's Lyapunov exponent is near 1 / tau in these units, so chaos has hardly begun after 100
+    steps, half a tau. Seen: 4e-14 in temperature and energies, 1e-12 in pressure; after 300 steps
+    3e-12 and 4e-11. Positions that differ from LAMMPS's by 1e-13, the error of a step's rounded
+    force, would have grown by exp(5) = 150 at ten times that exponent: 2e-11. The pressure is a
+    difference of numbers 20 times as large, and its slope steep: a hundred times that.
+    """
+    problem = LeanmdProblem(decomposition=decomposition)
+    owners = begun(problem)
+    begin = by_id(owners, "position"), by_id(owners, "velocity")
+    _, rows = lammps_peer.ask(tmp_path, *begin, problem, steps=(0, steps))
+    ours = np.array([[row[key] for key in KEYS] for row in thermo_of(solve(problem, steps))])
+    np.testing.assert_allclose(ours[0], rows[0], rtol=1e-11)
+    np.testing.assert_allclose(ours[1, :4], rows[1, :4], rtol=2e-11)
+    np.testing.assert_allclose(ours[1, 4], rows[1, 4], rtol=2e-9)
+
+
+def test_a_box_that_is_narrower_than_two_cutoffs(tmp_path: Path) -> None:
+    """Catches atoms that meet the nearest image alone, where a second one is within the cutoff."""
+    problem = LeanmdProblem(lattice=(2, 2, 3))
+    owners = begun(problem)
+    right, (row,) = lammps_peer.ask(
+        tmp_path, by_id(owners, "position"), by_id(owners, "velocity"), problem
+    )
+    ours = table(problem, owners[0].rows)[0]
+    np.testing.assert_allclose([ours[key] for key in KEYS], row, rtol=1e-11)
+    # On a lattice all forces are nothing: 54 roundings of half a unit each are left.
+    np.testing.assert_allclose(forces_of(owners), right, atol=54 * FORCE_UNIT)
+
+
+def test_a_narrow_box_is_not_called_wrong() -> None:
+    """Catches a right run beside a reference that sees the nearest images only."""
+    assert solve(LeanmdProblem(lattice=(2, 2, 3)), 10).failed == set()
+
+
+# Physics -----------------------------------------------------------------------------------------
+
+
+def test_forces_are_slopes_of_the_energy() -> None:
+    """Catches a force and an energy of different potentials, both wrong or not.
+
+    The error of the difference quotient of fourth order is h^4 / 30 times the fifth derivative,
+    below 4 12 13 14 15 16 / r^17 = 4e7 for each neighbour at 0.84, say six: 3e-8. Energies are
+    multiples of 2^-40 per pair, so a quotient of them is off by up to 1.5 (76 2^-41) / h = 2e-7.
+    """
+    h = 2.0**-12
+    still = jittered(cells=(3, 3, 3))
+    owners = begun(still)
+    at, force = by_id(owners, "position"), forces_of(owners)
+
+    def energy(atom: int, axis: int, off: float) -> tuple[float, int]:
+        moved = at.copy()
+        moved[axis, atom] += off
+        problem = Placed(cells=(3, 3, 3), at=moved, speed=np.zeros_like(at))
+        totals = begun(problem)[0].rows[0, 1:]
+        return wide(totals, 8) * ENERGY_UNIT / 2, wide(totals, 12)
+
+    judged = 0
+    for atom, axis in [(n, n % 3) for n in range(0, still.atoms, 41)]:
+        seen = [energy(atom, axis, n * h) for n in (-2, -1, 1, 2)]
+        if len({pairs for _, pairs in seen}) > 1:
+            continue  # one crosses the cutoff, where the potential is cut off
+        u = [value for value, _ in seen]
+        slope = (8 * (u[2] - u[1]) - (u[3] - u[0])) / (12 * h)
+        assert abs(force[axis, atom] + slope) < 3e-7
+        judged += 1
+    assert judged >= 9
+
+
+RADIUS = 0.6  # of the orbit, half the distance
+PULL = 24 / 1.2**7 - 48 / 1.2**13
+SPEED = math.sqrt(PULL * RADIUS)
+TIME = 1.25 * 2 * math.pi * RADIUS / SPEED  # of a turn and a quarter
+
+
+def orbit(steps: int, grid: Grid, decomposition: str) -> tuple[float, float, float, float]:
+    """Two atoms that circle about the corner of the box, in a plane at an angle to it.
+
+    Returns how far one is off after `TIME`, by how much energy and angular momentum have changed,
+    and the grain of positions.
+    """
+    along, across = np.array([[0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
+    problem = Placed(
+        cells=(3, 3, 3), dt=TIME / steps, thermo=1, decomposition=decomposition, rebuild=7,
+        at=RADIUS * np.array([along, -along]).T, speed=SPEED * np.array([across, -across]).T,
+    )  # fmt: skip
+    owners = moved(problem, steps, grid)
+    ends = [spin(problem, now) for now in (begun(problem, grid), owners)]
+    at = by_id(owners, "position")[:, 0]
+    off = np.linalg.norm(apart(problem, at, RADIUS * across))
+    energy = np.ptp(kept(problem, owners[0].rows))
+    return float(off), float(energy), float(np.abs(ends[1] - ends[0]).max()), problem.grain
+
+
+def spin(problem: LeanmdProblem, owners: list[Any]) -> np.ndarray:
+    """The angular momentum of two atoms about the point between them."""
+    (x, y), (v, w) = by_id(owners, "position").T, by_id(owners, "velocity").T
+    return np.cross(apart(problem, x, y), v - w) / 2
+
+
+@pytest.mark.parametrize(
+    ("grid", "decomposition"), [((1, 1, 1), "blocks"), ((2, 3, 3), "blocks"), ((1, 1, 1), "pairs")]
+)
+def test_two_atoms_circle(grid: Grid, decomposition: str) -> None:
+    """Catches a wrong period or image: they circle about a corner where eight blocks meet.
+
+    Velocity Verlet goes around too slowly by a share of dt^2 and swings about its circle by as
+    much. Energy is kept up to dt^2 times a function of the distance, so up to dt^4. Both hold but
+    for terms of the next order: a distance swings 5.5 rad per tau, (5.5 dt)^2 is 0.08 at first.
+
+    Angular momentum is kept but for roundings: of half a `FORCE_UNIT` of force all the time, at the
+    arm `RADIUS`, and of half a grain of place in each step; for two axes and two atoms each.
+    """
+    counts = 80, 160
+    coarse, fine = (orbit(steps, grid, decomposition) for steps in counts)
+    assert coarse[0] / fine[0] == pytest.approx(4, rel=0.03)
+    assert coarse[1] / fine[1] == pytest.approx(16, rel=0.03)
+    assert fine[0] < 0.03 * RADIUS
+    for steps, (_, _, turned, grain) in zip(counts, (coarse, fine), strict=True):
+        assert turned < 2 * (TIME * RADIUS * FORCE_UNIT + steps * SPEED * grain)
+
+
+@pytest.mark.parametrize("decomposition", BOTH)
+def test_forces_add_up_to_nothing(decomposition: str) -> None:
+    """Catches a pair that is seen from one side only, and momentum from anywhere but roundings.
+
+    A kick rounds a velocity, which is below 16 here, by up to 2^-50; there are two in a step.
+    """
+    steps = 20
+    problem = jittered(decomposition=decomposition, thermo=1)
+    begin = by_id(begun(problem), "velocity")
+    solved = solve(problem, steps)
+    rows = all_rows(solved.outcome.measures)
+    assert len(rows) == steps + 1 and (rows[:, 6:9] == 0).all()
+    end = solved.fields["atoms"][:, 3:].T
+    assert np.abs(end).max() < 16
+    for before, after in zip(begin, end, strict=True):
+        change = math.fsum([*after, *-before])
+        assert abs(change) <= problem.atoms * 2 * steps * 2.0**-50
+
+
+def test_energy_is_kept_for_10000_steps() -> None:
+    """Catches energy that is pumped in or leaks out, by 1e-4 of the kinetic energy in 50 tau.
+
+    What is left is a random walk: where a pair crosses the cutoff within a step its force sets in
+    or ends at once, F = 0.039, and the energy changes by F v dt times -1/2 to 1/2. With v^2 = 4 T
+    for those that cross, 1e-4 each; an atom's surface of 4 pi 2.5^2 is crossed 32 times per tau.
+    That is 4e-3 / sqrt(atoms) per atom after 50 tau, or 5.5e-5 of the kinetic energy. The same
+    seed walks the same way on every machine; seen: 5.5e-5.
+    """
+    problem = LeanmdProblem(thermo=100, shift=True)
+    solved = solve(problem, 11_000)
+    energy = kept(problem, all_rows(solved.outcome.measures))[10:]  # the lattice has melted
+    kinetic = np.mean([row["kinetic"] for row in thermo_of(solved)[10:]])
+    drift = (energy[-10:].mean() - energy[:10].mean()) / kinetic
+    assert len(energy) == 101 and abs(drift) < 1e-4
+
+
+def test_energy_error_falls_with_dt_squared() -> None:
+    """Catches an integrator of first order, or kicks with old forces.
+
+    Over 0.4 tau of the same path the energy's error is dt^2 times a function of time. What the
+    crossings of the cutoff add, in proportion to dt, is a random 1e-4 (dt / 0.005) sqrt(32 0.4 /
+    500): 6e-6 at the shortest step, 2 % of the error of 4e-4 there.
+    """
+    spread = []
+    for dt in (0.008, 0.004, 0.002):
+        every = round(0.008 / dt)
+        problem = LeanmdProblem(lattice=(5, 5, 5), dt=dt, thermo=every, shift=True)
+        (owner,) = moved(problem, 50 * every)
+        spread.append(np.ptp(kept(problem, owner.rows)))
+    for coarse, fine in zip(spread, spread[1:], strict=False):
+        assert coarse / fine == pytest.approx(4, rel=0.06)
+
+
+def test_truncated_and_shifted_move_alike() -> None:
+    """Catches a shift that changes forces, or the pressure, or does not change the energy."""
+    cut, shifted = (solve(jittered(shift=shift, thermo=5), 10) for shift in (False, True))
+    assert cut.state_hash == shifted.state_hash
+    for a, b in zip(thermo_of(cut), thermo_of(shifted), strict=True):
+        assert [a[k] for k in ("kinetic", "pressure")] == [b[k] for k in ("kinetic", "pressure")]
+        assert b["potential"] - a["potential"] > 0.3  # about 27 pairs' 0.0163
+
+
+# Atoms that change domain ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("grid", "decomposition", "steps"), [((3, 3, 3), "blocks", 300), ((1, 1, 1), "pairs", 100)]
+)
+def test_atoms_after_many_changes_of_domain(grid: Grid, decomposition: str, steps: int) -> None:
+    """Catches an atom that is lost, doubled or in another's domain, after hundreds of moves."""
+    problem = LeanmdProblem(
+        cells=(3, 3, 3), per_cell=9, temperature=8.0, rebuild=1, decomposition=decomposition
+    )
+    blocks = blocks_of(problem, grid)
+    engine, owners = Engine(blocks), domains(blocks)
+    moves, before = 0, {int(n): owner.index for owner in owners for n in owner.atoms.ids}
+    for step in range(steps):
+        engine.round(step, 1)
+        now = {int(n): owner.index for owner in owners for n in owner.atoms.ids}
+        assert ids_of(owners) == list(range(1, problem.atoms + 1))
+        moves += sum(now[n] != before[n] for n in now)
+        before = now
+    for owner in owners:
+        at = owner.atoms.own("position")
+        assert (at >= owner.low[:, None]).all() and (at < owner.high[:, None]).all()
+    assert moves > steps
+    alone = moved(dataclasses.replace(problem, decomposition="blocks"), steps)
+    assert support.state_hash_of(owners) == support.state_hash_of(alone)
+
+
+def hashes(problem: LeanmdProblem, steps: int, grids: Sequence[Grid]) -> set[str]:
+    """State hashes of runs on blocks, and by pairs where there are cells enough."""
+    runs = [moved(problem, steps, grid) for grid in grids]
+    if min(problem.shape) >= 3:
+        runs.append(moved(dataclasses.replace(problem, decomposition="pairs"), steps))
+    return {support.state_hash_of(run) for run in runs}
+
+
+@given(
+    st.tuples(st.integers(2, 4), st.integers(2, 3), st.integers(2, 3)), st.data(),
+    st.integers(0, 8), st.integers(0, 8), st.integers(1, 9), st.integers(0, 99),
+)  # fmt: skip
+@settings(max_examples=20)
+def test_any_cells_on_any_blocks(
+    cells: Grid, data: Any, low: int, high: int, rebuild: int, seed: int
+) -> None:
+    """Catches another bit on odd grids, with empty cells, and with lists of any age."""
+    if low + high < 3:
+        low, high = 3, high
+    problem = LeanmdProblem(
+        cells=cells, cutoff=1.6, gradient=Gradient(low, high), rebuild=rebuild, seed=seed
+    )
+    grid = data.draw(st.tuples(*(st.integers(1, n) for n in cells)))
+    assert hashes(problem, 8, [grid]) == {reference_hash(problem, 8)}
+
+
+GRIDS = [(1, 1, 1), (2, 1, 1), (1, 3, 2), (3, 2, 1), (2, 2, 2), (5, 3, 3)]
+
+
+def test_cells_from_empty_to_full() -> None:
+    """Catches a block without atoms or ghosts, and clusters that are not full: 5, 10, 15, 20."""
+    problem = LeanmdProblem(cells=(5, 3, 3), gradient=Gradient(0, 20), cutoff=2.1)
+    assert problem.per_layer.tolist() == [0, 5, 10, 15, 20]
+    assert hashes(problem, 12, GRIDS) == {reference_hash(problem, 12)}
+
+
+@pytest.mark.parametrize("per_cell", [1, 2, 5, 7])
+def test_few_atoms_in_a_cell(per_cell: int) -> None:
+    """Catches lanes without an atom that push, are counted, or are written beyond the end."""
+    problem = LeanmdProblem(cells=(5, 3, 3), per_cell=per_cell, cutoff=1.7)
+    assert hashes(problem, 12, GRIDS) == {reference_hash(problem, 12)}
+
+
+def test_age_and_order_of_lists_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a sum that depends on its order, a list that is too old, and a skin that matters."""
+    hot, seen = LeanmdProblem(lattice=(5, 5, 5), temperature=4.0), set()
+    for rebuild in (1, 2, 5, 20, 1000):
+        for skin in (0.05, 0.3):
+            problem = dataclasses.replace(hot, rebuild=rebuild, skin=skin)
+            seen.add(support.state_hash_of(moved(problem, 30, (2, 1, 2))))
+    right = Bins.sort
+
+    def backwards(*arguments: Any, **named: Any) -> np.ndarray:
+        order = right(*arguments, **named)
+        return order[::-1].copy() if named.get("turning") else order
+
+    monkeypatch.setattr(Bins, "sort", backwards)
+    seen.add(support.state_hash_of(moved(hot, 30)))
+    assert seen == {reference_hash(hot, 30)}
+
+
+# Explosions --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decomposition", BOTH)
+@pytest.mark.parametrize(
+    ("dt", "said"),
+    [
+        (0.05, r"step [1-9]\d*: atom \d+ is 0\.\d+ from another one; below 0\.62"),
+        (100.0, r"step 1: atom \d+ flies too fast"),
+        (1e300, r"step 1: atom \d+ flies apart"),
+    ],
+)
+def test_a_step_that_is_too_long(decomposition: str, dt: float, said: str) -> None:
+    """Catches forces that overflow their integers, are clamped, or an atom that is nowhere."""
+    problem = LeanmdProblem(lattice=(6, 6, 6), dt=dt, decomposition=decomposition)
+    with pytest.raises(Explosion, match=said):
+        solve(problem, 200)
+
+
+@pytest.mark.parametrize("decomposition", BOTH)
+@pytest.mark.parametrize("grid", [(1, 1, 1), (2, 2, 2)])
+def test_atoms_that_begin_too_close(decomposition: str, grid: Grid) -> None:
+    """Catches a limit off by one, on either side, and the wrong atom or step in the message."""
+    away = np.array([[5.0, 5.0, 5.0]] * 2)
+    middle = np.array([[2.8, 2.8, 2.8]] * 2)  # where cells and blocks meet
+    for apart, raises in ((0.0, True), (0.6199, True), (0.6201, False)):
+        at = np.concatenate([away, middle]).T.copy()
+        at[0] += [-0.9, 0.9, -apart / 2, apart / 2]
+        problem = Placed(
+            cells=(4, 4, 4), at=at, speed=np.zeros((3, 4)), decomposition=decomposition
+        )
+        if raises:
+            said = f"step 0: atom [34] is {apart:.3g}".replace(".", r"\.")
+            with pytest.raises(Explosion, match=said):
+                begun(problem, grid)
+        else:
+            force = forces_of(begun(problem, grid))[0, 3]
+            right = 48 / apart**13 - 24 / apart**7
+            assert force == pytest.approx(right, rel=1e-12) and force < 2**15
+
+
+@pytest.mark.parametrize("decomposition", BOTH)
+def test_explosion_on_the_command_line(miniapps: Callable[..., Any], decomposition: str) -> None:
+    """Catches a result that is given all the same, or a user who is not told where it broke."""
+    words = ["--lattice", "7x7x7", "--dt", "0.05", "--steps", "60"]
+    done = miniapps("run", "leanmd", *words, "--decomposition", decomposition)
+    assert done.returncode == 3 and "state" not in done.stdout
+    said = r"miniapps: step \d+: atom \d+ is 0\.\d+ from another one; below .* cannot be told\n"
+    assert re.fullmatch(said, done.stderr)
+
+
+@pytest.mark.parametrize("decomposition", BOTH)
+def test_atoms_too_fast_to_sum(decomposition: str) -> None:
+    """Catches squares of velocities that overflow their sum: a run with temperature -6e6 passed."""
+    at = np.array([[2.0, 6.0], [2.0, 6.0], [2.0, 6.0]])
+    for speed, raises in ((900.0, False), (3000.0, True)):
+        fast = np.array([[speed, -speed], [0, 0], [0, 0]])
+        problem = Placed(cells=(4, 4, 4), at=at, speed=fast, decomposition=decomposition)
+        if raises:
+            with pytest.raises(Explosion, match="step 0: atom [12] is faster than 1000"):
+                begun(problem)
+        else:
+            row = table(problem, begun(problem)[0].rows)[0]
+            assert row["kinetic"] == pytest.approx(speed**2 / 2, rel=1e-12)
+
+
+# Kernels -----------------------------------------------------------------------------------------
+
+moderate = st.floats(-1e100, 1e100, allow_subnormal=True)
+
+
+@given(moderate, moderate, moderate, st.sampled_from([0, 1, -1, 2]))
+def test_fused(a: float, b: float, c: float, nearly: int) -> None:
+    """Catches a product that is rounded before c is added: nothing but its error would be left."""
+    if nearly:
+        c = float(np.nextafter(-a * b, nearly * math.inf)) if nearly != 2 else -a * b
+    assert fused(a, b, c) == float(Fraction(a) * Fraction(b) + Fraction(c))
+
+
+def test_fused_of_arrays() -> None:
+    """Catches lanes that take another's numbers."""
+    a, b, c = np.random.default_rng(3).uniform(-1, 1, (3, 101))
+    c[::2] = -a[::2] * b[::2]
+    right = [
+        float(Fraction(x) * Fraction(y) + Fraction(z)) for x, y, z in zip(a, b, c, strict=True)
+    ]
+    assert fused(a, b, c).tolist() == right
+
+
+def test_draw() -> None:
+    """Catches numbers beyond their range, off their mean or spread, or that follow from a place."""
+    ids = np.random.default_rng(5).permutation(1 + np.arange(20_000))
+    numbers = np.empty((3, len(ids)))
+    CPU.draw(ids, 11, numbers)
+    assert numbers.min() >= -0.5 and numbers.max() < 0.5
+    deviation = 1 / math.sqrt(12)
+    assert np.abs(numbers.mean(axis=1)).max() < 5 * deviation / math.sqrt(len(ids))
+    # The fourth moment of a uniform number is 9/5 of its variance squared.
+    spread = 5 * math.sqrt(0.8 / len(ids))
+    assert np.abs(numbers.var(axis=1) * 12 - 1).max() < spread
+    assert np.abs(np.corrcoef(numbers) - np.eye(3)).max() < 5 / math.sqrt(len(ids))
+    alone, other = np.empty((3, 1)), np.empty((3, 1))
+    CPU.draw(ids[7:8].copy(), 11, alone)
+    CPU.draw(ids[7:8].copy(), 12, other)
+    assert (alone[:, 0] == numbers[:, 7]).all() and (other != alone).all()
+
+
+@given(st.integers(0, 40), st.integers(0, 1 << 32), st.sampled_from([1.0, 30.0, 500.0]))
+def test_sums_of_motion(count: int, seed: int, fast: float) -> None:
+    """Catches a sum that overflows, loses its low bits or takes in empty places.
+
+    An atom's own v^2 must be below 2^23, its speed below 2896.
+    """
+    rng = np.random.default_rng(seed)
+    velocity = rng.normal(0, fast, (3, count + 5))
+    force = rng.integers(-(1 << 55), 1 << 55, (3, count + 5))
+    totals = np.zeros(8, np.int64)
+    CPU.sums_of_motion(count, velocity, force, totals)
+    v = [[Fraction(x) for x in row[:count].tolist()] for row in velocity]
+    per_unit = 1 << 40
+    # Fractions round as numbers in NumPy do, halves to even.
+    assert totals[2:5].tolist() == [sum(round(x * per_unit) for x in row) for row in v]
+    assert totals[5:8].tolist() == [sum(row[:count].tolist()) for row in force]
+    vx, vy, vz = velocity[:, :count]
+    v2 = fused(vz, vz, fused(vy, vy, vx * vx))
+    assert wide(totals, 0) == sum(round(Fraction(x) * per_unit) for x in v2.tolist())
+    assert (totals[1] >> 32) < max(count, 1)
+
+
+def strewn(count: int, seed: int, low: float = -1.0, high: float = 7.0) -> np.ndarray:
+    """Points in and around a box from 0 to 6: (3, count), and places behind them."""
+    position = np.full((3, count + CPU.WIDTH), 1.0)
+    position[:, :count] = np.random.default_rng(seed).uniform(low, high, (3, count))
+    position[:, count:] = CPU.FAR * np.arange(1, CPU.WIDTH + 1)
+    return position
+
+
+@given(st.integers(0, 300), st.integers(0, 99), st.booleans())
+def test_sort_into_bins(count: int, seed: int, turning: bool) -> None:
+    """Catches an atom that is dropped or doubled, in another bin, or a row walked far back."""
+    position = strewn(count, seed)
+    bins = Bins(np.zeros(3), np.array([6.0, 5.0, 4.0]))
+    order = bins.sort(CPU, position, count, turning)
+    assert sorted(order.tolist()) == list(range(count))
+    places = ((position[:, :count].T - bins.low) * bins.density).astype(int)
+    places = np.clip(places, 0, bins.bins - 1)[order]
+    if turning:
+        jumps = np.abs(np.diff(places, axis=0))[:, :2].sum(axis=1)
+        rows = places[:, 0] * bins.bins[1] + places[:, 1]
+        assert len(set(rows)) == 1 + np.count_nonzero(np.diff(rows)) or count == 0
+        assert count < 200 or jumps.max() == 1
+        return
+    keys = np.ravel_multi_index(tuple(places.T), tuple(bins.bins))
+    counted = np.searchsorted(keys, np.arange(bins.bins.prod() + 1))
+    assert (np.diff(keys) >= 0).all() and bins.starts.tolist() == counted.tolist()
+
+
+def within_reach(
+    position: np.ndarray, others: np.ndarray, total: int, reach: float, own: bool
+) -> list[set[int]]:
+    """By brute force, for each cluster of four places, the others near any of them."""
+    dx, dy, dz = position[:, :, None] - others[:, None, :total]
+    near = fused(dz, dz, fused(dy, dy, dx * dx)) < reach * reach
+    lists = []
+    for first in range(0, position.shape[1] - CPU.WIDTH + 1, CPU.WIDTH):
+        found = set(np.flatnonzero(near[first : first + CPU.WIDTH].any(axis=0)).tolist())
+        lists.append(found - set(range(first, first + CPU.WIDTH)) if own else found)
+    return lists
+
+
+@given(st.integers(1, 90), st.integers(0, 120), st.integers(0, 99), st.booleans())
+@settings(max_examples=40)
+def test_lists(count: int, more: int, seed: int, own: bool) -> None:
+    """Catches a pair that no list holds, one that is far apart, and one that is listed twice."""
+    reach, corners = 1.3, (np.full(3, -1.0), np.full(3, 7.0))
+    total = count + more if own else more
+    others = strewn(total, seed, -2.0, 8.0)  # some lie beyond the bins
+    position = others if own else strewn(count, seed + 100, 0.0, 6.0)
+    lists = Lists(own)
+    lists.fill(CPU, count, position, others, total, corners, reach)
+    right = within_reach(position, others, total, reach, own)
+    for cluster, end in enumerate(lists.starts[1:]):
+        entries = lists.neighbors[lists.starts[cluster] : end].tolist()
+        first = cluster * CPU.WIDTH
+        assert len(set(entries)) == len(entries) and set(entries) <= right[cluster]
+        mine = position[:, first : min(first + CPU.WIDTH, count)]
+        padded = np.concatenate([mine, np.full((3, CPU.WIDTH - mine.shape[1]), 5e9)], axis=1)
+        (needed,) = within_reach(padded, others, total, reach, False)
+        needed -= set(range(first, first + CPU.WIDTH)) if own else set()
+        assert needed <= set(entries)
+        assert lists.last[cluster] == max(entries, default=0)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_lists_without_room(own: bool) -> None:
+    """Catches a list that runs over its end: nothing is written there, and -1 comes back."""
+    count, reach = 41, 1.5
+    position = strewn(count, 4, 0.0, 6.0)
+    bins = Bins(np.zeros(3), np.full(3, 6.0))
+    order = bins.sort(CPU, position, count, turning=False)
+    starts, last = np.zeros(12, np.int64), np.empty(11, np.uint32)
+    results = []
+    for room in range(400):
+        neighbors = np.full(room + 50, 12345, np.uint32)
+        found = CPU.fill_lists(
+            count, position, position, own, bins.low, bins.density, bins.bins, bins.starts, order,
+            reach, starts, neighbors[:room], last,
+        )  # fmt: skip
+        assert found <= room and (neighbors[room:] == 12345).all()
+        results.append(found)
+    enough = results.index(results[-1])
+    assert results[-1] > 50 and set(results[:enough]) == {-1}
+    assert set(results[enough:]) == {results[-1]}
+
+
+SHOW_FORCES = """
+import kernels
+print(*kernels.load("leanmd", "cpu").forces.inspect_asm().values())
+"""
+
+
+def test_vector_instructions(tmp_path: Path) -> None:
+    """Catches lanes that LLVM takes apart: four divisions one by one would take four times as long.
+
+    Four lanes are a register of 256 bits; without AVX, two of 128.
+    """
+    fresh = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    done = support.execute([sys.executable, "-c", SHOW_FORCES], env=fresh)
+    registers = set(re.findall(r"divpd\s.*%([xyz]mm)", done.stdout))
+    wide_ones = llvmlite.binding.get_host_cpu_features().get("avx")
+    assert registers == {"ymm" if wide_ones else "xmm"}, done.stderr
+    assert "divsd" not in done.stdout
+
+
+# Programs that are wrong -------------------------------------------------------------------------
+
+DOMAINS, BLOCKS, COMPUTES = ("LeanmdBlock", "Cell"), ("LeanmdBlock",), ("Compute",)
+EXPLODES = "Explosion"
+# Which classes are wrong, and what says so: on 600 atoms, where the reference is run too, and on
+# 1152, where it is not. Where a set is empty nothing does.
+NET, MOMENTUM, ENERGY = "net force", "momentum change per atom", "energy drift"
+STRAYED, SAMPLE = "atoms outside their cell", "wrong forces in a sample"
+MISSING = {"missing atoms", "id checksum error", "mixed id checksum error"}
+CHECKS: dict[Any, tuple[tuple[str, ...], set[str], set[str]]] = {
+    wrong_leanmd.forces_every_other_step: (DOMAINS, {ENERGY}, {ENERGY}),
+    wrong_leanmd.forces_at_the_ends: (DOMAINS, {EXPLODES}, {EXPLODES}),
+    wrong_leanmd.nobody_changes_domain: (BLOCKS, {NET, STRAYED}, {NET, STRAYED}),
+    wrong_leanmd.lists_for_ever: (DOMAINS, {NET, STRAYED, SAMPLE}, {NET, STRAYED, SAMPLE}),
+    wrong_leanmd.lists_too_seldom: (DOMAINS, {MOMENTUM}, {NET, MOMENTUM}),
+    wrong_leanmd.clamped_velocities: (DOMAINS, {MOMENTUM, ENERGY}, {MOMENTUM, ENERGY}),
+    wrong_leanmd.lost_atom: (DOMAINS, MISSING, MISSING),
+    wrong_leanmd.swapped_ids: (DOMAINS, set(), set()),
+    wrong_leanmd.own_cluster_pushed: (BLOCKS, {EXPLODES}, {EXPLODES}),
+    wrong_leanmd.ghosts_of_one_side_lost: (BLOCKS, {NET, MOMENTUM}, {NET, MOMENTUM}),
+    wrong_leanmd.ghosts_not_shifted: (BLOCKS, {NET, MOMENTUM}, {NET, MOMENTUM}),
+    wrong_leanmd.own_cell_pushed: (COMPUTES, {EXPLODES}, {EXPLODES}),
+    wrong_leanmd.pair_not_shifted: (COMPUTES, {STRAYED}, {EXPLODES}),
+    wrong_leanmd.lost_compute: (COMPUTES, {SAMPLE}, {EXPLODES}),
+    wrong_leanmd.lost_own_compute: (COMPUTES, {EXPLODES}, {EXPLODES}),
+    wrong_leanmd.one_sided_compute: (COMPUTES, {NET, SAMPLE}, {NET, SAMPLE}),
+}
+SIZES: dict[int, dict[str, Any]] = {
+    600: {"lattice": (6, 5, 5), "density": 0.375, "cutoff": 2.2, "skin": 0.7, "shift": True},
+    1152: {"lattice": (8, 6, 6), "temperature": 6.0},
+}
+TRIALS = [
+    (wrong, decomposition)
+    for wrong, (names, *_) in CHECKS.items()
+    for decomposition, name in (("blocks", "LeanmdBlock"), ("pairs", "Cell"), ("pairs", "Compute"))
+    if name in names
+]
+
+
+@functools.cache
+def known_hash(problem: LeanmdProblem, steps: int) -> str:
+    """The reference's state hash; it knows nothing of blocks, so wrong ones do not change it."""
+    return reference_hash(problem, steps)
+
+
+def seen_in(problem: LeanmdProblem) -> set[str]:
+    """Which checks a run fails, or that it raises."""
+    grid = (2, 2, 2) if problem.decomposition == "blocks" else (1, 1, 1)
+    try:
+        return solve(problem, wrong_leanmd.LAST, grid).failed
+    except Explosion:
+        return {EXPLODES}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("wrong", "decomposition"), TRIALS, ids=lambda x: getattr(x, "__name__", x)
+)
+def test_wrong_programs_fail(
+    monkeypatch: pytest.MonkeyPatch, wrong: Any, decomposition: str, size: int
+) -> None:
+    """Catches checks that cannot fail: each mistake trips its own, and the bits where they are."""
+    problem = LeanmdProblem(**SIZES[size], thermo=10, decomposition=decomposition)
+    monkeypatch.setattr(leanmd_problem, "reference_hash", known_hash)
+    names, *sets = CHECKS[wrong]
+    for name in names:
+        monkeypatch.setattr(kinds, name, wrong(getattr(kinds, name)))
+    right, seen = sets[list(SIZES).index(size)], seen_in(problem)
+    assert right <= seen
+    if size == 600 and seen != {EXPLODES}:
+        assert "differs from reference" in seen
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("decomposition", BOTH)
+def test_right_programs_pass(size: int, decomposition: str) -> None:
+    """Catches checks that always fail."""
+    problem = LeanmdProblem(**SIZES[size], thermo=10, decomposition=decomposition)
+    assert seen_in(problem) == set()
+
+
+def test_cells_that_keep_their_atoms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches cells that nobody leaves, with *pairs*: by where their atoms are.
+
+    Both atoms of a pair miss each other, for ever, so no energy or momentum comes of it.
+    """
+    problem = LeanmdProblem(
+        cells=(3, 4, 3), per_cell=4, cutoff=1.6, temperature=6.0, decomposition="pairs"
+    )
+    assert solve(problem, 40).failed == set()
+    monkeypatch.setattr(kinds, "Cell", wrong_leanmd.nobody_changes_domain(kinds.Cell))
+    assert solve(problem, 40).failed == {STRAYED, "differs from reference"}
+
+
+# The command -------------------------------------------------------------------------------------
+
+REFUSED = {
+    "--lattice 4x4x4 --cutoff 9": "--cutoff 9.0: cutoff and skin must fit into the box",
+    "--cutoff 0": "--cutoff 0.0: must be above 0",
+    "--cutoff nan": "--cutoff nan: must be above 0",
+    "--dt -0.005": "--dt -0.005: must be above 0",
+    "--dt inf": "--dt inf: must be above 0",
+    "--density -1": "--density -1.0: must be above 0",
+    "--temperature -1": "--temperature -1.0: must be 0 or more",
+    "--skin 0": "--skin 0.0: must be above 0",
+    "--rebuild 0": "--rebuild 0: must be 1 or more",
+    "--thermo -1": "--thermo -1: must be 0 or more",
+    "--seed -1": "--seed -1: must be 0 or more",
+    "--lattice 4x4": "--lattice 4x4: must be three integers of 1 or more",
+    "--cells 3x3x3x3": "--cells 3x3x3x3: must be three integers of 1 or more",
+    "--cells 3x3x3 --per-cell 0": "--per-cell 0: must be 1 or more",
+    "--cells 1x1x1 --per-cell 1": "--per-cell 1: there must be two atoms or more",
+    "--gradient 0,20": "--gradient 0,20: needs --cells",
+    "--cells 3x3x3 --gradient=-1,4": "--gradient -1,4: must be 0 or more each",
+    "--cells 3x3x3 --gradient 5": "5: must be two integers with a comma between",
+    "--decomposition triples": "invalid choice: 'triples'",
+    "--lattice 4x4x4 --decomposition pairs": "--decomposition pairs: needs 3 cells along each",
+    "--lattice 8x8x8 --decomposition pairs --driver mpi -n 2": "--driver mpi: has one block per",
+    "--lattice 8x8x8 --decomposition pairs --driver charm --odf 2": "--odf 2: --decomposition",
+    "--lattice 4x4x4 --blocks 4x4x4": "--blocks 4x4x4: blocks need (2, 2, 2) cells",
+    "--lattice 4x4x4 --driver mpi -n 27": "-n 27: 27 blocks do not fit into 4x4x4 cells",
+    "--lattice 4x4x4 --driver charm --odf 64": "--odf 64: 64 blocks do not fit into 4x4x4",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_bad_input_is_refused(capsys: pytest.CaptureFixture[str], words: str) -> None:
+    """Catches a problem that cannot be run as asked, and is launched all the same."""
+    with pytest.raises(SystemExit) as end:
+        main(["run", "leanmd", *words.split()])
+    said = capsys.readouterr()
+    assert end.value.code == 2 and said.out == ""
+    assert REFUSED[words] in said.err and said.err.count("\n") == 1
