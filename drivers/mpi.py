@@ -47,19 +47,17 @@ class Engine:
 
     def _answer(self, step: int, request: Any) -> Any:
         """Do what the block asks for."""
-        if isinstance(request, Post | Collect) and request.combine:
-            raise TypeError(f"block {self.block.index}: one block per rank has nothing to combine")
-        if isinstance(request, Post):
+        if isinstance(request, Post) and not request.combine:
             for edge, array in request.messages.items():
                 self.links[edge].send(step, request.phase, array)
             return None
-        if isinstance(request, Collect):
+        if isinstance(request, Collect) and not request.combine:
             return {edge: self.links[edge].receive(step, request.phase) for edge in request.edges}
         if isinstance(request, AllReduce):
             total = np.array(request.value)
             self.comm.Allreduce(MPI.IN_PLACE, total, OPS[request.op])
             return total[()]
-        raise TypeError(f"block {self.block.index} yielded {request!r}, which is no request")
+        raise TypeError(f"block {self.block.index} yielded {request!r}, which mpi cannot answer")
 
     def close(self) -> None:
         """End all communication."""

@@ -31,19 +31,19 @@ from numba import boolean, float64, int64, njit, types, uint32, uint64, void
 
 from kernels import DISTINCT
 from kernels.lanes import WIDTH, bits, every, fma, lane, load, numbers, some, store, where
+from kernels.leanmd_units import CLOSEST, ENERGY_UNIT, FORCE_UNIT, VIRIAL_UNIT
 from kernels.state_hash import mix
 
-FORCE_UNIT = 2.0**-36  # epsilon / sigma; the force of a pair is below 2^15
-ENERGY_UNIT = 2.0**-40  # epsilon; the energy of a pair is below 2^11
-CLOSEST = 0.62  # sigma; below that a pair's force or energy leaves the range of its unit
 FAR = 1e9  # where no atom is
 NOBODY = 1 << 62  # number of no atom
 ROUNDING = 1e-9  # sigma; lists are searched so much wider than they reach
 
 # Adding 1.5 2^52 units to a float64 rounds it to whole units, which its lowest bits then count.
-FORCE_MAGIC, ENERGY_MAGIC = (1.5 * 2.0**52 * unit for unit in (FORCE_UNIT, ENERGY_UNIT))
-FORCE_ZERO, ENERGY_ZERO = (
-    int(np.float64(magic).view(np.int64)) for magic in (FORCE_MAGIC, ENERGY_MAGIC)
+FORCE_MAGIC, ENERGY_MAGIC, VIRIAL_MAGIC = (
+    1.5 * 2.0**52 * unit for unit in (FORCE_UNIT, ENERGY_UNIT, VIRIAL_UNIT)
+)
+FORCE_ZERO, ENERGY_ZERO, VIRIAL_ZERO = (
+    int(np.float64(magic).view(np.int64)) for magic in (FORCE_MAGIC, ENERGY_MAGIC, VIRIAL_MAGIC)
 )
 
 ROWS, WHOLE = float64[:, ::1], int64[:, ::1]
@@ -131,7 +131,7 @@ def _add_energies(dx, dy, dz, there, cutoff2, sums):
     w = fma(every(48.0), inverse6, every(-24.0)) * inverse6
     return (
         energy + bits(u + every(ENERGY_MAGIC)),
-        virial + bits(w + every(FORCE_MAGIC)),
+        virial + bits(w + every(VIRIAL_MAGIC)),
         pairs + where(r2 < cutoff2, every(1), every(0)),
     )
 
@@ -144,7 +144,7 @@ def energies(count, position, others, starts, neighbors, own, cutoff, totals):
     """Add up over all pairs (i, j) and (j, i): energy, virial (force times distance), pairs.
 
     ``totals`` (6,): each sum as two integers, 2^32 times the first plus the second; energies in
-    `ENERGY_UNIT`, virials in `FORCE_UNIT`.
+    `ENERGY_UNIT`, virials in `VIRIAL_UNIT`.
     """
     x, y, z = position[0], position[1], position[2]
     ox, oy, oz = others[0], others[1], others[2]
@@ -154,7 +154,7 @@ def energies(count, position, others, starts, neighbors, own, cutoff, totals):
         xi, yi, zi = load(x, first), load(y, first), load(z, first)
         begin, end = np.uint64(starts[k]), np.uint64(starts[k + 1])
         terms = np.int64(end - begin) + WIDTH * np.int64(own)
-        sums = every(-terms * ENERGY_ZERO), every(-terms * FORCE_ZERO), every(0)
+        sums = every(-terms * ENERGY_ZERO), every(-terms * VIRIAL_ZERO), every(0)
         for n in range(begin, end):
             j = neighbors[n]
             dx, dy, dz = xi - every(ox[j]), yi - every(oy[j]), zi - every(oz[j])

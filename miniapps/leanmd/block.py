@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernels.device import Device
+from kernels.leanmd_units import CLOSEST
 from miniapps.block import Collect, Exchange, Index, Measure, Post, packed_empty
 from miniapps.decomposition import Layout
 from miniapps.leanmd.atoms import Lists
@@ -50,7 +51,7 @@ class LeanmdBlock(Domain):
             atoms.position, atoms.position, clusters, lists.starts, lists.neighbors, True,
             self.problem.cutoff, atoms.force,
         )  # fmt: skip
-        if closest2 < self.kernels.CLOSEST**2:
+        if closest2 < CLOSEST**2:
             where = atoms.count, atoms.position, atoms.total, atoms.position, True
             complain_of_closeness(self.kernels, self.time, atoms.ids, closest2, *where)
 

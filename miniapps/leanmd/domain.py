@@ -14,12 +14,13 @@ import numpy as np
 
 import kernels
 from kernels.device import Device
+from kernels.leanmd_units import CLOSEST, ENERGY_UNIT
 from kernels.state_hash import sums_of_ids
 from miniapps.block import AllReduce, Edge, Exchange, Index, Measure, Piece, StepError, packed
 from miniapps.decomposition import Layout
 from miniapps.leanmd.atoms import Atoms, Bins
 from miniapps.leanmd.problem import LeanmdProblem
-from miniapps.leanmd.thermo import ENERGY_UNIT, TOTALS, wide
+from miniapps.leanmd.thermo import TOTALS, wide
 
 FASTEST = 1000.0  # sigma / tau; squares of what is faster leave the range of their sums
 SIDES = LOW, HIGH = 0, 1
@@ -42,7 +43,7 @@ def complain_of_closeness(
     atom, _ = kernels.find_close(*where)
     raise Explosion(
         f"step {step}: atom {ids[atom]} is {math.sqrt(closest2):.3g} from another one; "
-        f"below {kernels.CLOSEST} the forces cannot be told"
+        f"below {CLOSEST} the forces cannot be told"
     )
 
 

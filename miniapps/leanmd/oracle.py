@@ -14,15 +14,15 @@ import numpy as np
 
 import kernels
 from kernels.lanes import fused
+from kernels.leanmd_units import ENERGY_UNIT, FORCE_UNIT
 from kernels.state_hash import digest, hash_rows
 
 SAMPLE = 4  # atoms of a block, about
-FORCE_UNIT, VELOCITY_UNIT = 2.0**-36, 2.0**-40
 
 
 def exact_sum(values: np.ndarray) -> int:
     """A sum of floats, each in whole units of velocity."""
-    return sum(int(value) for value in np.rint(values / VELOCITY_UNIT))
+    return sum(int(value) for value in np.rint(values / ENERGY_UNIT))
 
 
 def displacements(problem: Any, position: np.ndarray) -> np.ndarray:
@@ -79,10 +79,10 @@ def begun(problem: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return ids, position, velocity
     kernels.load("leanmd", "cpu").draw(ids, problem.seed, velocity)
     atoms = len(ids)
-    mean = np.array([exact_sum(v) for v in velocity]) * VELOCITY_UNIT / atoms
+    mean = np.array([exact_sum(v) for v in velocity]) * ENERGY_UNIT / atoms
     velocity -= mean[:, None]
     vx, vy, vz = velocity
-    v2 = exact_sum(fused(vz, vz, fused(vy, vy, fused(vx, vx, 0.0)))) * VELOCITY_UNIT
+    v2 = exact_sum(fused(vz, vz, fused(vy, vy, fused(vx, vx, 0.0)))) * ENERGY_UNIT
     velocity *= math.sqrt(problem.temperature * (3 * atoms - 3) / v2)
     return ids, position, velocity
 

@@ -15,6 +15,7 @@ import numpy as np
 
 import kernels
 from kernels.device import Device
+from kernels.leanmd_units import CLOSEST
 from miniapps.block import Collect, Edge, Index, Measure, Peer, Piece, Post, packed_empty
 from miniapps.leanmd.atoms import Lists
 from miniapps.leanmd.domain import Domain, complain_of_closeness, strayed
@@ -156,7 +157,7 @@ class Compute:
             own, others, lists.all_clusters, lists.starts, lists.neighbors, lists.own,
             self.problem.cutoff, force,
         )  # fmt: skip
-        if closest2 < self.kernels.CLOSEST**2:
+        if closest2 < CLOSEST**2:
             ids = own[3].view(np.int64)
             where = self.count(own), own, self.count(others), others, lists.own
             complain_of_closeness(self.kernels, self.time, ids, closest2, *where)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from kernels.leanmd_units import ENERGY_UNIT
 from kernels.state_hash import sums_of_first_ids
 from miniapps.block import Check, Index, Measure
 from miniapps.decomposition import Layout
@@ -22,7 +23,7 @@ from miniapps.leanmd.inputs import Input, atoms_between, opened
 from miniapps.leanmd.lattice import Sites, in_cells, on_lattice
 from miniapps.leanmd.oracle import reference_hash
 from miniapps.leanmd.pair_layout import PairLayout
-from miniapps.leanmd.thermo import ENERGY_UNIT, all_rows, kept_energy, table
+from miniapps.leanmd.thermo import all_rows, kept_energy, table
 from miniapps.parameters import extents, parameter, require, yes_or_no
 from miniapps.problem import BaseProblem, Variant, grown
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from kernels.leanmd_units import ENERGY_UNIT, VIRIAL_UNIT
+
 # Numbers in a sum: v^2 (2), momentum (3), force (3), energy (2), virial (2), pairs (2), atoms.
 TOTALS = 15
-ENERGY_UNIT, FORCE_UNIT = 2.0**-40, 2.0**-36  # those of the kernels
 
 
 def wide(totals: np.ndarray, place: int) -> int:
@@ -36,7 +37,7 @@ def row(problem: Any, step: int, totals: np.ndarray) -> dict[str, Any]:
     atoms, volume = int(totals[14]), float(np.prod(problem.box))
     twice_kinetic = wide(totals, 0) * ENERGY_UNIT
     potential = wide(totals, 8) * ENERGY_UNIT / 2
-    virial = wide(totals, 10) * FORCE_UNIT / 2
+    virial = wide(totals, 10) * VIRIAL_UNIT / 2
     if problem.shift:
         potential -= wide(totals, 12) // 2 * problem.energy_at_cutoff
     return {
