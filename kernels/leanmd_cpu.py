@@ -18,8 +18,8 @@ from ``starts[k]`` to ``starts[k + 1]``. So a neighbour is read once and meets f
 register, without gathers and without a cluster of neighbours to fill up.
 
 A list entry costs 4 B and three broadcast loads from cache; per atom pair 22 flops, a division
-among them, and 3 integer additions. In a melt with lists that reach 2.8, a cluster has 130 entries,
-so it computes 1.7 times the pairs that lists of single atoms would hold, about 4 atoms' 76 each.
+among them, and 3 integer additions. In a melt with lists that reach 2.8 a cluster's has 130 entries
+where four lists of single atoms would have 76 each: 1.7 times as many pairs are computed.
 """
 
 from __future__ import annotations
