@@ -16,13 +16,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-import kernels
 from kernels.device import Device
 from kernels.state_hash import digest, hash_cells
 from miniapps import tiling
 from miniapps.arrays import Region, aligned_zeros, ghosted, realigned
 from miniapps.block import Check, Edge, Index, Measure, Piece, packed
 from miniapps.decomposition import Bounds, Layout
+from miniapps.kernel_user import KernelUser
 from miniapps.parameters import require
 from miniapps.problem import BaseProblem, Variant, grown
 
@@ -284,7 +284,7 @@ def validate(
 # Blocks ------------------------------------------------------------------------------------------
 
 
-class GridBlock:
+class GridBlock(KernelUser):
     """One box of the grid with its ghosts; `step` is the app's.
 
     Two arrays of the block's cells with ghosts around: as many layers as sweeps per exchange where
@@ -313,11 +313,6 @@ class GridBlock:
         for name in ("old", "new"):  # one at a time, so that one copy more is the most there is
             state[name] = realigned(state.pop(name))
         self.__dict__.update(state)
-
-    @property
-    def kernels(self) -> Any:
-        """The app's kernels for this device; looked up, since modules do not pickle."""
-        return kernels.load(self.problem.app, self.device.name)
 
     def _ghosts(self, axis: int, side: int) -> int:
         """Layers of ghosts on a side of an axis."""

@@ -31,6 +31,11 @@ def processes_of(run: subprocess.Popen[str]) -> list[int]:
     return sorted(found)
 
 
+def heed_interrupts() -> None:
+    """Let Ctrl-C work again: a shell makes what it runs in the background ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def launched():
     """Start a run, wait until its two PEs are stepping, and clean up whatever is left of it."""
@@ -44,6 +49,7 @@ def launched():
             stderr=subprocess.PIPE,
             text=True,
             env=os.environ | {TAG: tag} | environment,
+            preexec_fn=heed_interrupts,
         )
         run.tag = tag
         runs.append(run)

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-import kernels
 from kernels.device import Device
 from kernels.leanmd_units import CLOSEST, ENERGY_UNIT
 from kernels.state_hash import sums_of_ids
 from miniapps.block import AllReduce, Edge, Exchange, Index, Measure, Piece, StepError, packed
 from miniapps.decomposition import Layout
+from miniapps.kernel_user import KernelUser
 from miniapps.leanmd.atoms import Atoms, Bins
 from miniapps.leanmd.problem import LeanmdProblem
 from miniapps.leanmd.thermo import TOTALS, wide
@@ -53,7 +52,7 @@ def strayed(position: np.ndarray, low: np.ndarray, high: np.ndarray, skin: float
     return int(np.count_nonzero(far.any(axis=0)))
 
 
-class Domain:
+class Domain(KernelUser):
     """A box of space; subclasses say in `find_forces` and `potential` how atoms feel each other."""
 
     kind = "block"
@@ -70,15 +69,6 @@ class Domain:
         self.time = self.built = 0  # steps made, and when atoms last changed domain
         self.atoms.set(*problem.beginning(self.low, self.high))
         self.born = sums_of_ids(self.atoms.count, self.atoms.ids)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything but the kernels, which do not pickle."""
-        return {name: value for name, value in self.__dict__.items() if name != "kernels"}
-
-    @cached_property
-    def kernels(self) -> Any:
-        """The kernels for this device."""
-        return kernels.load(self.problem.app, self.device.name)
 
     def _over(self, layout: Layout) -> np.ndarray:
         """What is added to a coordinate that goes over a side, out of the box or not: (3, 2)."""

@@ -8,15 +8,14 @@ them up on the way, the bits are the same. Both kinds of blocks migrate.
 from __future__ import annotations
 
 from collections.abc import Generator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-import kernels
 from kernels.device import Device
 from kernels.leanmd_units import CLOSEST
 from miniapps.block import Collect, Edge, Index, Measure, Peer, Piece, Post, packed_empty
+from miniapps.kernel_user import KernelUser
 from miniapps.leanmd.atoms import Lists
 from miniapps.leanmd.domain import Domain, complain_of_closeness, strayed
 from miniapps.leanmd.oracle import sample, wrong_forces
@@ -75,7 +74,7 @@ class Cell(Domain):
         return (yield Collect(f"energies{phase}", tuple(self.computes), combine=True))
 
 
-class Compute:
+class Compute(KernelUser):
     """The pairs of atoms of two neighbouring cells, or of one cell with itself."""
 
     kind = "compute"
@@ -101,15 +100,6 @@ class Compute:
         self.sides: dict[Edge, tuple[np.ndarray, np.ndarray]] = {}
         self.built = NO_PLACE
         self.time = 0
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything but the kernels, which do not pickle."""
-        return {name: value for name, value in self.__dict__.items() if name != "kernels"}
-
-    @cached_property
-    def kernels(self) -> Any:
-        """The kernels for this device."""
-        return kernels.load(self.problem.app, self.device.name)
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Answer the cells' positions with forces; the first time twice, as steps begin so."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-import kernels
 from kernels.device import Device
 from kernels.state_hash import sums_of_ids
 from miniapps.block import (
@@ -24,6 +22,7 @@ from miniapps.block import (
     packed_empty,
 )
 from miniapps.decomposition import Layout
+from miniapps.kernel_user import KernelUser
 from miniapps.pic.events import Event
 from miniapps.pic.particles import Particles
 from miniapps.pic.problem import PicProblem
@@ -34,7 +33,7 @@ def owner_at(edge: Edge) -> int:
     return 3 * (1 + edge[0]) + 1 + edge[1]
 
 
-class PicBlock:
+class PicBlock(KernelUser):
     """A rectangle of cells, the charges at their corners, and the particles in them."""
 
     kind = "block"
@@ -57,10 +56,9 @@ class PicBlock:
         self.placed = self.born = 0  # on all blocks: at the beginning, up to now
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the kernels, which do not pickle, and the mesh, sooner made than sent."""
-        state = self.__dict__.copy()
+        """Everything but the kernels, and the mesh, which is sooner made than sent."""
+        state = super().__getstate__()
         del state["mesh"]
-        state.pop("kernels", None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -100,11 +98,6 @@ class PicBlock:
         mesh = np.ones((x1 - x0 + 1, y1 - y0 + 1), np.int8)
         mesh[(x0 + 1) % 2 :: 2] = -1
         return self.device.to_device(mesh)
-
-    @cached_property
-    def kernels(self) -> Any:
-        """The kernels for this device."""
-        return kernels.load(self.problem.app, self.device.name)
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Let the events of this step happen, push, and exchange those that left."""
