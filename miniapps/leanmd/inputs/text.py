@@ -107,21 +107,26 @@ class TextTable:
 
     def _parsed(self, lines: list[bytes], first: int) -> np.ndarray:
         """Lines as rows; halves of them where something is wrong, down to the line that it is."""
-        try:
-            b"".join(lines).decode()
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")  # of lines that hold nothing
-                rows = np.loadtxt(lines, self.fields, ndmin=1)
-            if len(rows) == len(lines):
-                return rows
-        except (ValueError, UserWarning):
-            pass
+        rows = self._loaded(lines)
+        if rows is not None:
+            return rows
         if len(lines) < 2:
             text = b"".join(lines).strip()[:60].decode(errors="backslashreplace")
             raise InputError(OPTION, self.place(first), f"must be {self.form!r}, is {text!r}")
         half = len(lines) // 2
         parts = self._parsed(lines[:half], first), self._parsed(lines[half:], first + half)
         return np.concatenate(parts)
+
+    def _loaded(self, lines: list[bytes]) -> np.ndarray | None:
+        """Lines as rows, one each; None where any of them is no row."""
+        try:
+            b"".join(lines).decode()
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # of lines that hold nothing
+                rows = np.loadtxt(lines, self.fields, ndmin=1)
+        except (ValueError, UserWarning):
+            return None
+        return rows if len(rows) == len(lines) else None
 
     def _check_kind(self, same: np.ndarray, first: int, kind: bytes) -> None:
         """All atoms must be of one kind."""
