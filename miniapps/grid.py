@@ -24,7 +24,7 @@ from miniapps.block import Check, Edge, Index, Measure, Piece, packed
 from miniapps.decomposition import Bounds, Layout
 from miniapps.kernel_user import KernelUser
 from miniapps.parameters import require
-from miniapps.problem import BaseProblem, Variant, grown
+from miniapps.problem import BaseProblem, Variant, grown, halved
 
 BOUNDARIES = ("heated", "zero", "periodic")
 INITIALS = ("ones", "mode", "ramp", "noise")
@@ -89,6 +89,10 @@ class GridProblem(BaseProblem):
     def weak(self, pes: int) -> Self:
         """The same cells per PE, more along x first."""
         return dataclasses.replace(self, size=grown(self.size, pes))
+
+    def smaller(self) -> Self:
+        """Half the cells."""
+        return dataclasses.replace(self, size=halved(self.size))
 
     def largest_tile(self) -> int:
         """Most sweeps per exchange that the problem's other parameters allow."""

@@ -111,9 +111,19 @@ class BaseProblem:
         """The problem that gives each of ``pes`` PEs the work that this one gives a single PE."""
         raise NotImplementedError
 
+    def smaller(self) -> Self:
+        """The problem with about half the work; raises InputError where there is none."""
+        raise NotImplementedError
+
     def parameters(self) -> dict[str, Any]:
         """The fields as plain data, for records."""
         return dataclasses.asdict(self)
+
+
+def halved(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A grid with half the cells: its longest axis is cut, the last of several."""
+    longest = max(range(len(shape)), key=lambda axis: (shape[axis], axis))
+    return tuple(n // 2 if axis == longest else n for axis, n in enumerate(shape))
 
 
 def grown(shape: tuple[int, ...], factor: int) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ import numpy as np
 from kernels.state_hash import digest, hash_cells
 from miniapps.block import Check, Measure
 from miniapps.parameters import extents, parameter, require
-from miniapps.problem import BaseProblem, grown
+from miniapps.problem import BaseProblem, grown, halved
 
 PHASES = ("there", "back")
 WORDS = 8  # words that a message needs to say what it is
@@ -57,6 +57,10 @@ class EchoProblem(BaseProblem):
     def weak(self, pes: int) -> EchoProblem:
         """The same counters per PE."""
         return EchoProblem(grown(self.size, pes), self.bytes)
+
+    def smaller(self) -> EchoProblem:
+        """Half the counters; the messages stay as long."""
+        return EchoProblem(halved(self.size), self.bytes)
 
 
 def reference(problem: EchoProblem, steps: int) -> np.ndarray:

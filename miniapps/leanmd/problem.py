@@ -25,7 +25,7 @@ from miniapps.leanmd.oracle import reference_hash
 from miniapps.leanmd.pair_layout import PairLayout
 from miniapps.leanmd.thermo import all_rows, kept_energy, table
 from miniapps.parameters import extents, parameter, require, yes_or_no
-from miniapps.problem import BaseProblem, Variant, grown
+from miniapps.problem import BaseProblem, Variant, grown, halved
 
 # The load of the papers: argon's epsilon and mass, cells of 16 Angstrom (cutoff 12, margin 4) with
 # 300 atoms. Argon's sigma would make them overlap; this one gives a full cell the melt's density.
@@ -336,6 +336,13 @@ class LeanmdProblem(BaseProblem):
         if self.cells is None:
             return dataclasses.replace(self, lattice=grown(self.lattice, pes))
         return dataclasses.replace(self, cells=grown(self.cells, pes))
+
+    def smaller(self) -> Self:
+        """Half the atoms. Raises InputError where they come from a file."""
+        require(self.input is None, "--input", self.input, "a file's atoms cannot be halved")
+        if self.cells is None:
+            return dataclasses.replace(self, lattice=halved(self.lattice))
+        return dataclasses.replace(self, cells=halved(self.cells))
 
 
 def grain_of(box: np.ndarray) -> float:

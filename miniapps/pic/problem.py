@@ -201,6 +201,10 @@ class PicProblem(BaseProblem):
         size = 2 * round(self.size * math.sqrt(pes) / 2)
         return dataclasses.replace(self, size=size, particles=self.particles * pes)
 
+    def smaller(self) -> Self:
+        """Half the particles in as many cells."""
+        return dataclasses.replace(self, particles=self.particles // 2)
+
     def parameters(self) -> dict[str, Any]:
         """The fields as plain data."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

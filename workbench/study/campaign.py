@@ -1,0 +1,130 @@
+"""The campaign file: everything a study has measured, one JSON object per line.
+
+Lines are only ever added, each by one write that is on the disk before the next run begins. So a
+study that is killed at any moment loses at most the run under way: what a torn write may leave is
+an unfinished last line, which is cut off when the file is opened again. An HDF5 file that was open
+for writing when its process was killed may not open at all.
+
+The first line is the head: ``campaign`` (version of this format), ``study`` (what is asked, see
+`plan.Study.head`) and ``points`` (the runs of one trial). Each later line has an ``event``:
+
+``start``    a process began or resumed the study: versions, host, clock, pinning
+``noise``    seconds of the fixed kernel (`noise.sample`), after ``runs`` runs
+``run``      ``trial``, ``point``, ``command``, ``record`` of a run that counts
+``dropped``  ``trial``, ``point``, ``command``, ``reason``, ``final`` of a run that does not count
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from miniapps.parameters import InputError, require
+
+VERSION = 1
+
+
+@dataclass
+class Campaign:
+    """What a campaign file holds."""
+
+    head: dict[str, Any]
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file; an unfinished last line counts as not there. Raises InputError."""
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            raise InputError("campaign", path, f"cannot be read: {error.strerror}") from None
+        lines = text[: text.rfind(b"\n") + 1].splitlines()
+        objects = [_object(path, number, line) for number, line in enumerate(lines, 1)]
+        require(bool(objects), "campaign", path, "holds no campaign")
+        version = objects[0].get("campaign")
+        require(version == VERSION, "campaign", path, f"must begin with a head of version {VERSION}")
+        return cls(objects[0], objects[1:])
+
+    def of(self, event: str) -> Iterator[dict[str, Any]]:
+        """All lines of a kind, in order."""
+        return (entry for entry in self.events if entry["event"] == event)
+
+    @property
+    def settled(self) -> set[tuple[int, int]]:
+        """Trial and point of every run that need not be made again."""
+        made = [*self.of("run"), *(entry for entry in self.of("dropped") if entry["final"])]
+        return {(entry["trial"], entry["point"]) for entry in made}
+
+    @property
+    def failures(self) -> list[dict[str, Any]]:
+        """Runs that were dropped and have not been made since."""
+        made = {(entry["trial"], entry["point"]) for entry in self.of("run")}
+        last = {(entry["trial"], entry["point"]): entry for entry in self.of("dropped")}
+        return [entry for key, entry in last.items() if key not in made]
+
+
+def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    require(isinstance(found, dict), "campaign", path, f"line {number} is no JSON object")
+    return found
+
+
+class Writer:
+    """Adds to a campaign file, alone: a second writer is refused."""
+
+    def __init__(self, path: Path, head: dict[str, Any]) -> None:
+        """Create the file, or go on with one of the same study. Raises InputError."""
+        self.file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError("--campaign", path, "another study is writing to it") from None
+        whole = os.pread(self.file, os.fstat(self.file).st_size, 0).rfind(b"\n") + 1
+        os.ftruncate(self.file, whole)
+        if whole:
+            self.campaign = Campaign.read(path)
+            _require_same(path, self.campaign.head, head)
+        else:
+            self.campaign = Campaign(head)
+            self._append(head)
+
+    def add(self, event: str, **entry: Any) -> None:
+        """Add a line; it is on the disk when this returns."""
+        self._append({"event": event} | entry)
+        self.campaign.events.append({"event": event} | entry)
+
+    def _append(self, line: dict[str, Any]) -> None:
+        data = json.dumps(line, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        while data:
+            data = data[os.write(self.file, data) :]
+        os.fsync(self.file)
+
+    def close(self) -> None:
+        """Let others write."""
+        os.close(self.file)
+
+
+def _require_same(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Raise InputError where a file holds another study than the one asked for."""
+    wanted = json.loads(json.dumps(wanted))
+    for part in ("study", "points"):
+        if found[part] != wanted[part]:
+            allowed = f"holds another study ({_difference(found[part], wanted[part])})"
+            raise InputError("--campaign", path, f"{allowed}; name another file")
+
+
+def _difference(found: Any, wanted: Any) -> str:
+    """The first difference, in a few words."""
+    if isinstance(found, dict):
+        for key in found.keys() | wanted.keys():
+            if found.get(key) != wanted.get(key):
+                return f"{key} {found.get(key)}, not {wanted.get(key)}"
+    return "other runs"
