@@ -49,6 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     arguments, runtime = split_runtime_options(arguments)
     try:
+        if arguments[:1] == ["study"]:
+            from workbench.study.options import expanded
+
+            arguments = ["study", *expanded(arguments[1:])]
         options = build_parser(arguments).parse_args(arguments)
         return options.command(options, runtime)
     except InputError as error:
@@ -75,6 +79,7 @@ def build_parser(arguments: Sequence[str]) -> Parser:
     _add_list(commands)
     _add_run(commands, arguments)
     _add_verify(commands)
+    _add_study(commands, arguments)
     _add_doctor(commands)
     _add_plot(commands)
     _add_demo(commands)
@@ -205,6 +210,16 @@ def _verify(options: argparse.Namespace, runtime: list[str]) -> int:
     for name in options.apps:
         miniapps.load(name)
     return verify.verify(options.apps or miniapps.names(), options.full)
+
+
+def _add_study(commands: Any, arguments: Sequence[str]) -> None:
+    parser = _command(
+        commands, "study", "many runs: how an app scales, and how sure that is", "", None
+    )
+    if arguments[:1] == ["study"]:
+        from workbench.study import options
+
+        options.add_commands(parser, arguments, typed)
 
 
 def _add_doctor(commands: Any) -> None:

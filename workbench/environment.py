@@ -50,7 +50,12 @@ def one_thread() -> None:
 
 def cores() -> int:
     """Cores this process may use."""
-    return len(os.sched_getaffinity(0))
+    return len(core_numbers())
+
+
+def core_numbers() -> set[int]:
+    """Which cores those are."""
+    return os.sched_getaffinity(0)
 
 
 def age_s() -> float:

@@ -6,6 +6,7 @@ one that died, was stopped, or has made no progress for too long ends the whole 
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,11 +37,17 @@ START_LIMIT_S = 180.0  # until the first round has ended: compilation and large 
 FINISH_LIMIT_S = 1800.0  # to validate and write
 STEP_LIMIT_S = 10.0  # least time without progress that counts as hanging,
 STEP_FACTOR = 20.0  # or this many times the slowest round so far, whichever is longer
+PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str]:
-    """The command that starts the run under its launcher."""
+    """The command that starts the run under its launcher; ``runtime`` goes to that as it is.
+
+    Under serial there is no launcher: ``runtime`` is a command that starts another, if anything.
+    """
     words = [str(_script()), *spec.arguments(), "--no-launch"]
+    if spec.driver == "serial":
+        return [*runtime, sys.executable, *words]
     if spec.driver == "mpi":
         mpiexec = _given(launcher) if launcher else _beside("mpiexec")
         return [mpiexec, "-n", str(spec.pes), *runtime, sys.executable, *words]
@@ -99,6 +107,7 @@ def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str
                 stderr=log,
                 env=surroundings,
                 start_new_session=True,
+                preexec_fn=_die_with_parent(),
             )
             watch = Watch(spec, folder, board, process, limit_s)
             try:
@@ -108,6 +117,16 @@ def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str
         if (folder / RECORD).exists():
             return json.loads((folder / RECORD).read_text())
         return _failed(spec, folder, trouble, process.returncode)
+
+
+def _die_with_parent() -> Callable[[], None]:
+    """What a child does first: ask to be ended when this process is killed, however hard."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+    def ask() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+    return ask
 
 
 def _failed(spec: RunSpec, folder: Path, trouble: str | None, status: int | None) -> int:

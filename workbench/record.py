@@ -96,7 +96,18 @@ def _timing(spec: RunSpec, outcome: Outcome) -> dict[str, Any]:
         "utilisation": float(compute.sum() / (outcome.pes * wall)),
         "imbalance": imbalance(compute),
         "migrations": sum(entry["moved"] for entry in outcome.balancing),
+        "rounds": {
+            "first": [first for first, _ in outcome.rounds],
+            "count": counts.tolist(),
+            "wall_s": _short(outcome.wall_s),
+            "compute_s": [_short(pe) for pe in compute],
+        },
     }
+
+
+def _short(seconds: np.ndarray) -> list[float]:
+    """Times to six digits: more would be noise, and long."""
+    return [float(f"{value:.6g}") for value in seconds]
 
 
 def versions() -> dict[str, str]:

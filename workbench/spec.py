@@ -40,26 +40,18 @@ class RunSpec:
     @classmethod
     def create(cls, options: Namespace) -> RunSpec:
         """Join the preset, the app's options and the run's options, the later over the former."""
-        app = miniapps.load(options.app)
-        preset = _preset(app, options.preset)
-        if getattr(options, "positional", None):
-            preset |= app.Problem.from_positional(options.positional)
-        values = {name: preset.pop(name) for name in ("steps", "warmup") if name in preset}
-        given = {field.name: getattr(options, field.name) for field in fields(app.Problem)}
-        for name, value in given.items():
-            if value is not None:
-                preset[name] = tuple(value) if isinstance(value, list) else value
+        problem, steps, warmup = asked_for(options)
         spec = cls(
             app=options.app,
-            problem=app.Problem(**preset),
+            problem=problem,
             driver=options.driver,
             pes=_pes(options),
             odf=options.odf,
             balancer=options.balancer,
             lb_period=options.lb_period,
             device=options.device,
-            steps=values.get("steps", 100) if options.steps is None else options.steps,
-            warmup=values.get("warmup", 0) if options.warmup is None else options.warmup,
+            steps=steps,
+            warmup=warmup,
             blocks=options.blocks,
             output=options.output,
         )
@@ -144,6 +136,27 @@ class RunSpec:
             require(len(kinds) == 1, "--driver", "mpi", f"{allowed}: {', '.join(kinds)}")
         self.problem.check_steps(self.warmup + self.steps)
         _ = self.prepared
+
+
+def asked_for(options: Namespace) -> tuple[Any, int, int]:
+    """The problem, timed steps and steps of warm-up that the options ask for.
+
+    Words without options count over the preset, options over both. Raises InputError.
+    """
+    app = miniapps.load(options.app)
+    preset = _preset(app, options.preset)
+    if getattr(options, "positional", None):
+        preset |= app.Problem.from_positional(options.positional)
+    steps, warmup = preset.pop("steps", 100), preset.pop("warmup", 0)
+    for field in fields(app.Problem):
+        value = getattr(options, field.name)
+        if value is not None:
+            preset[field.name] = tuple(value) if isinstance(value, list) else value
+    return (
+        app.Problem(**preset),
+        steps if options.steps is None else options.steps,
+        warmup if options.warmup is None else options.warmup,
+    )
 
 
 def _preset(app: ModuleType, name: str | None) -> dict[str, Any]:

@@ -58,7 +58,9 @@ class Study:
     def specs(self) -> list[RunSpec]:
         """The runs of one trial, each checked. Raises InputError where one cannot be."""
         return [
-            self._spec(problem, case) for problem, pes in self._problems() for case in self._cases(pes)
+            self._spec(problem, case)
+            for problem, pes in self._problems()
+            for case in self._cases(pes)
         ]
 
     def _problems(self) -> Iterator[tuple[Any, int]]:
@@ -70,7 +72,9 @@ class Study:
         least = min(self.pes)
         for pes in self.pes:
             if self.kind == "weak":
-                require(pes % least == 0, "--pes", pes, f"must be a multiple of {least}, the fewest")
+                require(
+                    pes % least == 0, "--pes", pes, f"must be a multiple of {least}, the fewest"
+                )
                 yield self.problem.weak(pes // least), pes
             else:
                 yield self.problem, pes

@@ -1,0 +1,243 @@
+"""The words of ``miniapps study``.
+
+A study is asked for in words or in a TOML file, which is the same words as a table: each key is an
+option, a list is written with commas, and the table ``quick`` holds what ``--quick`` replaces.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import drivers
+import miniapps
+from drivers.balancers import BALANCERS
+from miniapps.parameters import InputError, extents, require
+from workbench.spec import asked_for
+from workbench.study.plan import KINDS, NO_BALANCING, Study, usual_pes
+
+EXAMPLES = """examples:
+  miniapps study strong jacobi2d --pes 1,2 --drivers mpi,charm --odf 1,4 --trials 10
+  miniapps study lb stencil3d --balancers Greedy,GreedyRefine --lb-periods 30 --imbalance paper
+  miniapps study studies/pic-strong.toml --quick
+  miniapps study report strong-jacobi2d.jsonl
+"""
+Typed = Callable[[Callable[[str], Any]], Callable[[str], Any]]
+MOST_TRIALS = 100
+MATRIX = ("pes", "drivers", "odf", "balancers", "lb-periods")  # options that take a list
+SOURCES = ("published", "source", "quick")  # keys of a TOML file that are no options
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Read "1,2,4". Raises ValueError with what is allowed."""
+    try:
+        return tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise ValueError("integers with commas between, such as 1,2,4") from None
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Read "mpi,charm"."""
+    return tuple(text.split(","))
+
+
+def share(text: str) -> float:
+    """Read "2%" or "0.02". Raises ValueError with what is allowed."""
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise ValueError("a share such as 2%") from None
+    if not 0 < value < 1:
+        raise ValueError("a share between 0 and 100%")
+    return value
+
+
+def expanded(arguments: list[str]) -> list[str]:
+    """The words of a study, those of a TOML file in its place. Raises InputError."""
+    if not arguments or not arguments[0].endswith(".toml"):
+        return arguments
+    rest = [word for word in arguments[1:] if word != "--quick"]
+    return words_of_file(Path(arguments[0]), "--quick" in arguments) + rest
+
+
+def add_commands(parser: Any, arguments: Sequence[str], typed: Typed) -> None:
+    """The kinds of study, and what can be done with a campaign file."""
+    parser.epilog = EXAMPLES
+    commands = parser.add_subparsers(title="kinds", required=True, metavar="KIND", dest="kind")
+    wanted = [word for word in arguments if word in miniapps.names()][:1]
+    for kind in KINDS:
+        apps = commands.add_parser(kind, allow_abbrev=False).add_subparsers(
+            title="apps", required=True, metavar="APP", dest="app"
+        )
+        for name in miniapps.names():
+            app = apps.add_parser(name, allow_abbrev=False)
+            if name in wanted:
+                problem = miniapps.load(name).Problem
+                add_study_options(app, typed, problem)
+                add_app_options(app, problem)
+            app.set_defaults(command=_study)
+    _add_report(commands)
+    _add_export(commands)
+    _add_collect(commands)
+
+
+def _study(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench.study import command
+
+    return command.study(options)
+
+
+def _add_report(commands: Any) -> None:
+    parser = commands.add_parser("report", help="tables and figures of a campaign file, anew")
+    parser.add_argument("file", type=Path, metavar="FILE.jsonl")
+    parser.add_argument("--published", type=Path, metavar="FILE.json", help="to show beside it")
+    parser.set_defaults(command=_report)
+
+
+def _report(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench.study import command
+
+    return command.show(options.file, options.published)
+
+
+def _add_export(commands: Any) -> None:
+    parser = commands.add_parser("export", help="a campaign file for other programs")
+    parser.add_argument("file", type=Path, metavar="FILE.jsonl")
+    parser.add_argument("--format", required=True, metavar="NAME", help="csv, seed-csv, ...")
+    parser.add_argument("--to", type=Path, metavar="PATH", help="default: beside the file")
+    parser.set_defaults(command=_export)
+
+
+def _export(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench.study import command
+
+    return command.export(options.file, options.format, options.to)
+
+
+def _add_collect(commands: Any) -> None:
+    parser = commands.add_parser("collect", help="a campaign file of what a cluster's jobs left")
+    parser.add_argument("folder", type=Path, metavar="DIR")
+    parser.add_argument("--campaign", type=Path, metavar="FILE.jsonl", help="default: in DIR")
+    parser.set_defaults(command=_collect)
+
+
+def _collect(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench.study import command
+
+    return command.collect(options.folder, options.campaign)
+
+
+def add_study_options(parser: Any, typed: Typed, problem: Any) -> None:
+    """The options of a study of one app."""
+    add = parser.add_argument_group("matrix").add_argument
+    add("--pes", type=typed(numbers), metavar="LIST", help="default: 1,2,4.. or the cores")
+    add("--drivers", type=typed(names), default=("mpi", "charm"), help="default: mpi,charm")
+    add("--odf", type=typed(numbers), metavar="LIST", help="blocks per PE under charm")
+    add("--balancers", type=typed(names), metavar="LIST", help=f"of {', '.join(BALANCERS)}")
+    add("--lb-periods", type=typed(numbers), metavar="LIST", help="steps between balancings")
+    add("--halvings", type=typed(int), default=12, metavar="N", help="of a granularity study")
+    add("--blocks", type=typed(extents), metavar="AxB[xC]", help="grid of PEs")
+    add("--device", choices=("cpu", "gpu"), default="cpu", help="default: cpu")
+    add("--steps", type=typed(int), metavar="S", help="timed steps")
+    add("--warmup", type=typed(int), metavar="W", help="steps before the timed ones")
+    add("--preset", metavar="NAME", help=f"one of: {', '.join(problem.presets)}")
+    add = parser.add_argument_group("study").add_argument
+    add("--trials", type=typed(int), default=10, metavar="N", help="default: 10")
+    add("--until-ci", type=typed(share), metavar="P%", help="go on until intervals are that narrow")
+    add("--max-trials", type=typed(int), default=MOST_TRIALS, help=f"default: {MOST_TRIALS}")
+    add("--shuffle-seed", type=typed(int), default=0, metavar="N", help="of the order of runs")
+    add("--no-pin", action="store_true", help="do not tie PEs to cores")
+    add("--timeout", type=typed(float), metavar="SECONDS", help="longest time without progress")
+    add("--campaign", type=Path, metavar="FILE.jsonl", help="default: KIND-APP.jsonl; resumed")
+    add("--published", type=Path, help=argparse.SUPPRESS)
+    add("--launcher", choices=("slurm",), help="write and submit job scripts of a cluster")
+    add("--dry-run", action="store_true", help="list the runs; with slurm, write scripts only")
+    add("--folder", type=Path, default=Path("jobs"), help="for job scripts; default: jobs")
+    add("--sbatch", action="append", default=[], metavar="OPTION", help="a line for every script")
+
+
+def study_of(options: argparse.Namespace) -> Study:
+    """The study that options ask for. Raises InputError."""
+    kind, usual_odf = options.kind, {"odf": (1, 2, 4, 8), "lb": (4,)}
+    problem, steps, warmup = asked_for(options)
+    study = Study(
+        kind=kind,
+        app=options.app,
+        problem=problem,
+        steps=steps,
+        warmup=warmup,
+        device=options.device,
+        pes=options.pes or usual_pes(kind),
+        drivers=options.drivers,
+        odfs=options.odf or usual_odf.get(kind, (1,)),
+        balancings=_balancings(options),
+        halvings=options.halvings if kind == "granularity" else 0,
+        blocks=options.blocks,
+        shuffle_seed=options.shuffle_seed,
+    )
+    for driver in study.drivers:
+        known = f"one of {', '.join(drivers.NAMES)}"
+        require(driver in drivers.NAMES, "--drivers", driver, known)
+    require(min(study.pes) >= 1, "--pes", min(study.pes), "must be 1 or more")
+    require(study.halvings >= 0, "--halvings", study.halvings, "must be 0 or more")
+    for option, values in (("--pes", study.pes), ("--odf", study.odfs)):
+        once = len(set(values)) == len(values)
+        require(once, option, ",".join(map(str, values)), "must name each value once")
+    return study
+
+
+def _balancings(options: argparse.Namespace) -> tuple[tuple[str | None, int], ...]:
+    """Pairs of balancer and period: none, and in a study of balancing all that are named."""
+    balancers, periods = options.balancers, options.lb_periods
+    if options.kind != "lb" and balancers is None:
+        require(periods is None, "--lb-periods", periods, "needs --balancers")
+        return (NO_BALANCING,)
+    balancers = balancers or ("Greedy", "GreedyRefine")
+    pairs = tuple((name, period) for name in balancers for period in periods or (30,))
+    return (NO_BALANCING, *pairs) if options.kind == "lb" else pairs
+
+
+def check_effort(options: argparse.Namespace) -> None:
+    """Raise InputError unless the options that say how often to run make sense."""
+    require(options.trials >= 1, "--trials", options.trials, "must be 1 or more")
+    least = options.trials
+    require(options.max_trials >= least, "--max-trials", options.max_trials, f"least {least}")
+    if options.timeout is not None:
+        require(options.timeout > 0, "--timeout", options.timeout, "must be above 0")
+
+
+def words_of_file(path: Path, quick: bool) -> list[str]:
+    """A TOML file of a study as the words that ask for the same. Raises InputError."""
+    try:
+        table = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise InputError("FILE.toml", path, f"cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise InputError("FILE.toml", path, f"is no TOML: {error}") from None
+    if quick:
+        require("quick" in table, "--quick", path, "the file has no table [quick]")
+        table |= table["quick"]
+    kind, app = table.pop("kind", None), table.pop("app", None)
+    require(kind in KINDS, "kind", kind, f"must be one of {', '.join(KINDS)}")
+    require(app in miniapps.names(), "app", app, f"must be one of {', '.join(miniapps.names())}")
+    words = [kind, app]
+    for key, value in table.items():
+        if key not in SOURCES:
+            words += _words(key, value)
+    if "published" in table:
+        words += ["--published", str(path.parent / table["published"])]
+    return words
+
+
+def _words(key: str, value: Any) -> list[str]:
+    """The words of one key; a list is one option of the matrix, or an app's repeated option."""
+    option = f"-{key}" if len(key) == 1 else f"--{key}"
+    if value is True:
+        return [option]
+    if isinstance(value, list) and key not in MATRIX:
+        return [word for one in value for word in _words(key, one)]
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return [f"{option}={text}"] if len(key) > 1 else [option, text]
