@@ -1,0 +1,446 @@
+"""Statistics of repeated trials for scaling studies: numbers in, numbers out.
+
+The method is that of Fink et al. (ESPM2 2021, arXiv:2111.04872): the mean of some ten trials with a
+bootstrapped 99 % interval, and Mann and Whitney's U test where two sets of trials are compared.
+Times are in seconds, and a trial is one number: for instance the median step time of one run.
+
+An interval is as good as the trials are independent, and ten are few: of a skewed time, an
+interval of ten trials covers the mean less often than its level says.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import optimize, stats
+
+LEVEL = 0.99
+LARGEST_EXACT = 10_000  # pairs of trials: above, the exact test takes seconds and says the same
+MOST_ARRANGEMENTS = 20_000  # with ties the exact test tries them all, 0.1 s for 8 against 8 trials
+
+Numbers = Sequence[float] | np.ndarray
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with the bounds of its confidence interval; NaN bounds where there is none."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def half_width_share(self) -> float:
+        """Half the width over the value's magnitude; infinite for a value of 0."""
+        return (self.high - self.low) / 2 / abs(self.value) if self.value else math.inf
+
+
+def mean_interval(values: Numbers, level: float = LEVEL, seed: int = 0) -> Interval:
+    """The mean of ``values`` (n,) with its BCa bootstrap interval.
+
+    Bounds are NaN for a single value, and the mean itself where all values are equal. The same
+    values and seed give the same bounds. Source: Efron, J. Am. Stat. Assoc. 82 (1987) 171. Raises
+    ValueError for no values, for one that is not finite, and for a level outside 0 to 1.
+    """
+    return _bca((_sample("values", values),), np.mean, level, seed)
+
+
+def ratio_interval(
+    numerator: Numbers, denominator: Numbers, level: float = LEVEL, seed: int = 0
+) -> Interval:
+    """The mean of ``numerator`` (n,) over that of ``denominator`` (m,), with its BCa interval.
+
+    The two samples are independent, not paired: each is resampled by itself. Bounds are NaN where
+    one of them has a single value. Raises ValueError like `mean_interval`, and for a denominator
+    with a value that is not above 0.
+    """
+    data = (_sample("numerator", numerator), _positive("denominator", denominator))
+    return _bca(data, _ratio_of_means, level, seed)
+
+
+def speedup(base: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0) -> Interval:
+    """How many times faster ``times`` (m,) are than ``base`` (n,), both in s, all above 0.
+
+    Speed-ups over the same base share its error: their intervals are not independent.
+    """
+    return ratio_interval(_positive("base", base), _positive("times", times), level, seed)
+
+
+def efficiency_strong(
+    base: Numbers,
+    base_pes: int,
+    times: Numbers,
+    pes: int,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> Interval:
+    """Speed-up over the number of times that there are more PEs; the problem is the same.
+
+    ``base`` (n,) are times on ``base_pes`` PEs, ``times`` (m,) on ``pes`` PEs, in s.
+    """
+    share = _pe_count("base_pes", base_pes) / _pe_count("pes", pes)
+    gain = speedup(base, times, level, seed)
+    return Interval(gain.value * share, gain.low * share, gain.high * share)
+
+
+def efficiency_weak(base: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0) -> Interval:
+    """Time of the base over the time on more PEs; the problem grows as the number of PEs does.
+
+    ``base`` (n,) and ``times`` (m,) are in s.
+    """
+    return speedup(base, times, level, seed)
+
+
+def karp_flatt(speedup: float, pes: int) -> float:
+    """The serial fraction that a speed-up over one PE implies: (1/S - 1/p) / (1 - 1/p).
+
+    It is 0 for a perfect speed-up, 1 for none, below 0 for one that is more than perfect, and grows
+    with p where overheads do. It is not defined for a speed-up over more than one PE. Source: Karp
+    and Flatt, Comm. ACM 33 (1990) 539. Raises ValueError for fewer than 2 PEs and for a speed-up
+    that is not above 0.
+    """
+    if pes < 2:
+        raise ValueError(f"pes {pes}: must be at least 2")
+    if not 0 < speedup < math.inf:
+        raise ValueError(f"speedup {speedup}: must be a finite number above 0")
+    return (1 / speedup - 1 / pes) / (1 - 1 / pes)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two sets of trials compared by Mann and Whitney's test, two-sided."""
+
+    u: float  # pairs in which the first set's trial is larger; a tie counts half
+    p: float
+    effect: float  # u over the number of pairs: how likely the first is larger; 0.5 is no effect
+    least_p: float  # no trials can reach less with sets of these sizes
+    significant: bool
+    note: str  # why no result could have been significant, or empty
+
+
+def compare(first: Numbers, second: Numbers, level: float = LEVEL) -> Comparison:
+    """Whether ``first`` (n,) tends to be larger or smaller than ``second`` (m,), at 1 - ``level``.
+
+    The test is exact, except with more than `LARGEST_EXACT` pairs, or with ties and more than
+    `MOST_ARRANGEMENTS` ways to choose n of n + m: there it is the normal approximation. n against
+    m trials reach no p below 2 / C(n + m, n), so too few show nothing, and ``note`` says so. Source of the effect: McGraw and Wong, Psych. Bull. 111 (1992) 361; ties as in
+    Vargha and Delaney, J. Educ. Behav. Stat. 25 (2000) 101. Raises ValueError like `mean_interval`.
+    """
+    one, two = _sample("first", first), _sample("second", second)
+    limit = round(1 - _checked_level(level), 12)  # 1 - 0.99 is more than 0.01
+    least = min(1.0, 2 / math.comb(one.size + two.size, one.size))
+    u, p = stats.mannwhitneyu(one, two, alternative="two-sided", method=_test_method(one, two))
+    p = max(float(p), least)  # the approximation can go below what is possible
+    note = ""
+    if least >= limit:
+        note = (
+            f"{one.size} against {two.size} trials cannot reach p < {limit:g}: "
+            f"the least is {least:.2g}"
+        )
+    return Comparison(float(u), p, float(u) / (one.size * two.size), least, p < limit, note)
+
+
+def _test_method(one: np.ndarray, two: np.ndarray) -> Any:
+    """How the U test finds its p: by the exact distribution wherever that is cheap."""
+    if np.unique(np.concatenate([one, two])).size == one.size + two.size:
+        return "exact" if one.size * two.size <= LARGEST_EXACT else "asymptotic"
+    if math.comb(one.size + two.size, one.size) <= MOST_ARRANGEMENTS:
+        return stats.PermutationMethod(n_resamples=MOST_ARRANGEMENTS)
+    return "asymptotic"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A scaling law fitted to step times."""
+
+    model: str
+    parameters: dict[str, Interval]
+    residual: float  # the largest |t(p) / mean time - 1| over the PE counts of the fit
+    note: str  # why the law is not tested, or its parameters have no intervals; or empty
+
+    def predict(self, pes: float | Numbers) -> np.ndarray:
+        """Step time in s on ``pes`` PEs, a number or an array, in the shape of ``pes``."""
+        values = (interval.value for interval in self.parameters.values())
+        return _LAWS[self.model].time_s(np.asarray(pes, float), *values)
+
+
+def fit_amdahl(pes: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0) -> Fit:
+    """Amdahl's law, t(p) = t1 (serial + (1 - serial) / p), fitted to strong scaling.
+
+    ``times`` (n,) are the step times in s of single trials on ``pes`` (n,) PEs, so a PE count comes
+    as often as it has trials. The mean times are fitted by least squares of relative errors, each
+    with the weight of its number of trials; in the times themselves the few PEs would outweigh all
+    others. Parameters: ``t1_s`` in s, ``serial`` from 0 to 1.
+
+    Intervals are percentiles of a bootstrap that resamples the trials of each PE count: near a
+    bound, such as no serial part, linearised errors are wrong. With few trials they are too narrow,
+    and they hold what trials differ by, not what the law lacks; for that there is ``residual``.
+
+    Raises ValueError for fewer PE counts than parameters, PE counts that are no positive whole
+    numbers, and times that are not above 0. Source: Amdahl, AFIPS 1967.
+    """
+    return _fit("amdahl", pes, times, level, seed)
+
+
+def fit_gustafson(pes: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0) -> Fit:
+    """Gustafson's law, p t1 / t(p) = p - serial (p - 1), fitted to weak scaling.
+
+    The work of a step grows as p does, so p t1 / t(p) is the scaled speed-up. Input, parameters,
+    intervals and errors are those of `fit_amdahl`. Source: Gustafson, Comm. ACM 31 (1988) 532.
+    """
+    return _fit("gustafson", pes, times, level, seed)
+
+
+def fit_usl(
+    pes: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0, weak: bool = False
+) -> Fit:
+    """Gunther's law, X(p) = X1 p / (1 + sigma (p - 1) + kappa p (p - 1)), of the throughput.
+
+    The throughput X is work over step time. The work of a step is the same for all p, or p times
+    that of one PE where scaling is ``weak``. Parameters: ``t1_s`` in s, ``sigma`` from 0 to 1 (the
+    share that is done one after the other), ``kappa`` from 0 (what each pair of PEs costs). Input,
+    intervals and errors are those of `fit_amdahl`; ValueError too where the best fit takes no time
+    on one PE. Source: Gunther, Guerrilla Capacity Planning, Springer 2007.
+    """
+    return _fit("usl, weak" if weak else "usl", pes, times, level, seed)
+
+
+def crossing(lengths: Numbers, efficiencies: Numbers, level: float = 0.5) -> float | None:
+    """The step length in s at which efficiency falls below ``level`` as steps get shorter.
+
+    ``lengths`` (n,) are step lengths in s, all different, in any order; ``efficiencies`` (n,) are
+    shares of the best rate. Between two lengths the efficiency is linear in log(length). Where it
+    falls below the level more than once, the longest of these lengths counts. None where it never
+    is below, infinity where it always is (the answer is then longer than any length given). With
+    0.5 this is METG(50 %) of Slaughter et al., Task Bench, SC 2020. Raises ValueError for lengths
+    that are equal or not above 0, and for arrays of different sizes.
+    """
+    steps, shares = _positive("lengths", lengths), _sample("efficiencies", efficiencies)
+    _same_size("lengths", steps, "efficiencies", shares)
+    if np.unique(steps).size < steps.size:
+        raise ValueError("lengths: must all be different")
+    order = np.argsort(-steps)
+    logs, shares = np.log(steps[order]), shares[order]
+    below = shares < level
+    falls = np.flatnonzero(~below[:-1] & below[1:])
+    if not falls.size:
+        return math.inf if below.all() else None
+    ends = [falls[0] + 1, falls[0]]  # np.interp wants the lower efficiency first
+    return float(np.exp(np.interp(level, shares[ends], logs[ends])))
+
+
+def _sample(name: str, values: Numbers) -> np.ndarray:
+    """Values as an array (n,); raises ValueError for none, and for one that is not finite."""
+    array = np.asarray(values, float)
+    if array.ndim != 1 or not array.size:
+        raise ValueError(f"{name} of shape {array.shape}: must be one row of at least one number")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} {array[~np.isfinite(array)][0]}: must be finite")
+    return array
+
+
+def _positive(name: str, values: Numbers) -> np.ndarray:
+    """Values as an array (n,), all of them above 0."""
+    array = _sample(name, values)
+    if array.min() <= 0:
+        raise ValueError(f"{name} {array.min()}: must be above 0")
+    return array
+
+
+def _pe_count(name: str, pes: float) -> int:
+    """A number of PEs; raises ValueError where it is none."""
+    if pes < 1 or pes != int(pes):
+        raise ValueError(f"{name} {pes}: must be a positive whole number")
+    return int(pes)
+
+
+def _same_size(name: str, array: np.ndarray, other_name: str, other: np.ndarray) -> None:
+    if array.size != other.size:
+        raise ValueError(f"{name}, {other_name}: {array.size} and {other.size} must be the same")
+
+
+def _checked_level(level: float) -> float:
+    if not 0 < level < 1:
+        raise ValueError(f"level {level}: must be between 0 and 1")
+    return level
+
+
+def _ratio_of_means(numerator: np.ndarray, denominator: np.ndarray, axis: int = -1) -> Any:
+    return numerator.mean(axis) / denominator.mean(axis)
+
+
+def _bca(
+    data: tuple[np.ndarray, ...], statistic: Callable[..., Any], level: float, seed: int
+) -> Interval:
+    """A statistic of independent samples with its BCa interval, and what holds where it has none.
+
+    BCa is 0/0 where leaving out a value changes nothing: for values that are equal, or equal but
+    for rounding. Percentiles stand for it there.
+    """
+    _checked_level(level)
+    value = float(statistic(*data))
+    if min(sample.size for sample in data) < 2:
+        return Interval(value, math.nan, math.nan)
+    if all(np.ptp(sample) == 0 for sample in data):
+        return Interval(value, value, value)
+    low, high = _bounds(data, statistic, level, seed, "BCa")
+    if not np.isfinite([low, high]).all():
+        low, high = _bounds(data, statistic, level, seed, "percentile")
+    return Interval(value, float(low), float(high))
+
+
+def _bounds(
+    data: Sequence[np.ndarray], statistic: Callable[..., Any], level: float, seed: int, method: str
+) -> Any:
+    """Low and high bounds by a bootstrap over all samples, NaN where the method has none."""
+    with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
+        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
+        return stats.bootstrap(
+            data,
+            statistic,
+            confidence_level=level,
+            method=method,
+            vectorized=True,
+            rng=np.random.default_rng(seed),
+        ).confidence_interval
+
+
+@dataclass(frozen=True)
+class _Law:
+    """A law whose time, or whose rate, is linear in unknowns that are not below 0.
+
+    So the best fit within the bounds is found without a starting value, and is the best of all.
+    """
+
+    names: tuple[str, ...]
+    columns: Callable[[np.ndarray], list[np.ndarray]]  # of PE counts (k,), one (k,) per unknown
+    of_rate: bool  # the columns add up to 1/t(p), not to t(p)
+    parameters: Callable[..., tuple[Any, ...]]  # of the unknowns
+    time_s: Callable[..., np.ndarray]  # of PE counts and parameters
+
+
+def _amdahl_columns(pes: np.ndarray) -> list[np.ndarray]:
+    return [np.ones_like(pes), 1 / pes]
+
+
+def _amdahl_parameters(serial: Any, divided: Any) -> tuple[Any, ...]:
+    return serial + divided, serial / (serial + divided)
+
+
+def _amdahl_time(pes: np.ndarray, t1_s: float, serial: float) -> np.ndarray:
+    return t1_s * (serial + (1 - serial) / pes)
+
+
+def _gustafson_columns(pes: np.ndarray) -> list[np.ndarray]:
+    return [1 / pes, np.ones_like(pes)]
+
+
+def _gustafson_parameters(serial: Any, scaled: Any) -> tuple[Any, ...]:
+    return 1 / (serial + scaled), serial / (serial + scaled)
+
+
+def _gustafson_time(pes: np.ndarray, t1_s: float, serial: float) -> np.ndarray:
+    return t1_s * pes / (pes - serial * (pes - 1))
+
+
+def _usl_columns(pes: np.ndarray) -> list[np.ndarray]:
+    """Amdahl's, whose serial fraction is sigma, and one for what pairs of PEs cost."""
+    return [np.ones_like(pes), 1 / pes, pes - 1]
+
+
+def _usl_parameters(serial: Any, divided: Any, pairs: Any) -> tuple[Any, ...]:
+    t1_s = serial + divided
+    return t1_s, serial / t1_s, pairs / t1_s
+
+
+def _usl_time(pes: np.ndarray, t1_s: float, sigma: float, kappa: float) -> np.ndarray:
+    return t1_s * (1 + sigma * (pes - 1) + kappa * pes * (pes - 1)) / pes
+
+
+def _usl_weak_columns(pes: np.ndarray) -> list[np.ndarray]:
+    return [pes * column for column in _usl_columns(pes)]
+
+
+def _usl_weak_time(pes: np.ndarray, t1_s: float, sigma: float, kappa: float) -> np.ndarray:
+    return pes * _usl_time(pes, t1_s, sigma, kappa)
+
+
+_SERIAL = ("t1_s", "serial")
+_USL = ("t1_s", "sigma", "kappa")
+_LAWS = {
+    "amdahl": _Law(_SERIAL, _amdahl_columns, False, _amdahl_parameters, _amdahl_time),
+    "gustafson": _Law(_SERIAL, _gustafson_columns, True, _gustafson_parameters, _gustafson_time),
+    "usl": _Law(_USL, _usl_columns, False, _usl_parameters, _usl_time),
+    "usl, weak": _Law(_USL, _usl_weak_columns, False, _usl_parameters, _usl_weak_time),
+}
+
+
+def _fit(model: str, pes: Numbers, times: Numbers, level: float, seed: int) -> Fit:
+    """Fit a law of `_LAWS`; see `fit_amdahl`."""
+    _checked_level(level)
+    law = _LAWS[model]
+    counts, trials = _by_count(pes, times)
+    if len(counts) < len(law.names):
+        raise ValueError(
+            f"pes: {len(counts)} PE count(s), and {model} has {len(law.names)} parameters"
+        )
+    estimate = partial(_estimate, law, counts)
+    values = estimate(*trials)
+    if not np.isfinite(values).all():
+        raise ValueError(f"times: the best fit of {model} takes no time on one PE")
+    lows = highs = np.full(len(values), math.nan)
+    if min(len(sample) for sample in trials) > 1:
+        lows, highs = _bounds(trials, estimate, level, seed, "percentile")
+    found = zip(values.tolist(), lows.tolist(), highs.tolist(), strict=True)
+    predicted = law.time_s(counts, *values)
+    means = np.array([sample.mean() for sample in trials])
+    return Fit(
+        model,
+        dict(zip(law.names, (Interval(*numbers) for numbers in found), strict=True)),
+        float(np.abs(predicted / means - 1).max()),
+        _fit_note(counts, trials, len(law.names)),
+    )
+
+
+def _by_count(pes: Numbers, times: Numbers) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The distinct PE counts (k,), ascending, and the times of each one's trials."""
+    each, seconds = _sample("pes", pes), _positive("times", times)
+    _same_size("pes", each, "times", seconds)
+    counts = np.array([_pe_count("pes", count) for count in np.unique(each)], float)
+    return counts, [seconds[each == count] for count in counts]
+
+
+def _estimate(law: _Law, counts: np.ndarray, *trials: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Parameters (parameters, ...) of the law from ``trials``, one array (..., n) per PE count."""
+    means = np.stack([sample.mean(axis) for sample in trials], axis=-1)
+    rows = means.reshape(-1, len(counts))
+    weights = np.sqrt([sample.shape[axis] for sample in trials])
+    columns = np.stack(law.columns(counts), axis=-1)
+    scale = rows.mean()  # without units the solver's tolerance does not depend on them
+    relative = rows / scale if law.of_rate else scale / rows
+    matrices = (weights * relative)[:, :, None] * columns
+    unknowns = np.array([optimize.nnls(matrix, weights)[0] for matrix in matrices])
+    unknowns *= 1 / scale if law.of_rate else scale
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.stack(law.parameters(*unknowns.T))
+    return found.reshape(-1, *means.shape[:-1])
+
+
+def _fit_note(counts: np.ndarray, trials: list[np.ndarray], parameters: int) -> str:
+    """What the numbers of PE counts and trials do not allow, or an empty text."""
+    notes = []
+    if len(counts) == parameters:
+        notes.append(
+            f"{parameters} PE counts for {parameters} parameters leave no degree of freedom: "
+            "the law is not tested"
+        )
+    single = [f"{count:g}" for count, sample in zip(counts, trials, strict=True) if len(sample) < 2]
+    if single:
+        notes.append(f"one trial only on {', '.join(single)} PE(s): no intervals")
+    return "; ".join(notes)
