@@ -5,8 +5,8 @@ Nothing here asks whether mpi4py or charm4py is installed: where one is missing,
 
 from __future__ import annotations
 
-import os
 import json
+import os
 import shlex
 from collections.abc import Callable
 from functools import cache
