@@ -7,16 +7,16 @@ is wrong; 2 bad input, said in one line before anything is launched; 3 the run f
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import drivers
 import miniapps
-from miniapps.parameters import InputError, extents, shown
+from miniapps.parameters import InputError, extents
 from workbench import environment
+from workbench.arguments import add_app_options, typed
 from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
 
 RUN_EXAMPLES = """examples:
@@ -154,38 +154,6 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     add("--dry-run", action="store_true", help="print the launch command instead")
 
 
-def add_app_options(parser: argparse.ArgumentParser, problem: Any) -> None:
-    """The options of an app, from the fields of its Problem."""
-    add = parser.add_argument_group("problem").add_argument
-    if problem.positional is not None:
-        add("positional", nargs="*", help=f"instead of options: {problem.positional}")
-    for field in dataclasses.fields(problem):
-        bare: dict[str, Any] = {"nargs": "?", "const": True} if field.metadata["flag"] else {}
-        add(
-            field.metadata["option"],
-            dest=field.name,
-            action="append" if field.metadata["repeated"] else "store",
-            type=typed(field.metadata["parse"]),
-            choices=field.metadata["choices"],
-            **bare,
-            help=f"{field.metadata['help']}; default: {shown(field.default) or 'none'}",
-        )
-
-
-def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A parser for an option that says what is allowed where it cannot read the value."""
-    expected: dict[Any, str] = {int: "an integer", float: "a number"}
-    allowed = expected.get(parse)
-
-    def read(text: str) -> Any:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{text}: must be {allowed or error}") from None
-
-    return read
-
-
 def _run(options: argparse.Namespace, runtime: list[str]) -> int:
     from workbench import run
 
@@ -219,7 +187,7 @@ def _add_study(commands: Any, arguments: Sequence[str]) -> None:
     if arguments[:1] == ["study"]:
         from workbench.study import options
 
-        options.add_commands(parser, arguments, typed)
+        options.add_commands(parser, arguments)
 
 
 def _add_doctor(commands: Any) -> None:

@@ -129,8 +129,9 @@ def compare(first: Numbers, second: Numbers, level: float = LEVEL) -> Comparison
 
     The test is exact, except with more than `LARGEST_EXACT` pairs, or with ties and more than
     `MOST_ARRANGEMENTS` ways to choose n of n + m: there it is the normal approximation. n against
-    m trials reach no p below 2 / C(n + m, n), so too few show nothing, and ``note`` says so. Source of the effect: McGraw and Wong, Psych. Bull. 111 (1992) 361; ties as in
-    Vargha and Delaney, J. Educ. Behav. Stat. 25 (2000) 101. Raises ValueError like `mean_interval`.
+    m trials reach no p below 2 / C(n + m, n), so too few show nothing, and ``note`` says so. Source
+    of the effect: McGraw and Wong, Psych. Bull. 111 (1992) 361; ties as in Vargha and Delaney, J.
+    Educ. Behav. Stat. 25 (2000) 101. Raises ValueError like `mean_interval`.
     """
     one, two = _sample("first", first), _sample("second", second)
     limit = round(1 - _checked_level(level), 12)  # 1 - 0.99 is more than 0.01

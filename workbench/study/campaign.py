@@ -47,9 +47,7 @@ class Campaign:
         objects = [_object(path, number, line) for number, line in enumerate(lines, 1)]
         require(bool(objects), "campaign", path, "holds no campaign")
         version = objects[0].get("campaign")
-        require(
-            version == VERSION, "campaign", path, f"must begin with a head of version {VERSION}"
-        )
+        require(version == VERSION, "campaign", path, f"has no head of version {VERSION}")
         return cls(objects[0], objects[1:])
 
     def of(self, event: str) -> Iterator[dict[str, Any]]:

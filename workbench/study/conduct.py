@@ -29,7 +29,7 @@ from workbench.study import noise
 from workbench.study.campaign import VERSION, Campaign, Writer
 from workbench.study.plan import Study, described
 
-TICKS = 100  # the shortest step must last as many steps of the clock
+TICKS = 100  # the shortest round must last as many steps of the clock
 
 
 @dataclass(frozen=True)
@@ -175,9 +175,9 @@ def judge(campaign: Campaign, point: dict[str, Any], result: dict[str, Any] | in
         if result[name] != point[name]:
             return f"{name} was {result[name]}, asked was {point[name]}"
     tick = max((start["clock_tick_s"] for start in campaign.of("start")), default=0.0)
-    shortest = result["step_time_s"]["min"]
+    shortest = min(result["rounds"]["wall_s"])
     if shortest < TICKS * tick:
-        return f"a step of {shortest:.2g} s is too short for a clock that ticks {tick:.2g} s"
+        return f"a round of {shortest:.2g} s is too short for a clock that ticks {tick:.2g} s"
     for run in campaign.of("run"):
         if (
             same_answer(run["record"], result)
