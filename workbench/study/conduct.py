@@ -47,6 +47,8 @@ def conduct(study: Study, specs: Sequence[RunSpec], effort: Effort, path: Path) 
     """Run what of a study has not been run yet; returns the exit status. Raises InputError."""
     writer = Writer(path, head_of(study, specs))
     try:
+        if next(_todo(study, effort, writer.campaign), None) is None:
+            return _status(writer.campaign)
         tick = noise.clock_tick()
         surroundings = {"versions": versions(), "host": host(), "clock_tick_s": tick}
         writer.add("start", pinned=effort.pin, **surroundings)
@@ -56,7 +58,11 @@ def conduct(study: Study, specs: Sequence[RunSpec], effort: Effort, path: Path) 
             _sample_noise(writer)
     finally:
         writer.close()
-    return WRONG if writer.campaign.failures else VALID
+    return _status(writer.campaign)
+
+
+def _status(campaign: Campaign) -> int:
+    return WRONG if campaign.failures else VALID
 
 
 def head_of(study: Study, specs: Sequence[RunSpec]) -> dict[str, Any]:
