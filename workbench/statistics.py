@@ -426,11 +426,9 @@ def _estimate(law: _Law, counts: np.ndarray, *trials: np.ndarray, axis: int = -1
     rows = means.reshape(-1, len(counts))
     weights = np.sqrt([sample.shape[axis] for sample in trials])
     columns = np.stack(law.columns(counts), axis=-1)
-    scale = rows.mean()  # without units the solver's tolerance does not depend on them
-    relative = rows / scale if law.of_rate else scale / rows
+    relative = rows if law.of_rate else 1 / rows
     matrices = (weights * relative)[:, :, None] * columns
     unknowns = np.array([optimize.nnls(matrix, weights)[0] for matrix in matrices])
-    unknowns *= 1 / scale if law.of_rate else scale
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.stack(law.parameters(*unknowns.T))
     return found.reshape(-1, *means.shape[:-1])
