@@ -119,6 +119,8 @@ def test_ratio_interval_is_that_of_scipy() -> None:
 def test_ratio_interval_at_its_edges() -> None:
     """Catches NaN where one sample is constant, bounds of a single value, a division by zero."""
     assert statistics.ratio_interval([1.0, 1.0], [4.0, 4.0, 4.0]) == Interval(0.25, 0.25, 0.25)
+    constant = statistics.ratio_interval([0.7] * 10, [0.7] * 7)
+    assert constant.low == constant.value == constant.high  # a figure wants no bound beyond it
     # the mean of [2, 3] is 2 or 3 in a quarter of the resamples each
     assert statistics.ratio_interval([6.0, 6.0], [2.0, 3.0]) == Interval(2.4, 2.0, 3.0)
     assert math.isnan(statistics.ratio_interval([1.0, 2.0], [4.0]).low)
