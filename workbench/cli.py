@@ -143,6 +143,8 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     add("--preset", metavar="NAME", help=f"sizes and steps, one of: {presets}")
     add("--json", metavar="FILE|-", help="write the record as one JSON object")
     add("--output", type=Path, metavar="FILE.h5", help="write record, timings and final state")
+    add("--frames", type=typed(int), default=0, metavar="K", help="picture every K steps in it")
+    add("--trace", action="store_true", help="and what each block did between messages")
     add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
     add("--timeout", type=typed(float), metavar="SECONDS", help="longest time without progress")
     add("--no-launch", action="store_true", help="be a rank, start no launcher")
