@@ -19,17 +19,15 @@ from miniapps.block import Piece
 
 PIXELS = 64
 AT_ONCE = 1 << 20  # values of a final state that are read at a time
-Sides = tuple[float, ...]
+Sides = tuple[float, ...]  # two
 
 
 def sides_of(box: Any, parameters: dict[str, Any]) -> Sides:
-    """Lengths along x and y of the space that rows lie in: a box, else a square of cells.
-
-    Of a problem without rows what comes out has no meaning, and is not looked at.
-    """
+    """Lengths along x and y of the space of a problem: of its box, else in cells of its size."""
     if box is not None:
         return float(box[0]), float(box[1])
-    return (parameters.get("size"),) * 2  # type: ignore[return-value]
+    size = parameters.get("size", 1)
+    return tuple((*size, 1)[:2]) if isinstance(size, list | tuple) else (size, size)
 
 
 def shown_name(names: Iterable[str]) -> str:
