@@ -7,7 +7,9 @@ charm4py is there: where one is missing, they fail (`test_parallel.py` checks th
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -60,3 +62,53 @@ def miniapps() -> Callable[..., Any]:
 def run_record() -> Callable[..., dict[str, Any]]:
     """``run_record(*args)``: the record of a run that must end with status 0."""
     return support.run_record
+
+
+PIC = "pic --preset tiny --frames 4 --trace"
+TRACED = {
+    "serial": "--blocks 2x2",
+    "mpi": "--driver mpi -n 2",
+    "charm": "--driver charm -n 2 --odf 4 --balancer Rotate --lb-period 6",
+}
+
+
+@pytest.fixture(scope="session")
+def traced_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """HDF5 files of one problem under each driver, with pictures and slices, by driver."""
+    folder = tmp_path_factory.mktemp("traced")
+    for driver, words in TRACED.items():
+        support.run_record(*f"{PIC} {words}".split(), "--output", folder / f"{driver}.h5")
+    return {driver: folder / f"{driver}.h5" for driver in TRACED}
+
+
+@pytest.fixture
+def browser_page() -> Iterator[Callable[[Path], tuple[Any, list[str]]]]:
+    """``browser_page(file)``: a page of headless Chromium that shows a file, and its complaints.
+
+    The page is one of Playwright. Complaints grow: what came to the console, what was raised, and
+    requests for anything but the file.
+    """
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("there is no chromium to open the page in")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+
+        def show(file: Path) -> tuple[Any, list[str]]:
+            address, complaints = file.resolve().as_uri(), []
+            page = browser.new_page(viewport={"width": 1400, "height": 1250})
+            page.on("console", lambda message: complaints.append(f"console: {message.text}"))
+            page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+            page.on(
+                "request",
+                lambda request: (
+                    request.url == address or complaints.append(f"asked: {request.url}")
+                ),
+            )
+            page.goto(address)
+            return page, complaints
+
+        yield show
+        browser.close()
