@@ -48,11 +48,7 @@ class Result:
     @property
     def way(self) -> str:
         """How the problem is run, PEs aside."""
-        case = self.case
-        odf = f" ODF {case.odf}" if case.driver == "charm" else ""
-        return f"{case.driver}{odf}" + (
-            f" {case.balancer} every {case.lb_period}" if case.balancer else ""
-        )
+        return way(self.case)
 
     @property
     def pes(self) -> int:
@@ -106,14 +102,22 @@ def results(campaign: Campaign) -> list[Result]:
         records.setdefault(run["point"], []).append(run["record"])
     points = campaign.head["points"]
     return [
-        Result(number, _case(points[number]), points[number]["problem"], tuple(records[number]))
+        Result(number, case_of(points[number]), points[number]["problem"], tuple(records[number]))
         for number in sorted(records)
     ]
 
 
-def _case(point: dict[str, Any]) -> Case:
+def case_of(point: dict[str, Any]) -> Case:
+    """How a point of the head is run."""
     names = ("driver", "pes", "odf", "balancer", "lb_period")
     return Case(*(point[name] for name in names))
+
+
+def way(case: Case) -> str:
+    """How a case runs a problem, PEs aside."""
+    odf = f" ODF {case.odf}" if case.driver == "charm" else ""
+    balancing = f" {case.balancer} every {case.lb_period}" if case.balancer else ""
+    return f"{case.driver}{odf}{balancing}"
 
 
 def by_way(found: list[Result]) -> dict[str, list[Result]]:

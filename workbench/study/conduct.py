@@ -202,7 +202,12 @@ def same_answer(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def answer_key(record: dict[str, Any]) -> tuple[Any, ...]:
     """What the state at the end of a run depends on."""
-    problem: type[BaseProblem] = miniapps.load(record["app"]).Problem
-    free = {variant.field for variant in problem.variants}
+    free = variant_fields(record)
     fixed = {name: value for name, value in record["problem"].items() if name not in free}
     return record["app"], record["warmup"] + record["steps"], repr(sorted(fixed.items()))
+
+
+def variant_fields(record: dict[str, Any]) -> set[str]:
+    """The parameters of a run's problem that change how it is solved, not the answer."""
+    problem: type[BaseProblem] = miniapps.load(record["app"]).Problem
+    return {variant.field for variant in problem.variants}
