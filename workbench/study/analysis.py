@@ -33,7 +33,7 @@ from workbench.statistics import (
     speedup,
 )
 from workbench.study.campaign import Campaign
-from workbench.study.conduct import mean_step_s
+from workbench.study.conduct import answer_key, mean_step_s
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,7 @@ class Result:
     @property
     def way(self) -> str:
         """How the problem is run, PEs aside."""
-        case = self.case
-        odf = f" ODF {case.odf}" if case.driver == "charm" else ""
-        return f"{case.driver}{odf}" + (
-            f" {case.balancer} every {case.lb_period}" if case.balancer else ""
-        )
+        return way(self.case)
 
     @property
     def pes(self) -> int:
@@ -80,8 +76,12 @@ class Result:
 
     @cached_property
     def rate(self) -> float:
-        """Mean work per second, in the unit of the records."""
-        return float(np.mean([record["rate"]["value"] for record in self.records]))
+        """Mean work of a step over its mean time, per second, in the unit of the records.
+
+        Not the mean of the rates: that is larger, and would contradict the ratios of times.
+        """
+        work = [record["rate"]["value"] * mean_step_s(record) for record in self.records]
+        return float(np.mean(work) / self.times.mean())
 
     @cached_property
     def parts(self) -> dict[str, float]:
@@ -102,14 +102,22 @@ def results(campaign: Campaign) -> list[Result]:
         records.setdefault(run["point"], []).append(run["record"])
     points = campaign.head["points"]
     return [
-        Result(number, _case(points[number]), points[number]["problem"], tuple(records[number]))
+        Result(number, case_of(points[number]), points[number]["problem"], tuple(records[number]))
         for number in sorted(records)
     ]
 
 
-def _case(point: dict[str, Any]) -> Case:
+def case_of(point: dict[str, Any]) -> Case:
+    """How a point of the head is run."""
     names = ("driver", "pes", "odf", "balancer", "lb_period")
     return Case(*(point[name] for name in names))
+
+
+def way(case: Case) -> str:
+    """How a case runs a problem, PEs aside."""
+    odf = f" ODF {case.odf}" if case.driver == "charm" else ""
+    balancing = f" {case.balancer} every {case.lb_period}" if case.balancer else ""
+    return f"{case.driver}{odf}{balancing}"
 
 
 def by_way(found: list[Result]) -> dict[str, list[Result]]:
@@ -144,6 +152,8 @@ def scaling(found: list[Result], weak: bool) -> list[Scaling]:
 
 def _scaled(base: Result, result: Result, weak: bool) -> Scaling:
     growth = result.pes / base.pes
+    if result is base:
+        return Scaling(result, base, Interval(1, 1, 1), Interval(1, 1, 1), None)
     if weak:
         efficiency = efficiency_weak(base.times, result.times)
         gain = Interval(
@@ -187,9 +197,13 @@ class Contest:
 
 
 def contests(found: list[Result]) -> list[Contest]:
-    """The first way of each problem and number of PEs against every other one."""
+    """The first way of each problem and number of PEs against every other one.
+
+    Points with more PEs than cores are left out: their times compare nothing.
+    """
     rows = []
-    for _, group in groupby(sorted(found, key=_contest_key), _contest_key):
+    counted = [result for result in found if not result.oversubscribed]
+    for _, group in groupby(sorted(counted, key=_contest_key), _contest_key):
         first, *others = sorted(group, key=lambda result: result.number)
         for other in others:
             ratio = ratio_interval(other.times, first.times)
@@ -197,14 +211,8 @@ def contests(found: list[Result]) -> list[Contest]:
     return sorted(rows, key=lambda row: row.second.number)
 
 
-def _contest_key(result: Result) -> tuple[Any, ...]:
-    return result.pes, work_size(result)
-
-
-def work_size(result: Result) -> float:
-    """Work of one step, in the unit of the rate: tells the problems of a study apart."""
-    record = result.records[0]
-    return float(f"{record['rate']['value'] * mean_step_s(record):.6g}")
+def _contest_key(result: Result) -> tuple[int, str]:
+    return result.pes, repr(answer_key(result.records[0]))
 
 
 # Balancing ----------------------------------------------------------------------------------------
@@ -218,6 +226,7 @@ class Gain:
     other: Result
     gain: Interval  # time of the other over the balanced one's
     promise: float
+    test: Comparison  # of the other's times with the balanced one's
 
     @property
     def share_of_promise(self) -> float:
@@ -226,20 +235,31 @@ class Gain:
 
 
 def gains(found: list[Result]) -> list[Gain]:
-    """Every balanced result against the unbalanced ones of its PEs: of its ODF, and under mpi."""
-    plain = [result for result in found if not result.case.balancer]
+    """Every balanced result against the unbalanced ones of its PEs: of its ODF, and under mpi.
+
+    Points with more PEs than cores are left out.
+    """
+    counted = [result for result in found if not result.oversubscribed]
+    plain = [result for result in counted if not result.case.balancer]
     return [
-        Gain(result, other, ratio_interval(other.times, result.times), other.mean("imbalance"))
-        for result in found
+        _gain(result, other)
+        for result in counted
         if result.case.balancer
         for other in plain
         if other.pes == result.pes and _promises(other, result)
     ]
 
 
+def _gain(balanced: Result, other: Result) -> Gain:
+    gain = ratio_interval(other.times, balanced.times)
+    test = compare(other.times, balanced.times)
+    return Gain(balanced, other, gain, other.mean("imbalance"), test)
+
+
 def _promises(other: Result, balanced: Result) -> bool:
     """Whether a result without balancing is what a balanced one is measured against."""
-    return other.case.driver == "mpi" or other.case.odf == balanced.case.odf
+    same = other.case.driver == balanced.case.driver and other.case.odf == balanced.case.odf
+    return other.case.driver == "mpi" or same
 
 
 # Granularity --------------------------------------------------------------------------------------

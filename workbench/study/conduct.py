@@ -124,6 +124,8 @@ def _one_run(
     begun = time.perf_counter()
     result = launch.launch(spec, command, effort.timeout)
     entry["seconds"] = round(time.perf_counter() - begun, 3)
+    if isinstance(result, dict):
+        _count_cores(result)
     asked = writer.campaign.head["points"][point]
     reason = judge(writer.campaign, asked, result)
     if reason is None:
@@ -134,6 +136,12 @@ def _one_run(
         said = f"DROPPED: {reason}"
     name = f"{label(asked)}: {said}; {_time_left(writer.campaign, left - 1)}"
     print(f"trial {trial + 1}, {name}", file=sys.stderr, flush=True)
+
+
+def _count_cores(record: dict[str, Any]) -> None:
+    """Correct what a PE that is tied to one core says: it sees no other, however many there are."""
+    record["host"]["cores"] = environment.cores()
+    record["oversubscribed"] = record["pes"] > environment.cores()
 
 
 def _time_left(campaign: Campaign, left: int) -> str:
@@ -200,7 +208,12 @@ def same_answer(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def answer_key(record: dict[str, Any]) -> tuple[Any, ...]:
     """What the state at the end of a run depends on."""
-    problem: type[BaseProblem] = miniapps.load(record["app"]).Problem
-    free = {variant.field for variant in problem.variants}
+    free = variant_fields(record)
     fixed = {name: value for name, value in record["problem"].items() if name not in free}
     return record["app"], record["warmup"] + record["steps"], repr(sorted(fixed.items()))
+
+
+def variant_fields(record: dict[str, Any]) -> set[str]:
+    """The parameters of a run's problem that change how it is solved, not the answer."""
+    problem: type[BaseProblem] = miniapps.load(record["app"]).Problem
+    return {variant.field for variant in problem.variants}
