@@ -124,8 +124,6 @@ def _one_run(
     begun = time.perf_counter()
     result = launch.launch(spec, command, effort.timeout)
     entry["seconds"] = round(time.perf_counter() - begun, 3)
-    if isinstance(result, dict):
-        _count_cores(result)
     asked = writer.campaign.head["points"][point]
     reason = judge(writer.campaign, asked, result)
     if reason is None:
@@ -136,12 +134,6 @@ def _one_run(
         said = f"DROPPED: {reason}"
     name = f"{label(asked)}: {said}; {_time_left(writer.campaign, left - 1)}"
     print(f"trial {trial + 1}, {name}", file=sys.stderr, flush=True)
-
-
-def _count_cores(record: dict[str, Any]) -> None:
-    """Correct what a PE that is tied to one core says: it sees no other, however many there are."""
-    record["host"]["cores"] = environment.cores()
-    record["oversubscribed"] = record["pes"] > environment.cores()
 
 
 def _time_left(campaign: Campaign, left: int) -> str:
