@@ -12,9 +12,20 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import support
 
+import miniapps as apps
+from drivers.serial import Engine
 from drivers.timing import COMPUTE, PACK, PELog, Stepper
+from kernels.device import Device
 from miniapps.block import AllReduce, Collect, Mark, Post
+from miniapps.echo.block import EchoBlock
+from miniapps.jacobi2d.block import JacobiBlock
+from miniapps.kernel_user import KernelUser
+from miniapps.leanmd.block import LeanmdBlock
+from miniapps.leanmd.pairs import Cell, Compute
+from miniapps.pic.block import PicBlock
+from miniapps.stencil3d.block import StencilBlock
 from workbench.saved import SavedRun
 from workbench.trace import trace
 
@@ -76,6 +87,71 @@ def test_kinds_of_slices() -> None:
     assert all(took >= least for took, least in zip(ms, (2, 1, 3, 1, 0, 1, 0), strict=True))
 
 
+class Slowed:
+    """Kernels, of which one takes long the first few times: ``spans`` has from when to when."""
+
+    def __init__(self, kernels: Any, name: str, spans: list[tuple[float, float]]) -> None:
+        self.kernels, self.name, self.spans = kernels, name, spans
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self.name and len(self.spans) < 20:
+            begin = perf_counter()
+            spend(0.5)
+            self.spans.append((begin, perf_counter()))
+        return getattr(self.kernels, name)
+
+
+@pytest.mark.parametrize(
+    ("app", "values", "owner", "name"),
+    [
+        ("pic", {}, PicBlock, "push"),
+        ("leanmd", {"rebuild": 1}, LeanmdBlock, "kick_and_drift"),
+        ("leanmd", {}, LeanmdBlock, "sort_into_bins"),
+        ("leanmd", {"decomposition": "pairs", "rebuild": 1}, Cell, "kick_and_drift"),
+        ("leanmd", {"decomposition": "pairs"}, Compute, "forces"),
+        ("leanmd", {"decomposition": "pairs"}, Compute, "energies"),
+        ("jacobi2d", {"time_tile": 1}, JacobiBlock, "sweep"),
+        ("stencil3d", {"time_tile": 1}, StencilBlock, "sweep"),
+    ],
+)
+def test_what_computes_is_no_packing(
+    app: str, values: dict[str, Any], owner: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches an app that computes between its last request and a Post and does not say so."""
+    right = KernelUser.kernels.func
+    spans: list[tuple[float, float]] = []
+    slowed = property(lambda block: Slowed(right(block), name, spans))
+    monkeypatch.setattr(owner, "kernels", slowed)
+    assert_computing(app, support.small_problem(apps.load(app), **values), spans)
+
+
+def test_judging_is_no_packing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches an echo whose looking at messages counts as packing the next ones."""
+    spans: list[tuple[float, float]] = []
+    judge = Slowed(SimpleNamespace(is_wrong=EchoBlock.is_wrong), "is_wrong", spans)
+    monkeypatch.setattr(EchoBlock, "is_wrong", lambda self, *both: judge.is_wrong(*both))
+    assert_computing("echo", support.small_problem(apps.load("echo")), spans)
+
+
+def assert_computing(app: str, problem: Any, spans: list[tuple[float, float]]) -> None:
+    """Make two steps, and look that each of the spans lies in a slice of computing."""
+    layout = problem.cut(1, 1, None)
+    problem = problem.prepared(layout, "cpu")
+    build = apps.load(app).Block
+    engine = Engine([build(problem, layout, i, Device()) for _, i in layout.numbers], traced=True)
+    log = PELog(0)
+    for step in range(2):
+        engine.round(step, 1)
+        for stepper in engine.steppers.values():
+            log.add(0, step, stepper)
+    assert spans
+    slices = log.tables()["slices"]
+    for span in spans:
+        begin, end = (moment - log.origin for moment in span)
+        (which,) = np.flatnonzero((slices["begin_s"] <= begin) & (end <= slices["end_s"]))
+        assert slices["kind"][which] == COMPUTE
+
+
 def test_slices_go_to_the_log_once() -> None:
     """Catches slices that a chare takes along when it migrates, or hands over twice."""
     _, stepper = lived(True)
@@ -122,6 +198,7 @@ def test_balancings_are_in_the_file(traced_runs: dict[str, Path]) -> None:
         for row in rows:
             here = run.rows[run.rows["pe"] == row["pe"]]
             assert here["end_s"][here["round"] < number].max() <= row["begin_s"]
+            assert row["begin_s"] <= row["end_s"]
             assert row["end_s"] <= here["begin_s"][here["round"] == number].min()
     assert len(run.syncs) == 2 * len(moved) >= 4
     for driver in ("serial", "mpi"):

@@ -58,12 +58,12 @@ def check_same(one: SavedRun, other: SavedRun, name: Path) -> None:
             raise InputError("--beside", name, f"must be of the same {what}")
 
 
-def film(runs: list[SavedRun]) -> Any:
+def film(runs: list[SavedRun], most: int = FRAMES) -> Any:
     """The film of one run or several side by side, a plotly Figure with a frame per period."""
     import plotly.graph_objects as go
 
     balanced = sorted({step for run in runs for step in run.balanced})
-    periods = cut(runs[0].rounds[:, 0], runs[0].end, balanced, FRAMES)
+    periods = cut(runs[0].rounds[:, 0], runs[0].end, balanced, most)
     figure = _page(runs)
     columns = [Column(figure, run, number, periods) for number, run in enumerate(runs, 1)]
     shared = Shared(columns)
