@@ -40,6 +40,7 @@ setsid "$@" & step=$!
 wait "$step"
 kill -KILL -- "-$step" 2>/dev/null || true
 """,
+    "sleep": "",  # charmrun's script waits a second for nothing before it leaves PEs behind
     "scontrol": 'test "$*" = "show hostnames here" && hostname\n',
     "sbatch": """\
 pes=$(sed -n 's/^#SBATCH --ntasks=//p' "$1")
@@ -147,7 +148,6 @@ def test_a_run_that_failed_is_said_and_made_again(
     jobs(folder, pes=(1,), drivers=("serial", "mpi"))
     kept = forged(folder, 0, 0)
     run_jobs(folder, tmp_path, {"MPIEXEC": "false"})
-    assert json.loads(kept.read_text())["state_hash"] == "ab"  # not made a second time
     assert slurm.collect(folder, path) == 1
     assert capsys.readouterr().err.splitlines() == [
         "FAILED  trial 0, point 1: failed with status 1",
@@ -155,6 +155,8 @@ def test_a_run_that_failed_is_said_and_made_again(
     ]
     assert slurm.collect(folder, path) == 1
     assert len(list(Campaign.read(path).of("dropped"))) == 1
+    run_jobs(folder, tmp_path)
+    assert json.loads(kept.read_text())["state_hash"] == "ab"  # not made a second time
     kept.unlink()
     path.unlink()
     run_jobs(folder, tmp_path)
@@ -171,7 +173,7 @@ def test_a_run_that_hangs_is_ended(tmp_path: Path) -> None:
 
 def _hang(tmp_path: Path) -> dict[str, str]:
     program = tmp_path / "hang"
-    program.write_text("#!/bin/bash\nexec sleep 100\n")
+    program.write_text("#!/bin/bash\nexec /bin/sleep 100\n")
     program.chmod(0o755)
     return {"MPIEXEC": str(program)}
 

@@ -37,7 +37,7 @@ PYTHON="${PYTHON:-python}"                         # the Python that has paralle
 MINIAPPS="${MINIAPPS:-miniapps}"                   # its command
 MPI="${MPI:-pmi2}"                                 # how srun starts ranks; see srun --mpi=list
 REMOTE_SHELL="${REMOTE_SHELL:-./remote-shell.sh}"  # how charmrun reaches a node; or: ssh
-CHARM="${CHARM-+setcpuaffinity}"                   # of the Charm++ runtime: a core for each PE
+CHARM="${CHARM-+setcpuaffinity}"                   # ties PEs to cores 0, 1, ... of each node
 RUN_LIMIT="${RUN_LIMIT:-1800}"                     # seconds after which a run counts as hanging
 
 # charmrun wants to be told where its program is.
@@ -90,6 +90,7 @@ JOB_TEXT = """\
 #SBATCH --output={name}.out
 #SBATCH --ntasks={pes}
 #SBATCH --cpus-per-task=1
+#SBATCH --exclusive
 {extra}# Trial {trial} of the study, its runs on {pes} PE(s), in shuffled order.
 set -u
 cd "${{SLURM_SUBMIT_DIR:-$(dirname "$0")}}" || exit 2
