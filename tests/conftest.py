@@ -16,21 +16,26 @@ import hypothesis
 import pytest
 import support
 
+NO_BROWSER = "there is no chromium to open the page in"
+
 # No deadline: the first example of a test may compile a kernel.
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=50)
 hypothesis.settings.load_profile("project")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Offer --no-skips, for machines on which everything must run."""
+    """Offer --no-skips, and to count tests that need a browser among those that must run."""
     parser.addoption("--no-skips", action="store_true", help="a skipped test counts as failed")
+    parser.addoption("--require-browser", action="store_true", help="also where no browser is")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Make a skip a failure where asked."""
+    """Make a skip a failure where asked; a browser is a system package, and asked for apart."""
     report = yield
-    if item.config.getoption("--no-skips") and report.skipped and not hasattr(report, "wasxfail"):
+    option = item.config.getoption
+    excused = NO_BROWSER in str(report.longrepr) and not option("--require-browser")
+    if option("--no-skips") and report.skipped and not hasattr(report, "wasxfail") and not excused:
         report.outcome = "failed"
         report.longrepr = f"skipped under --no-skips: {report.longrepr}"
     return report
@@ -92,7 +97,7 @@ def browser_page() -> Iterator[Callable[[Path], tuple[Any, list[str]]]]:
 
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
-        pytest.skip("there is no chromium to open the page in")
+        pytest.skip(NO_BROWSER)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
 
