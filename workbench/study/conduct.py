@@ -29,7 +29,7 @@ from workbench.study import noise
 from workbench.study.campaign import VERSION, Campaign, Writer
 from workbench.study.plan import Study, described
 
-TICKS = 100  # the shortest step must last as many steps of the clock
+TICKS = 100  # the shortest round must last as many steps of the clock
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ def conduct(study: Study, specs: Sequence[RunSpec], effort: Effort, path: Path) 
     """Run what of a study has not been run yet; returns the exit status. Raises InputError."""
     writer = Writer(path, head_of(study, specs))
     try:
+        if next(_todo(study, effort, writer.campaign), None) is None:
+            return _status(writer.campaign)
         tick = noise.clock_tick()
         surroundings = {"versions": versions(), "host": host(), "clock_tick_s": tick}
         writer.add("start", pinned=effort.pin, **surroundings)
@@ -56,7 +58,11 @@ def conduct(study: Study, specs: Sequence[RunSpec], effort: Effort, path: Path) 
             _sample_noise(writer)
     finally:
         writer.close()
-    return WRONG if writer.campaign.failures else VALID
+    return _status(writer.campaign)
+
+
+def _status(campaign: Campaign) -> int:
+    return WRONG if campaign.failures else VALID
 
 
 def head_of(study: Study, specs: Sequence[RunSpec]) -> dict[str, Any]:
@@ -175,9 +181,9 @@ def judge(campaign: Campaign, point: dict[str, Any], result: dict[str, Any] | in
         if result[name] != point[name]:
             return f"{name} was {result[name]}, asked was {point[name]}"
     tick = max((start["clock_tick_s"] for start in campaign.of("start")), default=0.0)
-    shortest = result["step_time_s"]["min"]
+    shortest = min(result["rounds"]["wall_s"])
     if shortest < TICKS * tick:
-        return f"a step of {shortest:.2g} s is too short for a clock that ticks {tick:.2g} s"
+        return f"a round of {shortest:.2g} s is too short for a clock that ticks {tick:.2g} s"
     for run in campaign.of("run"):
         if (
             same_answer(run["record"], result)
@@ -194,7 +200,12 @@ def same_answer(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def answer_key(record: dict[str, Any]) -> tuple[Any, ...]:
     """What the state at the end of a run depends on."""
-    problem: type[BaseProblem] = miniapps.load(record["app"]).Problem
-    free = {variant.field for variant in problem.variants}
+    free = variant_fields(record)
     fixed = {name: value for name, value in record["problem"].items() if name not in free}
     return record["app"], record["warmup"] + record["steps"], repr(sorted(fixed.items()))
+
+
+def variant_fields(record: dict[str, Any]) -> set[str]:
+    """The parameters of a run's problem that change how it is solved, not the answer."""
+    problem: type[BaseProblem] = miniapps.load(record["app"]).Problem
+    return {variant.field for variant in problem.variants}

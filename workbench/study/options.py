@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import drivers
 import miniapps
 from drivers.balancers import BALANCERS
 from miniapps.parameters import InputError, extents, require
+from workbench.arguments import add_app_options, typed
 from workbench.spec import asked_for
 from workbench.study.plan import KINDS, NO_BALANCING, Study, usual_pes
 
@@ -25,7 +26,6 @@ EXAMPLES = """examples:
   miniapps study studies/pic-strong.toml --quick
   miniapps study report strong-jacobi2d.jsonl
 """
-Typed = Callable[[Callable[[str], Any]], Callable[[str], Any]]
 MOST_TRIALS = 100
 MATRIX = ("pes", "drivers", "odf", "balancers", "lb-periods")  # options that take a list
 SOURCES = ("published", "source", "quick")  # keys of a TOML file that are no options
@@ -63,7 +63,7 @@ def expanded(arguments: list[str]) -> list[str]:
     return words_of_file(Path(arguments[0]), "--quick" in arguments) + rest
 
 
-def add_commands(parser: Any, arguments: Sequence[str], typed: Typed) -> None:
+def add_commands(parser: Any, arguments: Sequence[str]) -> None:
     """The kinds of study, and what can be done with a campaign file."""
     parser.epilog = EXAMPLES
     commands = parser.add_subparsers(title="kinds", required=True, metavar="KIND", dest="kind")
@@ -76,7 +76,7 @@ def add_commands(parser: Any, arguments: Sequence[str], typed: Typed) -> None:
             app = apps.add_parser(name, allow_abbrev=False)
             if name in wanted:
                 problem = miniapps.load(name).Problem
-                add_study_options(app, typed, problem)
+                add_study_options(app, problem)
                 add_app_options(app, problem)
             app.set_defaults(command=_study)
     _add_report(commands)
@@ -130,7 +130,7 @@ def _collect(options: argparse.Namespace, runtime: list[str]) -> int:
     return command.collect(options.folder, options.campaign)
 
 
-def add_study_options(parser: Any, typed: Typed, problem: Any) -> None:
+def add_study_options(parser: Any, problem: Any) -> None:
     """The options of a study of one app."""
     add = parser.add_argument_group("matrix").add_argument
     add("--pes", type=typed(numbers), metavar="LIST", help="default: 1,2,4.. or the cores")
@@ -203,8 +203,8 @@ def _balancings(options: argparse.Namespace) -> tuple[tuple[str | None, int], ..
 def check_effort(options: argparse.Namespace) -> None:
     """Raise InputError unless the options that say how often to run make sense."""
     require(options.trials >= 1, "--trials", options.trials, "must be 1 or more")
-    least = options.trials
-    require(options.max_trials >= least, "--max-trials", options.max_trials, f"least {least}")
+    least = f"must be {options.trials} or more"
+    require(options.max_trials >= options.trials, "--max-trials", options.max_trials, least)
     if options.timeout is not None:
         require(options.timeout > 0, "--timeout", options.timeout, "must be above 0")
 

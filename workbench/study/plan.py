@@ -72,9 +72,7 @@ class Study:
         least = min(self.pes)
         for pes in self.pes:
             if self.kind == "weak":
-                require(
-                    pes % least == 0, "--pes", pes, f"must be a multiple of {least}, the fewest"
-                )
+                require(pes % least == 0, "--pes", pes, f"must be a multiple of {least}")
                 yield self.problem.weak(pes // least), pes
             else:
                 yield self.problem, pes

@@ -1,0 +1,480 @@
+"""Figures of a campaign, for a page or a paper.
+
+A way of running has one colour, one marker and one line style in all figures of a study, so that
+they can be told apart without colour. Intervals are of 99 %. Points with more PEs than cores are
+hollow, and no line goes through them. matplotlib draws without a display, and nothing global is
+changed.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from workbench.plots import COLOURS
+from workbench.statistics import Fit, Interval
+from workbench.study import analysis
+from workbench.study.analysis import Result
+from workbench.study.campaign import Campaign
+from workbench.study.tables import half_point, number, problem_cell
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = ("-", (0, (6, 2)), (0, (4, 1.5, 1, 1.5)), (0, (1.5, 1.2)), (0, (8, 2, 1, 2, 1, 2)))
+PARTS = (  # of a PE's time: colour and hatch
+    ("compute", COLOURS[0], ""),
+    ("wait", "#ffffff", "////"),
+    ("balance", COLOURS[1], "xxxx"),
+)
+OVERSUBSCRIBED = "more PEs than cores"
+FAR_APART = 25.0  # times, from which on stacked bars of one length are compared by their parts
+DPI = 200
+STYLE: Mapping[str, Any] = MappingProxyType(
+    {
+        "font.size": 9,
+        "axes.labelsize": 9,
+        "axes.titlesize": 9.5,
+        "legend.fontsize": 8,
+        "legend.frameon": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": "#d9d9d9",
+        "grid.linewidth": 0.6,
+        "lines.linewidth": 1.4,
+        "lines.markersize": 5.5,
+        "errorbar.capsize": 2.5,
+        "hatch.linewidth": 0.6,
+        "pdf.fonttype": 42,  # text in a PDF stays text
+    }
+)
+CAPTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "step-time": (
+            "Time per step over PEs",
+            "Means of the trials with 99 % intervals; both axes are logarithmic. Dashed: ideal "
+            "scaling of the fastest way on the fewest PEs.",
+        ),
+        "speed-up": (
+            "Speed-up over PEs",
+            "Against the fewest PEs of the same way, with 99 % intervals. Dashed: ideal. Thin "
+            "curves: fitted laws; with as many parameters as points, a law is not tested by them.",
+        ),
+        "efficiency": (
+            "Parallel efficiency over PEs",
+            "Against the fewest PEs of the same way, with 99 % intervals. Dashed: ideal.",
+        ),
+        "parts": (
+            "Where a PE's time goes",
+            "Means over PEs, steps and trials. Wait is what is neither computing nor balancing: "
+            "messages, the runtime, and waiting for slower PEs.",
+        ),
+        "odf": (
+            "Time per step over the over-decomposition factor",
+            "Means of the trials with 99 % intervals. The horizontal line and band are mpi, which "
+            "has one block per PE.",
+        ),
+        "gain": (
+            "What balancing brings, and what it could",
+            "Time per step without balancing over that with it, with 99 % intervals. The promise "
+            "is the imbalance without balancing: what a perfect balancer that costs nothing gains.",
+        ),
+        "granularity": (
+            "Efficiency over the length of a step",
+            "Rate per PE over the best rate per PE of the study, as the problem is made smaller. "
+            "Crosses: METG(50 %), the step length at which half of the best rate is left.",
+        ),
+    }
+)
+
+
+def figures(campaign: Campaign) -> dict[str, Any]:
+    """Figures by name (see `CAPTIONS`), as many as the study has points to draw."""
+    import matplotlib as mpl
+
+    found = analysis.results(campaign)
+    kind = campaign.head["study"]["kind"]
+    drawn: dict[str, Any] = {}
+    with mpl.rc_context(dict(STYLE)):
+        if not found:
+            return drawn
+        if kind in ("strong", "weak"):
+            drawn["step-time"] = step_time_figure(found, kind == "weak")
+            if any(not result.oversubscribed for result in found):
+                drawn["speed-up"] = speedup_figure(found, kind == "weak")
+                drawn["efficiency"] = efficiency_figure(found, kind == "weak")
+        elif kind == "odf":
+            drawn["odf"] = odf_figure(found)
+        elif kind == "lb" and analysis.gains(found):
+            drawn["gain"] = gain_figure(found)
+        elif kind == "granularity" and analysis.granularity(found):
+            drawn["granularity"] = granularity_figure(found)
+        drawn["parts"] = parts_figure(campaign, found)
+    return drawn
+
+
+def saved(figure: Any, form: str, salt: str) -> bytes:
+    """A figure as a file, the same bytes each time. ``salt``: what ids of an SVG are made from."""
+    import matplotlib as mpl
+
+    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    buffer = io.BytesIO()
+    with mpl.rc_context({**STYLE, "svg.hashsalt": salt}):
+        figure.savefig(buffer, format=form, dpi=DPI, metadata=dates.get(form))
+    return buffer.getvalue()
+
+
+# Parts of figures ---------------------------------------------------------------------------------
+
+
+def _figure(width: float = 5.2, height: float = 4.0) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
+
+
+def _looks(ways: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Colour, marker and line style of each way."""
+    return {
+        way: {
+            "color": COLOURS[place % len(COLOURS)],
+            "marker": MARKERS[place % len(MARKERS)],
+            "linestyle": DASHES[place % len(DASHES)],
+        }
+        for place, way in enumerate(ways)
+    }
+
+
+def _draw_line(
+    axes: Any, places: Sequence[float], values: Sequence[Interval], look: Any, **more: Any
+) -> None:
+    """Values over places, with their intervals where they have any."""
+    middle = np.array([value.value for value in values])
+    below = middle - [value.low for value in values]
+    above = [value.high for value in values] - middle
+    bars = np.maximum(np.nan_to_num([below, above]), 0.0)  # a bound can be beyond the mean itself
+    axes.errorbar(places, middle, yerr=bars, **look, **more)
+
+
+def _draw_hollow(axes: Any, places: Sequence[float], values: Sequence[Interval], look: Any) -> None:
+    """Values that are not to be compared: hollow, and joined to nothing."""
+    hollow = look | {"linestyle": "none", "markerfacecolor": "white"}
+    _draw_line(axes, places, values, hollow, label="_hollow", elinewidth=0.8, capsize=0)
+
+
+def _legend(figure: Any, axes: Any, hollow: bool, more: Sequence[tuple[str, Any]] = ()) -> None:
+    """The legend below the axes, hollow points and ``more`` line styles included."""
+    from matplotlib.lines import Line2D
+
+    handles, labels = axes.get_legend_handles_labels()
+    for label, style in more:
+        handles.append(Line2D([], [], color="#555555", linewidth=0.9, linestyle=style))
+        labels.append(label)
+    if hollow:
+        look: dict[str, Any] = {"color": "#555555", "marker": "o", "markerfacecolor": "white"}
+        handles.append(Line2D([], [], linestyle="none", **look))
+        labels.append(OVERSUBSCRIBED)
+    columns = 2 if max(map(len, labels), default=0) > 18 else 3
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+
+
+def _pe_axis(axes: Any, pes: Sequence[int], title: str = "PEs") -> None:
+    """A log2 axis whose ticks are the numbers of PEs themselves."""
+    values = sorted(set(pes))
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(values, [str(value) for value in values])
+    axes.set_xticks([], minor=True)
+    axes.set_xlim(values[0] / 2**0.3, values[-1] * 2**0.3)
+    axes.set_xlabel(title)
+
+
+def _plain_log(axis: Any, low: float, high: float, set_limits: Callable[..., Any]) -> None:
+    """A decimal logarithmic axis around values, with ticks as plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = low / 1.25, high * 1.25
+    decades = math.log10(high / low)
+    digits: tuple[float, ...] = (1.0,) if decades > 3 else (1.0, 2.0, 5.0)
+    digits = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0) if decades < 1 else digits
+    axis.set_major_locator(LogLocator(base=10, subs=digits, numticks=30))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+    set_limits(low, high)
+
+
+def _reach(values: Sequence[Interval], scale: float = 1.0) -> tuple[float, float]:
+    """The least and the largest number above 0 among values and bounds."""
+    numbers = [number for value in values for number in (value.value, value.low, value.high)]
+    positive = [number * scale for number in numbers if number > 0]
+    return min(positive), max(positive)
+
+
+def _scaled(interval: Interval, scale: float) -> Interval:
+    return Interval(interval.value * scale, interval.low * scale, interval.high * scale)
+
+
+def _steps_ms(found: Sequence[Result]) -> list[Interval]:
+    return [_scaled(result.step, 1e3) for result in found]
+
+
+# Strong and weak scaling --------------------------------------------------------------------------
+
+
+def step_time_figure(found: list[Result], weak: bool) -> Any:
+    """Time per step over PEs, with ideal scaling."""
+    figure, axes = _figure()
+    ways = analysis.by_way(found)
+    looks = _looks(list(ways))
+    for way, mine in ways.items():
+        counted = [result for result in mine if not result.oversubscribed]
+        apart = [result for result in mine if result.oversubscribed]
+        if counted:
+            pes = [result.pes for result in counted]
+            _draw_line(axes, pes, _steps_ms(counted), looks[way], label=way)
+        if apart:
+            pes = [result.pes for result in apart]
+            _draw_hollow(axes, pes, _steps_ms(apart), looks[way])
+    ideal = ideal_times(found, weak)
+    if ideal:
+        times = [seconds * 1e3 for seconds in ideal.values()]
+        axes.plot(list(ideal), times, color="black", linewidth=1, linestyle="--", label="ideal")
+    axes.set_yscale("log")
+    _pe_axis(axes, [result.pes for result in found])
+    low, high = _reach(_steps_ms(found))
+    _plain_log(axes.yaxis, min([low, *(1e3 * t for t in ideal.values())]), high, axes.set_ylim)
+    axes.set_ylabel("time per step [ms]")
+    _legend(figure, axes, any(result.oversubscribed for result in found))
+    return figure
+
+
+def ideal_times(found: list[Result], weak: bool) -> dict[int, float]:
+    """Seconds per step by PEs if the fastest way on the fewest PEs scaled ideally.
+
+    Over the points that have a core for each PE; empty where these are of one number of PEs.
+    """
+    counted = [result for result in found if not result.oversubscribed]
+    pes = sorted({result.pes for result in counted})
+    if len(pes) < 2:
+        return {}
+    base = min(result.step.value for result in counted if result.pes == pes[0])
+    return {count: base if weak else base * pes[0] / count for count in pes}
+
+
+def speedup_figure(found: list[Result], weak: bool) -> Any:
+    """Speed-up over PEs with the ideal diagonal and the fitted laws."""
+    figure, axes = _figure()
+    rows = analysis.scaling(found, weak)
+    looks = _looks(list(analysis.by_way(found)))
+    for way, mine in _grouped(rows).items():
+        gains = [row.speedup for row in mine]
+        _draw_line(axes, [row.result.pes for row in mine], gains, looks[way], label=way)
+    laws = _draw_laws(axes, found, weak, looks)
+    pes = sorted({row.result.pes for row in rows})
+    ideal = [count / pes[0] for count in pes]
+    if len(pes) > 1:
+        axes.plot(pes, ideal, color="black", linewidth=1, linestyle="--", label="ideal")
+    axes.set_yscale("log", base=2)
+    _pe_axis(axes, pes)
+    low, high = _reach([row.speedup for row in rows])
+    _plain_log(axes.yaxis, low, max(high, ideal[-1]), axes.set_ylim)
+    axes.set_ylabel("scaled speed-up" if weak else "speed-up")
+    _legend(figure, axes, False, laws)
+    return figure
+
+
+def _grouped(rows: Sequence[analysis.Scaling]) -> dict[str, list[analysis.Scaling]]:
+    ways: dict[str, list[analysis.Scaling]] = {}
+    for row in rows:
+        ways.setdefault(row.result.way, []).append(row)
+    return ways
+
+
+LAW_STYLES = (("amdahl", "Amdahl", ":"), ("gustafson", "Gustafson", ":"), ("usl", "USL", "-."))
+
+
+def _draw_laws(
+    axes: Any, found: list[Result], weak: bool, looks: dict[str, Any]
+) -> list[tuple[str, str]]:
+    """Thin curves of the laws that could be fitted; returns names and styles for the legend."""
+    shown = {}
+    for way, fit in analysis.fits(found, weak):
+        if not isinstance(fit, Fit):
+            continue
+        counted = [r for r in analysis.by_way(found)[way] if not r.oversubscribed]
+        pes, gains = law_curve(counted, fit, weak)
+        name, title, style = next(law for law in LAW_STYLES if fit.model.startswith(law[0]))
+        colour = looks[way]["color"]
+        axes.plot(pes, gains, color=colour, linewidth=0.9, linestyle=style, label="_law")
+        shown[name] = (f"fit of {title}", style)
+    return list(shown.values())
+
+
+def law_curve(counted: list[Result], fit: Fit, weak: bool) -> tuple[np.ndarray, np.ndarray]:
+    """PEs (n,) and the speed-up (n,) over the measured base that a law says for them."""
+    base = counted[0]
+    pes = np.geomspace(base.pes, counted[-1].pes, 60)
+    growth = pes / base.pes if weak else 1.0
+    return pes, growth * base.step.value / fit.predict(pes)
+
+
+def efficiency_figure(found: list[Result], weak: bool) -> Any:
+    """Efficiency over PEs; 1 is ideal."""
+    figure, axes = _figure()
+    rows = analysis.scaling(found, weak)
+    looks = _looks(list(analysis.by_way(found)))
+    for way, mine in _grouped(rows).items():
+        shares = [row.efficiency for row in mine]
+        _draw_line(axes, [row.result.pes for row in mine], shares, looks[way], label=way)
+    axes.axhline(1.0, color="black", linewidth=1, linestyle="--", label="ideal")
+    _pe_axis(axes, [row.result.pes for row in rows])
+    axes.set_ylim(0, 1.08 * max(1.0, _reach([row.efficiency for row in rows])[1]))
+    axes.set_ylabel("parallel efficiency")
+    _legend(figure, axes, False)
+    return figure
+
+
+def parts_figure(campaign: Campaign, found: list[Result]) -> Any:
+    """Compute, wait and balancing of each point, stacked; oversubscribed points below a line.
+
+    Bars are ms per step. Where steps differ so much that short ones could not be seen, they are
+    shares of the step, with its length beside them.
+    """
+    order = sorted(found, key=lambda result: (result.oversubscribed, result.number))
+    lengths = [result.step.value for result in order]
+    shares = max(lengths) > FAR_APART * min(lengths)
+    figure, axes = _figure(5.6, 1.3 + 0.27 * len(order))
+    gap = [0.8 * result.oversubscribed for result in order]
+    places = np.arange(len(order)) + gap
+    left = np.zeros(len(order))
+    for name, colour, hatch in PARTS:
+        widths = np.array([_part(result, name, shares) for result in order])
+        look = {"color": colour, "hatch": hatch, "edgecolor": "black", "linewidth": 0.5}
+        axes.barh(places, widths, 0.72, left, label=name, **look)
+        left += widths
+    for place, end, length in zip(places, left, lengths, strict=True):
+        axes.annotate(f" {number(length * 1e3, 3)} ms", (end, place), va="center", fontsize=7.5)
+    labels = [_point_label(campaign, result) for result in order]
+    axes.set_yticks(places, labels, fontsize=8)
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.set_xlim(0, 1.16 * left.max())
+    axes.set_xlabel("share of a PE's time in a step [%]" if shares else "a PE's time per step [ms]")
+    if 0 < sum(result.oversubscribed for result in order) < len(order):
+        first = next(place for place, r in zip(places, order, strict=True) if r.oversubscribed)
+        axes.axhline(first - 0.9, color="#777777", linewidth=0.8, linestyle=":")
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def _part(result: Result, name: str, shares: bool) -> float:
+    """The width of a part's bar."""
+    return result.parts[name] * (100 / sum(result.parts.values()) if shares else 1e3)
+
+
+def _point_label(campaign: Campaign, result: Result) -> str:
+    label = f"{result.way}, {result.pes} PE"
+    if campaign.head["study"]["kind"] == "granularity":
+        label += f", {problem_cell(campaign, result.number)}"
+    return f"{label} ({OVERSUBSCRIBED})" if result.oversubscribed else label
+
+
+# Over-decomposition, balancing, granularity -------------------------------------------------------
+
+
+def odf_figure(found: list[Result]) -> Any:
+    """Time per step over ODF; drivers without ODF are horizontal."""
+    figure, axes = _figure()
+    ways: dict[str, list[Result]] = {}
+    for result in found:
+        ways.setdefault(_way_of_any_odf(result), []).append(result)
+    looks = _looks(list(ways))
+    for way, mine in ways.items():
+        _draw_odf(axes, way, sorted(mine, key=lambda result: result.case.odf), looks[way])
+    odfs = [result.case.odf for result in found]
+    axes.set_yscale("log")
+    _pe_axis(axes, odfs, "ODF: blocks per PE")
+    _plain_log(axes.yaxis, *_reach(_steps_ms(found)), axes.set_ylim)
+    axes.set_ylabel("time per step [ms]")
+    _legend(figure, axes, any(result.oversubscribed for result in found))
+    return figure
+
+
+def _way_of_any_odf(result: Result) -> str:
+    case = result.case
+    balancing = f" {case.balancer} every {case.lb_period}" if case.balancer else ""
+    return f"{case.driver}{balancing} on {case.pes} PE"
+
+
+def _draw_odf(axes: Any, way: str, mine: list[Result], look: dict[str, Any]) -> None:
+    if mine[0].case.driver != "charm":
+        (step,) = _steps_ms(mine)
+        mark = OVERSUBSCRIBED if mine[0].oversubscribed else ""
+        label = f"{way}, {mark}" if mark else way
+        axes.axhline(step.value, color=look["color"], linestyle=look["linestyle"], label=label)
+        if not math.isnan(step.low):
+            axes.axhspan(step.low, step.high, color=look["color"], alpha=0.18, linewidth=0)
+        return
+    counted = [result for result in mine if not result.oversubscribed]
+    apart = [result for result in mine if result.oversubscribed]
+    if counted:
+        odfs = [result.case.odf for result in counted]
+        _draw_line(axes, odfs, _steps_ms(counted), look, label=way)
+    if apart:
+        _draw_hollow(axes, [result.case.odf for result in apart], _steps_ms(apart), look)
+
+
+def gain_figure(found: list[Result]) -> Any:
+    """The gain of each balancing with its interval, beside the promise."""
+    gains = analysis.gains(found)
+    figure, axes = _figure(5.6, 1.5 + 0.55 * len(gains))
+    places = np.arange(len(gains))
+    values = np.array([row.gain.value for row in gains])
+    below = values - [row.gain.low for row in gains]
+    above = [row.gain.high for row in gains] - values
+    bars = np.maximum(np.nan_to_num([below, above]), 0.0)
+    look: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.5}
+    axes.barh(places - 0.19, values, 0.38, xerr=bars, color=COLOURS[0], label="gain", **look)
+    promises = [row.promise for row in gains]
+    look |= {"color": "white", "hatch": "////"}
+    axes.barh(places + 0.19, promises, 0.38, label="promise", **look)
+    axes.axvline(1.0, color="black", linewidth=1, linestyle="--", label="no gain")
+    labels = [
+        f"{row.balanced.way}, {row.balanced.pes} PE\nagainst {row.other.way}" for row in gains
+    ]
+    axes.set_yticks(places, labels, fontsize=8)
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("time per step without balancing / with it")
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def granularity_figure(found: list[Result]) -> Any:
+    """Efficiency over step length, METG(50 %) marked."""
+    figure, axes = _figure()
+    rows = analysis.granularity(found)
+    looks = _looks([row.way for row in rows])
+    for row in rows:
+        grains = sorted(row.grains, key=lambda grain: grain.result.step.value)
+        steps = [grain.result.step.value * 1e3 for grain in grains]
+        label = f"{row.way}, METG {half_point(row.half_at_s)}"
+        axes.plot(steps, [grain.efficiency for grain in grains], **looks[row.way], label=label)
+        if row.half_at_s is not None and math.isfinite(row.half_at_s):
+            mark = {"marker": "x", "markersize": 9, "markeredgewidth": 2}
+            colour = looks[row.way]["color"]
+            axes.plot([row.half_at_s * 1e3], [0.5], color=colour, label="_metg", zorder=3, **mark)
+    axes.axhline(0.5, color="black", linewidth=1, linestyle="--", label="half of the best rate")
+    axes.set_xscale("log")
+    steps = [grain.result.step.value * 1e3 for row in rows for grain in row.grains]
+    _plain_log(axes.xaxis, min(steps), max(steps), axes.set_xlim)
+    axes.set_ylim(0, 1.08)
+    axes.set_xlabel("time per step [ms]")
+    axes.set_ylabel("efficiency")
+    _legend(figure, axes, False)
+    return figure

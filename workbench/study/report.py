@@ -1,0 +1,200 @@
+"""The report of a campaign: tables on the terminal, one HTML page, and its figures as files.
+
+The page holds all it shows, loads nothing and runs no script. The same campaign makes the same
+files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from miniapps.parameters import InputError, require
+from workbench import output
+from workbench.exit_status import VALID, WRONG
+from workbench.spec import check_writable
+from workbench.study.campaign import Campaign
+from workbench.study.plan import KINDS
+from workbench.study.tables import (
+    Column,
+    Table,
+    commands_table,
+    failures_table,
+    hashes,
+    tables,
+)
+
+TITLES = (
+    "Strong scaling",
+    "Weak scaling",
+    "Over-decomposition",
+    "Load balancing",
+    "Granularity",
+)
+PIPE_WIDTH = 200  # columns of a table that goes to a file: nothing is folded there
+FORMATS = ("png", "svg", "pdf")
+
+
+def write(campaign_path: Path, published: Path | None) -> int:
+    """Print a campaign's tables; write its page and its figures beside it.
+
+    The files are ``STEM.html`` and ``STEM-<figure>`` as PNG, SVG and PDF. Returns 1 where a run was
+    dropped and not made since, or where a problem ended in two states, else 0. Raises InputError.
+    """
+    campaign = Campaign.read(campaign_path)
+    _require_study(campaign, campaign_path)
+    beside = published_tables(published) if published else []
+    page = campaign_path.with_suffix(".html")
+    check_writable("campaign", page)
+    shown = tables(campaign)
+    failures = failures_table(campaign)
+    print_tables([*shown, *beside, *([failures] if failures.rows else [])])
+    drawn = _draw(campaign, campaign_path)
+    output.write_text(page, html(campaign, shown, beside, drawn))
+    print(f"report: {page}")
+    return WRONG if is_wrong(campaign) else VALID
+
+
+def is_wrong(campaign: Campaign) -> bool:
+    """Whether a run was dropped and not made since, or a problem ended in two states."""
+    return bool(campaign.failures) or any(len(states) > 1 for states in hashes(campaign).values())
+
+
+def _require_study(campaign: Campaign, path: Path) -> None:
+    """Raise InputError where a file holds JSON but no study."""
+    study = campaign.head.get("study")
+    known = isinstance(study, dict) and study.get("kind") in KINDS
+    require(known and bool(campaign.head.get("points")), "campaign", path, "holds no study")
+    whole = all("event" in entry for entry in campaign.events)
+    require(whole, "campaign", path, "has a line without an event")
+
+
+# Published values ---------------------------------------------------------------------------------
+
+
+def published_tables(path: Path) -> list[Table]:
+    """Values that others have published, as they stand in a JSON file. Raises InputError.
+
+    Lists are columns, and so are the keys of a list of objects; an object is a table of its own;
+    anything else becomes a note. ``source`` is the title.
+    """
+    try:
+        found = json.loads(path.read_text())
+    except OSError as error:
+        raise InputError("--published", path, f"cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise InputError("--published", path, f"is no JSON: {error}") from None
+    has_source = isinstance(found, dict) and isinstance(found.get("source"), str)
+    require(has_source, "--published", path, "must be an object that names its source")
+    return list(_published(f"Published: {found.pop('source')}", found))
+
+
+def _published(title: str, values: dict[str, Any]) -> Iterator[Table]:
+    inner = {key: value for key, value in values.items() if isinstance(value, dict)}
+    lists = {key: value for key, value in values.items() if isinstance(value, list)}
+    notes = [f"{key}: {values[key]}" for key in values if key not in inner | lists]
+    rows = {key: value for key, value in lists.items() if value and isinstance(value[0], dict)}
+    plain = {key: value for key, value in lists.items() if key not in rows}
+    if plain or notes:
+        yield _columns_of(title, plain, tuple(notes))
+    for key, objects in rows.items():
+        names = dict.fromkeys(name for entry in objects for name in entry)
+        columns = {name: [entry.get(name, "") for entry in objects] for name in names}
+        yield _columns_of(f"{title}: {key}", columns, ())
+    for key, value in inner.items():
+        yield from _published(f"{title}: {key}", value)
+
+
+def _columns_of(title: str, lists: dict[str, list[Any]], notes: tuple[str, ...]) -> Table:
+    columns = tuple(
+        Column(name, all(isinstance(value, (int, float)) for value in values))
+        for name, values in lists.items()
+    )
+    longest = max(map(len, lists.values()), default=0)
+    padded = [[*map(str, values), *[""] * (longest - len(values))] for values in lists.values()]
+    return Table(title, columns, tuple(zip(*padded, strict=True)), notes)
+
+
+# Terminal -----------------------------------------------------------------------------------------
+
+
+def print_tables(shown: list[Table]) -> None:
+    """Print tables on standard output."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as Drawn
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
+    for table in shown:
+        drawn = Drawn(title=Text(table.title, style="bold"), title_justify="left", box=box.SIMPLE)
+        for column in table.columns:
+            side: Any = "right" if column.numeric else "left"
+            drawn.add_column(Text(column.title), justify=side, overflow="fold")
+        for row in table.rows:
+            drawn.add_row(*map(Text, row))
+        console.print(drawn)
+        for note in table.notes:
+            console.print(Text(f"  {note}"))
+
+
+# Figures and page ---------------------------------------------------------------------------------
+
+
+def _draw(campaign: Campaign, path: Path) -> list[dict[str, str]]:
+    """Write the figures beside the campaign; returns what the page needs of each."""
+    from workbench.study.figures import CAPTIONS, figures, saved
+
+    drawn = []
+    for name, figure in figures(campaign).items():
+        for form in FORMATS:
+            data = saved(figure, form, salt=name)
+            path.with_name(f"{path.stem}-{name}.{form}").write_bytes(data)
+            if form == "svg":
+                title, caption = CAPTIONS[name]
+                drawn.append({"name": name, "title": title, "caption": caption})
+                drawn[-1]["svg"] = inline_svg(data.decode(), name, title)
+    return drawn
+
+
+def inline_svg(text: str, name: str, title: str) -> str:
+    """An SVG file as an element of a page: its ids are its own, and it says what it shows."""
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'href="#', f'href="#{name}-', text)
+    text = re.sub(r"url\(#", f"url(#{name}-", text)
+    return text.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
+
+
+def html(
+    campaign: Campaign, shown: list[Table], beside: list[Table], drawn: list[dict[str, str]]
+) -> str:
+    """The page."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    files = FileSystemLoader(Path(__file__).parent)
+    around = Environment(
+        loader=files,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    study = campaign.head["study"]
+    return around.get_template("report.html").render(
+        title=f"{TITLES[KINDS.index(study['kind'])]} of {study['app']}",
+        study=study,
+        tables=shown,
+        published=beside,
+        failures=failures_table(campaign),
+        commands=commands_table(campaign),
+        split=[problem for problem, states in hashes(campaign).items() if len(states) > 1],
+        oversubscribed=any(run["record"]["oversubscribed"] for run in campaign.of("run")),
+        figures=[figure | {"svg": Markup(figure["svg"])} for figure in drawn],
+    )

@@ -1,0 +1,404 @@
+"""The numbers of a campaign as tables of plain text, for the terminal and for the report.
+
+Numbers in brackets are an interval, of 99 % throughout. Points with more PEs than cores stand in
+the table of all points, with no rate, and in no table that is about speed.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.statistics import Fit, Interval
+from workbench.study import analysis
+from workbench.study.analysis import Contest, Gain, Result, Scaling
+from workbench.study.campaign import Campaign
+from workbench.study.conduct import answer_key, label, variant_fields
+from workbench.study.noise import Noise
+
+NONE = "-"  # a cell for which there is no number
+OVERSUBSCRIBED = "oversubscribed: no speed to quote"
+PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column is called, and whether its cells are numbers."""
+
+    title: str
+    numeric: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of plain text: as many cells in each row as there are columns."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def tables(campaign: Campaign) -> list[Table]:
+    """All tables of a campaign: its points, what its kind of study asks, and where it was run."""
+    found = analysis.results(campaign)
+    kind = campaign.head["study"]["kind"]
+    made = [points_table(campaign, found)]
+    if kind in ("strong", "weak"):
+        made += [scaling_table(found, kind == "weak"), fits_table(found, kind == "weak")]
+    elif kind == "lb":
+        made.append(gains_table(found))
+    elif kind == "granularity":
+        made.append(granularity_table(found))
+    made.append(contests_table(campaign, found))
+    return [*made, hashes_table(campaign), surroundings_table(campaign)]
+
+
+# Cells --------------------------------------------------------------------------------------------
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number with so many significant digits, without an exponent where it can do without."""
+    if math.isnan(value):
+        return NONE
+    if math.isinf(value):
+        return "infinite"
+    if value and not 1e-5 <= abs(value) < 1e9:
+        return f"{value:.{digits - 1}e}"
+    places = digits - 1 - (math.floor(math.log10(abs(value))) if value else 0)
+    return f"{value:,.{min(max(places, 0), 8)}f}"
+
+
+def with_bounds(interval: Interval, scale: float = 1.0) -> str:
+    """A value with the bounds of its interval in brackets, if there is one."""
+    value = number(interval.value * scale)
+    if math.isnan(interval.low):
+        return f"{value} [none]"
+    return f"{value} [{number(interval.low * scale)}, {number(interval.high * scale)}]"
+
+
+def share(value: float) -> str:
+    """A share in percent."""
+    return f"{value:.1%}"
+
+
+def _columns(*titles: str) -> tuple[Column, ...]:
+    """Columns by their titles; # in front of one marks numbers."""
+    return tuple(Column(title.removeprefix("#"), title.startswith("#")) for title in titles)
+
+
+def problem_cell(campaign: Campaign, number: int) -> str:
+    """What of a point's problem is not the same for all points."""
+    points = [point["problem"] for point in campaign.head["points"]]
+    differing = [key for key in points[0] if any(point[key] != points[0][key] for point in points)]
+    return ", ".join(f"{key} {_plain(points[number][key])}" for key in differing) or "the same"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return "x".join(map(str, value))
+    return str(value)
+
+
+def _distinct(values: Iterable[Any]) -> list[str]:
+    """Values as text, each once, in the order in which they come; on one line each."""
+    return list(dict.fromkeys(" ".join(str(value).split()) for value in values))
+
+
+# All points ---------------------------------------------------------------------------------------
+
+
+def points_table(campaign: Campaign, found: Sequence[Result]) -> Table:
+    """Every point of the matrix, those included that have no run that counts."""
+    by_number = {result.number: result for result in found}
+    factor, unit = _rate_unit(found)
+    rows = []
+    for number_, point in enumerate(campaign.head["points"]):
+        head = (
+            analysis.way(analysis.case_of(point)),
+            str(point["pes"]),
+            problem_cell(campaign, number_),
+        )
+        verdict = _verdict(campaign, number_, by_number.get(number_))
+        rows.append((*head, *_measured(by_number.get(number_), factor), verdict))
+    columns = _columns("way", "#PEs", "problem", "#trials", "#ms per step", f"#rate [{unit}]")
+    columns += _columns("#utilisation", "#imbalance", "verdict")
+    notes = [noise_line(campaign)]
+    if any(len(result.records) < 2 for result in found):
+        notes.append("[none]: one trial has no interval")
+    return Table("All points", columns, tuple(rows), tuple(notes))
+
+
+def _measured(result: Result | None, factor: float) -> tuple[str, ...]:
+    if result is None:
+        return ("0", *[NONE] * 4)
+    return (
+        str(len(result.records)),
+        with_bounds(result.step, 1e3),
+        NONE if result.oversubscribed else number(result.rate / factor),
+        share(result.mean("utilisation")),
+        f"{result.mean('imbalance'):.3f}",
+    )
+
+
+def _rate_unit(found: Sequence[Result]) -> tuple[float, str]:
+    """What rates are divided by to be short, and the unit they then have."""
+    if not found:
+        return 1.0, "1/s"
+    unit = found[0].records[0]["rate"]["unit"]
+    best = max(result.rate for result in found)
+    for factor, prefix in PREFIXES:
+        if best >= factor:
+            return factor, f"{prefix} {unit}"
+    return 1.0, unit
+
+
+def _verdict(campaign: Campaign, number_: int, result: Result | None) -> str:
+    dropped = [entry for entry in campaign.failures if entry["point"] == number_]
+    said = "valid" if result else "no run that counts"
+    if dropped:
+        reasons = "; ".join(_distinct(entry["reason"] for entry in dropped))
+        said = f"{len(dropped)} dropped: {reasons}"
+    return f"{said}; {OVERSUBSCRIBED}" if result and result.oversubscribed else said
+
+
+def noise_line(campaign: Campaign) -> str:
+    """How steady the machine was while the study ran."""
+    noise = noise_of(campaign)
+    return str(noise) if noise else "machine noise: not measured"
+
+
+def noise_of(campaign: Campaign) -> Noise | None:
+    """The machine's noise; None where it was not measured."""
+    seconds = [entry["seconds"] for entry in campaign.of("noise")]
+    return Noise.of(seconds) if seconds else None
+
+
+# Scaling ------------------------------------------------------------------------------------------
+
+
+def scaling_table(found: list[Result], weak: bool) -> Table:
+    """Speed-up, efficiency and Karp and Flatt's serial fraction."""
+    rows = tuple(_scaling_row(row) for row in analysis.scaling(found, weak))
+    gain = "#scaled speed-up" if weak else "#speed-up"
+    columns = _columns("way", "#PEs", "#against PEs", gain, "#efficiency", "#Karp-Flatt")
+    notes = _left_out(found)
+    if not weak and any(result.pes > 1 and not result.oversubscribed for result in found):
+        notes.append("Karp-Flatt: the serial fraction that the speed-up over one PE implies")
+    return Table("Weak scaling" if weak else "Strong scaling", columns, rows, tuple(notes))
+
+
+def _scaling_row(row: Scaling) -> tuple[str, ...]:
+    head = (row.result.way, str(row.result.pes), str(row.base.pes))
+    if row.result is row.base:
+        return (*head, "1 (base)", "1 (base)", NONE)
+    serial = NONE if row.serial_share is None else number(row.serial_share)
+    return (*head, with_bounds(row.speedup), with_bounds(row.efficiency), serial)
+
+
+def _left_out(found: Sequence[Result]) -> list[str]:
+    """A note on the points that a table about speed leaves out."""
+    count = sum(result.oversubscribed for result in found)
+    if not count:
+        return []
+    return [f"{count} point(s) with more PEs than cores are left out: they have no speed to quote"]
+
+
+def fits_table(found: list[Result], weak: bool) -> Table:
+    """Scaling laws and their parameters, or why there are none."""
+    rows = []
+    parallel = [result for result in found if result.case.driver != "serial"]
+    for way, fit in analysis.fits(parallel, weak):
+        rows.append(_fit_row(way, fit) if isinstance(fit, Fit) else (way, *[NONE] * 5, fit))
+    columns = _columns("way", "law", "#time on 1 PE [ms]", "#serial part, or sigma", "#kappa")
+    columns += _columns("#largest residual", "note")
+    return Table("Scaling laws, fitted", columns, tuple(rows))
+
+
+def _fit_row(way: str, fit: Fit) -> tuple[str, ...]:
+    time, serial, *rest = fit.parameters.values()
+    return (
+        way,
+        fit.model,
+        with_bounds(time, 1e3),
+        with_bounds(serial),
+        with_bounds(rest[0]) if rest else NONE,
+        share(fit.residual),
+        fit.note,
+    )
+
+
+# Contests, balancing, granularity -----------------------------------------------------------------
+
+
+def contests_table(campaign: Campaign, found: list[Result]) -> Table:
+    """The first way of each problem and number of PEs against every other one."""
+    noise = noise_of(campaign)
+    contests = analysis.contests(found)
+    rows = tuple(_contest_row(campaign, row, noise) for row in contests)
+    columns = _columns("way", "against", "#PEs", "problem", "#ratio of times", "#U", "#p")
+    columns += _columns("#effect", "difference at 1 %")
+    notes = _left_out(found) + _distinct(row.test.note for row in contests if row.test.note)
+    return Table("Ways of running against each other", columns, rows, tuple(notes))
+
+
+def _contest_row(campaign: Campaign, row: Contest, noise: Noise | None) -> tuple[str, ...]:
+    said = "slower" if row.test.effect > 0.5 else "faster"
+    said = f"significant: {said}" if row.test.significant else "not significant"
+    if noise and abs(row.ratio.value - 1) <= noise.spread:
+        said += "; no more than the machine's noise"
+    return (
+        row.second.way,
+        row.first.way,
+        str(row.first.pes),
+        problem_cell(campaign, row.second.number),
+        with_bounds(row.ratio),
+        f"{row.test.u:g}",
+        f"{row.test.p:.2g}",
+        f"{row.test.effect:.2f}",
+        said,
+    )
+
+
+def gains_table(found: list[Result]) -> Table:
+    """What each balancing brought, and what a perfect one could have."""
+    gains = analysis.gains(found)
+    columns = _columns("way", "against", "#PEs", "#gain", "#promise", "#share of promise")
+    columns += _columns("#p", "#migrations per run", "#balancing [ms per run]")
+    notes = _left_out(found) + _distinct(row.test.note for row in gains if row.test.note)
+    return Table("What balancing brings", columns, tuple(map(_gain_row, gains)), tuple(notes))
+
+
+def _gain_row(row: Gain) -> tuple[str, ...]:
+    records = row.balanced.records
+    seconds = sum(entry["seconds"] for record in records for entry in record["lb"])
+    return (
+        row.balanced.way,
+        row.other.way,
+        str(row.balanced.pes),
+        with_bounds(row.gain),
+        f"{row.promise:.3f}",
+        share(row.share_of_promise),
+        f"{row.test.p:.2g}",
+        number(row.balanced.mean("migrations")),
+        number(seconds / len(records) * 1e3),
+    )
+
+
+def granularity_table(found: list[Result]) -> Table:
+    """How short a step may be: efficiency over step length, and METG(50 %)."""
+    rows = []
+    for ways in analysis.granularity(found):
+        for grain in sorted(ways.grains, key=lambda grain: -grain.result.step.value):
+            lengths = (with_bounds(grain.result.step, 1e3), number(grain.block_step_s * 1e3))
+            rows.append((ways.way, *lengths, share(grain.efficiency), half_point(ways.half_at_s)))
+    columns = _columns("way", "#step [ms]", "#step of a block [ms]", "#efficiency", "#METG(50 %)")
+    return Table("Granularity", columns, tuple(rows), tuple(_left_out(found)))
+
+
+def half_point(seconds: float | None) -> str:
+    """METG(50 %) in words."""
+    if seconds is None:
+        return "never below 50 %"
+    if math.isinf(seconds):
+        return "always below 50 %"
+    return f"{number(seconds * 1e3)} ms"
+
+
+# Where and how ------------------------------------------------------------------------------------
+
+
+def hashes(campaign: Campaign) -> dict[str, dict[str, int]]:
+    """Problem and steps, in words, to the states that its runs ended in and how many did."""
+    found: dict[str, dict[str, int]] = {}
+    for run in campaign.of("run"):
+        record = run["record"]
+        _, steps, _ = answer_key(record)
+        mine = found.setdefault(f"{_problem(record)}; {steps} steps", {})
+        mine[record["state_hash"]] = mine.get(record["state_hash"], 0) + 1
+    return found
+
+
+def _problem(record: dict[str, Any]) -> str:
+    """The problem of a record in words, without what does not change the answer."""
+    free = variant_fields(record)
+    kept = {name: value for name, value in record["problem"].items() if name not in free}
+    return ", ".join(f"{name} {_plain(value)}" for name, value in kept.items())
+
+
+def hashes_table(campaign: Campaign) -> Table:
+    """The state that each problem ended in: one hash over all bits, whoever computed it."""
+    rows = []
+    for problem, states in hashes(campaign).items():
+        said = "one state" if len(states) == 1 else f"WRONG: {len(states)} states"
+        rows += [(problem, str(runs), state, said) for state, runs in states.items()]
+    columns = _columns("problem", "#runs", "state hash", "verdict")
+    return Table("One problem, one state", columns, tuple(rows))
+
+
+def surroundings_table(campaign: Campaign) -> Table:
+    """Machine, versions, clock, noise and how the runs were made."""
+    rows = tuple((name, "; ".join(values) or NONE) for name, values in _surroundings(campaign))
+    return Table("Machine and versions", _columns("what", "value"), rows)
+
+
+def _surroundings(campaign: Campaign) -> Iterator[tuple[str, list[str]]]:
+    starts = list(campaign.of("start"))
+    records = [run["record"] for run in campaign.of("run")]
+    study = campaign.head["study"]
+    yield "steps", [f"{study['steps']} timed, after {study['warmup']} of warm-up"]
+    yield "trials", _trials(campaign)
+    yield "shuffle seed", [str(study["shuffle_seed"])]
+    yield "device", [study["device"]]
+    pinned = {True: "each PE tied to a core", False: "PEs not tied to cores"}
+    yield "pinning", _distinct(pinned[start["pinned"]] for start in starts)
+    ticks = [start["clock_tick_s"] for start in starts]
+    yield "clock", [f"ticks {max(ticks) * 1e9:.3g} ns at worst"] if ticks else []
+    yield "noise", [noise_line(campaign)]
+    hosts = [source["host"] for source in (*starts, *records)]
+    yield "processor", _distinct(host["processor"] for host in hosts)
+    yield "cores", _distinct(host["cores"] for host in hosts)
+    yield "memory", _distinct(f"{host['memory_bytes'] / 2**30:.1f} GiB" for host in hosts)
+    yield "system", _distinct(host["system"] for host in hosts)
+    versions = [source["versions"] for source in (*starts, *records)]
+    titles = {"mpi": "MPI library", "charm": "Charm4Py layer"}
+    for name in dict.fromkeys(name for found in versions for name in found):
+        values = _distinct(found[name] for found in versions if name in found)
+        yield titles.get(name, name), values
+
+
+def _trials(campaign: Campaign) -> list[str]:
+    counts = [len(result.records) for result in analysis.results(campaign)]
+    if not counts:
+        return ["none"]
+    span = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+    return [f"{span} of each point that has any, {sum(counts)} in all"]
+
+
+def commands_table(campaign: Campaign) -> Table:
+    """How each point is run: by the command line, and as it was launched."""
+    launched: dict[int, str] = {}
+    for entry in (*campaign.of("run"), *campaign.of("dropped")):
+        launched.setdefault(entry["point"], entry["command"])
+    rows = tuple(
+        (label(point), shlex.join(["miniapps", *point["arguments"]]), launched.get(place, NONE))
+        for place, point in enumerate(campaign.head["points"])
+    )
+    return Table("Commands", _columns("point", "to run it", "as it was launched"), rows)
+
+
+def failures_table(campaign: Campaign) -> Table:
+    """Runs that were dropped and have not been made since."""
+    rows = tuple(
+        (
+            str(entry["trial"] + 1),
+            label(campaign.head["points"][entry["point"]]),
+            entry["reason"],
+            entry["command"],
+        )
+        for entry in campaign.failures
+    )
+    return Table("Dropped runs", _columns("#trial", "point", "reason", "command"), rows)
