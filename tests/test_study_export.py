@@ -324,6 +324,25 @@ def test_reframe_has_no_numbers_for_more_pes_than_cores(tmp_path: Path) -> None:
     assert status == 0, out
 
 
+@pytest.mark.timeout(120)
+def test_reframe_puts_no_launcher_around_a_launcher(tmp_path: Path) -> None:
+    """Mistake: under mpirun or srun, `miniapps run -n 2` is taken for one rank of two."""
+    partition = {"name": "p", "scheduler": "local", "launcher": "mpirun", "environs": ["builtin"]}
+    settings = {
+        "systems": [{"name": "cluster", "hostnames": [".*"], "partitions": [partition]}],
+        "environments": [{"name": "builtin"}],
+    }
+    (tmp_path / "settings.py").write_text(f"site_configuration = {settings!r}\n")
+    (tmp_path / "check.py").write_text(reframe_check(a_campaign(pes=(2,), drivers=("mpi",))))
+    words = [support.BIN / "reframe", "-C", tmp_path / "settings.py", "-c", tmp_path / "check.py"]
+    done = support.execute(
+        [*words, "--prefix", tmp_path, "--dry-run"], 100, {"HOME": str(tmp_path)}
+    )
+    assert done.returncode == 0, done.stdout
+    (script,) = (tmp_path / "stage").rglob("rfm_job.sh")
+    assert "\nminiapps run jacobi2d --driver mpi -n 2 " in script.read_text()
+
+
 def test_reframe_needs_one_answer() -> None:
     """Mistake: taking the first hash where there are two."""
     campaign = a_campaign()
