@@ -104,7 +104,10 @@ def forged(folder: Path, trial: int, point: int, **changes: Any) -> Path:
     study, asked = head["study"], head["points"][point]
     record = asked | {"app": study["app"], "device": "cpu", "warmup": study["warmup"]}
     record |= {"steps": study["steps"], "valid": True, "checks": [], "state_hash": "ab"}
-    record |= {"step_time_s": {"min": 1.0}, "wall_s": 8.0} | changes
+    record |= {"step_time_s": {"min": 1.0}, "wall_s": 8.0}
+    record |= {
+        "rounds": {"first": [2], "count": [8], "wall_s": [8.0], "compute_s": [[4.0]]}
+    } | changes
     path = folder / f"trial-{trial:02}-point-{point:02}.json"
     path.write_text(json.dumps(record))
     return path
@@ -282,6 +285,18 @@ def test_records_of_other_runs_are_refused(tmp_path: Path, key: str, value: Any)
     with pytest.raises(InputError, match=f"is of another run: {key} is"):
         slurm.collect(tmp_path, tmp_path / "campaign.jsonl")
     assert not (tmp_path / "campaign.jsonl").exists()
+
+
+@pytest.mark.parametrize("key", ["valid", "state_hash", "wall_s", "rounds"])
+def test_records_that_lack_something_are_refused(tmp_path: Path, key: str) -> None:
+    """Mistake: a traceback for what another version on the cluster has written."""
+    jobs(tmp_path, pes=(1,), drivers=("serial",))
+    path = forged(tmp_path, 0, 0)
+    record = json.loads(path.read_text())
+    del record[key]
+    path.write_text(json.dumps(record))
+    with pytest.raises(InputError, match=f"lacks {key}: was it another version"):
+        slurm.collect(tmp_path, tmp_path / "campaign.jsonl")
 
 
 def test_folders_are_not_mixed(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from workbench.study.conduct import head_of, judge, shuffled
 from workbench.study.plan import Study
 
 HEAD, SETTINGS, REMOTE_SHELL, SUBMIT = "head.json", "settings.sh", "remote-shell.sh", "submit.sh"
+VERDICT, MEASURED = {"valid", "checks", "state_hash"}, {"wall_s", "rounds"}  # keys of a record
 RUN_FILE = re.compile(r"trial-(\d+)-point-(\d+)\.(json|failed)")
 
 SETTINGS_TEXT = """\
@@ -308,6 +309,9 @@ def _require_run(
     for key, value in wanted.items():
         allowed = f"is of another run: {key} is {record.get(key)}, not {value}"
         require(record.get(key) == value, "collect", file, allowed)
+    needed = VERDICT | (MEASURED if record.get("valid") else set())
+    lacking = ", ".join(sorted(needed - record.keys()))
+    require(not lacking, "collect", file, f"lacks {lacking}: was it another version of miniapps?")
     steps = record.get("steps", 0)
     allowed = f"is of another run: steps is {steps}, not {study['steps']}"
     require(0 < steps <= study["steps"], "collect", file, allowed)
