@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miniapps.parameters import InputError
-from workbench.film import FRAMES, check_same, film
+from workbench.film import FRAMES, check_same, film, thin
 from workbench.saved import SavedRun, cut
 
 
@@ -186,6 +186,13 @@ def test_periods_stop_at_balancings(
         assert [low for low, _ in periods[1:]] == [high for _, high in periods[:-1]]
         assert (periods[0][0], periods[-1][1]) == (first, end)
         assert set(balanced) <= {low for low, _ in periods}
+
+
+@pytest.mark.parametrize("values", [(0, 7), (3, 300), (-3, 5), (0.25, 7), (5, 70_000)])
+def test_thin_pictures_are_the_same(values: tuple[float, float]) -> None:
+    """Catches counts that wrap, and values of a field that are cut to integers."""
+    picture = np.array([values], np.float32)
+    assert np.array_equal(thin(picture), picture) and thin(picture).nbytes <= picture.nbytes
 
 
 def test_frames_are_few(charm: SavedRun) -> None:
