@@ -78,26 +78,29 @@ class Stepper:
     def resume(self, answer: Any) -> Any:
         """Answer the block; returns its next request, or None at the end of the round."""
         assert self.generator is not None, "start() comes first"
-        before = perf_counter()
+        before = begun = perf_counter()
         try:
             request = self.generator.send(answer)
             while type(request) is Mark:
                 if self.slices is not None:
-                    before = self._close_slice(before, COMPUTE)
+                    begun = self._mark(begun)
                 request = self.generator.send(None)
         except StopIteration as stop:
             self.generator, request = None, None
             self.finished = bool(stop.value)
-        self._close_slice(before, PACK if type(request) is Post else COMPUTE)
-        return request
-
-    def _close_slice(self, before: float, kind: int) -> float:
-        """Account for what the block did since ``before``; returns what the time is now."""
         self.block.device.synchronize()
         now = perf_counter()
         self.compute += now - before
         if self.slices is not None:
-            self.slices.append((kind, before, now))
+            self.slices.append((PACK if type(request) is Post else COMPUTE, begun, now))
+        return request
+
+    def _mark(self, begun: float) -> float:
+        """Keep what the block has computed since ``begun``; returns what the time is now."""
+        assert self.slices is not None
+        self.block.device.synchronize()
+        now = perf_counter()
+        self.slices.append((COMPUTE, begun, now))
         return now
 
 

@@ -24,6 +24,7 @@ from workbench.saved import Period, SavedRun, cut
 
 FRAMES = 80  # about at most
 POINTS = 1000  # of a curve
+BORDERED = 64  # blocks; more of them would be all border
 SCALE = "Cividis"  # which colour-blind readers can tell apart too
 PANELS = BARS, STATE, IMBALANCE, STEP_TIME = 1, 2, 3, 4  # rows of the page
 LINE = {"color": "#0072B2", "width": 1}
@@ -103,7 +104,7 @@ def _page(runs: list[SavedRun]) -> Any:
         title=title | {"subtitle": {"text": said}},
         template="plotly_white",
         height=1150,
-        margin={"t": 160, "b": 120},
+        margin={"t": 140, "b": 120},
         showlegend=False,
         barmode="overlay",
         coloraxis={
@@ -125,12 +126,18 @@ class Column:
     def __init__(self, figure: Any, run: SavedRun, number: int, periods: list[Period]) -> None:
         self.figure, self.run, self.number, self.periods = figure, run, number, periods
         self.loads, self.pes = run.by_block(periods)
-        self.names = [run.name_of(block) for block in range(len(self.loads))]
         self.moving: list[int] = []  # numbers of the traces that frames change
 
     def draw(self, shared: Shared) -> None:
         """Add all traces, as they are in the first period."""
         traces, axes = self.frame(0, shared)
+        traces[0].update(
+            orientation="h",
+            textposition="none",
+            customdata=[self.run.name_of(block) for block in range(self.run.blocks)],
+            hovertemplate="%{customdata} on %{y}<br>%{x:.3g} ms per step<extra></extra>",
+            marker_line={"color": "white", "width": 0.5 * (self.run.blocks <= BORDERED)},
+        )
         for trace, row in zip(traces, (BARS, STATE, IMBALANCE, STEP_TIME), strict=True):
             self.moving.append(len(self.figure.data))
             self.figure.add_trace(trace, row=row, col=self.number)
@@ -154,7 +161,7 @@ class Column:
         self.figure.add_trace(curve, row=row, col=self.number)
 
     def frame(self, k: int, shared: Shared) -> tuple[list[Any], dict[str, Any]]:
-        """The traces of a period, in the order of `moving`, and titles of axes."""
+        """What a period changes of the traces, in the order of `moving`, and of axes."""
         period = self.periods[k]
         picture, at = self._picture(period)
         marks = [self._mark(period[0], top) for top in shared.heights]
@@ -186,19 +193,9 @@ class Column:
         for pe in range(self.run.record["pes"]):
             mine = pes == pe
             base[mine] = np.cumsum(loads[mine]) - loads[mine]
-        return go.Bar(
-            orientation="h",
-            textposition="none",
-            x=shown,
-            base=base.astype(np.float32),
-            y=[f"PE {pe}" for pe in pes],
-            customdata=self.names,
-            marker={
-                "color": sample_colorscale(SCALE, (loads / heaviest).tolist()),
-                "line": {"color": "white", "width": 1},
-            },
-            hovertemplate="%{customdata} on %{y}<br>%{x:.3g} ms per step<extra></extra>",
-        )
+        colours = sample_colorscale(SCALE, np.minimum(loads / heaviest, 1).tolist())
+        where = {"base": base.astype(np.float32), "y": [f"PE {pe}" for pe in pes]}
+        return go.Bar(x=shown, **where, marker={"color": colours})
 
     def _picture(self, period: Period) -> tuple[Any, int]:
         """The state as last known at the end of a period, else first, and the step it is after."""
@@ -206,7 +203,7 @@ class Column:
 
         steps = self.run.picture_steps
         which = max(0, int(np.searchsorted(steps, period[1], side="right")) - 1)
-        picture = self.run.pictures[which].T.astype(np.float32)
+        picture = thin(self.run.pictures[which].T)
         high, wide = picture.shape
         dx, dy = self.run.sides[0] / wide, self.run.sides[1] / high
         where = {"x0": dx / 2, "dx": dx, "y0": dy / 2, "dy": dy}
@@ -246,9 +243,22 @@ class Column:
 
     @property
     def longest(self) -> float:
-        """The longest bar of all periods."""
+        """How long bars are; those of single slow periods go beyond."""
         pes = range(self.run.record["pes"])
-        return max(float((self.loads * (self.pes == pe)).sum(axis=0).max()) for pe in pes)
+        return most_of(np.max([(self.loads * (self.pes == pe)).sum(axis=0) for pe in pes], axis=0))
+
+
+def most_of(values: np.ndarray) -> float:
+    """A limit that is the largest value, unless few values are far above the others."""
+    return min(float(values.max()), 1.5 * float(np.quantile(values, 0.9)))
+
+
+def thin(picture: np.ndarray) -> np.ndarray:
+    """The same values in few bytes: counts in as many as they need."""
+    with np.errstate(invalid="ignore"):  # a wrong run may hold no numbers
+        whole = picture.astype(np.int64)
+    small = whole.astype(np.min_scalar_type(whole.max()))
+    return small if np.array_equal(small, picture) else picture.astype(np.float32)
 
 
 class Shared:
@@ -256,11 +266,11 @@ class Shared:
 
     def __init__(self, columns: list[Column]) -> None:
         self.longest = max(column.longest for column in columns)
-        self.heaviest = max(float(column.loads.max()) for column in columns)
+        self.heaviest = max(most_of(column.loads.max(axis=0)) for column in columns)
         self.heights = np.max([column.tops for column in columns], axis=0).tolist()
         shown = [column.run.pictures for column in columns]
-        self.darkest = min(float(pictures.min()) for pictures in shown)
-        self.brightest = max(float(pictures.max()) for pictures in shown)
+        self.darkest = min(float(np.nanmin(pictures)) for pictures in shown)
+        self.brightest = max(float(np.nanmax(pictures)) for pictures in shown)
 
 
 def _share_axes(figure: Any, columns: list[Column], shared: Shared) -> None:

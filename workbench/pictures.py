@@ -66,9 +66,13 @@ def counts(rows: Any, sides: Sides, most: int) -> np.ndarray:
 
     ``rows`` (n, 2 or more): x and y first, in [0, side].
     """
-    bins = [max(1, min(int(side), most)) for side in sides]
-    span = [(0.0, side) for side in sides]
-    return np.histogram2d(rows[:, 0], rows[:, 1], bins=bins, range=span)[0]
+    pixels = [max(1, min(int(side), most)) for side in sides]
+    x, y = (
+        np.minimum((rows[:, axis] * n / side).astype(np.int64), n - 1)
+        for axis, (n, side) in enumerate(zip(pixels, sides, strict=True))
+    )
+    counted = np.bincount(x * pixels[1] + y, minlength=pixels[0] * pixels[1])
+    return counted.reshape(pixels).astype(np.float64)
 
 
 def picture_of(states: Any, sides: Sides) -> np.ndarray:

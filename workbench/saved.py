@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from drivers.timing import compute_per_pe
+from drivers.timing import SYNC, compute_per_pe
 from miniapps.parameters import InputError, words
 from workbench.pictures import Sides, picture_of, sides_of
 
@@ -68,7 +68,7 @@ class SavedRun:
                 timing["wall_s"],
                 timing["blocks"],
                 timing.get("slices"),
-                timing["balancing"],
+                timing.get("balancing", np.empty(0, SYNC)),
                 steps,
                 pictures,
             )

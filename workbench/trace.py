@@ -72,11 +72,8 @@ def spans(run: SavedRun, pe: int, end: float) -> Iterator[Span]:
 def _slices(run: SavedRun, pe: int) -> Iterator[Span]:
     assert run.slices is not None
     for row in run.slices[run.slices["pe"] == pe]:
-        args = {
-            "block": run.name_of(int(row["block"])),
-            "step": int(run.rounds[row["round"], 0]),
-            "steps": int(run.rounds[row["round"], 1]),
-        }
+        step = int(run.rounds[row["round"], 0])
+        args = {"block": run.name_of(int(row["block"])), "step": step}
         yield Span(float(row["begin_s"]), float(row["end_s"]), KIND_NAMES[row["kind"]], args)
 
 
