@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import miniapps
 from miniapps.parameters import InputError, require
 from workbench import output
 from workbench.exit_status import VALID, WRONG
@@ -66,9 +67,11 @@ def is_wrong(campaign: Campaign) -> bool:
 
 def _require_study(campaign: Campaign, path: Path) -> None:
     """Raise InputError where a file holds JSON but no study."""
-    study = campaign.head.get("study")
+    study = campaign.head.get("study", {})
     known = isinstance(study, dict) and study.get("kind") in KINDS
     require(known and bool(campaign.head.get("points")), "campaign", path, "holds no study")
+    apps = miniapps.names()
+    require(study["app"] in apps, "campaign", path, f"is of none of {', '.join(apps)}")
     whole = all("event" in entry for entry in campaign.events)
     require(whole, "campaign", path, "has a line without an event")
 
