@@ -198,6 +198,7 @@ def test_speedup_efficiency_karp_flatt(strong: Canned) -> None:
 
 def test_oversubscribed_is_never_scaling(strong: Canned) -> None:
     """Catches a point with more PEs than cores in any table about speed, or one without a mark."""
+    strong.point("charm", 8, trials(9), odf=4)
     found = tables.tables(strong.campaign())
     for title in ("Strong scaling", "Ways of running against each other"):
         assert "8" not in cells(titled(found, title), "PEs")
@@ -290,6 +291,15 @@ def test_gain_and_promise(balancing: Canned) -> None:
     assert cells(table, "share of promise") == ["83.3%", "83.3%"]
     assert values(cells(table, "migrations per run")) == [5, 5]
     assert values(cells(table, "balancing [ms per run]")) == [5, 5]
+
+
+def test_oversubscribed_is_no_gain() -> None:
+    """Catches a gain of balancing between points with more PEs than cores."""
+    canned = Canned("lb")
+    canned.point("charm", 8, trials(6), odf=4)
+    canned.point("charm", 8, trials(4), odf=4, balancer="Greedy")
+    assert titled(tables.tables(canned.campaign()), "What balancing brings").rows == ()
+    assert list(figures.figures(canned.campaign())) == ["parts"]
 
 
 def test_granularity(grains: Canned) -> None:
