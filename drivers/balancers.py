@@ -6,15 +6,12 @@ RefineB has none and is asked for by a file that describes the tree. Unknown nam
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from drivers.job import Job
 from drivers.timing import imbalance
 
 _OLD_NAMES = {
@@ -43,43 +40,33 @@ def runtime_options(balancer: str | None) -> list[str]:
     return options
 
 
-@dataclass
-class Sync:
-    """One balancing as one PE saw it, by its own clock: last to wait, first to go on, come here."""
-
-    begun_s: float = math.inf
-    ended_s: float = math.inf
-    moved: int = 0
-
-
 def summary(
-    job: Job, done: int, syncs: Sequence[dict[int, Sync]], compute: np.ndarray
+    rounds: Sequence[tuple[int, int]], syncs: np.ndarray, compute: np.ndarray
 ) -> list[dict[str, Any]]:
-    """What each balancing did, in order, from what each PE saw of it: {step: Sync}.
+    """What each balancing did, in order, from what each PE saw of it, a row of `timing.SYNC`.
 
     ``step`` is the first after it. ``seconds`` is the shortest wait of any PE, that of the last to
     come: the balancing itself. Imbalance is that of the rounds since the balancing before, and of
     those up to the next. ``paid_after``: steps after which it had paid for itself.
     """
-    rounds = np.array(list(job.rounds(job.warmup, done)))
-    starts = rounds[:, 0].tolist()
-    steps = sorted(set().union(*syncs))
-    cuts = [0, *map(starts.index, steps), len(starts)]
+    firsts, counts = np.array(rounds).T
+    steps = np.unique(syncs["step"]).tolist()
+    cuts = [0, *np.searchsorted(firsts, steps).tolist(), len(firsts)]
     entries = []
     for n, step in enumerate(steps):
-        seen = [pe[step] for pe in syncs if step in pe]
-        waits = [s.ended_s - s.begun_s for s in seen if s.begun_s + s.ended_s < math.inf]
-        seconds = min(waits, default=0.0)
+        seen = syncs[syncs["step"] == step]
+        both = seen[np.isfinite(seen["begin_s"] + seen["end_s"])]
+        seconds = float(np.min(both["end_s"] - both["begin_s"])) if len(both) else 0.0
         before, after = (slice(*cuts[place : place + 2]) for place in (n, n + 1))
         slowest = compute.max(axis=0)
-        usual = slowest[before].sum() / rounds[before, 1].sum()
+        usual = slowest[before].sum() / counts[before].sum()
         entry = {
             "step": step,
-            "moved": sum(sync.moved for sync in seen),
+            "moved": int(seen["came"].sum()),
             "imbalance_before": imbalance(compute[:, before]),
             "imbalance_after": imbalance(compute[:, after]),
             "seconds": seconds,
-            "paid_after": paid_after(seconds, usual, slowest[after], rounds[after, 1]),
+            "paid_after": paid_after(seconds, usual, slowest[after], counts[after]),
         }
         entries.append(entry)
     return entries

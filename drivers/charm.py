@@ -12,12 +12,10 @@ messages leave.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from charm4py import Array, Future, Group, charm
 
-from drivers.balancers import summary
 from drivers.charm_block import BlockChare
 from drivers.charm_pe import FAILED, PE, fail
 from drivers.job import Job, RunError, Watcher
@@ -65,9 +63,8 @@ def _conduct(job: Job, watcher: Watcher) -> Outcome:
     made = False
     for pe in range(layout.pes if job.store else 0):
         made = pes[pe].store(job.store, made, ret=True).get()
-    parts, synced = zip(*[pes[pe].part(ret=True).get() for pe in range(layout.pes)], strict=True)
-    balancing = partial(summary, job, done, synced)
-    return joined(job, parts, done, {"charm": "netlrts"}, balancing)
+    parts = [pes[pe].part(ret=True).get() for pe in range(layout.pes)]
+    return joined(job, parts, done, {"charm": "netlrts"})
 
 
 def _advance(arrays: dict[str, Any], first: int, end: int) -> int:

@@ -33,7 +33,7 @@ class BlockChare(Chare):
         (self.number,) = self.thisIndex
         with self.pe.guard():
             self.block = self.job.build(place[1])
-        self.stepper, self.inbox = Stepper(self.block), Inbox(self.block)
+        self.stepper, self.inbox = Stepper(self.block, self.job.traced), Inbox(self.block)
         self.home = charm.myPe()
         self.ways = {
             edge: (peer.kind, self.job.layout.numbers[peer.place], peer.edge)
@@ -74,7 +74,7 @@ class BlockChare(Chare):
     def resumeFromSync(self) -> None:  # noqa: N802 - the runtime's name
         """Go on after a balancing, perhaps on another PE; at once, if nobody must know on which."""
         moved, self.home = self.home != charm.myPe(), charm.myPe()
-        self.pe.note_resume(self.step, moved)
+        self.pe.log.end_wait(self.step, moved)
         if len(self.pe.arrays) > 1:
             where = np.zeros(len(self.pe.where), np.int64)
             where[self.number] = 1 + self.home
@@ -156,11 +156,11 @@ class BlockChare(Chare):
         pe.log.add(self.number, self.at, self.stepper)
         before = self.step
         self.step, self.at = before + self.count, self.at + 1
-        pe.job.keep_frame(charm.myPe(), self.step, self.block)
+        pe.job.keep_frame(charm.myPe(), before, self.step, self.block)
         if self.stepper.finished and self.timed:
             self.end = self.step
         if self.balancing_due(before, pe.job.lb_period):
-            pe.note_sync(self.step)
+            pe.log.begin_wait(self.step)
             self.AtSync()
             return
         if self.step < self.end:

@@ -6,13 +6,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from charm4py import Chare, charm
 
-from drivers.balancers import Sync
 from drivers.charm_mail import Mail
 from drivers.job import Job, Store, Watcher
 from drivers.outcome import Part
@@ -29,7 +27,6 @@ class PE(Chare):
         self.job, self.watcher = job, watcher
         self.jit_s = job.compile()
         self.log = PELog(charm.myPe())
-        self.syncs: dict[int, Sync] = {}
         self.round = -1  # the step at which the last round began here
         self.mail = Mail(self)
         self.arrays: dict[str, Any] = {}  # proxies, by kind
@@ -113,7 +110,6 @@ class PE(Chare):
     def start_log(self) -> None:
         """Forget warm-up; time runs from now."""
         self.log.start()
-        self.syncs = {}
 
     def note_begin(self, step: int) -> None:
         """Tell the watcher that a block of this PE begins the round at ``step``, once a round."""
@@ -121,21 +117,11 @@ class PE(Chare):
             self.round = step
             self.watcher.beat(charm.myPe(), step)
 
-    def note_sync(self, step: int) -> None:
-        """Note that a block of this PE waits for the balancing before ``step``."""
-        self.syncs.setdefault(step, Sync()).begun_s = perf_counter()
-
-    def note_resume(self, step: int, moved: bool) -> None:
-        """Note that a block goes on here after that balancing, and whether it came here by it."""
-        sync = self.syncs.setdefault(step, Sync())
-        sync.ended_s = min(sync.ended_s, perf_counter())
-        sync.moved += moved
-
-    def part(self) -> tuple[Part, dict[int, Sync]]:
+    def part(self) -> Part:
         """Everything that was measured on this PE."""
         self.watcher.finish(charm.myPe())
         blocks = [chare.block for chare in self.chares()]
-        return Part.of(blocks, self.log, self.jit_s), self.syncs
+        return Part.of(blocks, self.log, self.jit_s)
 
     def store(self, store: Store, made: bool) -> bool:
         """Write the blocks of this PE, which may have none; returns whether the store is made."""

@@ -34,8 +34,11 @@ class Watcher(Protocol):
 class Store(Protocol):
     """Who takes the state, block by block; must pickle."""
 
-    def keep(self, pe: int, step: int, pieces: list[Piece]) -> None:
-        """Take a block's pieces of a frame, the state after ``step``; PEs may call it at once."""
+    def wants(self, before: int, step: int) -> bool:
+        """Whether the state after a round from step ``before`` to ``step`` belongs into a frame."""
+
+    def keep(self, pe: int, before: int, step: int, pieces: list[Piece]) -> None:
+        """Take a block's pieces of a frame that it wants; PEs may call it at once."""
 
     def create(self, pieces: list[Piece]) -> None:
         """Make room for the global state, given any block's pieces; called once, first."""
@@ -49,7 +52,8 @@ class Job:
     """A run: which problem, cut how, for how many steps.
 
     ``steps`` are timed, after ``warmup`` steps that are not; both count for the physics.
-    ``balancer`` and ``lb_period`` (steps) concern the charm driver alone.
+    ``balancer`` and ``lb_period`` (steps) concern the charm driver alone. A run that is ``traced``
+    keeps what each block did between two requests.
     """
 
     app: str
@@ -61,6 +65,7 @@ class Job:
     balancer: str | None = None
     lb_period: int = 0
     store: Store | None = None
+    traced: bool = False
 
     def compile(self) -> float:
         """Compile the app's kernels, or load them from numba's cache; returns the seconds."""
@@ -74,10 +79,10 @@ class Job:
         app = miniapps.load(self.app)
         return app.Block(self.problem, self.layout, index, device.get(self.device))
 
-    def keep_frame(self, pe: int, step: int, block: Any) -> None:
-        """Hand a block's state after ``step`` to the store, if the problem wants a frame of it."""
-        if self.store is not None and self.problem.is_framed(step):
-            self.store.keep(pe, step, block.state())
+    def keep_frame(self, pe: int, before: int, step: int, block: Any) -> None:
+        """Hand a block's state to the store, if it wants a frame, at the end of a round."""
+        if self.store is not None and self.store.wants(before, step):
+            self.store.keep(pe, before, step, block.state())
 
     def phases(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Warm-up and timed phase: (first step, end) of each. Only the second may end early."""

@@ -29,7 +29,7 @@ class Engine:
     def __init__(self, comm: MPI.Comm, job: Job) -> None:
         self.comm = comm
         self.block = job.build(job.layout.indices()[comm.rank])
-        self.stepper = Stepper(self.block)
+        self.stepper = Stepper(self.block, job.traced)
         self.links: dict[Edge, Link | SelfLink] = {}
         for edge, peer in self.block.neighbors.items():
             rank = job.layout.home(*peer.place)
@@ -86,7 +86,7 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
             watcher.beat(comm.rank, step)
             finished = engine.round(step, count)
             log.add(comm.rank, number, engine.stepper)
-            job.keep_frame(comm.rank, step + count, engine.block)
+            job.keep_frame(comm.rank, step, step + count, engine.block)
             done = step + count
             if finished and start == job.warmup:
                 break

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from drivers.balancers import summary
 from drivers.job import Job
 from drivers.timing import PELog, compute_per_pe, wall_of_rounds
 from kernels import state_hash
@@ -22,7 +23,8 @@ class Outcome:
 
     ``rounds``: those that were timed, (first step, number of steps); ``wall_s`` (rounds,): as
     `timing` defines it; ``compute_s`` (PEs, rounds): inside blocks; ``blocks``: a row per block and
-    round, as `timing.ROW`; ``measures`` and ``words`` (the state hash) are joined over all blocks;
+    round, as `timing.ROW`; ``slices`` (where traced) and ``syncs`` as `timing.SLICE` and
+    `timing.SYNC`; ``measures`` and ``words`` (the state hash) are joined over all blocks;
     ``first_step_at``: seconds since the epoch; ``peak_rss_bytes``: largest resident memory of a PE;
     ``balancing``: an entry per balancing, as `balancers.summary` gives it.
     """
@@ -32,6 +34,8 @@ class Outcome:
     wall_s: np.ndarray
     compute_s: np.ndarray
     blocks: np.ndarray
+    slices: np.ndarray
+    syncs: np.ndarray
     measures: dict[str, Measure]
     words: np.ndarray
     jit_s: float
@@ -48,7 +52,7 @@ Report = Callable[[Outcome], int]  # returns the exit status
 class Part(NamedTuple):
     """One PE's part of an outcome."""
 
-    rows: np.ndarray
+    tables: dict[str, np.ndarray]
     measures: dict[str, Measure]
     jit_s: float
     first_step_at: float
@@ -60,7 +64,7 @@ class Part(NamedTuple):
         nothing: dict[str, Measure] = {}
         measures = reduce(combine, map(measured, blocks), nothing)
         peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return cls(log.table(), measures, jit_s, log.born, peak)
+        return cls(log.tables(), measures, jit_s, log.born, peak)
 
 
 def measured(block: Any) -> dict[str, Measure]:
@@ -84,10 +88,12 @@ def joined(
     parts: Sequence[Part],
     done: int,
     versions: dict[str, str],
-    balancing: Callable[[np.ndarray], list[dict[str, Any]]] = lambda compute: [],
 ) -> Outcome:
-    """The outcome of all PEs' parts; ``balancing`` is asked with the compute seconds."""
-    rows = np.concatenate([part.rows for part in parts])
+    """The outcome of all PEs' parts."""
+    rows, slices, syncs = (
+        np.concatenate([part.tables[name] for part in parts])
+        for name in ("blocks", "slices", "balancing")
+    )
     rounds = list(job.rounds(job.warmup, done))
     compute = compute_per_pe(rows, len(parts), len(rounds))
     measures = reduce(combine, [part.measures for part in parts])
@@ -97,12 +103,14 @@ def joined(
         wall_s=wall_of_rounds(rows, len(rounds)),
         compute_s=compute,
         blocks=rows,
+        slices=slices,
+        syncs=syncs,
         words=measures.pop("words").value,
         measures=measures,
         jit_s=max(part.jit_s for part in parts),
         first_step_at=max(part.first_step_at for part in parts),
         peak_rss_bytes=max(part.peak_rss_bytes for part in parts),
         steps_done=done,
-        balancing=balancing(compute),
+        balancing=summary(rounds, syncs, compute),
         versions=versions,
     )

@@ -22,10 +22,10 @@ from miniapps.block import REDUCTIONS, AllReduce, Collect, Place, Post, checked_
 class Engine:
     """Blocks, their inboxes, and the requests they wait on."""
 
-    def __init__(self, blocks: Sequence[Any]) -> None:
+    def __init__(self, blocks: Sequence[Any], traced: bool = False) -> None:
         places = [(block.kind, tuple(block.index)) for block in blocks]
-        self.steppers = {place: Stepper(b) for place, b in zip(places, blocks, strict=True)}
-        self.inboxes = {place: Inbox(b) for place, b in zip(places, blocks, strict=True)}
+        self.steppers = {p: Stepper(b, traced) for p, b in zip(places, blocks, strict=True)}
+        self.inboxes = {p: Inbox(b) for p, b in zip(places, blocks, strict=True)}
         self.requests: dict[Place, Any] = {}
 
     def round(self, step: int, count: int) -> bool:
@@ -101,7 +101,7 @@ class Engine:
 def run(job: Job, report: Report, watcher: Watcher) -> int:
     """Run a job on this process and report its outcome; returns the exit status."""
     jit_s = job.compile()
-    engine = Engine([job.build(index) for _, index in job.layout.numbers])
+    engine = Engine([job.build(index) for _, index in job.layout.numbers], job.traced)
     blocks = [stepper.block for stepper in engine.steppers.values()]
     log, done = PELog(0), 0
     for start, end in job.phases():
@@ -111,7 +111,7 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
             finished = engine.round(step, count)
             for place, stepper in engine.steppers.items():
                 log.add(job.layout.numbers[place], number, stepper)
-                job.keep_frame(0, step + count, stepper.block)
+                job.keep_frame(0, step, step + count, stepper.block)
             done = step + count
             if finished and start == job.warmup:
                 break

@@ -4,16 +4,21 @@ A *round* is one call of a block's ``step``. The *wall* of a round is the time f
 last block of all finished the round before (or the common start) to the moment the last block of
 all finished this one, so the walls of all rounds add up to the time that passed. *Compute* is the
 time inside blocks, with the device synchronised. `Stepper` measures it where a block is resumed,
-`PELog` keeps it per PE.
+`PELog` keeps it per PE. Where a run is traced, compute is kept in *slices* too: what a block did
+between two requests, packing where the second is a Post, else computing.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
+from dataclasses import dataclass
 from time import perf_counter, time
 from typing import Any
 
 import numpy as np
+
+from miniapps.block import Mark, Post
 
 ROW = np.dtype(
     [
@@ -26,12 +31,40 @@ ROW = np.dtype(
     ]
 )
 
+KINDS = COMPUTE, PACK = 0, 1  # of slices
+KIND_NAMES = ("compute", "pack")
+SLICE = np.dtype(
+    [
+        ("pe", np.int32),
+        ("block", np.int32),
+        ("round", np.int32),
+        ("kind", np.uint8),
+        ("begin_s", np.float64),  # as in ROW
+        ("end_s", np.float64),
+    ]
+)
+
+SYNC = np.dtype(
+    [
+        ("pe", np.int32),
+        ("step", np.int32),  # the first after the balancing
+        ("begin_s", np.float64),  # the PE's last block began to wait; inf where it had none
+        ("end_s", np.float64),  # the first block here went on; inf where none is here
+        ("came", np.int32),  # blocks that came here by it
+    ]
+)
+
 
 class Stepper:
-    """Runs one block's generator, one round at a time, and measures the time inside it."""
+    """Runs one block's generator, one round at a time, and measures the time inside it.
 
-    def __init__(self, block: Any) -> None:
+    Where it is ``traced`` it keeps the round's slices, (kind, begin, end), until a `PELog` takes
+    them at the end of the round: so a block that migrates has none.
+    """
+
+    def __init__(self, block: Any, traced: bool = False) -> None:
         self.block = block
+        self.slices: list[tuple[int, float, float]] | None = [] if traced else None
         self.generator: Generator[Any, Any, Any] | None = None
         self.finished = False  # the block said that the whole run is finished
         self.begin = self.compute = 0.0
@@ -48,16 +81,37 @@ class Stepper:
         before = perf_counter()
         try:
             request = self.generator.send(answer)
+            while type(request) is Mark:
+                if self.slices is not None:
+                    before = self._close_slice(before, COMPUTE)
+                request = self.generator.send(None)
         except StopIteration as stop:
             self.generator, request = None, None
             self.finished = bool(stop.value)
-        self.block.device.synchronize()
-        self.compute += perf_counter() - before
+        self._close_slice(before, PACK if type(request) is Post else COMPUTE)
         return request
+
+    def _close_slice(self, before: float, kind: int) -> float:
+        """Account for what the block did since ``before``; returns what the time is now."""
+        self.block.device.synchronize()
+        now = perf_counter()
+        self.compute += now - before
+        if self.slices is not None:
+            self.slices.append((kind, before, now))
+        return now
+
+
+@dataclass
+class Sync:
+    """One balancing as one PE saw it, by its own clock: last to wait, first to go on, come here."""
+
+    begun_s: float = math.inf
+    ended_s: float = math.inf
+    came: int = 0
 
 
 class PELog:
-    """What one PE did: when each round ended, and what each block computed in it."""
+    """What one PE did: when each round ended, what each block computed in it, and balancings."""
 
     def __init__(self, pe: int) -> None:
         self.pe = pe
@@ -68,15 +122,40 @@ class PELog:
         """Forget what was; time runs from now."""
         self.origin = perf_counter()
         self.rows: list[tuple[int, int, int, float, float, float]] = []
+        self.slices: list[tuple[int, int, int, int, float, float]] = []
+        self.syncs: dict[int, Sync] = {}
 
     def add(self, block: int, number: int, stepper: Stepper) -> None:
         """Note that a block has just finished the round of that number."""
         begin, end = stepper.begin - self.origin, perf_counter() - self.origin
         self.rows.append((block, self.pe, number, begin, end, stepper.compute))
+        if stepper.slices is not None:
+            for kind, begin, end in stepper.slices:
+                times = begin - self.origin, end - self.origin
+                self.slices.append((self.pe, block, number, kind, *times))
+            stepper.slices.clear()
 
-    def table(self) -> np.ndarray:
-        """All rows, as an array of `ROW`."""
-        return np.array(self.rows, ROW)
+    def begin_wait(self, step: int) -> None:
+        """Note that a block of this PE waits for the balancing before ``step``."""
+        self.syncs.setdefault(step, Sync()).begun_s = perf_counter() - self.origin
+
+    def end_wait(self, step: int, came: bool) -> None:
+        """Note that a block goes on here after that balancing, and whether it came here by it."""
+        sync = self.syncs.setdefault(step, Sync())
+        sync.ended_s = min(sync.ended_s, perf_counter() - self.origin)
+        sync.came += came
+
+    def tables(self) -> dict[str, np.ndarray]:
+        """All rows, slices and balancings, as arrays of `ROW`, `SLICE` and `SYNC`."""
+        syncs = [
+            (self.pe, step, sync.begun_s, sync.ended_s, sync.came)
+            for step, sync in self.syncs.items()
+        ]
+        return {
+            "blocks": np.array(self.rows, ROW),
+            "slices": np.array(self.slices, SLICE),
+            "balancing": np.array(syncs, SYNC),
+        }
 
 
 def wall_of_rounds(rows: np.ndarray, rounds: int) -> np.ndarray:

@@ -99,6 +99,15 @@ class AllReduce:
             raise ValueError(f"AllReduce op {self.op!r}: must be one of {', '.join(REDUCTIONS)}")
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What the block did since its last request was computing, though a Post may come next.
+
+    It asks for nothing and no driver sees it: whoever measures the block goes on with it at once.
+    Without it all that a block does before a Post counts as packing.
+    """
+
+
 class Exchange:
     """Post, then Collect on the same edges: ``halo = yield from Exchange("halo", messages)``."""
 

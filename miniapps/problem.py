@@ -76,10 +76,6 @@ class BaseProblem:
         """What a record of this app holds besides what all records hold."""
         return {}
 
-    def is_framed(self, step: int) -> bool:
-        """Whether the state after ``step`` belongs into the output, besides the final one."""
-        return False
-
     @classmethod
     def lines(cls, record: dict[str, Any]) -> list[str]:
         """What a finished run's summary says, for people, of this app's own results."""

@@ -7,12 +7,16 @@ charm4py is there: where one is missing, they fail (`test_parallel.py` checks th
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 import support
+
+NO_BROWSER = "there is no chromium to open the page in"
 
 # No deadline: the first example of a test may compile a kernel.
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=50)
@@ -20,15 +24,18 @@ hypothesis.settings.load_profile("project")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Offer --no-skips, for machines on which everything must run."""
+    """Offer --no-skips, and to count tests that need a browser among those that must run."""
     parser.addoption("--no-skips", action="store_true", help="a skipped test counts as failed")
+    parser.addoption("--require-browser", action="store_true", help="also where no browser is")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Make a skip a failure where asked."""
+    """Make a skip a failure where asked; a browser is a system package, and asked for apart."""
     report = yield
-    if item.config.getoption("--no-skips") and report.skipped and not hasattr(report, "wasxfail"):
+    option = item.config.getoption
+    excused = NO_BROWSER in str(report.longrepr) and not option("--require-browser")
+    if option("--no-skips") and report.skipped and not hasattr(report, "wasxfail") and not excused:
         report.outcome = "failed"
         report.longrepr = f"skipped under --no-skips: {report.longrepr}"
     return report
@@ -60,3 +67,53 @@ def miniapps() -> Callable[..., Any]:
 def run_record() -> Callable[..., dict[str, Any]]:
     """``run_record(*args)``: the record of a run that must end with status 0."""
     return support.run_record
+
+
+PIC = "pic --preset tiny --frames 4 --trace"
+TRACED = {
+    "serial": "--blocks 2x2",
+    "mpi": "--driver mpi -n 2",
+    "charm": "--driver charm -n 2 --odf 4 --balancer Rotate --lb-period 6",
+}
+
+
+@pytest.fixture(scope="session")
+def traced_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """HDF5 files of one problem under each driver, with pictures and slices, by driver."""
+    folder = tmp_path_factory.mktemp("traced")
+    for driver, words in TRACED.items():
+        support.run_record(*f"{PIC} {words}".split(), "--output", folder / f"{driver}.h5")
+    return {driver: folder / f"{driver}.h5" for driver in TRACED}
+
+
+@pytest.fixture
+def browser_page() -> Iterator[Callable[[Path], tuple[Any, list[str]]]]:
+    """``browser_page(file)``: a page of headless Chromium that shows a file, and its complaints.
+
+    The page is one of Playwright. Complaints grow: what came to the console, what was raised, and
+    requests for anything but the file.
+    """
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip(NO_BROWSER)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+
+        def show(file: Path) -> tuple[Any, list[str]]:
+            address, complaints = file.resolve().as_uri(), []
+            page = browser.new_page(viewport={"width": 1400, "height": 1250})
+            page.on("console", lambda message: complaints.append(f"console: {message.text}"))
+            page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+            page.on(
+                "request",
+                lambda request: (
+                    request.url == address or complaints.append(f"asked: {request.url}")
+                ),
+            )
+            page.goto(address)
+            return page, complaints
+
+        yield show
+        browser.close()

@@ -96,6 +96,10 @@ class Gather:
     def __init__(self) -> None:
         self.fields: dict[str, np.ndarray] = {}
 
+    def wants(self, before: int, step: int) -> bool:
+        """No state but the last."""
+        return False
+
     def create(self, pieces: list[Any]) -> None:
         """Make room."""
         for piece in pieces:

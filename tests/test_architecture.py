@@ -21,6 +21,8 @@ ONLY_IN = {
     "cupy": r"kernels/\w+\.py",
     "numba": r"kernels/\w+\.py",
     "matplotlib": r"workbench/\w+\.py",
+    "plotly": r"workbench/film\.py",
+    "playwright": r"tests/conftest\.py",
     "h5py": r"(workbench|tests)/\w+\.py|miniapps/leanmd/inputs/h5md\.py",
 }
 FREE = {"kernels": {"numpy", "numba", "cupy", "llvmlite"}, "miniapps": {"numpy"}}
@@ -275,14 +277,14 @@ problem = miniapps.load("jacobi2d").Problem(size=(7, 5))
 layout = Layout.create(problem.shape, problem.periodic, 2)
 job = Job("jacobi2d", problem.prepared(layout, "cpu"), layout, 3)
 assert serial.run(job, lambda outcome: 0, Watcher()) == 0
-print(*sorted({"mpi4py", "charm4py", "cupy", "h5py", "matplotlib"} & set(sys.modules)))
+print(*sorted({"mpi4py", "charm4py", "cupy", "h5py", "matplotlib", "plotly"} & set(sys.modules)))
 """
 
 SERIAL_COMMAND = """
 import sys
 from workbench.cli import main
 assert main(["run", "jacobi2d", "--size", "7x5", "--steps", "3", "--json", "-"]) == 0
-print(*sorted({"mpi4py", "charm4py", "cupy", "h5py", "matplotlib"} & set(sys.modules)))
+print(*sorted({"mpi4py", "charm4py", "cupy", "h5py", "matplotlib", "plotly"} & set(sys.modules)))
 """
 
 
@@ -298,7 +300,7 @@ BLOCKED = """
 import sys
 class Blocker:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("mpi4py", "charm4py", "cupy", "h5py", "matplotlib"):
+        if name.split(".")[0] in ("mpi4py", "charm4py", "cupy", "h5py", "matplotlib", "plotly"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Blocker())
 """

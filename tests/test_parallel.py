@@ -6,6 +6,7 @@ Nothing here asks whether mpi4py or charm4py is installed: where one is missing,
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Callable
 from functools import cache
@@ -254,3 +255,12 @@ def test_missing_library_fails_the_run(
     done = miniapps(*SMALL, "--driver", driver, "-n", 2, env=environment, timeout=60)
     assert done.returncode in (2, 3) and done.stdout == ""
     assert any(library in done.stderr for library in libraries)
+
+
+@pytest.mark.parametrize("ways", ["mpi -n 2 -- -bind-to core", "charm -n 2 -- +setcpuaffinity"])
+def test_pes_tied_to_cores_are_not_taken_for_oversubscribed(run_record: Run, ways: str) -> None:
+    """Mistake: counting cores in a process that is tied to one of them."""
+    cores = len(os.sched_getaffinity(0))
+    record = run_record("jacobi2d", "--preset", "tiny", "--driver", *ways.split())
+    assert record["host"]["cores"] == cores
+    assert record["oversubscribed"] is (cores < 2)

@@ -50,6 +50,28 @@ def test_figure_of_particles(run: Callable[[str], Path]) -> None:
     assert all(axes.get_xlabel() and axes.get_ylabel() for axes in (state, load, time))
 
 
+def test_figure_of_blocks(run: Callable[[str], Path]) -> None:
+    """Catches a block's load in another row or step, a PE change that is not seen, lost moves."""
+    source = run(PIC)
+    _, _, _, loads, places, moves, *_ = run_figure(source).axes
+    with h5py.File(source) as file:
+        record, rows = json.loads(file.attrs["record"]), file["timing/blocks"][...]
+        rounds = file["timing/rounds"][...]
+    load, where = (axes.collections[0].get_array() for axes in (loads, places))
+    assert load.shape == where.shape == (4, len(rounds)) and (rounds[:, 1] == 1).all()
+    for row in rows:
+        assert load[row["block"], row["round"]] == pytest.approx(1e3 * row["compute_s"])
+        assert where[row["block"], row["round"]] == row["pe"]
+    lines = loads.collections[1].get_segments()
+    moved = {entry["step"]: entry["moved"] for entry in record["lb"]}
+    assert sorted(line[0][0] for line in lines) == sorted(
+        step for step, count in moved.items() for _ in range(count)
+    )
+    bars = {bar.get_x() + bar.get_width() / 2: bar.get_height() for bar in moves.patches}
+    assert bars == pytest.approx(moved) and sum(moved.values()) == record["migrations"] > 0
+    assert moves.get_title() == f"migrations: {record['migrations']}"
+
+
 @pytest.mark.parametrize("words", ["jacobi2d --preset tiny", "stencil3d --preset tiny"])
 def test_figure_of_a_field(run: Callable[[str], Path], words: str) -> None:
     """Catches a field that is transposed, or another plane than the middle one."""
@@ -71,6 +93,10 @@ def test_plot_writes_beside_the_run(
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
     assert miniapps("plot", source, "--figure", tmp_path / "other.pdf").returncode == 0
     assert (tmp_path / "other.pdf").read_bytes().startswith(b"%PDF")
+    assert miniapps("plot", source, "--figure", tmp_path / "other.svg").returncode == 0
+    assert b"<svg" in (tmp_path / "other.svg").read_bytes()
+    done = miniapps("plot", source, "--figure", tmp_path / "other.txt")
+    assert done.returncode == 2 and "must end in .png, .svg, .pdf" in done.stderr
 
 
 def test_files_that_are_no_runs(miniapps: Callable[..., Any], tmp_path: Path) -> None:

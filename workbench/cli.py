@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import drivers
 import miniapps
-from miniapps.parameters import InputError, extents
+from miniapps.parameters import InputError, extents, require
 from workbench import environment
 from workbench.arguments import add_app_options, typed
 from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
@@ -25,6 +25,12 @@ RUN_EXAMPLES = """examples:
   miniapps run stencil3d --driver charm -n 2 --odf 4 --balancer Greedy --lb-period 30 \\
                          --imbalance paper --imbalance-scale 0.1
   miniapps run jacobi2d --driver charm -n 2 -- +setcpuaffinity
+"""
+
+PLOT_EXAMPLES = """examples:
+  miniapps run pic --output run.h5 && miniapps plot run.h5
+  miniapps run pic --output run.h5 --driver charm -n 2 --odf 4 --balancer Greedy --lb-period 20 \\
+                   --frames 5 --trace && miniapps plot run.h5 --film --trace
 """
 
 
@@ -148,6 +154,8 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     add("--preset", metavar="NAME", help=f"sizes and steps, one of: {presets}")
     add("--json", metavar="FILE|-", help="write the record as one JSON object")
     add("--output", type=Path, metavar="FILE.h5", help="write record, timings and final state")
+    add("--frames", type=typed(int), default=0, metavar="K", help="picture every K steps in it")
+    add("--trace", action="store_true", help="and what each block did between messages")
     add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
     add("--timeout", type=typed(float), metavar="SECONDS", help="longest time without progress")
     add("--no-launch", action="store_true", help="be a rank, start no launcher")
@@ -210,22 +218,30 @@ def _add_plot(commands: Any) -> None:
     parser = _command(
         commands,
         "plot",
-        "draw one run: its final state, the load of its PEs, its step times",
-        "example: miniapps run pic --output run.h5 && miniapps plot run.h5",
+        "draw one run: its final state, loads, step times and migrations; or a film or trace of it",
+        PLOT_EXAMPLES,
         _plot,
     )
     parser.add_argument("file", type=Path, metavar="FILE.h5", help="written by run --output")
-    parser.add_argument("--figure", type=Path, metavar="FILE", help="default: FILE.png")
+    add = parser.add_argument
+    add("--figure", type=Path, metavar="FILE", help=".png, .svg or .pdf; default: FILE.png")
+    add("--film", action="store_true", help="write FILE.html: a slider goes over the steps")
+    add("--beside", type=Path, metavar="OTHER.h5", help="in the film, a run of the same problem")
+    add("--trace", action="store_true", help="write FILE.trace.json, for Perfetto")
 
 
 def _plot(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench import plots
-    from workbench.spec import check_writable
+    from workbench import film, plots, trace
 
-    figure = options.figure or options.file.with_suffix(".png")
-    check_writable("--figure", figure)
-    plots.run_figure(options.file).savefig(figure, dpi=150)
-    print(figure)
+    source, written = options.file, []
+    require(options.film or not options.beside, "--beside", options.beside, "needs --film")
+    if options.figure or not (options.film or options.trace):
+        written.append(plots.write_figure(source, options.figure or source.with_suffix(".png")))
+    if options.film:
+        written.append(film.write_film(source, options.beside, source.with_suffix(".html")))
+    if options.trace:
+        written.append(trace.write_trace(source, source.with_suffix(".trace.json")))
+    print(*written, sep="\n")
     return VALID
 
 

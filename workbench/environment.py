@@ -13,6 +13,8 @@ MPI_VARIABLES = (
 )
 SLURM_NO_STEPS = ("4294967290", "4294967291")  # salloc's interactive step and batch scripts
 CHARM_VARIABLE = "NETSTART"  # set by charmrun for every process it starts
+CORES_VARIABLE = "MINIAPPS_CORES"  # set by the launching process for what it launches
+SLURM_CORES = "SLURM_JOB_CPUS_PER_NODE"  # such as 4(x2),3
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -51,6 +53,27 @@ def one_thread() -> None:
 def cores() -> int:
     """Cores this process may use."""
     return len(core_numbers())
+
+
+def cores_of_run() -> int:
+    """Cores that all PEs of the run around this process may use together, on all its nodes.
+
+    A PE that is tied to a core may use one itself, so whoever started it must say.
+    """
+    if CORES_VARIABLE in os.environ:
+        return int(os.environ[CORES_VARIABLE])
+    if SLURM_CORES in os.environ:
+        return sum(counts_of_nodes(os.environ[SLURM_CORES]))
+    return cores()
+
+
+def counts_of_nodes(text: str) -> list[int]:
+    """Read Slurm's numbers per node: ``4(x2),3`` is [4, 4, 3]."""
+    counts = []
+    for part in text.split(","):
+        count, _, times = part.rstrip(")").partition("(x")
+        counts += [int(count)] * int(times or 1)
+    return counts
 
 
 def core_numbers() -> set[int]:

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from drivers.outcome import Outcome
 from miniapps.block import Piece
-from workbench.output import Hdf5Store, append, aside
+from workbench.output import append
 
 AT_ONCE = 1 << 16  # atoms
 COLUMNS = {"position": slice(0, 3), "velocity": slice(3, 6)}  # of the piece "atoms"
@@ -30,51 +29,41 @@ UNITS = {"position": "sigma", "velocity": "sigma tau-1", "id": ""}
 
 
 @dataclass(frozen=True)
-class H5mdStore(Hdf5Store):
-    """Takes the frames of a run of atoms in a box."""
+class Trajectory:
+    """Keeps the atoms of a run in a box; a `workbench.output.Keeper`."""
+
+    name: ClassVar[str] = "trajectory"
 
     box: tuple[float, ...]
     dt: float
     first_step: int
+    every: int  # steps; 0: the final state only
 
-    def keep(self, pe: int, step: int, pieces: list[Piece]) -> None:
-        """Append a block's atoms to its PE's own file."""
-        import h5py
+    def wants(self, before: int, step: int) -> bool:
+        """At multiples of the steps."""
+        return self.every > 0 and step % self.every == 0
 
-        with h5py.File(self._spool(pe), "a") as file:
-            for piece in pieces:
-                frame = file.require_group(str(step))
-                if "rows" not in frame:
-                    frame.create_dataset("rows", (0, 6), "f8", maxshape=(None, 6))
-                    frame.create_dataset("id", (0,), "i8", maxshape=(None,))
-                append(frame["rows"], piece.values)
-                append(frame["id"], piece.ids)
+    def add(self, frame: Any, pieces: list[Piece]) -> None:
+        """Append a block's atoms."""
+        for piece in pieces:
+            if "rows" not in frame:
+                frame.create_dataset("rows", (0, 6), "f8", maxshape=(None, 6))
+                frame.create_dataset("id", (0,), "i8", maxshape=(None,))
+            append(frame["rows"], piece.values)
+            append(frame["id"], piece.ids)
 
-    def close(self, record: dict[str, Any], outcome: Outcome) -> None:
-        """Join the frames, add the thermo table, and finish the file."""
-        import h5py
-
-        spools = [self._spool(pe) for pe in range(outcome.pes) if self._spool(pe).exists()]
-        with h5py.File(aside(self.path), "r+") as file:
-            files = [h5py.File(spool) for spool in spools]
-            steps = sorted({int(step) for one in files for step in one})
-            frames = [[one[str(step)] for one in files if str(step) in one] for step in steps]
-            if outcome.steps_done not in steps:
-                steps.append(outcome.steps_done)
-                state = file["state"]
-                frames.append([{"rows": state["atoms"], "id": state["atoms.id"]}])
-            self._write_head(file, record)
-            self._write_frames(file["particles/atoms"], steps, frames, record["atoms"])
-            self._write_observables(file, record["thermo"])
-        for one, spool in zip(files, spools, strict=True):
-            one.close()
-            spool.unlink()
-        super().close(record, outcome)
-
-    def _spool(self, pe: int) -> Path:
-        """The file of a PE's frames."""
-        part = aside(self.path)
-        return part.with_name(f"{part.name}.{pe}")
+    def join(
+        self, file: Any, frames: dict[int, list[Any]], record: dict[str, Any], outcome: Outcome
+    ) -> None:
+        """Join the frames, the final state the last of them, and add the thermo table."""
+        state = file["state"]
+        last = {outcome.steps_done: [{"rows": state["atoms"], "id": state["atoms.id"]}]}
+        frames = last | frames
+        steps = sorted(frames)
+        self._write_head(file, record)
+        group = file["particles/atoms"]
+        self._write_frames(group, steps, [frames[step] for step in steps], record["atoms"])
+        self._write_observables(file, record["thermo"])
 
     def _write_head(self, file: Any, record: dict[str, Any]) -> None:
         """Who wrote the file, and the box."""

@@ -23,7 +23,7 @@ from typing import Any
 from drivers.balancers import runtime_options
 from drivers.charm_transport import transport_options
 from miniapps.parameters import InputError
-from workbench import output
+from workbench import environment, output
 from workbench.board import ERRORS, FINISHING, STARTING, Board
 from workbench.exit_status import FAILED
 from workbench.progress import Progress
@@ -96,7 +96,7 @@ def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str
     with tempfile.TemporaryDirectory(prefix="miniapps-") as name:
         folder = Path(name)
         board = Board(folder / BOARD, spec.pes)
-        surroundings = os.environ | {FOLDER: name}
+        surroundings = os.environ | {FOLDER: name, **_cores()}
         with (folder / LOG).open("wb") as log:
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, lambda number, _: sys.exit(128 + number))
@@ -117,6 +117,11 @@ def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str
         if (folder / RECORD).exists():
             return json.loads((folder / RECORD).read_text())
         return _failed(spec, folder, trouble, process.returncode)
+
+
+def _cores() -> dict[str, str]:
+    """What a PE that is tied to a core cannot see: how many there are."""
+    return {environment.CORES_VARIABLE: str(environment.cores_of_run())}
 
 
 def _die_with_parent() -> Callable[[], None]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from drivers.timing import compute_per_pe
-from miniapps.parameters import InputError
+from miniapps.parameters import require
+from workbench.pictures import Sides, counts, shown_name
+from workbench.saved import SavedRun, cut, opened
+from workbench.spec import check_writable
+
+PERIODS = 200  # of steps, that blocks' loads are averaged over
+SUFFIXES = (".png", ".svg", ".pdf")
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -44,39 +48,44 @@ def _label(record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def write_figure(source: Path, target: Path) -> Path:
+    """Draw a run's file, as the suffix of the target says. Raises InputError."""
+    require(target.suffix in SUFFIXES, "--figure", target, f"must end in {', '.join(SUFFIXES)}")
+    check_writable("--figure", target)
+    run_figure(source).savefig(target, dpi=150)
+    return target
+
+
 def run_figure(source: Path) -> Any:
-    """A Figure of the final state of a run, the load of its PEs and its step times.
+    """A Figure of a run: final state, loads of PEs and blocks, step times, PEs of blocks, moves.
 
     Raises InputError where ``source`` is no such file.
     """
-    import h5py
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(12.5, 3.6), layout="constrained")
-    state, load, time = figure.subplots(1, 3)
-    try:
-        with h5py.File(source) as file:
-            record = json.loads(file.attrs["record"])
-            name = next(name for name in file["state"] if not name.endswith(".id"))
-            _draw_state(state, file["state"], name, record)
-            timing = {name: data[...] for name, data in file["timing"].items()}
-    except (OSError, KeyError, StopIteration) as error:
-        raise InputError("FILE.h5", source, f"must be written by --output ({error})") from None
-    _draw_load(load, timing, record)
-    _draw_step_times(time, timing, record)
-    figure.suptitle(f"{record['app']}: {_label(record)}".replace("\n", ", "))
+    run = SavedRun.read(source)
+    figure = Figure(figsize=(13, 7.2), layout="constrained")
+    state, load, time, blocks, places, moves = figure.subplots(2, 3).flat
+    with opened(source) as file:
+        _draw_state(state, file["state"], run)
+    _draw_load(load, run)
+    _draw_step_times(time, run)
+    _draw_blocks(blocks, places, run)
+    _draw_migrations(moves, run)
+    figure.suptitle(run.command())
     return figure
 
 
-def _draw_state(axes: Any, states: Any, name: str, record: dict[str, Any]) -> None:
+def _draw_state(axes: Any, states: Any, run: SavedRun) -> None:
     """Particles by their density, a field by its values; of three axes the middle along z."""
+    name = shown_name(states)
     data = states[name]
     unit = "cells"
-    if "box" in record:
-        shown, extent = _column_density(data, record["box"][:2])
+    if "box" in run.record:
+        shown, extent = _column_density(data, run.sides)
         title, unit = "atoms per sigma$^2$ at the end, seen along z", "sigma"
     elif f"{name}.id" in states:
-        shown, extent = _column_density(data, [record["problem"]["size"]] * 2)
+        shown, extent = _column_density(data, run.sides)
         title = "particles per cell at the end"
     else:
         shown = data[...] if data.ndim == 2 else data[..., data.shape[-1] // 2]
@@ -86,33 +95,62 @@ def _draw_state(axes: Any, states: Any, name: str, record: dict[str, Any]) -> No
     axes.set(title=title, xlabel=f"x [{unit}]", ylabel=f"y [{unit}]")
 
 
-def _column_density(rows: Any, sides: list[float]) -> tuple[np.ndarray, tuple[float, ...]]:
+def _column_density(rows: Any, sides: Sides) -> tuple[np.ndarray, tuple[float, ...]]:
     """Particles per unit of area of x and y, and the extent of the picture."""
-    bins = [max(1, min(int(side), 100)) for side in sides]
-    span = [(0.0, side) for side in sides]
-    count, *_ = np.histogram2d(rows[:, 0], rows[:, 1], bins=bins, range=span)
-    return count * np.prod(bins) / np.prod(sides), (0, sides[0], 0, sides[1])
+    count = counts(rows, sides, 100)
+    return count * count.size / np.prod(sides), (0, sides[0], 0, sides[1])
 
 
-def _draw_load(axes: Any, timing: dict[str, Any], record: dict[str, Any]) -> None:
+def _draw_load(axes: Any, run: SavedRun) -> None:
     """What each PE computed per step, and where balancings were."""
-    rounds = timing["rounds"]
-    compute = compute_per_pe(timing["blocks"], record["pes"], len(rounds)) / rounds[:, 1]
+    compute = run.compute() / run.rounds[:, 1]
     for pe, seconds in enumerate(compute):
         colour = COLOURS[pe % len(COLOURS)]
-        axes.plot(rounds[:, 0], seconds * 1e3, color=colour, linewidth=0.8, label=f"PE {pe}")
-    for entry in record["lb"]:
-        axes.axvline(entry["step"], color="black", linewidth=0.5, linestyle=":")
+        axes.plot(run.rounds[:, 0], seconds * 1e3, color=colour, linewidth=0.8, label=f"PE {pe}")
+    for step in run.balanced:
+        axes.axvline(step, color="black", linewidth=0.5, linestyle=":")
     axes.set(title="load of each PE", xlabel="step", ylabel="computing [ms per step]")
     axes.set_ylim(0, 1.5e3 * float(np.quantile(compute.max(axis=0), 0.9)))
-    if record["pes"] <= len(COLOURS):
+    if run.record["pes"] <= len(COLOURS):
         axes.legend(loc="upper right")
 
 
-def _draw_step_times(axes: Any, timing: dict[str, Any], record: dict[str, Any]) -> None:
+def _draw_step_times(axes: Any, run: SavedRun) -> None:
     """The wall of each step."""
-    rounds = timing["rounds"]
-    seconds = timing["wall_s"] / rounds[:, 1]
-    axes.plot(rounds[:, 0], seconds * 1e3, color=COLOURS[0], linewidth=0.8)
+    seconds = run.wall_s / run.rounds[:, 1]
+    axes.plot(run.rounds[:, 0], seconds * 1e3, color=COLOURS[0], linewidth=0.8)
     axes.set(title="time of each step", xlabel="step", ylabel="wall [ms per step]")
     axes.set_ylim(0, 1.5e3 * float(np.quantile(seconds, 0.9)))
+
+
+def _draw_blocks(loads: Any, places: Any, run: SavedRun) -> None:
+    """Each block's computing over steps, with a line where it has moved, and the PE it was on."""
+    from matplotlib import colormaps
+    from matplotlib.colors import BoundaryNorm, ListedColormap
+
+    periods = cut(run.rounds[:, 0], run.end, run.balanced, PERIODS)
+    load, pe = run.by_block(periods)
+    steps = np.array([*(first for first, _ in periods), periods[-1][1]])
+    numbers = np.arange(run.blocks + 1) - 0.5
+    image = loads.pcolormesh(steps, numbers, load, cmap="cividis", vmin=0, rasterized=True)
+    loads.figure.colorbar(image, ax=loads)
+    block, period = np.nonzero(np.diff(pe, axis=1))
+    loads.vlines(steps[period + 1], block - 0.5, block + 0.5, color="white", linewidth=1)
+    loads.set(title="load of each block [ms per step]", xlabel="step", ylabel="block")
+    pes = run.record["pes"]
+    few = pes <= len(COLOURS)
+    colours = ListedColormap(COLOURS[:pes]) if few else colormaps["viridis"].resampled(pes)
+    norm = BoundaryNorm(np.arange(pes + 1) - 0.5, pes)
+    image = places.pcolormesh(steps, numbers, pe, cmap=colours, norm=norm, rasterized=True)
+    places.figure.colorbar(image, ax=places, ticks=range(pes) if few else None)
+    places.set(title="PE of each block", xlabel="step", ylabel="block")
+
+
+def _draw_migrations(axes: Any, run: SavedRun) -> None:
+    """How many blocks each balancing moved."""
+    moved = [entry["moved"] for entry in run.record["lb"]]
+    width = 0.4 * min(np.diff(run.balanced), default=10)
+    axes.bar(run.balanced, moved, width=width, color=COLOURS[0])
+    axes.set(title=f"migrations: {sum(moved)}", xlabel="step", ylabel="blocks moved")
+    axes.set_xlim(run.rounds[0, 0], run.end)
+    axes.set_ylim(0, 1.1 * max([*moved, 1]))

@@ -40,6 +40,8 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "odf": spec.odf,
         "balancer": spec.balancer,
         "lb_period": spec.lb_period,
+        "frames": spec.frames,
+        "traced": spec.trace,
         "steps": outcome.steps_done - spec.warmup,
         "warmup": spec.warmup,
         "problem": problem.parameters(),
@@ -55,7 +57,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "peak_rss_bytes": outcome.peak_rss_bytes,
         "versions": versions() | outcome.versions,
         "host": host(),
-        "oversubscribed": outcome.pes > environment.cores(),
+        "oversubscribed": outcome.pes > environment.cores_of_run(),
     }
 
 
@@ -134,7 +136,7 @@ def host() -> dict[str, Any]:
     return {
         "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "processor": processor,
-        "cores": environment.cores(),
+        "cores": environment.cores_of_run(),
         "memory_bytes": memory,
     }
 

@@ -24,6 +24,7 @@ from miniapps.parameters import require
 from workbench import environment, h5md, launch, output, record
 from workbench.board import Board, NoBoard
 from workbench.exit_status import FAILED, VALID, WRONG
+from workbench.pictures import Pictures, sides_of
 from workbench.progress import Progress, ProgressThread
 from workbench.spec import RunSpec, check_writable
 
@@ -116,13 +117,17 @@ def execute(spec: RunSpec, show: Callable[[dict[str, Any]], int]) -> int:
 
 
 def store_of(spec: RunSpec) -> output.Hdf5Store | None:
-    """Where the run's output goes: a trajectory, if there are atoms in a box, else a state."""
+    """Where the run's output goes; with a trajectory, if there are atoms in a box."""
     if spec.output is None:
         return None
-    path, box = spec.output.resolve(), getattr(spec.problem, "box", None)
-    if box is None:
-        return output.Hdf5Store(path)
-    return h5md.H5mdStore(path, tuple(box.tolist()), spec.problem.dt, spec.problem.first_step)
+    problem, box = spec.problem, getattr(spec.problem, "box", None)
+    keepers: list[output.Keeper] = []
+    if box is not None:
+        where = tuple(box.tolist()), problem.dt, problem.first_step
+        keepers.append(h5md.Trajectory(*where, problem.trajectory))
+    if spec.frames:
+        keepers.append(Pictures(spec.frames, sides_of(box, problem.parameters())))
+    return output.Hdf5Store(spec.output.resolve(), tuple(keepers))
 
 
 class _watched:

@@ -36,6 +36,8 @@ class RunSpec:
     warmup: int
     blocks: tuple[int, ...] | None
     output: Path | None
+    frames: int = 0
+    trace: bool = False
 
     @classmethod
     def create(cls, options: Namespace) -> RunSpec:
@@ -54,6 +56,8 @@ class RunSpec:
             warmup=warmup,
             blocks=options.blocks,
             output=options.output,
+            frames=options.frames,
+            trace=options.trace,
         )
         spec.check()
         return spec
@@ -86,6 +90,7 @@ class RunSpec:
             self.balancer,
             self.lb_period,
             store,
+            self.trace,
         )
 
     def arguments(self) -> list[str]:
@@ -101,8 +106,9 @@ class RunSpec:
             "--warmup": self.warmup,
             "--blocks": self.layout.pe_grid,
             "--output": self.output and self.output.resolve(),
+            "--frames": self.frames,
         }
-        line = ["run", self.app]
+        line = ["run", self.app, *(["--trace"] if self.trace else [])]
         for option, value in given.items():
             line += words(option, value)
         for field in fields(self.prepared):
@@ -130,6 +136,9 @@ class RunSpec:
         except device.DeviceUnavailable as error:
             raise InputError("--device", self.device, str(error)) from None
         check_writable("--output", self.output)
+        require(self.frames >= 0, "--frames", self.frames, "must be 0 or more (0: none)")
+        for option, asked in (("--frames", self.frames), ("--trace", self.trace)):
+            require(not asked or self.output is not None, option, asked, "needs --output FILE.h5")
         kinds = list(self.layout.families())
         if self.driver == "mpi":
             allowed = f"has one block per rank, this problem blocks of {len(kinds)} kinds"

@@ -4,8 +4,9 @@ The method is that of Fink et al. (ESPM2 2021, arXiv:2111.04872): the mean of so
 bootstrapped 99 % interval, and Mann and Whitney's U test where two sets of trials are compared.
 Times are in seconds, and a trial is one number: for instance the median step time of one run.
 
-An interval is as good as the trials are independent, and ten are few: of a skewed time, an
-interval of ten trials covers the mean less often than its level says.
+An interval is as good as the trials are independent, and it covers the mean less often than its
+level says where trials are few: of lognormal times with a deviation of 0.5 in the logarithm, a 99 %
+interval covers it in 87, 94 and 98 % of cases with 5, 10 and 30 trials.
 """
 
 from __future__ import annotations
@@ -129,9 +130,10 @@ def compare(first: Numbers, second: Numbers, level: float = LEVEL) -> Comparison
 
     The test is exact, except with more than `LARGEST_EXACT` pairs, or with ties and more than
     `MOST_ARRANGEMENTS` ways to choose n of n + m: there it is the normal approximation. n against
-    m trials reach no p below 2 / C(n + m, n), so too few show nothing, and ``note`` says so. Source
-    of the effect: McGraw and Wong, Psych. Bull. 111 (1992) 361; ties as in Vargha and Delaney, J.
-    Educ. Behav. Stat. 25 (2000) 101. Raises ValueError like `mean_interval`.
+    m trials reach no p below 2 / C(n + m, n), so too few show nothing, and ``note`` says so.
+
+    Source of the effect: McGraw and Wong, Psych. Bull. 111 (1992) 361; ties as in Vargha and
+    Delaney, J. Educ. Behav. Stat. 25 (2000) 101. Raises ValueError like `mean_interval`.
     """
     one, two = _sample("first", first), _sample("second", second)
     limit = round(1 - _checked_level(level), 12)  # 1 - 0.99 is more than 0.01
@@ -284,25 +286,28 @@ def _bca(
     BCa is 0/0 where leaving out a value changes nothing: for values that are equal, or equal but
     for rounding. Percentiles stand for it there.
     """
-    _checked_level(level)
-    value = float(statistic(*data))
-    if min(sample.size for sample in data) < 2:
-        return Interval(value, math.nan, math.nan)
-    if all(np.ptp(sample) == 0 for sample in data):
-        return Interval(value, value, value)
     low, high = _bounds(data, statistic, level, seed, "BCa")
-    if not np.isfinite([low, high]).all():
+    if np.isnan([low, high]).any():
         low, high = _bounds(data, statistic, level, seed, "percentile")
-    return Interval(value, float(low), float(high))
+    return Interval(float(statistic(*data)), float(low), float(high))
 
 
 def _bounds(
     data: Sequence[np.ndarray], statistic: Callable[..., Any], level: float, seed: int, method: str
-) -> Any:
-    """Low and high bounds by a bootstrap over all samples, NaN where the method has none."""
+) -> tuple[Any, Any]:
+    """Low and high bounds of a statistic, in its shape, by a bootstrap over all samples.
+
+    NaN where a sample has one value, or where the method has no bounds.
+    """
+    _checked_level(level)
+    value = statistic(*data)
+    if min(sample.size for sample in data) < 2:
+        return value * math.nan, value * math.nan
+    if all(np.ptp(sample) == 0 for sample in data):
+        return value, value  # exactly, so that no bound is on the wrong side by rounding
     with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
         warnings.simplefilter("ignore", stats.DegenerateDataWarning)
-        return stats.bootstrap(
+        low, high = stats.bootstrap(
             data,
             statistic,
             confidence_level=level,
@@ -310,6 +315,7 @@ def _bounds(
             vectorized=True,
             rng=np.random.default_rng(seed),
         ).confidence_interval
+    return low, high
 
 
 @dataclass(frozen=True)
@@ -384,7 +390,6 @@ _LAWS = {
 
 def _fit(model: str, pes: Numbers, times: Numbers, level: float, seed: int) -> Fit:
     """Fit a law of `_LAWS`; see `fit_amdahl`."""
-    _checked_level(level)
     law = _LAWS[model]
     counts, trials = _by_count(pes, times)
     if len(counts) < len(law.names):
@@ -395,9 +400,7 @@ def _fit(model: str, pes: Numbers, times: Numbers, level: float, seed: int) -> F
     values = estimate(*trials)
     if not np.isfinite(values).all():
         raise ValueError(f"times: the best fit of {model} takes no time on one PE")
-    lows = highs = np.full(len(values), math.nan)
-    if min(len(sample) for sample in trials) > 1:
-        lows, highs = _bounds(trials, estimate, level, seed, "percentile")
+    lows, highs = _bounds(trials, estimate, level, seed, "percentile")
     found = zip(values.tolist(), lows.tolist(), highs.tolist(), strict=True)
     predicted = law.time_s(counts, *values)
     means = np.array([sample.mean() for sample in trials])
@@ -423,11 +426,9 @@ def _estimate(law: _Law, counts: np.ndarray, *trials: np.ndarray, axis: int = -1
     rows = means.reshape(-1, len(counts))
     weights = np.sqrt([sample.shape[axis] for sample in trials])
     columns = np.stack(law.columns(counts), axis=-1)
-    scale = rows.mean()  # without units the solver's tolerance does not depend on them
-    relative = rows / scale if law.of_rate else scale / rows
+    relative = rows if law.of_rate else 1 / rows
     matrices = (weights * relative)[:, :, None] * columns
     unknowns = np.array([optimize.nnls(matrix, weights)[0] for matrix in matrices])
-    unknowns *= 1 / scale if law.of_rate else scale
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.stack(law.parameters(*unknowns.T))
     return found.reshape(-1, *means.shape[:-1])

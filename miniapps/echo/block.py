@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernels.device import Device
-from miniapps.block import Edge, Exchange, Index, Measure, Piece, packed
+from miniapps.block import Edge, Exchange, Index, Mark, Measure, Piece, packed
 from miniapps.decomposition import Layout
 from miniapps.echo.problem import PHASES, WORDS, EchoProblem
 
@@ -39,6 +39,7 @@ class EchoBlock:
             for edge, peer in self.neighbors.items():
                 wrong += self.is_wrong(came[edge], self.message(phase, peer.block, edge))
             self.messages += len(came)
+            yield Mark()
         self.wrong += wrong
         self.counters += wrong == 0
         self.time += count

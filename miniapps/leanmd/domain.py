@@ -14,7 +14,17 @@ import numpy as np
 from kernels.device import Device
 from kernels.leanmd_units import CLOSEST, ENERGY_UNIT
 from kernels.state_hash import sums_of_ids
-from miniapps.block import AllReduce, Edge, Exchange, Index, Measure, Piece, StepError, packed
+from miniapps.block import (
+    AllReduce,
+    Edge,
+    Exchange,
+    Index,
+    Mark,
+    Measure,
+    Piece,
+    StepError,
+    packed,
+)
 from miniapps.decomposition import Layout
 from miniapps.kernel_user import KernelUser
 from miniapps.leanmd.atoms import Atoms, Bins
@@ -92,6 +102,7 @@ class Domain(KernelUser):
             problem.dt, problem.grain,
         )  # fmt: skip
         self.time += count
+        yield Mark()
         anew = yield from self.must_rebuild(farthest)
         if anew:
             yield from self.change_domains()
@@ -170,6 +181,7 @@ class Domain(KernelUser):
         atoms.set(rows[6].view(np.int64).copy(), rows[:3], rows[3:6].copy())
         atoms.origin[:, : atoms.count] = rows[:3]
         self.built = self.time
+        yield Mark()
 
     # Accounting ----------------------------------------------------------------------------------
 

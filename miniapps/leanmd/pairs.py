@@ -14,7 +14,7 @@ import numpy as np
 
 from kernels.device import Device
 from kernels.leanmd_units import CLOSEST
-from miniapps.block import Collect, Edge, Index, Measure, Peer, Piece, Post, packed_empty
+from miniapps.block import Collect, Edge, Index, Mark, Measure, Peer, Piece, Post, packed_empty
 from miniapps.kernel_user import KernelUser
 from miniapps.leanmd.atoms import Lists
 from miniapps.leanmd.domain import Domain, complain_of_closeness, strayed
@@ -113,9 +113,12 @@ class Compute(KernelUser):
         """Take in positions, and give back forces and, where reported, energies."""
         came = yield Collect(f"positions{phase}", tuple(self.neighbors))
         self.hear(came)
-        yield Post(f"forces{phase}", {edge: self.forces(edge) for edge in self.neighbors}, True)
+        forces = {edge: self.forces(edge) for edge in self.neighbors}
+        yield Mark()
+        yield Post(f"forces{phase}", forces, True)
         if reported:
             energies = {edge: self.energies(edge) for edge in self.neighbors}
+            yield Mark()
             yield Post(f"energies{phase}", energies, True)
 
     def hear(self, came: dict[Edge, np.ndarray]) -> None:

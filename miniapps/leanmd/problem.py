@@ -326,10 +326,6 @@ class LeanmdProblem(BaseProblem):
         """Whether the thermo table has a row for a step."""
         return self.thermo > 0 and step % self.thermo == 0
 
-    def is_framed(self, step: int) -> bool:
-        """Whether the trajectory has a frame of the state after ``step``."""
-        return self.trajectory > 0 and step % self.trajectory == 0
-
     def weak(self, pes: int) -> Self:
         """As many atoms for each PE. Raises InputError where they come from a file."""
         require(self.input is None, "--input", self.input, "a file's atoms cannot be multiplied")

@@ -14,6 +14,7 @@ from miniapps.block import (
     Collect,
     Edge,
     Index,
+    Mark,
     Measure,
     MessageError,
     Peer,
@@ -108,6 +109,7 @@ class PicBlock(KernelUser):
                 happen = self.inject if event.action == "inject" else self.remove
                 happen(number, event)
         gaps = self.push()
+        yield Mark()
         yield Post("particles", {edge: self.pack(edge, gaps) for edge in self.targets})
         came = yield Collect("particles", tuple(self.sources))
         self.settle(gaps, came)

@@ -84,6 +84,14 @@ class Writer:
         """Create the file, or go on with one of the same study. Raises InputError."""
         self.file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
+            self._open(path, head)
+        except Exception:
+            self.close()
+            raise
+
+    def _open(self, path: Path, head: dict[str, Any]) -> None:
+        """Keep others out, cut off what a torn write left, and read what is there."""
+        try:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InputError("--campaign", path, "another study is writing to it") from None

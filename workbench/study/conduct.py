@@ -47,6 +47,8 @@ def conduct(study: Study, specs: Sequence[RunSpec], effort: Effort, path: Path) 
     """Run what of a study has not been run yet; returns the exit status. Raises InputError."""
     writer = Writer(path, head_of(study, specs))
     try:
+        if next(_todo(study, effort, writer.campaign), None) is None:
+            return _status(writer.campaign)
         tick = noise.clock_tick()
         surroundings = {"versions": versions(), "host": host(), "clock_tick_s": tick}
         writer.add("start", pinned=effort.pin, **surroundings)
@@ -56,7 +58,11 @@ def conduct(study: Study, specs: Sequence[RunSpec], effort: Effort, path: Path) 
             _sample_noise(writer)
     finally:
         writer.close()
-    return WRONG if writer.campaign.failures else VALID
+    return _status(writer.campaign)
+
+
+def _status(campaign: Campaign) -> int:
+    return WRONG if campaign.failures else VALID
 
 
 def head_of(study: Study, specs: Sequence[RunSpec]) -> dict[str, Any]:
@@ -118,8 +124,6 @@ def _one_run(
     begun = time.perf_counter()
     result = launch.launch(spec, command, effort.timeout)
     entry["seconds"] = round(time.perf_counter() - begun, 3)
-    if isinstance(result, dict):
-        _count_cores(result)
     asked = writer.campaign.head["points"][point]
     reason = judge(writer.campaign, asked, result)
     if reason is None:
@@ -130,12 +134,6 @@ def _one_run(
         said = f"DROPPED: {reason}"
     name = f"{label(asked)}: {said}; {_time_left(writer.campaign, left - 1)}"
     print(f"trial {trial + 1}, {name}", file=sys.stderr, flush=True)
-
-
-def _count_cores(record: dict[str, Any]) -> None:
-    """Correct what a PE that is tied to one core says: it sees no other, however many there are."""
-    record["host"]["cores"] = environment.cores()
-    record["oversubscribed"] = record["pes"] > environment.cores()
 
 
 def _time_left(campaign: Campaign, left: int) -> str:

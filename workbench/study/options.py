@@ -203,8 +203,8 @@ def _balancings(options: argparse.Namespace) -> tuple[tuple[str | None, int], ..
 def check_effort(options: argparse.Namespace) -> None:
     """Raise InputError unless the options that say how often to run make sense."""
     require(options.trials >= 1, "--trials", options.trials, "must be 1 or more")
-    least = options.trials
-    require(options.max_trials >= least, "--max-trials", options.max_trials, f"least {least}")
+    least = f"must be {options.trials} or more"
+    require(options.max_trials >= options.trials, "--max-trials", options.max_trials, least)
     if options.timeout is not None:
         require(options.timeout > 0, "--timeout", options.timeout, "must be above 0")
 

@@ -1,0 +1,241 @@
+"""``miniapps plot --film``: what the page shows, by its data; and that a browser shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from miniapps.parameters import InputError
+from workbench.film import FRAMES, check_same, film
+from workbench.saved import SavedRun, cut
+
+
+@pytest.fixture
+def charm(traced_runs: dict[str, Path]) -> SavedRun:
+    """A run whose blocks move."""
+    return SavedRun.read(traced_runs["charm"])
+
+
+def periods_of(figure: Any) -> list[tuple[int, int]]:
+    """First and last step of each place of the slider, from its labels."""
+    words = [step.label.split(" to ") for step in figure.layout.sliders[0].steps]
+    return [(int(word[0]), int(word[-1])) for word in words]
+
+
+def bars_of(figure: Any, column: int = 0) -> list[Any]:
+    """The bars of a column in each frame."""
+    found = [[trace for trace in frame.data if trace.type == "bar"] for frame in figure.frames]
+    return [bars[column] for bars in found]
+
+
+@pytest.mark.parametrize("most", [6, FRAMES])
+def test_bars_move_where_blocks_were_moved(charm: SavedRun, most: int) -> None:
+    """Catches a bar that moves a frame early or late, or a move that is not shown."""
+    figure = film([charm], most)
+    bars, begins = bars_of(figure), [first for first, _ in periods_of(figure)]
+    changed = {
+        begin: sum(was != now for was, now in zip(before.y, after.y, strict=True))
+        for begin, (before, after) in zip(begins[1:], pairwise(bars), strict=True)
+    }
+    moved = {entry["step"]: entry["moved"] for entry in charm.record["lb"]}
+    assert {begin: count for begin, count in changed.items() if count} == moved
+    assert len(moved) >= 2 and min(moved.values()) > 0
+    for k, (first, _) in enumerate(periods_of(figure)):
+        (number,) = np.flatnonzero(charm.rounds[:, 0] == first)
+        rows = charm.rows[charm.rows["round"] == number]
+        assert {(row["block"], f"PE {row['pe']}") for row in rows} == set(enumerate(bars[k].y))
+
+
+@pytest.mark.parametrize("most", [6, FRAMES])
+def test_bars_are_as_long_as_pes_compute(charm: SavedRun, most: int) -> None:
+    """Catches blocks that are left out, counted on another PE, or for a period and not a step."""
+    figure = film([charm], most)
+    assert len(figure.frames) == len(figure.layout.sliders[0].steps) <= most
+    for bars, (first, last) in zip(bars_of(figure), periods_of(figure), strict=True):
+        steps = charm.rounds[charm.rows["round"], 0]
+        inside = charm.rows[(first <= steps) & (steps <= last)]
+        for pe in range(2):
+            mine = np.array([x for x, y in zip(bars.x, bars.y, strict=True) if y == f"PE {pe}"])
+            seconds = inside["compute_s"][inside["pe"] == pe].sum()
+            assert mine.sum() == pytest.approx(1e3 * seconds / (last - first + 1), rel=1e-4)
+            base = [b for b, y in zip(bars.base, bars.y, strict=True) if y == f"PE {pe}"]
+            assert base == pytest.approx(np.cumsum(mine) - mine, rel=1e-3, abs=1e-6)
+
+
+def test_the_state_moves_beneath(charm: SavedRun, traced_runs: dict[str, Path]) -> None:
+    """Catches one picture for all steps, a later one than is known, and lost particles."""
+    figure = film([charm])
+    with h5py.File(traced_runs["charm"]) as file:
+        steps, pictures = file["frames/step"][:].tolist(), file["frames/picture"][:]
+        particles = len(file["state/particles"])
+    for frame, (_, last) in zip(figure.frames, periods_of(figure), strict=True):
+        known = max((n for n, step in enumerate(steps) if step <= last + 1), default=0)
+        assert np.array_equal(frame.data[1].z, pictures[known].T)
+        assert frame.layout.xaxis2.title.text == f"x, state after {steps[known]} steps"
+    assert figure.frames[-1].data[1].z.sum() == particles
+    assert len({frame.data[1].z.tobytes() for frame in figure.frames}) == len(steps)
+
+
+def test_curves_and_marks(charm: SavedRun) -> None:
+    """Catches curves of something else, a balancing without its line, a mark at another step."""
+    figure = film([charm])
+    even, wall = (trace for trace in figure.data if trace.type == "scatter" and len(trace.x) > 2)
+    compute = charm.compute()
+    assert wall.y == pytest.approx(1e3 * charm.wall_s / charm.rounds[:, 1], rel=1e-5)
+    assert even.y == pytest.approx(compute.max(axis=0) / compute.mean(axis=0), rel=1e-5)
+    assert wall.x.tolist() == even.x.tolist() == charm.rounds[:, 0].tolist()
+    lines = [shape.x0 for shape in figure.layout.shapes]
+    assert sorted(lines) == sorted(2 * [entry["step"] for entry in charm.record["lb"]])
+    for frame, (first, _) in zip(figure.frames, periods_of(figure), strict=True):
+        assert [tuple(trace.x) for trace in frame.data[2:]] == [(first, first)] * 2
+
+
+def test_colours_are_loads(charm: SavedRun) -> None:
+    """Catches a colour that is scaled anew in each frame, or grows darker with the load."""
+    figure = film([charm])
+    brightest = max(max(bars.x) for bars in bars_of(figure))
+    assert figure.layout.coloraxis.cmax == pytest.approx(brightest, rel=1e-4)
+    pairs = {
+        colour: load
+        for bars in bars_of(figure)
+        for colour, load in zip(bars.marker.color, bars.x, strict=True)
+    }
+    red = {load: int(colour.strip("rgb()").split(",")[0]) for colour, load in pairs.items()}
+    ordered = [red[load] for load in sorted(red) if load > 0.3 * brightest]
+    assert ordered == sorted(ordered) and len(set(ordered)) >= 2
+
+
+def test_another_run_stands_beside(traced_runs: dict[str, Path], charm: SavedRun) -> None:
+    """Catches a second column that shows the first run, or has a scale of its own."""
+    mpi = SavedRun.read(traced_runs["mpi"])
+    figure = film([charm, mpi])
+    assert figure.layout.xaxis.range == figure.layout.xaxis2.range
+    titles = [note.text for note in figure.layout.annotations]
+    assert "--driver charm -n 2 --odf 4" in titles[0] and "--driver mpi -n 2" in titles[1]
+    assert all(len(bars.x) == 2 for bars in bars_of(figure, 1))
+    total = sum(sum(bars.x) * (last - first + 1) for bars, (first, last) in zip(
+        bars_of(figure, 1), periods_of(figure), strict=True))  # fmt: skip
+    assert total == pytest.approx(1e3 * mpi.record["compute_s"], rel=1e-4)
+    check_same(charm, mpi, Path("mpi.h5"))
+
+
+def test_runs_that_cannot_stand_beside(
+    traced_runs: dict[str, Path], run_record: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Catches a comparison of two problems, and one of two numbers of steps."""
+    one = SavedRun.read(traced_runs["charm"])
+    others = {
+        "app": "echo --preset tiny",
+        "problem": "pic --preset tiny --size 98",
+        "final state": "pic --preset tiny --steps 21",
+    }
+    for what, words in others.items():
+        path = tmp_path / "other.h5"
+        run_record(*words.split(), "--output", path)
+        with pytest.raises(InputError, match=f"must be of the same {what}"):
+            check_same(one, SavedRun.read(path), path)
+
+
+def test_tiles_and_decompositions_are_the_same_problem(
+    run_record: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Catches a refusal where two runs differ in nothing but how they were solved."""
+    runs = []
+    for tile in (1, 3):
+        path = tmp_path / f"{tile}.h5"
+        run_record(*f"jacobi2d --preset tiny --time-tile {tile}".split(), "--output", path)
+        runs.append(SavedRun.read(path))
+    check_same(*runs, tmp_path)
+    figure = film(runs)
+    assert len(figure.frames) == len(runs[0].rounds)
+    for column, run in enumerate(runs):
+        for bars, (first, _) in zip(bars_of(figure, column), periods_of(figure), strict=True):
+            number = np.searchsorted(run.rounds[:, 0], first, side="right") - 1
+            steps, seconds = run.rounds[number, 1], run.compute()[:, number].sum()
+            assert sum(bars.x) == pytest.approx(1e3 * seconds / steps, rel=1e-3)
+
+
+@given(
+    counts=st.lists(st.integers(1, 9), min_size=1, max_size=300),
+    first=st.integers(0, 20),
+    most=st.integers(2, 90),
+    data=st.data(),
+)
+def test_periods_stop_at_balancings(
+    counts: list[int], first: int, most: int, data: st.DataObject
+) -> None:
+    """Catches a period that goes on over a balancing, a gap, and too many of them."""
+    starts = first + np.cumsum([0, *counts[:-1]])
+    end = int(starts[-1] + counts[-1])
+    balanced = data.draw(st.lists(st.sampled_from(starts.tolist()), unique=True))
+    balanced = sorted(step for step in balanced if step > first)
+    periods = cut(starts, end, balanced, most)
+    assert 1 <= len(periods) <= most
+    for low, high in periods:
+        assert low < high and low in starts and not any(low < step < high for step in balanced)
+    if len(balanced) < most:
+        assert [low for low, _ in periods[1:]] == [high for _, high in periods[:-1]]
+        assert (periods[0][0], periods[-1][1]) == (first, end)
+        assert set(balanced) <= {low for low, _ in periods}
+
+
+def test_frames_are_few(charm: SavedRun) -> None:
+    """Catches a page that grows with the steps of a run."""
+    assert len(cut(range(100_000), 100_000, range(500, 100_000, 500), FRAMES)) <= FRAMES
+    assert len(cut(range(100_000), 100_000, (), FRAMES)) >= FRAMES // 2
+
+
+def test_a_browser_shows_the_film(
+    traced_runs: dict[str, Path],
+    miniapps: Callable[..., Any],
+    browser_page: Callable[[Path], tuple[Any, list[str]]],
+) -> None:
+    """Catches a page that needs the network, raises, or whose slider does nothing."""
+    source = traced_runs["charm"]
+    done = miniapps("plot", source, "--film", "--beside", traced_runs["mpi"])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(source.with_suffix(".html"))]
+    page, complaints = browser_page(source.with_suffix(".html"))
+    page.wait_for_selector(".bars path")
+    paths = "[...document.querySelectorAll('.bars path')].map(path => path.getAttribute('d'))"
+    label = ".slider-label"
+    before, said = page.evaluate(paths), page.text_content(label)
+    assert len(before) == 8 + 2 and page.locator(".slider-tick-rect").count() == 20
+    rail = page.locator(".slider-rail-touch-rect").bounding_box()
+    page.mouse.click(rail["x"] + 0.6 * rail["width"], rail["y"] + rail["height"] / 2)
+    page.wait_for_function(f"document.querySelector('{label}').textContent != '{said}'")
+    page.wait_for_timeout(300)
+    assert page.evaluate(paths) != before
+    assert complaints == []
+
+
+def test_browser_complaints_are_seen(
+    tmp_path: Path, browser_page: Callable[[Path], tuple[Any, list[str]]]
+) -> None:
+    """Catches a check of pages that cannot fail."""
+    file = tmp_path / "bad.html"
+    file.write_text("<script>console.error('oh'); throw Error('no')</script><img src='x.png'>")
+    page, complaints = browser_page(file)
+    page.wait_for_load_state()
+    assert {complaint.split(":")[0] for complaint in complaints} == {"console", "error", "asked"}
+
+
+def test_film_options_that_make_no_sense(
+    traced_runs: dict[str, Path], miniapps: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Catches a traceback, or an option that is silently ignored."""
+    source = traced_runs["charm"]
+    for words, said in (
+        (("--beside", traced_runs["mpi"]), "needs --film"),
+        (("--film", "--beside", tmp_path / "none.h5"), "must be written by --output"),
+    ):
+        done = miniapps("plot", source, *words)
+        assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1

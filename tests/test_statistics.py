@@ -1,0 +1,451 @@
+"""Statistics of repeated trials: against cases worked out by hand, SciPy, and known truths."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from workbench import statistics
+from workbench.statistics import Interval
+
+pytestmark = pytest.mark.filterwarnings("error")  # none may leak, not even where BCa is 0/0
+
+TIMES = [1.0, 2.0, 3.0, 5.0, 9.0]
+OTHERS = [2.0, 2.5, 4.5]
+PES = np.repeat([1, 2, 4, 8, 16], 10)
+
+
+def direct(*data: Any, statistic: Callable[..., Any], level: float = 0.99, seed: int = 0) -> Any:
+    """The interval that SciPy gives when asked without this project."""
+    rng = np.random.default_rng(seed)
+    return stats.bootstrap(data, statistic, confidence_level=level, rng=rng).confidence_interval
+
+
+def noisy(times: np.ndarray, deviation: float = 0.03) -> np.ndarray:
+    """Times with relative noise, each with its own."""
+    return times * np.random.default_rng(5).lognormal(0, deviation, times.size)
+
+
+def test_half_width_is_a_share_of_the_value() -> None:
+    """Catches a whole width, a share of a bound, a sign, and a division by zero."""
+    assert Interval(4.0, 3.0, 6.0).half_width_share == 0.375  # 3 / 2 / 4
+    assert Interval(-4.0, -6.0, -3.0).half_width_share == 0.375
+    assert Interval(0.0, -1.0, 1.0).half_width_share == math.inf
+
+
+def test_mean_interval_is_that_of_scipy() -> None:
+    """Catches another level or method than it says, and a seed that is not used."""
+    for level, seed in ((0.99, 0), (0.9, 0), (0.99, 7)):
+        expected = direct(TIMES, statistic=np.mean, level=level, seed=seed)
+        assert statistics.mean_interval(TIMES, level, seed) == Interval(4.0, *expected)
+    assert statistics.mean_interval(TIMES) == statistics.mean_interval(TIMES, 0.99, 0)
+    assert statistics.mean_interval(TIMES) != statistics.mean_interval(TIMES, 0.99, 7)
+
+
+def test_mean_interval_of_two_values() -> None:
+    """Catches a one-sided interval: a quarter of all resamples has each value twice."""
+    assert statistics.mean_interval([1.0, 3.0]) == Interval(2.0, 1.0, 3.0)
+
+
+def test_mean_interval_where_bca_is_undefined() -> None:
+    """Catches NaN or a warning for equal values, and bounds for a single one."""
+    assert statistics.mean_interval([2.0, 2.0, 2.0]) == Interval(2.0, 2.0, 2.0)
+    almost = statistics.mean_interval([1.0] * 9 + [np.nextafter(1.0, 2.0)])
+    assert almost.low <= almost.value <= almost.high == pytest.approx(1.0)
+    single = statistics.mean_interval([2.0])
+    assert single.value == 2.0 and math.isnan(single.low) and math.isnan(single.high)
+    assert math.isnan(single.half_width_share)
+
+
+def test_mean_interval_covers_the_mean() -> None:
+    """Catches bounds that are too narrow, of 90 % and not 99 %, and bounds that cover all."""
+    rng = np.random.default_rng(1)
+    covered = 0
+    for _ in range(300):
+        found = statistics.mean_interval(rng.lognormal(0, 0.5, 10))
+        covered += found.low <= math.exp(0.5**2 / 2) <= found.high
+    assert 0.91 <= covered / 300 <= 0.97
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([], "values of shape"),
+        ([[1.0, 2.0]], "values of shape"),
+        ([1.0, math.nan], "values nan: must be finite"),
+        ([1.0, math.inf], "values inf: must be finite"),
+    ],
+)
+def test_values_that_are_none(values: Any, message: str) -> None:
+    """Catches a mean of nothing and a NaN that spreads into a table."""
+    with pytest.raises(ValueError, match=message):
+        statistics.mean_interval(values)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 99.0, math.nan])
+def test_levels_that_are_none(level: float) -> None:
+    """Catches a level in percent."""
+    for call in (
+        lambda: statistics.mean_interval(TIMES, level),
+        lambda: statistics.mean_interval([1.0], level),
+        lambda: statistics.ratio_interval(TIMES, OTHERS, level),
+        lambda: statistics.compare(TIMES, OTHERS, level),
+        lambda: statistics.fit_amdahl([1, 2], [2.0, 1.0], level),
+    ):
+        with pytest.raises(ValueError, match="level .*: must be between 0 and 1"):
+            call()
+
+
+def test_ratio_interval_is_that_of_scipy() -> None:
+    """Catches a mean of ratios, paired samples (they differ in size), an upside-down ratio."""
+    for level, seed in ((0.99, 0), (0.9, 7)):
+        expected = direct(
+            TIMES,
+            OTHERS,
+            statistic=lambda x, y, axis: np.mean(x, axis) / np.mean(y, axis),
+            level=level,
+            seed=seed,
+        )
+        found = statistics.ratio_interval(TIMES, OTHERS, level, seed)
+        assert found == Interval(4.0 / 3.0, *expected)  # 20/5 over 9/3
+
+
+def test_ratio_interval_at_its_edges() -> None:
+    """Catches NaN where one sample is constant, bounds of a single value, a division by zero."""
+    assert statistics.ratio_interval([1.0, 1.0], [4.0, 4.0, 4.0]) == Interval(0.25, 0.25, 0.25)
+    constant = statistics.ratio_interval([0.7] * 10, [0.7] * 7)
+    assert constant.low == constant.value == constant.high  # a figure wants no bound beyond it
+    # the mean of [2, 3] is 2 or 3 in a quarter of the resamples each
+    assert statistics.ratio_interval([6.0, 6.0], [2.0, 3.0]) == Interval(2.4, 2.0, 3.0)
+    assert math.isnan(statistics.ratio_interval([1.0, 2.0], [4.0]).low)
+    assert math.isnan(statistics.ratio_interval([1.0], [4.0, 5.0]).high)
+    with pytest.raises(ValueError, match="denominator 0.0: must be above 0"):
+        statistics.ratio_interval([1.0, 2.0], [0.0, 1.0])
+    with pytest.raises(ValueError, match="numerator nan: must be finite"):
+        statistics.ratio_interval([math.nan, 2.0], [1.0])
+
+
+def test_speedup_and_efficiencies() -> None:
+    """Catches base and times that are swapped, and PE counts too."""
+    # Means 10 and 2.5 s: 4 times faster. Extremes, likelier than 1 %: 8/3 and 12/2.
+    assert statistics.speedup([8.0, 12.0], [2.0, 3.0]) == Interval(4.0, 8 / 3, 6.0)
+    # Of 2 and 16 PEs: 4 of 8 times, so a half.
+    strong = statistics.efficiency_strong([8.0, 12.0], 2, [2.0, 3.0], 16)
+    assert strong == Interval(0.5, 8 / 3 / 8, 0.75)
+    # The problem grew: 2 s on one PE, 2.5 s on many.
+    weak = statistics.efficiency_weak([1.0, 3.0], [2.0, 3.0])
+    assert weak == Interval(0.8, 1 / 3, 1.5)
+
+
+def test_level_and_seed_reach_the_bootstrap() -> None:
+    """Catches a wrapper that drops its options."""
+    whole = statistics.ratio_interval(TIMES, OTHERS, 0.9, 7)
+    assert statistics.speedup(TIMES, OTHERS, 0.9, 7) == whole
+    assert statistics.efficiency_weak(TIMES, OTHERS, 0.9, 7) == whole
+    assert statistics.efficiency_strong(TIMES, 1, OTHERS, 1, 0.9, 7) == whole
+    assert statistics.ratio_interval(TIMES, OTHERS, 0.9, 8) != whole
+
+
+def test_speedup_refuses_what_is_no_time() -> None:
+    """Catches a run that took no time, or was not on a number of PEs."""
+    with pytest.raises(ValueError, match="base 0.0: must be above 0"):
+        statistics.speedup([0.0, 1.0], [1.0])
+    with pytest.raises(ValueError, match="times -1.0: must be above 0"):
+        statistics.efficiency_weak([1.0], [-1.0, 1.0])
+    with pytest.raises(ValueError, match="base_pes 0: must be a positive whole number"):
+        statistics.efficiency_strong([1.0], 0, [1.0], 2)
+    with pytest.raises(ValueError, match="pes 1.5: must be a positive whole number"):
+        statistics.efficiency_strong([1.0], 1, [1.0], 1.5)  # type: ignore[arg-type]
+
+
+def test_karp_flatt() -> None:
+    """Catches p in place of p - 1, and a fraction that is turned over."""
+    assert statistics.karp_flatt(4.0, 8) == pytest.approx(1 / 7)  # (1/4 - 1/8) / (7/8)
+    assert statistics.karp_flatt(8.0, 8) == 0.0
+    assert statistics.karp_flatt(1.0, 8) == 1.0
+    amdahl = 1 / (0.3 + 0.7 / 5)
+    assert statistics.karp_flatt(amdahl, 5) == pytest.approx(0.3)
+    with pytest.raises(ValueError, match="pes 1: must be at least 2"):
+        statistics.karp_flatt(1.0, 1)
+    with pytest.raises(ValueError, match="speedup 0.0: must be"):
+        statistics.karp_flatt(0.0, 2)
+
+
+def test_compare_by_hand() -> None:
+    """Catches the other set's U, a one-sided p, and an effect over another number of pairs."""
+    # 3 beats 1 and 2; 5 and 6 beat all: 8 of 9 pairs. Of the C(6, 3) = 20 ways to choose the
+    # first set one has U = 9 and one U = 8: 2/20 on this side, as many on the other.
+    found = statistics.compare([3.0, 5.0, 6.0], [1.0, 2.0, 4.0], 0.75)
+    assert (found.u, found.effect) == (8.0, 8 / 9)
+    assert found.p == pytest.approx(0.2)
+    assert found.least_p == pytest.approx(0.1)
+    assert found.significant and found.note == ""
+    turned = statistics.compare([1.0, 2.0, 4.0], [3.0, 5.0, 6.0], 0.85)
+    assert (turned.u, turned.effect) == (1.0, 1 / 9)
+    assert turned.p == pytest.approx(0.2) and not turned.significant
+    uneven = statistics.compare([1.0, 2.0], [3.0, 4.0, 5.0, 6.0])
+    assert uneven.least_p == pytest.approx(2 / 15)  # C(6, 2)
+
+
+def test_compare_says_when_trials_are_too_few() -> None:
+    """Catches "no difference" where none could have been found, and the reverse."""
+    few = statistics.compare([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])
+    assert few.note == "3 against 3 trials cannot reach p < 0.01: the least is 0.1"
+    assert few.p == pytest.approx(0.1) and not few.significant
+    five = statistics.compare(range(5), range(5, 10))
+    assert five.p == five.least_p == pytest.approx(2 / 252)
+    assert five.significant and five.note == ""
+    strict = statistics.compare(range(5), range(5, 10), 0.995)
+    assert strict.note == "5 against 5 trials cannot reach p < 0.005: the least is 0.0079"
+    assert not strict.significant
+    # 2 / C(200, 1) is 0.01 and not below it, whatever 1 - 0.99 is in binary
+    edge = statistics.compare(range(199), [1000.0])
+    assert edge.note and not edge.significant
+
+
+def test_compare_is_exact_with_ten_trials() -> None:
+    """Catches the normal approximation, which SciPy takes by itself from 9 trials on."""
+    rng = np.random.default_rng(3)
+    one, two = rng.normal(0, 1, 10), rng.normal(1, 1, 10)
+    found = statistics.compare(one, two)
+    assert found.p == stats.mannwhitneyu(one, two, method="exact").pvalue
+    assert found.p != stats.mannwhitneyu(one, two, method="asymptotic").pvalue
+
+
+def test_compare_with_ties() -> None:
+    """Catches an approximation that finds a p no five trials can reach."""
+    found = statistics.compare([1.0] * 5, [2.0] * 5, 0.995)
+    assert stats.mannwhitneyu([1.0] * 5, [2.0] * 5).pvalue < 0.005
+    assert found.p == pytest.approx(2 / 252) and not found.significant
+    same = statistics.compare([1.0] * 5, [1.0] * 5)
+    assert (same.p, same.effect, same.significant) == (1.0, 0.5, False)
+    # Of the 20 ways to choose three of 1, 2, 3, 3, 3, 4 the three with 3, 3, 4 have the largest u:
+    # 2.5 for each 3, and 3 for the 4. So p = 2 x 3/20; SciPy's "exact" takes no notice of ties.
+    mixed = statistics.compare([3.0, 3.0, 4.0], [1.0, 2.0, 3.0])
+    assert (mixed.u, mixed.effect) == (8.0, 8 / 9)
+    assert mixed.p == pytest.approx(0.3)
+    assert stats.mannwhitneyu([3.0, 3.0, 4.0], [1.0, 2.0, 3.0], method="exact").pvalue < 0.25
+
+
+def test_compare_of_many_trials() -> None:
+    """Catches an approximate p below the least, and an exact test that never ends."""
+    found = statistics.compare([1.0] * 3, [2.0] * 60)
+    assert stats.mannwhitneyu([1.0] * 3, [2.0] * 60).pvalue < 1e-9
+    assert found.p == found.least_p == pytest.approx(2 / math.comb(63, 3))
+    one, two = np.arange(0.0, 2000.0, 2.0), np.arange(1.0, 2001.0, 2.0)
+    many = statistics.compare(one, two)
+    assert many.p == stats.mannwhitneyu(one, two, method="asymptotic").pvalue
+
+
+def test_compare_refuses_nan() -> None:
+    """Catches a failed trial that is compared."""
+    with pytest.raises(ValueError, match="second nan: must be finite"):
+        statistics.compare([1.0], [math.nan])
+
+
+def amdahl(pes: np.ndarray) -> np.ndarray:
+    """10 s on one PE, of which a tenth is serial: 10, 5.5, 3.25, 2.125, 1.5625 s."""
+    return 1.0 + 9.0 / pes
+
+
+def gustafson(pes: np.ndarray) -> np.ndarray:
+    """2 s on one PE; a quarter is serial: on 4 PEs 4 - 0.25 x 3 = 3.25 times the work."""
+    return 2.0 * pes / (pes - 0.25 * (pes - 1))
+
+
+def usl(pes: np.ndarray) -> np.ndarray:
+    """8 s on one PE, sigma 0.1, kappa 0.01: on 4 PEs 8 (1 + 0.3 + 0.12) / 4 = 2.84 s."""
+    return 8.0 * (1 + 0.1 * (pes - 1) + 0.01 * pes * (pes - 1)) / pes
+
+
+def usl_weak(pes: np.ndarray) -> np.ndarray:
+    """The same with p times the work on p PEs: on 4 PEs 11.36 s."""
+    return pes * usl(pes)
+
+
+def fit_usl_weak(*arguments: Any) -> statistics.Fit:
+    """``fit_usl`` of weak scaling."""
+    return statistics.fit_usl(*arguments, weak=True)
+
+
+CASES = [
+    (statistics.fit_amdahl, amdahl, {"t1_s": 10.0, "serial": 0.1}, 3.25),
+    (statistics.fit_gustafson, gustafson, {"t1_s": 2.0, "serial": 0.25}, 8 / 3.25),
+    (statistics.fit_usl, usl, {"t1_s": 8.0, "sigma": 0.1, "kappa": 0.01}, 2.84),
+    (fit_usl_weak, usl_weak, {"t1_s": 8.0, "sigma": 0.1, "kappa": 0.01}, 11.36),
+]
+
+
+@pytest.mark.parametrize(("fit", "law", "truth", "on_four"), CASES)
+def test_fit_finds_the_law_without_noise(
+    fit: Callable[..., statistics.Fit], law: Any, truth: dict[str, float], on_four: float
+) -> None:
+    """Catches a wrong formula, p in place of p - 1, and a law of another kind of scaling."""
+    for unit in (1.0, 1e-7):  # microseconds must not be lost in a tolerance
+        found = fit(PES, law(PES) * unit)
+        assert list(found.parameters) == list(truth)
+        for name, value in truth.items():
+            right = pytest.approx(value * (unit if name == "t1_s" else 1.0), rel=1e-9, abs=0)
+            interval = found.parameters[name]
+            assert interval.value == interval.low == interval.high == right
+        assert found.predict(4) == pytest.approx(on_four * unit)
+        assert found.predict([1, 32]) == pytest.approx(law(np.array([1, 32])) * unit)
+        assert found.residual < 1e-9 and found.note == ""
+
+
+@pytest.mark.parametrize(("fit", "law", "truth", "on_four"), CASES)
+def test_fit_finds_the_law_in_noise(
+    fit: Callable[..., statistics.Fit], law: Any, truth: dict[str, float], on_four: float
+) -> None:
+    """Catches intervals that miss the truth, are as wide as anything, or ignore level and seed."""
+    times = noisy(law(PES))
+    found = fit(PES, times)
+    for name, value in truth.items():
+        interval = found.parameters[name]
+        assert interval.low < value < interval.high
+        assert interval.low < interval.value < interval.high
+        assert interval.high - interval.low < {"t1_s": 0.1 * value, "kappa": 0.01}.get(name, 0.06)
+    assert 1e-4 < found.residual < 0.03
+    assert found.predict(4) == pytest.approx(on_four, rel=0.03)
+    narrow, other = fit(PES, times, 0.5), fit(PES, times, 0.99, 1)
+    for name, interval in found.parameters.items():
+        assert narrow.parameters[name].low > interval.low
+        assert narrow.parameters[name].high < interval.high
+        assert other.parameters[name].low != interval.low
+    assert fit(PES, times) == found
+
+
+def test_fit_is_the_best_one_of_relative_errors() -> None:
+    """Catches plain squares of seconds, and PE counts that weigh the same with fewer trials."""
+    pes = np.repeat([1, 2, 8, 32], [2, 5, 3, 10])
+    times = noisy(amdahl(pes), 0.3)
+    means = {p: times[pes == p].mean() for p in np.unique(pes)}
+    mean = np.array([means[p] for p in pes])
+
+    def errors(unknown: np.ndarray) -> np.ndarray:
+        return unknown[0] * (unknown[1] + (1 - unknown[1]) / pes) / mean - 1
+
+    best = optimize.least_squares(
+        errors, [5.0, 0.5], bounds=([0, 0], [np.inf, 1]), xtol=1e-14, ftol=1e-14, gtol=1e-14
+    )
+    found = statistics.fit_amdahl(pes, times)
+    assert [i.value for i in found.parameters.values()] == pytest.approx(best.x, rel=1e-6)
+    assert found.residual == pytest.approx(np.abs(errors(best.x)).max(), rel=1e-6)
+
+
+def test_fit_of_gustafson_weighs_relative_errors() -> None:
+    """Catches rates that are fitted as they are, where small ones count little."""
+    pes, times = np.array([1, 4, 16, 64]), np.array([1.0, 1.5, 9.0, 12.0])
+
+    def errors(unknown: np.ndarray) -> np.ndarray:
+        return times / (unknown[0] * pes / (pes - unknown[1] * (pes - 1))) - 1
+
+    best = optimize.least_squares(
+        errors, [1.0, 0.5], bounds=([0, 0], [np.inf, 1]), xtol=1e-14, ftol=1e-14, gtol=1e-14
+    )
+    found = statistics.fit_gustafson(pes, times)
+    assert [i.value for i in found.parameters.values()] == pytest.approx(best.x, rel=1e-6)
+
+
+def test_fit_resamples_the_trials_of_each_pe_count() -> None:
+    """Catches trials that are resampled across PE counts, and a one-sided interval."""
+    # serial = 2 t(2) / t(1) - 1; each of the 16 pairs of resamples is likelier than 1 %
+    found = statistics.fit_amdahl([2, 1, 1, 2], [0.6, 1.0, 1.1, 0.7])
+    t1, serial = found.parameters["t1_s"], found.parameters["serial"]
+    assert (t1.value, t1.low, t1.high) == pytest.approx((1.05, 1.0, 1.1))
+    wanted = (2 * 0.65 / 1.05 - 1, 2 * 0.6 / 1.1 - 1, 2 * 0.7 / 1.0 - 1)
+    assert (serial.value, serial.low, serial.high) == pytest.approx(wanted)
+
+
+def test_fit_stays_within_bounds() -> None:
+    """Catches a negative serial part where scaling is better than perfect, or none at all."""
+    better = statistics.fit_amdahl([1, 2, 4], [8.0, 3.0, 1.0])
+    # t = a/p, and relative errors a/8 - 1, a/6 - 1, a/4 - 1: least squares at a = 312/61
+    assert better.parameters["serial"].value == 0.0
+    assert better.parameters["t1_s"].value == pytest.approx(312 / 61)
+    assert better.residual == pytest.approx(1 - 312 / 61 / 8)  # the first, which is below 0
+    worse = statistics.fit_amdahl([1, 2, 4], [1.0, 2.0, 3.0])
+    assert worse.parameters["serial"].value == 1.0
+    linear = statistics.fit_usl(PES, noisy(10.0 / PES))
+    for name in ("sigma", "kappa"):
+        assert linear.parameters[name].low == 0.0 <= linear.parameters[name].value < 0.01
+
+
+def test_fit_says_what_was_not_measured() -> None:
+    """Catches a fit through as many points as parameters that passes for a test of the law."""
+    exact = statistics.fit_amdahl([1, 1, 4, 4], [10.0, 10.2, 3.2, 3.3])
+    assert exact.note == (
+        "2 PE counts for 2 parameters leave no degree of freedom: the law is not tested"
+    )
+    assert exact.parameters["serial"].low < exact.parameters["serial"].high
+    single = statistics.fit_amdahl([1, 1, 2, 4], [10.0, 10.2, 5.5, 3.2])
+    assert single.note == "one trial only on 2, 4 PE(s): no intervals"
+    assert all(math.isnan(i.low) and math.isnan(i.high) for i in single.parameters.values())
+    both = statistics.fit_usl([1, 2, 4], [10.0, 5.5, 3.3])
+    assert "3 PE counts for 3 parameters" in both.note and "one trial only on 1, 2, 4" in both.note
+
+
+@pytest.mark.parametrize(
+    ("fit", "pes", "times", "message"),
+    [
+        (statistics.fit_amdahl, [4, 4], [1.0, 1.1], r"1 PE count\(s\), and amdahl has 2"),
+        (statistics.fit_usl, [1, 2, 2], [2.0, 1.0, 1.1], r"2 PE count\(s\), and usl has 3"),
+        (statistics.fit_usl, [1, 2, 3], [1000.0, 1.0, 4.0], "usl takes no time on one PE"),
+        (statistics.fit_amdahl, [1, 2], [1.0], "pes, times: 2 and 1 must be the same"),
+        (statistics.fit_amdahl, [0, 2], [2.0, 1.0], "pes 0.0: must be a positive whole"),
+        (statistics.fit_amdahl, [1.5, 2], [2.0, 1.0], "pes 1.5: must be a positive whole"),
+        (statistics.fit_gustafson, [1, 2], [2.0, 0.0], "times 0.0: must be above 0"),
+        (statistics.fit_gustafson, [1, 2], [2.0, math.nan], "times nan: must be finite"),
+    ],
+)
+def test_fit_refuses(fit: Any, pes: list[float], times: list[float], message: str) -> None:
+    """Catches more parameters than points, and trials that are none."""
+    with pytest.raises(ValueError, match=message):
+        fit(pes, times)
+
+
+def test_fit_can_be_kept() -> None:
+    """Catches a function inside a fit that cannot be pickled."""
+    found = statistics.fit_usl(PES, noisy(usl(PES)))
+    again = pickle.loads(pickle.dumps(found))
+    assert again == found and np.array_equal(again.predict(PES), found.predict(PES))
+
+
+@pytest.mark.parametrize(
+    ("efficiencies", "exponent"),
+    [
+        ([0.9, 0.8, 0.3, 0.1], -1.6),  # from 0.8 to 0.3: 0.5 is 3/5 of the way from 0.1 to 0.01
+        ([0.9, 0.5, 0.3, 0.1], -1.0),  # 0.5 itself is not below
+        ([0.9, 0.5, 0.9, 0.2], -2 - 4 / 7),  # it touches 0.5 and rises again: no fall there
+        ([0.9, 0.4, 0.7, 0.2], -0.8),  # 4/5 of the way from 1 to 0.1; the second fall is shorter
+        ([0.3, 0.7, 0.3, 0.1], -1.5),  # the longest step is below, but nothing fell there
+    ],
+)
+def test_crossing(efficiencies: list[float], exponent: float) -> None:
+    """Catches a length that is not interpolated in its logarithm, a rise, a later fall."""
+    lengths = [1.0, 0.1, 0.01, 0.001]
+    found = statistics.crossing(lengths, efficiencies)
+    assert found == pytest.approx(10**exponent)
+    assert statistics.crossing(lengths[::-1], efficiencies[::-1]) == found
+
+
+def test_crossing_at_another_level_and_nowhere() -> None:
+    """Catches a fixed 50 %, and an answer beyond what was measured."""
+    assert statistics.crossing([1.0, 0.1], [0.9, 0.4], 0.65) == pytest.approx(10**-0.5)
+    assert statistics.crossing([1.0, 0.1], [0.9, 0.6]) is None
+    assert statistics.crossing([1.0, 0.1], [0.4, 0.6]) is None
+    assert statistics.crossing([1.0, 0.1], [0.4, 0.3]) == math.inf
+    with pytest.raises(ValueError, match="lengths: must all be different"):
+        statistics.crossing([1.0, 1.0], [0.9, 0.4])
+    with pytest.raises(ValueError, match="lengths, efficiencies: 2 and 1"):
+        statistics.crossing([1.0, 0.1], [0.9])
+    with pytest.raises(ValueError, match="lengths 0.0: must be above 0"):
+        statistics.crossing([1.0, 0.0], [0.9, 0.4])
+    with pytest.raises(ValueError, match="efficiencies nan"):
+        statistics.crossing([1.0, 0.1], [0.9, math.nan])

@@ -1,0 +1,542 @@
+"""Studies: what is run, in which order, how runs are judged, and that no run is lost or made twice.
+
+Canned records stand for runs where only the study is tested; `killed` studies are real ones.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import BIN, ROOT, clean_environment, execute, miniapps
+
+import miniapps as apps
+from miniapps.parameters import InputError
+from workbench import cli, environment, launch
+from workbench.arguments import typed
+from workbench.exit_status import VALID, WRONG
+from workbench.statistics import mean_interval
+from workbench.study import conduct, noise, options
+from workbench.study.campaign import Campaign, Writer
+from workbench.study.conduct import Effort
+from workbench.study.plan import Study
+
+EFFORT = Effort(trials=3, until_ci=None, most_trials=20, pin=False, timeout=None)
+TINY = ("--preset", "tiny", "--pes", "1,2", "--drivers", "mpi")
+
+
+def study_of(*words: str) -> Study:
+    """The study that ``miniapps study WORDS`` asks for."""
+    parsed = cli.build_parser(["study", *words]).parse_args(["study", *words])
+    return options.study_of(parsed)
+
+
+def matrix(study: Study) -> list[tuple[Any, ...]]:
+    """Driver, PEs, ODF, balancer and period of each run of a trial."""
+    return [(s.driver, s.pes, s.odf, s.balancer, s.lb_period) for s in study.specs()]
+
+
+def record_of(spec: Any, step_s: float = 1e-3, **other: Any) -> dict[str, Any]:
+    """A canned record of a valid run."""
+    return {
+        "app": spec.app,
+        "driver": spec.driver,
+        "pes": spec.pes,
+        "odf": spec.odf,
+        "balancer": spec.balancer,
+        "lb_period": spec.lb_period,
+        "problem": spec.prepared.parameters(),
+        "steps": spec.steps,
+        "warmup": spec.warmup,
+        "valid": True,
+        "checks": [{"name": "missing cells", "value": 0.0, "limit": 0.0, "ok": True}],
+        "state_hash": "ab" * 32,
+        "wall_s": step_s * spec.steps,
+        "rounds": {"wall_s": [step_s] * spec.steps},
+    } | other
+
+
+@pytest.fixture
+def canned(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """``canned(function of the spec)``: let launches return its result; the specs launched."""
+
+    def replace(result: Any) -> list[Any]:
+        launched: list[Any] = []
+
+        def launch_canned(spec: Any, command: list[str], limit: float | None) -> Any:
+            launched.append(spec)
+            return result(spec)
+
+        monkeypatch.setattr(launch, "launch", launch_canned)
+        return launched
+
+    return replace
+
+
+def conducted(study: Study, path: Path, effort: Effort = EFFORT) -> tuple[int, Campaign]:
+    """Conduct a study in this process; its status, and the campaign as it stands in the file."""
+    status = conduct.conduct(study, study.specs(), effort, path)
+    return status, Campaign.read(path)
+
+
+# The matrix ---------------------------------------------------------------------------------------
+
+
+def test_strong_is_one_problem_on_more_and_more_pes():
+    study = study_of("strong", "jacobi2d", "--pes", "1,2,4", "--odf", "1,4", "--preset", "tiny")
+    assert matrix(study) == [
+        run
+        for pes in (1, 2, 4)
+        for run in (
+            ("mpi", pes, 1, None, 0),
+            ("charm", pes, 1, None, 0),
+            ("charm", pes, 4, None, 0),
+        )
+    ]
+    assert {spec.problem.size for spec in study.specs()} == {(101, 83)}
+
+
+def test_serial_has_one_point_of_one_pe():
+    study = study_of("strong", "echo", "--pes", "2,4", "--drivers", "serial,mpi")
+    assert matrix(study) == [
+        ("serial", 1, 1, None, 0),
+        ("mpi", 2, 1, None, 0),
+        ("mpi", 4, 1, None, 0),
+    ]
+
+
+def test_weak_grows_from_the_fewest_pes():
+    study = study_of(
+        "weak", "stencil3d", "--size", "16x16x16", "--pes", "2,4,8", "--drivers", "mpi"
+    )
+    assert [(s.pes, s.problem.size) for s in study.specs()] == [
+        (2, (16, 16, 16)),
+        (4, (32, 16, 16)),
+        (8, (32, 32, 16)),
+    ]
+    with pytest.raises(InputError, match="--pes 3: must be a multiple of 2"):
+        study_of("weak", "jacobi2d", "--pes", "2,3").specs()
+
+
+def test_lb_is_every_balancer_with_every_period_and_none():
+    study = study_of(
+        "lb", "stencil3d", "--pes", "2", "--balancers", "Greedy,Rotate", "--lb-periods", "5,9"
+    )
+    assert matrix(study) == [
+        ("mpi", 2, 1, None, 0),
+        ("charm", 2, 4, None, 0),
+        ("charm", 2, 4, "Greedy", 5),
+        ("charm", 2, 4, "Greedy", 9),
+        ("charm", 2, 4, "Rotate", 5),
+        ("charm", 2, 4, "Rotate", 9),
+    ]
+
+
+def test_odf_has_its_own_usual_values():
+    study = study_of("odf", "jacobi2d", "--pes", "2", "--preset", "tiny")
+    assert [(driver, odf) for driver, _, odf, *_ in matrix(study)] == [
+        ("mpi", 1),
+        *(("charm", odf) for odf in (1, 2, 4, 8)),
+    ]
+
+
+def test_granularity_halves_until_blocks_cannot_be_cut():
+    study = study_of(
+        "granularity", "jacobi2d", "--size", "16x8", "--pes", "4", "--drivers", "mpi",
+        "--time-tile", "1",
+    )  # fmt: skip
+    sizes = [spec.problem.size for spec in study.specs()]
+    assert sizes == [(16, 8), (8, 8), (8, 4), (4, 4), (4, 2), (2, 2)]
+    assert [s.problem.size for s in study_of(
+        "granularity", "jacobi2d", "--size", "16x8", "--pes", "4", "--drivers", "mpi",
+        "--time-tile", "1", "--halvings", "2",
+    ).specs()] == sizes[:3]  # fmt: skip
+
+
+@pytest.mark.parametrize("app", apps.names())
+def test_every_app_grows_and_shrinks(app):
+    values = dict(apps.load(app).Problem.presets["small"])
+    for name in ("steps", "warmup"):
+        values.pop(name)
+    problem = apps.load(app).Problem(**values)
+    assert problem.smaller().work() == problem.work() / 2
+    assert problem.weak(2).work() == problem.work() * 2
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["strong", "jacobi2d", "--drivers", "mpi,smoke"], "--drivers smoke: one of serial, mpi"),
+        (["strong", "jacobi2d", "--pes", "0,1"], "--pes 0: must be 1 or more"),
+        (["strong", "jacobi2d", "--pes", "1,1"], "--pes 1,1: must name each value once"),
+        (["strong", "jacobi2d", "--pes", "1;2"], "integers with commas between"),
+        (["strong", "jacobi2d", "--trials", "0"], "--trials 0: must be 1 or more"),
+        (["strong", "jacobi2d", "--until-ci", "200%"], "a share between 0 and 100%"),
+        (["strong", "jacobi2d", "--max-trials", "3"], "--max-trials 3: must be 10 or more"),
+        (["lb", "stencil3d", "--balancers", "Magic"], "--balancer Magic: one of Greedy"),
+        (["strong", "jacobi2d", "--lb-periods", "5"], "--lb-periods 5: needs --balancers"),
+        (["strong", "leanmd", "--decomposition", "pairs"], "--driver mpi: has one block per rank"),
+        (["strong", "jacobi2d", "--size", "4x4", "--pes", "64"], "do not fit"),
+        (["nowhere.toml"], "cannot be read"),
+        (["report", "nowhere.jsonl"], "cannot be read"),
+    ],
+)
+def test_bad_input_is_one_line_and_launches_nothing(tmp_path, words, line, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = miniapps("study", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert line in done.stderr and done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+# Files of studies ---------------------------------------------------------------------------------
+
+
+def test_a_file_asks_for_what_its_words_ask_for(tmp_path):
+    file = tmp_path / "study.toml"
+    file.write_text(
+        'kind = "strong"\napp = "pic"\nsize = 64\nparticles = 900\nk = 1\npes = [1, 2]\n'
+        'drivers = ["mpi"]\nevent = ["inject:1:5:0,9,0,9", "remove:2:0,9,0,9"]\n'
+        'source = "a paper"\n[quick]\nsize = 32\n'
+    )
+    words = ["strong", "pic", "--particles", "900", "-k", "1", "--pes", "1,2", "--drivers", "mpi"]
+    words += ["--event", "inject:1:5:0,9,0,9", "--event", "remove:2:0,9,0,9"]
+    assert study_of(*options.expanded([str(file)])) == study_of(*words, "--size", "64")
+    assert study_of(*options.expanded([str(file), "--quick"])) == study_of(*words, "--size", "32")
+    over = options.expanded([str(file), "--quick", "--size", "48"])
+    assert study_of(*over) == study_of(*words, "--size", "48")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("kind = 3", "kind 3: must be one of strong"),
+        ('kind = "strong"\napp = "x"', "app x: must be one of"),
+        ('kind = "strong"\napp = "pic"\ncolour = "red"', "--colour=red"),
+        ("kind =", "is no TOML"),
+    ],
+)
+def test_a_wrong_file_is_one_line(tmp_path, text, line):
+    (tmp_path / "study.toml").write_text(text)
+    done = miniapps("study", tmp_path / "study.toml")
+    assert done.returncode == 2 and line in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "studies").rglob("*.toml")), ids=lambda f: f.stem)
+def test_shipped_studies_can_be_run(file):
+    quick = ["--quick"] if "[quick]" in file.read_text() else []
+    done = miniapps("study", file, *quick, "--dry-run")
+    if 'device = "gpu"' in file.read_text():
+        assert done.returncode == 2 and done.stderr.startswith("miniapps: --device gpu")
+    else:
+        assert done.returncode == 0, done.stderr
+        assert all("miniapps run " in line for line in done.stdout.splitlines())
+
+
+def test_published_studies_are_as_published():
+    """Sizes of the papers: Fink et al., ESPM2 2021; Galvez et al., CLUSTER 2018."""
+
+    def published(name: str) -> Study:
+        return study_of(*options.words_of_file(ROOT / "studies" / name, quick=False))
+
+    jacobi = published("jacobi2d-strong.toml")
+    assert (jacobi.problem.size, jacobi.steps, jacobi.warmup) == ((24576, 24576), 100, 10)
+    assert jacobi.pes == tuple(6 << n for n in range(11)) and jacobi.problem.time_tile == 1
+    weak = published("jacobi2d-weak.toml")
+    assert weak.problem.size == (6144, 6144) and weak.problem.weak(2).size == (12288, 6144)
+    pic = published("pic-lb.toml")
+    assert (pic.problem.particles, pic.problem.size, pic.steps) == (600_000, 5998, 1000)
+    assert pic.odfs == (8,) and {period for _, period in pic.balancings} == {0, 80}
+    stencil = published("stencil3d-lb.toml")
+    assert stencil.odfs == (4,) and {period for _, period in stencil.balancings} == {0, 30}
+    assert stencil.problem.imbalance == "paper" and stencil.steps == 1000
+    assert 8e6 <= published("leanmd-strong.toml").problem.atoms < 8.2e6
+    assert 51e6 <= published("leanmd-large.toml").problem.atoms < 52e6
+    for file in (ROOT / "studies" / "published").glob("*.json"):
+        assert json.loads(file.read_text())["source"]
+
+
+# The campaign file --------------------------------------------------------------------------------
+
+HEAD = {"campaign": 1, "study": {"kind": "strong"}, "points": [{"pes": 1}, {"pes": 2}]}
+
+
+def test_a_torn_last_line_is_cut_off_and_nothing_else(tmp_path):
+    path = tmp_path / "c.jsonl"
+    writer = Writer(path, HEAD)
+    writer.add("run", trial=0, point=1, record={})
+    writer.close()
+    whole = path.read_bytes()
+    for torn in (b"{", b'{"event":"run","trial":0,"point":0', b'{"event":"run"}'):
+        path.write_bytes(whole + torn)
+        assert [run["point"] for run in Campaign.read(path).of("run")] == [1]
+        writer = Writer(path, HEAD)
+        assert path.read_bytes() == whole
+        assert writer.campaign.settled == {(0, 1)}
+        writer.close()
+
+
+def test_a_head_that_was_torn_is_written_anew(tmp_path):
+    path = tmp_path / "c.jsonl"
+    path.write_bytes(b'{"campaign":1,"stu')
+    Writer(path, HEAD).close()
+    assert Campaign.read(path).head == HEAD
+
+
+def test_a_damaged_line_is_named(tmp_path):
+    path = tmp_path / "c.jsonl"
+    Writer(path, HEAD).close()
+    path.write_bytes(path.read_bytes() + b"gibberish\n" + b'{"event":"run"}\n')
+    with pytest.raises(InputError, match="line 2 is no JSON object"):
+        Writer(path, HEAD)
+
+
+def test_another_study_does_not_mix_in(tmp_path):
+    path = tmp_path / "c.jsonl"
+    Writer(path, HEAD).close()
+    for other in (HEAD | {"study": {"kind": "weak"}}, HEAD | {"points": [{"pes": 1}]}):
+        with pytest.raises(InputError, match="holds another study"):
+            Writer(path, other)
+    with pytest.raises(InputError, match="kind strong, not weak"):
+        Writer(path, HEAD | {"study": {"kind": "weak"}})
+
+
+def test_two_writers_are_refused(tmp_path):
+    path = tmp_path / "c.jsonl"
+    writer = Writer(path, HEAD)
+    with pytest.raises(InputError, match="another study is writing"):
+        Writer(path, HEAD)
+    writer.close()
+    Writer(path, HEAD).close()
+
+
+# Conducting ---------------------------------------------------------------------------------------
+
+
+def test_each_trial_runs_every_point_once_in_an_order_of_its_own(tmp_path, canned):
+    study = study_of("strong", "echo", "--pes", "1,2,3,4,6", "--drivers", "mpi")
+    launched = canned(record_of)
+    status, campaign = conducted(study, tmp_path / "c.jsonl")
+    assert status == VALID
+    runs = list(campaign.of("run"))
+    orders = [[run["point"] for run in runs if run["trial"] == trial] for trial in range(3)]
+    assert all(sorted(order) == [0, 1, 2, 3, 4] for order in orders)
+    assert len({tuple(order) for order in orders}) > 1
+    assert [campaign.head["points"][run["point"]]["pes"] for run in runs] == [
+        spec.pes for spec in launched
+    ]
+    assert orders == [conduct.shuffled(0, trial, 5) for trial in range(3)]
+    assert conduct.shuffled(1, 0, 20) != conduct.shuffled(0, 0, 20)
+
+
+def test_noise_is_sampled_before_between_and_after(tmp_path, canned):
+    canned(record_of)
+    _, campaign = conducted(study_of("strong", "echo", *TINY), tmp_path / "c.jsonl")
+    kinds = [entry["event"] for entry in campaign.events]
+    assert kinds == ["start", "noise", *["run", "noise"] * 6]
+    assert all(entry["seconds"] > 0 for entry in campaign.of("noise"))
+
+
+def test_runs_say_how_and_where(tmp_path):
+    study = study_of("strong", "echo", "--preset", "tiny", "--pes", "2")
+    status, campaign = conducted(study, tmp_path / "c.jsonl", Effort(1, None, 1, True, None))
+    assert status == VALID
+    runs = {run["record"]["driver"]: run for run in campaign.of("run")}
+    assert runs["mpi"]["command"].startswith("mpiexec -n 2 -bind-to core python")
+    assert "+setcpuaffinity" in runs["charm"]["command"]
+    for run in runs.values():
+        assert "miniapps run echo" in run["command"] and str(Path.home()) not in run["command"]
+        assert str(ROOT) not in run["command"]
+        assert run["record"]["versions"]["numpy"] and run["record"]["host"]["processor"]
+    assert "MPICH" in runs["mpi"]["record"]["versions"]["mpi"]
+    assert runs["charm"]["record"]["versions"]["charm"] == "netlrts"
+    (start,) = campaign.of("start")
+    assert start["host"]["cores"] == environment.cores() and start["pinned"]
+
+
+def test_pinned_ranks_have_a_core_each():
+    words = [BIN / "mpiexec", "-n", "2", "-bind-to", "core", BIN / "python", "-c"]
+    code = "import os, json; print(json.dumps(sorted(os.sched_getaffinity(0))), flush=True)"
+    sets = [set(json.loads(line)) for line in execute([*words, code]).stdout.splitlines()]
+    assert len(sets) == 2 and not sets[0] & sets[1]
+
+
+def test_oversubscribed_runs_are_not_pinned():
+    more = environment.cores() + 1
+    study = study_of("strong", "echo", "--pes", str(more))
+    assert [conduct.pinning(spec) for spec in study.specs()] == [[], []]
+
+
+WRONG_RECORDS = {
+    "an invalid run": (
+        {"valid": False, "checks": [{"name": "missing cells", "ok": False}]},
+        "not valid: missing cells",
+    ),
+    "another state": ({"state_hash": "cd" * 32}, "ended in another state than run"),
+    "other PEs than asked": ({"pes": 1}, "pes was 1, asked was 2"),
+    "another balancer": ({"balancer": "Greedy"}, "balancer was Greedy, asked was None"),
+    "rounds too short for the clock": ({"rounds": {"wall_s": [1e-3, 1e-9]}}, "too short"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_RECORDS)
+def test_a_wrong_run_is_dropped_loudly_and_fails_the_study(tmp_path, canned, capfd, what):
+    more, reason = WRONG_RECORDS[what]
+    study = study_of("strong", "echo", *TINY)
+    wrong = iter([False, False, True])  # the third launch
+
+    def result(spec: Any) -> dict[str, Any]:
+        if next(wrong, False):
+            return record_of(spec, **({"pes": 3 - spec.pes} if what.startswith("other") else more))
+        return record_of(spec)
+
+    canned(result)
+    status, campaign = conducted(study, tmp_path / "c.jsonl")
+    assert status == WRONG
+    (dropped,) = campaign.of("dropped")
+    assert reason.split(" was ")[0] in dropped["reason"] and dropped["final"]
+    assert len(list(campaign.of("run"))) == 5
+    assert f"DROPPED: {dropped['reason']}" in capfd.readouterr().err
+    assert conducted(study, tmp_path / "c.jsonl")[0] == WRONG  # and stays so
+
+
+def test_a_run_that_failed_is_made_again(tmp_path, canned):
+    study = study_of("strong", "echo", *TINY)
+    results = iter([3])
+    canned(lambda spec: next(results, None) or record_of(spec))
+    status, campaign = conducted(study, tmp_path / "c.jsonl")
+    assert status == WRONG and campaign.failures[0]["reason"] == "failed with status 3"
+    status, campaign = conducted(study, tmp_path / "c.jsonl")
+    assert status == VALID and not campaign.failures
+    assert len(campaign.settled) == len(list(campaign.of("run"))) == 6
+
+
+def test_different_problems_may_end_in_different_states(tmp_path, canned):
+    study = study_of("weak", "echo", *TINY)
+    canned(lambda spec: record_of(spec, state_hash=f"{spec.pes:064x}"))
+    assert conducted(study, tmp_path / "c.jsonl")[0] == VALID
+
+
+def test_the_time_tile_is_no_other_problem(canned):
+    one, other = (
+        record_of(study_of("strong", "jacobi2d", *TINY, "--time-tile", tile).specs()[0])
+        for tile in ("1", "4")
+    )
+    assert one["problem"] != other["problem"] and conduct.same_answer(one, other)
+    assert not conduct.same_answer(one, other | {"steps": 7})
+
+
+def test_until_ci_goes_on_where_intervals_are_wide(tmp_path, canned):
+    """One PE's times vary by 20 %, two PEs' not at all: the first needs more trials."""
+    study = study_of("strong", "echo", *TINY)
+    values = np.random.default_rng(7).normal(1e-3, 2e-4, 100)
+    times = iter(values)
+    canned(lambda spec: record_of(spec, next(times) if spec.pes == 1 else 1e-3))
+    _, campaign = conducted(study, tmp_path / "c.jsonl", Effort(5, 0.05, 99, False, None))
+    found = [[run for run in campaign.of("run") if run["point"] == point] for point in (0, 1)]
+    assert len(found[1]) == 5 and 5 < len(found[0]) < 99
+    count = len(found[0])
+    assert mean_interval(values[:count]).half_width_share <= 0.05
+    assert mean_interval(values[: count - 1]).half_width_share > 0.05
+
+
+def test_until_ci_ends_at_the_most_trials(tmp_path, canned):
+    study = study_of("strong", "echo", *TINY)
+    times = iter(np.geomspace(1e-3, 1.0, 100))
+    canned(lambda spec: record_of(spec, next(times)))
+    _, campaign = conducted(study, tmp_path / "c.jsonl", Effort(3, 0.01, 5, False, None))
+    assert len(list(campaign.of("run"))) == 10
+
+
+def test_more_trials_are_added_to_the_same_campaign(tmp_path, canned):
+    study = study_of("strong", "echo", *TINY)
+    canned(record_of)
+    conducted(study, tmp_path / "c.jsonl")
+    before = (tmp_path / "c.jsonl").read_bytes()
+    launched = canned(record_of)
+    conducted(study, tmp_path / "c.jsonl")
+    assert not launched and (tmp_path / "c.jsonl").read_bytes() == before
+    conducted(study, tmp_path / "c.jsonl", Effort(4, None, 4, False, None))
+    assert len(launched) == 2 and (tmp_path / "c.jsonl").read_bytes().startswith(before)
+
+
+# Killed -------------------------------------------------------------------------------------------
+
+
+RUN = b'"event":"run"'
+
+
+def start_study(path: Path) -> subprocess.Popen[bytes]:
+    """A study of eight runs of about a second each."""
+    words = "study strong jacobi2d --size 900x900 --time-tile 1 --steps 300 --trials 2".split()
+    command = [str(BIN / "miniapps"), *words, "--pes", "1,2", "--campaign", str(path)]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen(command, env=clean_environment({"MINIAPPS_TEST": str(path)}), **quiet)
+
+
+def left_of(path: Path) -> list[int]:
+    """Processes of a study that are still there."""
+    mark, found = f"MINIAPPS_TEST={path}".encode(), []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+    return found
+
+
+def wait_for(condition: Any, seconds: float = 60.0) -> None:
+    """Wait until a condition holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.002)
+
+
+def test_a_killed_study_loses_the_run_under_way_at_most(tmp_path):
+    """Kill -9 inside runs, and between them (as soon as a line has been added), again and again."""
+    path, kept = tmp_path / "c.jsonl", b""
+    for kill in range(4):
+        study = start_study(path)
+        runs, size = kept.count(RUN), len(kept)
+        if kill % 2:
+            wait_for(lambda runs=runs: path.read_bytes().count(RUN) > runs)
+        else:
+            wait_for(lambda size=size: path.exists() and path.stat().st_size > size)
+            time.sleep(1.0)
+        study.send_signal(signal.SIGKILL)
+        study.wait()
+        now = path.read_bytes()
+        assert now.startswith(kept[: kept.rfind(b"\n") + 1])
+        kept = now
+        wait_for(lambda: not left_of(path), 10)
+    assert start_study(path).wait() == VALID
+    runs = [(run["trial"], run["point"]) for run in Campaign.read(path).of("run")]
+    assert sorted(runs) == [(trial, point) for trial in range(2) for point in range(4)]
+    assert not left_of(path)
+
+
+# Noise --------------------------------------------------------------------------------------------
+
+
+def test_noise_in_numbers():
+    """Eleven samples 10, 11, ..., 20: tenths are 11 and 19, the median 15."""
+    found = noise.Noise.of([float(n) for n in range(10, 21)])
+    assert (found.samples, found.median_s) == (11, 15.0)
+    assert found.spread == pytest.approx(8 / 15) and found.worst == pytest.approx(5 / 15)
+    assert "11 times" in str(found) and "53.3%" in str(found)
+
+
+def test_the_clock_ticks():
+    assert 0 < noise.clock_tick() < 1e-4
+
+
+def test_shares_are_read():
+    read = typed(options.share)
+    assert read("2%") == read("0.02") == 0.02

@@ -1,0 +1,368 @@
+"""Exports of a campaign, each read by the program it is for: csv, Extra-P, ReFrame."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import json
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import support
+
+from miniapps.parameters import InputError
+from workbench.study.campaign import Campaign
+from workbench.study.conduct import head_of
+from workbench.study.export import FORMATS, export, extra_p, reframe_check, seed_csv, tidy_csv
+from workbench.study.export import tolerance as tolerance_of
+from workbench.study.plan import NO_BALANCING, Study
+
+EXTRAP = Path(sys.executable).parents[1] / "extrap"
+SECONDS = {"wall_s": (0.5, 0.25, 0.25), "count": (2, 2, 1)}
+
+
+def a_study(**values: Any) -> Study:
+    app = support.apps.load("jacobi2d")
+    usual: dict[str, Any] = {
+        "kind": "strong",
+        "app": "jacobi2d",
+        "problem": app.Problem(size=(61, 43), initial="noise", time_tile=2),
+        "steps": 5,
+        "warmup": 3,
+        "device": "cpu",
+        "pes": (1, 2, 4, 8, 16),
+        "drivers": ("serial", "mpi", "charm"),
+        "odfs": (1, 4),
+        "balancings": (NO_BALANCING, ("Greedy", 2)),
+        "halvings": 0,
+        "blocks": None,
+        "shuffle_seed": 7,
+    }
+    return Study(**(usual | values))
+
+
+def record_of(head: dict[str, Any], number: int, trial: int) -> dict[str, Any]:
+    """A record with times that are known: pes + trial / 8 seconds for the five steps."""
+    point = head["points"][number]
+    pes, wall = point["pes"], point["pes"] + trial / 8
+    walls = [wall * share for share in SECONDS["wall_s"]]
+    compute = [[0.5 * one / (pe + 1) for one in walls] for pe in range(pes)]
+    return point | {
+        "app": "jacobi2d",
+        "steps": 5,
+        "warmup": 3,
+        "valid": True,
+        "state_hash": "ab" * 32,
+        "step_time_s": {"median": wall / 4, "min": wall / 8, "max": wall / 4},
+        "wall_s": wall,
+        "rate": {"value": 5 * 2623 / wall, "unit": "points/s"},
+        "compute_s": float(np.sum(compute)),
+        "utilisation": 0.5,
+        "imbalance": 1.25,
+        "migrations": 3,
+        "rounds": {
+            "first": [3, 5, 7],
+            "count": list(SECONDS["count"]),
+            "wall_s": walls,
+            "compute_s": compute,
+        },
+        "lb": [{"seconds": 0.125}, {"seconds": 0.25}] if point["balancer"] else [],
+        "jit_s": 0.5,
+        "import_s": 1.5,
+        "peak_rss_bytes": 1 << 27,
+        "oversubscribed": pes > 8,
+    }
+
+
+def a_campaign(trials: int = 2, **values: Any) -> Campaign:
+    """A campaign as its file would give it, and a run that does not count."""
+    study = a_study(**values)
+    head = json.loads(json.dumps(head_of(study, study.specs())))
+    events = [
+        {
+            "event": "run",
+            "trial": trial,
+            "point": number,
+            "command": f"miniapps {' '.join(head['points'][number]['arguments'])}",
+            "record": record_of(head, number, trial),
+        }
+        for trial in range(trials)
+        for number in range(len(head["points"]))
+    ]
+    dropped = {"event": "dropped", "trial": 9, "point": 0, "reason": "status 3", "final": False}
+    return Campaign(head, [*events, dropped])
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def runs_of(campaign: Campaign) -> list[dict[str, Any]]:
+    return list(campaign.of("run"))
+
+
+def test_tidy_csv_has_a_row_for_each_run_that_counts() -> None:
+    """Mistake: a mean over trials, a shifted column, a total where a step's time should be."""
+    campaign = a_campaign()
+    rows, runs = rows_of(tidy_csv(campaign)), runs_of(campaign)
+    assert len(rows) == len(runs)
+    for row, run in zip(rows, runs, strict=True):
+        record = run["record"]
+        for name in ("driver", "pes", "odf", "steps", "warmup", "migrations", "state_hash"):
+            assert row[name] == str(record[name])
+        assert row["command"] == run["command"] and row["trial"] == str(run["trial"])
+        assert row["balancer"] == (record["balancer"] or "")
+        assert float(row["step_s"]) == record["wall_s"] / 5
+        assert float(row["step_min_s"]) == record["wall_s"] / 8
+        assert float(row["rate"]) == record["rate"]["value"] and row["rate_unit"] == "points/s"
+        assert float(row["balancing_s"]) == (0.375 if record["balancer"] else 0)
+        assert row["problem.size"] == "61x43" and row["problem.time_tile"] == "2"
+        assert row["oversubscribed"] == str(record["pes"] > 8)
+
+
+def test_seed_csv_has_the_seed_codes_columns() -> None:
+    """Mistake: another header than that code's readers look for, or a file that is not a table."""
+    campaign = a_campaign()
+    files = seed_csv(campaign)
+    assert len(files) == len(runs_of(campaign)) + 1
+    header = "Process,Iteration,Iteration Time,Communication Time,Computation Time"
+    for name, text in files.items():
+        assert name == "README.txt" or text.splitlines()[0] == header
+
+
+def test_seed_csv_adds_up() -> None:
+    """Mistake: rounds of several steps counted once, or each with the whole round's time."""
+    campaign = a_campaign(trials=1)
+    files = seed_csv(campaign)
+    number = next(
+        n for n, p in enumerate(campaign.head["points"]) if (p["driver"], p["pes"]) == ("mpi", 2)
+    )
+    rows = rows_of(files[f"trial00-point{number:02}-mpi-2pe.csv"])
+    pairs = [(int(row["Process"]), int(row["Iteration"])) for row in rows]
+    assert pairs == [(pe, step) for pe in (0, 1) for step in (3, 4, 5, 6, 7)]
+    wall = np.array([float(row["Iteration Time"]) for row in rows]).reshape(2, 5)
+    computed = np.array([float(row["Computation Time"]) for row in rows]).reshape(2, 5)
+    waited = np.array([float(row["Communication Time"]) for row in rows]).reshape(2, 5)
+    assert np.allclose(wall, [[0.5, 0.5, 0.25, 0.25, 0.5]] * 2)
+    assert np.allclose(wall.sum(axis=1), 2)
+    assert np.allclose(computed, wall * [[0.5], [0.25]])
+    assert np.allclose(waited + computed, wall)
+
+
+def test_charm_has_no_communication_time_and_the_reason_is_given(tmp_path: Path) -> None:
+    """Mistake: a number that looks like MPI's but holds other chares' computing, or a gap."""
+    files = seed_csv(a_campaign(trials=1))
+    charm = {name: rows_of(text) for name, text in files.items() if "-charm-" in name}
+    assert charm and all(row["Communication Time"] == "" for rows in charm.values() for row in rows)
+    assert all(float(row["Computation Time"]) > 0 for rows in charm.values() for row in rows)
+    others = [rows_of(text) for name, text in files.items() if "mpi" in name or "serial" in name]
+    assert all(float(row["Communication Time"]) > 0 for rows in others for row in rows)
+    assert "Communication Time is empty under charm. There a process holds" in files["README.txt"]
+    assert any("charm-4pe-odf4-Greedy2.csv" in name for name in files)
+
+
+def test_extra_p_reads_the_text_and_finds_the_law(tmp_path: Path) -> None:
+    """Mistake: a file that only looks like Extra-P's, values under the wrong point, lost trials."""
+    path = tmp_path / "campaign.txt"
+    path.write_text(extra_p(a_campaign(trials=3)))
+    program = """\
+import json, sys
+from extrap.fileio.file_reader.text_file_reader import TextFileReader
+from extrap.modelers.model_generator import ModelGenerator
+experiment = TextFileReader().read_experiment(sys.argv[1])
+models = ModelGenerator(experiment)
+models.model_all()
+print(json.dumps({
+    path.name: [
+        [[m.coordinate[0], m.repetitions, m.mean] for m in found],
+        [p.name for p in experiment.parameters],
+        metric.name,
+    ] for (path, metric), found in experiment.measurements.items()
+}))
+laws = {path.name: model.hypothesis.function for (path, _), model in models.models.items()}
+print(json.dumps({name: law.evaluate(64) for name, law in laws.items()}))
+"""
+    (place,) = EXTRAP.glob("lib/python*/site-packages")
+    done = support.execute([sys.executable, "-c", program, path], env={"PYTHONPATH": str(place)})
+    assert done.returncode == 0, done.stderr
+    found, models = map(json.loads, done.stdout.splitlines())
+    names = {"mpi", "charm_odf1", "charm_odf1_Greedy2", "charm_odf4", "charm_odf4_Greedy2"}
+    assert found.keys() == names  # not serial, which has one point
+    for measured, parameters, metric in found.values():
+        assert parameters == ["p"] and metric == "time"
+        assert [m[:2] for m in measured] == [[p, 3] for p in (1, 2, 4, 8)]  # 16: oversubscribed
+        assert np.allclose([m[2] for m in measured], [(p + 1 / 8) / 5 for p in (1, 2, 4, 8)])
+    assert models == pytest.approx(dict.fromkeys(names, (64 + 1 / 8) / 5), rel=1e-3)
+
+
+def test_extra_p_keeps_to_points_that_all_ways_have() -> None:
+    """Mistake: a missing run that shifts all later values to the point before."""
+    campaign = a_campaign(drivers=("mpi", "charm"))
+    gone = [
+        r["point"]
+        for r in runs_of(campaign)
+        if (r["record"]["driver"], r["record"]["pes"]) == ("mpi", 2)
+    ]
+    campaign.events = [entry for entry in campaign.events if entry["point"] not in gone]
+    lines = extra_p(campaign).splitlines()
+    assert lines[:2] == ["PARAMETER p", "POINTS ( 1 ) ( 4 ) ( 8 )"]
+    assert lines[3:8] == [
+        "REGION mpi",
+        "METRIC time",
+        "DATA 0.2 0.225",
+        "DATA 0.8 0.825",
+        "DATA 1.6 1.625",
+    ]
+
+
+def test_extra_p_does_not_mix_problems() -> None:
+    """Mistake: large and small problems of a study of granularity as trials of one point."""
+    campaign = a_campaign(kind="granularity", halvings=1, pes=(1, 2), drivers=("mpi",))
+    lines = extra_p(campaign).splitlines()
+    assert [line for line in lines if line.startswith("REGION")] == [
+        "REGION mpi_problem0",
+        "REGION mpi_problem1",
+    ]
+    assert {len(line.split()) for line in lines if line.startswith("DATA")} == {3}
+
+
+@pytest.mark.parametrize("values", [{"pes": (2,)}, {"pes": (8, 16)}, {"drivers": ("serial",)}])
+def test_extra_p_needs_several_numbers_of_pes(values: dict[str, Any]) -> None:
+    """Mistake: a file of which Extra-P can make nothing."""
+    with pytest.raises(InputError, match="two or more numbers of PEs"):
+        extra_p(a_campaign(**values))
+
+
+def test_tolerance_follows_the_spread() -> None:
+    """Mistake: checks that fail in every other run, or never."""
+    assert tolerance_of([1.0, 1.0]) == 0.5
+    assert tolerance_of([1.0, 1.0, 1.0]) == 0.1
+    assert tolerance_of([0.9, 1.0, 1.1]) == pytest.approx(0.3)
+
+
+# ReFrame ------------------------------------------------------------------------------------------
+
+
+@cache
+def measured(number: int) -> str:
+    """The record of a real run of a point, as text."""
+    study = a_study(pes=(2,), drivers=("serial", "mpi"), steps=6, warmup=0)
+    return json.dumps(support.run_record(*study.specs()[number].arguments()[1:]))
+
+
+def measured_campaign(slow: float = 1e6, **changes: Any) -> Campaign:
+    """A campaign of real runs, whose times are made ``slow`` times longer."""
+    study = a_study(pes=(2,), drivers=("serial", "mpi"), steps=6, warmup=0)
+    head = json.loads(json.dumps(head_of(study, study.specs())))
+    events = []
+    for number in range(len(head["points"])):
+        record = json.loads(measured(number))
+        record["wall_s"] *= slow
+        record["rate"]["value"] /= slow
+        record |= {"oversubscribed": False} | changes
+        events.append({"event": "run", "trial": 0, "point": number, "record": record})
+    return Campaign(head, events)
+
+
+def reframe(campaign: Campaign, folder: Path, *more: str) -> tuple[int, dict[str, Any], str]:
+    """Run a check under ReFrame: exit status, report by test, output."""
+    (folder / "check.py").write_text(reframe_check(campaign))
+    report = folder / "report.json"
+    words = [support.BIN / "reframe", "-c", folder / "check.py", "-r", "--nocolor"]
+    words += ["--prefix", folder, "--report-file", report]
+    words += ["-S", f"program={support.BIN / 'miniapps'}", *more]
+    done = support.execute(words, 100, {"HOME": str(folder), "RFM_SAVE_LOG_FILES": "no"})
+    cases = json.loads(report.read_text())["runs"][-1]["testcases"]
+    return done.returncode, {case["point"]: case for case in cases}, done.stdout
+
+
+@pytest.mark.timeout(120)
+def test_reframe_runs_the_check(tmp_path: Path) -> None:
+    """Mistake: a check that ReFrame cannot load, or that measures something else."""
+    campaign = measured_campaign()
+    status, cases, out = reframe(campaign, tmp_path)
+    assert status == 0, out
+    assert list(cases) == ["00-serial-1pe", "01-mpi-2pe"]
+    for case, run in zip(cases.values(), runs_of(campaign), strict=True):
+        assert case["result"] == "pass"
+        found = {key.rpartition(":")[2]: value for key, value in case["perfvalues"].items()}
+        value, reference, lower, upper, unit, *_ = found["step_time"]
+        record = run["record"]
+        assert reference == pytest.approx(record["wall_s"] / 6) and unit == "s"
+        assert (lower, upper) == (None, 0.5) and 0 < value < reference
+        value, reference, lower, upper, unit, *_ = found["rate"]
+        assert reference == record["rate"]["value"] and unit == "points/s"
+        assert lower == pytest.approx(-1 / 3) and upper is None and value > reference
+
+
+@pytest.mark.timeout(120)
+def test_reframe_refuses_other_bits(tmp_path: Path) -> None:
+    """Mistake: a check that cannot fail."""
+    status, cases, _ = reframe(measured_campaign(state_hash="ab" * 32), tmp_path)
+    assert status == 1
+    assert {case["fail_phase"] for case in cases.values()} == {"sanity"}
+
+
+@pytest.mark.timeout(120)
+def test_reframe_refuses_slow_runs(tmp_path: Path) -> None:
+    """Mistake: a reference that is only shown."""
+    status, cases, _ = reframe(measured_campaign(slow=1e-6), tmp_path, "-n", "mpi-2pe")
+    assert status == 1
+    assert [case["fail_phase"] for case in cases.values()] == ["performance"]
+
+
+@pytest.mark.timeout(120)
+def test_reframe_has_no_numbers_for_more_pes_than_cores(tmp_path: Path) -> None:
+    """Mistake: a failure for a time that means nothing."""
+    campaign = measured_campaign(slow=1e-6, oversubscribed=True)
+    status, _, out = reframe(campaign, tmp_path, "-n", "mpi-2pe")
+    assert status == 0, out
+
+
+def test_reframe_needs_one_answer() -> None:
+    """Mistake: taking the first hash where there are two."""
+    campaign = a_campaign()
+    runs_of(campaign)[-1]["record"]["state_hash"] = "cd"
+    with pytest.raises(InputError, match="different states"):
+        reframe_check(campaign)
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_files_are_written_where_asked(tmp_path: Path, form: str) -> None:
+    """Mistake: a format that is offered and not written, or files beside the place asked for."""
+    files = export(a_campaign(), form, tmp_path / "made" / "here")
+    assert files and all(path.read_text() for path in files)
+    if form == "seed-csv":
+        assert {path.parent for path in files} == {tmp_path / "made" / "here"}
+    else:
+        (path,) = files
+        assert path.parent == tmp_path / "made" and path.name.startswith("here.")
+        assert export(a_campaign(), form, tmp_path / "x.txt") == [tmp_path / "x.txt"]
+
+
+def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
+    """Mistake: a traceback, or an empty file that looks like a result."""
+    campaign = a_campaign()
+    empty = Campaign(campaign.head, [campaign.events[-1]])
+    with pytest.raises(InputError, match="--format xml: one of csv, seed-csv, extra-p, reframe"):
+        export(campaign, "xml", tmp_path / "x")
+    for form in FORMATS:
+        with pytest.raises(InputError, match="no run that counts"):
+            export(empty, form, tmp_path / "x")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="--to .*cannot be written"):
+        export(campaign, "csv", tmp_path / "file" / "x")
+    old = copy.deepcopy(campaign)
+    for run in old.of("run"):
+        del run["record"]["rounds"]
+    with pytest.raises(InputError, match="has no `rounds`"):
+        export(old, "seed-csv", tmp_path / "x")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

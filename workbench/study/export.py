@@ -1,0 +1,349 @@
+"""A campaign for other programs: tidy CSV, the seed code's CSV, Extra-P text, a ReFrame check.
+
+Only runs that count are exported, in the order in which they were made.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import pprint
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from miniapps.parameters import InputError, require, shown
+from workbench.study.campaign import Campaign
+from workbench.study.conduct import mean_step_s
+
+SUFFIXES = {"csv": ".csv", "seed-csv": "", "extra-p": ".extra-p.txt", "reframe": ".reframe.py"}
+FORMATS = tuple(SUFFIXES)
+
+SEED_COLUMNS = (
+    "Process",
+    "Iteration",
+    "Iteration Time",
+    "Communication Time",
+    "Computation Time",
+)
+SEED_REASON = """\
+One file per run; a row per process and iteration; seconds.
+
+Iteration           number of the time step, warm-up included; where a round takes several steps at
+                    once, each has its share of the round
+Iteration Time      from the end of the step before, on the last process, to the end of this one
+Computation Time    of this process: physics, packing of faces, checks of what came
+Communication Time  what is left of the iteration under mpi and serial: messages, and waiting for
+                    slower processes. In a single row it may be below 0, where a process began while
+                    a slower one was still in the step before; sums over rows are right.
+
+Communication Time is empty under charm. There a process holds several chares, and while one waits
+for a message another computes: the time is spent once and would be counted as both. What is left
+of an iteration is idle time, scheduling and balancing, and no measure of communication.
+"""
+RUN_COLUMNS = ("driver", "pes", "odf", "balancer", "lb_period", "steps", "warmup")
+MEASURED_COLUMNS = ("compute_s", "utilisation", "imbalance", "migrations", "jit_s", "import_s")
+LEAST_TOLERANCE = 0.10
+BLIND_TOLERANCE = 0.50  # where there are too few trials to know their spread
+TRIALS_FOR_SPREAD = 3
+
+
+def export(campaign: Campaign, form: str, target: Path) -> list[Path]:
+    """Write a campaign in one of FORMATS; returns the files.
+
+    A ``target`` without a suffix gets the format's; for "seed-csv" it is a folder. Raises
+    InputError where the format is unknown, nothing can be exported or the target not written.
+    """
+    require(form in FORMATS, "--format", form, f"one of {', '.join(FORMATS)}")
+    require(any(campaign.of("run")), "export", form, "the campaign holds no run that counts")
+    if form == "seed-csv":
+        texts = {target / name: text for name, text in seed_csv(campaign).items()}
+    else:
+        write = {"csv": tidy_csv, "extra-p": extra_p, "reframe": reframe_check}[form]
+        path = target if target.suffix else target.with_name(target.name + SUFFIXES[form])
+        texts = {path: write(campaign)}
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    except OSError as error:
+        raise InputError("--to", target, f"cannot be written: {error.strerror}") from None
+    return list(texts)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """CSV of a header and rows; an empty cell for None."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+# Tidy CSV -----------------------------------------------------------------------------------------
+
+
+def tidy_csv(campaign: Campaign) -> str:
+    """A row per run, a column per thing; a column ``problem.NAME`` per parameter of the app.
+
+    Units as in the records: seconds, bytes, and ``rate`` in ``rate_unit``. ``step_s`` is the mean
+    wall of a step; ``balancing_s`` that of all balancings together.
+    """
+    rows = [_tidy_row(run) for run in campaign.of("run")]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return _table(columns, ([row.get(name) for name in columns] for row in rows))
+
+
+def _tidy_row(run: dict[str, Any]) -> dict[str, Any]:
+    record = run["record"]
+    problem = {
+        f"problem.{name}": shown(tuple(value) if isinstance(value, list) else value)
+        for name, value in record["problem"].items()
+    }
+    return {
+        "trial": run["trial"],
+        "point": run["point"],
+        "app": record["app"],
+        **{name: record[name] for name in RUN_COLUMNS},
+        "step_s": mean_step_s(record),
+        **{f"step_{name}_s": record["step_time_s"][name] for name in ("median", "min", "max")},
+        "rate": record["rate"]["value"],
+        "rate_unit": record["rate"]["unit"],
+        **{name: record[name] for name in MEASURED_COLUMNS},
+        "balancing_s": sum(entry["seconds"] for entry in record["lb"]),
+        "peak_rss_bytes": record["peak_rss_bytes"],
+        "oversubscribed": record["oversubscribed"],
+        "state_hash": record["state_hash"],
+        "command": run["command"],
+        **problem,
+    }
+
+
+# The seed code's CSV ------------------------------------------------------------------------------
+
+
+def seed_csv(campaign: Campaign) -> dict[str, str]:
+    """File names and texts: the seed code's columns, a file per run, and README.txt.
+
+    Communication time is empty under charm, where a process computes for one chare while another
+    one waits; README.txt says so to whoever gets the files. Raises InputError for a record without
+    ``rounds``.
+    """
+    return {_run_name(run) + ".csv": _seed_table(run["record"]) for run in campaign.of("run")} | {
+        "README.txt": SEED_REASON
+    }
+
+
+def _run_name(run: dict[str, Any]) -> str:
+    """Such as trial03-point07-charm-2pe-odf4-Greedy30."""
+    return f"trial{run['trial']:02}-point{run['point']:02}-{_way(run['record'], '-')}"
+
+
+def _way(run: dict[str, Any], joint: str, pes: bool = True) -> str:
+    """How a record or point is run, in letters that file names, Extra-P and ReFrame allow."""
+    words = [run["driver"], *([f"{run['pes']}pe"] if pes else [])]
+    if run["driver"] == "charm":
+        words.append(f"odf{run['odf']}")
+    if run["balancer"]:
+        words.append(f"{run['balancer']}{run['lb_period']}")
+    return joint.join(words)
+
+
+def _seed_table(record: dict[str, Any]) -> str:
+    require("rounds" in record, "export", "seed-csv", "a record has no `rounds`; run it again")
+    rounds = record["rounds"]
+    spans = list(zip(rounds["first"], rounds["count"], rounds["wall_s"], strict=True))
+    rows = []
+    for process, computed in enumerate(rounds["compute_s"]):
+        for (first, count, wall), compute in zip(spans, computed, strict=True):
+            waited = None if record["driver"] == "charm" else (wall - compute) / count
+            times = (wall / count, waited, compute / count)
+            rows += [(process, step, *times) for step in range(first, first + count)]
+    return _table(SEED_COLUMNS, rows)
+
+
+# Extra-P ------------------------------------------------------------------------------------------
+
+
+def extra_p(campaign: Campaign) -> str:
+    """Extra-P's text format: seconds per step over PEs ``p``, every trial of a point in its line.
+
+    A region per way of running (and per problem in a study of granularity). Each region needs the
+    same points, so there are those PEs that all ways have. Left out are points with more PEs than
+    cores, and ways with one number of PEs, of which nothing follows. Raises InputError where fewer
+    than two numbers of PEs are left.
+    """
+    regions: dict[str, dict[int, list[float]]] = {}
+    for run in campaign.of("run"):
+        if not run["record"]["oversubscribed"]:
+            points = regions.setdefault(_region(campaign, run), {})
+            points.setdefault(run["record"]["pes"], []).append(mean_step_s(run["record"]))
+    regions = {name: points for name, points in regions.items() if len(points) > 1}
+    pes = sorted(set.intersection(*map(set, regions.values()))) if regions else []
+    allowed = "needs runs on two or more numbers of PEs, each with a core for every PE"
+    require(len(pes) > 1, "export", "extra-p", allowed)
+    lines = ["PARAMETER p", f"POINTS {' '.join(f'( {count} )' for count in pes)}"]
+    for name, points in regions.items():
+        lines += ["", f"REGION {name}", "METRIC time"]
+        lines += [f"DATA {' '.join(map(repr, points[count]))}" for count in pes]
+    return "\n".join(lines) + "\n"
+
+
+def _region(campaign: Campaign, run: dict[str, Any]) -> str:
+    way = _way(run["record"], "_", pes=False)
+    if campaign.head["study"]["kind"] != "granularity":
+        return way
+    problems: list[Any] = []
+    for point in campaign.head["points"]:
+        parameters = _size(point["problem"])
+        if parameters not in problems:
+            problems.append(parameters)
+    return f"{way}_problem{problems.index(_size(run['record']['problem']))}"
+
+
+def _size(problem: dict[str, Any]) -> dict[str, Any]:
+    """A problem without what is settled anew for every number of PEs."""
+    return {name: value for name, value in problem.items() if name != "time_tile"}
+
+
+# ReFrame ------------------------------------------------------------------------------------------
+
+CHECK_TEXT = '''\
+"""ReFrame check of {app}: the same bits as this campaign, and no slower beyond its spread.
+
+    reframe -c THIS_FILE -r                                  with `miniapps` on the PATH
+    reframe -c THIS_FILE -r -n mpi-2pe                       only these
+    reframe -c THIS_FILE -r -S program=/path/to/miniapps
+
+Every run starts its own PEs on one node, so ReFrame starts it without a launcher. A step may take
+longer than this campaign's mean by `tolerance`: three standard deviations of its trials and not
+less than {least:.0%}; {blind:.0%} where there are fewer than {trials} trials. Faster is no failure.
+The numbers hold on the machine of the campaign: elsewhere say --skip-performance-check. Points with
+more PEs than cores have no numbers.
+"""
+
+import json
+import shlex
+
+import reframe as rfm
+import reframe.utility.sanity as sn
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import (
+    parameter,
+    performance_function,
+    run_after,
+    run_before,
+    sanity_function,
+    variable,
+)
+
+APP = {app!r}
+POINTS = {points}
+
+
+@rfm.simple_test
+class MiniappsCheck(rfm.RunOnlyRegressionTest):
+    """A point of the matrix."""
+
+    point = parameter(POINTS)
+    program = variable(str, value="miniapps")
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    num_tasks = 1
+
+    @run_after("init")
+    def ask(self):
+        """The run of the point."""
+        asked = POINTS[self.point]
+        self.descr = f"{{APP}}, {{self.point}}"
+        self.executable = self.program
+        self.executable_opts = [*map(shlex.quote, asked["arguments"]), "--json", "record.json"]
+        self.num_cpus_per_task = asked["pes"]
+        if asked["step_s"] is not None:
+            slower = asked["tolerance"]
+            self.reference = {{
+                "*": {{
+                    "step_time": (asked["step_s"], None, slower, "s"),
+                    "rate": (asked["rate"], -slower / (1 + slower), None, {unit!r}),
+                }}
+            }}
+
+    @run_before("run")
+    def start_itself(self):
+        """Take no launcher: the run has its own."""
+        self.job.launcher = getlauncher("local")()
+
+    def record(self):
+        """What the run wrote down, in the stage directory, where ReFrame judges."""
+        with open("record.json") as file:
+            return json.load(file)
+
+    @sanity_function
+    def same_state(self):
+        """Valid, and the same bits as the campaign."""
+        record = self.record()
+        return sn.all(
+            [
+                sn.assert_true(record["valid"], "the run is not valid"),
+                sn.assert_eq(record["state_hash"], POINTS[self.point]["state_hash"]),
+                sn.assert_eq(record["pes"], POINTS[self.point]["pes"]),
+            ]
+        )
+
+    @performance_function("s")
+    def step_time(self):
+        """Mean wall of a step."""
+        record = self.record()
+        return record["wall_s"] / record["steps"]
+
+    @performance_function({unit!r})
+    def rate(self):
+        """Work of all timed steps over their wall."""
+        return self.record()["rate"]["value"]
+'''
+
+
+def reframe_check(campaign: Campaign) -> str:
+    """A check file for ReFrame 4: a run per point, right if its bits are those of the campaign.
+
+    The reference of step time and rate is the campaign's mean. Raises InputError where runs of one
+    point ended in different states.
+    """
+    points = {}
+    for number, point in enumerate(campaign.head["points"]):
+        records = [run["record"] for run in campaign.of("run") if run["point"] == number]
+        if records:
+            points[f"{number:02}-{_way(point, '-')}"] = _expected(point, records)
+    return CHECK_TEXT.format(
+        app=campaign.head["study"]["app"],
+        unit=next(campaign.of("run"))["record"]["rate"]["unit"],
+        points=pprint.pformat(points, width=100, sort_dicts=False),
+        least=LEAST_TOLERANCE,
+        blind=BLIND_TOLERANCE,
+        trials=TRIALS_FOR_SPREAD,
+    )
+
+
+def _expected(point: dict[str, Any], records: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a check asks of a point's run, and how it is asked for."""
+    hashes = {record["state_hash"] for record in records}
+    require(len(hashes) == 1, "export", "reframe", "runs of one point ended in different states")
+    times = [mean_step_s(record) for record in records]
+    counts = not any(record["oversubscribed"] for record in records)
+    return {
+        "arguments": json.loads(json.dumps(point["arguments"])),
+        "pes": point["pes"] if point["driver"] != "serial" else 1,
+        "state_hash": hashes.pop(),
+        "step_s": statistics.fmean(times) if counts else None,
+        "rate": statistics.fmean(record["rate"]["value"] for record in records) if counts else None,
+        "tolerance": tolerance(times),
+    }
+
+
+def tolerance(times: list[float]) -> float:
+    """How much longer than the mean a run may take, as a share of it: three standard deviations."""
+    if len(times) < TRIALS_FOR_SPREAD:
+        return BLIND_TOLERANCE
+    return max(LEAST_TOLERANCE, 3 * statistics.stdev(times) / statistics.fmean(times))

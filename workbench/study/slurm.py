@@ -1,0 +1,330 @@
+"""A study for a cluster: job scripts for Slurm, and the merging of what they leave.
+
+`write_jobs` makes a folder with a script per trial and number of PEs. Each run of a script leaves
+``trial-00-point-07.json``, its record, or ``trial-00-point-07.failed``, its exit status. `merge`
+puts them into a campaign file. The folder may be copied to the cluster and back: its scripts hold
+no path of the machine that wrote them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+from drivers.balancers import runtime_options
+from miniapps.parameters import InputError, require
+from workbench.exit_status import FAILED, VALID, WRONG
+from workbench.spec import RunSpec
+from workbench.study.campaign import Writer
+from workbench.study.conduct import head_of, judge, shuffled
+from workbench.study.plan import Study
+
+HEAD, SETTINGS, REMOTE_SHELL, SUBMIT = "head.json", "settings.sh", "remote-shell.sh", "submit.sh"
+RUN_FILE = re.compile(r"trial-(\d+)-point-(\d+)\.(json|failed)")
+
+SETTINGS_TEXT = """\
+# What the job scripts of this folder share. Set these here, or in the environment of sbatch.
+PYTHON="${PYTHON:-python}"                         # the Python that has parallel-miniapps
+MINIAPPS="${MINIAPPS:-miniapps}"                   # its command
+MPI="${MPI:-pmi2}"                                 # how srun starts ranks; see srun --mpi=list
+REMOTE_SHELL="${REMOTE_SHELL:-./remote-shell.sh}"  # how charmrun reaches a node; or: ssh
+CHARM="${CHARM-+setcpuaffinity}"                   # ties PEs to cores 0, 1, ... of each node
+RUN_LIMIT="${RUN_LIMIT:-1800}"                     # seconds after which a run counts as hanging
+
+# charmrun wants to be told where its program is.
+PYTHON=$(command -v "$PYTHON") || { echo "no Python found: set PYTHON" >&2; exit 2; }
+MINIAPPS=$(command -v "$MINIAPPS") || { echo "no miniapps found: set MINIAPPS" >&2; exit 2; }
+
+# keep NAME COMMAND...: make a run that has not been made, and leave a trace if it fails.
+keep() {
+  local name=$1 status=0
+  shift
+  if [ -s "$name.json" ]; then return 0; fi
+  rm -f "$name.failed"
+  timeout -k 10 "$RUN_LIMIT" "$@" </dev/null >"$name.log" 2>&1 || status=$?
+  if [ ! -s "$name.json" ]; then echo "$status" >"$name.failed"; fi
+}
+
+# nodes FILE: charmrun's node list, a line for each task, so that PEs lie on nodes as ranks do.
+# Not "host NAME ++cpus K": Charm4Py's charmrun takes such a list for one of this machine only.
+nodes() {
+  local tasks times name
+  local -a names counts=()
+  mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+  for tasks in ${SLURM_TASKS_PER_NODE//,/ }; do  # such as 4(x2),3
+    times=1
+    case $tasks in *x*) times=${tasks##*x} times=${times%?} ;; esac
+    for ((; times > 0; times--)); do counts+=("${tasks%%(*}"); done
+  done
+  echo "group main" >"$1"
+  for name in "${!names[@]}"; do
+    for ((tasks = ${counts[name]}; tasks > 0; tasks--)); do echo "host ${names[name]}"; done
+  done >>"$1"
+}
+"""
+
+REMOTE_SHELL_TEXT = """\
+#!/bin/bash
+# charmrun's remote shell, without ssh: remote-shell.sh HOST OPTION... '/bin/bash -f'.
+# charmrun gives the text of a script on standard input and waits until this returns. That script
+# starts the PEs in the background and ends. Slurm would then end the step and with it the PEs, so
+# the step waits for the end of a pipe that the PEs inherit, and this script does not wait for it.
+set -u
+script=$(cat)
+srun --overlap --nodes=1 --ntasks=1 --nodelist="$1" --cpu-bind=none --input=none \\
+  /bin/bash -c '/bin/bash -f <<<"$1" 9>&1 | cat' remote-shell "$script" </dev/null &
+"""
+
+JOB_TEXT = """\
+#!/bin/bash
+#SBATCH --job-name={name}
+#SBATCH --output={name}.out
+#SBATCH --ntasks={pes}
+#SBATCH --cpus-per-task=1
+#SBATCH --exclusive
+{extra}# Trial {trial} of the study, its runs on {pes} PE(s), in shuffled order.
+set -u
+cd "${{SLURM_SUBMIT_DIR:-$(dirname "$0")}}" || exit 2
+. ./settings.sh
+"""
+
+NODES_TEXT = """\
+list="nodes-{name}"
+nodes "$list"
+"""
+
+SUBMIT_TEXT = """\
+#!/bin/bash
+# Submits all jobs in shuffled order. Options go to sbatch: ./submit.sh --partition=NAME
+# A run whose record is there is not made again, so this may be called again for what is missing.
+set -eu
+cd "$(dirname "$0")"
+"""
+
+
+def write_jobs(
+    study: Study, specs: list[RunSpec], trials: int, folder: Path, extra: tuple[str, ...] = ()
+) -> list[Path]:
+    """Write the job scripts of a study into a folder; returns the scripts in order of submission.
+
+    ``extra``: options of sbatch for every job, such as ``--time=01:00:00``. Raises InputError where
+    the folder holds another study, or cannot be written.
+    """
+    require(trials >= 1, "--trials", trials, "must be 1 or more")
+    for option in extra:
+        require(_is_option(option), "--sbatch", option, "must be one option, such as --time=10:00")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_head(folder / HEAD, head_of(study, specs) | {"trials": trials})
+        (folder / SETTINGS).write_text(SETTINGS_TEXT)
+        _write_script(folder / REMOTE_SHELL, REMOTE_SHELL_TEXT)
+        scripts = [
+            _write_job(folder, study, specs, trial, pes, extra)
+            for trial in range(trials)
+            for pes in sorted({spec.pes for spec in specs})
+        ]
+        random.Random(f"{study.shuffle_seed} jobs").shuffle(scripts)
+        submissions = "".join(f'sbatch "$@" {script.name}\n' for script in scripts)
+        _write_script(folder / SUBMIT, SUBMIT_TEXT + submissions)
+    except OSError as error:
+        raise InputError("--folder", folder, f"cannot be written: {error.strerror}") from None
+    return scripts
+
+
+def _is_option(text: str) -> bool:
+    """Whether a text can stand behind #SBATCH: one line that begins as an option does."""
+    return text.startswith("-") and text.isprintable()
+
+
+def _write_head(path: Path, head: dict[str, Any]) -> None:
+    """Write what is asked, unless another study is there: its records must not be mixed in."""
+    if path.exists():
+        found, wanted = _read_json(path), json.loads(json.dumps(head))
+        same = all(found.get(key) == wanted[key] for key in ("study", "points"))
+        require(same, "--folder", path.parent, "holds the jobs of another study")
+    path.write_text(json.dumps(head, indent=1) + "\n")
+
+
+def _write_script(path: Path, text: str) -> Path:
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def _write_job(
+    folder: Path, study: Study, specs: list[RunSpec], trial: int, pes: int, extra: tuple[str, ...]
+) -> Path:
+    """Write the script of one trial's runs on so many PEs."""
+    name = f"trial-{trial:02}-pes-{pes:04}"
+    directives = "".join(f"#SBATCH {option}\n" for option in extra)
+    order = shuffled(study.shuffle_seed, trial, len(specs))
+    runs = [(point, specs[point]) for point in order if specs[point].pes == pes]
+    text = JOB_TEXT.format(name=name, trial=trial, pes=pes, extra=directives)
+    if any(spec.driver == "charm" for _, spec in runs):
+        text += NODES_TEXT.format(name=name)
+    lines = [_run_line(f"trial-{trial:02}-point-{point:02}", spec) for point, spec in runs]
+    return _write_script(folder / f"{name}.sh", text + "".join(lines))
+
+
+def _run_line(name: str, spec: RunSpec) -> str:
+    """The line of a job script that makes one run."""
+    run = shlex.join([*spec.arguments(), "--json", f"{name}.json"])
+    if spec.driver != "charm":
+        start = f'srun --mpi="$MPI" -n {spec.pes} --cpu-bind=cores "$MINIAPPS"'
+        return f"keep {name} \\\n  {start} {run}\n"
+    start = f'"$PYTHON" -m charmrun.start +p{spec.pes} "$PYTHON" "$MINIAPPS"'
+    where = '++quiet ++nodelist "$list" ++remote-shell "$REMOTE_SHELL"'
+    end = f"--no-launch -- {where} {_balancing_words(spec.balancer)} $CHARM"
+    return f"keep {name} \\\n  {start} {run} \\\n  {end}\n"
+
+
+def _balancing_words(balancer: str | None) -> str:
+    """The runtime's options for a balancer; a file of this installation is found by the script."""
+    words = [shlex.quote(word) for word in runtime_options(balancer)]
+    if "+TreeLBFile" in words:
+        module = "import drivers.balancers as b, sys; print(b.runtime_options(sys.argv[1])[-1])"
+        words[-1] = f'"$("$PYTHON" -c {shlex.quote(module)} {balancer})"'
+    return " ".join(words)
+
+
+def submit(folder: Path) -> int:
+    """Submit the jobs of a folder; returns the exit status. Raises InputError."""
+    allowed = "no sbatch found: copy the folder to the cluster and start its submit.sh there"
+    require(which("sbatch") is not None, "--launcher", "slurm", allowed)
+    done = subprocess.run([str((folder / SUBMIT).resolve())], check=False)
+    return FAILED if done.returncode else VALID
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What `merge` found. ``failed``: entries of the campaign; ``missing``: trials, points."""
+
+    asked: int
+    added: int
+    failed: list[dict[str, Any]]
+    missing: list[tuple[int, int]]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every run that was asked for counts."""
+        return not self.failed and not self.missing
+
+    def lines(self) -> list[str]:
+        """The same for people: a line each for what failed and what is missing, then the sum."""
+        failed = [f"FAILED  {_name(**entry)}: {entry['reason']}" for entry in self.failed]
+        missing = [f"MISSING {_name(*run)}: no file came back" for run in self.missing]
+        count = self.asked - len(self.failed) - len(self.missing)
+        return [*failed, *missing, f"{count} of {self.asked} runs count, {self.added} of them new"]
+
+
+def _name(trial: int, point: int, **_: Any) -> str:
+    return f"trial {trial}, point {point}"
+
+
+def collect(folder: Path, path: Path) -> int:
+    """Merge what came back and say what is missing or failed, which makes the exit status WRONG."""
+    collected = merge(folder, path)
+    for line in collected.lines():
+        print(line, file=sys.stdout if collected.complete else sys.stderr)
+    return VALID if collected.complete else WRONG
+
+
+def merge(folder: Path, path: Path) -> Collected:
+    """Merge what the jobs of a folder left into a campaign file, which may have some already.
+
+    Only what is new is added. Raises InputError where a record is not of the run that its name
+    says, and where the file is another campaign.
+    """
+    head = _read_json(folder / HEAD)
+    known = {"campaign", "study", "points", "trials"} <= head.keys()
+    require(known, "collect", folder / HEAD, "is no head of a study: write its jobs again")
+    trials = head.pop("trials")
+    asked = {(trial, point) for trial in range(trials) for point in range(len(head["points"]))}
+    found = sorted(_found(folder, head, asked), key=lambda run: run[:2])
+    writer = Writer(path, head)
+    try:
+        added = sum(_add(writer, *run) for run in found)
+    finally:
+        writer.close()
+    made = {(entry["trial"], entry["point"]) for entry in writer.campaign.of("run")}
+    failed = writer.campaign.failures
+    settled = made | {(entry["trial"], entry["point"]) for entry in failed}
+    return Collected(len(asked), added, failed, sorted(asked - settled))
+
+
+def _found(
+    folder: Path, head: dict[str, Any], asked: set[tuple[int, int]]
+) -> Iterator[tuple[int, int, dict[str, Any] | int]]:
+    """Trial, point and record or exit status of every run that left something."""
+    for file in sorted(folder.iterdir()):
+        match = RUN_FILE.fullmatch(file.name)
+        if match is None:
+            continue
+        trial, point = int(match[1]), int(match[2])
+        require((trial, point) in asked, "collect", file, "is no run of this study")
+        if match[3] == "failed":
+            if not file.with_suffix(".json").exists():
+                yield trial, point, _status(file)
+            continue
+        record = _read_json(file)
+        _require_run(file, record, head["study"], head["points"][point])
+        yield trial, point, record
+
+
+def _status(file: Path) -> int:
+    """The exit status in a file."""
+    text = file.read_text().strip()
+    require(text.isdecimal(), "collect", file, "must hold an exit status")
+    return int(text)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object. Raises InputError."""
+    try:
+        found = json.loads(path.read_text())
+    except OSError as error:
+        raise InputError("collect", path, f"cannot be read: {error.strerror}") from None
+    except ValueError:
+        found = None
+    require(isinstance(found, dict), "collect", path, "is no JSON object")
+    return found
+
+
+def _require_run(
+    file: Path, record: dict[str, Any], study: dict[str, Any], point: dict[str, Any]
+) -> None:
+    """Raise InputError unless a record is of the run that was asked for."""
+    wanted = {key: study[key] for key in ("app", "warmup", "device")}
+    wanted |= {key: value for key, value in point.items() if key != "arguments"}
+    for key, value in wanted.items():
+        allowed = f"is of another run: {key} is {record.get(key)}, not {value}"
+        require(record.get(key) == value, "collect", file, allowed)
+    steps = record.get("steps", 0)
+    allowed = f"is of another run: steps is {steps}, not {study['steps']}"
+    require(0 < steps <= study["steps"], "collect", file, allowed)
+
+
+def _add(writer: Writer, trial: int, point: int, found: dict[str, Any] | int) -> bool:
+    """Add a run to the campaign unless it is there; returns whether it is new and counts."""
+    if (trial, point) in writer.campaign.settled:
+        return False
+    asked = writer.campaign.head["points"][point]
+    run = {"trial": trial, "point": point, "command": shlex.join(["miniapps", *asked["arguments"]])}
+    reason = judge(writer.campaign, asked, found)
+    if reason is None:
+        writer.add("run", **run, record=found)
+        return True
+    # Not final: the job may be submitted again, and what comes back then may count.
+    entry = run | {"reason": reason, "final": False}
+    if not any(entry.items() <= failure.items() for failure in writer.campaign.failures):
+        writer.add("dropped", **entry)
+    return False
