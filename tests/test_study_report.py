@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support import ROOT
 
 from miniapps.parameters import InputError
 from workbench.plots import COLOURS
@@ -634,12 +634,13 @@ def test_commands_of_every_point(strong: Canned, tmp_path: Path) -> None:
 def test_published_values(strong: Canned, tmp_path: Path) -> None:
     """Catches published values without their source, or drawn among measured ones."""
     path = tmp_path / "published.json"
-    values = {"pes": [1, 2], "mpi4py": [3.25, 1.75], "unit": "s", "deep": {"odf": [4]}}
+    values = {"pes": [1, 2], "mpi4py": [3.25, 1.75], "unit": "s", "short": [7]}
+    values |= {"deep": {"odf": [4, 8]}}
     path.write_text(json.dumps({"source": "Fink, Table 3", **values}))
     first, second = report.published_tables(path)
-    assert first.title == "Published: Fink, Table 3" and first.notes == ("unit: s",)
+    assert first.title == "Published: Fink, Table 3" and first.notes == ("unit: s", "short: [7]")
     assert first.rows == (("1", "3.25"), ("2", "1.75"))
-    assert second.title == "Published: Fink, Table 3: deep" and second.rows == (("4",),)
+    assert second.title == "Published: Fink, Table 3: deep" and second.rows == (("odf", "[4, 8]"),)
     assert report.write(strong.write(tmp_path / "my.jsonl"), path) == 0
     page = (tmp_path / "my.html").read_text()
     assert page.count("3.25") == 1 and page.index("Published values") < page.index("3.25")
@@ -679,6 +680,15 @@ def test_bad_campaign(text: str, tmp_path: Path) -> None:
         report.write(tmp_path / "none.jsonl", None)
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "studies" / "published").glob("*.json")))
+def test_every_published_file(path: Path) -> None:
+    """Catches a file of this project that cannot be shown, or whose numbers are lost."""
+    shown = report.published_tables(path)
+    said = " ".join(" ".join((*table.notes, *map(" ".join, table.rows))) for table in shown)
+    numbers = re.findall(r"\d+\.\d+", json.dumps(json.loads(path.read_text()) | {"source": ""}))
+    assert shown and all(number in said for number in numbers)
+
+
 @pytest.mark.parametrize("text", ["[1]", "{}", "no", '{"source": 3}'])
 def test_bad_published(text: str, strong: Canned, tmp_path: Path) -> None:
     """Catches published values of nobody."""
@@ -701,31 +711,15 @@ def test_command_line(tmp_path: Path, miniapps: Callable[..., Any]) -> None:
 # In a browser -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def page() -> Iterator[Any]:
-    """A page of a headless Chromium that collects errors and requests."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = shutil.which("chromium")
-    if found is None:
-        pytest.skip("no chromium in the PATH")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1200, "height": 900})
-        page.errors, page.requests = [], []
-        page.on("console", lambda said: said.type == "error" and page.errors.append(said.text))
-        page.on("pageerror", lambda error: page.errors.append(str(error)))
-        page.on("request", lambda request: page.requests.append(request.url))
-        yield page
-        browser.close()
+Show = Callable[[Path], tuple[Any, list[str]]]
 
 
-def test_page_in_a_browser(strong: Canned, tmp_path: Path, page: Any) -> None:
+def test_page_in_a_browser(strong: Canned, tmp_path: Path, browser_page: Show) -> None:
     """Catches a page that loads something, has errors, or does not show what was measured."""
     strong.drop(2, 7, HOSTILE)
     report.write(strong.write(tmp_path / "my.jsonl"), None)
-    address = (tmp_path / "my.html").as_uri()
-    page.goto(address)
-    assert page.errors == [] and page.requests == [address]
+    page, complaints = browser_page(tmp_path / "my.html")
+    assert complaints == []
     assert page.locator("h1").inner_text() == page.title() == "Strong scaling of jacobi2d"
     heads = page.locator("h2").all_inner_texts()
     sections = ["Figures", "Tables", "Commands", "What the words mean"]
@@ -760,7 +754,7 @@ def _check_figures(page: Any) -> None:
 
 
 def test_page_of_every_kind(
-    balancing: Canned, grains: Canned, factors: Canned, tmp_path: Path, page: Any
+    balancing: Canned, grains: Canned, factors: Canned, tmp_path: Path, browser_page: Show
 ) -> None:
     """Catches a kind of study whose page lacks its own figure, table or explanation."""
     wanted = (
@@ -770,8 +764,8 @@ def test_page_of_every_kind(
     )
     for canned, figure, title, term in wanted:
         report.write(canned.write(tmp_path / f"{figure}.jsonl"), None)
-        page.goto((tmp_path / f"{figure}.html").as_uri())
-        assert page.errors == [] and page.locator("[role=alert]").count() == 0
+        page, complaints = browser_page(tmp_path / f"{figure}.html")
+        assert complaints == [] and page.locator("[role=alert]").count() == 0
         assert page.locator("figure").count() == 2
         assert page.locator(f"#figure-{figure} svg").bounding_box()["height"] > 100
         assert title in page.locator("caption").all_inner_texts()
