@@ -20,7 +20,7 @@ ONLY_IN = {
     "charm4py": r"drivers/charm\w*\.py",
     "cupy": r"kernels/\w+\.py",
     "numba": r"kernels/\w+\.py",
-    "matplotlib": r"workbench/\w+\.py",
+    "matplotlib": r"workbench/(\w+|study/figures)\.py",
     "plotly": r"workbench/film\.py",
     "playwright": r"tests/conftest\.py",
     "h5py": r"(workbench|tests)/\w+\.py|miniapps/leanmd/inputs/h5md\.py",

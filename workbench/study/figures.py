@@ -31,6 +31,9 @@ PARTS = (  # of a PE's time: colour and hatch
     ("balance", COLOURS[1], "xxxx"),
 )
 OVERSUBSCRIBED = "more PEs than cores"
+HALF = "half of the best rate"
+REFERENCES = ("ideal", HALF)  # lines that are no measurement stand last in a legend
+DODGE = 0.05  # octaves between two ways on the same PEs, so that no interval hides another
 FAR_APART = 25.0  # times, from which on stacked bars of one length are compared by their parts
 DPI = 200
 STYLE: Mapping[str, Any] = MappingProxyType(
@@ -51,14 +54,15 @@ STYLE: Mapping[str, Any] = MappingProxyType(
         "errorbar.capsize": 2.5,
         "hatch.linewidth": 0.6,
         "pdf.fonttype": 42,  # text in a PDF stays text
+        "text.parse_math": False,
     }
 )
 CAPTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "step-time": (
             "Time per step over PEs",
-            "Means of the trials with 99 % intervals; both axes are logarithmic. Dashed: ideal "
-            "scaling of the fastest way on the fewest PEs.",
+            "Means of the trials with 99 % intervals, drawn a little beside each other; both axes "
+            "are logarithmic. Dashed: ideal scaling of the fastest way on the fewest PEs.",
         ),
         "speed-up": (
             "Speed-up over PEs",
@@ -100,12 +104,13 @@ def figures(campaign: Campaign) -> dict[str, Any]:
     found = analysis.results(campaign)
     kind = campaign.head["study"]["kind"]
     drawn: dict[str, Any] = {}
-    with mpl.rc_context(dict(STYLE)):
+    settings: Any = dict(STYLE)
+    with mpl.rc_context(settings):
         if not found:
             return drawn
         if kind in ("strong", "weak"):
             drawn["step-time"] = step_time_figure(found, kind == "weak")
-            if any(not result.oversubscribed for result in found):
+            if ideal_times(found, kind == "weak"):
                 drawn["speed-up"] = speedup_figure(found, kind == "weak")
                 drawn["efficiency"] = efficiency_figure(found, kind == "weak")
         elif kind == "odf":
@@ -124,7 +129,8 @@ def saved(figure: Any, form: str, salt: str) -> bytes:
 
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     buffer = io.BytesIO()
-    with mpl.rc_context({**STYLE, "svg.hashsalt": salt}):
+    settings: Any = {**STYLE, "svg.hashsalt": salt}
+    with mpl.rc_context(settings):
         figure.savefig(buffer, format=form, dpi=DPI, metadata=dates.get(form))
     return buffer.getvalue()
 
@@ -149,6 +155,11 @@ def _looks(ways: Sequence[str]) -> dict[str, dict[str, Any]]:
         }
         for place, way in enumerate(ways)
     }
+
+
+def dodged(pes: Sequence[int], place: int, ways: int) -> list[float]:
+    """Where the points of a way are drawn: beside their PEs, a little, each way elsewhere."""
+    return [count * 2 ** (DODGE * (place - (ways - 1) / 2)) for count in pes]
 
 
 def _draw_line(
@@ -180,7 +191,9 @@ def _legend(figure: Any, axes: Any, hollow: bool, more: Sequence[tuple[str, Any]
         look: dict[str, Any] = {"color": "#555555", "marker": "o", "markerfacecolor": "white"}
         handles.append(Line2D([], [], linestyle="none", **look))
         labels.append(OVERSUBSCRIBED)
-    columns = 2 if max(map(len, labels), default=0) > 18 else 3
+    order = sorted(range(len(labels)), key=lambda place: labels[place] in REFERENCES)
+    columns = 2 if max(map(len, labels), default=0) > 24 else 3
+    handles, labels = [handles[n] for n in order], [labels[n] for n in order]
     figure.legend(handles, labels, loc="outside lower center", ncols=columns)
 
 
@@ -231,14 +244,14 @@ def step_time_figure(found: list[Result], weak: bool) -> Any:
     figure, axes = _figure()
     ways = analysis.by_way(found)
     looks = _looks(list(ways))
-    for way, mine in ways.items():
+    for place, (way, mine) in enumerate(ways.items()):
         counted = [result for result in mine if not result.oversubscribed]
         apart = [result for result in mine if result.oversubscribed]
         if counted:
-            pes = [result.pes for result in counted]
+            pes = dodged([result.pes for result in counted], place, len(ways))
             _draw_line(axes, pes, _steps_ms(counted), looks[way], label=way)
         if apart:
-            pes = [result.pes for result in apart]
+            pes = dodged([result.pes for result in apart], place, len(ways))
             _draw_hollow(axes, pes, _steps_ms(apart), looks[way])
     ideal = ideal_times(found, weak)
     if ideal:
@@ -273,13 +286,13 @@ def speedup_figure(found: list[Result], weak: bool) -> Any:
     looks = _looks(list(analysis.by_way(found)))
     for way, mine in _grouped(rows).items():
         gains = [row.speedup for row in mine]
-        _draw_line(axes, [row.result.pes for row in mine], gains, looks[way], label=way)
+        places = dodged([row.result.pes for row in mine], list(looks).index(way), len(looks))
+        _draw_line(axes, places, gains, looks[way], label=way)
     laws = _draw_laws(axes, found, weak, looks)
     pes = sorted({row.result.pes for row in rows})
     ideal = [count / pes[0] for count in pes]
-    if len(pes) > 1:
-        axes.plot(pes, ideal, color="black", linewidth=1, linestyle="--", label="ideal")
-    axes.set_yscale("log", base=2)
+    axes.plot(pes, ideal, color="black", linewidth=1, linestyle="--", label="ideal")
+    axes.set_yscale("log")
     _pe_axis(axes, pes)
     low, high = _reach([row.speedup for row in rows])
     _plain_log(axes.yaxis, low, max(high, ideal[-1]), axes.set_ylim)
@@ -330,7 +343,8 @@ def efficiency_figure(found: list[Result], weak: bool) -> Any:
     looks = _looks(list(analysis.by_way(found)))
     for way, mine in _grouped(rows).items():
         shares = [row.efficiency for row in mine]
-        _draw_line(axes, [row.result.pes for row in mine], shares, looks[way], label=way)
+        places = dodged([row.result.pes for row in mine], list(looks).index(way), len(looks))
+        _draw_line(axes, places, shares, looks[way], label=way)
     axes.axhline(1.0, color="black", linewidth=1, linestyle="--", label="ideal")
     _pe_axis(axes, [row.result.pes for row in rows])
     axes.set_ylim(0, 1.08 * max(1.0, _reach([row.efficiency for row in rows])[1]))
@@ -469,7 +483,7 @@ def granularity_figure(found: list[Result]) -> Any:
             mark = {"marker": "x", "markersize": 9, "markeredgewidth": 2}
             colour = looks[row.way]["color"]
             axes.plot([row.half_at_s * 1e3], [0.5], color=colour, label="_metg", zorder=3, **mark)
-    axes.axhline(0.5, color="black", linewidth=1, linestyle="--", label="half of the best rate")
+    axes.axhline(0.5, color="black", linewidth=1, linestyle="--", label=HALF)
     axes.set_xscale("log")
     steps = [grain.result.step.value * 1e3 for row in rows for grain in row.grains]
     _plain_log(axes.xaxis, min(steps), max(steps), axes.set_xlim)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import miniapps
 from miniapps.parameters import InputError, require
 from workbench import output
 from workbench.exit_status import VALID, WRONG
@@ -66,9 +67,11 @@ def is_wrong(campaign: Campaign) -> bool:
 
 def _require_study(campaign: Campaign, path: Path) -> None:
     """Raise InputError where a file holds JSON but no study."""
-    study = campaign.head.get("study")
+    study = campaign.head.get("study", {})
     known = isinstance(study, dict) and study.get("kind") in KINDS
     require(known and bool(campaign.head.get("points")), "campaign", path, "holds no study")
+    apps = miniapps.names()
+    require(study["app"] in apps, "campaign", path, f"is of none of {', '.join(apps)}")
     whole = all("event" in entry for entry in campaign.events)
     require(whole, "campaign", path, "has a line without an event")
 
@@ -79,8 +82,8 @@ def _require_study(campaign: Campaign, path: Path) -> None:
 def published_tables(path: Path) -> list[Table]:
     """Values that others have published, as they stand in a JSON file. Raises InputError.
 
-    Lists are columns, and so are the keys of a list of objects; an object is a table of its own;
-    anything else becomes a note. ``source`` is the title.
+    ``source`` is the title. The longest lists are the columns of one table, an object is a table of
+    its own with a row for each key, and anything else becomes a note.
     """
     try:
         found = json.loads(path.read_text())
@@ -94,29 +97,27 @@ def published_tables(path: Path) -> list[Table]:
 
 
 def _published(title: str, values: dict[str, Any]) -> Iterator[Table]:
-    inner = {key: value for key, value in values.items() if isinstance(value, dict)}
     lists = {key: value for key, value in values.items() if isinstance(value, list)}
-    notes = [f"{key}: {values[key]}" for key in values if key not in inner | lists]
-    rows = {key: value for key, value in lists.items() if value and isinstance(value[0], dict)}
-    plain = {key: value for key, value in lists.items() if key not in rows}
-    if plain or notes:
-        yield _columns_of(title, plain, tuple(notes))
-    for key, objects in rows.items():
-        names = dict.fromkeys(name for entry in objects for name in entry)
-        columns = {name: [entry.get(name, "") for entry in objects] for name in names}
-        yield _columns_of(f"{title}: {key}", columns, ())
-    for key, value in inner.items():
-        yield from _published(f"{title}: {key}", value)
-
-
-def _columns_of(title: str, lists: dict[str, list[Any]], notes: tuple[str, ...]) -> Table:
-    columns = tuple(
-        Column(name, all(isinstance(value, (int, float)) for value in values))
-        for name, values in lists.items()
-    )
     longest = max(map(len, lists.values()), default=0)
-    padded = [[*map(str, values), *[""] * (longest - len(values))] for values in lists.values()]
-    return Table(title, columns, tuple(zip(*padded, strict=True)), notes)
+    shown = {key: value for key, value in lists.items() if len(value) == longest}
+    inner = {key: value for key, value in values.items() if isinstance(value, dict)}
+    notes = tuple(f"{key}: {_text(values[key])}" for key in values if key not in shown | inner)
+    columns = tuple(Column(key, all(map(_is_number, value))) for key, value in shown.items())
+    if columns or notes:
+        cells = (map(_text, value) for value in shown.values())
+        yield Table(title, columns, tuple(zip(*cells, strict=True)), notes)
+    for key, value in inner.items():
+        rows = tuple((name, _text(entry)) for name, entry in value.items())
+        yield Table(f"{title}: {key}", (Column("what"), Column("value")), rows)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _text(value: Any) -> str:
+    """A value of a JSON file as it stands there; texts without quotes."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 # Terminal -----------------------------------------------------------------------------------------

@@ -26,10 +26,11 @@ PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 @dataclass(frozen=True)
 class Column:
-    """What a column is called, and whether its cells are numbers."""
+    """What a column is called, and whether its cells are numbers, or words of a machine."""
 
     title: str
     numeric: bool = False
+    code: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,9 @@ def tables(campaign: Campaign) -> list[Table]:
     kind = campaign.head["study"]["kind"]
     made = [points_table(campaign, found)]
     if kind in ("strong", "weak"):
-        made += [scaling_table(found, kind == "weak"), fits_table(found, kind == "weak")]
+        made += [scaling_table(campaign, found, kind == "weak"), fits_table(found, kind == "weak")]
     elif kind == "lb":
-        made.append(gains_table(found))
+        made.append(gains_table(campaign, found))
     elif kind == "granularity":
         made.append(granularity_table(found))
     made.append(contests_table(campaign, found))
@@ -86,8 +87,10 @@ def share(value: float) -> str:
 
 
 def _columns(*titles: str) -> tuple[Column, ...]:
-    """Columns by their titles; # in front of one marks numbers."""
-    return tuple(Column(title.removeprefix("#"), title.startswith("#")) for title in titles)
+    """Columns by their titles; # in front of one marks numbers, $ words of a machine."""
+    return tuple(
+        Column(title.lstrip("#$"), title.startswith("#"), title.startswith("$")) for title in titles
+    )
 
 
 def problem_cell(campaign: Campaign, number: int) -> str:
@@ -180,15 +183,22 @@ def noise_of(campaign: Campaign) -> Noise | None:
 # Scaling ------------------------------------------------------------------------------------------
 
 
-def scaling_table(found: list[Result], weak: bool) -> Table:
+def scaling_table(campaign: Campaign, found: list[Result], weak: bool) -> Table:
     """Speed-up, efficiency and Karp and Flatt's serial fraction."""
     rows = tuple(_scaling_row(row) for row in analysis.scaling(found, weak))
     gain = "#scaled speed-up" if weak else "#speed-up"
     columns = _columns("way", "#PEs", "#against PEs", gain, "#efficiency", "#Karp-Flatt")
-    notes = _left_out(found)
+    notes = [noise_line(campaign), *_left_out(found)]
+    if not _several(found):
+        notes.append("one number of PEs only: there is nothing to scale over")
     if not weak and any(result.pes > 1 and not result.oversubscribed for result in found):
         notes.append("Karp-Flatt: the serial fraction that the speed-up over one PE implies")
     return Table("Weak scaling" if weak else "Strong scaling", columns, rows, tuple(notes))
+
+
+def _several(found: Sequence[Result]) -> bool:
+    """Whether there are several numbers of PEs that have a core for each."""
+    return len({result.pes for result in found if not result.oversubscribed}) > 1
 
 
 def _scaling_row(row: Scaling) -> tuple[str, ...]:
@@ -241,7 +251,8 @@ def contests_table(campaign: Campaign, found: list[Result]) -> Table:
     rows = tuple(_contest_row(campaign, row, noise) for row in contests)
     columns = _columns("way", "against", "#PEs", "problem", "#ratio of times", "#U", "#p")
     columns += _columns("#effect", "difference at 1 %")
-    notes = _left_out(found) + _distinct(row.test.note for row in contests if row.test.note)
+    notes = [noise_line(campaign), *_left_out(found)]
+    notes += _distinct(row.test.note for row in contests if row.test.note)
     return Table("Ways of running against each other", columns, rows, tuple(notes))
 
 
@@ -263,12 +274,13 @@ def _contest_row(campaign: Campaign, row: Contest, noise: Noise | None) -> tuple
     )
 
 
-def gains_table(found: list[Result]) -> Table:
+def gains_table(campaign: Campaign, found: list[Result]) -> Table:
     """What each balancing brought, and what a perfect one could have."""
     gains = analysis.gains(found)
     columns = _columns("way", "against", "#PEs", "#gain", "#promise", "#share of promise")
     columns += _columns("#p", "#migrations per run", "#balancing [ms per run]")
-    notes = _left_out(found) + _distinct(row.test.note for row in gains if row.test.note)
+    notes = [noise_line(campaign), *_left_out(found)]
+    notes += _distinct(row.test.note for row in gains if row.test.note)
     return Table("What balancing brings", columns, tuple(map(_gain_row, gains)), tuple(notes))
 
 
@@ -335,7 +347,7 @@ def hashes_table(campaign: Campaign) -> Table:
     for problem, states in hashes(campaign).items():
         said = "one state" if len(states) == 1 else f"WRONG: {len(states)} states"
         rows += [(problem, str(runs), state, said) for state, runs in states.items()]
-    columns = _columns("problem", "#runs", "state hash", "verdict")
+    columns = _columns("problem", "#runs", "$state hash", "verdict")
     return Table("One problem, one state", columns, tuple(rows))
 
 
@@ -387,7 +399,7 @@ def commands_table(campaign: Campaign) -> Table:
         (label(point), shlex.join(["miniapps", *point["arguments"]]), launched.get(place, NONE))
         for place, point in enumerate(campaign.head["points"])
     )
-    return Table("Commands", _columns("point", "to run it", "as it was launched"), rows)
+    return Table("Commands", _columns("point", "$to run it", "$as it was launched"), rows)
 
 
 def failures_table(campaign: Campaign) -> Table:
@@ -401,4 +413,4 @@ def failures_table(campaign: Campaign) -> Table:
         )
         for entry in campaign.failures
     )
-    return Table("Dropped runs", _columns("#trial", "point", "reason", "command"), rows)
+    return Table("Dropped runs", _columns("#trial", "point", "reason", "$command"), rows)

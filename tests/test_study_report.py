@@ -1,0 +1,773 @@
+"""Tables, figures and page of campaigns built by hand, with numbers that can be checked by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import ROOT
+
+from miniapps.parameters import InputError
+from workbench.plots import COLOURS
+from workbench.statistics import mean_interval
+from workbench.study import analysis, figures, report, tables
+from workbench.study.campaign import Campaign
+
+STEPS = 10
+HASH, OTHER_HASH = "1887" * 16, "beef" * 16
+HOSTILE = "<script>alert('x')</script> & --> </svg>"
+AROUND = (-0.1, 0.0, 0.1)  # trials around a mean
+
+
+@dataclass
+class Canned:
+    """A campaign by hand: `point` adds a point with its trials, times in ms."""
+
+    kind: str = "strong"
+    app: str = "jacobi2d"
+    points: list[dict[str, Any]] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+    def point(self, driver: str, pes: int, times_ms: Any = (), **more: Any) -> int:
+        """Add a point and a run for each time; ``more``: keys of the records."""
+        number = len(self.points)
+        case = {"driver": driver, "pes": pes, "odf": more.pop("odf", 1)}
+        balancer, size = more.pop("balancer", None), more.pop("size", [10, 10])
+        case |= {"balancer": balancer, "lb_period": 5 if balancer else 0}
+        problem = {"size": size, "time_tile": pes}
+        words = ["run", self.app, "--driver", driver, "-n", str(pes)]
+        self.points.append(case | {"problem": problem, "arguments": words})
+        for trial, time_ms in enumerate(times_ms):
+            made = _record(case | {"problem": problem}, time_ms / 1e3, more)
+            command = f"launch point {number}"
+            run = {"trial": trial, "point": number, "command": command, "record": made}
+            self.events.append({"event": "run", **run})
+        return number
+
+    def drop(self, number: int, trial: int, reason: str) -> None:
+        """Add a run that did not count."""
+        entry = {"trial": trial, "point": number, "reason": reason, "final": True}
+        self.events.append({"event": "dropped", "command": f"dropped {number}", **entry})
+
+    def head(self) -> dict[str, Any]:
+        """The first line."""
+        study = {"kind": self.kind, "app": self.app, "steps": STEPS, "warmup": 2}
+        study |= {"device": "cpu", "shuffle_seed": 77, "problem": {}}
+        return {"campaign": 1, "study": study, "points": self.points}
+
+    def start(self) -> list[dict[str, Any]]:
+        """A start, and the noise: median 10 ms, from the first to the ninth tenth 8 % of it."""
+        around = {"versions": {"python": "3.11.7"}, "host": _host(), "clock_tick_s": 6e-8}
+        noise = [{"event": "noise", "seconds": ms / 1e3} for ms in np.linspace(9.5, 10.5, 11)]
+        return [{"event": "start", "pinned": True, **around}, *noise]
+
+    def campaign(self) -> Campaign:
+        """As it is read from a file."""
+        return Campaign(self.head(), [*self.start(), *self.events])
+
+    def write(self, path: Path) -> Path:
+        """As a file."""
+        lines = [self.head(), *self.start(), *self.events]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return path
+
+
+def _host() -> dict[str, Any]:
+    return {"system": "Linux 6", "processor": "Abacus", "cores": 4, "memory_bytes": 2**33}
+
+
+def _record(point: dict[str, Any], step_s: float, more: dict[str, Any]) -> dict[str, Any]:
+    """A record in which a PE computes half of the time; a step does ``work`` points."""
+    more = {"work": 1e6, "imbalance": 1.0, "lb": [], "state_hash": HASH} | more
+    wall, pes = step_s * STEPS, point["pes"]
+    driver = {"mpi": {"mpi": "MPICH 5"}, "charm": {"charm": "netlrts"}}.get(point["driver"], {})
+    return point | {
+        "app": "jacobi2d",
+        "warmup": 2,
+        "steps": STEPS,
+        "wall_s": wall,
+        "compute_s": wall * pes / 2,
+        "utilisation": 0.5,
+        "rate": {"value": more.pop("work") / step_s, "unit": "points/s"},
+        "migrations": sum(entry["moved"] for entry in more["lb"]),
+        "versions": {"python": "3.11.7", **driver},
+        "host": _host(),
+        "oversubscribed": pes > 4,
+        **more,
+    }
+
+
+def trials(mean_ms: float) -> list[float]:
+    """Three trials with this mean."""
+    return [mean_ms + offset for offset in AROUND]
+
+
+@pytest.fixture
+def strong() -> Canned:
+    """Under mpi Amdahl's law with a serial part of 1/4, t(p) = 8 ms (1/4 + 3/4 / p).
+
+    t(1) = 8, t(2) = 5, t(4) = 3.5 ms. charm is slower: 9 and 6 ms. 8 PEs are too many for 4 cores.
+    """
+    canned = Canned()
+    for driver, pes, mean in (("serial", 1, 8.4), ("mpi", 1, 8), ("mpi", 2, 5), ("mpi", 4, 3.5)):
+        canned.point(driver, pes, trials(mean))
+    canned.point("charm", 1, trials(9), odf=4)
+    canned.point("charm", 2, trials(6), odf=4)
+    canned.point("mpi", 8, trials(7))
+    return canned
+
+
+@pytest.fixture
+def balancing() -> Canned:
+    """Steps of 5 ms under mpi, 6 ms without balancing (imbalance 1.8), 4 ms with it."""
+    canned = Canned("lb")
+    canned.point("mpi", 2, trials(5), imbalance=1.5)
+    canned.point("charm", 2, trials(6), odf=4, imbalance=1.8)
+    moves = [{"moved": 3, "seconds": 0.004}, {"moved": 2, "seconds": 0.001}]
+    canned.point("charm", 2, trials(4), odf=4, balancer="Greedy", imbalance=1.1, lb=moves)
+    return canned
+
+
+@pytest.fixture
+def grains() -> Canned:
+    """Work halved from 8e6 to 1e6 points, steps of 8, 5, 4, 3.2 ms.
+
+    Rates 1, 0.8, 0.5, 0.3125 points per ns: half of the best is left at 4 ms.
+    """
+    canned = Canned("granularity")
+    for size, mean in ((8, 8), (4, 5), (2, 4), (1, 3.2)):
+        canned.point("mpi", 2, trials(mean), size=[size, 1], work=size * 1e6)
+    return canned
+
+
+@pytest.fixture
+def factors() -> Canned:
+    """Steps of 5 ms under mpi; charm 8, 4, 6 ms with ODF 1, 2, 4."""
+    canned = Canned("odf")
+    canned.point("mpi", 2, trials(5))
+    for odf, mean in ((1, 8), (2, 4), (4, 6)):
+        canned.point("charm", 2, trials(mean), odf=odf)
+    return canned
+
+
+def titled(found: list[tables.Table], title: str) -> tables.Table:
+    """The table of a title."""
+    return next(table for table in found if table.title == title)
+
+
+def cells(table: tables.Table, column: str) -> list[str]:
+    """A column by its title."""
+    place = [column.title for column in table.columns].index(column)
+    return [row[place] for row in table.rows]
+
+
+def values(found: list[str]) -> list[float | None]:
+    """The numbers in front of intervals; None for a cell without one."""
+    numbers = [re.match(r"-?[\d.,]+(e-?\d+)?", cell) for cell in found]
+    return [float(match[0].replace(",", "")) if match else None for match in numbers]
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+
+def test_speedup_efficiency_karp_flatt(strong: Canned) -> None:
+    """Catches a wrong base, an efficiency over the wrong PEs, a serial fraction of the efficiency.
+
+    S(2) = 8/5 = 1.6, E = 0.8, Karp-Flatt (1/1.6 - 1/2) / (1 - 1/2) = 0.25; S(4) = 8/3.5 = 2.286,
+    E = 0.5714, Karp-Flatt 0.25 again. charm: S(2) = 9/6 = 1.5, E = 0.75, (2/3 - 1/2) * 2 = 1/3.
+    """
+    table = titled(tables.tables(strong.campaign()), "Strong scaling")
+    ways = list(zip(cells(table, "way"), cells(table, "PEs"), strict=True))
+    assert ways == [
+        ("serial", "1"),
+        *[("mpi", pes) for pes in "124"],
+        *[("charm ODF 4", pes) for pes in "12"],
+    ]
+    assert values(cells(table, "speed-up")) == [1, 1, 1.6, 2.286, 1, 1.5]
+    assert values(cells(table, "efficiency")) == [1, 1, 0.8, 0.5714, 1, 0.75]
+    assert values(cells(table, "Karp-Flatt")) == [None, None, 0.25, 0.25, None, 0.3333]
+    low, high = json.loads(cells(table, "speed-up")[2].partition(" ")[2])
+    assert 1.5 < low < 1.6 < high < 1.7
+
+
+def test_oversubscribed_is_never_scaling(strong: Canned) -> None:
+    """Catches a point with more PEs than cores in any table about speed, or one without a mark."""
+    strong.point("charm", 8, trials(9), odf=4)
+    found = tables.tables(strong.campaign())
+    for title in ("Strong scaling", "Ways of running against each other"):
+        assert "8" not in cells(titled(found, title), "PEs")
+        assert any("more PEs than cores" in note for note in titled(found, title).notes)
+    points = titled(found, "All points")
+    last = points.rows[-1]
+    assert last[1] == "8" and last[-1] == "valid; oversubscribed: no speed to quote"
+    assert cells(points, "rate [M points/s]")[-1] == "-"
+    assert cells(points, "rate [M points/s]")[1] == "125.0"  # 1e6 points in 8 ms
+
+
+def test_fits_of_an_exact_law(strong: Canned) -> None:
+    """Catches fits over other points, parameters in the wrong column, a silent impossible fit.
+
+    mpi is Amdahl's law with 8 ms and 1/4 (USL: sigma 1/4, kappa 0); two points of charm are one
+    too few for the three parameters of USL.
+    """
+    table = titled(tables.tables(strong.campaign()), "Scaling laws, fitted")
+    assert cells(table, "way") == ["mpi", "mpi", "charm ODF 4", "charm ODF 4"]
+    assert cells(table, "law") == ["amdahl", "usl", "amdahl", "-"]
+    assert values(cells(table, "time on 1 PE [ms]")) == [8, 8, 9, None]
+    assert values(cells(table, "serial part, or sigma")) == [0.25, 0.25, 0.3333, None]
+    assert [value and abs(value) < 1e-6 for value in values(cells(table, "kappa"))][0] is None
+    assert cells(table, "largest residual")[:2] == ["0.0%", "0.0%"]
+    assert "not tested" in cells(table, "note")[2]
+    assert cells(table, "note")[3] == "pes: 2 PE count(s), and usl has 3 parameters"
+
+
+def test_weak_scaling() -> None:
+    """Catches weak scaling taken for strong.
+
+    4 ms on one PE, 5 ms on two: E = 4/5, the work per second is 1.6 times that of one PE, and
+    Gustafson's 2 - s = 1.6 gives s = 0.4.
+    """
+    canned = Canned("weak")
+    canned.point("mpi", 1, trials(4), size=[10, 10])
+    canned.point("mpi", 2, trials(5), size=[20, 10])
+    found = tables.tables(canned.campaign())
+    table = titled(found, "Weak scaling")
+    assert values(cells(table, "efficiency")) == [1, 0.8]
+    assert values(cells(table, "scaled speed-up")) == [1, 1.6]
+    law = titled(found, "Scaling laws, fitted")
+    assert cells(law, "law")[0] == "gustafson"
+    assert values(cells(law, "serial part, or sigma"))[0] == 0.4
+    assert cells(titled(found, "All points"), "problem")[1] == "size 20x10, time_tile 2"
+    assert len(titled(found, "One problem, one state").rows) == 2
+
+
+def test_contests_and_their_note(strong: Canned) -> None:
+    """Catches a ratio upside down, an effect of the wrong side, a missing note.
+
+    charm against mpi on one PE: 9/8 = 1.125; all 3 x 3 pairs are slower: U = 9, effect 1, and three
+    against three trials reach no p below 2 / C(6, 3) = 0.1. mpi against serial: 8/8.4 = 0.952.
+    """
+    table = titled(tables.tables(strong.campaign()), "Ways of running against each other")
+    assert cells(table, "way") == ["mpi", "charm ODF 4", "charm ODF 4"]
+    assert cells(table, "against") == ["serial", "serial", "mpi"]
+    assert values(cells(table, "ratio of times")) == [0.9524, 1.071, 1.2]
+    assert cells(table, "U") == ["0", "9", "9"] and cells(table, "p") == ["0.1"] * 3
+    assert cells(table, "effect") == ["0.00", "1.00", "1.00"]
+    noise = "not significant; no more than the machine's noise"  # 8 %, and these are 5 % and 7 %
+    assert cells(table, "difference at 1 %") == [noise, noise, "not significant"]
+    assert any("3 against 3 trials cannot reach p < 0.01" in note for note in table.notes)
+
+
+def test_significant_with_enough_trials() -> None:
+    """Catches a verdict that does not follow p, or says slower for faster.
+
+    All 6 x 6 pairs agree, so p = 2 / C(12, 6) = 0.0022.
+    """
+    canned = Canned()
+    canned.point("mpi", 2, np.linspace(4, 4.5, 6))
+    canned.point("charm", 2, np.linspace(6, 6.5, 6), odf=1)
+    canned.point("charm", 2, np.linspace(2, 2.5, 6), odf=2)
+    table = titled(tables.tables(canned.campaign()), "Ways of running against each other")
+    assert cells(table, "difference at 1 %") == ["significant: slower", "significant: faster"]
+    assert cells(table, "p") == ["0.0022"] * 2 and len(table.notes) == 1  # of the noise
+
+
+def test_gain_and_promise(balancing: Canned) -> None:
+    """Catches a gain upside down, and the promise of the balanced run itself.
+
+    5/4 = 1.25 of 1.5 (83.3 %) over mpi, 6/4 = 1.5 of 1.8 (83.3 %) over no balancing; 3 + 2 moves
+    and 4 + 1 ms a run.
+    """
+    table = titled(tables.tables(balancing.campaign()), "What balancing brings")
+    assert cells(table, "against") == ["mpi", "charm ODF 4"]
+    assert values(cells(table, "gain")) == [1.25, 1.5]
+    assert cells(table, "promise") == ["1.500", "1.800"]
+    assert cells(table, "share of promise") == ["83.3%", "83.3%"]
+    assert values(cells(table, "migrations per run")) == [5, 5]
+    assert values(cells(table, "balancing [ms per run]")) == [5, 5]
+
+
+def test_oversubscribed_is_no_gain() -> None:
+    """Catches a gain of balancing between points with more PEs than cores."""
+    canned = Canned("lb")
+    canned.point("charm", 8, trials(6), odf=4)
+    canned.point("charm", 8, trials(4), odf=4, balancer="Greedy")
+    assert titled(tables.tables(canned.campaign()), "What balancing brings").rows == ()
+    assert list(figures.figures(canned.campaign())) == ["parts"]
+
+
+def test_granularity(grains: Canned) -> None:
+    """Catches an efficiency of times for one of rates, and a METG of another share."""
+    table = titled(tables.tables(grains.campaign()), "Granularity")
+    assert values(cells(table, "step [ms]")) == [8, 5, 4, 3.2]
+    assert cells(table, "efficiency") == ["100.0%", "80.0%", "50.0%", "31.2%"]
+    assert values(cells(table, "METG(50 %)")) == [4] * 4
+
+
+def test_points_that_failed_stay_in_the_table(strong: Canned) -> None:
+    """Catches a point without runs that vanishes, and reasons that are not said."""
+    strong.drop(2, 3, "not valid: missing cells")
+    never = strong.point("charm", 4, odf=4)
+    strong.drop(never, 0, "failed with status 3")
+    waiting = strong.point("charm", 4, odf=8)
+    table = titled(tables.tables(strong.campaign()), "All points")
+    assert len(table.rows) == len(strong.points)
+    verdicts = cells(table, "verdict")
+    assert verdicts[2] == "1 dropped: not valid: missing cells"
+    assert verdicts[never] == "1 dropped: failed with status 3"
+    assert verdicts[waiting] == "no run that counts"
+    assert cells(table, "ms per step")[never] == "-" and cells(table, "trials")[never] == "0"
+
+
+def test_one_trial_has_no_interval() -> None:
+    """Catches an interval made of a single trial."""
+    canned = Canned()
+    canned.point("mpi", 1, [8.0])
+    table = titled(tables.tables(canned.campaign()), "All points")
+    assert cells(table, "ms per step") == ["8.000 [none]"]
+    assert "[none]: one trial has no interval" in table.notes
+
+
+def test_surroundings(strong: Canned) -> None:
+    """Catches a report that does not say where its numbers come from."""
+    found = tables.tables(strong.campaign())
+    said = dict(titled(found, "Machine and versions").rows)
+    assert said["MPI library"] == "MPICH 5" and said["Charm4Py layer"] == "netlrts"
+    assert said["clock"] == "ticks 60 ns at worst" and said["shuffle seed"] == "77"
+    assert said["cores"] == "4" and said["memory"] == "8.0 GiB" and said["python"] == "3.11.7"
+    assert said["pinning"] == "each PE tied to a core"
+    assert said["trials"] == "3 of each point that has any, 21 in all"
+    # 9.6, 10 and 10.4 ms are the first tenth, the middle and the ninth tenth
+    noise = "a fixed 10.0 ms of work, timed 11 times, varied by 8.0% (slowest +5.0%)"
+    assert noise in said["noise"] and any(noise in note for note in found[0].notes)
+    state = titled(found, "One problem, one state")
+    assert state.rows == (("size 10x10; 12 steps", "21", HASH, "one state"),)
+
+
+def test_same_problem_in_two_states(tmp_path: Path) -> None:
+    """Catches a study that compares runs with different answers."""
+    canned = Canned()
+    canned.point("mpi", 1, trials(8))
+    assert not report.is_wrong(canned.campaign())
+    canned.point("charm", 1, trials(5), odf=4, state_hash=OTHER_HASH)
+    table = titled(tables.tables(canned.campaign()), "One problem, one state")
+    assert [row[-1] for row in table.rows] == ["WRONG: 2 states"] * 2
+    assert report.write(canned.write(tmp_path / "c.jsonl"), None) == 1
+    assert "ended in different states" in (tmp_path / "c.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.000"),
+        (1.5, "1.500"),
+        (0.00071982, "0.0007198"),
+        (12345.678, "12,346"),
+        (1.234e-9, "1.234e-09"),
+        (float("nan"), "-"),
+        (float("inf"), "infinite"),
+    ],
+)
+def test_numbers(value: float, text: str) -> None:
+    """Catches digits that are lost, or more than were measured."""
+    assert tables.number(value) == text
+
+
+# Figures ------------------------------------------------------------------------------------------
+
+
+def drawn(canned: Canned, name: str) -> tuple[Any, Any]:
+    """A figure and its axes."""
+    figure = figures.figures(canned.campaign())[name]
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    return figure, axes
+
+
+def bars(axes: Any) -> list[tuple[Any, np.ndarray, np.ndarray]]:
+    """Each container of error bars: its line, and the ends (n, 2) of its intervals, ascending."""
+    found = []
+    for container in axes.containers:
+        line, _, (ends,) = container.lines
+        segments = np.array([np.sort(segment[:, 1]) for segment in ends.get_segments()])
+        found.append((line, np.asarray(line.get_ydata(), float), segments))
+    return found
+
+
+def legend(figure: Any) -> list[str]:
+    """What the legend says."""
+    (only,) = figure.legends
+    return [text.get_text() for text in only.get_texts()]
+
+
+def line_of(axes: Any, label: str) -> tuple[list[float], list[float]]:
+    """The data of a line by its label."""
+    (line,) = [line for line in axes.lines if line.get_label() == label]
+    return list(line.get_xdata()), list(line.get_ydata())
+
+
+def ticks(axis: Any) -> list[str]:
+    """The labels of the major ticks."""
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def test_step_time_figure(strong: Canned) -> None:
+    """Catches other axes, other data than the analysis, an ideal line from elsewhere."""
+    figure, axes = drawn(strong, "step-time")
+    assert axes.get_xscale() == axes.get_yscale() == "log" and axes.xaxis.get_transform().base == 2
+    assert ticks(axes.xaxis) == ["1", "2", "4", "8"]
+    assert not any("10^" in text or "mathdefault" in text for text in ticks(axes.yaxis))
+    ways = analysis.by_way(analysis.results(strong.campaign()))
+    found = bars(axes)
+    assert len(found) == 4  # serial, mpi, mpi with too many PEs, charm
+    line, steps, ends = found[1]
+    mine = ways["mpi"][:3]
+    np.testing.assert_allclose(steps, [8, 5, 3.5])
+    np.testing.assert_allclose(ends, [[r.step.low * 1e3, r.step.high * 1e3] for r in mine])
+    np.testing.assert_allclose(ends[0], _ends(trials(8)))
+    shift = np.log2(np.asarray(line.get_xdata(), float)) - [0, 1, 2]
+    np.testing.assert_allclose(shift, shift[0])
+    assert abs(shift[0]) < 0.1
+    pes, ideal = line_of(axes, "ideal")
+    assert pes == [1, 2, 4]
+    np.testing.assert_allclose(ideal, [8, 4, 2])
+    assert legend(figure) == ["serial", "mpi", "charm ODF 4", "more PEs than cores", "ideal"]
+
+
+def _ends(times_ms: list[float]) -> list[float]:
+    """The ends of the interval of a mean."""
+    found = mean_interval(times_ms)
+    return [found.low, found.high]
+
+
+def test_oversubscribed_points_are_hollow(strong: Canned) -> None:
+    """Catches a point with more PEs than cores that looks like one of a scaling curve."""
+    _, axes = drawn(strong, "step-time")
+    (line,) = [line for line, *_ in bars(axes) if line.get_markerfacecolor() == "white"]
+    assert line.get_linestyle() == "None"
+    np.testing.assert_allclose(line.get_ydata(), [7])
+    joined = [line for line, *_ in bars(axes) if line.get_linestyle() != "None"]
+    assert max(max(line.get_xdata()) for line in joined) < 5
+    for name in ("speed-up", "efficiency"):
+        _, others = drawn(strong, name)
+        assert max(max(line.get_xdata()) for line, *_ in bars(others)) < 5
+        assert ticks(others.xaxis) == ["1", "2", "4"]
+
+
+def test_ways_can_be_told_apart_without_colour(strong: Canned) -> None:
+    """Catches two ways that are the same line on a grey print, and colours of another palette."""
+    _, axes = drawn(strong, "efficiency")
+    lines = [line for line, *_ in bars(axes)]
+    looks = {(line.get_marker(), str(line._unscaled_dash_pattern)) for line in lines}
+    assert len(looks) == len({line.get_color() for line in lines}) == len(lines) == 3
+    assert {line.get_color() for line in lines} <= set(COLOURS)
+
+
+def test_speedup_figure(strong: Canned) -> None:
+    """Catches an ideal line that is no diagonal, curves of no law, a law that is not named."""
+    figure, axes = drawn(strong, "speed-up")
+    assert line_of(axes, "ideal") == ([1, 2, 4], [1, 2, 4])
+    np.testing.assert_allclose(bars(axes)[1][1], [1, 1.6, 8 / 3.5])
+    laws = [line for line in axes.lines if line.get_label() == "_law"]
+    assert len(laws) == 3  # Amdahl and USL of mpi, Amdahl of charm
+    for law, end in zip(laws, [8 / 3.5, 8 / 3.5, 1.5], strict=True):
+        np.testing.assert_allclose(law.get_ydata()[[0, -1]], [1, end], rtol=1e-9)
+    assert legend(figure)[-3:] == ["fit of Amdahl", "fit of USL", "ideal"]
+
+
+def test_efficiency_figure(strong: Canned) -> None:
+    """Catches an ideal that is not 1, and an axis that hides how far away it is."""
+    _, axes = drawn(strong, "efficiency")
+    assert line_of(axes, "ideal")[1] == [1, 1]
+    assert axes.get_ylim()[0] == 0
+    np.testing.assert_allclose(bars(axes)[1][1], [1, 0.8, 8 / 3.5 / 4])
+
+
+def test_parts_figure(balancing: Canned) -> None:
+    """Catches parts that do not add up to the step, or cannot be told apart in print.
+
+    The balanced way: 4 ms a step, half of it computing, 5 ms of balancing in 10 steps.
+    """
+    figure, axes = drawn(balancing, "parts")
+    compute, wait, balance = axes.containers
+    widths = np.array([[bar.get_width() for bar in part] for part in (compute, wait, balance)])
+    np.testing.assert_allclose(widths[:, 2], [2, 1.5, 0.5])
+    np.testing.assert_allclose(widths.sum(axis=0), [5, 6, 4])
+    assert balance[2].get_x() == pytest.approx(3.5)
+    assert len({part[0].get_hatch() for part in axes.containers}) == 3
+    assert legend(figure) == ["compute", "wait", "balance"]
+    assert ticks(axes.yaxis)[2] == "charm ODF 4 Greedy every 5, 2 PE"
+
+
+def test_parts_of_steps_that_differ_much_are_shares(strong: Canned) -> None:
+    """Catches bars too short to see, and oversubscribed points among the others."""
+    strong.point("mpi", 16, trials(900))
+    _, axes = drawn(strong, "parts")
+    widths = np.array([[bar.get_width() for bar in part] for part in axes.containers])
+    np.testing.assert_allclose(widths.sum(axis=0), 100)
+    assert [text.endswith("(more PEs than cores)") for text in ticks(axes.yaxis)] == [False] * 6 + [
+        True
+    ] * 2
+
+
+def test_odf_figure(factors: Canned) -> None:
+    """Catches mpi as a point among ODFs, without its interval, or an axis of PEs."""
+    figure, axes = drawn(factors, "odf")
+    assert ticks(axes.xaxis) == ["1", "2", "4"] and axes.get_xlabel().startswith("ODF")
+    assert axes.xaxis.get_transform().base == 2
+    ((line, steps, _),) = bars(axes)
+    np.testing.assert_allclose(np.asarray(line.get_xdata(), float), [1, 2, 4])
+    np.testing.assert_allclose(steps, [8, 4, 6])
+    assert line_of(axes, "mpi on 2 PE")[1] == pytest.approx([5, 5])
+    (band,) = axes.patches
+    height = [band.get_y(), band.get_y() + band.get_height()]
+    np.testing.assert_allclose(height, _ends(trials(5)))
+    assert legend(figure) == ["mpi on 2 PE", "charm on 2 PE"]
+
+
+def test_gain_figure(balancing: Canned) -> None:
+    """Catches a gain without its interval or its promise, and no mark of no gain."""
+    figure, axes = drawn(balancing, "gain")
+    gain, promise = [box for box in axes.containers if hasattr(box, "patches")]
+    assert [bar.get_width() for bar in gain] == pytest.approx([1.25, 1.5])
+    assert [bar.get_width() for bar in promise] == pytest.approx([1.5, 1.8])
+    assert gain.errorbar is not None and promise[0].get_hatch()
+    assert line_of(axes, "no gain")[0] == [1, 1]
+    assert set(legend(figure)) == {"gain", "promise", "no gain"}
+
+
+def test_granularity_figure(grains: Canned) -> None:
+    """Catches efficiencies over anything but the step, and a METG that is marked elsewhere."""
+    figure, axes = drawn(grains, "granularity")
+    assert axes.get_xscale() == "log"
+    steps, shares = line_of(axes, "mpi on 2 PE, METG 4.000 ms")
+    np.testing.assert_allclose(steps, [3.2, 4, 5, 8])
+    np.testing.assert_allclose(shares, [0.3125, 0.5, 0.8, 1])
+    place, level = line_of(axes, "_metg")
+    assert level == [0.5] and place == pytest.approx([4])
+    assert line_of(axes, "half of the best rate")[1] == [0.5, 0.5]
+
+
+def test_nothing_to_scale_is_not_drawn() -> None:
+    """Catches figures of scaling with one number of PEs, and of a campaign without runs."""
+    canned = Canned()
+    assert figures.figures(Canned(points=[*canned.points]).campaign()) == {}
+    canned.point("mpi", 4, trials(5))
+    canned.point("mpi", 8, trials(9))
+    assert list(figures.figures(canned.campaign())) == ["step-time", "parts"]
+
+
+# Report -------------------------------------------------------------------------------------------
+
+
+def test_files_and_terminal(
+    strong: Canned, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Catches a figure that is not written, and numbers that are not printed."""
+    assert report.write(strong.write(tmp_path / "my.jsonl"), None) == 0
+    names = ("step-time", "speed-up", "efficiency", "parts")
+    wanted = {f"my-{name}.{form}" for name in names for form in ("png", "svg", "pdf")}
+    assert {path.name for path in tmp_path.iterdir()} == wanted | {"my.html", "my.jsonl"}
+    said = capsys.readouterr().out
+    for text in ("Strong scaling", "Machine and versions", "0.5714 [", "MPICH 5", "timed 11 times"):
+        assert text in said
+    assert "Dropped" not in said
+
+
+def test_same_campaign_same_files(strong: Canned, tmp_path: Path) -> None:
+    """Catches dates and random ids."""
+    made = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        report.write(strong.write(folder / "my.jsonl"), None)
+        made.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert made[0] == made[1]
+
+
+def test_ids_of_figures_do_not_clash(strong: Canned, tmp_path: Path) -> None:
+    """Catches a figure that uses the clip path, the marker or the glyph of another one."""
+    report.write(strong.write(tmp_path / "my.jsonl"), None)
+    page = (tmp_path / "my.html").read_text()
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids)) > 100
+    used = set(re.findall(r'href="#([^"]+)"', page)) | set(re.findall(r"url\(#([^)]+)\)", page))
+    assert used and used <= set(ids)
+
+
+def test_dropped_run_fails_the_study(
+    strong: Canned, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Catches a dropped run that is not said, and one made since that still is."""
+    strong.drop(2, 0, "was made since")  # trial 0 of point 2 has a run
+    path = strong.write(tmp_path / "my.jsonl")
+    assert report.write(path, None) == 0
+    assert "failed" not in (tmp_path / "my.html").read_text()
+    strong.drop(2, 7, "not valid: missing cells")
+    assert report.write(strong.write(path), None) == 1
+    page = (tmp_path / "my.html").read_text()
+    head = page[: page.index("Figures</h2>")]
+    for text in ("This study has failed", "not valid: missing cells", "dropped 2", "mpi 2"):
+        assert text in head
+    assert "was made since" not in page
+    assert "not valid: missing cells" in capsys.readouterr().out
+
+
+def test_commands_of_every_point(strong: Canned, tmp_path: Path) -> None:
+    """Catches a point that nobody can run again."""
+    never = strong.point("charm", 4, odf=4)
+    strong.drop(never, 0, "failed")
+    table = tables.commands_table(strong.campaign())
+    assert cells(table, "to run it")[1] == "miniapps run jacobi2d --driver mpi -n 1"
+    assert cells(table, "as it was launched")[1] == "launch point 1"
+    assert cells(table, "as it was launched")[never] == f"dropped {never}"
+    report.write(strong.write(tmp_path / "my.jsonl"), None)
+    page = (tmp_path / "my.html").read_text()
+    assert all(f"launch point {number}" in page for number in range(never))
+
+
+def test_published_values(strong: Canned, tmp_path: Path) -> None:
+    """Catches published values without their source, or drawn among measured ones."""
+    path = tmp_path / "published.json"
+    values = {"pes": [1, 2], "mpi4py": [3.25, 1.75], "unit": "s", "short": [7]}
+    values |= {"deep": {"odf": [4, 8]}}
+    path.write_text(json.dumps({"source": "Fink, Table 3", **values}))
+    first, second = report.published_tables(path)
+    assert first.title == "Published: Fink, Table 3" and first.notes == ("unit: s", "short: [7]")
+    assert first.rows == (("1", "3.25"), ("2", "1.75"))
+    assert second.title == "Published: Fink, Table 3: deep" and second.rows == (("odf", "[4, 8]"),)
+    assert report.write(strong.write(tmp_path / "my.jsonl"), path) == 0
+    page = (tmp_path / "my.html").read_text()
+    assert page.count("3.25") == 1 and page.index("Published values") < page.index("3.25")
+
+
+def test_hostile_text_is_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches words of a file that become elements of the page, or colours of the terminal."""
+    canned = Canned()
+    canned.point("mpi", 1, trials(8), size=HOSTILE)
+    canned.point(HOSTILE, 2, trials(5), versions={"mpi": HOSTILE + "[red]x[/]"})
+    canned.drop(0, 5, HOSTILE)
+    (published := tmp_path / "p.json").write_text(json.dumps({"source": HOSTILE, "n": [HOSTILE]}))
+    assert report.write(canned.write(tmp_path / "my.jsonl"), published) == 1
+    page = (tmp_path / "my.html").read_text()
+    assert "<script" not in page and page.count("&lt;script&gt;") >= 5
+    assert page.count("</svg>") == page.count("<svg ")
+    assert "[red]x[/]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no json\n",
+        '{"campaign": 1}\n',
+        '{"campaign": 1, "study": {"kind": "other"}, "points": [{}]}\n',
+        '{"campaign": 1, "study": {"kind": "lb", "app": "none"}, "points": [{}]}\n',
+        '{"campaign": 1, "study": {"kind": "lb", "app": "echo"}, "points": [{}]}\n{"no": 1}\n',
+    ],
+)
+def test_bad_campaign(text: str, tmp_path: Path) -> None:
+    """Catches a traceback where a line would do."""
+    (path := tmp_path / "bad.jsonl").write_text(text)
+    with pytest.raises(InputError):
+        report.write(path, None)
+    with pytest.raises(InputError):
+        report.write(tmp_path / "none.jsonl", None)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "studies" / "published").glob("*.json")))
+def test_every_published_file(path: Path) -> None:
+    """Catches a file of this project that cannot be shown, or whose numbers are lost."""
+    shown = report.published_tables(path)
+    said = " ".join(" ".join((*table.notes, *map(" ".join, table.rows))) for table in shown)
+    numbers = re.findall(r"\d+\.\d+", json.dumps(json.loads(path.read_text()) | {"source": ""}))
+    assert shown and all(number in said for number in numbers)
+
+
+@pytest.mark.parametrize("text", ["[1]", "{}", "no", '{"source": 3}'])
+def test_bad_published(text: str, strong: Canned, tmp_path: Path) -> None:
+    """Catches published values of nobody."""
+    (path := tmp_path / "p.json").write_text(text)
+    with pytest.raises(InputError, match="--published"):
+        report.write(strong.write(tmp_path / "my.jsonl"), path)
+
+
+def test_command_line(tmp_path: Path, miniapps: Callable[..., Any]) -> None:
+    """Catches a report that the command line does not reach, and its statuses."""
+    canned = Canned()
+    canned.point("mpi", 1, [8.0])
+    assert miniapps("study", "report", canned.write(tmp_path / "my.jsonl")).returncode == 0
+    bad = miniapps("study", "report", tmp_path / "none.jsonl")
+    assert bad.returncode == 2 and len(bad.stderr.splitlines()) == 1
+    canned.drop(0, 9, "gone")
+    assert miniapps("study", "report", canned.write(tmp_path / "my.jsonl")).returncode == 1
+
+
+# In a browser -------------------------------------------------------------------------------------
+
+
+Show = Callable[[Path], tuple[Any, list[str]]]
+
+
+def test_page_in_a_browser(strong: Canned, tmp_path: Path, browser_page: Show) -> None:
+    """Catches a page that loads something, has errors, or does not show what was measured."""
+    strong.drop(2, 7, HOSTILE)
+    report.write(strong.write(tmp_path / "my.jsonl"), None)
+    page, complaints = browser_page(tmp_path / "my.html")
+    assert complaints == []
+    assert page.locator("h1").inner_text() == page.title() == "Strong scaling of jacobi2d"
+    heads = page.locator("h2").all_inner_texts()
+    sections = ["Figures", "Tables", "Commands", "What the words mean"]
+    assert heads == ["This study has failed", *sections]
+    assert page.locator("script").count() == 0
+    assert HOSTILE in page.locator("[role=alert]").inner_text()
+    shown = [tables.failures_table(strong.campaign()), *tables.tables(strong.campaign())]
+    shown.append(tables.commands_table(strong.campaign()))
+    assert page.locator("table").count() == len(shown)
+    for place, wanted in enumerate(shown):
+        table = page.locator("table").nth(place)
+        assert table.locator("caption").inner_text() == wanted.title
+        assert table.locator("tbody tr").count() == len(wanted.rows)
+        assert table.locator("thead th[scope=col]").count() == len(wanted.columns)
+        assert table.locator("tbody th[scope=row]").count() == len(wanted.rows)
+        text = table.inner_text()
+        assert all(cell in text for row in wanted.rows for cell in row)
+    _check_figures(page)
+
+
+def _check_figures(page: Any) -> None:
+    """Every figure has a name, a caption, and ink in a box of some size."""
+    assert page.locator("figure > svg[role=img]").count() == 4
+    for place in range(4):
+        figure = page.locator("figure").nth(place)
+        box = figure.locator("svg").bounding_box()
+        assert box["width"] > 300 and box["height"] > 150
+        name = figure.locator("svg").get_attribute("aria-label")
+        assert figure.locator("figcaption").inner_text().startswith(name)
+        inks = "els => els.filter(e => e.getBoundingClientRect().width > 0).length"
+        assert figure.locator("svg use, svg path").evaluate_all(inks) > 30
+
+
+def test_page_of_every_kind(
+    balancing: Canned, grains: Canned, factors: Canned, tmp_path: Path, browser_page: Show
+) -> None:
+    """Catches a kind of study whose page lacks its own figure, table or explanation."""
+    wanted = (
+        (balancing, "gain", "What balancing brings", "Gain, promise, share of promise"),
+        (grains, "granularity", "Granularity", "METG(50 %)"),
+        (factors, "odf", "Ways of running against each other", "ODF"),
+    )
+    for canned, figure, title, term in wanted:
+        report.write(canned.write(tmp_path / f"{figure}.jsonl"), None)
+        page, complaints = browser_page(tmp_path / f"{figure}.html")
+        assert complaints == [] and page.locator("[role=alert]").count() == 0
+        assert page.locator("figure").count() == 2
+        assert page.locator(f"#figure-{figure} svg").bounding_box()["height"] > 100
+        assert title in page.locator("caption").all_inner_texts()
+        terms = [text.replace("\u00a0", " ") for text in page.locator("dt").all_inner_texts()]
+        assert term in terms
