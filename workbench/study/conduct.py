@@ -156,10 +156,10 @@ def pinning(spec: RunSpec) -> list[str]:
         return []
     if spec.driver == "mpi":
         return ["-bind-to", "core"]
-    if spec.driver == "charm":
-        return ["+setcpuaffinity"]
-    first = min(environment.core_numbers())
-    return ["taskset", "-c", str(first)] if which("taskset") else []
+    cores = sorted(environment.core_numbers())[: spec.pes]
+    if spec.driver == "charm":  # which by itself takes the first cores, allowed or not
+        return ["+setcpuaffinity", "+pemap", ",".join(map(str, cores))]
+    return ["taskset", "-c", str(cores[0])] if which("taskset") else []
 
 
 def plain_command(command: Sequence[str]) -> str:
