@@ -178,7 +178,7 @@ def test_periods_stop_at_balancings(
     end = int(starts[-1] + counts[-1])
     balanced = data.draw(st.lists(st.sampled_from(starts.tolist()), unique=True))
     balanced = sorted(step for step in balanced if step > first)
-    periods = cut(starts, end, balanced, most)
+    periods = cut(starts, end, [0, *balanced, end, end + 9], most)
     assert 1 <= len(periods) <= most
     for low, high in periods:
         assert low < high and low in starts and not any(low < step < high for step in balanced)

@@ -146,8 +146,10 @@ def cut(starts: Iterable[int], end: int, balanced: Iterable[int], most: int) -> 
     ``starts``: first steps of rounds; periods begin at these. Where there are more balancings than
     periods, some of what lies between them is left out.
     """
-    walls = np.unique([min(starts), *balanced, end])
-    edges = np.unique([*starts, *balanced])
+    first = min(starts)
+    inner = [step for step in balanced if first < step < end]  # another run may begin earlier
+    walls = np.unique([first, *inner, end])
+    edges = np.unique([*starts, *inner])
     spare = max(0, most - len(walls))
     begins: list[int] = []
     for low, high in pairwise(walls):
