@@ -142,12 +142,17 @@ def sabotage(folder: Path, act: str) -> str:
 
 @pytest.mark.parametrize("driver", ["mpi", "charm"])
 def test_an_endless_loop_in_one_block_is_noticed(launched, driver, tmp_path):
-    """Mistake: a watch that looks only for dead processes; this one is busy for ever."""
+    """Mistake: a watch that looks only for dead processes; this one is busy for ever.
+
+    Under charm it may still hold messages of step 4: what is posted may leave only when the block
+    has returned to the runtime. Then the other PE is furthest behind, and in that step.
+    """
     path = sabotage(tmp_path, "while True: pass")
     run = launched(driver, "--timeout", "4", PYTHONPATH=path)
     errors = ends(run, within=30)
     assert "no progress for" in errors
-    assert "furthest behind, in step 5" in errors
+    steps = ("4", "5") if driver == "charm" else ("5",)
+    assert errors.rpartition("furthest behind, in step ")[2].strip() in steps
 
 
 @pytest.mark.parametrize("driver", ["mpi", "charm"])
