@@ -34,7 +34,7 @@ OVERSUBSCRIBED = "more PEs than cores"
 HALF = "half of the best rate"
 REFERENCES = ("ideal", HALF)  # lines that are no measurement stand last in a legend
 DODGE = 0.05  # octaves between two ways on the same PEs, so that no interval hides another
-FAR_APART = 25.0  # times, from which on stacked bars of one length are compared by their parts
+FAR_APART = 12.0  # times, from which on stacked bars of one length are compared by their parts
 DPI = 200
 STYLE: Mapping[str, Any] = MappingProxyType(
     {
@@ -375,7 +375,7 @@ def parts_figure(campaign: Campaign, found: list[Result]) -> Any:
         axes.annotate(f" {number(length * 1e3, 3)} ms", (end, place), va="center", fontsize=7.5)
     labels = [_point_label(campaign, result) for result in order]
     axes.set_yticks(places, labels, fontsize=8)
-    axes.invert_yaxis()
+    axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
     axes.grid(axis="y", visible=False)
     axes.set_xlim(0, 1.16 * left.max())
     axes.set_xlabel("share of a PE's time in a step [%]" if shares else "a PE's time per step [ms]")

@@ -53,9 +53,10 @@ def write(campaign_path: Path, published: Path | None) -> int:
     check_writable("campaign", page)
     shown = tables(campaign)
     failures = failures_table(campaign)
-    print_tables([*shown, *beside, *([failures] if failures.rows else [])])
     drawn = _draw(campaign, campaign_path)
     output.write_text(page, html(campaign, shown, beside, drawn))
+    # Last, as a reader of standard output may go before the end, and take this process along.
+    print_tables([*shown, *beside, *([failures] if failures.rows else [])])
     print(f"report: {page}")
     return WRONG if is_wrong(campaign) else VALID
 
