@@ -34,6 +34,7 @@ from workbench.statistics import (
 )
 from workbench.study.campaign import Campaign
 from workbench.study.conduct import answer_key, mean_step_s
+from workbench.study.plan import case_of
 
 
 @dataclass(frozen=True)
@@ -105,12 +106,6 @@ def results(campaign: Campaign) -> list[Result]:
         Result(number, case_of(points[number]), points[number]["problem"], tuple(records[number]))
         for number in sorted(records)
     ]
-
-
-def case_of(point: dict[str, Any]) -> Case:
-    """How a point of the head is run."""
-    names = ("driver", "pes", "odf", "balancer", "lb_period")
-    return Case(*(point[name] for name in names))
 
 
 def way(case: Case) -> str:

@@ -34,8 +34,7 @@ def study(options: argparse.Namespace) -> int:
         timeout=options.timeout,
     )
     status = conduct(study, specs, effort, path)
-    show(path, options.published)
-    return status
+    return max(status, show(path, options.published))
 
 
 def _to_slurm(options: argparse.Namespace, study: Study, specs: list[RunSpec]) -> int:

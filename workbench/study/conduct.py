@@ -20,14 +20,13 @@ from typing import Any
 import miniapps
 from miniapps.problem import BaseProblem
 from workbench import environment, launch
-from workbench.cases import Case
 from workbench.exit_status import VALID, WRONG
 from workbench.record import host, versions
 from workbench.spec import RunSpec
 from workbench.statistics import mean_interval
 from workbench.study import noise
 from workbench.study.campaign import VERSION, Campaign, Writer
-from workbench.study.plan import Study, described
+from workbench.study.plan import CASE, Study, case_of, described
 
 TICKS = 100  # the shortest round must last as many steps of the clock
 
@@ -146,8 +145,7 @@ def _time_left(campaign: Campaign, left: int) -> str:
 
 def label(point: dict[str, Any]) -> str:
     """A point of the matrix in a few words."""
-    names = ("driver", "pes", "odf", "balancer", "lb_period")
-    return str(Case(*(point[name] for name in names)))
+    return str(case_of(point))
 
 
 def pinning(spec: RunSpec) -> list[str]:
@@ -177,7 +175,7 @@ def judge(campaign: Campaign, point: dict[str, Any], result: dict[str, Any] | in
     if not result["valid"]:
         wrong = [check["name"] for check in result["checks"] if not check["ok"]]
         return f"not valid: {', '.join(wrong)}"
-    for name in ("driver", "pes", "odf", "balancer", "lb_period"):
+    for name in CASE:
         if result[name] != point[name]:
             return f"{name} was {result[name]}, asked was {point[name]}"
     tick = max((start["clock_tick_s"] for start in campaign.of("start")), default=0.0)

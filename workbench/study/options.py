@@ -23,7 +23,7 @@ from workbench.study.plan import KINDS, NO_BALANCING, Study, usual_pes
 EXAMPLES = """examples:
   miniapps study strong jacobi2d --pes 1,2 --drivers mpi,charm --odf 1,4 --trials 10
   miniapps study lb stencil3d --balancers Greedy,GreedyRefine --lb-periods 30 --imbalance paper
-  miniapps study studies/pic-strong.toml --quick
+  miniapps study studies/pic-lb.toml --quick
   miniapps study report strong-jacobi2d.jsonl
 """
 MOST_TRIALS = 100

@@ -22,6 +22,7 @@ from workbench.cases import Case
 from workbench.spec import RunSpec
 
 KINDS = ("strong", "weak", "odf", "lb", "granularity")
+CASE = ("driver", "pes", "odf", "balancer", "lb_period")  # of a run, a point and a record
 NO_BALANCING: tuple[None, int] = (None, 0)
 
 
@@ -122,15 +123,15 @@ class Study:
 
 def described(spec: RunSpec) -> dict[str, Any]:
     """A run of the matrix as the campaign file's head describes it."""
-    return {
-        "driver": spec.driver,
-        "pes": spec.pes,
-        "odf": spec.odf,
-        "balancer": spec.balancer,
-        "lb_period": spec.lb_period,
+    return {name: getattr(spec, name) for name in CASE} | {
         "problem": spec.prepared.parameters(),
         "arguments": spec.arguments(),
     }
+
+
+def case_of(point: dict[str, Any]) -> Case:
+    """How a run of the matrix is made, the problem aside."""
+    return Case(*(point[name] for name in CASE))
 
 
 def usual_pes(kind: str) -> tuple[int, ...]:

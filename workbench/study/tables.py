@@ -18,6 +18,7 @@ from workbench.study.analysis import Contest, Gain, Result, Scaling
 from workbench.study.campaign import Campaign
 from workbench.study.conduct import answer_key, label, variant_fields
 from workbench.study.noise import Noise
+from workbench.study.plan import case_of
 
 NONE = "-"  # a cell for which there is no number
 OVERSUBSCRIBED = "oversubscribed: no speed to quote"
@@ -121,7 +122,7 @@ def points_table(campaign: Campaign, found: Sequence[Result]) -> Table:
     rows = []
     for number_, point in enumerate(campaign.head["points"]):
         head = (
-            analysis.way(analysis.case_of(point)),
+            analysis.way(case_of(point)),
             str(point["pes"]),
             problem_cell(campaign, number_),
         )
