@@ -90,10 +90,15 @@ def swept_cells(shape: tuple[int, ...], grow: Sequence[bool], tile: int) -> int:
     )
 
 
+def cache_folder() -> Path:
+    """Where things are kept from run to run."""
+    folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(folder) / "parallel-miniapps"
+
+
 def cache_file() -> Path:
     """Where measured tiles are kept."""
-    folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(folder) / "parallel-miniapps" / "time_tiles.json"
+    return cache_folder() / "time_tiles.json"
 
 
 def _key(app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool]) -> str:

@@ -6,6 +6,7 @@ Canned records stand for runs where only the study is tested; `killed` studies a
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -23,7 +24,7 @@ from workbench import cli, environment, launch
 from workbench.arguments import typed
 from workbench.exit_status import VALID, WRONG
 from workbench.statistics import mean_interval
-from workbench.study import conduct, noise, options
+from workbench.study import conduct, judging, noise, options, tables
 from workbench.study.campaign import Campaign, Writer
 from workbench.study.conduct import Effort
 from workbench.study.plan import Study
@@ -59,6 +60,15 @@ def record_of(spec: Any, step_s: float = 1e-3, **other: Any) -> dict[str, Any]:
         "checks": [{"name": "missing cells", "value": 0.0, "limit": 0.0, "ok": True}],
         "state_hash": "ab" * 32,
         "wall_s": step_s * spec.steps,
+        "rate": {"value": 1 / step_s, "unit": "counters/s"},
+        "compute_s": step_s,
+        "utilisation": 0.5,
+        "imbalance": 1.0,
+        "migrations": 0,
+        "lb": [],
+        "oversubscribed": False,
+        "host": {"processor": "p", "cores": 2, "memory_bytes": 1 << 30, "system": "s"},
+        "versions": {"python": "3"},
         "rounds": {"wall_s": [step_s] * spec.steps},
     } | other
 
@@ -160,6 +170,18 @@ def test_granularity_halves_until_blocks_cannot_be_cut():
     ).specs()] == sizes[:3]  # fmt: skip
 
 
+@pytest.mark.parametrize("app", [name for name in apps.names() if name != "echo"])
+def test_granularity_ends_where_an_app_has_no_smaller_problem(app):
+    sizes = {
+        "jacobi2d": ("--size", "4x4"),
+        "stencil3d": ("--size", "2x2x2"),
+        "pic": ("--size", "8", "--particles", "4"),
+        "leanmd": ("--lattice", "6x5x5"),
+    }
+    words = ("--pes", "1", "--drivers", "mpi", *sizes[app])
+    assert 1 < len(study_of("granularity", app, *words).specs()) < 6
+
+
 @pytest.mark.parametrize("app", apps.names())
 def test_every_app_grows_and_shrinks(app):
     values = dict(apps.load(app).Problem.presets["small"])
@@ -179,7 +201,20 @@ def test_every_app_grows_and_shrinks(app):
         (["strong", "jacobi2d", "--pes", "1;2"], "integers with commas between"),
         (["strong", "jacobi2d", "--trials", "0"], "--trials 0: must be 1 or more"),
         (["strong", "jacobi2d", "--until-ci", "200%"], "a share between 0 and 100%"),
-        (["strong", "jacobi2d", "--max-trials", "3"], "--max-trials 3: must be 10 or more"),
+        (["strong", "jacobi2d", "--max-trials", "30"], "--max-trials 30: needs --until-ci"),
+        (
+            ["strong", "jacobi2d", "--until-ci", "1%", "--max-trials", "3"],
+            "--max-trials 3: must be 10 or more",
+        ),
+        (["strong", "jacobi2d", "--drivers", "mpi,mpi"], "--drivers mpi,mpi: must name each"),
+        (["lb", "pic", "--lb-periods", "9,9"], "--lb-periods 9,9: must name each value once"),
+        (["weak", "pic", "--drivers", "serial", "--pes", "2,4"], "--drivers serial: in weak"),
+        (["strong", "pic", "--folder", "x"], "--folder x: only with --launcher slurm"),
+        (["strong", "pic", "--launcher", "slurm", "--no-pin"], "not with --launcher slurm"),
+        (["strong", "pic", "--launcher", "no-such-mpiexec"], "--launcher no-such-mpiexec: must be"),
+        (["strong", "pic", "--campaign", "run.h5"], "--campaign run.h5: must end in .jsonl"),
+        (["strong", "pic", "--published", "nowhere.json"], "--published nowhere.json: cannot be"),
+        (["strong", "pic", "--", "+p4"], "-- +p4: a study passes nothing on"),
         (["lb", "stencil3d", "--balancers", "Magic"], "--balancer Magic: one of Greedy"),
         (["strong", "jacobi2d", "--lb-periods", "5"], "--lb-periods 5: needs --balancers"),
         (["strong", "leanmd", "--decomposition", "pairs"], "--driver mpi: has one block per rank"),
@@ -308,6 +343,21 @@ def test_another_study_does_not_mix_in(tmp_path):
         Writer(path, HEAD | {"study": {"kind": "weak"}})
 
 
+@pytest.mark.parametrize(
+    "text", [b"", b"some notes", b"two\nlines", b"\x89HDF\r\n\x1a\n\0", b'{"a":1}\n']
+)
+def test_a_file_that_is_no_campaign_is_left_as_it_is(tmp_path, text):
+    path = tmp_path / "c.jsonl"
+    path.write_bytes(text)
+    if text:
+        with pytest.raises(InputError, match="--campaign|campaign"):
+            Writer(path, HEAD)
+        assert path.read_bytes() == text
+    else:
+        Writer(path, HEAD).close()
+        assert Campaign.read(path).head == HEAD
+
+
 def test_two_writers_are_refused(tmp_path):
     path = tmp_path / "c.jsonl"
     writer = Writer(path, HEAD)
@@ -349,8 +399,8 @@ def test_runs_say_how_and_where(tmp_path):
     status, campaign = conducted(study, tmp_path / "c.jsonl", Effort(1, None, 1, True, None))
     assert status == VALID
     runs = {run["record"]["driver"]: run for run in campaign.of("run")}
-    assert runs["mpi"]["command"].startswith("mpiexec -n 2 -bind-to core python")
-    assert "+setcpuaffinity" in runs["charm"]["command"]
+    assert runs["mpi"]["command"].startswith("mpiexec -n 2 -bind-to user:")
+    assert "+setcpuaffinity +pemap" in runs["charm"]["command"]
     for run in runs.values():
         assert "miniapps run echo" in run["command"] and str(Path.home()) not in run["command"]
         assert str(ROOT) not in run["command"]
@@ -361,17 +411,63 @@ def test_runs_say_how_and_where(tmp_path):
     assert start["host"]["cores"] == environment.cores() and start["pinned"]
 
 
-def test_pinned_ranks_have_a_core_each():
-    words = [BIN / "mpiexec", "-n", "2", "-bind-to", "core", BIN / "python", "-c"]
-    code = "import os, json; print(json.dumps(sorted(os.sched_getaffinity(0))), flush=True)"
-    sets = [set(json.loads(line)) for line in execute([*words, code]).stdout.splitlines()]
-    assert len(sets) == 2 and not sets[0] & sets[1]
+PINNED = Effort(1, None, 1, True, None)
+AFFINITY = """
+import os, sys
+def said():
+    os.write(1, f"cores {sorted(os.sched_getaffinity(0))}\\n".encode())
+if sys.argv[1:2] == ["charm"]:
+    from charm4py import Chare, Group, charm
+    class PE(Chare):
+        def say(self):
+            said()
+    def main(arguments):
+        Group(PE).say(awaitable=True).get()
+        charm.exit()
+    charm.start(main)
+else:
+    said()
+"""
 
 
-def test_oversubscribed_runs_are_not_pinned():
+@pytest.mark.parametrize("driver", ["serial", "mpi", "charm"])
+def test_each_pe_is_tied_to_a_core_of_its_own_the_same_under_all_drivers(tmp_path, driver):
+    """Mistake: words that a launcher takes and does not heed, or cores that are not allowed."""
+    pes = min(2, environment.cores())
+    (spec,) = study_of("strong", "echo", "--pes", str(pes), "--drivers", driver).specs()
+    pinning = conduct.pinning(spec, PINNED)
+    program = tmp_path / "affinity.py"
+    program.write_text(AFFINITY)
+    start = {
+        "serial": [*pinning, BIN / "python", program],
+        "mpi": [BIN / "mpiexec", "-n", pes, *pinning, BIN / "python", program],
+        "charm": [
+            *[BIN / "python", "-m", "charmrun.start", f"+p{pes}", BIN / "python", program],
+            *["charm", "--", "++local", "++quiet", *pinning],
+        ],
+    }[driver]
+    lines = [line for line in execute(start).stdout.splitlines() if line.startswith("cores ")]
+    wanted = environment.core_numbers()[: 1 if driver == "serial" else pes]
+    assert sorted(lines) == sorted(f"cores [{core}]" for core in wanted)
+
+
+def test_hardware_threads_of_a_core_come_after_all_cores(monkeypatch):
+    """Four threads on two cores: 0 and 2 share one, 1 and 3 the other."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
+    monkeypatch.setattr(environment, "_siblings", lambda n: {0: [0, 2], 1: [1, 3]}[n % 2])
+    assert environment.core_numbers() == [0, 1, 2, 3]
+    monkeypatch.setattr(environment, "_siblings", lambda n: {0: [0, 1], 1: [2, 3]}[n // 2])
+    assert environment.core_numbers() == [0, 2, 1, 3]
+
+
+def test_oversubscribed_runs_and_those_of_another_launcher_are_not_pinned():
     more = environment.cores() + 1
     study = study_of("strong", "echo", "--pes", str(more))
-    assert [conduct.pinning(spec) for spec in study.specs()] == [[], []]
+    assert [conduct.pinning(spec, PINNED) for spec in study.specs()] == [[], []]
+    (spec,) = study_of("strong", "echo", "--pes", "1", "--drivers", "mpi").specs()
+    assert conduct.pinning(spec, PINNED) != []
+    assert conduct.pinning(spec, Effort(1, None, 1, False, None)) == []
+    assert conduct.pinning(spec, Effort(1, None, 1, True, None, "mpiexec")) == []
 
 
 WRONG_RECORDS = {
@@ -382,7 +478,7 @@ WRONG_RECORDS = {
     "another state": ({"state_hash": "cd" * 32}, "ended in another state than run"),
     "other PEs than asked": ({"pes": 1}, "pes was 1, asked was 2"),
     "another balancer": ({"balancer": "Greedy"}, "balancer was Greedy, asked was None"),
-    "rounds too short for the clock": ({"rounds": {"wall_s": [1e-3, 1e-9]}}, "too short"),
+    "rounds too short for the clock": ({"rounds": {"wall_s": [1e-9, 2e-9]}}, "too short"),
 }
 
 
@@ -429,8 +525,8 @@ def test_the_time_tile_is_no_other_problem(canned):
         record_of(study_of("strong", "jacobi2d", *TINY, "--time-tile", tile).specs()[0])
         for tile in ("1", "4")
     )
-    assert one["problem"] != other["problem"] and conduct.same_answer(one, other)
-    assert not conduct.same_answer(one, other | {"steps": 7})
+    assert one["problem"] != other["problem"] and judging.same_answer(one, other)
+    assert not judging.same_answer(one, other | {"steps": 7})
 
 
 def test_until_ci_goes_on_where_intervals_are_wide(tmp_path, canned):
@@ -447,12 +543,65 @@ def test_until_ci_goes_on_where_intervals_are_wide(tmp_path, canned):
     assert mean_interval(values[: count - 1]).half_width_share > 0.05
 
 
-def test_until_ci_ends_at_the_most_trials(tmp_path, canned):
+def test_until_ci_ends_at_the_most_trials_and_says_so(tmp_path, canned):
     study = study_of("strong", "echo", *TINY)
     times = iter(np.geomspace(1e-3, 1.0, 100))
     canned(lambda spec: record_of(spec, next(times)))
     _, campaign = conducted(study, tmp_path / "c.jsonl", Effort(3, 0.01, 5, False, None))
     assert len(list(campaign.of("run"))) == 10
+    assert sorted(judging.wide_points(campaign, 0.01)) == [0, 1]
+    notes = [note for note in tables.tables(campaign)[0].notes if "wider than" in note]
+    assert len(notes) == 2 and notes[0].startswith("mpi 1: the interval is ")
+    assert "the 1.0% asked for" in notes[0]
+
+
+def test_a_point_with_a_wrong_run_is_not_made_narrower(tmp_path, canned):
+    study = study_of("strong", "echo", *TINY)
+    wrong = iter([True])
+    times = iter(np.geomspace(1e-3, 1.0, 100))
+
+    def result(spec: Any) -> dict[str, Any]:
+        step_s = next(times) if spec.pes == 1 else 1e-3
+        return record_of(spec, step_s, valid=not (spec.pes == 1 and next(wrong, False)))
+
+    canned(result)
+    _, campaign = conducted(study, tmp_path / "c.jsonl", Effort(3, 0.01, 9, False, None))
+    assert len(list(campaign.of("run"))) == 5 and len(list(campaign.of("dropped"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "line"),
+    [
+        ("host", "was begun with host {'cores': 99"),
+        ("versions", "was begun with versions {'numpy': '1.0'"),
+        ("pinned", "was begun with pinned True, not False"),
+    ],
+)
+def test_a_study_is_not_resumed_elsewhere_or_otherwise(tmp_path, canned, what, line):
+    path, study = tmp_path / "c.jsonl", study_of("strong", "echo", *TINY)
+    canned(record_of)
+    conducted(study, path, Effort(1, None, 1, False, None))
+    text = path.read_text()
+    start = next(Campaign.read(path).of("start"))
+    other = {"host": {"cores": 99}, "versions": {"numpy": "1.0"}, "pinned": True}[what]
+    was = json.dumps(start[what], separators=(",", ":"))
+    now = start[what] | other if isinstance(other, dict) else other
+    path.write_text(text.replace(was, json.dumps(now, separators=(",", ":")), 1))
+    with pytest.raises(InputError) as error:
+        conducted(study, path)
+    assert line in str(error.value)
+
+
+def test_two_studies_do_not_run_at_once(tmp_path, canned):
+    study = study_of("strong", "echo", *TINY)
+
+    def result(spec: Any) -> dict[str, Any]:
+        with pytest.raises(InputError, match="another one is running"):
+            conducted(study, tmp_path / "other.jsonl")
+        return record_of(spec)
+
+    canned(result)
+    assert conducted(study, tmp_path / "c.jsonl")[0] == VALID
 
 
 def test_more_trials_are_added_to_the_same_campaign(tmp_path, canned):
@@ -499,6 +648,33 @@ def wait_for(condition: Any, seconds: float = 60.0) -> None:
         time.sleep(0.002)
 
 
+@pytest.mark.parametrize("driver", ["serial", "mpi", "charm"])
+def test_the_run_of_a_killed_study_ends_with_it(tmp_path, driver):
+    """Mistake: ranks that compute on for minutes, into the times of the study that is resumed."""
+    path = tmp_path / "c.jsonl"
+    words = "study strong jacobi2d --size 400x400 --time-tile 1 --steps 10000000 --pes 2".split()
+    command = [str(BIN / "miniapps"), *words, "--drivers", driver, "--campaign", str(path)]
+    study = subprocess.Popen(command, env=clean_environment({"MINIAPPS_TEST": str(path)}))
+    ranks = 1 if driver == "serial" else 2
+    wait_for(lambda: len(stepping(path)) == ranks)
+    study.send_signal(signal.SIGKILL)
+    study.wait()
+    wait_for(lambda: not left_of(path), 5)
+
+
+def stepping(path: Path) -> list[int]:
+    """The PEs of a study's run that have the driver loaded and use the processor."""
+    found = []
+    for pid in left_of(path):
+        with suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11]
+            program = words[1] if len(words) > 1 else b""
+            if b"--no-launch" in words and program.endswith(b"miniapps") and int(ticks) > 300:
+                found.append(pid)
+    return found
+
+
 def test_a_killed_study_loses_the_run_under_way_at_most(tmp_path):
     """Kill -9 inside runs, and between them (as soon as a line has been added), again and again."""
     path, kept = tmp_path / "c.jsonl", b""
@@ -535,6 +711,13 @@ def test_noise_in_numbers():
 
 def test_the_clock_ticks():
     assert 0 < noise.clock_tick() < 1e-4
+
+
+def test_a_studys_warm_up_is_ten_steps_unless_it_says_otherwise():
+    assert study_of("strong", "jacobi2d").warmup == 10
+    assert study_of("strong", "leanmd", "--preset", "melt").warmup == 10
+    assert study_of("strong", "echo", "--preset", "paper").warmup == 60
+    assert study_of("strong", "jacobi2d", "--warmup", "0").warmup == 0
 
 
 def test_shares_are_read():

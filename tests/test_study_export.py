@@ -18,10 +18,19 @@ import support
 from miniapps.parameters import InputError
 from workbench.study.campaign import Campaign
 from workbench.study.conduct import head_of
-from workbench.study.export import FORMATS, export, extra_p, reframe_check, seed_csv, tidy_csv
+from workbench.study.export import (
+    FORMATS,
+    SUFFIXES,
+    export,
+    extra_p,
+    reframe_check,
+    seed_csv,
+    tidy_csv,
+)
 from workbench.study.export import tolerance as tolerance_of
 from workbench.study.plan import NO_BALANCING, Study
 
+SOURCE = Path("campaign.jsonl")
 EXTRAP = Path(sys.executable).parents[1] / "extrap"
 SECONDS = {"wall_s": (0.5, 0.25, 0.25), "count": (2, 2, 1)}
 
@@ -357,14 +366,16 @@ def test_reframe_needs_one_answer() -> None:
 @pytest.mark.parametrize("form", FORMATS)
 def test_files_are_written_where_asked(tmp_path: Path, form: str) -> None:
     """Mistake: a format that is offered and not written, or files beside the place asked for."""
-    files = export(a_campaign(), form, tmp_path / "made" / "here")
+    source, target = tmp_path / "v1.2.jsonl", tmp_path / "made" / "here"
+    files = export(a_campaign(), form, target, source)
     assert files and all(path.read_text() for path in files)
+    beside = export(a_campaign(), form, None, source)
     if form == "seed-csv":
-        assert {path.parent for path in files} == {tmp_path / "made" / "here"}
+        assert {path.parent for path in files} == {target}
+        assert {path.parent for path in beside} == {tmp_path / "v1.2"}
     else:
-        (path,) = files
-        assert path.parent == tmp_path / "made" and path.name.startswith("here.")
-        assert export(a_campaign(), form, tmp_path / "x.txt") == [tmp_path / "x.txt"]
+        assert files == [target]
+        assert beside == [tmp_path / f"v1.2{SUFFIXES[form]}"] and SUFFIXES[form]
 
 
 def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
@@ -372,16 +383,18 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
     campaign = a_campaign()
     empty = Campaign(campaign.head, [campaign.events[-1]])
     with pytest.raises(InputError, match="--format xml: one of csv, seed-csv, extra-p, reframe"):
-        export(campaign, "xml", tmp_path / "x")
+        export(campaign, "xml", tmp_path / "x", SOURCE)
     for form in FORMATS:
         with pytest.raises(InputError, match="no run that counts"):
-            export(empty, form, tmp_path / "x")
+            export(empty, form, tmp_path / "x", SOURCE)
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="--to .*cannot be written"):
-        export(campaign, "csv", tmp_path / "file" / "x")
+        export(campaign, "csv", tmp_path / "file" / "x", SOURCE)
+    with pytest.raises(InputError, match="is the campaign itself"):
+        export(campaign, "csv", SOURCE.resolve(), SOURCE)
     old = copy.deepcopy(campaign)
     for run in old.of("run"):
-        del run["record"]["rounds"]
-    with pytest.raises(InputError, match="has no `rounds`"):
-        export(old, "seed-csv", tmp_path / "x")
+        del run["record"]["rounds"]["compute_s"]
+    with pytest.raises(InputError, match="has no times of single PEs"):
+        export(old, "seed-csv", tmp_path / "x", SOURCE)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

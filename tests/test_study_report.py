@@ -341,7 +341,7 @@ def test_surroundings(strong: Canned) -> None:
     assert said["MPI library"] == "MPICH 5" and said["Charm4Py layer"] == "netlrts"
     assert said["clock"] == "ticks 60 ns at worst" and said["shuffle seed"] == "77"
     assert said["cores"] == "4" and said["memory"] == "8.0 GiB" and said["python"] == "3.11.7"
-    assert said["pinning"] == "each PE tied to a core"
+    assert said["pinning"] == "each PE tied to a core, where there are enough; see the commands"
     assert said["trials"] == "3 of each point that has any, 21 in all"
     # 9.6, 10 and 10.4 ms are the first tenth, the middle and the ninth tenth
     noise = "a fixed 10.0 ms of work, timed 11 times, varied by 8.0% (slowest +5.0%)"

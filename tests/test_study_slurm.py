@@ -110,6 +110,7 @@ def forged(folder: Path, trial: int, point: int, **changes: Any) -> Path:
     } | changes
     path = folder / f"trial-{trial:02}-point-{point:02}.json"
     path.write_text(json.dumps(record))
+    path.with_suffix(".command").write_text("srun -n 1 miniapps")
     return path
 
 
@@ -134,6 +135,12 @@ def test_the_jobs_run_and_what_comes_back_is_the_study(
         }
         assert record["valid"] and record["oversubscribed"] is False
         assert len(record["rounds"]["compute_s"]) == record["pes"]
+        assert run["command"].split()[0] == {"charm": "python", "mpi": "srun", "serial": "srun"}[
+            record["driver"]
+        ].replace("python", Path(sys.executable).name)
+    assert len(list(campaign.of("noise"))) == len(runs) + len(scripts)  # before, between, after
+    assert [start["host"]["cores"] > 0 for start in campaign.of("start")] == [True] * len(scripts)
+    assert all(start["clock_tick_s"] > 0 for start in campaign.of("start"))
     hosts = (tmp_path / "hosts").read_text().split()
     assert len(hosts) == 4 and set(hosts) == {os.uname().nodename}  # a shell per charm run
     before = path.read_bytes()
@@ -153,7 +160,7 @@ def test_a_run_that_failed_is_said_and_made_again(
     run_jobs(folder, tmp_path, {"MPIEXEC": "false"})
     assert slurm.collect(folder, path) == 1
     assert capsys.readouterr().err.splitlines() == [
-        "FAILED  trial 0, point 1: failed with status 1",
+        "FAILED  trial-00-point-01: failed with status 1",
         "1 of 2 runs count, 1 of them new",
     ]
     assert slurm.collect(folder, path) == 1
@@ -247,7 +254,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
         forged(tmp_path, trial, point)
     collected = slurm.merge(tmp_path, tmp_path / "campaign.jsonl")
     assert collected.missing == [(1, 0)] and not collected.complete and collected.added == 3
-    assert collected.lines()[0] == "MISSING trial 1, point 0: no file came back"
+    assert collected.lines()[0] == "MISSING trial-01-point-00: no file came back"
     forged(tmp_path, 1, 0)
     collected = slurm.merge(tmp_path, tmp_path / "campaign.jsonl")
     assert collected.complete and collected.added == 1
@@ -305,6 +312,8 @@ def test_folders_are_not_mixed(tmp_path: Path) -> None:
     jobs(tmp_path, pes=(1,), drivers=("serial",), trials=3)
     with pytest.raises(InputError, match="another study"):
         jobs(tmp_path, pes=(1,), drivers=("serial",), steps=9)
+    jobs(tmp_path, pes=(1,), drivers=("serial",), trials=1)
+    assert json.loads((tmp_path / "head.json").read_text())["trials"] == 3  # none is forgotten
     (tmp_path / "trial-03-point-00.json").write_text("{}")
     with pytest.raises(InputError, match="is no run of this study"):
         slurm.collect(tmp_path, tmp_path / "campaign.jsonl")

@@ -1,4 +1,4 @@
-"""Parallel scientific mini-apps: list, run, verify, doctor, plot, demo.
+"""Parallel scientific mini-apps: list, run, verify, study, doctor, plot, demo.
 
 Options of an app come from the fields of its Problem. Exit status: 0 valid; 1 ran, but the result
 is wrong; 2 bad input, said in one line before anything is launched; 3 the run failed.

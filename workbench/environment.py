@@ -76,9 +76,24 @@ def counts_of_nodes(text: str) -> list[int]:
     return counts
 
 
-def core_numbers() -> set[int]:
-    """Which cores those are."""
-    return os.sched_getaffinity(0)
+def core_numbers() -> list[int]:
+    """Which cores those are; those that share a core's hardware with an earlier one come last."""
+
+    def place(number: int) -> tuple[int, int]:
+        return _siblings(number).index(number), number
+
+    return sorted(os.sched_getaffinity(0), key=place)
+
+
+def _siblings(number: int) -> list[int]:
+    """The hardware threads of a core, ascending: itself alone where the system does not say."""
+    path = f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"
+    try:
+        with open(path) as file:
+            spans = [span.partition("-") for span in file.read().strip().split(",")]
+    except OSError:
+        return [number]
+    return [n for low, _, high in spans for n in range(int(low), int(high or low) + 1)]
 
 
 def age_s() -> float:

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-import miniapps
 from drivers.timing import imbalance
 from miniapps.parameters import InputError
 from workbench.output import write_text
+from workbench.record import fixed_parameters
 from workbench.saved import Period, SavedRun, cut
 
 FRAMES = 80  # about at most
@@ -44,15 +44,9 @@ def write_film(source: Path, beside: Path | None, target: Path) -> Path:
 
 def check_same(one: SavedRun, other: SavedRun, name: Path) -> None:
     """Raise InputError unless two runs are of the same problem and came to the same state."""
-    app = one.record["app"]
-    free = {variant.field for variant in miniapps.load(app).Problem.variants}
-    problems = [
-        {name: value for name, value in run.record["problem"].items() if name not in free}
-        for run in (one, other)
-    ]
     for what, same in (
-        ("app", app == other.record["app"]),
-        ("problem", problems[0] == problems[1]),
+        ("app", one.record["app"] == other.record["app"]),
+        ("problem", fixed_parameters(one.record) == fixed_parameters(other.record)),
         ("final state", one.record["state_hash"] == other.record["state_hash"]),
     ):
         if not same:

@@ -6,7 +6,6 @@ one that died, was stopped, or has made no progress for too long ends the whole 
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import shutil
@@ -15,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,6 @@ START_LIMIT_S = 180.0  # until the first round has ended: compilation and large 
 FINISH_LIMIT_S = 1800.0  # to validate and write
 STEP_LIMIT_S = 10.0  # least time without progress that counts as hanging,
 STEP_FACTOR = 20.0  # or this many times the slowest round so far, whichever is longer
-PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str]:
@@ -107,11 +105,11 @@ def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str
                 stderr=log,
                 env=surroundings,
                 start_new_session=True,
-                preexec_fn=_die_with_parent(),
             )
             watch = Watch(spec, folder, board, process, limit_s)
             try:
-                trouble = watch.until_end()
+                with _guard(process):
+                    trouble = watch.until_end()
             finally:
                 watch.end_all()
         if (folder / RECORD).exists():
@@ -124,14 +122,21 @@ def _cores() -> dict[str, str]:
     return {environment.CORES_VARIABLE: str(environment.cores_of_run())}
 
 
-def _die_with_parent() -> Callable[[], None]:
-    """What a child does first: ask to be ended when this process is killed, however hard."""
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
+@contextmanager
+def _guard(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Have a run ended if this process is killed, however hard.
 
-    def ask() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-
-    return ask
+    Another process waits for the end of its standard input, which comes when nobody is left who
+    could write there. It asks the launcher to end its ranks before it kills what is left.
+    """
+    group = f"-{process.pid}"
+    wait = f"read nothing; kill -TERM {group}; sleep 1; kill -KILL {group}"
+    shell = ["/bin/sh", "-c", wait]
+    with subprocess.Popen(shell, stdin=subprocess.PIPE, start_new_session=True) as guard:
+        try:
+            yield
+        finally:
+            guard.kill()
 
 
 def _failed(spec: RunSpec, folder: Path, trouble: str | None, status: int | None) -> int:

@@ -18,6 +18,7 @@ from miniapps.block import Check
 from workbench import environment
 from workbench.spec import RunSpec
 
+MANY = 100_000  # of PEs x rounds: more than that are in the HDF5 file only
 PACKAGES = ("parallel-miniapps", "numpy", "numba", "mpi4py", "charm4py", "h5py")
 
 
@@ -102,7 +103,7 @@ def _timing(spec: RunSpec, outcome: Outcome) -> dict[str, Any]:
             "first": [first for first, _ in outcome.rounds],
             "count": counts.tolist(),
             "wall_s": _short(outcome.wall_s),
-            "compute_s": [_short(pe) for pe in compute],
+            **({"compute_s": [_short(pe) for pe in compute]} if compute.size <= MANY else {}),
         },
     }
 
@@ -110,6 +111,13 @@ def _timing(spec: RunSpec, outcome: Outcome) -> dict[str, Any]:
 def _short(seconds: np.ndarray) -> list[float]:
     """Times to six digits: more would be noise, and long."""
     return [float(f"{value:.6g}") for value in seconds]
+
+
+def fixed_parameters(record: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a record's problem without those that do not change its answer."""
+    variants = miniapps.load(record["app"]).Problem.variants
+    free = {variant.field for variant in variants}
+    return {name: value for name, value in record["problem"].items() if name not in free}
 
 
 def versions() -> dict[str, str]:

@@ -33,7 +33,7 @@ from workbench.statistics import (
     speedup,
 )
 from workbench.study.campaign import Campaign
-from workbench.study.conduct import answer_key, mean_step_s
+from workbench.study.judging import answer_key, mean_step_s
 from workbench.study.plan import case_of
 
 
@@ -134,7 +134,7 @@ class Scaling:
     base: Result
     speedup: Interval  # weak: of the work done per second
     efficiency: Interval
-    serial_share: float | None  # Karp and Flatt's, where the base is one PE
+    serial_share: float | None  # Karp and Flatt's, in strong scaling from one PE
 
 
 def scaling(found: list[Result], weak: bool) -> list[Scaling]:
@@ -158,7 +158,7 @@ def _scaled(base: Result, result: Result, weak: bool) -> Scaling:
         efficiency = efficiency_strong(base.times, base.pes, result.times, result.pes)
         gain = speedup(base.times, result.times)
     serial = None
-    if base.pes == 1 and result.pes > 1:
+    if base.pes == 1 and result.pes > 1 and not weak:
         serial = karp_flatt(gain.value, result.pes)
     return Scaling(result, base, gain, efficiency, serial)
 

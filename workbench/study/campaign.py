@@ -8,9 +8,10 @@ for writing when its process was killed may not open at all.
 The first line is the head: ``campaign`` (version of this format), ``study`` (what is asked, see
 `plan.Study.head`) and ``points`` (the runs of one trial). Each later line has an ``event``:
 
-``start``    a process began or resumed the study: versions, host, clock, pinning
-``noise``    seconds of the fixed kernel (`noise.sample`), after ``runs`` runs
-``run``      ``trial``, ``point``, ``command``, ``record`` of a run that counts
+``start``    a process began or resumed the study: ``versions``, ``host``, ``clock_tick_s``,
+             ``pinned``, ``until_ci``
+``noise``    ``seconds`` of the fixed work (`noise.sample`)
+``run``      ``trial``, ``point``, ``command``, ``seconds``, ``record`` of a run that counts
 ``dropped``  ``trial``, ``point``, ``command``, ``reason``, ``final`` of a run that does not count
 """
 
@@ -44,7 +45,7 @@ class Campaign:
         except OSError as error:
             raise InputError("campaign", path, f"cannot be read: {error.strerror}") from None
         lines = text[: text.rfind(b"\n") + 1].splitlines()
-        objects = [_object(path, number, line) for number, line in enumerate(lines, 1)]
+        objects = [object_of(path, number, line) for number, line in enumerate(lines, 1)]
         require(bool(objects), "campaign", path, "holds no campaign")
         version = objects[0].get("campaign")
         require(version == VERSION, "campaign", path, f"has no head of version {VERSION}")
@@ -68,7 +69,8 @@ class Campaign:
         return [entry for key, entry in last.items() if key not in made]
 
 
-def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:
+def object_of(path: Path, number: int, line: bytes | str) -> dict[str, Any]:
+    """The JSON object of a line of a file. Raises InputError."""
     try:
         found = json.loads(line)
     except ValueError:
@@ -95,12 +97,15 @@ class Writer:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InputError("--campaign", path, "another study is writing to it") from None
-        whole = os.pread(self.file, os.fstat(self.file).st_size, 0).rfind(b"\n") + 1
-        os.ftruncate(self.file, whole)
+        text = os.pread(self.file, os.fstat(self.file).st_size, 0)
+        whole = text.rfind(b"\n") + 1
         if whole:
             self.campaign = Campaign.read(path)
             _require_same(path, self.campaign.head, head)
-        else:
+            os.ftruncate(self.file, whole)
+        else:  # new, or killed while the head was being written
+            require(_line(head).startswith(text), "--campaign", path, "is some other file")
+            os.ftruncate(self.file, 0)
             self.campaign = Campaign(head)
             self._append(head)
 
@@ -110,7 +115,7 @@ class Writer:
         self.campaign.events.append({"event": event} | entry)
 
     def _append(self, line: dict[str, Any]) -> None:
-        data = json.dumps(line, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        data = _line(line)
         while data:
             data = data[os.write(self.file, data) :]
         os.fsync(self.file)
@@ -118,6 +123,10 @@ class Writer:
     def close(self) -> None:
         """Let others write."""
         os.close(self.file)
+
+
+def _line(entry: dict[str, Any]) -> bytes:
+    return json.dumps(entry, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
 def _require_same(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:

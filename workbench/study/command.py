@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
+from miniapps.parameters import require
 from workbench.exit_status import VALID
 from workbench.spec import RunSpec, check_writable
 from workbench.study import options as words
 from workbench.study.campaign import Campaign
-from workbench.study.conduct import Effort, conduct, label
-from workbench.study.plan import Study, described
+from workbench.study.conduct import Effort, conduct
+from workbench.study.plan import Study, case_of, described
+from workbench.study.report import published_tables, write
 
 
 def study(options: argparse.Namespace) -> int:
@@ -22,35 +25,41 @@ def study(options: argparse.Namespace) -> int:
         return _to_slurm(options, study, specs)
     if options.dry_run:
         for spec in specs:
-            print(label(described(spec)), " ".join(["miniapps", *spec.arguments()]), sep=": ")
+            case = case_of(described(spec))
+            print(case, shlex.join(["miniapps", *spec.arguments()]), sep=": ")
         return VALID
     path = options.campaign or Path(f"{study.kind}-{study.app}.jsonl")
+    require(path.suffix == ".jsonl", "--campaign", path, "must end in .jsonl")
     check_writable("--campaign", path)
+    if options.published is not None:
+        published_tables(options.published)  # what is wrong with it is said before anything runs
     effort = Effort(
         trials=options.trials,
         until_ci=options.until_ci,
-        most_trials=options.max_trials,
+        most_trials=options.max_trials or max(options.trials, words.MOST_TRIALS),
         pin=not options.no_pin,
         timeout=options.timeout,
+        launcher=options.launcher,
     )
     status = conduct(study, specs, effort, path)
-    return max(status, show(path, options.published))
+    return max(status, write(path, options.published))
 
 
 def _to_slurm(options: argparse.Namespace, study: Study, specs: list[RunSpec]) -> int:
     """Write the job scripts of a study, and submit them unless told not to."""
     from workbench.study import slurm
 
-    slurm.write_jobs(study, specs, options.trials, options.folder, tuple(options.sbatch))
-    print(f"job scripts are in {options.folder}; submit.sh there submits them")
-    return VALID if options.dry_run else slurm.submit(options.folder)
+    folder = options.folder or Path("jobs")
+    slurm.write_jobs(study, specs, options.trials, folder, tuple(options.sbatch))
+    print(f"job scripts are in {folder}; submit.sh there submits them")
+    return VALID if options.dry_run else slurm.submit(folder)
 
 
 def export(path: Path, form: str, target: Path | None) -> int:
     """Write a campaign file for other programs. Raises InputError."""
     from workbench.study import export
 
-    for written in export.export(Campaign.read(path), form, target or path.with_suffix("")):
+    for written in export.export(Campaign.read(path), form, target, path):
         print(written)
     return VALID
 
@@ -60,10 +69,3 @@ def collect(folder: Path, path: Path | None) -> int:
     from workbench.study import slurm
 
     return slurm.collect(folder, path or folder / "campaign.jsonl")
-
-
-def show(path: Path, published: Path | None) -> int:
-    """Print the tables of a campaign file, and write its figures and its report beside it."""
-    from workbench.study.report import write
-
-    return write(path, published)

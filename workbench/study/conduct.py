@@ -6,62 +6,73 @@ not disturb one way of running only. Compilation and warm-up are not timed by th
 
 from __future__ import annotations
 
+import fcntl
 import random
 import shlex
 import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 from typing import Any
 
-import miniapps
-from miniapps.problem import BaseProblem
+from miniapps.parameters import InputError
+from miniapps.tiling import cache_folder
 from workbench import environment, launch
 from workbench.exit_status import VALID, WRONG
 from workbench.record import host, versions
 from workbench.spec import RunSpec
-from workbench.statistics import mean_interval
 from workbench.study import noise
 from workbench.study.campaign import VERSION, Campaign, Writer
-from workbench.study.plan import CASE, Study, case_of, described
+from workbench.study.judging import judge, label, mean_step_s, wide_points
+from workbench.study.plan import Study, described
 
-TICKS = 100  # the shortest round must last as many steps of the clock
+SURROUNDINGS = ("versions", "host", "pinned")  # what must be the same when a study is resumed
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How often to run: ``trials`` at least, until intervals are as narrow as ``until_ci``."""
+    """How often and how to run: ``trials`` at least, until intervals are as narrow as wanted."""
 
     trials: int
     until_ci: float | None  # half of the 99 % interval of the mean, over the mean
     most_trials: int
     pin: bool
     timeout: float | None
+    launcher: str | None = None  # another mpiexec than the one beside this Python
 
 
 def conduct(study: Study, specs: Sequence[RunSpec], effort: Effort, path: Path) -> int:
     """Run what of a study has not been run yet; returns the exit status. Raises InputError."""
-    writer = Writer(path, head_of(study, specs))
-    try:
-        if next(_todo(study, effort, writer.campaign), None) is None:
-            return _status(writer.campaign)
-        tick = noise.clock_tick()
-        surroundings = {"versions": versions(), "host": host(), "clock_tick_s": tick}
-        writer.add("start", pinned=effort.pin, **surroundings)
-        _sample_noise(writer)
-        for trial, point, left in _todo(study, effort, writer.campaign):
-            _one_run(writer, trial, point, specs[point], effort, left)
-            _sample_noise(writer)
-    finally:
-        writer.close()
-    return _status(writer.campaign)
+    runs = [(spec, launch.command(spec, pinning(spec, effort), effort.launcher)) for spec in specs]
+    with _alone():
+        writer = Writer(path, head_of(study, specs))
+        try:
+            if next(_todo(study, effort, writer.campaign), None) is not None:
+                _begin(writer, effort, path)
+                for trial, point, left in _todo(study, effort, writer.campaign):
+                    _one_run(writer, trial, point, *runs[point], effort.timeout, left)
+                    writer.add("noise", seconds=noise.sample())
+        finally:
+            writer.close()
+    return WRONG if writer.campaign.failures else VALID
 
 
-def _status(campaign: Campaign) -> int:
-    return WRONG if campaign.failures else VALID
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Keep other studies of this user away: they would disturb each other's times."""
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "study.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            allowed = "another one is running, and each would disturb the other's times"
+            raise InputError("study", "refused", allowed) from None
+        yield
 
 
 def head_of(study: Study, specs: Sequence[RunSpec]) -> dict[str, Any]:
@@ -71,6 +82,28 @@ def head_of(study: Study, specs: Sequence[RunSpec]) -> dict[str, Any]:
         "study": study.head(),
         "points": [described(spec) for spec in specs],
     }
+
+
+def _begin(writer: Writer, effort: Effort, path: Path) -> None:
+    """Note where and how the study is begun or resumed, which must be the same each time."""
+    around = {"versions": versions(), "host": host(), "pinned": effort.pin}
+    for start in writer.campaign.of("start"):
+        for what in SURROUNDINGS:
+            if start[what] != around[what]:
+                was, now = _differing(start[what], around[what])
+                allowed = f"was begun with {what} {was}, not {now}; name another file"
+                raise InputError("--campaign", path, allowed)
+    tick = noise.clock_tick()
+    writer.add("start", **around, clock_tick_s=tick, until_ci=effort.until_ci)
+    writer.add("noise", seconds=noise.sample())
+
+
+def _differing(was: Any, now: Any) -> tuple[Any, Any]:
+    """Of two dicts what is not the same in both; other values as they are."""
+    if not isinstance(was, dict):
+        return was, now
+    keys = [key for key in was | now if was.get(key) != now.get(key)]
+    return {key: was.get(key) for key in keys}, {key: now.get(key) for key in keys}
 
 
 def shuffled(study_seed: int, trial: int, points: int) -> list[int]:
@@ -95,44 +128,30 @@ def _todo(study: Study, effort: Effort, campaign: Campaign) -> Iterator[tuple[in
             yield trial, point, len(order) - place + later
 
 
-def wide_points(campaign: Campaign, until: float) -> set[int]:
-    """Points whose mean is known less exactly than to a share of itself; not those that failed."""
-    times: dict[int, list[float]] = {}
-    for run in campaign.of("run"):
-        times.setdefault(run["point"], []).append(mean_step_s(run["record"]))
-    intervals = {point: mean_interval(values) for point, values in times.items()}
-    return {point for point, found in intervals.items() if not found.half_width_share <= until}
-
-
-def mean_step_s(record: dict[str, Any]) -> float:
-    """Wall over steps: from barrier to barrier, the slowest PE's, and no slow step is hidden."""
-    return record["wall_s"] / record["steps"]
-
-
-def _sample_noise(writer: Writer) -> None:
-    writer.add("noise", seconds=noise.sample())
-
-
 def _one_run(
-    writer: Writer, trial: int, point: int, spec: RunSpec, effort: Effort, left: int
+    writer: Writer,
+    trial: int,
+    point: int,
+    spec: RunSpec,
+    command: list[str],
+    timeout: float | None,
+    left: int,
 ) -> None:
     """Launch one run, judge it, keep it and say so."""
-    runtime = pinning(spec) if effort.pin else []
-    command = launch.command(spec, runtime, None)
     entry: dict[str, Any] = {"trial": trial, "point": point, "command": plain_command(command)}
     begun = time.perf_counter()
-    result = launch.launch(spec, command, effort.timeout)
+    result = launch.launch(spec, command, timeout)
     entry["seconds"] = round(time.perf_counter() - begun, 3)
-    asked = writer.campaign.head["points"][point]
-    reason = judge(writer.campaign, asked, result)
-    if reason is None:
+    reason = judge(writer.campaign, writer.campaign.head["points"][point], result)
+    if reason is None and isinstance(result, dict):
         writer.add("run", **entry, record=result)
-        said = f"{mean_step_s(result) * 1e3:.4g} ms per step"  # type: ignore[arg-type]
+        said = f"{mean_step_s(result) * 1e3:.4g} ms per step"
     else:
         writer.add("dropped", **entry, reason=reason, final=isinstance(result, dict))
         said = f"DROPPED: {reason}"
-    name = f"{label(asked)}: {said}; {_time_left(writer.campaign, left - 1)}"
-    print(f"trial {trial + 1}, {name}", file=sys.stderr, flush=True)
+    name = f"{label(writer.campaign.head, point)}: {said}"
+    left_over = _time_left(writer.campaign, left - 1)
+    print(f"trial {trial + 1}, {name}; {left_over}", file=sys.stderr, flush=True)
 
 
 def _time_left(campaign: Campaign, left: int) -> str:
@@ -143,67 +162,21 @@ def _time_left(campaign: Campaign, left: int) -> str:
     return f"{left} runs left, about {span}"
 
 
-def label(point: dict[str, Any]) -> str:
-    """A point of the matrix in a few words."""
-    return str(case_of(point))
+def pinning(spec: RunSpec, effort: Effort) -> list[str]:
+    """The launcher's words that tie each PE to a core of its own, under all drivers to the same.
 
-
-def pinning(spec: RunSpec) -> list[str]:
-    """The launcher's words that tie each PE to a core of its own; none where there are too few."""
-    if spec.pes > environment.cores():
+    None where there are too few cores, or a launcher is used whose words nobody knows.
+    """
+    if not effort.pin or spec.pes > environment.cores():
         return []
+    cores = ",".join(map(str, environment.core_numbers()[: spec.pes]))
     if spec.driver == "mpi":
-        return ["-bind-to", "core"]
-    cores = sorted(environment.core_numbers())[: spec.pes]
-    if spec.driver == "charm":  # which by itself takes the first cores, allowed or not
-        return ["+setcpuaffinity", "+pemap", ",".join(map(str, cores))]
-    return ["taskset", "-c", str(cores[0])] if which("taskset") else []
+        return [] if effort.launcher else ["-bind-to", f"user:{cores}"]
+    if spec.driver == "charm":
+        return ["+setcpuaffinity", "+pemap", cores]
+    return ["taskset", "-c", cores] if which("taskset") else []
 
 
 def plain_command(command: Sequence[str]) -> str:
     """A command without the folders of this machine: what to type in an installed environment."""
     return shlex.join(word if "=" in word else word.rsplit("/", 1)[-1] for word in command)
-
-
-def judge(campaign: Campaign, point: dict[str, Any], result: dict[str, Any] | int) -> str | None:
-    """Why the run of a point does not count; None where it does.
-
-    ``result`` is its record, or the exit status of a run that failed.
-    """
-    if isinstance(result, int):
-        return f"failed with status {result}"
-    if not result["valid"]:
-        wrong = [check["name"] for check in result["checks"] if not check["ok"]]
-        return f"not valid: {', '.join(wrong)}"
-    for name in CASE:
-        if result[name] != point[name]:
-            return f"{name} was {result[name]}, asked was {point[name]}"
-    tick = max((start["clock_tick_s"] for start in campaign.of("start")), default=0.0)
-    shortest = min(result["rounds"]["wall_s"])
-    if shortest < TICKS * tick:
-        return f"a round of {shortest:.2g} s is too short for a clock that ticks {tick:.2g} s"
-    for run in campaign.of("run"):
-        if (
-            same_answer(run["record"], result)
-            and run["record"]["state_hash"] != result["state_hash"]
-        ):
-            return f"ended in another state than run {run['point']} of trial {run['trial'] + 1}"
-    return None
-
-
-def same_answer(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two runs must end in the same state: the same problem for the same steps."""
-    return answer_key(one) == answer_key(other)
-
-
-def answer_key(record: dict[str, Any]) -> tuple[Any, ...]:
-    """What the state at the end of a run depends on."""
-    free = variant_fields(record)
-    fixed = {name: value for name, value in record["problem"].items() if name not in free}
-    return record["app"], record["warmup"] + record["steps"], repr(sorted(fixed.items()))
-
-
-def variant_fields(record: dict[str, Any]) -> set[str]:
-    """The parameters of a run's problem that change how it is solved, not the answer."""
-    problem: type[BaseProblem] = miniapps.load(record["app"]).Problem
-    return {variant.field for variant in problem.variants}

@@ -16,7 +16,7 @@ from typing import Any
 
 from miniapps.parameters import InputError, require, shown
 from workbench.study.campaign import Campaign
-from workbench.study.conduct import mean_step_s
+from workbench.study.judging import mean_step_s
 
 SUFFIXES = {"csv": ".csv", "seed-csv": "", "extra-p": ".extra-p.txt", "reframe": ".reframe.py"}
 FORMATS = tuple(SUFFIXES)
@@ -50,20 +50,21 @@ BLIND_TOLERANCE = 0.50  # where there are too few trials to know their spread
 TRIALS_FOR_SPREAD = 3
 
 
-def export(campaign: Campaign, form: str, target: Path) -> list[Path]:
-    """Write a campaign in one of FORMATS; returns the files.
+def export(campaign: Campaign, form: str, target: Path | None, source: Path) -> list[Path]:
+    """Write a campaign, read from ``source``, in one of FORMATS; returns the files.
 
-    A ``target`` without a suffix gets the format's; for "seed-csv" it is a folder. Raises
+    Without a ``target`` they stand beside the source; for "seed-csv" it is a folder. Raises
     InputError where the format is unknown, nothing can be exported or the target not written.
     """
     require(form in FORMATS, "--format", form, f"one of {', '.join(FORMATS)}")
     require(any(campaign.of("run")), "export", form, "the campaign holds no run that counts")
+    target = target or source.with_name(source.stem + SUFFIXES[form])
+    require(target.resolve() != source.resolve(), "--to", target, "is the campaign itself")
     if form == "seed-csv":
         texts = {target / name: text for name, text in seed_csv(campaign).items()}
     else:
         write = {"csv": tidy_csv, "extra-p": extra_p, "reframe": reframe_check}[form]
-        path = target if target.suffix else target.with_name(target.name + SUFFIXES[form])
-        texts = {path: write(campaign)}
+        texts = {target: write(campaign)}
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -152,8 +153,9 @@ def _way(run: dict[str, Any], joint: str, pes: bool = True) -> str:
 
 
 def _seed_table(record: dict[str, Any]) -> str:
-    require("rounds" in record, "export", "seed-csv", "a record has no `rounds`; run it again")
-    rounds = record["rounds"]
+    rounds = record.get("rounds", {})
+    few = "a record has no times of single PEs: there were too many PEs and rounds"
+    require("compute_s" in rounds, "export", "seed-csv", few)
     spans = list(zip(rounds["first"], rounds["count"], rounds["wall_s"], strict=True))
     rows = []
     for process, computed in enumerate(rounds["compute_s"]):

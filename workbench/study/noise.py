@@ -9,16 +9,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
+from workbench.record import host, versions
+
 CELLS = 1 << 18  # 2 MiB an array: some in cache, some not, as the runs themselves
-REPEATS = 60
+REPEATS = 600
 READINGS = 2000
 
 
 def sample() -> float:
-    """Seconds that the fixed work takes, about 10 ms of them."""
+    """Seconds that the fixed work takes, about a tenth of one.
+
+    Not less: a run lasts a second or so, and its mean does not feel what disturbs a moment.
+    """
     first, second = np.full(CELLS, 1.5), np.arange(CELLS, dtype=float)
     out = np.zeros(CELLS)  # touched, so that no page is met for the first time below
     before = perf_counter()
@@ -33,6 +39,12 @@ def clock_tick() -> float:
     readings = np.array([perf_counter() for _ in range(READINGS)])
     steps = np.diff(readings)
     return float(steps[steps > 0].min())
+
+
+def noted() -> dict[str, Any]:
+    """A sample, and what it is a sample of, for a campaign file."""
+    around = {"versions": versions(), "host": host(), "clock_tick_s": clock_tick()}
+    return around | {"seconds": sample()}
 
 
 @dataclass(frozen=True)

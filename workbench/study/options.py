@@ -7,6 +7,7 @@ option, a list is written with commas, and the table ``quick`` holds what ``--qu
 from __future__ import annotations
 
 import argparse
+import json
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ import miniapps
 from drivers.balancers import BALANCERS
 from miniapps.parameters import InputError, extents, require
 from workbench.arguments import add_app_options, typed
+from workbench.exit_status import VALID
 from workbench.spec import asked_for
 from workbench.study.plan import KINDS, NO_BALANCING, Study, usual_pes
 
@@ -27,7 +29,10 @@ EXAMPLES = """examples:
   miniapps study report strong-jacobi2d.jsonl
 """
 MOST_TRIALS = 100
+LEAST_WARMUP = 10  # steps, as in the studies of ESPM2 2021, unless the user says otherwise
 MATRIX = ("pes", "drivers", "odf", "balancers", "lb-periods")  # options that take a list
+ONLY_SLURM = ("--folder", "--sbatch")
+ONLY_HERE = ("--until-ci", "--no-pin", "--timeout", "--campaign")
 SOURCES = ("published", "source", "quick")  # keys of a TOML file that are no options
 
 
@@ -57,10 +62,11 @@ def share(text: str) -> float:
 
 def expanded(arguments: list[str]) -> list[str]:
     """The words of a study, those of a TOML file in its place. Raises InputError."""
-    if not arguments or not arguments[0].endswith(".toml"):
+    files = [word for word in arguments[:2] if word.endswith(".toml")]
+    if not files:
         return arguments
-    rest = [word for word in arguments[1:] if word != "--quick"]
-    return words_of_file(Path(arguments[0]), "--quick" in arguments) + rest
+    rest = [word for word in arguments if word not in ("--quick", files[0])]
+    return words_of_file(Path(files[0]), "--quick" in arguments) + rest
 
 
 def add_commands(parser: Any, arguments: Sequence[str]) -> None:
@@ -68,18 +74,20 @@ def add_commands(parser: Any, arguments: Sequence[str]) -> None:
     parser.epilog = EXAMPLES
     commands = parser.add_subparsers(title="kinds", required=True, metavar="KIND", dest="kind")
     wanted = [word for word in arguments if word in miniapps.names()][:1]
-    for kind in KINDS:
-        apps = commands.add_parser(kind, allow_abbrev=False).add_subparsers(
+    for kind, help in KINDS.items():
+        apps = commands.add_parser(kind, help=help, allow_abbrev=False).add_subparsers(
             title="apps", required=True, metavar="APP", dest="app"
         )
         for name in miniapps.names():
-            app = apps.add_parser(name, allow_abbrev=False)
+            help = f"miniapps study {kind} {name} --help lists its options"
+            app = apps.add_parser(name, help=help, allow_abbrev=False)
             if name in wanted:
                 problem = miniapps.load(name).Problem
                 add_study_options(app, problem)
                 add_app_options(app, problem)
             app.set_defaults(command=_study)
     _add_report(commands)
+    _add_noise(commands)
     _add_export(commands)
     _add_collect(commands)
 
@@ -87,6 +95,8 @@ def add_commands(parser: Any, arguments: Sequence[str]) -> None:
 def _study(options: argparse.Namespace, runtime: list[str]) -> int:
     from workbench.study import command
 
+    allowed = "a study passes nothing on to its runs' launchers"
+    require(not runtime, "--", " ".join(runtime), allowed)
     return command.study(options)
 
 
@@ -98,9 +108,21 @@ def _add_report(commands: Any) -> None:
 
 
 def _report(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench.study import command
+    from workbench.study import report
 
-    return command.show(options.file, options.published)
+    return report.write(options.file, options.published)
+
+
+def _add_noise(commands: Any) -> None:
+    parser = commands.add_parser("noise", help="a line of JSON: this machine, and its noise")
+    parser.set_defaults(command=_noise)
+
+
+def _noise(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench.study import noise
+
+    print(json.dumps(noise.noted()))
+    return VALID
 
 
 def _add_export(commands: Any) -> None:
@@ -147,15 +169,15 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add = parser.add_argument_group("study").add_argument
     add("--trials", type=typed(int), default=10, metavar="N", help="default: 10")
     add("--until-ci", type=typed(share), metavar="P%", help="go on until intervals are that narrow")
-    add("--max-trials", type=typed(int), default=MOST_TRIALS, help=f"default: {MOST_TRIALS}")
+    add("--max-trials", type=typed(int), metavar="N", help=f"then; default: {MOST_TRIALS}")
     add("--shuffle-seed", type=typed(int), default=0, metavar="N", help="of the order of runs")
     add("--no-pin", action="store_true", help="do not tie PEs to cores")
     add("--timeout", type=typed(float), metavar="SECONDS", help="longest time without progress")
     add("--campaign", type=Path, metavar="FILE.jsonl", help="default: KIND-APP.jsonl; resumed")
     add("--published", type=Path, help=argparse.SUPPRESS)
-    add("--launcher", choices=("slurm",), help="write and submit job scripts of a cluster")
+    add("--launcher", metavar="slurm|PATH", help="write job scripts; or another mpiexec to start")
     add("--dry-run", action="store_true", help="list the runs; with slurm, write scripts only")
-    add("--folder", type=Path, default=Path("jobs"), help="for job scripts; default: jobs")
+    add("--folder", type=Path, help="for job scripts; default: jobs")
     add("--sbatch", action="append", default=[], metavar="OPTION", help="a line for every script")
 
 
@@ -163,6 +185,8 @@ def study_of(options: argparse.Namespace) -> Study:
     """The study that options ask for. Raises InputError."""
     kind, usual_odf = options.kind, {"odf": (1, 2, 4, 8), "lb": (4,)}
     problem, steps, warmup = asked_for(options)
+    if options.warmup is None:
+        warmup = max(warmup, LEAST_WARMUP)
     study = Study(
         kind=kind,
         app=options.app,
@@ -183,9 +207,10 @@ def study_of(options: argparse.Namespace) -> Study:
         require(driver in drivers.NAMES, "--drivers", driver, known)
     require(min(study.pes) >= 1, "--pes", min(study.pes), "must be 1 or more")
     require(study.halvings >= 0, "--halvings", study.halvings, "must be 0 or more")
-    for option, values in (("--pes", study.pes), ("--odf", study.odfs)):
+    for option in MATRIX:
+        values = getattr(options, option.replace("-", "_")) or ()
         once = len(set(values)) == len(values)
-        require(once, option, ",".join(map(str, values)), "must name each value once")
+        require(once, f"--{option}", ",".join(map(str, values)), "must name each value once")
     return study
 
 
@@ -203,8 +228,15 @@ def _balancings(options: argparse.Namespace) -> tuple[tuple[str | None, int], ..
 def check_effort(options: argparse.Namespace) -> None:
     """Raise InputError unless the options that say how often to run make sense."""
     require(options.trials >= 1, "--trials", options.trials, "must be 1 or more")
-    least = f"must be {options.trials} or more"
-    require(options.max_trials >= options.trials, "--max-trials", options.max_trials, least)
+    most, least = options.max_trials, f"must be {options.trials} or more"
+    if most is not None:
+        require(options.until_ci is not None, "--max-trials", most, "needs --until-ci")
+        require(most >= options.trials, "--max-trials", most, least)
+    slurm = options.launcher == "slurm"
+    for option in ONLY_SLURM if not slurm else ONLY_HERE:
+        value = getattr(options, option[2:].replace("-", "_"))
+        allowed = "not with --launcher slurm" if slurm else "only with --launcher slurm"
+        require(not value, option, value, allowed)
     if options.timeout is not None:
         require(options.timeout > 0, "--timeout", options.timeout, "must be above 0")
 
@@ -235,8 +267,8 @@ def words_of_file(path: Path, quick: bool) -> list[str]:
 def _words(key: str, value: Any) -> list[str]:
     """The words of one key; a list is one option of the matrix, or an app's repeated option."""
     option = f"-{key}" if len(key) == 1 else f"--{key}"
-    if value is True:
-        return [option]
+    if isinstance(value, bool):
+        return [option] if value else []
     if isinstance(value, list) and key not in MATRIX:
         return [word for one in value for word in _words(key, one)]
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,19 +1,14 @@
 """What a study runs: the product of problem sizes, PEs, drivers, ODFs and balancings.
 
-The five kinds differ in what varies and in how the problem goes with it:
-
-strong       the same problem on more and more PEs
-weak         a problem that grows with the PEs, as each app says (`Problem.weak`)
-odf          the same problem and PEs, more and more blocks per PE
-lb           the same problem and PEs, every balancer with every period, and none
-granularity  the same PEs, a problem that is halved again and again (`Problem.smaller`)
+The five `KINDS` differ in what varies and in how the problem goes with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from types import MappingProxyType
 from typing import Any
 
 from miniapps.parameters import InputError, require
@@ -21,7 +16,15 @@ from workbench import environment
 from workbench.cases import Case
 from workbench.spec import RunSpec
 
-KINDS = ("strong", "weak", "odf", "lb", "granularity")
+KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "strong": "the same problem on more and more PEs",
+        "weak": "a problem that grows with the PEs, as each app says",
+        "odf": "the same problem and PEs, more and more blocks per PE",
+        "lb": "the same problem and PEs, every balancer with every period, and none",
+        "granularity": "the same PEs, a problem that is halved again and again",
+    }
+)
 CASE = ("driver", "pes", "odf", "balancer", "lb_period")  # of a run, a point and a record
 NO_BALANCING: tuple[None, int] = (None, 0)
 
@@ -71,6 +74,8 @@ class Study:
             yield from ((problem, pes) for pes, problem in product(self.pes, sizes))
             return
         least = min(self.pes)
+        one = self.kind != "weak" or least == 1 or "serial" not in self.drivers
+        require(one, "--drivers", "serial", "in weak scaling needs 1 among --pes")
         for pes in self.pes:
             if self.kind == "weak":
                 require(pes % least == 0, "--pes", pes, f"must be a multiple of {least}")
@@ -83,6 +88,7 @@ class Study:
         problem = self.problem
         for halving in range(self.halvings + 1):
             try:
+                problem = problem.smaller() if halving else problem
                 for pes in self.pes:
                     for case in self._cases(pes):
                         self._spec(problem, case)
@@ -91,7 +97,6 @@ class Study:
                     raise
                 return
             yield problem
-            problem = problem.smaller()
 
     def _cases(self, pes: int) -> Iterator[Case]:
         """How a problem is run on so many PEs."""

@@ -29,13 +29,13 @@ from workbench.study.tables import (
     tables,
 )
 
-TITLES = (
-    "Strong scaling",
-    "Weak scaling",
-    "Over-decomposition",
-    "Load balancing",
-    "Granularity",
-)
+TITLES = {
+    "strong": "Strong scaling",
+    "weak": "Weak scaling",
+    "odf": "Over-decomposition",
+    "lb": "Load balancing",
+    "granularity": "Granularity",
+}
 PIPE_WIDTH = 200  # columns of a table that goes to a file: nothing is folded there
 FORMATS = ("png", "svg", "pdf")
 
@@ -190,7 +190,7 @@ def html(
     )
     study = campaign.head["study"]
     return around.get_template("report.html").render(
-        title=f"{TITLES[KINDS.index(study['kind'])]} of {study['app']}",
+        title=f"{TITLES[study['kind']]} of {study['app']}",
         study=study,
         tables=shown,
         published=beside,

@@ -8,6 +8,7 @@ no path of the machine that wrote them.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import re
@@ -15,7 +16,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -24,8 +24,9 @@ from drivers.balancers import runtime_options
 from miniapps.parameters import InputError, require
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.spec import RunSpec
-from workbench.study.campaign import Writer
-from workbench.study.conduct import head_of, judge, shuffled
+from workbench.study.campaign import Writer, object_of
+from workbench.study.conduct import head_of, plain_command, shuffled
+from workbench.study.judging import judge
 from workbench.study.plan import Study
 
 HEAD, SETTINGS, REMOTE_SHELL, SUBMIT = "head.json", "settings.sh", "remote-shell.sh", "submit.sh"
@@ -45,14 +46,20 @@ RUN_LIMIT="${RUN_LIMIT:-1800}"                     # seconds after which a run c
 PYTHON=$(command -v "$PYTHON") || { echo "no Python found: set PYTHON" >&2; exit 2; }
 MINIAPPS=$(command -v "$MINIAPPS") || { echo "no miniapps found: set MINIAPPS" >&2; exit 2; }
 
-# keep NAME COMMAND...: make a run that has not been made, and leave a trace if it fails.
+# keep NAME COMMAND...: make a run that has no valid record yet, and leave a trace if it fails.
 keep() {
   local name=$1 status=0
   shift
-  if [ -s "$name.json" ]; then return 0; fi
-  rm -f "$name.failed"
+  if grep -qs '"valid": true' "$name.json"; then return 0; fi
+  rm -f "$name.failed" "$name.json"
+  printf '%q ' "$@" >"$name.command"
   timeout -k 10 "$RUN_LIMIT" "$@" </dev/null >"$name.log" 2>&1 || status=$?
   if [ ! -s "$name.json" ]; then echo "$status" >"$name.failed"; fi
+}
+
+# steady JOB: note how steady the machine is, and what it is.
+steady() {
+  "$MINIAPPS" study noise </dev/null >>"$1.noise"
 }
 
 # nodes FILE: charmrun's node list, a line for each task, so that PEs lie on nodes as ranks do.
@@ -95,7 +102,8 @@ JOB_TEXT = """\
 {extra}# Trial {trial} of the study, its runs on {pes} PE(s), in shuffled order.
 set -u
 cd "${{SLURM_SUBMIT_DIR:-$(dirname "$0")}}" || exit 2
-. ./settings.sh
+. ./settings.sh || exit 2
+steady {name}
 """
 
 NODES_TEXT = """\
@@ -120,12 +128,16 @@ def write_jobs(
     ``extra``: options of sbatch for every job, such as ``--time=01:00:00``. Raises InputError where
     the folder holds another study, or cannot be written.
     """
-    require(trials >= 1, "--trials", trials, "must be 1 or more")
+    for field in dataclasses.fields(study.problem):
+        value = getattr(study.problem, field.name)
+        here = isinstance(value, Path) and not value.is_absolute()
+        allowed = "the jobs run in another folder: give the path that it has on the cluster"
+        require(not here, field.metadata["option"], value, allowed)
     for option in extra:
         require(_is_option(option), "--sbatch", option, "must be one option, such as --time=10:00")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write_head(folder / HEAD, head_of(study, specs) | {"trials": trials})
+        _write_head(folder / HEAD, head_of(study, specs), trials)
         (folder / SETTINGS).write_text(SETTINGS_TEXT)
         _write_script(folder / REMOTE_SHELL, REMOTE_SHELL_TEXT)
         scripts = [
@@ -146,13 +158,14 @@ def _is_option(text: str) -> bool:
     return text.startswith("-") and text.isprintable()
 
 
-def _write_head(path: Path, head: dict[str, Any]) -> None:
+def _write_head(path: Path, head: dict[str, Any], trials: int) -> None:
     """Write what is asked, unless another study is there: its records must not be mixed in."""
     if path.exists():
         found, wanted = _read_json(path), json.loads(json.dumps(head))
         same = all(found.get(key) == wanted[key] for key in ("study", "points"))
         require(same, "--folder", path.parent, "holds the jobs of another study")
-    path.write_text(json.dumps(head, indent=1) + "\n")
+        trials = max(trials, found.get("trials", 0))
+    path.write_text(json.dumps(head | {"trials": trials}, indent=1) + "\n")
 
 
 def _write_script(path: Path, text: str) -> Path:
@@ -172,20 +185,20 @@ def _write_job(
     text = JOB_TEXT.format(name=name, trial=trial, pes=pes, extra=directives)
     if any(spec.driver == "charm" for _, spec in runs):
         text += NODES_TEXT.format(name=name)
-    lines = [_run_line(f"trial-{trial:02}-point-{point:02}", spec) for point, spec in runs]
+    lines = [_run_line(name, f"trial-{trial:02}-point-{point:02}", spec) for point, spec in runs]
     return _write_script(folder / f"{name}.sh", text + "".join(lines))
 
 
-def _run_line(name: str, spec: RunSpec) -> str:
-    """The line of a job script that makes one run."""
+def _run_line(job: str, name: str, spec: RunSpec) -> str:
+    """The lines of a job script that make one run."""
     run = shlex.join([*spec.arguments(), "--json", f"{name}.json"])
     if spec.driver != "charm":
         start = f'srun --mpi="$MPI" -n {spec.pes} --cpu-bind=cores "$MINIAPPS"'
-        return f"keep {name} \\\n  {start} {run}\n"
+        return f"keep {name} \\\n  {start} {run}\nsteady {job}\n"
     start = f'"$PYTHON" -m charmrun.start +p{spec.pes} "$PYTHON" "$MINIAPPS"'
     where = '++quiet ++nodelist "$list" ++remote-shell "$REMOTE_SHELL"'
     end = f"--no-launch -- {where} {_balancing_words(spec.balancer)} $CHARM"
-    return f"keep {name} \\\n  {start} {run} \\\n  {end}\n"
+    return f"keep {name} \\\n  {start} {run} \\\n  {end}\nsteady {job}\n"
 
 
 def _balancing_words(balancer: str | None) -> str:
@@ -205,7 +218,7 @@ def submit(folder: Path) -> int:
     return FAILED if done.returncode else VALID
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Collected:
     """What `merge` found. ``failed``: entries of the campaign; ``missing``: trials, points."""
 
@@ -228,7 +241,7 @@ class Collected:
 
 
 def _name(trial: int, point: int, **_: Any) -> str:
-    return f"trial {trial}, point {point}"
+    return f"trial-{trial:02}-point-{point:02}"
 
 
 def collect(folder: Path, path: Path) -> int:
@@ -253,7 +266,9 @@ def merge(folder: Path, path: Path) -> Collected:
     found = sorted(_found(folder, head, asked), key=lambda run: run[:2])
     writer = Writer(path, head)
     try:
-        added = sum(_add(writer, *run) for run in found)
+        for job in sorted(folder.glob("trial-*.noise")):
+            _add_noise(writer, job)
+        added = sum(_add(writer, folder, *run) for run in found)
     finally:
         writer.close()
     made = {(entry["trial"], entry["point"]) for entry in writer.campaign.of("run")}
@@ -317,12 +332,34 @@ def _require_run(
     require(0 < steps <= study["steps"], "collect", file, allowed)
 
 
-def _add(writer: Writer, trial: int, point: int, found: dict[str, Any] | int) -> bool:
+def _add_noise(writer: Writer, job: Path) -> None:
+    """Add what a job noted of its machine, as far as it is new: a start, and samples of noise."""
+    events = writer.campaign.events
+    known = sum(entry["event"] == "noise" and entry.get("job") == job.stem for entry in events)
+    for number, line in enumerate(job.read_text().splitlines()):
+        noted = object_of(job, number + 1, line)
+        if number == 0 and known == 0:
+            around = {name: noted[name] for name in ("versions", "host", "clock_tick_s")}
+            writer.add("start", job=job.stem, pinned=True, **around)
+        if number >= known:
+            writer.add("noise", job=job.stem, seconds=noted["seconds"])
+
+
+def _command(file: Path) -> str:
+    """How a run was launched, as its job noted it."""
+    try:
+        return plain_command(shlex.split(file.read_text()))
+    except (OSError, ValueError) as error:
+        raise InputError("collect", file, f"cannot be read: {error}") from None
+
+
+def _add(writer: Writer, folder: Path, trial: int, point: int, found: dict[str, Any] | int) -> bool:
     """Add a run to the campaign unless it is there; returns whether it is new and counts."""
     if (trial, point) in writer.campaign.settled:
         return False
     asked = writer.campaign.head["points"][point]
-    run = {"trial": trial, "point": point, "command": shlex.join(["miniapps", *asked["arguments"]])}
+    command = _command(folder / f"trial-{trial:02}-point-{point:02}.command")
+    run = {"trial": trial, "point": point, "command": command}
     reason = judge(writer.campaign, asked, found)
     if reason is None:
         writer.add("run", **run, record=found)

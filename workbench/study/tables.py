@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.record import fixed_parameters
 from workbench.statistics import Fit, Interval
 from workbench.study import analysis
 from workbench.study.analysis import Contest, Gain, Result, Scaling
 from workbench.study.campaign import Campaign
-from workbench.study.conduct import answer_key, label, variant_fields
+from workbench.study.judging import answer_key, label, own_problem, plain, wide_points
 from workbench.study.noise import Noise
 from workbench.study.plan import case_of
 
@@ -96,15 +97,7 @@ def _columns(*titles: str) -> tuple[Column, ...]:
 
 def problem_cell(campaign: Campaign, number: int) -> str:
     """What of a point's problem is not the same for all points."""
-    points = [point["problem"] for point in campaign.head["points"]]
-    differing = [key for key in points[0] if any(point[key] != points[0][key] for point in points)]
-    return ", ".join(f"{key} {_plain(points[number][key])}" for key in differing) or "the same"
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, list):
-        return "x".join(map(str, value))
-    return str(value)
+    return own_problem(campaign.head, number) or "the same"
 
 
 def _distinct(values: Iterable[Any]) -> list[str]:
@@ -130,10 +123,22 @@ def points_table(campaign: Campaign, found: Sequence[Result]) -> Table:
         rows.append((*head, *_measured(by_number.get(number_), factor), verdict))
     columns = _columns("way", "#PEs", "problem", "#trials", "#ms per step", f"#rate [{unit}]")
     columns += _columns("#utilisation", "#imbalance", "verdict")
-    notes = [noise_line(campaign)]
+    notes = [noise_line(campaign), *_too_wide(campaign)]
     if any(len(result.records) < 2 for result in found):
         notes.append("[none]: one trial has no interval")
     return Table("All points", columns, tuple(rows), tuple(notes))
+
+
+def _too_wide(campaign: Campaign) -> list[str]:
+    """A note for each point whose interval is wider than the study was to make it."""
+    wanted = [start.get("until_ci") for start in campaign.of("start")]
+    if not wanted or wanted[-1] is None:
+        return []
+    return [
+        f"{label(campaign.head, point)}: the interval is {share(found)} to both sides, wider than "
+        f"the {share(wanted[-1])} asked for"
+        for point, found in sorted(wide_points(campaign, wanted[-1]).items())
+    ]
 
 
 def _measured(result: Result | None, factor: float) -> tuple[str, ...]:
@@ -186,15 +191,17 @@ def noise_of(campaign: Campaign) -> Noise | None:
 
 def scaling_table(campaign: Campaign, found: list[Result], weak: bool) -> Table:
     """Speed-up, efficiency and Karp and Flatt's serial fraction."""
-    rows = tuple(_scaling_row(row) for row in analysis.scaling(found, weak))
+    rows = [_scaling_row(row) for row in analysis.scaling(found, weak)]
     gain = "#scaled speed-up" if weak else "#speed-up"
     columns = _columns("way", "#PEs", "#against PEs", gain, "#efficiency", "#Karp-Flatt")
+    if weak:  # Karp and Flatt's fraction is of a problem that stays the same
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
     notes = [noise_line(campaign), *_left_out(found)]
     if not _several(found):
         notes.append("one number of PEs only: there is nothing to scale over")
     if not weak and any(result.pes > 1 and not result.oversubscribed for result in found):
         notes.append("Karp-Flatt: the serial fraction that the speed-up over one PE implies")
-    return Table("Weak scaling" if weak else "Strong scaling", columns, rows, tuple(notes))
+    return Table("Weak scaling" if weak else "Strong scaling", columns, tuple(rows), tuple(notes))
 
 
 def _several(found: Sequence[Result]) -> bool:
@@ -337,9 +344,7 @@ def hashes(campaign: Campaign) -> dict[str, dict[str, int]]:
 
 def _problem(record: dict[str, Any]) -> str:
     """The problem of a record in words, without what does not change the answer."""
-    free = variant_fields(record)
-    kept = {name: value for name, value in record["problem"].items() if name not in free}
-    return ", ".join(f"{name} {_plain(value)}" for name, value in kept.items())
+    return ", ".join(f"{name} {plain(value)}" for name, value in fixed_parameters(record).items())
 
 
 def hashes_table(campaign: Campaign) -> Table:
@@ -366,7 +371,10 @@ def _surroundings(campaign: Campaign) -> Iterator[tuple[str, list[str]]]:
     yield "trials", _trials(campaign)
     yield "shuffle seed", [str(study["shuffle_seed"])]
     yield "device", [study["device"]]
-    pinned = {True: "each PE tied to a core", False: "PEs not tied to cores"}
+    pinned = {
+        True: "each PE tied to a core, where there are enough; see the commands",
+        False: "PEs not tied to cores",
+    }
     yield "pinning", _distinct(pinned[start["pinned"]] for start in starts)
     ticks = [start["clock_tick_s"] for start in starts]
     yield "clock", [f"ticks {max(ticks) * 1e9:.3g} ns at worst"] if ticks else []
@@ -397,7 +405,11 @@ def commands_table(campaign: Campaign) -> Table:
     for entry in (*campaign.of("run"), *campaign.of("dropped")):
         launched.setdefault(entry["point"], entry["command"])
     rows = tuple(
-        (label(point), shlex.join(["miniapps", *point["arguments"]]), launched.get(place, NONE))
+        (
+            label(campaign.head, place),
+            shlex.join(["miniapps", *point["arguments"]]),
+            launched.get(place, NONE),
+        )
         for place, point in enumerate(campaign.head["points"])
     )
     return Table("Commands", _columns("point", "$to run it", "$as it was launched"), rows)
@@ -408,7 +420,7 @@ def failures_table(campaign: Campaign) -> Table:
     rows = tuple(
         (
             str(entry["trial"] + 1),
-            label(campaign.head["points"][entry["point"]]),
+            label(campaign.head, entry["point"]),
             entry["reason"],
             entry["command"],
         )
