@@ -21,6 +21,13 @@ class Case:
     lb_period: int = 0
     variant: Variant | None = None
 
+    @property
+    def way(self) -> str:
+        """How a problem is run, PEs aside: a line in a figure."""
+        odf = f" ODF {self.odf}" if self.driver == "charm" else ""
+        balancing = f" {self.balancer} every {self.lb_period}" if self.balancer else ""
+        return f"{self.driver}{odf}{balancing}"
+
     def __str__(self) -> str:
         variant = f", {self.variant}" if self.variant else ""
         balancing = f", {self.balancer} every {self.lb_period}" if self.balancer else ""

@@ -49,7 +49,7 @@ class Result:
     @property
     def way(self) -> str:
         """How the problem is run, PEs aside."""
-        return way(self.case)
+        return self.case.way
 
     @property
     def pes(self) -> int:
@@ -106,13 +106,6 @@ def results(campaign: Campaign) -> list[Result]:
         Result(number, case_of(points[number]), points[number]["problem"], tuple(records[number]))
         for number in sorted(records)
     ]
-
-
-def way(case: Case) -> str:
-    """How a case runs a problem, PEs aside."""
-    odf = f" ODF {case.odf}" if case.driver == "charm" else ""
-    balancing = f" {case.balancer} every {case.lb_period}" if case.balancer else ""
-    return f"{case.driver}{odf}{balancing}"
 
 
 def by_way(found: list[Result]) -> dict[str, list[Result]]:

@@ -115,7 +115,7 @@ def points_table(campaign: Campaign, found: Sequence[Result]) -> Table:
     rows = []
     for number_, point in enumerate(campaign.head["points"]):
         head = (
-            analysis.way(case_of(point)),
+            case_of(point).way,
             str(point["pes"]),
             problem_cell(campaign, number_),
         )
