@@ -1,8 +1,8 @@
 """How steady the machine is, and how fine its clock.
 
 A fixed piece of work is timed before, between and after the runs of a study. It never changes, so
-what its times vary by is the machine's doing: other users, clock rates, a thermal limit. A
-difference between two runs that is not larger than that says nothing about the runs.
+what its times vary by is the machine's doing: other users, clock rates, a thermal limit. Means
+over shuffled runs vary less, but a reader should know.
 """
 
 from __future__ import annotations

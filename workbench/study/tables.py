@@ -176,14 +176,8 @@ def _verdict(campaign: Campaign, number_: int, result: Result | None) -> str:
 
 def noise_line(campaign: Campaign) -> str:
     """How steady the machine was while the study ran."""
-    noise = noise_of(campaign)
-    return str(noise) if noise else "machine noise: not measured"
-
-
-def noise_of(campaign: Campaign) -> Noise | None:
-    """The machine's noise; None where it was not measured."""
     seconds = [entry["seconds"] for entry in campaign.of("noise")]
-    return Noise.of(seconds) if seconds else None
+    return str(Noise.of(seconds)) if seconds else "machine noise: not measured"
 
 
 # Scaling ------------------------------------------------------------------------------------------
@@ -254,9 +248,8 @@ def _fit_row(way: str, fit: Fit) -> tuple[str, ...]:
 
 def contests_table(campaign: Campaign, found: list[Result]) -> Table:
     """The first way of each problem and number of PEs against every other one."""
-    noise = noise_of(campaign)
     contests = analysis.contests(found)
-    rows = tuple(_contest_row(campaign, row, noise) for row in contests)
+    rows = tuple(_contest_row(campaign, row) for row in contests)
     columns = _columns("way", "against", "#PEs", "problem", "#ratio of times", "#U", "#p")
     columns += _columns("#effect", "difference at 1 %")
     notes = [noise_line(campaign), *_left_out(found)]
@@ -264,11 +257,9 @@ def contests_table(campaign: Campaign, found: list[Result]) -> Table:
     return Table("Ways of running against each other", columns, rows, tuple(notes))
 
 
-def _contest_row(campaign: Campaign, row: Contest, noise: Noise | None) -> tuple[str, ...]:
+def _contest_row(campaign: Campaign, row: Contest) -> tuple[str, ...]:
     said = "slower" if row.test.effect > 0.5 else "faster"
     said = f"significant: {said}" if row.test.significant else "not significant"
-    if noise and abs(row.ratio.value - 1) <= noise.spread:
-        said += "; no more than the machine's noise"
     return (
         row.second.way,
         row.first.way,
