@@ -28,7 +28,7 @@ def own_problem(head: dict[str, Any], number: int) -> str:
 
 def plain(value: Any) -> str:
     """A parameter as the command line writes it."""
-    return "x".join(map(str, value)) if isinstance(value, list) else str(value)
+    return "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def mean_step_s(record: dict[str, Any]) -> float:
