@@ -23,6 +23,7 @@ from kernels.state_hash import digest
 from miniapps.block import Check
 from miniapps.decomposition import Layout
 from workbench.board import NoBoard
+from workbench.study.plan import NO_BALANCING, Study
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent  # not resolved: a virtual environment's python is a link
@@ -171,3 +172,23 @@ def small_problem(app: ModuleType, **values: Any) -> Any:
     """An app's problem of the preset ``tiny``, with other values for some fields."""
     preset = {k: v for k, v in app.Problem.presets["tiny"].items() if k not in ("steps", "warmup")}
     return app.Problem(**(preset | values))
+
+
+def small_study(**values: Any) -> Study:
+    """A strong scaling study of a small Jacobi problem under all drivers, on one and two PEs."""
+    usual: dict[str, Any] = {
+        "kind": "strong",
+        "app": "jacobi2d",
+        "problem": apps.load("jacobi2d").Problem(size=(61, 43), initial="noise", time_tile=2),
+        "steps": 8,
+        "warmup": 2,
+        "device": "cpu",
+        "pes": (1, 2),
+        "drivers": ("serial", "mpi", "charm"),
+        "odfs": (2,),
+        "balancings": (NO_BALANCING, ("RefineB", 4)),
+        "halvings": 0,
+        "blocks": None,
+        "shuffle_seed": 7,
+    }
+    return Study(**(usual | values))

@@ -36,23 +36,15 @@ SECONDS = {"wall_s": (0.5, 0.25, 0.25), "count": (2, 2, 1)}
 
 
 def a_study(**values: Any) -> Study:
-    app = support.apps.load("jacobi2d")
+    """A study on many PEs, of which nothing is run."""
     usual: dict[str, Any] = {
-        "kind": "strong",
-        "app": "jacobi2d",
-        "problem": app.Problem(size=(61, 43), initial="noise", time_tile=2),
         "steps": 5,
         "warmup": 3,
-        "device": "cpu",
         "pes": (1, 2, 4, 8, 16),
-        "drivers": ("serial", "mpi", "charm"),
         "odfs": (1, 4),
         "balancings": (NO_BALANCING, ("Greedy", 2)),
-        "halvings": 0,
-        "blocks": None,
-        "shuffle_seed": 7,
     }
-    return Study(**(usual | values))
+    return support.small_study(**(usual | values))
 
 
 def record_of(head: dict[str, Any], number: int, trial: int) -> dict[str, Any]:

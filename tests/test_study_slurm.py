@@ -21,7 +21,6 @@ from miniapps.parameters import InputError
 from workbench import environment
 from workbench.study import slurm
 from workbench.study.campaign import Campaign
-from workbench.study.plan import NO_BALANCING, Study
 
 STAND_INS = {
     "srun": """\
@@ -53,29 +52,8 @@ cd / && exec bash "$SPOOL/slurm_script"
 }
 
 
-def a_study(**values: Any) -> Study:
-    """A small study under all drivers, on one and two PEs."""
-    app = support.apps.load("jacobi2d")
-    usual: dict[str, Any] = {
-        "kind": "strong",
-        "app": "jacobi2d",
-        "problem": app.Problem(size=(61, 43), initial="noise", time_tile=2),
-        "steps": 8,
-        "warmup": 2,
-        "device": "cpu",
-        "pes": (1, 2),
-        "drivers": ("serial", "mpi", "charm"),
-        "odfs": (2,),
-        "balancings": (NO_BALANCING, ("RefineB", 4)),
-        "halvings": 0,
-        "blocks": None,
-        "shuffle_seed": 7,
-    }
-    return Study(**(usual | values))
-
-
 def jobs(folder: Path, trials: int = 1, extra: tuple[str, ...] = (), **values: Any) -> list[Path]:
-    study = a_study(**values)
+    study = support.small_study(**values)
     return slurm.write_jobs(study, study.specs(), trials, folder, extra)
 
 
@@ -221,7 +199,7 @@ def test_points_are_shuffled_and_the_same_again(tmp_path: Path) -> None:
     assert len({tuple(order) for order in runs}) > 1
     assert all(sorted(order) == sorted(runs[0]) for order in runs)
     every = {name for made in orders[0].values() for name in made}
-    assert len(every) == 6 * len(a_study(odfs=(1, 2, 4)).specs())
+    assert len(every) == 6 * len(support.small_study(odfs=(1, 2, 4)).specs())
 
 
 def test_nodes_are_listed_as_often_as_they_have_tasks(tmp_path: Path) -> None:

@@ -283,11 +283,7 @@ def speedup_figure(found: list[Result], weak: bool) -> Any:
     """Speed-up over PEs with the ideal diagonal and the fitted laws."""
     figure, axes = _figure()
     rows = analysis.scaling(found, weak)
-    looks = _looks(list(analysis.by_way(found)))
-    for way, mine in _grouped(rows).items():
-        gains = [row.speedup for row in mine]
-        places = dodged([row.result.pes for row in mine], list(looks).index(way), len(looks))
-        _draw_line(axes, places, gains, looks[way], label=way)
+    looks = _draw_ways(axes, found, rows, lambda row: row.speedup)
     laws = _draw_laws(axes, found, weak, looks)
     pes = sorted({row.result.pes for row in rows})
     ideal = [count / pes[0] for count in pes]
@@ -301,11 +297,20 @@ def speedup_figure(found: list[Result], weak: bool) -> Any:
     return figure
 
 
-def _grouped(rows: Sequence[analysis.Scaling]) -> dict[str, list[analysis.Scaling]]:
-    ways: dict[str, list[analysis.Scaling]] = {}
-    for row in rows:
-        ways.setdefault(row.result.way, []).append(row)
-    return ways
+def _draw_ways(
+    axes: Any,
+    found: list[Result],
+    rows: Sequence[analysis.Scaling],
+    value: Callable[[analysis.Scaling], Interval],
+) -> dict[str, dict[str, Any]]:
+    """A line over PEs for each way; returns the looks of all ways of the study."""
+    looks = _looks(list(analysis.by_way(found)))
+    for place, way in enumerate(looks):
+        mine = [row for row in rows if row.result.way == way]
+        if mine:
+            places = dodged([row.result.pes for row in mine], place, len(looks))
+            _draw_line(axes, places, list(map(value, mine)), looks[way], label=way)
+    return looks
 
 
 LAW_STYLES = (("amdahl", "Amdahl", ":"), ("gustafson", "Gustafson", ":"), ("usl", "USL", "-."))
@@ -340,11 +345,7 @@ def efficiency_figure(found: list[Result], weak: bool) -> Any:
     """Efficiency over PEs; 1 is ideal."""
     figure, axes = _figure()
     rows = analysis.scaling(found, weak)
-    looks = _looks(list(analysis.by_way(found)))
-    for way, mine in _grouped(rows).items():
-        shares = [row.efficiency for row in mine]
-        places = dodged([row.result.pes for row in mine], list(looks).index(way), len(looks))
-        _draw_line(axes, places, shares, looks[way], label=way)
+    _draw_ways(axes, found, rows, lambda row: row.efficiency)
     axes.axhline(1.0, color="black", linewidth=1, linestyle="--", label="ideal")
     _pe_axis(axes, [row.result.pes for row in rows])
     axes.set_ylim(0, 1.08 * max(1.0, _reach([row.efficiency for row in rows])[1]))
