@@ -60,13 +60,15 @@ def summary(
         before, after = (slice(*cuts[place : place + 2]) for place in (n, n + 1))
         slowest = compute.max(axis=0)
         usual = slowest[before].sum() / counts[before].sum()
+        moved = int(seen["came"].sum())
+        paid = paid_after(seconds, usual, slowest[after], counts[after]) if moved else None
         entry = {
             "step": step,
-            "moved": int(seen["came"].sum()),
+            "moved": moved,
             "imbalance_before": imbalance(compute[:, before]),
             "imbalance_after": imbalance(compute[:, after]),
             "seconds": seconds,
-            "paid_after": paid_after(seconds, usual, slowest[after], counts[after]),
+            "paid_after": paid,
         }
         entries.append(entry)
     return entries

@@ -206,6 +206,7 @@ def test_every_app_grows_and_shrinks(app):
             ["strong", "jacobi2d", "--until-ci", "1%", "--max-trials", "3"],
             "--max-trials 3: must be 10 or more",
         ),
+        (["strong", "pic", "--until-ci", "1%", "--trials", "4"], "--until-ci 0.01: needs 5 trials"),
         (["strong", "jacobi2d", "--drivers", "mpi,mpi"], "--drivers mpi,mpi: must name each"),
         (["lb", "pic", "--lb-periods", "9,9"], "--lb-periods 9,9: must name each value once"),
         (["weak", "pic", "--drivers", "serial", "--pes", "2,4"], "--drivers serial: in weak"),
@@ -215,10 +216,11 @@ def test_every_app_grows_and_shrinks(app):
         (["strong", "pic", "--campaign", "run.h5"], "--campaign run.h5: must end in .jsonl"),
         (["strong", "pic", "--published", "nowhere.json"], "--published nowhere.json: cannot be"),
         (["strong", "pic", "--", "+p4"], "-- +p4: a study passes nothing on"),
-        (["lb", "stencil3d", "--balancers", "Magic"], "--balancer Magic: one of Greedy"),
+        (["lb", "stencil3d", "--balancers", "Magic"], "--balancers Magic: must be of Greedy"),
         (["strong", "jacobi2d", "--lb-periods", "5"], "--lb-periods 5: needs --balancers"),
         (["strong", "leanmd", "--decomposition", "pairs"], "--driver mpi: has one block per rank"),
         (["strong", "jacobi2d", "--size", "4x4", "--pes", "64"], "do not fit"),
+        (["lb", "pic", "--drivers", "mpi"], "--drivers mpi: only charm balances"),
         (["nowhere.toml"], "cannot be read"),
         (["report", "nowhere.jsonl"], "cannot be read"),
     ],
@@ -247,6 +249,19 @@ def test_a_file_asks_for_what_its_words_ask_for(tmp_path):
     assert study_of(*options.expanded([str(file), "--quick"])) == study_of(*words, "--size", "32")
     over = options.expanded([str(file), "--quick", "--size", "48"])
     assert study_of(*over) == study_of(*words, "--size", "48")
+
+
+def test_the_campaign_of_a_file_is_named_after_it(tmp_path, monkeypatch, canned):
+    """Mistake: the small and the large study of a file in one campaign."""
+    monkeypatch.chdir(tmp_path)
+    text = 'kind = "strong"\napp = "echo"\npes = [1]\ndrivers = ["mpi"]\n[quick]\ntrials = 2\n'
+    (tmp_path / "mine.toml").write_text(text)
+    canned(record_of)
+    assert cli.main(["study", "mine.toml"]) == cli.main(["study", "--quick", "mine.toml"]) == VALID
+    trials = {
+        file.name: len(list(Campaign.read(file).of("run"))) for file in tmp_path.glob("*.jsonl")
+    }
+    assert trials == {"mine.jsonl": 10, "mine-quick.jsonl": 2}
 
 
 @pytest.mark.parametrize(

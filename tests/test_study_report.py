@@ -217,14 +217,14 @@ def test_fits_of_an_exact_law(strong: Canned) -> None:
     too few for the three parameters of USL.
     """
     table = titled(tables.tables(strong.campaign()), "Scaling laws, fitted")
-    assert cells(table, "way") == ["mpi", "mpi", "charm ODF 4", "charm ODF 4"]
-    assert cells(table, "law") == ["amdahl", "usl", "amdahl", "-"]
-    assert values(cells(table, "time on 1 PE [ms]")) == [8, 8, 9, None]
-    assert values(cells(table, "serial part, or sigma")) == [0.25, 0.25, 0.3333, None]
+    assert cells(table, "way") == ["mpi", "mpi", "charm ODF 4"]
+    assert cells(table, "law") == ["amdahl", "usl", "amdahl"]
+    assert values(cells(table, "time on 1 PE [ms]")) == [8, 8, 9]
+    assert values(cells(table, "serial part, or sigma")) == [0.25, 0.25, 0.3333]
     assert [value and abs(value) < 1e-6 for value in values(cells(table, "kappa"))][0] is None
     assert cells(table, "largest residual")[:2] == ["0.0%", "0.0%"]
     assert "not tested" in cells(table, "note")[2]
-    assert cells(table, "note")[3] == "pes: 2 PE count(s), and usl has 3 parameters"
+    assert table.notes == ("not fitted: pes: 2 PE count(s), and usl has 3 parameters",)
 
 
 def test_weak_scaling() -> None:
@@ -770,3 +770,18 @@ def test_page_of_every_kind(
         assert title in page.locator("caption").all_inner_texts()
         terms = [text.replace("\u00a0", " ") for text in page.locator("dt").all_inner_texts()]
         assert term in terms
+
+
+def test_a_slow_down_is_no_law() -> None:
+    """Mistake: a fit drawn and believed that misses every point.
+
+    charm needs 4 ms on one PE and 8 ms on two: Amdahl's best is t = const, some 30 % off each.
+    """
+    canned = Canned("strong")
+    for pes, step_ms in ((1, 4.0), (2, 8.0)):
+        canned.point("charm", pes, [step_ms, step_ms * 1.01, step_ms * 0.99])
+    campaign = canned.campaign()
+    table = titled(tables.tables(campaign), "Scaling laws, fitted")
+    assert "a residual above 10.0%: the law does not describe that way" in table.notes
+    figure = figures.speedup_figure(analysis.results(campaign), False)
+    assert not [line for line in figure.axes[0].get_lines() if line.get_label() == "_law"]

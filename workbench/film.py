@@ -243,8 +243,11 @@ class Column:
 
 
 def most_of(values: np.ndarray) -> float:
-    """A limit that is the largest value, unless few values are far above the others."""
-    return min(float(values.max()), 1.5 * float(np.quantile(values, 0.9)))
+    """A limit that is the largest value, unless one or two in a hundred are far above the others.
+
+    Not more of them: what comes before the first balancing is a tenth of a run, and must be seen.
+    """
+    return min(float(values.max()), 1.5 * float(np.quantile(values, 0.98)))
 
 
 def thin(picture: np.ndarray) -> np.ndarray:

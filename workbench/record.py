@@ -185,6 +185,7 @@ def _timing_lines(record: dict[str, Any]) -> list[str]:
 
 def _balancing_line(entry: dict[str, Any]) -> str:
     paid = f"paid after {entry['paid_after']} steps" if entry["paid_after"] else "has not paid"
+    paid = paid if entry["moved"] else "nothing to pay for"
     return (
         f"  balanced before step {entry['step']}: moved {entry['moved']}, imbalance "
         f"{entry['imbalance_before']:.3f} -> {entry['imbalance_after']:.3f}, "

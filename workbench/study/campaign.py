@@ -140,8 +140,11 @@ def _require_same(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> 
 
 def _difference(found: Any, wanted: Any) -> str:
     """The first difference, in a few words."""
-    if isinstance(found, dict):
-        for key in found.keys() | wanted.keys():
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key in found | wanted:
             if found.get(key) != wanted.get(key):
-                return f"{key} {found.get(key)}, not {wanted.get(key)}"
-    return "other runs"
+                inner = _difference(found.get(key), wanted.get(key))
+                return inner if isinstance(found.get(key), dict) else f"{key} {inner}"
+    if isinstance(found, list) and found and isinstance(found[0], dict):
+        return "other runs"
+    return f"{found}, not {wanted}"

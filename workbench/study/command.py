@@ -28,7 +28,7 @@ def study(options: argparse.Namespace) -> int:
             case = case_of(described(spec))
             print(case, shlex.join(["miniapps", *spec.arguments()]), sep=": ")
         return VALID
-    path = options.campaign or Path(f"{study.kind}-{study.app}.jsonl")
+    path = options.campaign or Path(f"{options.name or f'{study.kind}-{study.app}'}.jsonl")
     require(path.suffix == ".jsonl", "--campaign", path, "must end in .jsonl")
     check_writable("--campaign", path)
     if options.published is not None:

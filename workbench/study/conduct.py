@@ -56,6 +56,12 @@ def conduct(study: Study, specs: Sequence[RunSpec], effort: Effort, path: Path) 
                 for trial, point, left in _todo(study, effort, writer.campaign):
                     _one_run(writer, trial, point, *runs[point], effort.timeout, left)
                     writer.add("noise", seconds=noise.sample())
+        except KeyboardInterrupt:
+            kept = len(writer.campaign.settled)
+            print(
+                f"interrupted: {kept} runs are in {path}; the same command goes on", file=sys.stderr
+            )
+            raise
         finally:
             writer.close()
     return WRONG if writer.campaign.failures else VALID

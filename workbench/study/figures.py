@@ -21,7 +21,7 @@ from workbench.statistics import Fit, Interval
 from workbench.study import analysis
 from workbench.study.analysis import Result
 from workbench.study.campaign import Campaign
-from workbench.study.tables import half_point, number, problem_cell
+from workbench.study.tables import POOR, half_point, number, problem_cell
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", (0, (6, 2)), (0, (4, 1.5, 1, 1.5)), (0, (1.5, 1.2)), (0, (8, 2, 1, 2, 1, 2)))
@@ -322,7 +322,7 @@ def _draw_laws(
     """Thin curves of the laws that could be fitted; returns names and styles for the legend."""
     shown = {}
     for way, fit in analysis.fits(found, weak):
-        if not isinstance(fit, Fit):
+        if not isinstance(fit, Fit) or fit.residual > POOR:
             continue
         counted = [r for r in analysis.by_way(found)[way] if not r.oversubscribed]
         pes, gains = law_curve(counted, fit, weak)

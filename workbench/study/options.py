@@ -66,7 +66,9 @@ def expanded(arguments: list[str]) -> list[str]:
     if not files:
         return arguments
     rest = [word for word in arguments if word not in ("--quick", files[0])]
-    return words_of_file(Path(files[0]), "--quick" in arguments) + rest
+    quick = "--quick" in arguments
+    name = Path(files[0]).stem + ("-quick" if quick else "")
+    return [*words_of_file(Path(files[0]), quick), f"--name={name}", *rest]
 
 
 def add_commands(parser: Any, arguments: Sequence[str]) -> None:
@@ -173,8 +175,14 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add("--shuffle-seed", type=typed(int), default=0, metavar="N", help="of the order of runs")
     add("--no-pin", action="store_true", help="do not tie PEs to cores")
     add("--timeout", type=typed(float), metavar="SECONDS", help="longest time without progress")
-    add("--campaign", type=Path, metavar="FILE.jsonl", help="default: KIND-APP.jsonl; resumed")
+    add(
+        "--campaign",
+        type=Path,
+        metavar="FILE.jsonl",
+        help="default: KIND-APP.jsonl, or as the TOML file",
+    )
     add("--published", type=Path, help=argparse.SUPPRESS)
+    add("--name", help=argparse.SUPPRESS)  # of the campaign file, after a TOML file
     add("--launcher", metavar="slurm|PATH", help="write job scripts; or another mpiexec to start")
     add("--dry-run", action="store_true", help="list the runs; with slurm, write scripts only")
     add("--folder", type=Path, help="for job scripts; default: jobs")
@@ -220,6 +228,11 @@ def _balancings(options: argparse.Namespace) -> tuple[tuple[str | None, int], ..
     if options.kind != "lb" and balancers is None:
         require(periods is None, "--lb-periods", periods, "needs --balancers")
         return (NO_BALANCING,)
+    for name in balancers or ():
+        known = f"must be of {', '.join(BALANCERS)}"
+        require(name in BALANCERS, "--balancers", name, known)
+    only = "charm" in options.drivers
+    require(only, "--drivers", ",".join(options.drivers), "only charm balances, and must be there")
     balancers = balancers or ("Greedy", "GreedyRefine")
     pairs = tuple((name, period) for name in balancers for period in periods or (30,))
     return (NO_BALANCING, *pairs) if options.kind == "lb" else pairs
@@ -228,6 +241,9 @@ def _balancings(options: argparse.Namespace) -> tuple[tuple[str | None, int], ..
 def check_effort(options: argparse.Namespace) -> None:
     """Raise InputError unless the options that say how often to run make sense."""
     require(options.trials >= 1, "--trials", options.trials, "must be 1 or more")
+    if options.until_ci is not None:
+        few = "needs 5 trials or more: fewer have no interval to speak of"
+        require(options.trials >= 5, "--until-ci", options.until_ci, few)
     most, least = options.max_trials, f"must be {options.trials} or more"
     if most is not None:
         require(options.until_ci is not None, "--max-trials", most, "needs --until-ci")

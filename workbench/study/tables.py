@@ -21,6 +21,9 @@ from workbench.study.judging import answer_key, label, own_problem, plain, wide_
 from workbench.study.noise import Noise
 from workbench.study.plan import case_of
 
+POOR = 0.1  # a fit whose residual is larger is none
+FEW = 5  # trials, below which an interval is hardly more than their range
+SHORT_S = 0.2  # of a run's timed part, below which a moment's disturbance is most of it
 NONE = "-"  # a cell for which there is no number
 OVERSUBSCRIBED = "oversubscribed: no speed to quote"
 PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -126,6 +129,12 @@ def points_table(campaign: Campaign, found: Sequence[Result]) -> Table:
     notes = [noise_line(campaign), *_too_wide(campaign)]
     if any(len(result.records) < 2 for result in found):
         notes.append("[none]: one trial has no interval")
+    if any(1 < len(result.records) < FEW for result in found):
+        notes.append(f"fewer than {FEW} trials: an interval is hardly more than their range")
+    if any(result.mean("wall_s") < SHORT_S for result in found):
+        notes.append(f"runs shorter than {SHORT_S} s: a moment's disturbance counts; add --steps")
+    if len({result.problem.get("time_tile") for result in found}) > 1:
+        notes.append("time_tile is not the same for all: give --time-tile a number to compare ways")
     return Table("All points", columns, tuple(rows), tuple(notes))
 
 
@@ -194,7 +203,10 @@ def scaling_table(campaign: Campaign, found: list[Result], weak: bool) -> Table:
     if not _several(found):
         notes.append("one number of PEs only: there is nothing to scale over")
     if not weak and any(result.pes > 1 and not result.oversubscribed for result in found):
-        notes.append("Karp-Flatt: the serial fraction that the speed-up over one PE implies")
+        notes.append(
+            "Karp-Flatt: the serial fraction that the speed-up over one PE implies; above 1 more "
+            "PEs are slower"
+        )
     return Table("Weak scaling" if weak else "Strong scaling", columns, tuple(rows), tuple(notes))
 
 
@@ -221,13 +233,15 @@ def _left_out(found: Sequence[Result]) -> list[str]:
 
 def fits_table(found: list[Result], weak: bool) -> Table:
     """Scaling laws and their parameters, or why there are none."""
-    rows = []
     parallel = [result for result in found if result.case.driver != "serial"]
-    for way, fit in analysis.fits(parallel, weak):
-        rows.append(_fit_row(way, fit) if isinstance(fit, Fit) else (way, *[NONE] * 5, fit))
+    fits = analysis.fits(parallel, weak)
+    rows = [_fit_row(way, fit) for way, fit in fits if isinstance(fit, Fit)]
+    notes = _distinct(f"not fitted: {fit}" for _, fit in fits if not isinstance(fit, Fit))
+    if any(fit.residual > POOR for _, fit in fits if isinstance(fit, Fit)):
+        notes.append(f"a residual above {share(POOR)}: the law does not describe that way")
     columns = _columns("way", "law", "#time on 1 PE [ms]", "#serial part, or sigma", "#kappa")
     columns += _columns("#largest residual", "note")
-    return Table("Scaling laws, fitted", columns, tuple(rows))
+    return Table("Scaling laws, fitted", columns, tuple(rows), tuple(notes))
 
 
 def _fit_row(way: str, fit: Fit) -> tuple[str, ...]:
