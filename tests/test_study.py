@@ -673,8 +673,9 @@ def test_the_run_of_a_killed_study_ends_with_it(tmp_path, driver):
     ranks = 1 if driver == "serial" else 2
     wait_for(lambda: len(stepping(path)) == ranks)
     study.send_signal(signal.SIGKILL)
-    study.wait()
+    assert study.wait() == -signal.SIGKILL
     wait_for(lambda: not left_of(path), 5)
+    assert left_of(path) == []
 
 
 def stepping(path: Path) -> list[int]:

@@ -28,6 +28,33 @@ class Case:
         balancing = f" {self.balancer} every {self.lb_period}" if self.balancer else ""
         return f"{self.driver}{odf}{balancing}"
 
+    def spec(
+        self,
+        app: str,
+        problem: Any,
+        steps: int,
+        warmup: int,
+        device: str = "cpu",
+        blocks: tuple[int, ...] | None = None,
+    ) -> RunSpec:
+        """The run of a problem in this way, checked. Raises InputError where it cannot be."""
+        spec = RunSpec(
+            app=app,
+            problem=problem,
+            driver=self.driver,
+            pes=self.pes,
+            odf=self.odf,
+            balancer=self.balancer,
+            lb_period=self.lb_period,
+            device=device,
+            steps=steps,
+            warmup=warmup,
+            blocks=blocks,
+            output=None,
+        )
+        spec.check()
+        return spec
+
     def __str__(self) -> str:
         variant = f", {self.variant}" if self.variant else ""
         balancing = f", {self.balancer} every {self.lb_period}" if self.balancer else ""
@@ -43,19 +70,4 @@ def spec_of(app: str, case: Case, preset: str, steps: int | None = None) -> RunS
     problem = module.Problem(**values)
     if case.variant:
         problem = replace(problem, **{case.variant.field: case.variant.value})
-    spec = RunSpec(
-        app=app,
-        problem=problem,
-        driver=case.driver,
-        pes=case.pes,
-        odf=case.odf,
-        balancer=case.balancer,
-        lb_period=case.lb_period,
-        device="cpu",
-        steps=steps or usual_steps,
-        warmup=warmup,
-        blocks=None,
-        output=None,
-    )
-    spec.check()
-    return spec
+    return case.spec(app, problem, steps or usual_steps, warmup)

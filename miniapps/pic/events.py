@@ -65,7 +65,7 @@ class Event:
                 fraction = float(words[2]) if len(words) == 3 else 1.0
                 return cls(action, int(words[0]), integers(words[1], 4), fraction=fraction)
         except ValueError:
-            pass
+            raise ValueError(FORMS) from None
         raise ValueError(FORMS)
 
     def __str__(self) -> str:

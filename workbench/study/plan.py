@@ -108,22 +108,7 @@ class Study:
                 yield Case(driver, pes if driver == "mpi" else 1)
 
     def _spec(self, problem: Any, case: Case) -> RunSpec:
-        spec = RunSpec(
-            app=self.app,
-            problem=problem,
-            driver=case.driver,
-            pes=case.pes,
-            odf=case.odf,
-            balancer=case.balancer,
-            lb_period=case.lb_period,
-            device=self.device,
-            steps=self.steps,
-            warmup=self.warmup,
-            blocks=self.blocks,
-            output=None,
-        )
-        spec.check()
-        return spec
+        return case.spec(self.app, problem, self.steps, self.warmup, self.device, self.blocks)
 
 
 def described(spec: RunSpec) -> dict[str, Any]:
