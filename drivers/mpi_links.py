@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from miniapps.block import HEADER_BYTES, Edge, Envelope, MessageError, Peer, checked_message, packed
+from kernels.messages import HEADER_BYTES, Envelope, packed
+from miniapps.block import Edge, MessageError, Peer, checked_message
 
 # step, bytes, phase (CRC-32), sender's rank, axes, dtype, shape
 HEAD = struct.Struct("<qqIiB7s4q")

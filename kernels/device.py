@@ -1,14 +1,19 @@
-"""Where arrays live: the one place that knows which array library serves a device.
+"""Where a block's arrays live and its kernels run: the one interface to CPU and GPU.
 
-A `Device` pickles by its name, so blocks that hold one can migrate.
+A block asks its device for room for messages, and says which it has got; all else it does with
+kernels. On the CPU there is nothing to copy and nothing to wait for. `kernels.gpu` has the other.
+A device pickles by its name, so blocks that hold one can migrate.
 """
 
 from __future__ import annotations
 
-from types import ModuleType
+from collections.abc import Mapping
+from time import perf_counter
 from typing import Any
 
 import numpy as np
+
+from kernels.messages import packed_empty
 
 
 class DeviceUnavailable(RuntimeError):
@@ -16,22 +21,42 @@ class DeviceUnavailable(RuntimeError):
 
 
 class Device:
-    """The CPU: numpy arrays, nothing to copy and nothing to wait for."""
+    """The CPU, and what every device offers."""
 
     name = "cpu"
+    staged_bytes = 0  # copied between host and device for messages
 
-    @property
-    def xp(self) -> ModuleType:
-        """The array library."""
-        return np
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """An array on the device; what is in it is not said."""
+        return np.empty(shape, dtype)
 
     def to_host(self, array: Any) -> np.ndarray:
-        """The array in host memory; on the CPU the array itself."""
+        """A contiguous array in host memory, when all work on it is done."""
         return array
 
     def to_device(self, array: np.ndarray) -> Any:
-        """The array in device memory; on the CPU the array itself."""
+        """An array on the device; on the CPU the array itself."""
         return array
+
+    def messages(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any) -> Mapping[Any, Any]:
+        """Arrays for messages, by edge, that kernels fill in and a Post gives away."""
+        return {edge: packed_empty(shape, dtype) for edge, shape in shapes.items()}
+
+    def received(self, came: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """What a Collect brought, by edge, as arrays on the device, until the next such call."""
+        return came
+
+    def mark(self) -> Any:
+        """A point in the device's work, as that has been asked for so far."""
+        return perf_counter()
+
+    def seconds(self, first: Any, last: Any) -> float:
+        """The time between two marks, once both have been reached."""
+        return last - first
+
+    def time_of(self, mark: Any) -> float:
+        """When a mark was reached, by ``perf_counter``."""
+        return mark
 
     def synchronize(self) -> None:
         """Wait until all work handed to the device is done."""
@@ -41,7 +66,9 @@ class Device:
 
 
 def get(name: str) -> Device:
-    """The device of that name. Raises DeviceUnavailable."""
-    if name != "cpu":
-        raise DeviceUnavailable("the apps have kernels for the cpu only, so far")
-    return Device()
+    """A device of that name for one block. Raises DeviceUnavailable."""
+    if name == "cpu":
+        return Device()
+    from kernels.gpu import Gpu
+
+    return Gpu()

@@ -18,18 +18,18 @@ A block offers
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from kernels.messages import Envelope
+
 Edge = tuple[int, ...]
 Index = tuple[int, ...]
 Place = tuple[str, Index]  # kind and index: which block
 
-HEADER_BYTES = 64  # room that `packed` leaves in front of a message; one cache line
 REDUCTIONS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 
 
@@ -152,28 +152,6 @@ class Check(NamedTuple):
     def ok(self) -> bool:
         """Whether the value is within the limit."""
         return bool(self.value <= self.limit)
-
-
-class Envelope(np.ndarray):
-    """The bytes behind a `packed` message: room for a header, then the message."""
-
-
-def packed(view: np.ndarray) -> np.ndarray:
-    """Copy a view into a contiguous array that has `HEADER_BYTES` free in front of its data.
-
-    A driver that needs a header sends both as one buffer; without the room it would have to copy
-    the message once more.
-    """
-    message = packed_empty(view.shape, view.dtype)
-    message[...] = view
-    return message
-
-
-def packed_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """An array for a message that a kernel fills in, with room for the header as `packed` has."""
-    dtype = np.dtype(dtype)
-    envelope = Envelope(HEADER_BYTES + math.prod(shape) * dtype.itemsize, np.uint8)
-    return np.ndarray(shape, dtype, envelope, HEADER_BYTES)
 
 
 def checked_message(edge: Edge, array: np.ndarray) -> np.ndarray:

@@ -17,10 +17,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from kernels.device import Device
+from kernels.messages import packed
 from kernels.state_hash import digest, hash_cells
 from miniapps import tiling
 from miniapps.arrays import Region, aligned_zeros, ghosted, realigned
-from miniapps.block import Check, Edge, Index, Measure, Piece, packed
+from miniapps.block import Check, Edge, Index, Measure, Piece
 from miniapps.decomposition import Bounds, Layout
 from miniapps.kernel_user import KernelUser
 from miniapps.parameters import require

@@ -17,8 +17,8 @@ from drivers.inbox import Inbox
 from drivers.job import RunError
 from drivers.serial import Engine
 from kernels.device import Device
+from kernels.messages import HEADER_BYTES, packed
 from miniapps.block import (
-    HEADER_BYTES,
     AllReduce,
     Check,
     Collect,
@@ -29,7 +29,6 @@ from miniapps.block import (
     Post,
     checked_message,
     combine,
-    packed,
 )
 from miniapps.decomposition import Layout
 

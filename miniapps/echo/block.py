@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from kernels.device import Device
-from miniapps.block import Edge, Exchange, Index, Mark, Measure, Piece, packed
+from kernels.messages import packed
+from miniapps.block import Edge, Exchange, Index, Mark, Measure, Piece
 from miniapps.decomposition import Layout
 from miniapps.echo.problem import PHASES, WORDS, EchoProblem
 

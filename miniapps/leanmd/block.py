@@ -9,7 +9,8 @@ import numpy as np
 
 from kernels.device import Device
 from kernels.leanmd_units import CLOSEST
-from miniapps.block import Collect, Exchange, Index, Measure, Post, packed_empty
+from kernels.messages import packed_empty
+from miniapps.block import Collect, Exchange, Index, Measure, Post
 from miniapps.decomposition import Layout
 from miniapps.leanmd.atoms import Lists
 from miniapps.leanmd.domain import AXES, SIDES, Domain, complain_of_closeness, edge_of

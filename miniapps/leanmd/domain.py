@@ -13,6 +13,7 @@ import numpy as np
 
 from kernels.device import Device
 from kernels.leanmd_units import CLOSEST, ENERGY_UNIT
+from kernels.messages import packed
 from kernels.state_hash import sums_of_ids
 from miniapps.block import (
     AllReduce,
@@ -23,7 +24,6 @@ from miniapps.block import (
     Measure,
     Piece,
     StepError,
-    packed,
 )
 from miniapps.decomposition import Layout
 from miniapps.kernel_user import KernelUser

@@ -14,7 +14,8 @@ import numpy as np
 
 from kernels.device import Device
 from kernels.leanmd_units import CLOSEST
-from miniapps.block import Collect, Edge, Index, Mark, Measure, Peer, Piece, Post, packed_empty
+from kernels.messages import packed_empty
+from miniapps.block import Collect, Edge, Index, Mark, Measure, Peer, Piece, Post
 from miniapps.kernel_user import KernelUser
 from miniapps.leanmd.atoms import Lists
 from miniapps.leanmd.domain import Domain, complain_of_closeness, strayed

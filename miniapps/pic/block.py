@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernels.device import Device
+from kernels.messages import packed_empty
 from kernels.state_hash import sums_of_ids
 from miniapps.block import (
     AllReduce,
@@ -20,7 +21,6 @@ from miniapps.block import (
     Peer,
     Piece,
     Post,
-    packed_empty,
 )
 from miniapps.decomposition import Layout
 from miniapps.kernel_user import KernelUser

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from miniapps.rules.problem import NAMES, RulesProblem
 
-from miniapps.block import AllReduce, Collect, Exchange, Measure, Piece, Post, packed
+from kernels.messages import packed
+from miniapps.block import AllReduce, Collect, Exchange, Measure, Piece, Post
 
 # Longer than the mpi driver's first buffer, empty, shorter again, and longer than ever.
 SHAPES = ((3,), (0,), (600,), (40, 30), (1,), (0, 4), (2, 3, 5, 4), (30000,), (7,))

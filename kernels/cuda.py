@@ -1,0 +1,198 @@
+"""CUDA kernels from Python: numba-cuda and CuPy are imported here and nowhere else.
+
+Three ways lead through this file. On a machine with a GPU kernels are compiled when their file is
+imported, and arrays lie in CuPy's memory pool. In numba's simulator (``NUMBA_ENABLE_CUDASIM=1``)
+kernels run as Python, a thread at a time, on arrays in host memory. On any other machine kernels
+can only be looked at and compiled, which tests do.
+
+Every array carries the stream on which it is used, as ``array.stream``, and a kernel is launched on
+the stream of the array that it writes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from kernels.device import DeviceUnavailable
+
+if importlib.util.find_spec("numba_cuda") is None:
+    raise DeviceUnavailable("numba-cuda is not installed; pip install 'parallel-miniapps[gpu]'")
+
+from numba import cuda
+from numba.core import config
+
+SIMULATED = bool(getattr(config, "ENABLE_CUDASIM", False))
+PRESENT = SIMULATED or cuda.is_available()  # kernels can run
+WARP = 32
+
+
+class Kernel:
+    """A CUDA kernel: its Python source, its signatures and, where it can run, its machine code."""
+
+    def __init__(self, function: Any, signatures: tuple[str, ...], options: Any) -> None:
+        self.function, self.signatures, self.options = function, signatures, options
+        self._compiled = None
+        if PRESENT:
+            self._compiled = cuda.jit(list(signatures), cache=not SIMULATED, **options)(function)
+
+    def __getitem__(self, launch: tuple[Any, ...]) -> Callable[..., None]:
+        """``kernel[blocks, threads, stream](*arguments)`` launches it and does not wait."""
+        if self._compiled is None:
+            raise DeviceUnavailable("there is no GPU to run a kernel on")
+        return self._compiled[launch]
+
+
+def kernel(*signatures: str, **options: Any) -> Callable[[Any], Kernel]:
+    """Declare a CUDA kernel for arguments of given types, with options of ``cuda.jit``."""
+    return lambda function: Kernel(function, signatures, options)
+
+
+def inlined(function: Any) -> Any:
+    """Declare a function that kernels call."""
+    options = {} if SIMULATED else {"forceinline": True}
+    return cuda.jit(device=True, **options)(function)
+
+
+def blocks(count: int, threads: int) -> int:
+    """Thread blocks for ``count`` threads; at least one, as none is illegal."""
+    return max(1, -(-count // threads))
+
+
+# Arithmetic --------------------------------------------------------------------------------------
+
+# The compiler joins a product and a sum into one rounding wherever it can. `mul` keeps a product
+# apart, so that a kernel has the bits of its CPU twin; `fma` joins them and says so.
+if SIMULATED:
+    from kernels.lanes import fused as fma
+
+    @inlined
+    def mul(a, b):  # type: ignore[no-untyped-def]
+        """The product, rounded."""
+        return a * b
+
+    @inlined
+    def bits(a):  # type: ignore[no-untyped-def]
+        """The bits of a float64 as an int64."""
+        return np.float64(a).view(np.int64)
+else:
+    from numba.cuda.libdevice import fma as fma
+
+
+# Memory and streams ------------------------------------------------------------------------------
+
+
+def select(number: int) -> None:
+    """Use the GPU of that number, of those that this process sees, from now on."""
+    if not SIMULATED:
+        import cupy
+
+        cuda.select_device(number)
+        cupy.cuda.Device(number).use()
+
+
+def count() -> int:
+    """GPUs that this process sees."""
+    return len(cuda.gpus)
+
+
+def stream() -> Any:
+    """A queue of work of its own, which waits for no other and none for it."""
+    if SIMULATED:
+        return cuda.stream()
+    import cupy
+
+    queue = cupy.cuda.Stream(non_blocking=True)
+    mine = cuda.external_stream(queue.ptr)
+    mine.queue = queue  # lives as long
+    return mine
+
+
+def empty(shape: int | tuple[int, ...], dtype: Any, stream: Any) -> Any:
+    """An array in device memory, used on a stream; its memory goes back to the pool by itself."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    size = math.prod(shape)
+    if SIMULATED:
+        flat = cuda.device_array(size, dtype, stream=stream)
+    else:
+        import cupy
+
+        with stream.queue:
+            flat = cuda.as_cuda_array(cupy.empty(size, dtype), sync=False)
+        flat.stream = stream
+    array = flat.reshape(shape)
+    array.stream, array.flat_array = stream, flat
+    return array
+
+
+def zeros(shape: int | tuple[int, ...], dtype: Any, stream: Any) -> Any:
+    """An array of zeros in device memory."""
+    return to_device(np.zeros(shape, dtype), stream)
+
+
+def flat(array: Any) -> Any:
+    """The elements of a contiguous device array in a row; made once, as it costs microseconds."""
+    return array.flat_array if hasattr(array, "flat_array") else array.reshape(array.size)
+
+
+def to_device(array: np.ndarray, stream: Any) -> Any:
+    """A copy in device memory."""
+    copy = empty(array.shape, array.dtype, stream)
+    if array.size:
+        copy.copy_to_device(np.ascontiguousarray(array), stream=stream)
+    return copy
+
+
+def to_host(array: Any) -> np.ndarray:
+    """A copy of a contiguous device array in host memory, once all that comes before it is done."""
+    if not array.size:
+        return np.empty(array.shape, array.dtype)
+    copy = array.copy_to_host(stream=array.stream)
+    array.stream.synchronize()
+    return copy
+
+
+def pinned(count: int) -> np.ndarray:
+    """Bytes of host memory that the device copies from and to by itself, from a pool."""
+    if SIMULATED:
+        return np.empty(count, np.uint8)
+    import cupy
+
+    return np.frombuffer(cupy.cuda.alloc_pinned_memory(max(count, 1)), np.uint8, count)
+
+
+# Time --------------------------------------------------------------------------------------------
+
+
+def mark(stream: Any) -> Any:
+    """A point in a stream's work."""
+    if SIMULATED:
+        return perf_counter()
+    event = cuda.event()
+    event.record(stream)
+    return event
+
+
+def seconds(first: Any, last: Any) -> float:
+    """From one mark to another, once both have been reached."""
+    if SIMULATED:
+        return last - first
+    last.synchronize()
+    return first.elapsed_time(last) / 1000.0
+
+
+def wait_for(event: Any, stream: Any) -> None:
+    """Let a stream go on only when a mark has been reached."""
+    if not SIMULATED:
+        event.wait(stream)
+
+
+def reached(event: Any) -> None:
+    """Wait until a mark has been reached."""
+    if not SIMULATED:
+        event.synchronize()

@@ -1,0 +1,229 @@
+"""The GPU as a device: a block's stream, and its messages in device memory.
+
+A block's kernels run one after another on a stream of its own; no call here waits for them unless
+it says so. All messages of a Post lie beside each other in one buffer, a `Bundle`, so that one
+kernel can fill it and one copy can take it to the host. What came from the host goes back by one
+copy too, on a second stream, while the first computes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from kernels import cuda
+from kernels.device import Device, DeviceUnavailable
+from kernels.messages import HEADER_BYTES, Envelope
+
+RENEWED_S = 1.0  # event times are float32: a device's clock is set anew after so many seconds
+
+
+class Bundle(Mapping[Any, "Parcel"]):
+    """Messages of one data type beside each other in device memory, each behind a header's room.
+
+    ``buffer``: all of it, flat, of the type; ``starts``: where each message begins in it.
+    """
+
+    def __init__(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any, stream: Any) -> None:
+        self.dtype, self.stream, self.shapes = np.dtype(dtype), stream, dict(shapes)
+        header = HEADER_BYTES // self.dtype.itemsize
+        self.starts: dict[Any, int] = {}
+        end = 0
+        for edge, shape in self.shapes.items():
+            self.starts[edge] = end + header
+            end = -(-(end + header + math.prod(shape)) // header) * header
+        self.buffer = cuda.empty(end, self.dtype, stream)
+        self.ready: Any = None  # reached once all messages are in place
+        self.pinned: np.ndarray | None = None  # the same on the host
+        self.copied: Any = None  # reached once they are
+
+    def __getitem__(self, edge: Any) -> Parcel:
+        return Parcel(self, edge)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.shapes)
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    @property
+    def nbytes(self) -> int:
+        """Of the whole buffer, room for headers included."""
+        return self.buffer.size * self.dtype.itemsize
+
+    def seal(self) -> None:
+        """Say that kernels which fill it have been launched."""
+        if self.ready is None:
+            self.ready = cuda.mark(self.stream)
+
+    def stage(self) -> int:
+        """Begin to copy everything to the host, unless that has begun; returns the bytes."""
+        if self.pinned is not None:
+            return 0
+        self.pinned = cuda.pinned(self.nbytes)
+        if self.nbytes:
+            self.buffer.copy_to_host(self.pinned.view(self.dtype), stream=self.stream)
+        self.copied = cuda.mark(self.stream)
+        return self.nbytes
+
+    def on_host(self, edge: Any) -> np.ndarray:
+        """A staged message in host memory, as `messages.packed` gives one; waits for its copy."""
+        assert self.pinned is not None, "stage() comes first"
+        cuda.reached(self.copied)
+        start = self.starts[edge] * self.dtype.itemsize
+        end = start + math.prod(self.shapes[edge]) * self.dtype.itemsize
+        envelope = self.pinned[start - HEADER_BYTES : end].view(Envelope)
+        return np.ndarray(self.shapes[edge], self.dtype, envelope, HEADER_BYTES)
+
+
+class Parcel:
+    """One message in device memory, part of a bundle. Pickles as an array on the host."""
+
+    def __init__(self, bundle: Bundle, edge: Any) -> None:
+        self.bundle, self.edge = bundle, edge
+        self.shape, self.dtype = bundle.shapes[edge], bundle.dtype
+
+    @property
+    def start(self) -> int:
+        """Where it begins in the bundle's buffer."""
+        return self.bundle.starts[self.edge]
+
+    @cached_property
+    def array(self) -> Any:
+        """The device array; costs tens of microseconds, so kernels for many parcels do without."""
+        end = self.start + math.prod(self.shape)
+        return self.bundle.buffer[self.start : end].reshape(self.shape)
+
+    def on_host(self) -> np.ndarray:
+        """It in host memory."""
+        self.bundle.stage()
+        return self.bundle.on_host(self.edge)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return np.array, (np.array(self.on_host()),)
+
+
+class Slot:
+    """Where messages from the host land; two of them take turns."""
+
+    def __init__(self) -> None:
+        self.pinned = np.empty(0, np.uint8)
+        self.copied: Any = None  # reached once ``pinned`` may be written again
+        self.bundle: Bundle | None = None
+        self.read: Any = None  # reached once the bundle's buffer may be
+
+
+class Gpu(Device):
+    """What one block has of a GPU. Raises DeviceUnavailable where there is none."""
+
+    name = "gpu"
+
+    def __init__(self) -> None:
+        if not cuda.PRESENT:
+            raise DeviceUnavailable("no NVIDIA GPU with a working driver was found")
+        self.stream, self.copies = cuda.stream(), cuda.stream()
+        self.staged_bytes = 0
+        self.slots = [Slot(), Slot()]
+        self.reading: list[Bundle] = []  # of other streams, since the last `received`
+        self.synchronize()
+        self.epoch = cuda.mark(self.stream), perf_counter()
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """An array on the device; what is in it is not said."""
+        return cuda.empty(shape, dtype, self.stream)
+
+    def to_device(self, array: np.ndarray) -> Any:
+        """A copy on the device."""
+        return cuda.to_device(array, self.stream)
+
+    def to_host(self, array: Any) -> np.ndarray:
+        """A copy of a contiguous array in host memory, when all work on it is done."""
+        return cuda.to_host(array)
+
+    # Messages ------------------------------------------------------------------------------------
+
+    def messages(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any) -> Bundle:
+        """A bundle for messages, by edge, that kernels fill in and a Post gives away."""
+        return Bundle(shapes, dtype, self.stream)
+
+    def stage(self, bundle: Bundle) -> None:
+        """Begin to copy a bundle to the host, and count what travels."""
+        self.staged_bytes += bundle.stage()
+
+    def received(self, came: Mapping[Any, Any]) -> Mapping[Any, Parcel]:
+        """What a Collect brought, by edge, as parcels on the device, until the next such call."""
+        self._end_reading()
+        staged = {edge: array for edge, array in came.items() if isinstance(array, np.ndarray)}
+        parcels = dict(came)
+        if staged:
+            parcels |= self._from_host(staged)
+        for bundle in {id(p.bundle): p.bundle for p in parcels.values()}.values():
+            if bundle.stream is not self.stream:
+                cuda.wait_for(bundle.ready, self.stream)
+                self.reading.append(bundle)
+        return parcels
+
+    def _end_reading(self) -> None:
+        """Keep the memory of bundles that other blocks sent until kernels here have read it."""
+        if not self.reading and self.slots[0].bundle is None:
+            return
+        read = cuda.mark(self.stream)
+        for bundle in self.reading:
+            cuda.wait_for(read, bundle.stream)
+        self.reading.clear()
+        self.slots[0].read = read
+
+    def _from_host(self, staged: Mapping[Any, np.ndarray]) -> Mapping[Any, Parcel]:
+        """Copy messages to the device, all at once, beside what it computes."""
+        self.slots.reverse()
+        slot = self.slots[0]
+        (dtype,) = {array.dtype for array in staged.values()}
+        shapes = {edge: array.shape for edge, array in staged.items()}
+        if slot.bundle is None or (slot.bundle.shapes, slot.bundle.dtype) != (shapes, dtype):
+            slot.bundle = Bundle(shapes, dtype, self.stream)
+            cuda.wait_for(cuda.mark(self.stream), self.copies)  # its memory may be in use till then
+        elif slot.read is not None:
+            cuda.wait_for(slot.read, self.copies)
+        if slot.copied is not None:
+            cuda.reached(slot.copied)
+        bundle = slot.bundle
+        if slot.pinned.size < bundle.nbytes:
+            slot.pinned = cuda.pinned(bundle.nbytes)
+        host = slot.pinned[: bundle.nbytes].view(dtype)
+        for edge, array in staged.items():
+            start = bundle.starts[edge]
+            host[start : start + array.size] = array.reshape(-1)
+        if bundle.nbytes:
+            bundle.buffer.copy_to_device(host, stream=self.copies)
+        slot.copied = cuda.mark(self.copies)
+        cuda.wait_for(slot.copied, self.stream)
+        self.staged_bytes += bundle.nbytes
+        return bundle
+
+    # Time ----------------------------------------------------------------------------------------
+
+    def mark(self) -> Any:
+        """A point in the block's stream."""
+        return cuda.mark(self.stream)
+
+    def seconds(self, first: Any, last: Any) -> float:
+        """The time between two marks; waits until the second has been reached."""
+        return cuda.seconds(first, last)
+
+    def time_of(self, mark: Any) -> float:
+        """When a mark was reached, by ``perf_counter``; waits until it has been."""
+        event, then = self.epoch
+        time = then + cuda.seconds(event, mark)
+        if time - then > RENEWED_S:
+            self.epoch = mark, time
+        return time
+
+    def synchronize(self) -> None:
+        """Wait until all work on the block's streams is done."""
+        self.copies.synchronize()
+        self.stream.synchronize()

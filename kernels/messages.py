@@ -1,0 +1,32 @@
+"""Memory for the messages between blocks, with room for a driver's header in front."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+HEADER_BYTES = 64  # room in front of a message; one cache line
+
+
+class Envelope(np.ndarray):
+    """The bytes behind a `packed` message: room for a header, then the message."""
+
+
+def packed(view: np.ndarray) -> np.ndarray:
+    """Copy a view into a contiguous array that has `HEADER_BYTES` free in front of its data.
+
+    A driver that needs a header sends both as one buffer; without the room it would have to copy
+    the message once more.
+    """
+    message = packed_empty(view.shape, view.dtype)
+    message[...] = view
+    return message
+
+
+def packed_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array for a message that a kernel fills in, with room for the header as `packed` has."""
+    dtype = np.dtype(dtype)
+    envelope = Envelope(HEADER_BYTES + math.prod(shape) * dtype.itemsize, np.uint8)
+    return np.ndarray(shape, dtype, envelope, HEADER_BYTES)
