@@ -43,9 +43,14 @@ class Kernel:
 
     def __getitem__(self, launch: tuple[Any, ...]) -> Callable[..., None]:
         """``kernel[blocks, threads, stream](*arguments)`` launches it and does not wait."""
-        if self._compiled is None:
-            raise DeviceUnavailable("there is no GPU to run a kernel on")
+        require()
         return self._compiled[launch]
+
+
+def require() -> None:
+    """Raise DeviceUnavailable where kernels cannot run."""
+    if not PRESENT:
+        raise DeviceUnavailable("no NVIDIA GPU with a working driver was found")
 
 
 def kernel(*signatures: str, **options: Any) -> Callable[[Any], Kernel]:
@@ -81,7 +86,9 @@ if SIMULATED:
         """The bits of a float64 as an int64."""
         return np.float64(a).view(np.int64)
 else:
-    from numba.cuda.libdevice import fma as fma
+    from numba.cuda import libdevice
+
+    mul, bits, fma = libdevice.dmul_rn, libdevice.double_as_longlong, libdevice.fma
 
 
 # Memory and streams ------------------------------------------------------------------------------
