@@ -44,6 +44,7 @@ class BlockChare(Chare):
         self.answer: Any = None  # what it waited for
         self.step = self.end = self.at = 0  # next step, end of the phase, number of the round
         self.count = 0  # steps of the round
+        self.leaving: list[Any] = []  # messages on their way from the device, for other PEs
 
     def start(self, first: int, end: int, done: Future) -> None:
         """Make the steps from ``first`` to ``end``. A broadcast's time is nobody's: only wake."""
@@ -97,6 +98,11 @@ class BlockChare(Chare):
         proxy = self.thisProxy
         charm.CkArraySend(proxy.aid, self.thisIndex, proxy.resume.ep, EMPTY)
 
+    def leave(self) -> None:
+        """Send what was copied from the device while other chares had their turn."""
+        with self.pe.guard():
+            self.pe.mail.send_staged(self)
+
     def put(self, step: int, phase: str, edge: Any, sender: Any, array: np.ndarray) -> bool:
         """Keep a message; True if it was the last one that the block was waiting for."""
         self.inbox.deliver(step, phase, edge, sender, array)
@@ -128,6 +134,8 @@ class BlockChare(Chare):
                 request = self.stepper.resume(answer) if self.stepper.generator else self.begin(pe)
             if self.serve(request, pe.mail):
                 self.finish_round(pe)
+            if pe.job.lb_period:
+                self.block.device.synchronize()  # or the runtime takes its work for another's
         except Exception as error:
             pe.give_up(error)
 
@@ -143,6 +151,8 @@ class BlockChare(Chare):
         while request is not None:
             if isinstance(request, Post):
                 mail.post(self, request)
+                if self.leaving:
+                    self.thisProxy[self.thisIndex].leave()
                 request = self.stepper.resume(None)
             elif isinstance(request, Collect) and self.inbox.has(request):
                 request = self.stepper.resume(self.inbox.take(request))
@@ -160,6 +170,7 @@ class BlockChare(Chare):
         if self.stepper.finished and self.timed:
             self.end = self.step
         if self.balancing_due(before, pe.job.lb_period):
+            pe.mail.send_staged(self)
             pe.log.begin_wait(self.step)
             self.AtSync()
             return
@@ -173,6 +184,8 @@ class BlockChare(Chare):
 
     def end_phase(self) -> None:
         """Say that the block has made its steps."""
+        self.pe.mail.send_staged(self)
+        self.block.device.synchronize()
         if self.timed:
             self.inbox.advance(self.step)  # raises where messages are left
         self.contribute(self.step, Reducer.max, self.done)

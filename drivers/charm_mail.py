@@ -5,6 +5,9 @@ that chare's entry method, which goes on with the block at once. Where there are
 block sends the same array to many and is sent many to add up: then each PE gets one message, which
 fans out there by reference, and one with the sum of what its blocks have to say. Only that needs to
 know on which PE a chare is; `charm_pe.PE` learns it anew after each balancing.
+
+Messages that lie on a GPU go by reference too. Those for other PEs are copied to the host; the
+chare asks to be called again when others have had their turn, and sends them then.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from kernels.messages import DeviceMessage
 from miniapps.block import Place, Post, checked_messages
 
 Way = tuple[str, int, Any]  # an edge's other end: kind and number of the block, its edge
@@ -36,9 +40,9 @@ class Mail:
                 self.senders[key] = self.senders.get(key, 0) + 1
 
     def post(self, chare: Any, request: Post) -> None:
-        """Send a block's messages."""
+        """Send a block's messages, or begin to copy from the device what goes to other PEs."""
         step, phase, here = chare.inbox.step, request.phase, self.pe.here
-        away: list[tuple[Way, np.ndarray]] = []
+        away: list[tuple[Way, Any]] = []
         for edge, message in checked_messages(request).items():
             kind, number, its_edge = way = chare.ways[edge]
             other = here[kind].get((number,))
@@ -50,9 +54,26 @@ class Mail:
                 other.wake_up()
         if not away:
             return
-        if request.combine:
+        staged = [message for _, message in away if isinstance(message, DeviceMessage)]
+        if staged:
+            chare.block.device.stage(staged)
+            chare.leaving.append((step, phase, request.combine, away))
+        else:
+            self._send(chare, step, phase, request.combine, away)
+
+    def send_staged(self, chare: Any) -> None:
+        """Send what has been copied from the device for a chare, as soon as it has."""
+        for step, phase, combine, away in chare.leaving:
+            on_host = {id(message): message.on_host() for _, message in away}
+            here = [(way, on_host[id(message)]) for way, message in away]
+            self._send(chare, step, phase, combine, here)
+        chare.leaving.clear()
+
+    def _send(self, chare: Any, step: int, phase: str, combine: bool, away: list[Any]) -> None:
+        """Send messages to other PEs."""
+        if combine:
             self._add_up(step, phase, chare.place[0], away)
-        elif len(here) > 1:
+        elif len(self.pe.here) > 1:
             self._send_to_pes(step, phase, chare.place, away)
         else:
             self._send_to_blocks(step, phase, chare.place, away)

@@ -2,7 +2,8 @@
 
 Every edge of a block is a link (`mpi_links`): a receive that always stands, so that a message finds
 its buffer even while this rank computes, and sends that nobody waits for until their buffer must be
-reused. Nothing is pickled and, where the block used `packed`, nothing is copied.
+reused. Nothing is pickled and, where the block used `packed`, nothing is copied. Messages that lie
+on a GPU are copied to the host while the block goes on, and leave when it waits.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from drivers.job import Job, RunError, Watcher
 from drivers.mpi_links import Link, SelfLink
 from drivers.outcome import Part, Report, joined
 from drivers.timing import PELog, Stepper
-from miniapps.block import AllReduce, Collect, Edge, Post
+from kernels.messages import DeviceMessage
+from miniapps.block import AllReduce, Collect, Edge, Post, checked_message
 
 OPS = {"sum": MPI.SUM, "min": MPI.MIN, "max": MPI.MAX}
 
@@ -31,6 +33,7 @@ class Engine:
         self.block = job.build(job.layout.indices()[comm.rank])
         self.stepper = Stepper(self.block, job.traced)
         self.links: dict[Edge, Link | SelfLink] = {}
+        self.staged: list[tuple[int, str, dict[Edge, DeviceMessage]]] = []  # on their way to here
         for edge, peer in self.block.neighbors.items():
             rank = job.layout.home(*peer.place)
             own = rank == comm.rank
@@ -43,14 +46,15 @@ class Engine:
         request = self.stepper.start(count)
         while request is not None:
             request = self.stepper.resume(self._answer(step, request))
+        self._send_staged()
         return self.stepper.finished
 
     def _answer(self, step: int, request: Any) -> Any:
         """Do what the block asks for."""
         if isinstance(request, Post) and not request.combine:
-            for edge, array in request.messages.items():
-                self.links[edge].send(step, request.phase, array)
+            self._post(step, request)
             return None
+        self._send_staged()
         if isinstance(request, Collect) and not request.combine:
             return {edge: self.links[edge].receive(step, request.phase) for edge in request.edges}
         if isinstance(request, AllReduce):
@@ -58,6 +62,25 @@ class Engine:
             self.comm.Allreduce(MPI.IN_PLACE, total, OPS[request.op])
             return total[()]
         raise TypeError(f"block {self.block.index} yielded {request!r}, which mpi cannot answer")
+
+    def _post(self, step: int, request: Post) -> None:
+        """Send what is here; begin to copy here what is not."""
+        away: dict[Edge, DeviceMessage] = {}
+        for edge, message in request.messages.items():
+            if isinstance(message, DeviceMessage) and type(self.links[edge]) is Link:
+                away[edge] = checked_message(edge, message)
+            else:
+                self.links[edge].send(step, request.phase, message)
+        if away:
+            self.block.device.stage(away.values())
+            self.staged.append((step, request.phase, away))
+
+    def _send_staged(self) -> None:
+        """Send what was copied here from the device, as soon as it is."""
+        for step, phase, away in self.staged:
+            for edge, message in away.items():
+                self.links[edge].send(step, phase, message.on_host())
+        self.staged.clear()
 
     def close(self) -> None:
         """End all communication."""
@@ -80,6 +103,7 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
     engine = Engine(comm, job)
     log, done = PELog(comm.rank), 0
     for start, end in job.phases():
+        engine.block.device.synchronize()
         comm.Barrier()
         log.start()
         for number, (step, count) in enumerate(job.rounds(start, end)):

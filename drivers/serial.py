@@ -105,6 +105,8 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
     blocks = [stepper.block for stepper in engine.steppers.values()]
     log, done = PELog(0), 0
     for start, end in job.phases():
+        for block in blocks:
+            block.device.synchronize()
         log.start()
         for number, (step, count) in enumerate(job.rounds(start, end)):
             watcher.beat(0, step)

@@ -3,18 +3,21 @@
 A *round* is one call of a block's ``step``. The *wall* of a round is the time from the moment the
 last block of all finished the round before (or the common start) to the moment the last block of
 all finished this one, so the walls of all rounds add up to the time that passed. *Compute* is the
-time inside blocks, with the device synchronised. `Stepper` measures it where a block is resumed,
-`PELog` keeps it per PE. Where a run is traced, compute is kept in *slices* too: what a block did
-between two requests, packing where the second is a Post, else computing.
+time inside blocks. Times are those of the block's device, which on a GPU runs behind the host: its
+marks lie in the block's stream, and nobody waits for them before the round is long over. `Stepper`
+sets them where a block is resumed, `PELog` reads them and keeps the times per PE. Where a run is
+traced, compute is kept in *slices* too: what a block did between two requests, packing where the
+second is a Post, else computing.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass
 from time import perf_counter, time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,53 +58,69 @@ SYNC = np.dtype(
 )
 
 
-class Stepper:
-    """Runs one block's generator, one round at a time, and measures the time inside it.
+class Spans(NamedTuple):
+    """When a round was begun and ended, and the times inside the block: pairs of device marks.
 
-    Where it is ``traced`` it keeps the round's slices, (kind, begin, end), until a `PELog` takes
-    them at the end of the round: so a block that migrates has none.
+    ``slices``: (kind, begin, end) of what it did between two requests, where that is traced.
+    """
+
+    device: Any
+    begin: Any
+    end: Any
+    compute: list[tuple[Any, Any]]
+    slices: list[tuple[int, Any, Any]]
+
+
+class Stepper:
+    """Runs one block's generator, one round at a time, and marks the time inside it.
+
+    A `PELog` takes the marks at the end of the round: so a block that migrates has none.
     """
 
     def __init__(self, block: Any, traced: bool = False) -> None:
-        self.block = block
-        self.slices: list[tuple[int, float, float]] | None = [] if traced else None
+        self.block, self.traced = block, traced
         self.generator: Generator[Any, Any, Any] | None = None
         self.finished = False  # the block said that the whole run is finished
-        self.begin = self.compute = 0.0
+        self._forget()
+
+    def _forget(self) -> None:
+        self.begin: Any = None
+        self.compute: list[tuple[Any, Any]] = []
+        self.slices: list[tuple[int, Any, Any]] = []
 
     def start(self, count: int) -> Any:
         """Begin a round of ``count`` steps; returns the block's first request."""
         self.generator = self.block.step(count)
-        self.begin, self.compute = perf_counter(), 0.0
+        self._forget()
+        self.begin = self.block.device.mark()
         return self.resume(None)
+
+    def spans(self) -> Spans:
+        """The marks of the round that has just ended."""
+        device = self.block.device
+        taken = Spans(device, self.begin, device.mark(), self.compute, self.slices)
+        self._forget()
+        return taken
 
     def resume(self, answer: Any) -> Any:
         """Answer the block; returns its next request, or None at the end of the round."""
         assert self.generator is not None, "start() comes first"
-        before = begun = perf_counter()
+        mark = self.block.device.mark
+        before = begun = mark()
         try:
             request = self.generator.send(answer)
             while type(request) is Mark:
-                if self.slices is not None:
-                    begun = self._mark(begun)
+                if self.traced:
+                    self.slices.append((COMPUTE, begun, begun := mark()))
                 request = self.generator.send(None)
         except StopIteration as stop:
             self.generator, request = None, None
             self.finished = bool(stop.value)
-        self.block.device.synchronize()
-        now = perf_counter()
-        self.compute += now - before
-        if self.slices is not None:
+        now = mark()
+        self.compute.append((before, now))
+        if self.traced:
             self.slices.append((PACK if type(request) is Post else COMPUTE, begun, now))
         return request
-
-    def _mark(self, begun: float) -> float:
-        """Keep what the block has computed since ``begun``; returns what the time is now."""
-        assert self.slices is not None
-        self.block.device.synchronize()
-        now = perf_counter()
-        self.slices.append((COMPUTE, begun, now))
-        return now
 
 
 @dataclass
@@ -124,19 +143,26 @@ class PELog:
     def start(self) -> None:
         """Forget what was; time runs from now."""
         self.origin = perf_counter()
+        self.running: deque[tuple[int, int, Spans]] = deque()  # rounds whose times are not read yet
         self.rows: list[tuple[int, int, int, float, float, float]] = []
         self.slices: list[tuple[int, int, int, int, float, float]] = []
         self.syncs: dict[int, Sync] = {}
 
     def add(self, block: int, number: int, stepper: Stepper) -> None:
         """Note that a block has just finished the round of that number."""
-        begin, end = stepper.begin - self.origin, perf_counter() - self.origin
-        self.rows.append((block, self.pe, number, begin, end, stepper.compute))
-        if stepper.slices is not None:
-            for kind, begin, end in stepper.slices:
-                times = begin - self.origin, end - self.origin
-                self.slices.append((self.pe, block, number, kind, *times))
-            stepper.slices.clear()
+        self.running.append((block, number, stepper.spans()))
+        while len(self.running) > stepper.block.device.lag:
+            self._read(*self.running.popleft())
+
+    def _read(self, block: int, number: int, spans: Spans) -> None:
+        """Keep the times of a round."""
+        device, origin = spans.device, self.origin
+        begin, end = device.time_of(spans.begin) - origin, device.time_of(spans.end) - origin
+        compute = sum(device.seconds(*span) for span in spans.compute)
+        self.rows.append((block, self.pe, number, begin, end, compute))
+        for kind, *marks in spans.slices:
+            times = (device.time_of(mark) - origin for mark in marks)
+            self.slices.append((self.pe, block, number, kind, *times))
 
     def begin_wait(self, step: int) -> None:
         """Note that a block of this PE waits for the balancing before ``step``."""
@@ -150,6 +176,8 @@ class PELog:
 
     def tables(self) -> dict[str, np.ndarray]:
         """All rows, slices and balancings, as arrays of `ROW`, `SLICE` and `SYNC`."""
+        while self.running:
+            self._read(*self.running.popleft())
         syncs = [
             (self.pe, step, sync.begun_s, sync.ended_s, sync.came)
             for step, sync in self.syncs.items()

@@ -24,8 +24,10 @@ from kernels.device import DeviceUnavailable
 if importlib.util.find_spec("numba_cuda") is None:
     raise DeviceUnavailable("numba-cuda is not installed; pip install 'parallel-miniapps[gpu]'")
 
-from numba import cuda
+from numba import cuda as _cuda
 from numba.core import config
+
+cuda: Any = _cuda
 
 SIMULATED = bool(getattr(config, "ENABLE_CUDASIM", False))
 PRESENT = SIMULATED or cuda.is_available()  # kernels can run
@@ -37,7 +39,7 @@ class Kernel:
 
     def __init__(self, function: Any, signatures: tuple[str, ...], options: Any) -> None:
         self.function, self.signatures, self.options = function, signatures, options
-        self._compiled = None
+        self._compiled: Any = None
         if PRESENT:
             self._compiled = cuda.jit(list(signatures), cache=not SIMULATED, **options)(function)
 

@@ -7,7 +7,7 @@ A device pickles by its name, so blocks that hold one can migrate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -24,6 +24,8 @@ class Device:
     """The CPU, and what every device offers."""
 
     name = "cpu"
+    line: int | None = None  # bytes where rows of cells begin best; None where it depends on more
+    lag = 0  # rounds that the host may be ahead of it, so that marks have not been reached yet
     staged_bytes = 0  # copied between host and device for messages
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -41,6 +43,9 @@ class Device:
     def messages(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any) -> Mapping[Any, Any]:
         """Arrays for messages, by edge, that kernels fill in and a Post gives away."""
         return {edge: packed_empty(shape, dtype) for edge, shape in shapes.items()}
+
+    def stage(self, messages: Iterable[Any]) -> None:
+        """Begin to copy messages that lie on the device to the host."""
 
     def received(self, came: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """What a Collect brought, by edge, as arrays on the device, until the next such call."""
@@ -63,6 +68,14 @@ class Device:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return get, (self.name,)
+
+
+def require(name: str) -> None:
+    """Raise DeviceUnavailable where there is no device of that name; takes nothing of one."""
+    if name != "cpu":
+        from kernels import cuda
+
+        cuda.require()
 
 
 def get(name: str) -> Device:

@@ -9,7 +9,7 @@ copy too, on a second stream, while the first computes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from time import perf_counter
 from typing import Any
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from kernels import cuda
-from kernels.device import Device, DeviceUnavailable
-from kernels.messages import HEADER_BYTES, Envelope
+from kernels.device import Device
+from kernels.messages import HEADER_BYTES, DeviceMessage, Envelope
 
 RENEWED_S = 1.0  # event times are float32: a device's clock is set anew after so many seconds
 
@@ -61,15 +61,17 @@ class Bundle(Mapping[Any, "Parcel"]):
         if self.ready is None:
             self.ready = cuda.mark(self.stream)
 
-    def stage(self) -> int:
-        """Begin to copy everything to the host, unless that has begun; returns the bytes."""
-        if self.pinned is not None:
-            return 0
-        self.pinned = cuda.pinned(self.nbytes)
-        if self.nbytes:
-            self.buffer.copy_to_host(self.pinned.view(self.dtype), stream=self.stream)
+    def stage(self, edges: Iterable[Any]) -> int:
+        """Begin to copy the messages to some edges, and what is between; returns the bytes."""
+        spans = [(self.starts[edge], math.prod(self.shapes[edge])) for edge in edges]
+        begin, end = min(first for first, _ in spans), max(first + size for first, size in spans)
+        if self.pinned is None:
+            self.pinned = cuda.pinned(self.nbytes).view(Envelope)
+        if begin < end:
+            host = self.pinned.view(np.ndarray).view(self.dtype)[begin:end]
+            self.buffer[begin:end].copy_to_host(host, stream=self.stream)
         self.copied = cuda.mark(self.stream)
-        return self.nbytes
+        return (end - begin) * self.dtype.itemsize
 
     def on_host(self, edge: Any) -> np.ndarray:
         """A staged message in host memory, as `messages.packed` gives one; waits for its copy."""
@@ -77,11 +79,11 @@ class Bundle(Mapping[Any, "Parcel"]):
         cuda.reached(self.copied)
         start = self.starts[edge] * self.dtype.itemsize
         end = start + math.prod(self.shapes[edge]) * self.dtype.itemsize
-        envelope = self.pinned[start - HEADER_BYTES : end].view(Envelope)
+        envelope = self.pinned[start - HEADER_BYTES : end]
         return np.ndarray(self.shapes[edge], self.dtype, envelope, HEADER_BYTES)
 
 
-class Parcel:
+class Parcel(DeviceMessage):
     """One message in device memory, part of a bundle. Pickles as an array on the host."""
 
     def __init__(self, bundle: Bundle, edge: Any) -> None:
@@ -100,12 +102,11 @@ class Parcel:
         return self.bundle.buffer[self.start : end].reshape(self.shape)
 
     def on_host(self) -> np.ndarray:
-        """It in host memory."""
-        self.bundle.stage()
+        """It in host memory, once the copy that `Gpu.stage` has begun is there."""
         return self.bundle.on_host(self.edge)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return np.array, (np.array(self.on_host()),)
+        return np.array, (cuda.to_host(self.array),)
 
 
 class Slot:
@@ -122,10 +123,11 @@ class Gpu(Device):
     """What one block has of a GPU. Raises DeviceUnavailable where there is none."""
 
     name = "gpu"
+    line = 128
+    lag = 64
 
     def __init__(self) -> None:
-        if not cuda.PRESENT:
-            raise DeviceUnavailable("no NVIDIA GPU with a working driver was found")
+        cuda.require()
         self.stream, self.copies = cuda.stream(), cuda.stream()
         self.staged_bytes = 0
         self.slots = [Slot(), Slot()]
@@ -151,9 +153,13 @@ class Gpu(Device):
         """A bundle for messages, by edge, that kernels fill in and a Post gives away."""
         return Bundle(shapes, dtype, self.stream)
 
-    def stage(self, bundle: Bundle) -> None:
-        """Begin to copy a bundle to the host, and count what travels."""
-        self.staged_bytes += bundle.stage()
+    def stage(self, parcels: Iterable[DeviceMessage]) -> None:
+        """Begin to copy messages to the host, one copy for each bundle."""
+        bundles: dict[int, list[Any]] = {}
+        for parcel in parcels:
+            bundles.setdefault(id(parcel.bundle), [parcel.bundle]).append(parcel.edge)
+        for bundle, *edges in bundles.values():
+            self.staged_bytes += bundle.stage(edges)
 
     def received(self, came: Mapping[Any, Any]) -> Mapping[Any, Parcel]:
         """What a Collect brought, by edge, as parcels on the device, until the next such call."""

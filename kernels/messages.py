@@ -14,6 +14,17 @@ class Envelope(np.ndarray):
     """The bytes behind a `packed` message: room for a header, then the message."""
 
 
+class DeviceMessage:
+    """A message that lies in a device's memory; `kernels.gpu.Parcel` is one."""
+
+    bundle: Any
+    edge: Any
+
+    def on_host(self) -> np.ndarray:
+        """It in host memory, once it has come there."""
+        raise NotImplementedError
+
+
 def packed(view: np.ndarray) -> np.ndarray:
     """Copy a view into a contiguous array that has `HEADER_BYTES` free in front of its data.
 

@@ -4,53 +4,62 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-Region = tuple[int, ...]  # (lo_x, hi_x, lo_y, hi_y, ...): cells [lo, hi) along each axis
+from kernels.halo_cpu import Region
 
-LINE = 8  # float64 numbers in a cache line
-CACHED_CELLS = 1 << 16  # two arrays of so many are 1 MiB
+LINE = 64  # bytes of a cache line
+CACHED_CELLS = 1 << 16  # two arrays of so many float64 are 1 MiB
 
 
 def ghosted(
-    cells: Sequence[int], ghosts: Sequence[tuple[int, int]], tile: int
+    cells: Sequence[int],
+    ghosts: Sequence[tuple[int, int]],
+    tile: int,
+    dtype: Any = np.float64,
+    line: int | None = None,
 ) -> tuple[np.ndarray, Region]:
-    """A C-ordered float64 array of zeros for ``cells`` with ghosts below and above along each axis.
+    """A C-ordered array of zeros for ``cells`` with ghosts below and above along each axis.
 
     Returns the array and the region of the cells in it. What runs in cache, tiles of several sweeps
     and small arrays, has its cells begin at a cache line: worth a fifth to a half. What memory
     limits has its rows as close as they can be: gaps cost bandwidth, and from 4 lines on a third of
-    it, as the prefetcher gives up.
+    it, as the prefetcher gives up. Where a ``line`` (bytes) is given, rows always begin at one.
     """
     low = [below for below, _ in ghosts]
+    in_line = (line or LINE) // np.dtype(dtype).itemsize
     in_cache = tile > 1 or math.prod(cells) <= CACHED_CELLS
-    if in_cache:  # room for rows that begin before the outermost ghost, as kernels may
-        low[-1] = whole_lines(low[-1] + LINE - 1)
+    if in_cache or line:  # room for rows that begin before the outermost ghost, as kernels may
+        low[-1] = whole_lines(low[-1] + in_line - 1, in_line)
     shape = [start + n + above for start, n, (_, above) in zip(low, cells, ghosts, strict=True)]
-    if in_cache:
-        shape[-1] = whole_lines(shape[-1])
+    if in_cache or line:
+        shape[-1] = whole_lines(shape[-1], in_line)
     region = tuple(edge for start, n in zip(low, cells, strict=True) for edge in (start, start + n))
-    return aligned_zeros(tuple(shape)), region
+    return aligned_zeros(tuple(shape), dtype), region
 
 
-def whole_lines(cells: int) -> int:
-    """Round a number of float64 cells up to whole cache lines."""
-    return -(-cells // LINE) * LINE
+def whole_lines(cells: int, in_line: int) -> int:
+    """Round a number of cells up to whole cache lines."""
+    return -(-cells // in_line) * in_line
 
 
-def aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
+def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """A C-ordered array of zeros that begins at a cache line."""
-    cells = math.prod(shape)
-    raw = np.zeros(cells + LINE)
-    start = -(raw.ctypes.data // 8) % LINE
+    size, cells = np.dtype(dtype).itemsize, math.prod(shape)
+    raw = np.zeros(cells + LINE // size, dtype)
+    start = -raw.ctypes.data % LINE // size
     return raw[start : start + cells].reshape(shape)
 
 
 def realigned(array: np.ndarray) -> np.ndarray:
     """The array, or where it does not begin at a cache line, a copy that does."""
-    if array.ctypes.data % (8 * LINE) == 0:
-        return array
-    copy = aligned_zeros(array.shape)
+    return copied(array) if array.ctypes.data % LINE else array
+
+
+def copied(array: np.ndarray) -> np.ndarray:
+    """A copy that begins at a cache line."""
+    copy = aligned_zeros(array.shape, array.dtype)
     copy[...] = array
     return copy

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernels.messages import Envelope
+from kernels.messages import DeviceMessage, Envelope
 
 Edge = tuple[int, ...]
 Index = tuple[int, ...]
@@ -154,8 +154,11 @@ class Check(NamedTuple):
         return bool(self.value <= self.limit)
 
 
-def checked_message(edge: Edge, array: np.ndarray) -> np.ndarray:
+def checked_message(edge: Edge, array: Any) -> Any:
     """Return what travels for a yielded array, and take the array away from the block.
+
+    A message that lies on a device is one already; it is sealed, so that others know when it is
+    there.
 
     Raises MessageError for anything but a C-contiguous ndarray of numbers (Charm4Py 1.1 silently
     corrupts others, and knows no structured types) that owns its memory or was `packed`: a view of
@@ -163,6 +166,9 @@ def checked_message(edge: Edge, array: np.ndarray) -> np.ndarray:
     read-only, so a block that writes to what it has given away fails at once instead of racing with
     the transfer.
     """
+    if isinstance(array, DeviceMessage):
+        array.bundle.seal()
+        return array
     if not isinstance(array, np.ndarray):
         raise MessageError(f"message on edge {edge}: must be a C-contiguous numpy array")
     flags = array.flags
@@ -177,17 +183,18 @@ def checked_message(edge: Edge, array: np.ndarray) -> np.ndarray:
     return travelling
 
 
-def checked_messages(request: Post) -> dict[Edge, np.ndarray]:
+def checked_messages(request: Post) -> dict[Edge, Any]:
     """What travels along each edge; an array that goes along several is the same one for all.
 
     Raises MessageError as `checked_message` does, and where floats are to be combined: their sum
     would depend on the order of additions.
     """
-    result: dict[Edge, np.ndarray] = {}
-    travelling: dict[int, np.ndarray] = {}
+    result: dict[Edge, Any] = {}
+    travelling: dict[int, Any] = {}
     for edge, array in request.messages.items():
         if id(array) in travelling:
-            travelling[id(array)].flags.writeable = False
+            if isinstance(array, np.ndarray):
+                travelling[id(array)].flags.writeable = False
         elif request.combine and array.dtype.kind != "i":
             raise MessageError(f"phase {request.phase!r}: only integers can be combined")
         else:

@@ -11,16 +11,18 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+import kernels
 from kernels.device import Device
-from kernels.messages import packed
+from kernels.halo_cpu import Region, box
 from kernels.state_hash import digest, hash_cells
 from miniapps import tiling
-from miniapps.arrays import Region, aligned_zeros, ghosted, realigned
+from miniapps.arrays import copied, ghosted, realigned
 from miniapps.block import Check, Edge, Index, Measure, Piece
 from miniapps.decomposition import Bounds, Layout
 from miniapps.kernel_user import KernelUser
@@ -309,50 +311,65 @@ class GridBlock(KernelUser):
         for axis, side in itertools.product(range(axes), (-1, 1)):
             edge = tuple(side if d == axis else 0 for d in range(axes))
             self.grow[2 * axis + (side > 0)] = int(edge in self.neighbors)
-        self.old, self.own = self._filled()
-        self.new = aligned_zeros(self.old.shape)
-        self.new[...] = self.old  # its boundary is fixed too
+        field, self.own = self._filled()
+        self.old, self.new = device.to_device(field), device.to_device(copied(field))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but kernels and what is sooner made than sent, the arrays on the host."""
+        state = super().__getstate__()
+        state.pop("halo", None)
+        arrays = {name: self.device.to_host(state[name]) for name in ("old", "new")}
+        return state | arrays
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take up life after a migration, with arrays that begin at a cache line again."""
+        device = state["device"]
         for name in ("old", "new"):  # one at a time, so that one copy more is the most there is
-            state[name] = realigned(state.pop(name))
+            state[name] = device.to_device(realigned(state.pop(name)))
         self.__dict__.update(state)
+
+    @cached_property
+    def halo(self) -> Any:
+        """How faces leave and ghosts come."""
+        sides = {edge: (self._beside(edge, True), self._beside(edge, False)) for edge in self.edges}
+        inside, outside = ({edge: both[n] for edge, both in sides.items()} for n in (0, 1))
+        return kernels.load("halo", self.device.name).Halo(self.device, inside, outside)
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """Where there are neighbours."""
+        return tuple(self.neighbors)
 
     def _ghosts(self, axis: int, side: int) -> int:
         """Layers of ghosts on a side of an axis."""
         return self.problem.time_tile if self.grow[2 * axis + side] else 1
 
-    def _filled(self) -> tuple[Any, Region]:
+    def _filled(self) -> tuple[np.ndarray, Region]:
         """An array with the initial field inside and the fixed boundary around, and its region."""
         axes = range(len(self.bounds))
         field, own = ghosted(
             [high - low for low, high in self.bounds],
             [(self._ghosts(axis, 0), self._ghosts(axis, 1)) for axis in axes],
             self.problem.time_tile,
+            line=self.device.line,
         )
         for axis, side in itertools.product(axes, (0, 1)):
             if not self.grow[2 * axis + side]:
                 at = own[2 * axis + 1] if side else own[2 * axis] - 1
                 field[(slice(None),) * axis + (at,)] = self.problem.ghost_values()[side]
-        cells = field[self.box(own)]
+        cells = field[box(own)]
         for slab in slabs(self.bounds):
             low, high = (row - self.bounds[0][0] for row in slab[0])
             cells[low:high] = initial_field(self.problem, slab)
-        return self.device.to_device(field), own
+        return field, own
 
-    @staticmethod
-    def box(region: Region) -> tuple[slice, ...]:
-        """The slices of a region of the block's arrays."""
-        return tuple(slice(a, b) for a, b in zip(region[::2], region[1::2], strict=True))
+    def faces(self) -> Mapping[Edge, Any]:
+        """Copies of the block's own cells that neighbours need as ghosts, by edge."""
+        return self.halo.pack(self.old)
 
-    def face(self, edge: Edge) -> Any:
-        """A copy of the block's own cells that the neighbour at ``edge`` needs as ghosts."""
-        return packed(self.old[self.box(self._beside(edge, inside=True))])
-
-    def fill_ghost(self, edge: Edge, values: Any) -> None:
-        """Put what the neighbour at ``edge`` sent where its cells lie around this block."""
-        self.old[self.box(self._beside(edge, inside=False))] = values
+    def fill_ghosts(self, came: Mapping[Edge, Any]) -> None:
+        """Put what the neighbours sent where their cells lie around this block."""
+        self.halo.unpack(self.old, came)
 
     def _beside(self, edge: Edge, inside: bool) -> Region:
         """Own cells next to the face at ``edge``, or the ghosts beyond it."""
@@ -412,7 +429,7 @@ class GridBlock(KernelUser):
     def state(self) -> list[Piece]:
         """The block's cells of the one field, ``u``."""
         origin = tuple(low for low, _ in self.bounds)
-        values = self.device.to_host(self.old[self.box(self.own)])
+        values = self.device.to_host(self.old)[box(self.own)]
         return [Piece("u", values, origin, self.problem.size)]
 
     def measure(self) -> dict[str, Measure]:

@@ -14,11 +14,11 @@ import os
 import platform
 from collections.abc import Sequence
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 
 import kernels
+from kernels.device import get
 from miniapps.arrays import ghosted
 
 UNTUNED = 8  # never far from the best on the machines seen so far
@@ -54,19 +54,19 @@ def measured_rates(
     A large block is measured by a part of it, cut along the first axes, which sweeps more ghosts
     per cell; so what is measured is seconds per swept cell, ghosts included.
     """
-    sweep_tile = kernels.load(app, device).sweep_tile
+    sweep_tile, where = kernels.load(app, device).sweep_tile, get(device)
     sides = np.repeat(np.array(grow, np.int64), 2)
     part = measured_part(shape)
     rates = {}
     for tile in (tile for tile in CANDIDATES if tile <= min(shape)):
-        old, region = ghosted(part, [(tile, tile)] * len(part), tile)
-        old[...] = 1.0
-        new = old.copy()
+        field, region = ghosted(part, [(tile, tile)] * len(part), tile, line=where.line)
+        field[...] = 1.0
+        old, new = where.to_device(field), where.to_device(field.copy())
         seconds = []
         for _ in range(REPEATS):
-            before = perf_counter()
+            before = where.mark()
             sweep_tile(old, new, tile, *region, sides)
-            seconds.append(perf_counter() - before)
+            seconds.append(where.seconds(before, where.mark()))
         per_cell = min(seconds) / swept_cells(part, grow, tile)
         rates[tile] = tile * math.prod(shape) / (per_cell * swept_cells(shape, grow, tile))
     return rates

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import miniapps
 from drivers.serial import Engine
 from kernels.device import Device
+from kernels.halo_cpu import box
 from miniapps import grid
 from miniapps.block import Exchange
 from miniapps.decomposition import Layout
@@ -180,7 +181,7 @@ def put(blocks: list[Any], field: np.ndarray) -> None:
     """Let blocks begin from a given global field."""
     for block in blocks:
         cells = field[tuple(slice(low, high) for low, high in block.bounds)]
-        block.old[block.box(block.own)] = cells
+        block.old[box(block.own)] = cells
 
 
 def gathered(blocks: list[Any]) -> np.ndarray:
@@ -263,9 +264,7 @@ class ExchangeOnly(grid.GridBlock):
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Exchange halos."""
-        halo = yield from Exchange("halo", {edge: self.face(edge) for edge in self.neighbors})
-        for edge in self.neighbors:
-            self.fill_ghost(edge, halo[edge])
+        self.fill_ghosts((yield from Exchange("halo", self.faces())))
         return False
 
 

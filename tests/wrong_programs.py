@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from kernels.halo_cpu import box
+
 Wrong = Callable[[Any], Any]
 STALE_AFTER = 2  # steps
 STEPS = 12  # that a wrong program is run for
@@ -32,10 +34,10 @@ def swapped_halos(right: Any) -> Any:
     """What comes from one side is put on the other, wherever there is a neighbour on both."""
 
     class Block(right):
-        def fill_ghost(self, edge: Any, values: Any) -> None:
-            """Fill the ghosts beyond the opposite face."""
-            wrong = opposite(edge)
-            super().fill_ghost(wrong if wrong in self.neighbors else edge, values)
+        def fill_ghosts(self, came: Any) -> None:
+            """Fill the ghosts beyond the opposite faces."""
+            edges = {edge: opposite(edge) for edge in came}
+            super().fill_ghosts({e: came[o if o in came else e] for e, o in edges.items()})
 
     return Block
 
@@ -44,10 +46,10 @@ def stale_halo(right: Any) -> Any:
     """After the first steps ghosts are no longer refreshed."""
 
     class Block(right):
-        def fill_ghost(self, edge: Any, values: Any) -> None:
+        def fill_ghosts(self, came: Any) -> None:
             """Fill the ghosts for a while."""
             if self.time < STALE_AFTER:
-                super().fill_ghost(edge, values)
+                super().fill_ghosts(came)
 
     return Block
 
@@ -56,11 +58,11 @@ def one_stale_face(right: Any) -> Any:
     """One face of one block keeps the ghosts of the first steps."""
 
     class Block(right):
-        def fill_ghost(self, edge: Any, values: Any) -> None:
+        def fill_ghosts(self, came: Any) -> None:
             """Fill the ghosts, but for that face."""
-            first = edge == next(iter(self.neighbors)) and not any(self.index[1:])
-            if self.time < STALE_AFTER or not first:
-                super().fill_ghost(edge, values)
+            first = next(iter(came)) if came and not any(self.index[1:]) else None
+            fresh = self.time < STALE_AFTER
+            super().fill_ghosts({e: values for e, values in came.items() if fresh or e != first})
 
     return Block
 
@@ -69,9 +71,10 @@ def heated_blocks(right: Any) -> Any:
     """Every block's low faces are heated, not the domain's: the ancestors' mistake."""
 
     class Block(right):
-        def fill_ghost(self, edge: Any, values: Any) -> None:
+        def fill_ghosts(self, came: Any) -> None:
             """Fill the ghosts; 255 on low sides."""
-            super().fill_ghost(edge, 255.0 if min(edge) < 0 else values)
+            hot = {e: 255.0 if min(e) < 0 else values for e, values in came.items()}
+            super().fill_ghosts(hot)
 
     return Block
 
@@ -80,10 +83,9 @@ def no_corners(right: Any) -> Any:
     """Ghosts are exchanged across faces only, which a time tile's second sweep needs beyond."""
 
     class Block(right):
-        def fill_ghost(self, edge: Any, values: Any) -> None:
+        def fill_ghosts(self, came: Any) -> None:
             """Fill the ghosts of faces."""
-            if sum(map(abs, edge)) == 1:
-                super().fill_ghost(edge, values)
+            super().fill_ghosts({e: v for e, v in came.items() if sum(map(abs, e)) == 1})
 
     return Block
 
@@ -193,7 +195,7 @@ def block_transposed(right: Any) -> Any:
 
     def turn(block: Any) -> None:
         if not any(block.index):
-            own = block.old[block.box(block.own)]
+            own = block.old[box(block.own)]
             own[...] = own[::-1].copy()
 
     return spoilt(right, 3, turn)
@@ -205,7 +207,7 @@ def shifted_start(right: Any) -> Any:
     class Block(right):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
-            own = self.old[self.box(self.own)]
+            own = self.old[box(self.own)]
             own[...] = np.roll(own, 1, axis=0)
 
     return Block

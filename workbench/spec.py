@@ -132,7 +132,7 @@ class RunSpec:
             require(self.balancer in BALANCERS, "--balancer", self.balancer, f"one of {known}")
             require(self.lb_period > 0, "--balancer", self.balancer, "needs --lb-period STEPS")
         try:
-            device.get(self.device)
+            device.require(self.device)
         except device.DeviceUnavailable as error:
             raise InputError("--device", self.device, str(error)) from None
         check_writable("--output", self.output)

@@ -14,11 +14,9 @@ class JacobiBlock(GridBlock):
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Advance ``count`` sweeps with one halo exchange; True where the tolerance is met."""
-        yield Post("halo", {edge: self.face(edge) for edge in self.neighbors})
+        yield Post("halo", self.faces())
         self.sweep_interior(count)  # overlaps with the messages
-        halo = yield Collect("halo", tuple(self.neighbors))
-        for edge in self.neighbors:
-            self.fill_ghost(edge, halo[edge])
+        self.fill_ghosts((yield Collect("halo", self.edges)))
         self.sweep_rest(count)
         return (yield from self.converged())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from time import perf_counter
 from typing import Any
 
@@ -24,17 +24,19 @@ class StencilBlock(GridBlock):
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Advance ``count`` sweeps with one halo exchange, then bear the synthetic load."""
-        yield Post("halo", {edge: self.face(edge) for edge in self.neighbors})
-        start = perf_counter()
-        self.sweep_interior(count)  # overlaps with the messages
-        swept = perf_counter() - start
-        halo = yield Collect("halo", tuple(self.neighbors))
-        for edge in self.neighbors:
-            self.fill_ghost(edge, halo[edge])
-        start = perf_counter()
-        self.sweep_rest(count)
-        self.bear_load(swept + perf_counter() - start)
+        yield Post("halo", self.faces())
+        interior = self.marked(self.sweep_interior, count)  # overlaps with the messages
+        self.fill_ghosts((yield Collect("halo", self.edges)))
+        rest = self.marked(self.sweep_rest, count)
+        if self.problem.imbalance != "none":
+            self.bear_load(self.device.seconds(*interior) + self.device.seconds(*rest))
         return False
+
+    def marked(self, sweep: Callable[[int], None], count: int) -> tuple[Any, Any]:
+        """Do some sweeping; returns marks of when it began and ended on the device."""
+        begin = self.device.mark()
+        sweep(count)
+        return begin, self.device.mark()
 
     def bear_load(self, swept: float) -> None:
         """Be as slow as the published imbalance makes this block, given a sweep's seconds."""

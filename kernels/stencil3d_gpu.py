@@ -1,0 +1,134 @@
+"""Stencil3D on the GPU: the kernels of `stencil3d_cpu`, with the same bits.
+
+A thread relaxes `MARCH` cells along x, four at a time: it reads the four that come next and all
+their neighbours at four sides before it writes any, for a load cannot pass a store that may touch
+what it reads, and loads on their way are what memory's speed is made of. A thread block covers
+8 rows of 32 cells, so a warp's loads are whole cache lines. The product is that of a sum, so
+nothing can be contracted.
+
+Cost: 16 bytes a cell and sweep from memory (`old` read, `new` written, each once). Planes and rows
+that neighbouring thread blocks read too, 2 in `MARCH` and 2 in 8, come from L2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernels.cuda import bits, blocks, cuda, flat, inlined, kernel, to_host, zeros
+
+WIDE, HIGH = 32, 8  # cells of a row, and rows, of a thread block
+MARCH = 16  # planes of one, a multiple of 4
+THREADS = 256
+RESIDUAL_BLOCKS = 1024  # at most
+WEIGHT = 1.0 / 7.0
+
+SWEEP = tuple(
+    f"void({real}[::1], {real}[::1], {real}, uint64, uint64, "
+    "uint64, uint64, uint64, uint64, uint64, uint64)"
+    for real in ("float64", "float32")
+)
+RESIDUAL = tuple(signature[:-1] + ", int64[::1])" for signature in SWEEP)
+
+
+@inlined
+def _average(weight, here, below, above, u, at, row):  # type: ignore[no-untyped-def]
+    """The new value of a cell, whose neighbours along x are given."""
+    one = np.uint64(1)
+    return weight * (here + below + above + u[at - row] + u[at + row] + u[at - one] + u[at + one])
+
+
+@inlined
+def _average_four(old, new, weight, plane, row, at, below, here):  # type: ignore[no-untyped-def]
+    """Relax four cells along x, from ``at`` on; returns the last and the one after it."""
+    a, b, c, d = at, at + plane, at + plane + plane, at + plane + plane + plane
+    first, second, third, fourth = old[b], old[c], old[d], old[d + plane]
+    new_a = _average(weight, here, below, first, old, a, row)
+    new_b = _average(weight, first, here, second, old, b, row)
+    new_c = _average(weight, second, first, third, old, c, row)
+    new_d = _average(weight, third, second, fourth, old, d, row)
+    new[a], new[b], new[c], new[d] = new_a, new_b, new_c, new_d
+    return third, fourth
+
+
+@kernel(*SWEEP)
+def _sweep(old, new, weight, plane, row, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
+    k = z0 + np.uint64(cuda.blockIdx.x) * np.uint64(WIDE) + np.uint64(cuda.threadIdx.x)
+    j = y0 + np.uint64(cuda.blockIdx.y) * np.uint64(HIGH) + np.uint64(cuda.threadIdx.y)
+    if j >= y1 or k >= z1:
+        return
+    i = x0 + np.uint64(cuda.blockIdx.z) * np.uint64(MARCH)
+    end = min(i + np.uint64(MARCH), x1)
+    at = i * plane + j * row + k
+    below, here = old[at - plane], old[at]
+    while i + np.uint64(4) <= end:
+        below, here = _average_four(old, new, weight, plane, row, at, below, here)
+        i += np.uint64(4)
+        at += np.uint64(4) * plane
+    while i < end:
+        new[at] = _average(weight, old[at], old[at - plane], old[at + plane], old, at, row)
+        i += np.uint64(1)
+        at += plane
+
+
+@kernel(*RESIDUAL)
+def _sweep_residual(  # type: ignore[no-untyped-def]
+    old, new, weight, plane, row, x0, x1, y0, y1, z0, z1, most
+):
+    wide, high = z1 - z0, y1 - y0
+    mine = np.int64(0)
+    for cell in range(cuda.grid(1), (x1 - x0) * high * wide, cuda.gridsize(1)):
+        line = np.uint64(cell) // wide
+        at = (x0 + line // high) * plane + (y0 + line % high) * row + z0 + np.uint64(cell) % wide
+        value = _average(weight, old[at], old[at - plane], old[at + plane], old, at, row)
+        new[at] = value
+        mine = max(mine, bits(np.float64(abs(value - old[at]))))
+    if mine > most[0]:  # seldom true once a few threads are done
+        cuda.atomic.max(most, 0, mine)
+
+
+def _arguments(old: Any, new: Any) -> tuple[Any, ...]:
+    """What every kernel is told of the arrays."""
+    _, rows, cells = old.shape
+    return flat(old), flat(new), WEIGHT, rows * cells, cells
+
+
+def sweep(old: Any, new: Any, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int) -> None:
+    """Relax the cells [x0, x1) x [y0, y1) x [z0, z1) of `old` once, into `new`."""
+    if x0 < x1 and y0 < y1 and z0 < z1:
+        grid = blocks(z1 - z0, WIDE), blocks(y1 - y0, HIGH), blocks(x1 - x0, MARCH)
+        _sweep[grid, (WIDE, HIGH), new.stream](*_arguments(old, new), x0, x1, y0, y1, z0, z1)
+
+
+def sweep_residual(
+    old: Any, new: Any, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int
+) -> float:
+    """Do `sweep` and return the largest |new - old| over the region (0.0 if it is empty).
+
+    Waits for it. The bits of floats that are not negative are ordered as they are, and a NaN is
+    larger than any number.
+    """
+    cells = max(0, x1 - x0) * max(0, y1 - y0) * max(0, z1 - z0)
+    if cells == 0:
+        return 0.0
+    most = zeros(1, np.int64, new.stream)
+    launch = min(blocks(cells, THREADS), RESIDUAL_BLOCKS), THREADS, new.stream
+    _sweep_residual[launch](*_arguments(old, new), x0, x1, y0, y1, z0, z1, most)
+    return float(to_host(most).view(np.float64)[0])
+
+
+def sweep_tile(
+    old: Any, new: Any, sweeps: int, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int,
+    grow: np.ndarray,
+) -> int:  # fmt: skip
+    """Relax the cells [x0, x1) x [y0, y1) x [z0, z1) `sweeps` >= 1 times; see the CPU's twin.
+
+    Returns 1 if `new` holds the newest values (`sweeps` odd), 0 if `old` does.
+    """
+    for more in range(sweeps - 1, -1, -1):
+        low_x, high_x, low_y, high_y, low_z, high_z = (int(g) * more for g in grow)
+        x, y, z = (x0 - low_x, x1 + high_x), (y0 - low_y, y1 + high_y), (z0 - low_z, z1 + high_z)
+        sweep(old, new, *x, *y, *z)
+        old, new = new, old
+    return sweeps % 2
