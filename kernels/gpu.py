@@ -77,7 +77,8 @@ class Bundle(Mapping[Any, "Parcel"]):
         cuda.reached(self.copied)
         start = self.starts[edge] * self.dtype.itemsize
         end = start + math.prod(self.shapes[edge]) * self.dtype.itemsize
-        envelope = self.pinned[start - HEADER_BYTES : end].view(Envelope)
+        # In this order: of a view of a plain array NumPy would make that array the message's base.
+        envelope = self.pinned.view(Envelope)[start - HEADER_BYTES : end]
         return np.ndarray(self.shapes[edge], self.dtype, envelope, HEADER_BYTES)
 
 
@@ -97,7 +98,9 @@ class Parcel:
     def array(self) -> Any:
         """The device array; costs tens of microseconds, so kernels for many parcels do without."""
         end = self.start + math.prod(self.shape)
-        return self.bundle.buffer[self.start : end].reshape(self.shape)
+        array = self.bundle.buffer[self.start : end].reshape(self.shape)
+        array.stream = self.bundle.stream  # a view forgets it
+        return array
 
     def on_host(self) -> np.ndarray:
         """It in host memory."""
