@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import hypothesis
-import layers
 import pytest
+import skips
 import support
-
-NO_BROWSER = "there is no chromium to open the page in"
 
 # No deadline: the first example of a test may compile a kernel.
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=50)
@@ -29,28 +26,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer --no-skips, and to count tests that need a browser or a GPU among those that run."""
     parser.addoption("--no-skips", action="store_true", help="a skipped test counts as failed")
     parser.addoption("--require-browser", action="store_true", help="also where no browser is")
-    for layer in layers.LAYERS:
+    for layer in skips.LAYERS:
         words = f"fail where kernels for a GPU cannot be checked {layer.does}"
         parser.addoption(f"--require-{layer.name}", action="store_true", help=words)
-
-
-def must_fail(why: str, option: Callable[[str], Any]) -> str | None:
-    """The switch by which a skip counts as a failure; None where it may be skipped.
-
-    A browser is a system package and a GPU is hardware, so --no-skips excuses both.
-    """
-    layer = layers.layer_of(why)
-    if layer and option(f"--require-{layer[0]}"):
-        return f"--require-{layer[0]}"
-    excused = layer and layer[0] == "gpu"
-    excused = excused or (NO_BROWSER in why and not option("--require-browser"))
-    return "--no-skips" if option("--no-skips") and not excused else None
 
 
 def judged(report: Any, option: Callable[[str], Any]) -> Any:
     """A report of a test or of a file of tests, with a skip made a failure where asked."""
     if report.skipped and not hasattr(report, "wasxfail"):
-        switch = must_fail(str(report.longrepr), option)
+        switch = skips.must_fail(str(report.longrepr), option)
         if switch:
             report.outcome = "failed"
             report.longrepr = f"skipped under {switch}: {report.longrepr}"
@@ -72,22 +56,11 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say at the end of a test run what was not checked for want of a GPU or its tools."""
     reports = terminalreporter.stats.get("skipped", [])
-    lines = unchecked(str(report.longrepr) for report in reports)
+    lines = skips.unchecked(str(report.longrepr) for report in reports)
     if lines:
         terminalreporter.section("kernels for a GPU")
         for line in lines:
             terminalreporter.write_line(line)
-
-
-def unchecked(skips: Iterable[str]) -> list[str]:
-    """How many tests of each layer were skipped and why, a line each."""
-    counts = Counter(found for found in map(layers.layer_of, skips) if found)
-    return [
-        f"{count} skipped that check kernels {layer.does}: {reason}. {layer.instead}"
-        for layer in layers.LAYERS
-        for (name, reason), count in sorted(counts.items())
-        if name == layer.name
-    ]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -146,7 +119,7 @@ def browser_page() -> Iterator[Callable[[Path], tuple[Any, list[str]]]]:
 
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
-        pytest.skip(NO_BROWSER)
+        pytest.skip(skips.NO_BROWSER)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
 
