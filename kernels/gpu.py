@@ -99,7 +99,9 @@ class Parcel(DeviceMessage):
     def array(self) -> Any:
         """The device array; costs tens of microseconds, so kernels for many parcels do without."""
         end = self.start + math.prod(self.shape)
-        return self.bundle.buffer[self.start : end].reshape(self.shape)
+        array = self.bundle.buffer[self.start : end].reshape(self.shape)
+        array.stream = self.bundle.stream  # a view forgets it
+        return array
 
     def on_host(self) -> np.ndarray:
         """It in host memory, once the copy that `Gpu.stage` has begun is there."""

@@ -1,4 +1,4 @@
-"""Fixtures, and a switch that turns silent skips into failures.
+"""Fixtures, switches that turn silent skips into failures, and a count of what GPUs would test.
 
 Tests of the mpi and the charm driver start real launches and never ask first whether mpi4py or
 charm4py is there: where one is missing, they fail (`test_parallel.py` checks that too).
@@ -14,9 +14,8 @@ from typing import Any
 
 import hypothesis
 import pytest
+import skips
 import support
-
-NO_BROWSER = "there is no chromium to open the page in"
 
 # No deadline: the first example of a test may compile a kernel.
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=50)
@@ -24,21 +23,44 @@ hypothesis.settings.load_profile("project")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Offer --no-skips, and to count tests that need a browser among those that must run."""
+    """Offer --no-skips, and to count tests that need a browser or a GPU among those that run."""
     parser.addoption("--no-skips", action="store_true", help="a skipped test counts as failed")
     parser.addoption("--require-browser", action="store_true", help="also where no browser is")
+    for layer in skips.LAYERS:
+        words = f"fail where kernels for a GPU cannot be checked {layer.does}"
+        parser.addoption(f"--require-{layer.name}", action="store_true", help=words)
+
+
+def judged(report: Any, option: Callable[[str], Any]) -> Any:
+    """A report of a test or of a file of tests, with a skip made a failure where asked."""
+    if report.skipped and not hasattr(report, "wasxfail"):
+        switch = skips.must_fail(str(report.longrepr), option)
+        if switch:
+            report.outcome = "failed"
+            report.longrepr = f"skipped under {switch}: {report.longrepr}"
+    return report
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Make a skip a failure where asked; a browser is a system package, and asked for apart."""
-    report = yield
-    option = item.config.getoption
-    excused = NO_BROWSER in str(report.longrepr) and not option("--require-browser")
-    if option("--no-skips") and report.skipped and not hasattr(report, "wasxfail") and not excused:
-        report.outcome = "failed"
-        report.longrepr = f"skipped under --no-skips: {report.longrepr}"
-    return report
+    """Judge the skip of a test."""
+    return judged((yield), item.config.getoption)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    """Judge the skip of a whole file."""
+    return judged((yield), collector.config.getoption)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say at the end of a test run what was not checked for want of a GPU or its tools."""
+    reports = terminalreporter.stats.get("skipped", [])
+    lines = skips.unchecked(str(report.longrepr) for report in reports)
+    if lines:
+        terminalreporter.section("kernels for a GPU")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -97,7 +119,7 @@ def browser_page() -> Iterator[Callable[[Path], tuple[Any, list[str]]]]:
 
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
-        pytest.skip(NO_BROWSER)
+        pytest.skip(skips.NO_BROWSER)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
 

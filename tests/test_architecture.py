@@ -18,8 +18,11 @@ LAYERS = ("kernels", "miniapps", "drivers", "workbench", "tests")
 ONLY_IN = {
     "mpi4py": r"drivers/mpi(_links)?\.py",
     "charm4py": r"drivers/charm\w*\.py",
-    "cupy": r"kernels/\w+\.py",
-    "numba": r"kernels/\w+\.py",
+    "cupy": r"kernels/cuda\.py",
+    "numba": r"kernels/\w+\.py|tests/gpu_budget\.py",
+    "numba.cuda": r"kernels/cuda\.py|tests/(gpu/)?\w+\.py",
+    "numba_cuda": r"kernels/cuda\.py",
+    "cuda": r"tests/gpu_budget\.py",
     "matplotlib": r"workbench/(\w+|study/figures)\.py",
     "plotly": r"workbench/film\.py",
     "playwright": r"tests/conftest\.py",
@@ -65,6 +68,13 @@ def imported(tree: ast.AST, file: str) -> Iterator[str]:
                 yield str(argument.value)
 
 
+def rule_of(name: str) -> str | None:
+    """The key of ONLY_IN for a module: itself or the nearest package around it."""
+    parts = name.split(".")
+    around = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
+    return next((key for key in around if key in ONLY_IN), None)
+
+
 def forbidden(source: str, file: str) -> list[str]:
     """The imports of a file that the rules do not allow, each with the rule."""
     layer = file.split("/")[0]
@@ -74,9 +84,10 @@ def forbidden(source: str, file: str) -> list[str]:
         top = name.split(".")[0]
         if top in above:
             found.append(f"{file}: {layer} must not import {name}")
-        named = top in ONLY_IN and re.fullmatch(ONLY_IN[top], file) is not None
-        if layer in LAYERS and top in ONLY_IN and not named:
-            found.append(f"{file}: {top} belongs to {ONLY_IN[top]}")
+        rule = rule_of(name)
+        named = rule is not None and re.fullmatch(ONLY_IN[rule], file) is not None
+        if layer in LAYERS and rule is not None and not named:
+            found.append(f"{file}: {rule} belongs to {ONLY_IN[rule]}")
         free = named or top in LAYERS or top in sys.stdlib_module_names
         if layer in FREE and not free and top not in FREE[layer]:
             found.append(f"{file}: {layer} must not import {name}")
@@ -110,6 +121,12 @@ def test_imports_run_one_way(file: str) -> None:
         ("miniapps/jacobi2d/block.py", "from ...drivers import serial"),
         ("miniapps/jacobi2d/block.py", "import mpi4py.MPI"),
         ("miniapps/jacobi2d/block.py", "import cupy"),
+        ("kernels/jacobi2d_gpu.py", "import cupy"),
+        ("kernels/jacobi2d_gpu.py", "from numba import cuda"),
+        ("kernels/jacobi2d_gpu.py", "def f():\n    import numba.cuda.libdevice"),
+        ("kernels/device.py", "import numba_cuda"),
+        ("drivers/gpu_aware.py", "from numba import cuda"),
+        ("workbench/doctor.py", "import cuda.core"),
         ("miniapps/leanmd/inputs/text.py", "def read():\n    import h5py"),
         ("miniapps/grid.py", "import importlib\nx = importlib.import_module('workbench.run')"),
         ("miniapps/grid.py", "from importlib import import_module as _\n__import__('charm4py')"),
@@ -137,6 +154,9 @@ def test_the_walk_can_fail(file: str, source: str) -> None:
         ("drivers/charm_pe.py", "from charm4py import Chare\nfrom . import inbox"),
         ("miniapps/echo/block.py", "from .problem import X\nfrom .. import block\nimport kernels"),
         ("miniapps/leanmd/inputs/h5md.py", "def read():\n    import h5py"),
+        ("kernels/cuda.py", "from numba import cuda\ndef f():\n    import cupy"),
+        ("kernels/jacobi2d_gpu.py", "from kernels import cuda\nfrom numba import types"),
+        ("tests/gpu/test_x.py", "from numba import cuda"),
         ("workbench/record.py", "import importlib.metadata\nimportlib.metadata.version('mpi4py')"),
     ],
 )
@@ -146,11 +166,17 @@ def test_the_walk_allows_what_is_right(file: str, source: str) -> None:
 
 
 def test_gpu_library_is_never_imported_at_module_top() -> None:
-    """Catches a CPU run that needs cupy: only a file for the GPU may import it at its top."""
+    """Catches kernels that can be neither compiled nor simulated where there is no cupy."""
     for file in IN_LAYERS:
-        if not file.endswith("_gpu.py"):
-            top = ast.Module([n for n in tree_of(file).body if not hasattr(n, "body")], [])
-            assert not [name for name in imported(top, file) if name.split(".")[0] == "cupy"], file
+        top = ast.Module([n for n in tree_of(file).body if not hasattr(n, "body")], [])
+        assert not [name for name in imported(top, file) if name.split(".")[0] == "cupy"], file
+
+
+def test_a_run_on_the_cpu_loads_nothing_for_gpus() -> None:
+    """Catches a start that is slower, or fails, for libraries that only a GPU needs."""
+    done = support.execute([sys.executable, "-c", SERIAL_COMMAND + LOADED_FOR_GPUS])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_drivers_name_no_app() -> None:
@@ -285,6 +311,12 @@ import sys
 from workbench.cli import main
 assert main(["run", "jacobi2d", "--size", "7x5", "--steps", "3", "--json", "-"]) == 0
 print(*sorted({"mpi4py", "charm4py", "cupy", "h5py", "matplotlib", "plotly"} & set(sys.modules)))
+"""
+
+
+LOADED_FOR_GPUS = """
+names = ("kernels.cuda", "kernels.gpu", "cupy", "cuda")
+print([name for name in sys.modules if name in names or name.endswith("_gpu")])
 """
 
 

@@ -1,0 +1,312 @@
+"""Device memory, messages in it, streams and arithmetic: `kernels.cuda` and `kernels.gpu`."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from time import perf_counter, sleep
+
+import numpy as np
+import pytest
+from numba import cuda
+
+import kernels.cuda as toolkit
+from kernels import device
+from kernels.gpu import Bundle, Gpu, Parcel
+from kernels.messages import HEADER_BYTES, Envelope, packed_empty
+
+SHAPES = [(7,), (3, 5), (2, 3, 4), (0,), (4, 0)]
+TYPES = [np.float64, np.float32, np.int64, np.uint8]
+STEP = 2.0**-30
+EDGES = {"low": (3, 5), "none": (0, 5), "high": (9,)}
+
+
+@toolkit.kernel("void(float64[::1], float64[::1], float64[::1], float64[:,::1], int64[::1])")
+def arithmetic(a, b, c, sums, words):
+    """Products and sums, each rounded on its own and both at once."""
+    i = cuda.grid(1)
+    if i < words.size:
+        sums[0, i] = toolkit.mul(a[i], b[i]) + c[i]
+        sums[1, i] = toolkit.fma(a[i], b[i], c[i])
+        words[i] = toolkit.bits(a[i])
+
+
+@toolkit.kernel("void(float64[::1], float64)")
+def add(array, value):
+    """Add to all elements."""
+    i = cuda.grid(1)
+    if i < array.size:
+        array[i] += value
+
+
+def launch_add(gpu: Gpu, array, value: float) -> None:
+    """Run `add` on the stream of a device."""
+    add[toolkit.blocks(array.size, 32), 32, gpu.stream](array, value)
+
+
+def numbers(shape: tuple[int, ...], dtype=np.float64, first: int = 1) -> np.ndarray:
+    """An array in which every element differs from its neighbours."""
+    return (first + np.arange(math.prod(shape)) % 251).astype(dtype).reshape(shape)
+
+
+def filled(gpu: Gpu, first: int = 1) -> tuple[Bundle, dict[str, np.ndarray]]:
+    """A bundle of messages along EDGES, as kernels would have filled it, and what is in it."""
+    bundle = gpu.messages(EDGES, np.float64)
+    whole = np.zeros(bundle.buffer.size)
+    wanted = {}
+    for number, (edge, shape) in enumerate(EDGES.items()):
+        wanted[edge] = numbers(shape, first=first + 100 * number)
+        start = bundle.starts[edge]
+        whole[start : start + wanted[edge].size] = wanted[edge].ravel()
+    bundle.buffer.copy_to_device(whole, stream=gpu.stream)
+    bundle.seal()
+    return bundle, wanted
+
+
+def same(got: np.ndarray, wanted: np.ndarray) -> bool:
+    """Whether shapes, types and bits agree."""
+    bits = np.ascontiguousarray(got).tobytes() == wanted.tobytes()
+    return bits and (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
+
+
+# Memory ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_arrays_survive_the_way_there_and_back(shape, dtype):
+    """Catches a copy that loses shape, type or order, or fails where there is nothing to copy."""
+    gpu = Gpu()
+    array = numbers(shape, dtype)
+    there = gpu.to_device(array)
+    assert same(gpu.to_host(there), array)
+    assert there.stream is gpu.stream
+
+
+def test_arrays_that_are_not_contiguous_are_copied_in_order():
+    """Catches a copy of memory as it lies, where a view was meant."""
+    gpu = Gpu()
+    view = numbers((6, 8)).T[::2]
+    assert same(gpu.to_host(gpu.to_device(view)), np.ascontiguousarray(view))
+
+
+def test_zeros_and_empty_have_the_asked_for_shape():
+    """Catches zeros that are what lay there before, and a number taken for a shape of none."""
+    stream = toolkit.stream()
+    toolkit.to_device(numbers((4, 6)), stream)
+    assert same(toolkit.to_host(toolkit.zeros((4, 6), np.float64, stream)), np.zeros((4, 6)))
+    assert toolkit.empty(5, np.int64, stream).shape == (5,)
+    assert toolkit.empty((2, 3), np.int64, stream).dtype == np.int64
+
+
+def test_flat_is_the_same_memory():
+    """Catches a flat copy, into which a kernel would write in vain."""
+    gpu = Gpu()
+    array = gpu.to_device(numbers((3, 5)))
+    launch_add(gpu, toolkit.flat(array), 0.5)
+    assert same(gpu.to_host(array), numbers((3, 5)) + 0.5)
+
+
+def test_blocks_cover_all_threads():
+    """Catches a launch of no blocks, which is illegal, and one that leaves the last threads out."""
+    assert [toolkit.blocks(n, 32) for n in (0, 1, 32, 33)] == [1, 1, 1, 2]
+
+
+# Arithmetic --------------------------------------------------------------------------------------
+
+
+def test_products_are_rounded_alone_or_not_as_the_kernel_says():
+    """Catches contraction: (1 + e)(1 - e) - 1 is 0 in two roundings, and -e * e in one."""
+    gpu = Gpu()
+    a, b = np.array([1.0 + STEP, 1.0, -0.0]), np.array([1.0 - STEP, 3.0, 2.0])
+    c = np.array([-1.0, 0.25, 0.0])
+    there = [gpu.to_device(array) for array in (a, b, c)]
+    sums, words = gpu.empty((2, 3), np.float64), gpu.empty((3,), np.int64)
+    arithmetic[1, 32, gpu.stream](*there, sums, words)
+    apart, joined = gpu.to_host(sums)
+    assert apart.tolist() == [0.0, 3.25, 0.0]
+    assert joined.tolist() == [-(STEP**2), 3.25, 0.0]
+    assert same(gpu.to_host(words), a.view(np.int64))
+
+
+# Messages ----------------------------------------------------------------------------------------
+
+
+def test_bundles_have_room_for_headers():
+    """Catches messages that overlap, lie askew, or have no room in front for a header."""
+    bundle = Gpu().messages(EDGES, np.float64)
+    header = HEADER_BYTES // 8
+    assert list(bundle) == list(EDGES) and len(bundle) == len(EDGES)
+    end = 0
+    for edge, shape in EDGES.items():
+        assert bundle.starts[edge] >= end + header
+        assert bundle.starts[edge] % header == 0
+        end = bundle.starts[edge] + math.prod(shape)
+    assert bundle.buffer.size >= end
+    assert bundle.nbytes == bundle.buffer.size * 8
+
+
+def test_staged_messages_are_as_packed_ones():
+    """Catches messages for which a driver must make another copy to put its header in front."""
+    gpu = Gpu()
+    bundle, wanted = filled(gpu)
+    gpu.stage(bundle)
+    for edge, shape in EDGES.items():
+        message, usual = bundle.on_host(edge), packed_empty(shape, np.float64)
+        assert same(message, wanted[edge])
+        assert type(message.base) is type(usual.base) is Envelope
+        assert message.base.nbytes == usual.base.nbytes == HEADER_BYTES + message.nbytes
+        if message.size:
+            room = message.__array_interface__["data"][0]
+            assert room - message.base.__array_interface__["data"][0] == HEADER_BYTES
+
+
+def test_a_header_does_not_touch_the_neighbour_message():
+    """Catches room for headers that is another message's memory."""
+    gpu = Gpu()
+    bundle, wanted = filled(gpu)
+    gpu.stage(bundle)
+    for edge in EDGES:
+        bundle.on_host(edge).base[:HEADER_BYTES] = 255
+    assert all(same(bundle.on_host(edge), wanted[edge]) for edge in EDGES)
+
+
+def test_staging_is_counted_once():
+    """Catches a second copy of the same bundle, and bytes that a record would count twice."""
+    gpu = Gpu()
+    bundle, _ = filled(gpu)
+    gpu.stage(bundle)
+    gpu.stage(bundle)
+    assert gpu.staged_bytes == bundle.nbytes > 0
+
+
+def test_empty_messages_travel():
+    """Catches a bundle without any bytes in it that cannot be staged, or sent, or read."""
+    gpu = Gpu()
+    bundle = gpu.messages({"a": (0,), "b": (3, 0)}, np.float64)
+    bundle.seal()
+    assert bundle["b"].on_host().shape == (3, 0)
+    assert len(gpu.messages({}, np.float64)) == 0
+    came = gpu.received({"a": np.empty((0,)), "b": np.empty((3, 0))})
+    assert gpu.to_host(came["b"].array).shape == (3, 0)
+
+
+# Receiving ---------------------------------------------------------------------------------------
+
+
+def test_host_messages_arrive_on_the_device():
+    """Catches messages from the host that land in each other's place."""
+    gpu = Gpu()
+    came = {edge: numbers(shape, first=7 * i) for i, (edge, shape) in enumerate(EDGES.items())}
+    parcels = gpu.received(came)
+    assert set(parcels) == set(EDGES)
+    for edge, array in came.items():
+        assert parcels[edge].shape == array.shape
+        assert same(gpu.to_host(parcels[edge].array), array)
+    assert gpu.staged_bytes >= sum(array.nbytes for array in came.values())
+
+
+def test_each_call_brings_its_own_messages():
+    """Catches a slot that is filled anew before it was read, and one that keeps an old shape."""
+    gpu = Gpu()
+    for turn in range(9):
+        shape = (3 + turn // 3, 5)  # three calls of each shape
+        came = {"a": numbers(shape, first=turn), "b": numbers((2, turn), first=20 + turn)}
+        parcels = gpu.received(came)
+        total = gpu.to_device(np.zeros(math.prod(shape)))
+        launch_add(gpu, total, float(turn))
+        for edge, array in came.items():
+            assert same(gpu.to_host(parcels[edge].array), array), (turn, edge)
+
+
+def test_what_arrived_last_outlives_the_senders_array():
+    """Catches a copy that still reads the host's array after the call, when it may change."""
+    gpu = Gpu()
+    array = numbers((64, 8))
+    parcel = gpu.received({"a": array})["a"]
+    array[...] = -1.0
+    assert same(gpu.to_host(parcel.array), numbers((64, 8)))
+
+
+def test_parcels_of_another_stream_are_read_in_place():
+    """Catches a message between blocks of a GPU that goes by the host, or is read too early."""
+    sender, receiver = Gpu(), Gpu()
+    for turn in range(4):
+        bundle, wanted = filled(sender, first=turn)
+        parcels = receiver.received(dict(bundle))
+        for edge in EDGES:
+            assert parcels[edge].bundle is bundle
+            copy = toolkit.to_host(parcels[edge].array)
+            assert same(copy, wanted[edge]), (turn, edge)
+    assert sender.staged_bytes == receiver.staged_bytes == 0
+
+
+def test_kinds_of_messages_mix():
+    """Catches a receiver that takes all messages to come from where the first came from."""
+    sender, gpu = Gpu(), Gpu()
+    theirs, wanted = filled(sender)
+    mine, mine_wanted = filled(gpu, first=40)
+    host = numbers((4, 4), first=80)
+    parcels = gpu.received({"host": host, "theirs": theirs["low"], "mine": mine["high"]})
+    assert same(gpu.to_host(parcels["host"].array), host)
+    assert same(gpu.to_host(parcels["theirs"].array), wanted["low"])
+    assert same(gpu.to_host(parcels["mine"].array), mine_wanted["high"])
+    assert gpu.staged_bytes < theirs.nbytes + HEADER_BYTES + host.nbytes
+
+
+def test_nothing_received_is_nothing():
+    """Catches a block without neighbours that fails where there is nothing to copy."""
+    assert dict(Gpu().received({})) == {}
+
+
+# Pickling ----------------------------------------------------------------------------------------
+
+
+def test_a_device_is_found_again_after_a_pickle():
+    """Catches a block that cannot migrate, as a stream cannot be pickled."""
+    gpu = Gpu()
+    again = pickle.loads(pickle.dumps(gpu))
+    assert isinstance(again, Gpu) and again is not gpu
+    assert again.stream is not gpu.stream
+    assert isinstance(device.get("gpu"), Gpu)
+
+
+def test_a_parcel_pickles_as_an_array_of_the_host():
+    """Catches a message to another process that points into this one's device memory."""
+    bundle, wanted = filled(Gpu())
+    for edge in EDGES:
+        assert isinstance(bundle[edge], Parcel)
+        again = pickle.loads(pickle.dumps(bundle[edge]))
+        assert type(again) is np.ndarray and same(again, wanted[edge])
+
+
+# Time --------------------------------------------------------------------------------------------
+
+
+def test_marks_measure_what_lies_between_them():
+    """Catches times in milliseconds, or of the wrong sign, or of a clock of its own."""
+    gpu = Gpu()
+    array = gpu.to_device(numbers((64,)))
+    before, first = perf_counter(), gpu.mark()
+    gpu.synchronize()
+    sleep(0.05)
+    launch_add(gpu, array, 1.0)
+    last = gpu.mark()
+    gpu.synchronize()
+    after = perf_counter()
+    assert 0.045 < gpu.seconds(first, last) <= after - before + 1e-3
+    assert before - 1e-3 <= gpu.time_of(first) < gpu.time_of(last) <= after + 1e-3
+    assert gpu.time_of(last) - gpu.time_of(first) == pytest.approx(
+        gpu.seconds(first, last), abs=1e-3
+    )
+
+
+def test_the_clock_is_set_anew():
+    """Catches event times that lose digits as a run goes on: they are float32."""
+    gpu = Gpu()
+    epoch = gpu.epoch
+    sleep(1.05)
+    mark = gpu.mark()
+    assert gpu.time_of(mark) == pytest.approx(perf_counter(), abs=0.02)
+    assert gpu.epoch is not epoch
+    assert gpu.time_of(gpu.mark()) == pytest.approx(perf_counter(), abs=0.02)

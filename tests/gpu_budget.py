@@ -1,0 +1,190 @@
+"""What the machine code of every kernel costs, found by compiling it for sm_90 without a GPU.
+
+``python tests/gpu_budget.py`` (``make gpu-budget``) writes the costs into gpu/budget.json, against
+which `test_gpu_budget.py` holds them. The numbers are the compiler's own, so another version of it
+may give others; the file says by which version they were found.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+from unittest import mock
+
+KERNELS = Path(__file__).resolve().parents[1] / "kernels"
+BUDGET = Path(__file__).parent / "gpu" / "budget.json"
+CAPABILITY, ARCHITECTURE = (9, 0), "sm_90"
+COMPILED_WITH = ("numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink")
+FUSED = ("leanmd_gpu",)  # their CPU twins join products and sums too, and say so; all others do not
+TO_PTX = ("fastmath", "launch_bounds", "lineinfo", "debug", "opt")  # options of `compile_ptx`
+
+
+class Code(NamedTuple):
+    """The machine code of a kernel for one signature: its cost, and its PTX."""
+
+    cost: dict[str, int]
+    ptx: str
+
+
+class _Device:
+    """What the compiler asks of a GPU."""
+
+    compute_capability = CAPABILITY
+
+
+@contextmanager
+def as_if_on_device() -> Iterator[None]:
+    """Let functions that kernels call be compiled where there is no GPU to ask for its kind."""
+    with mock.patch("numba.cuda.dispatcher.get_current_device", _Device):
+        yield
+
+
+def compiled(kernel: Any, signature: str) -> Code:
+    """Compile a `kernels.cuda.Kernel` for one of its signatures."""
+    from cuda.core import Linker, LinkerOptions, ObjectCode
+    from numba import cuda
+    from numba.core import sigutils
+
+    options = kernel.options
+    arguments, _ = sigutils.normalize_signature(signature)
+    told = {name: options[name] for name in TO_PTX if name in options}
+    with as_if_on_device():
+        ptx, _ = cuda.compile_ptx(kernel.function, arguments, cc=CAPABILITY, **told)
+    linker = Linker(
+        ObjectCode.from_ptx(ptx.encode()),
+        options=LinkerOptions(
+            arch=ARCHITECTURE,
+            ptxas_options=["-v"],
+            max_register_count=options.get("max_registers"),
+        ),
+    )
+    linker.link("cubin")
+    return Code(cost_of(linker.get_info_log(), ptx), ptx)
+
+
+def cost_of(log: str, ptx: str) -> dict[str, int]:
+    """Costs as ``ptxas -v`` tells them: of registers the most of any function, of bytes the sum.
+
+    It does not count shared memory that the linker could see, as all of Numba's, so that is read
+    from the PTX; what a launch asks for besides is not in it.
+    """
+
+    def told(pattern: str) -> list[int]:
+        return [int(number) for number in re.findall(pattern, log)]
+
+    registers = told(r"Used (\d+) registers")
+    if not registers:
+        raise ValueError(f"the compiler does not tell what the kernel costs: {log!r}")
+    return {
+        "registers": max(registers),
+        "shared_bytes": sum(map(int, re.findall(r"\.shared\s.*\[(\d+)\];", ptx))),
+        "spill_bytes": sum(told(r"(\d+) bytes spill (?:stores|loads)")),
+        "stack_bytes": sum(told(r"(\d+) bytes stack frame")),
+    }
+
+
+def contractions(ptx: str) -> list[str]:
+    """Instructions of a kernel in which a product is not rounded before it is added.
+
+    These are ``fma``, and sums of products where neither names its rounding: such a pair the
+    assembler may join yet. A product written ``mul.rn`` stays apart.
+    """
+    found = re.findall(r"^\s*(fma\.\S*f(?:32|64)\b.*)$", ptx, re.MULTILINE)
+    free = r"(?:\.ftz)?\.f(?:32|64)\s+"
+    products = set(re.findall(rf"\bmul{free}(%\w+)", ptx))
+    for sum_, operands in re.findall(rf"\b((?:add|sub){free}%\w+, (.*?));", ptx):
+        if products & set(operands.split(", ")):
+            found.append(sum_)
+    return found
+
+
+def modules() -> list[ModuleType]:
+    """The kernel files for a GPU."""
+    names = sorted(file.stem for file in KERNELS.glob("*_gpu.py"))
+    return [importlib.import_module(f"kernels.{name}") for name in names]
+
+
+def kernels_of(module: ModuleType) -> dict[str, Any]:
+    """The kernels of a file by name, those in its tuples, lists and dicts too."""
+    from kernels.cuda import Kernel
+
+    found = {}
+    for name, value in vars(module).items():
+        inside = {name: value}
+        if isinstance(value, dict):
+            inside = {f"{name}[{key}]": kernel for key, kernel in value.items()}
+        elif isinstance(value, list | tuple):
+            inside = {f"{name}[{number}]": kernel for number, kernel in enumerate(value)}
+        found |= {key: kernel for key, kernel in inside.items() if isinstance(kernel, Kernel)}
+    own = module.__name__
+    short = own.removeprefix("kernels.")
+    return {f"{short}.{k}": v for k, v in found.items() if v.function.__module__ == own}
+
+
+def all_code() -> dict[str, dict[str, Code]]:
+    """The machine code of every kernel there is, by kernel and signature."""
+    kernels = {name: kernel for module in modules() for name, kernel in kernels_of(module).items()}
+    return {
+        name: {signature: compiled(kernel, signature) for signature in kernel.signatures}
+        for name, kernel in kernels.items()
+    }
+
+
+def excesses(
+    costs: dict[str, dict[str, dict[str, int]]], budget: dict[str, dict[str, dict[str, int]]]
+) -> list[str]:
+    """Where kernels cost more than they may, have no budget, or a budget has no kernel."""
+    found = []
+    for name, signature in sorted(_pairs(costs) | _pairs(budget)):
+        cost = costs.get(name, {}).get(signature)
+        allowed = budget.get(name, {}).get(signature)
+        where = f"{name} {signature}"
+        if allowed is None:
+            found.append(f"{where}: has no entry in {BUDGET.name}: it needs {cost}")
+        elif cost is None:
+            found.append(f"{where}: is in {BUDGET.name}, but there is no such kernel")
+        else:
+            found += [
+                f"{where}: {cost[what]} {what}, allowed are {allowed.get(what, 0)}"
+                for what in cost
+                if cost[what] > allowed.get(what, 0)
+            ]
+    return found
+
+
+def _pairs(table: dict[str, dict[str, Any]]) -> set[tuple[str, str]]:
+    """Kernels with each of their signatures."""
+    return {(name, signature) for name, row in table.items() for signature in row}
+
+
+def compilers() -> dict[str, str]:
+    """Versions on which the numbers depend."""
+    return {name: importlib.metadata.version(name) for name in COMPILED_WITH}
+
+
+def costs_of(code: dict[str, dict[str, Code]]) -> dict[str, dict[str, dict[str, int]]]:
+    """The costs alone."""
+    return {name: {s: c.cost for s, c in row.items()} for name, row in code.items()}
+
+
+def main() -> None:
+    """Write the costs of all kernels as their budget."""
+    kernels = costs_of(all_code())
+    document = {"compilers": compilers(), "kernels": kernels}
+    BUDGET.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
+    print(f"{sum(map(len, kernels.values()))} kernels and signatures are in {BUDGET}")
+    for name, signature in sorted(_pairs(kernels)):
+        spilled = kernels[name][signature]["spill_bytes"]
+        if spilled:
+            print(f"{name} {signature} spills {spilled} bytes: is that meant?")
+
+
+if __name__ == "__main__":
+    main()

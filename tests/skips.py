@@ -1,0 +1,104 @@
+"""Which tests may be skipped: those for which a browser, a GPU or a GPU's tools are missing.
+
+Kernels for a GPU are checked in three ways, called layers.
+
+``gpu``: on a GPU. ``sim``: in numba's simulator, in a process of its own. ``compile``: to machine
+code, which needs no GPU. Where something is missing a test is skipped, and says so in words that
+the test run counts by layer at its end.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import pytest
+
+NO_BROWSER = "there is no chromium to open the page in"
+
+
+class Layer(NamedTuple):
+    """A layer: its name, what it does, and what happens instead where it is skipped."""
+
+    name: str
+    does: str
+    instead: str
+
+
+LAYERS = (
+    Layer(
+        "gpu",
+        "on a GPU",
+        "The same files run in numba's simulator: see tests/test_gpu_layers.py. "
+        "What a simulator cannot show (races, speed) stays unchecked.",
+    ),
+    Layer("sim", "in numba's simulator", "pip install -e '.[gpu-check]' brings it."),
+    Layer("compile", "by NVIDIA's compiler", "pip install -e '.[gpu-check]' brings it."),
+)
+COMPILER = ("cuda-core", "nvidia-nvvm", "nvidia-nvjitlink")  # wheels
+
+
+def missing(layer: str) -> str | None:
+    """Why a layer cannot run in this process; None where it can."""
+    needed = ("numba-cuda", *(COMPILER if layer == "compile" else ()))
+    absent = [wheel for wheel in needed if not installed(wheel)]
+    if absent:
+        return f"{', '.join(absent)} not installed"
+    if layer != "gpu":
+        return None
+    from kernels import cuda
+
+    return None if cuda.PRESENT else "there is no NVIDIA GPU with a working driver"
+
+
+def installed(wheel: str) -> bool:
+    """Whether a package is there."""
+    try:
+        return bool(importlib.metadata.version(wheel))
+    except importlib.metadata.PackageNotFoundError:
+        return False
+
+
+def without(layer: str) -> None:
+    """Skip the test that calls, or the module that is collected, where a layer cannot run."""
+    reason = missing(layer)
+    if reason is not None:
+        pytest.skip(skip_reason(layer, reason), allow_module_level=True)
+
+
+def skip_reason(layer: str, reason: str) -> str:
+    """The words of a skip from which `layer_of` reads the layer."""
+    return f"layer {layer}: {reason}"
+
+
+def layer_of(text: str) -> tuple[str, str] | None:
+    """The layer and the reason of a skip, from its report; None where it is none of a layer."""
+    found = re.search(r"layer (gpu|sim|compile): ([^'\"]+)", text)
+    return (found[1], found[2]) if found else None
+
+
+def must_fail(why: str, option: Callable[[str], Any]) -> str | None:
+    """The switch by which a skip counts as a failure; None where it may be skipped.
+
+    A browser is a system package and a GPU is hardware, so --no-skips excuses both.
+    """
+    layer = layer_of(why)
+    if layer and option(f"--require-{layer[0]}"):
+        return f"--require-{layer[0]}"
+    excused = layer and layer[0] == "gpu"
+    excused = excused or (NO_BROWSER in why and not option("--require-browser"))
+    return "--no-skips" if option("--no-skips") and not excused else None
+
+
+def unchecked(skips: Iterable[str]) -> list[str]:
+    """How many tests of each layer were skipped and why, a line each."""
+    counts = Counter(found for found in map(layer_of, skips) if found)
+    return [
+        f"{count} skipped that check kernels {layer.does}: {reason}. {layer.instead}"
+        for layer in LAYERS
+        for (name, reason), count in sorted(counts.items())
+        if name == layer.name
+    ]

@@ -1,0 +1,166 @@
+"""Kernels for a GPU as machine code, without a GPU: what they cost, and how they round.
+
+After a change that costs more on purpose, ``make gpu-budget`` writes the new costs down.
+"""
+
+from __future__ import annotations
+
+import json
+from types import ModuleType
+from typing import Any
+
+import gpu_budget
+import pytest
+import skips
+from numba import cuda
+
+VECTORS = "void(float64[::1], float64[::1], float64[::1])"
+
+
+@pytest.fixture(scope="module")
+def code() -> dict[str, dict[str, gpu_budget.Code]]:
+    """All kernels, compiled."""
+    skips.without("compile")
+    return gpu_budget.all_code()
+
+
+@pytest.fixture
+def toolkit() -> ModuleType:
+    """`kernels.cuda`, where kernels can be compiled."""
+    skips.without("compile")
+    import kernels.cuda
+
+    return kernels.cuda
+
+
+def test_kernels_keep_their_budget(code):
+    """Catches a change that makes a kernel spill, or need registers or memory it did not need."""
+    document = json.loads(gpu_budget.BUDGET.read_text())
+    by = f"budget found by {document['compilers']}, costs by {gpu_budget.compilers()}"
+    assert gpu_budget.excesses(gpu_budget.costs_of(code), document["kernels"]) == [], by
+
+
+def test_kernels_round_as_their_twins_do(code):
+    """Catches products and sums that are joined, by which a GPU gets other bits than a CPU."""
+    joined = {
+        f"{name} {signature}": found
+        for name, row in code.items()
+        if name.split(".")[0] not in gpu_budget.FUSED
+        for signature, one in row.items()
+        if (found := gpu_budget.contractions(one.ptx))
+    }
+    assert joined == {}
+
+
+# That the checks above can fail ------------------------------------------------------------------
+
+
+def kernel_of(toolkit: ModuleType, function: Any, **options: Any) -> Any:
+    """A kernel of a function of three vectors."""
+    return toolkit.kernel(VECTORS, **options)(function)
+
+
+def wide(a, b, out):
+    """Eight numbers in registers at a time, and the divisions' own."""
+    p, q, r, s, t, u, v, w = a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]
+    for j in range(b.size):
+        y = b[j]
+        p, q, r, s, t, u, v, w = p / y, r + y, s / y, t + y, u / y, v + y, w / y, p + y
+    out[0] = p + q + r + s + t + u + v + w
+
+
+def in_shared(a, b, out):
+    """A kilobyte of shared memory, and 400 bytes of the thread's own."""
+    shared, own = cuda.shared.array(128, "float64"), cuda.local.array(50, "float64")
+    i = cuda.threadIdx.x
+    shared[i] = a[i]
+    for j in range(50):
+        own[j] = b[i * j]
+    cuda.syncthreads()
+    out[i] = shared[127 - i] + own[int(a[0])]
+
+
+def fused(a, b, out):
+    """A product that is added at once."""
+    out[0] = a[0] * b[0] + out[0]
+
+
+def used_twice(a, b, out):
+    """A product that is added on one way and stored on the other: the assembler may join it."""
+    product = a[0] * b[0]
+    if product > 0.5:
+        product = product - 1.0
+    out[0] = product
+
+
+def apart(a, b, out):
+    """A product of which nothing is added, and a sum of no products."""
+    out[0] = a[0] * b[0]
+    out[1] = a[1] + b[1]
+
+
+def test_a_kernel_that_spills_is_over_budget(toolkit):
+    """Catches a check of budgets that never fails, and options that are not compiled for."""
+    usual = gpu_budget.compiled(kernel_of(toolkit, wide), VECTORS).cost
+    tight = gpu_budget.compiled(kernel_of(toolkit, wide, max_registers=24), VECTORS).cost
+    full = gpu_budget.compiled(kernel_of(toolkit, wide, launch_bounds=(1024, 2)), VECTORS).cost
+    assert usual["spill_bytes"] == 0 < tight["spill_bytes"]
+    assert tight["registers"] <= 24 < full["registers"] <= 32 < usual["registers"]
+    budget = {"x.wide": {VECTORS: usual}}
+    said = gpu_budget.excesses({"x.wide": {VECTORS: tight}}, budget)
+    assert any("spill_bytes, allowed are 0" in line for line in said)
+    assert gpu_budget.excesses({"x.wide": {VECTORS: usual}}, budget) == []
+
+
+def test_memory_is_counted(toolkit):
+    """Catches memory that the compiler's log does not tell of."""
+    cost = gpu_budget.compiled(kernel_of(toolkit, in_shared), VECTORS).cost
+    assert (cost["shared_bytes"], cost["stack_bytes"]) == (1024, 400)
+
+
+def test_kernels_and_entries_belong_together():
+    """Catches a kernel that no budget covers, and a budget whose kernel is gone or has changed."""
+    cost = {"registers": 8, "spill_bytes": 0}
+    row = {"x.a": {VECTORS: cost}}
+    assert gpu_budget.excesses(row, row) == []
+    assert "has no entry" in gpu_budget.excesses(row, {})[0]
+    assert "no such kernel" in gpu_budget.excesses({}, row)[0]
+    assert len(gpu_budget.excesses(row, {"x.a": {"void(int64)": cost}})) == 2
+    assert gpu_budget.excesses(row, {"x.a": {VECTORS: cost | {"registers": 7}}}) == [
+        f"x.a {VECTORS}: 8 registers, allowed are 7"
+    ]
+
+
+def test_joined_products_are_seen(toolkit):
+    """Catches a check of rounding that never fails, or sees only what one compiler joined."""
+
+    def seen(function: Any) -> list[str]:
+        return gpu_budget.contractions(
+            gpu_budget.compiled(kernel_of(toolkit, function), VECTORS).ptx
+        )
+
+    def ruled(a, b, out):
+        out[0] = toolkit.mul(a[0], b[0]) + out[0]
+
+    def said(a, b, out):
+        out[0] = toolkit.fma(a[0], b[0], out[0])
+
+    assert [len(seen(function)) for function in (fused, used_twice, said)] == [1, 1, 1]
+    assert seen(fused)[0].startswith("fma.rn.f64") and seen(used_twice)[0].startswith("add.f64")
+    assert seen(apart) == seen(ruled) == []
+
+
+def test_kernels_are_found_wherever_they_stand(toolkit, monkeypatch):
+    """Catches kernels in a table that nobody compiles, and those of another file counted twice."""
+    module = ModuleType("kernels.some_gpu")
+    monkeypatch.setattr(fused, "__module__", module.__name__)
+    mine, other = kernel_of(toolkit, fused), kernel_of(toolkit, apart)
+    vars(module).update(one=mine, table={2: mine}, row=(0, mine), other=other, number=3)
+    found = gpu_budget.kernels_of(module)
+    assert sorted(found) == ["some_gpu.one", "some_gpu.row[1]", "some_gpu.table[2]"]
+
+
+def test_a_log_that_tells_nothing_is_an_error():
+    """Catches costs of nought because the compiler's words have changed."""
+    with pytest.raises(ValueError, match="does not tell"):
+        gpu_budget.cost_of("ptxas info : all is well", "")
