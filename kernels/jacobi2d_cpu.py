@@ -8,7 +8,7 @@ The formula, a five-point Jacobi relaxation for the Laplace equation, is that of
 added from left to right.  No fast-math is used and nothing is contracted into a fused
 multiply-add, so a cell gets the same bits whatever region, strip or tile it is computed in.
 
-Arrays: float64, C order, shape (rows, columns), the ghost layers and any padding included.
+Arrays: float64 or float32, C order, shape (rows, columns), ghost layers and any padding included.
 Bounds x0:x1 (rows) and y0:y1 (columns) are indices into the arrays; a cell's value is a
 dimensionless temperature.
 
@@ -24,11 +24,11 @@ In cache that is worth a third of the speed, in memory nothing.
 from typing import Any
 
 import numpy as np
-from numba import float64, int64, njit, uint64, void
+from numba import float32, float64, int64, njit, uint64, void
 
 from kernels.prefetch import prefetch
 
-GRID = float64[:, ::1]
+GRIDS = float64[:, ::1], float32[:, ::1]
 PIECE = 64  # columns
 IN_CACHE = 65536  # cells, 1 MiB in the two arrays
 OPTIONS: dict[str, Any] = {
@@ -39,16 +39,18 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-@njit(float64(GRID, uint64, uint64), forceinline=True, **OPTIONS)
+@njit([grid.dtype(grid, uint64, uint64) for grid in GRIDS], forceinline=True, **OPTIONS)
 def _relaxed(u, i, j):
     """The new value of a cell."""
     # Unsigned indices: a signed one could be negative, and testing for that at each access
     # (as Python's u[-1] asks) costs two thirds of the speed.
     one = np.uint64(1)
-    return 0.2 * (u[i, j] + u[i - one, j] + u[i + one, j] + u[i, j - one] + u[i, j + one])
+    return u.dtype.type(0.2) * (
+        u[i, j] + u[i - one, j] + u[i + one, j] + u[i, j - one] + u[i, j + one]
+    )
 
 
-@njit(void(GRID, GRID, int64, int64, int64, int64), **OPTIONS)
+@njit([void(grid, grid, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
 def _sweep_cached(old, new, x0, x1, y0, y1):
     """Do `sweep` where the arrays are in cache."""
     for i in range(np.uint64(x0), np.uint64(max(x0, x1))):
@@ -56,7 +58,7 @@ def _sweep_cached(old, new, x0, x1, y0, y1):
             new[i, j] = _relaxed(old, i, j)
 
 
-@njit(void(GRID, GRID, int64, int64, int64, int64), **OPTIONS)
+@njit([void(grid, grid, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
 def sweep(old, new, x0, x1, y0, y1):
     """Relax the cells [x0, x1) x [y0, y1) of `old` once, into `new`."""
     if y1 - y0 < PIECE or (x1 - x0) * (y1 - y0) <= IN_CACHE:
@@ -78,7 +80,7 @@ def sweep(old, new, x0, x1, y0, y1):
                 new[i, first + offset] = _relaxed(old, i, first + offset)
 
 
-@njit(float64(GRID, GRID, int64, int64, int64, int64), **OPTIONS)
+@njit([float64(grid, grid, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
 def sweep_residual(old, new, x0, x1, y0, y1):
     """Do `sweep` and return the largest |new - old| over the region (0.0 if it is empty)."""
     # The bits of a double >= 0, read as an integer, are ordered as the double is.  The largest
@@ -94,7 +96,10 @@ def sweep_residual(old, new, x0, x1, y0, y1):
 
 
 @njit(
-    void(GRID, GRID, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64[::1]),
+    [
+        void(grid, grid, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64[::1])
+        for grid in GRIDS
+    ],
     **OPTIONS,
 )
 def _step(old, new, sweeps, row, column, width, height, x0, x1, y0, y1, grow):
@@ -117,7 +122,9 @@ def _step(old, new, sweeps, row, column, width, height, x0, x1, y0, y1, grow):
                     _sweep_cached(new, old, i0, i1, j0, j1)
 
 
-@njit(int64(GRID, GRID, int64, int64, int64, int64, int64, int64[::1]), **OPTIONS)
+@njit(
+    [int64(grid, grid, int64, int64, int64, int64, int64, int64[::1]) for grid in GRIDS], **OPTIONS
+)
 def sweep_tile(old, new, sweeps, x0, x1, y0, y1, grow):
     """Relax the cells [x0, x1) x [y0, y1) `sweeps` >= 1 times, each while still in cache.
 

@@ -10,7 +10,7 @@ added from left to right, the constant being the double 1.0 / 7.0.  No fast-math
 nothing is contracted into a fused multiply-add, so a cell gets the same bits whatever region,
 strip or tile it is computed in.
 
-Arrays: float64, C order, shape (planes, rows, columns), the ghost layers and any padding
+Arrays: float64 or float32, C order, shape (planes, rows, columns), ghost layers and any padding
 included.  Bounds x0:x1, y0:y1, z0:z1 are indices into the arrays; a cell's value is a
 dimensionless temperature.
 
@@ -27,11 +27,11 @@ that is worth a third of the speed, in memory nothing.
 from typing import Any
 
 import numpy as np
-from numba import float64, int64, njit, uint64, void
+from numba import float32, float64, int64, njit, uint64, void
 
 from kernels.prefetch import prefetch
 
-GRID = float64[:, :, ::1]
+GRIDS = float64[:, :, ::1], float32[:, :, ::1]
 PIECE = 40  # cells of a row
 IN_CACHE = 65536  # cells, 1 MiB in the two arrays
 OPTIONS: dict[str, Any] = {
@@ -42,13 +42,13 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-@njit(float64(GRID, uint64, uint64, uint64), forceinline=True, **OPTIONS)
+@njit([grid.dtype(grid, uint64, uint64, uint64) for grid in GRIDS], forceinline=True, **OPTIONS)
 def _average(u, i, j, k):
     """The new value of a cell."""
     # Unsigned indices: a signed one could be negative, and testing for that at each access
     # (as Python's u[-1] asks) costs two thirds of the speed.
     one = np.uint64(1)
-    return (1.0 / 7.0) * (
+    return u.dtype.type(1.0 / 7.0) * (
         u[i, j, k]
         + u[i - one, j, k]
         + u[i + one, j, k]
@@ -59,7 +59,7 @@ def _average(u, i, j, k):
     )
 
 
-@njit(void(GRID, GRID, int64, int64, int64, int64, int64, int64), **OPTIONS)
+@njit([void(grid, grid, int64, int64, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
 def _box(old, new, x0, x1, y0, y1, z0, z1):
     """Relax the cells of a box once, in the order of memory."""
     for i in range(np.uint64(x0), np.uint64(max(x0, x1))):
@@ -68,7 +68,7 @@ def _box(old, new, x0, x1, y0, y1, z0, z1):
                 new[i, j, k] = _average(old, i, j, k)
 
 
-@njit(void(GRID, GRID, int64, int64, int64, int64, int64, int64), **OPTIONS)
+@njit([void(grid, grid, int64, int64, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
 def _box_from_memory(old, new, x0, x1, y0, y1, z0, z1):
     """Do `_box` on rows of at least `PIECE` cells, and meanwhile fetch what the next row needs.
 
@@ -89,7 +89,7 @@ def _box_from_memory(old, new, x0, x1, y0, y1, z0, z1):
                     new[i, j, first + offset] = _average(old, i, j, first + offset)
 
 
-@njit(void(GRID, GRID, int64, int64, int64, int64, int64, int64), **OPTIONS)
+@njit([void(grid, grid, int64, int64, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
 def sweep(old, new, x0, x1, y0, y1, z0, z1):
     """Relax the cells [x0, x1) x [y0, y1) x [z0, z1) of `old` once, into `new`."""
     if z1 - z0 < PIECE or (x1 - x0) * (y1 - y0) * (z1 - z0) <= IN_CACHE:
@@ -102,7 +102,7 @@ def sweep(old, new, x0, x1, y0, y1, z0, z1):
         _box_from_memory(old, new, x0, x1, j, min(j + rows, y1), z0, z1)
 
 
-@njit(float64(GRID, GRID, int64, int64, int64, int64, int64, int64), **OPTIONS)
+@njit([float64(grid, grid, int64, int64, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
 def _box_residual(old, new, x0, x1, y0, y1, z0, z1):
     """Do `_box` and return the largest |new - old| in it (0.0 if it is empty)."""
     # The bits of a double >= 0, read as an integer, are ordered as the double is.  The largest
@@ -118,7 +118,7 @@ def _box_residual(old, new, x0, x1, y0, y1, z0, z1):
     return np.int64(most).view(np.float64)
 
 
-@njit(float64(GRID, GRID, int64, int64, int64, int64, int64, int64), **OPTIONS)
+@njit([float64(grid, grid, int64, int64, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
 def sweep_residual(old, new, x0, x1, y0, y1, z0, z1):
     """Do `sweep` and return the largest |new - old| over the region (0.0 if it is empty)."""
     rows = max(1, 16384 // max(1, z1 - z0))  # as in `sweep`
@@ -128,7 +128,13 @@ def sweep_residual(old, new, x0, x1, y0, y1, z0, z1):
     return most
 
 
-@njit(int64(GRID, GRID, int64, int64, int64, int64, int64, int64, int64, int64[::1]), **OPTIONS)
+@njit(
+    [
+        int64(grid, grid, int64, int64, int64, int64, int64, int64, int64, int64[::1])
+        for grid in GRIDS
+    ],
+    **OPTIONS,
+)
 def sweep_tile(old, new, sweeps, x0, x1, y0, y1, z0, z1, grow):
     """Relax the cells [x0, x1) x [y0, y1) x [z0, z1) `sweeps` >= 1 times, each while in cache.
 

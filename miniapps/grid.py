@@ -31,6 +31,7 @@ from miniapps.problem import BaseProblem, Variant, grown, halved
 
 BOUNDARIES = ("heated", "zero", "periodic")
 INITIALS = ("ones", "mode", "ramp", "noise")
+DTYPES = ("float64", "float32")
 HEATED = 255.0
 RAMP = (1e6, 1e3, 1.0)
 REFERENCE_CELLS, REFERENCE_UPDATES = 1e6, 2e7  # what a run's own validation may solve again
@@ -49,6 +50,7 @@ class GridProblem(BaseProblem):
     boundary: str
     initial: str
     time_tile: int | str
+    dtype: str
 
     def __post_init__(self) -> None:
         axes = self.axes
@@ -56,6 +58,7 @@ class GridProblem(BaseProblem):
         require(min(self.size) >= 1, "--size", self.size, "must be 1 or more along each axis")
         require(self.boundary in BOUNDARIES, "--boundary", self.boundary, f"one of {BOUNDARIES}")
         require(self.initial in INITIALS, "--initial", self.initial, f"one of {INITIALS}")
+        require(self.dtype in DTYPES, "--dtype", self.dtype, f"one of {DTYPES}")
         tile_fits = self.time_tile == "auto" or (
             isinstance(self.time_tile, int) and self.time_tile >= 1
         )
@@ -70,6 +73,10 @@ class GridProblem(BaseProblem):
     def periodic(self) -> tuple[bool, ...]:
         """The same along every axis, as the boundary says."""
         return (self.boundary == "periodic",) * len(self.size)
+
+    def rounding(self, steps: int) -> float:
+        """What rounding may change in so many sweeps, relative to the largest value."""
+        return float(np.finfo(self.dtype).eps) * (45 + 0.9 * steps)
 
     @property
     def weight(self) -> float:
@@ -108,7 +115,9 @@ class GridProblem(BaseProblem):
             tile = min(tiling.UNTUNED, limit)
             if measure and limit > 1:
                 grow = [n > 1 or wraps for n, wraps in zip(layout.grid, self.periodic, strict=True)]
-                tile = tiling.best_tile(self.app, device, layout.block_shape(), grow, limit)
+                tile = tiling.best_tile(
+                    self.app, device, layout.block_shape(), grow, limit, self.dtype
+                )
             return dataclasses.replace(self, time_tile=tile)
         require(
             int(self.time_tile) <= limit,
@@ -243,7 +252,7 @@ def projections(problem: GridProblem, bounds: Bounds, values: np.ndarray) -> np.
 def reference(problem: GridProblem, steps: int) -> np.ndarray:
     """The whole field after ``steps`` sweeps, in plain NumPy: the oracle of everything else."""
     whole = tuple((0, n) for n in problem.size)
-    field = initial_field(problem, whole)
+    field = initial_field(problem, whole).astype(problem.dtype)
     axes = range(field.ndim)
     for _ in range(steps):
         if problem.boundary == "periodic":
@@ -272,14 +281,16 @@ def validate(
     low, high = value_limits(problem)
     scale = max(abs(low), abs(high), 1e-300)
     spread = measures["min"].value, measures["max"].value
-    checks = [Check("beyond bounds", max(low - spread[0], spread[1] - high) / scale, 1e-12)]
+    rounding = problem.rounding(steps)
+    beyond = max(low - float(spread[0]), float(spread[1]) - high) / scale
+    checks = [Check("beyond bounds", beyond, max(1e-12, rounding))]
     checks.append(Check("missing cells", abs(measures["cells"].value - problem.work()), 0))
     for mode, (before, after) in zip(checked_modes(problem), measures["modes"].value, strict=True):
         decay = mode_decay(problem, mode)
         grown_source = steps if decay == 1 else (1 - decay**steps) / (1 - decay)
         exact = before * decay**steps + mode_source(problem, mode) * grown_source
         error = abs(after - exact) / (problem.work() * scale)
-        checks.append(Check(f"mode {mode} error", error, 1e-14 + 2e-16 * steps))
+        checks.append(Check(f"mode {mode} error", error, rounding))
     if problem.work() <= REFERENCE_CELLS and problem.work() * steps <= REFERENCE_UPDATES:
         right = digest(
             hash_cells("u", reference(problem, steps), (0,) * len(problem.size), problem.size)
@@ -351,7 +362,8 @@ class GridBlock(KernelUser):
             [high - low for low, high in self.bounds],
             [(self._ghosts(axis, 0), self._ghosts(axis, 1)) for axis in axes],
             self.problem.time_tile,
-            line=self.device.line,
+            self.problem.dtype,
+            self.device.line,
         )
         for axis, side in itertools.product(axes, (0, 1)):
             if not self.grow[2 * axis + side]:

@@ -29,17 +29,17 @@ REPEATS = 3
 
 
 def best_tile(
-    app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool], limit: int
+    app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool], limit: int, dtype: str
 ) -> int:
     """The best number of sweeps per exchange, at most ``limit``, for blocks of a shape.
 
     ``grow`` says per axis whether such a block has neighbours there.
     """
     file = cache_file()
-    key = _key(app, device, shape, grow)
+    key = _key(app, device, shape, grow, dtype)
     known = _read(file)
     if known.get(key) not in CANDIDATES:
-        rates = measured_rates(app, device, shape, grow)
+        rates = measured_rates(app, device, shape, grow, dtype)
         enough = GOOD_ENOUGH * max(rates.values())
         known[key] = next(tile for tile, rate in rates.items() if rate >= enough)
         _write(file, known)
@@ -47,7 +47,7 @@ def best_tile(
 
 
 def measured_rates(
-    app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool]
+    app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool], dtype: str = "float64"
 ) -> dict[int, float]:
     """Cells per second, per number of sweeps, of a block of a shape.
 
@@ -59,7 +59,7 @@ def measured_rates(
     part = measured_part(shape)
     rates = {}
     for tile in (tile for tile in CANDIDATES if tile <= min(shape)):
-        field, region = ghosted(part, [(tile, tile)] * len(part), tile, line=where.line)
+        field, region = ghosted(part, [(tile, tile)] * len(part), tile, dtype, where.line)
         field[...] = 1.0
         old, new = where.to_device(field), where.to_device(field.copy())
         seconds = []
@@ -101,13 +101,13 @@ def cache_file() -> Path:
     return cache_folder() / "time_tiles.json"
 
 
-def _key(app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool]) -> str:
+def _key(app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool], dtype: str) -> str:
     """What a measurement depends on; other kernels or another machine measure anew."""
     source = Path(kernels.__file__).with_name(f"{app}_{device}.py").read_bytes()
     machine = f"{platform.node()} {platform.machine()}"
     sides = "".join("01"[g] for g in grow)
     block = f"{'x'.join(map(str, shape))} {sides}"
-    return f"{app} {device} {block} {hashlib.sha256(source).hexdigest()[:12]} {machine}"
+    return f"{app} {device} {dtype} {block} {hashlib.sha256(source).hexdigest()[:12]} {machine}"
 
 
 def _read(file: Path) -> dict[str, int]:

@@ -18,7 +18,7 @@ import miniapps as apps
 from drivers import serial
 from drivers.job import Job
 from drivers.outcome import Outcome, hashed
-from kernels.device import Device
+from kernels.device import get
 from kernels.state_hash import digest
 from miniapps.block import Check
 from miniapps.decomposition import Layout
@@ -132,6 +132,7 @@ def solve(
     warmup: int = 0,
     judged_steps: int | None = None,
     odf: int = 1,
+    device: str = "cpu",
 ) -> Solved:
     """Solve a problem on a grid of blocks under the serial driver, and judge it.
 
@@ -139,9 +140,9 @@ def solve(
     many steps `validate` is told, if not as many as were made.
     """
     layout = layout_of(problem, grid, odf)
-    problem = problem.prepared(layout, "cpu")
+    problem = problem.prepared(layout, device)
     store, outcomes = Gather(), []
-    job = Job(app, problem, layout, steps, warmup, store=store)
+    job = Job(app, problem, layout, steps, warmup, device, store=store)
     assert serial.run(job, lambda outcome: outcomes.append(outcome) or 0, NoBoard()) == 0
     (outcome,) = outcomes
     state_hash = digest(outcome.words)
@@ -150,12 +151,14 @@ def solve(
     return Solved(problem, layout, outcome, store.fields, state_hash, checks)
 
 
-def blocks_of(app: str, problem: Any, grid: tuple[int, ...], make: Any = None) -> list[Any]:
+def blocks_of(
+    app: str, problem: Any, grid: tuple[int, ...], make: Any = None, device: str = "cpu"
+) -> list[Any]:
     """The blocks of a problem on a grid; of another class where ``make`` is given."""
     layout = layout_of(problem, grid)
-    problem = problem.prepared(layout, "cpu")
+    problem = problem.prepared(layout, device)
     build: Callable[..., Any] = make or apps.load(app).Block
-    return [build(problem, layout, index, Device()) for index in layout.indices()]
+    return [build(problem, layout, index, get(device)) for index in layout.indices()]
 
 
 def state_hash_of(blocks: Iterable[Any]) -> str:

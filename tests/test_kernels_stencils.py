@@ -16,6 +16,7 @@ import kernels
 # Shapes with ghosts; none equal along two axes.
 SHAPES = {"jacobi2d": (15, 13), "stencil3d": (15, 13, 11)}
 APPS = sorted(SHAPES)
+DTYPES = ("float64", "float32")
 Region = tuple[int, ...]
 OTHER_NAN = np.array(0x7FF8000000000ABC).view(np.float64)  # so that writing np.nan over it shows
 
@@ -30,10 +31,10 @@ def box(region: Region) -> tuple[slice, ...]:
     return tuple(slice(a, max(a, b)) for a, b in zip(region[::2], region[1::2], strict=True))
 
 
-def noise(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+def noise(shape: tuple[int, ...], seed: int = 0, dtype: str = "float64") -> np.ndarray:
     """Numbers of both signs over many magnitudes, so that every addition rounds."""
     rng = np.random.default_rng(seed)
-    return rng.normal(size=shape) * 10.0 ** rng.integers(-6, 7, shape)
+    return (rng.normal(size=shape) * 10.0 ** rng.integers(-6, 7, shape)).astype(dtype)
 
 
 def swept(old: np.ndarray, region: Region) -> np.ndarray:
@@ -62,24 +63,26 @@ def regions(draw: st.DrawFn, app: str) -> Region:
     return tuple(region)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("app", APPS)
 @given(data=st.data(), seed=st.integers(0, 99))
-def test_sweep(app: str, data: st.DataObject, seed: int) -> None:
+def test_sweep(app: str, dtype: str, data: st.DataObject, seed: int) -> None:
     """Catches another order of additions, and a cell that is missed or swept too much."""
     region = data.draw(regions(app))
-    old, new = noise(SHAPES[app], seed), noise(SHAPES[app], seed + 1)
+    old, new = noise(SHAPES[app], seed, dtype), noise(SHAPES[app], seed + 1, dtype)
     expected, before = new.copy(), old.copy()
     expected[box(region)] = swept(old, region)
     load(app).sweep(old, new, *region)
     assert same(new, expected) and same(old, before)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("app", APPS)
 @given(data=st.data(), seed=st.integers(0, 99))
-def test_sweep_residual(app: str, data: st.DataObject, seed: int) -> None:
+def test_sweep_residual(app: str, dtype: str, data: st.DataObject, seed: int) -> None:
     """Catches a residual of another sweep, of too many cells, or one that is not the largest."""
     region = data.draw(regions(app))
-    old, new = noise(SHAPES[app], seed), noise(SHAPES[app], seed + 1)
+    old, new = noise(SHAPES[app], seed, dtype), noise(SHAPES[app], seed + 1, dtype)
     expected = new.copy()
     expected[box(region)] = swept(old, region)
     changes = np.abs(expected - old)[box(region)]

@@ -25,7 +25,9 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """Shapes that were measured; the "measurement" says that 4 sweeps are best, 2 nearly so."""
     shapes: list[tuple[int, ...]] = []
 
-    def rates(app: str, device: str, shape: tuple[int, ...], grow: list[bool]) -> dict[int, float]:
+    def rates(
+        app: str, device: str, shape: tuple[int, ...], grow: list[bool], dtype: str
+    ) -> dict[int, float]:
         shapes.append(shape)
         return {1: 50.0, 2: 98.0, 4: 100.0, 8: 60.0}
 
@@ -35,7 +37,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
 
 def best(shape: tuple[int, ...] = (64, 48), limit: int = 100, app: str = "jacobi2d") -> int:
     """The best tile on the CPU."""
-    return tiling.best_tile(app, "cpu", shape, [True] * len(shape), limit)
+    return tiling.best_tile(app, "cpu", shape, [True] * len(shape), limit, "float64")
 
 
 def test_measured_once(cache: Path, measured: list[tuple[int, ...]]) -> None:

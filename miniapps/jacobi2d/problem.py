@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from miniapps.grid import BOUNDARIES, INITIALS, GridProblem, reference, validate
+from miniapps.grid import BOUNDARIES, DTYPES, INITIALS, GridProblem, reference, validate
 from miniapps.parameters import extents, integer_or_auto, parameter, require
 
 __all__ = ["JacobiProblem", "reference", "validate"]
@@ -47,6 +47,7 @@ class JacobiProblem(GridProblem):
     time_tile: int | str = parameter(
         "--time-tile", "auto", integer_or_auto, "sweeps per halo exchange, or auto"
     )
+    dtype: str = parameter("--dtype", "float64", str, "of a cell", DTYPES)
     tolerance: float = parameter(
         "--tolerance", 0.0, float, "stop when no cell changes by more in a sweep; 0: never"
     )

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from miniapps.grid import BOUNDARIES, INITIALS, GridProblem, reference, validate
+from miniapps.grid import BOUNDARIES, DTYPES, INITIALS, GridProblem, reference, validate
 from miniapps.parameters import extents, integer_or_auto, parameter, require
 
 __all__ = ["StencilProblem", "load_factor", "reference", "validate"]
@@ -57,6 +57,7 @@ class StencilProblem(GridProblem):
     time_tile: int | str = parameter(
         "--time-tile", "auto", integer_or_auto, "sweeps per halo exchange, or auto"
     )
+    dtype: str = parameter("--dtype", "float64", str, "of a cell", DTYPES)
     imbalance: str = parameter(
         "--imbalance", "none", str, "paper: the published synthetic load", ("none", "paper")
     )

@@ -1,0 +1,219 @@
+"""Jacobi2D and Stencil3D on the GPU against their CPU twins, bit for bit."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import support
+
+import kernels
+import miniapps as apps
+from drivers.serial import Engine
+from kernels import device
+from kernels.halo_cpu import Halo as HostHalo
+from kernels.halo_cpu import box
+
+APPS = ("jacobi2d", "stencil3d")
+DTYPES = ("float64", "float32")
+SHAPES = {"jacobi2d": (23, 140), "stencil3d": (21, 11, 37)}  # beyond a thread block along each axis
+Region = tuple[int, ...]
+
+
+def noise(shape: tuple[int, ...], seed: int, dtype: str = "float64") -> np.ndarray:
+    """Numbers of both signs over many magnitudes, so that every addition rounds."""
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=shape) * 10.0 ** rng.integers(-6, 7, shape)).astype(dtype)
+
+
+def inside(app: str, low: int, high: int) -> Region:
+    """The cells of the shape, without so many at the low and at the high sides."""
+    return tuple(edge for n in SHAPES[app] for edge in (low, n - high))
+
+
+def both(
+    app: str, kernel: str, dtype: str, *arguments: Any, old: np.ndarray | None = None
+) -> tuple[list[np.ndarray], list[Any]]:
+    """Run a kernel on CPU and GPU; returns (old, new) of each in turn, and what they returned."""
+    gpu = device.get("gpu")
+    old = noise(SHAPES[app], 1, dtype) if old is None else old
+    new = noise(SHAPES[app], 2, dtype)
+    there = [gpu.to_device(array) for array in (old, new)]
+    here = [old.copy(), new.copy()]
+    returned = [
+        getattr(kernels.load(app, name), kernel)(*arrays, *arguments)
+        for name, arrays in (("cpu", here), ("gpu", there))
+    ]
+    return here + [gpu.to_host(array) for array in there], returned
+
+
+REGIONS = [(1, 1), (2, 5), (3, 17), (9, 1)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("app", APPS)
+@pytest.mark.parametrize("margins", REGIONS)
+def test_sweep(app: str, margins: tuple[int, int], dtype: str) -> None:
+    """Catches other bits, a cell that is missed or swept too much, and a seam between threads."""
+    (old, new, gpu_old, gpu_new), _ = both(app, "sweep", dtype, *inside(app, *margins))
+    assert support.same_bits(gpu_new, new) and support.same_bits(gpu_old, old)
+    untouched = noise(SHAPES[app], 2, dtype)
+    swept = min(high - low for low, high in zip(*[iter(inside(app, *margins))] * 2, strict=True))
+    assert support.same_bits(new, untouched) == (swept <= 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("app", APPS)
+@pytest.mark.parametrize("margins", REGIONS)
+def test_sweep_residual(app: str, margins: tuple[int, int], dtype: str) -> None:
+    """Catches a residual of too few or too many cells, and other bits of the sweep."""
+    (_, new, _, gpu_new), returned = both(app, "sweep_residual", dtype, *inside(app, *margins))
+    assert support.same_bits(gpu_new, new)
+    assert returned[1] == returned[0]
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_residual_of_nan_is_nan(app: str) -> None:
+    """Catches a run that counts as converged because no comparison with NaN holds."""
+    old = noise(SHAPES[app], 1)
+    old[tuple(n // 2 for n in old.shape)] = np.nan
+    _, returned = both(app, "sweep_residual", "float64", *inside(app, 1, 1), old=old)
+    assert np.isnan(returned).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("app", APPS)
+@pytest.mark.parametrize("sweeps", [1, 2, 3, 4, 5])
+def test_sweep_tile(app: str, sweeps: int, dtype: str) -> None:
+    """Catches a tile that reads a value of the wrong sweep, with neighbours and without."""
+    axes = len(SHAPES[app])
+    own = tuple(edge for n in SHAPES[app] for edge in (sweeps, n - sweeps))
+    for grow in ((1, 0) * axes, (0, 1) * axes, (1, 1) * axes):
+        old = noise(SHAPES[app], 1, dtype)
+        results = []
+        for name in ("cpu", "gpu"):
+            where = device.get(name)
+            arrays = [where.to_device(array) for array in (old.copy(), old.copy())]
+            load = kernels.load(app, name)
+            odd = load.sweep_tile(*arrays, sweeps, *own, np.array(grow, np.int64))
+            assert odd == sweeps % 2
+            results.append([where.to_host(arrays[n])[box(own)] for n in (odd, 1 - odd)])
+        for cpu, gpu in zip(*results, strict=True):
+            assert support.same_bits(np.ascontiguousarray(gpu), np.ascontiguousarray(cpu))
+
+
+# Halos -------------------------------------------------------------------------------------------
+
+
+def faces(app: str, width: int) -> tuple[dict[Any, Region], dict[Any, Region]]:
+    """Regions inside and outside the own cells of an array, by edge, corners included."""
+    inside: dict[Any, Region] = {}
+    outside: dict[Any, Region] = {}
+    for edge in itertools.product((-1, 0, 1), repeat=len(SHAPES[app])):
+        near: list[int] = []
+        far: list[int] = []
+        for side, cells in zip(edge, SHAPES[app], strict=True):
+            low, high = width, cells - width
+            near += [(low, low + width), (low, high), (high - width, high)][side + 1]
+            far += [(0, width), (low, high), (high, high + width)][side + 1]
+        if any(edge):
+            inside[edge], outside[edge] = tuple(near), tuple(far)
+    return inside, outside
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("app", APPS)
+@pytest.mark.parametrize("width", [1, 3])
+def test_halo(app: str, width: int, dtype: str) -> None:
+    """Catches a face that is swapped, shifted or transposed on its way, or cells beside it."""
+    gpu, field = device.get("gpu"), noise(SHAPES[app], 1, dtype)
+    regions = faces(app, width)
+    here, there = (
+        HostHalo(device.Device(), *regions),
+        kernels.load("halo", "gpu").Halo(gpu, *regions),
+    )
+    on_gpu = gpu.to_device(field)
+    packed, messages = here.pack(field), there.pack(on_gpu)
+    gpu.stage(messages.values())
+    on_host = {edge: message.on_host() for edge, message in messages.items()}
+    assert list(on_host) == list(packed)
+    for edge, message in packed.items():
+        assert support.same_bits(on_host[edge], np.asarray(message))
+    opposite = {edge: tuple(-side for side in edge) for edge in packed}
+    here.unpack(field, {edge: packed[opposite[edge]] for edge in packed})
+    half = dict(itertools.islice(opposite.items(), len(opposite) // 2))
+    mixed = {edge: (messages if edge in half else on_host)[opposite[edge]] for edge in packed}
+    there.unpack(on_gpu, mixed)
+    assert support.same_bits(gpu.to_host(on_gpu), field)
+    assert not support.same_bits(field, noise(SHAPES[app], 1, dtype))
+
+
+def test_ghosts_of_another_shape_are_refused() -> None:
+    """Catches a message that a kernel would read beyond its end."""
+    gpu = device.get("gpu")
+    halo = kernels.load("halo", "gpu").Halo(gpu, *faces("jacobi2d", 1))
+    field = gpu.to_device(noise(SHAPES["jacobi2d"], 1))
+    came = {edge: np.zeros((1, 1)) for edge in halo.ghosts}
+    with pytest.raises(ValueError, match="ghosts"):
+        halo.unpack(field, came)
+
+
+# Whole runs --------------------------------------------------------------------------------------
+
+RUNS = [
+    ("jacobi2d", (1, 1), {"size": (17, 21), "boundary": "heated"}),
+    ("jacobi2d", (2, 3), {"size": (17, 21), "boundary": "heated", "time_tile": 2}),
+    ("jacobi2d", (1, 2), {"size": (13, 9), "boundary": "periodic"}),
+    ("jacobi2d", (2, 2), {"size": (13, 9), "boundary": "zero", "dtype": "float32"}),
+    ("jacobi2d", (2, 1), {"size": (9, 13), "boundary": "zero", "tolerance": 0.2, "check_every": 3}),
+    ("stencil3d", (1, 1, 1), {"size": (7, 6, 5)}),
+    ("stencil3d", (2, 1, 2), {"size": (7, 6, 9), "boundary": "heated", "time_tile": 3}),
+    ("stencil3d", (1, 2, 1), {"size": (5, 6, 7), "dtype": "float32"}),
+    ("stencil3d", (2, 1, 1), {"size": (6, 3, 4), "imbalance": "paper", "imbalance_mode": "work"}),
+]
+
+
+@pytest.mark.parametrize(("app", "grid", "values"), RUNS)
+def test_same_bits_as_on_the_cpu(app: str, grid: tuple[int, ...], values: dict[str, Any]) -> None:
+    """Catches a run whose halos, boundaries, tiles or steps differ from those of the CPU."""
+    problem = apps.load(app).Problem(**({"initial": "noise", "time_tile": 1} | values))
+    cpu, gpu = (support.solve(app, problem, grid, 4, device=name) for name in ("cpu", "gpu"))
+    assert gpu.state_hash == cpu.state_hash
+    assert gpu.outcome.steps_done == cpu.outcome.steps_done
+    assert all(check.ok for check in gpu.checks)
+    assert (gpu.outcome.wall_s > 0).all() and (gpu.outcome.compute_s > 0).all()
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_block_pickled_in_mid_run(app: str) -> None:
+    """Catches device state that a migration loses, or that stays behind."""
+    shape = {"jacobi2d": (11, 9), "stencil3d": (6, 5, 4)}[app]
+    problem = apps.load(app).Problem(size=shape, initial="noise", time_tile=1)
+    grid = (2,) + (1,) * (len(shape) - 1)
+    engine = Engine(support.blocks_of(app, problem, grid, device="gpu"))
+    engine.round(0, 1)
+    moved = [pickle.loads(pickle.dumps(s.block)) for s in engine.steppers.values()]
+    again = Engine(moved)
+    again.round(1, 1)
+    assert support.state_hash_of(moved) == support.solve(app, problem, grid, 2).state_hash
+
+
+LAUNCHES = [
+    ("jacobi2d", "--size 9x7 --boundary periodic", "--driver mpi -n 2"),
+    ("stencil3d", "--size 4x3x5 --time-tile 2", "--driver mpi -n 2"),
+    ("jacobi2d", "--size 9x11 --time-tile 1", "--driver charm -n 2 --odf 4 --balancer Rotate --lb-period 1"),
+    ("stencil3d", "--size 4x3x5", "--driver charm -n 1 --odf 2"),
+]
+
+
+@pytest.mark.parametrize(("app", "problem", "driver"), LAUNCHES)
+def test_same_bits_under_every_driver(app: str, problem: str, driver: str, run_record: Any) -> None:
+    """Catches staging that loses, doubles or mixes up messages, and migrations that lose state."""
+    words = [app, *problem.split(), "--initial", "noise", "--steps", "2", *driver.split()]
+    cpu, gpu = (run_record(*words, "--device", name) for name in ("cpu", "gpu"))
+    assert gpu["valid"] and gpu["state_hash"] == cpu["state_hash"]
+    assert gpu["migrations"] == cpu["migrations"]
+    assert (gpu["migrations"] > 0) == ("Rotate" in driver)
