@@ -6,22 +6,28 @@ is reported is whether its messages arrived.
 
 from __future__ import annotations
 
-import importlib.util
+import json
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from miniapps.parameters import InputError
-from workbench import environment, launch, record
+from workbench import environment, launch, nvidia, record
 from workbench.cases import Case, spec_of
 from workbench.exit_status import FAILED, VALID
 from workbench.run import solve
+
+CUDA = (13, 0)  # of which the packages are
+GPU_PACKAGES = {"numba-cuda": ("numba-cuda",), "CuPy": ("cupy-cuda13x", "cupy")}
+ASK_LIMIT_S = 60
 
 
 class Finding(NamedTuple):
@@ -39,7 +45,8 @@ def doctor() -> int:
     findings = list(examine())
     for finding in findings:
         mark = "[green]ok[/]" if finding.works else "[red]no[/]"
-        table.add_row(mark, finding.what, finding.found, "" if finding.works else finding.cost)
+        cost = "" if finding.works else finding.cost
+        table.add_row(mark, finding.what, escape(finding.found), escape(cost))
     Console().print(table)
     return VALID if all(f.works for f in findings if f.what == "driver serial") else FAILED
 
@@ -59,7 +66,7 @@ def examine() -> Iterator[Finding]:
     yield kernel_cache()
     yield mpiexec()
     yield from map(driver, ("serial", "mpi", "charm"))
-    yield gpu()
+    yield from gpu()
 
 
 def kernel_cache() -> Finding:
@@ -97,11 +104,32 @@ def driver(name: str) -> Finding:
     return Finding(f"driver {name}", result["valid"], found, cost)
 
 
-def gpu() -> Finding:
-    """Whether there is a GPU driver and CuPy; the apps have no kernels for it yet."""
-    present = Path("/proc/driver/nvidia/version").exists()
-    cupy = importlib.util.find_spec("cupy") is not None
-    found = (
-        f"NVIDIA driver {'there' if present else 'not found'}, CuPy {'there' if cupy else 'not'}"
-    )
-    return Finding("device gpu", False, found, "--device gpu is not available in this version")
+def gpu() -> Iterator[Finding]:
+    """What ``--device gpu`` needs: a driver, a GPU, and two packages; and what helps it."""
+    driver, needed = nvidia.library(), "no --device gpu"
+    cuda, number = nvidia.cuda_version(driver), nvidia.driver_version()
+    found = f"version {number or 'unknown'}, for CUDA {'.'.join(map(str, cuda or ('unknown',)))}"
+    there = cuda is not None or number is not None
+    enough = cuda is not None and cuda >= CUDA
+    least = f"{needed}: it takes one for CUDA {CUDA[0]}.{CUDA[1]} or later"
+    yield Finding("NVIDIA driver", enough, found if there else "not found", least)
+    seen = [f"{gpu.name}, {gpu.memory_bytes / 2**30:.0f} GiB" for gpu in nvidia.gpus(driver)]
+    yield Finding("GPU", bool(seen), "; ".join(seen) or "none", needed)
+    for name, packages in GPU_PACKAGES.items():
+        versions = filter(None, map(record.version, packages))
+        version = next(versions, "not installed")
+        install = f"{needed}: pip install -e '.[gpu]'"
+        yield Finding(name, version != "not installed", version, install)
+    yield gpu_aware_mpi()
+
+
+def gpu_aware_mpi() -> Finding:
+    """Whether MPI takes messages from device memory; another process asks, as that starts MPI."""
+    what, cost = "GPU-aware MPI", "--device gpu under mpi copies messages by way of the host"
+    command = [sys.executable, "-m", "drivers.gpu_aware"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_LIMIT_S)
+        aware, why = json.loads(done.stdout.splitlines()[-1])
+    except (subprocess.TimeoutExpired, IndexError, ValueError):
+        return Finding(what, False, "MPI could not be started to ask", cost)
+    return Finding(what, aware, why, cost)

@@ -122,13 +122,16 @@ def fixed_parameters(record: dict[str, Any]) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that decide what is computed and how fast."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+    found = {name: version(name) or "not installed" for name in PACKAGES}
+    return {"python": platform.python_version()} | found
+
+
+def version(package: str) -> str | None:
+    """The version of a package; None where it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def host() -> dict[str, Any]:
