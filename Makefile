@@ -4,7 +4,7 @@ BIN := .venv/bin
 APPS :=
 TESTS :=
 
-.PHONY: install demo test verify lint bench clean
+.PHONY: install demo test verify lint bench gpu-budget gpu-check clean
 
 install: .venv/installed
 
@@ -52,6 +52,14 @@ lint: install
 
 bench: install .venv/peers
 	$(BIN)/python benchmarks/run.py
+
+# What kernels for a GPU cost as machine code, written down as what they may cost; needs no GPU.
+gpu-budget: .venv/gpu-check
+	$(BIN)/python tests/gpu_budget.py
+
+# On a machine with a GPU; BIN=DIRECTORY takes another Python, which need not have it installed.
+gpu-check: $(if $(filter .venv/bin,$(BIN)),install)
+	@PYTHONPATH=$(CURDIR) $(BIN)/python3 benchmarks/gpu_check.py
 
 clean:
 	rm -rf .venv build *.egg-info demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,300 @@
+"""``make gpu-check``: everything that only a GPU can show, in under nine minutes.
+
+Three parts: the tests of tests/gpu on the device; every app at full size under every driver, valid
+and with the state hash of a run on the CPU; and NVIDIA's sanitizers on small runs. A failure does
+not end it. What was found goes into gpu-validation.json, from which `gpu_validation.py` tells later
+which kernels have changed since.
+
+Exit status: 0 all passed, 1 something failed, 2 there is no GPU to check on.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gpu_validation import VALIDATION, sources
+
+from workbench import environment, nvidia
+
+ROOT = Path(__file__).resolve().parents[1]
+TOTAL_S = 520.0
+TESTS_S, RUN_S, SANITIZER_S = 240.0, 90.0, 60.0
+APPS = ("jacobi2d", "stencil3d", "pic", "leanmd")
+PRESET, SMALL = "large", "tiny"
+DRIVERS = {"serial": (), "mpi": ("-n", "2"), "charm": ("-n", "1", "--odf", "4")}
+MOST_RANKS = 8  # of the run on the CPU
+TOOLS = ("memcheck", "racecheck", "synccheck")
+SANITIZER = "compute-sanitizer"
+FOUND = 9  # exit status of a sanitizer that found something
+PACKAGES = ("numba", "numba-cuda", "cupy-cuda13x", "numpy", "mpi4py", "charm4py")
+OK, FAILED, NO_GPU = 0, 1, 2
+
+
+class Done(NamedTuple):
+    """A command that has ended, or was ended for taking too long (status None)."""
+
+    status: int | None
+    stdout: str
+    stderr: str = ""
+
+    @property
+    def last_words(self) -> str:
+        """The last line that it said."""
+        said = f"{self.stdout}\n{self.stderr}".strip().splitlines()
+        return said[-1].strip() if said else "it said nothing"
+
+
+Runner = Callable[[list[str], float], Done]  # command, seconds that it may take
+
+
+@dataclass
+class Findings:
+    """What has been found so far."""
+
+    tests: dict[str, int] = field(default_factory=dict)
+    runs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sanitizer: dict[str, str] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
+
+class Step(NamedTuple):
+    """A command, and a judge: it keeps what was found, and says in a line what is wrong."""
+
+    name: str
+    command: list[str]
+    limit_s: float
+    judge: Callable[[Done, Findings], str | None]
+
+
+# Steps -------------------------------------------------------------------------------------------
+
+
+def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
+    """All steps, the most telling first, as time may run out."""
+    pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    yield Step("tests", [*pytest, "tests/gpu", "--require-gpu"], TESTS_S, judge_tests)
+    miniapps = [python, "-m", "workbench.cli", "run"]
+    for app in APPS:
+        full = [*miniapps, app, "--preset", PRESET, "--json", "-"]
+        ranks = min(MOST_RANKS, cores)
+        yield _run_step(app, "cpu", [*full, "--driver", "mpi", "-n", str(ranks)])
+        for driver, more in DRIVERS.items():
+            yield _run_step(app, driver, [*full, "--device", "gpu", "--driver", driver, *more])
+    for tool in TOOLS:
+        watch = [sanitizer or SANITIZER, "--tool", tool, "--error-exitcode", str(FOUND)]
+        for app in APPS:
+            small = [*miniapps, app, "--preset", SMALL, "--device", "gpu"]
+            yield _sanitizer_step(f"{tool} {app}", [*watch, *small], bool(sanitizer))
+
+
+def _run_step(app: str, how: str, command: list[str]) -> Step:
+    """A run at full size; ``how``: its driver, or cpu."""
+
+    def judge(done: Done, findings: Findings) -> str | None:
+        return judge_run(done, findings, app, how)
+
+    return Step(f"{app} {how}", command, RUN_S, judge)
+
+
+def _sanitizer_step(name: str, command: list[str], there: bool) -> Step:
+    """A small run under a sanitizer."""
+
+    def judge(done: Done, findings: Findings) -> str | None:
+        summary = re.search(r"SUMMARY: (.*)", done.stdout + done.stderr)
+        clean = done.status == 0 and summary is not None and summary[1].startswith("0 ")
+        said = summary[1].strip() if summary else how_ended(done)
+        findings.sanitizer[name] = said if there else f"{SANITIZER} not found"
+        return None if clean else findings.sanitizer[name]
+
+    return Step(name, command, SANITIZER_S, judge)
+
+
+def judge_tests(done: Done, findings: Findings) -> str | None:
+    """All passed, and there were some."""
+    last = done.stdout.strip().splitlines()[-1:] or [""]
+    findings.tests = {what: int(n) for n, what in re.findall(r"(\d+) ([a-z]+)", last[0])}
+    counts = {k: n for k, n in findings.tests.items() if k not in ("warning", "warnings")}
+    if done.status == 0 and set(counts) == {"passed"}:
+        return None
+    return how_ended(done)
+
+
+def judge_run(done: Done, findings: Findings, app: str, how: str) -> str | None:
+    """A valid run on the asked-for device, with the same final state as the one on the CPU."""
+    try:
+        record = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        return how_ended(done)
+    cpu = findings.runs.get(f"{app} cpu", {}).get("state_hash")
+    kept = {name: record.get(name) for name in ("valid", "state_hash", "rate", "oversubscribed")}
+    findings.runs[f"{app} {how}"] = kept
+    if done.status != 0 or record["valid"] is not True:
+        return how_ended(done) if record["valid"] is True else "is not valid"
+    device = "cpu" if how == "cpu" else "gpu"
+    if record["device"] != device:
+        return f"ran on {record['device']}, not on {device}"
+    if how == "cpu":
+        return None
+    kept["same_as_cpu"] = record["state_hash"] == cpu
+    if cpu is None:
+        return "there is no run on the CPU to compare its state with"
+    return None if kept["same_as_cpu"] else "its final state differs from that on the CPU"
+
+
+def how_ended(done: Done) -> str:
+    """Status and last words."""
+    status = "took too long" if done.status is None else f"status {done.status}"
+    return f"{status}: {done.last_words}"
+
+
+# Running them ------------------------------------------------------------------------------------
+
+
+def check(
+    todo: Iterator[Step],
+    run: Runner,
+    total_s: float = TOTAL_S,
+    clock: Callable[[], float] = time.monotonic,
+    say: Callable[[str], None] = lambda text: print(text, flush=True),
+) -> Findings:
+    """Run all steps for which there is time, and say how each ended."""
+    findings, begin = Findings(), clock()
+    for step in todo:
+        left = total_s - (clock() - begin)
+        if left <= 0:
+            wrong: str | None = "not run: no time left"
+        else:
+            say(f"[{clock() - begin:4.0f} s] {step.name} ...")
+            wrong = step.judge(run(step.command, min(step.limit_s, left)), findings)
+        if wrong:
+            findings.failures.append(f"{step.name}: {wrong}")
+            say(f"[{clock() - begin:4.0f} s] {step.name} FAILED: {wrong}")
+    return findings
+
+
+def execute(command: list[str], limit_s: float) -> Done:
+    """Run a command in the project's folder; its whole process group ends with it."""
+    surroundings = os.environ | {"PYTHONPATH": str(ROOT)}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    try:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=surroundings, start_new_session=True, **pipes
+        )
+    except OSError as error:
+        return Done(127, "", str(error))
+    try:
+        stdout, stderr = process.communicate(timeout=limit_s)
+        return Done(process.returncode, stdout, stderr)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        stdout, stderr = process.communicate()
+        return Done(None, stdout, stderr)
+
+
+@contextmanager
+def installed_python() -> Iterator[str]:
+    """A Python beside which the script ``miniapps`` stands, as launched drivers start that.
+
+    Where the project is not installed, a virtual environment of a moment has all that this Python
+    sees, and the script.
+    """
+    if Path(sys.executable).with_name("miniapps").exists():
+        yield sys.executable
+        return
+    with tempfile.TemporaryDirectory() as name:
+        make = [sys.executable, "-m", "venv", "--without-pip", name]
+        subprocess.run(make, check=True)
+        python = Path(name, "bin", "python")
+        scheme = {"base": name, "platbase": name}
+        packages = Path(sysconfig.get_path("purelib", scheme="venv", vars=scheme))
+        here = Path(__file__).resolve().parent
+        seen = [path for path in sys.path if path and Path(path).is_dir() and Path(path) != here]
+        (packages / "seen.pth").write_text("\n".join([str(ROOT), *seen]) + "\n")
+        script = python.with_name("miniapps")
+        script.write_text(f"#!{python}\nfrom workbench.cli import main\nraise SystemExit(main())\n")
+        script.chmod(0o755)
+        yield str(python)
+
+
+def sanitizer_program() -> str | None:
+    """The sanitizer of the PATH, or of the CUDA that CUDA_HOME names."""
+    places = [os.environ.get("PATH", ""), str(Path(os.environ.get("CUDA_HOME", ""), "bin"))]
+    return shutil.which(SANITIZER, path=os.pathsep.join(places))
+
+
+# Writing it down ---------------------------------------------------------------------------------
+
+
+def device() -> dict[str, Any] | None:
+    """The first GPU and its driver; None where there is none that works."""
+    driver = nvidia.library()
+    gpus, cuda = nvidia.gpus(driver), nvidia.cuda_version(driver)
+    if not gpus or cuda is None:
+        return None
+    version = nvidia.driver_version() or "unknown"
+    return {**gpus[0]._asdict(), "driver": version, "cuda": ".".join(map(str, cuda))}
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that matter."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def document(gpu: dict[str, Any], hashes: dict[str, str], found: Findings) -> dict[str, Any]:
+    """All that is kept of a validation."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "device": gpu,
+        "versions": versions(),
+        "sources": hashes,
+        "passed": not found.failures,
+        "failures": found.failures,
+        "tests": found.tests,
+        "runs": found.runs,
+        "sanitizer": found.sanitizer,
+    }
+
+
+def main(run: Runner = execute, gpu: dict[str, Any] | None = None, file: Path = VALIDATION) -> int:
+    """Check, write down, report; returns the exit status."""
+    gpu = gpu or device()
+    if gpu is None:
+        print("gpu-check: there is no NVIDIA GPU with a working driver: nothing was checked")
+        return NO_GPU
+    print(f"checking on {gpu['name']}, driver {gpu['driver']}", flush=True)
+    hashes = sources()  # of before: what is changed meanwhile was not checked
+    with installed_python() as python:
+        found = check(steps(python, sanitizer_program(), environment.cores()), run)
+    file.write_text(json.dumps(document(gpu, hashes, found), indent=1) + "\n")
+    print(f"tests: {found.tests}; {len(found.runs)} runs; {len(found.sanitizer)} sanitizer runs")
+    for failure in found.failures:
+        print(f"FAILED {failure}")
+    print(f"{len(found.failures)} failures; written to {file.name}")
+    return FAILED if found.failures else OK
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
