@@ -24,6 +24,10 @@ from drivers.outcome import Outcome, Report, joined
 __all__ = ["fail", "run"]
 
 
+# How messages that lie on a GPU travel.
+PATH = "staged", "Charm4Py takes no device memory; between blocks of a PE by reference"
+
+
 def run(job: Job, report: Report, watcher: Watcher) -> int:
     """Run a job on all PEs; PE 0 reports the outcome. Ends the process with the exit status."""
 
@@ -46,6 +50,7 @@ def _conduct(job: Job, watcher: Watcher) -> Outcome:
         raise RunError(f"asked for {layout.pes} PEs, started on {charm.numPes()}")
     pes = Group(PE, args=[job, watcher])
     charm.awaitCreation(pes)
+    pes.prepare(local_ranks(pes, job), awaitable=True).get()
     arrays = {kind: Array(BlockChare, ndims=1) for kind in layout.families()}
     pes.introduce(arrays, awaitable=True).get()
     for place, number in layout.numbers.items():
@@ -64,7 +69,16 @@ def _conduct(job: Job, watcher: Watcher) -> Outcome:
     for pe in range(layout.pes if job.store else 0):
         made = pes[pe].store(job.store, made, ret=True).get()
     parts = [pes[pe].part(ret=True).get() for pe in range(layout.pes)]
-    return joined(job, parts, done, {"charm": "netlrts"})
+    return joined(job, parts, done, {"charm": "netlrts"}, PATH)
+
+
+def local_ranks(pes: Any, job: Job) -> list[int]:
+    """The number of each PE among those of its host; all zero where nobody needs to know."""
+    count = job.layout.pes
+    if job.device == "cpu":
+        return [0] * count
+    hosts = [pes[pe].host(ret=True).get() for pe in range(count)]
+    return [hosts[:pe].count(host) for pe, host in enumerate(hosts)]
 
 
 def _advance(arrays: dict[str, Any], first: int, end: int) -> int:

@@ -25,7 +25,7 @@ class PE(Chare):
 
     def __init__(self, job: Job, watcher: Watcher) -> None:
         self.job, self.watcher = job, watcher
-        self.jit_s = job.compile()
+        self.jit_s = 0.0
         self.log = PELog(charm.myPe())
         self.round = -1  # the step at which the last round began here
         self.mail = Mail(self)
@@ -46,6 +46,16 @@ class PE(Chare):
         """End the whole run, with a word to the watcher."""
         self.watcher.fail(error)
         fail(FAILED)
+
+    def host(self) -> str:
+        """The name of this PE's host."""
+        return os.uname().nodename
+
+    def prepare(self, local_ranks: list[int]) -> None:
+        """Take a device and compile kernels; ``local_ranks``: each PE's number on its host."""
+        with self.guard():
+            self.job.take_device(local_ranks[charm.myPe()])
+            self.jit_s = self.job.compile()
 
     # Who is where --------------------------------------------------------------------------------
 

@@ -53,7 +53,9 @@ class Job:
 
     ``steps`` are timed, after ``warmup`` steps that are not; both count for the physics.
     ``balancer`` and ``lb_period`` (steps) concern the charm driver alone. A run that is ``traced``
-    keeps what each block did between two requests.
+    keeps what each block did between two requests. Processes of a host share its first
+    ``gpus_per_host`` GPUs, or all; ``gpu_aware`` (on, off, auto): whether MPI may be given messages
+    that lie on them.
     """
 
     app: str
@@ -66,6 +68,12 @@ class Job:
     lb_period: int = 0
     store: Store | None = None
     traced: bool = False
+    gpus_per_host: int | None = None
+    gpu_aware: str = "auto"
+
+    def take_device(self, local_rank: int) -> None:
+        """Let this process, of those on its host the one of that number, use one device."""
+        device.take(self.device, local_rank, self.gpus_per_host)
 
     def compile(self) -> float:
         """Compile the app's kernels, or load them from numba's cache; returns the seconds."""

@@ -3,7 +3,8 @@
 Every edge of a block is a link (`mpi_links`): a receive that always stands, so that a message finds
 its buffer even while this rank computes, and sends that nobody waits for until their buffer must be
 reused. Nothing is pickled and, where the block used `packed`, nothing is copied. Messages that lie
-on a GPU are copied to the host while the block goes on, and leave when it waits.
+on a GPU are copied to the host while the block goes on, and leave when it waits; or from where they
+are, if this MPI reads a GPU's memory.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
+from drivers.gpu_aware import gpu_aware
 from drivers.job import Job, RunError, Watcher
-from drivers.mpi_links import Link, SelfLink
+from drivers.mpi_links import DeviceLink, Link, SelfLink
 from drivers.outcome import Part, Report, joined
 from drivers.timing import PELog, Stepper
 from kernels.messages import DeviceMessage
@@ -32,21 +34,24 @@ class Engine:
         self.comm = comm
         self.block = job.build(job.layout.indices()[comm.rank])
         self.stepper = Stepper(self.block, job.traced)
+        self.direct, self.why = transport(comm, job)
         self.links: dict[Edge, Link | SelfLink] = {}
-        self.staged: list[tuple[int, str, dict[Edge, DeviceMessage]]] = []  # on their way to here
+        self.leaving: list[tuple[int, str, dict[Edge, DeviceMessage]]] = []  # from a device
         for edge, peer in self.block.neighbors.items():
             rank = job.layout.home(*peer.place)
-            own = rank == comm.rank
-            self.links[edge] = (
-                SelfLink(self.links, edge, peer) if own else Link(comm, edge, peer, rank)
-            )
+            if rank == comm.rank:
+                self.links[edge] = SelfLink(self.links, edge, peer)
+            elif self.direct:
+                self.links[edge] = DeviceLink(comm, edge, peer, rank, self.block.device)
+            else:
+                self.links[edge] = Link(comm, edge, peer, rank)
 
     def round(self, step: int, count: int) -> bool:
         """Advance the block ``count`` steps; True where it says that the run is finished."""
         request = self.stepper.start(count)
         while request is not None:
             request = self.stepper.resume(self._answer(step, request))
-        self._send_staged()
+        self._send_leaving()
         return self.stepper.finished
 
     def _answer(self, step: int, request: Any) -> Any:
@@ -54,7 +59,7 @@ class Engine:
         if isinstance(request, Post) and not request.combine:
             self._post(step, request)
             return None
-        self._send_staged()
+        self._send_leaving()
         if isinstance(request, Collect) and not request.combine:
             return {edge: self.links[edge].receive(step, request.phase) for edge in request.edges}
         if isinstance(request, AllReduce):
@@ -64,28 +69,38 @@ class Engine:
         raise TypeError(f"block {self.block.index} yielded {request!r}, which mpi cannot answer")
 
     def _post(self, step: int, request: Post) -> None:
-        """Send what is here; begin to copy here what is not."""
+        """Send what is here; what lies on the device may have to be made yet, or copied here."""
         away: dict[Edge, DeviceMessage] = {}
         for edge, message in request.messages.items():
-            if isinstance(message, DeviceMessage) and type(self.links[edge]) is Link:
+            if isinstance(message, DeviceMessage) and isinstance(self.links[edge], Link):
                 away[edge] = checked_message(edge, message)
             else:
                 self.links[edge].send(step, request.phase, message)
         if away:
-            self.block.device.stage(away.values())
-            self.staged.append((step, request.phase, away))
+            if not self.direct:
+                self.block.device.stage(away.values())
+            self.leaving.append((step, request.phase, away))
 
-    def _send_staged(self) -> None:
-        """Send what was copied here from the device, as soon as it is."""
-        for step, phase, away in self.staged:
+    def _send_leaving(self) -> None:
+        """Send what was made on the device, as soon as it is."""
+        for step, phase, away in self.leaving:
             for edge, message in away.items():
-                self.links[edge].send(step, phase, message.on_host())
-        self.staged.clear()
+                ready: Any = message if self.direct else message.on_host()
+                self.links[edge].send(step, phase, ready)
+        self.leaving.clear()
 
     def close(self) -> None:
         """End all communication."""
         for link in self.links.values():
             link.close()
+
+
+def transport(comm: MPI.Comm, job: Job) -> tuple[bool, str]:
+    """Whether messages travel from device to device without the host, and why or why not."""
+    if job.device == "cpu" or job.gpu_aware != "auto":
+        return job.gpu_aware == "on", "asked for"
+    answers = comm.allgather(gpu_aware(comm))
+    return min(answers, key=lambda answer: answer[0])
 
 
 def run(job: Job, report: Report, watcher: Watcher) -> int:
@@ -99,6 +114,7 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
     crc = zlib.crc32(repr((job.problem, job.layout, job.phases())).encode())
     if comm.allreduce(crc, MPI.MIN) != comm.allreduce(crc, MPI.MAX):
         raise RunError("the ranks were started with different problems")
+    job.take_device(comm.Split_type(MPI.COMM_TYPE_SHARED).rank)
     jit_s = job.compile()
     engine = Engine(comm, job)
     log, done = PELog(comm.rank), 0
@@ -122,7 +138,8 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
     if parts is None:
         return 0
     library = MPI.Get_library_version().splitlines()[0].strip()
-    return report(joined(job, parts, done, {"mpi": library}))
+    path = ("gpu-aware" if engine.direct else "staged"), engine.why
+    return report(joined(job, parts, done, {"mpi": library}, path))
 
 
 def store_in_turn(comm: MPI.Comm, job: Job, block: Any) -> None:

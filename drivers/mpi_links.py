@@ -5,6 +5,7 @@ A message is one buffer: a header of 64 bytes and the array as it lies in memory
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from functools import cache
@@ -70,9 +71,7 @@ class Link:
         """Send an array that the block has given away."""
         checked_message(self.edge, array)
         buffer = enveloped(array)
-        head = step, array.nbytes, phase_code(phase), self.comm.rank, array.ndim
-        shape = array.shape + NO_AXES[array.ndim :]
-        HEAD.pack_into(buffer.data, 0, *head, array.dtype.str.encode(), *shape)
+        self._write_head(buffer, step, phase, array)
         while len(self.sending) >= SENDS_IN_FLIGHT:
             self.sending.pop(0)[0].Wait()
         fits = self.send_capacity
@@ -83,24 +82,36 @@ class Link:
             self._isend(buffer[fits:])
             self.send_capacity = buffer.nbytes
 
-    def _isend(self, part: np.ndarray) -> None:
+    def _write_head(self, buffer: np.ndarray, step: int, phase: str, message: Any) -> None:
+        """Say in a buffer's header which message comes behind it."""
+        axes = len(message.shape)
+        nbytes = math.prod(message.shape) * message.dtype.itemsize
+        head = step, nbytes, phase_code(phase), self.comm.rank, axes
+        shape = message.shape + NO_AXES[axes:]
+        HEAD.pack_into(buffer.data, 0, *head, message.dtype.str.encode(), *shape)
+
+    def _read_head(self, step: int, phase: str) -> tuple[int, tuple[int, ...], str]:
+        """Bytes, shape and data type of the message that came, which must be the one waited for."""
+        came, nbytes, crc, sender, axes, dtype, *shape = HEAD.unpack_from(self.buffers[0].data)
+        if (came, crc, sender) != (step, phase_code(phase), self.rank):
+            raise MessageError(
+                f"edge {self.edge}: waited for step {step}, phase {phase!r} from rank {self.rank};"
+                f" got step {came}, phase CRC {crc:#x} from rank {sender}"
+            )
+        return nbytes, tuple(shape[:axes]), dtype.rstrip(b"\0").decode()
+
+    def _isend(self, part: Any) -> None:
         self.sending.append((self.comm.Isend(part, self.rank, self.send_tag), part))
 
-    def receive(self, step: int, phase: str) -> np.ndarray:
+    def receive(self, step: int, phase: str) -> Any:
         """Wait for the next message on this edge, which must be the one of this step and phase."""
         self.request.Wait()
         buffer = self.buffers[0]
-        came, nbytes, phase_crc, sender, ndim, dtype, *shape = HEAD.unpack_from(buffer.data)
-        if (came, phase_crc, sender) != (step, phase_code(phase), self.rank):
-            raise MessageError(
-                f"edge {self.edge}: waited for step {step}, phase {phase!r} from rank {self.rank};"
-                f" got step {came}, phase CRC {phase_crc:#x} from rank {sender}"
-            )
+        nbytes, shape, dtype = self._read_head(step, phase)
         if HEADER_BYTES + nbytes > buffer.nbytes:
             buffer = self._longer(HEADER_BYTES + nbytes)
         self._stand()
-        kind = dtype.rstrip(b"\0").decode()
-        return np.ndarray(shape[:ndim], kind, buffer, HEADER_BYTES)
+        return np.ndarray(shape, dtype, buffer, HEADER_BYTES)
 
     def _longer(self, nbytes: int) -> np.ndarray:
         """Make room for a message that outgrew its buffer, and receive the rest of it."""
@@ -122,6 +133,35 @@ class Link:
         self.request.Wait(status)
         if not status.Is_cancelled():
             raise MessageError(f"edge {self.edge}: a message that nobody collected")
+
+
+class DeviceLink(Link):
+    """An edge whose messages travel from one device's memory to another's.
+
+    A header cannot be written there without a copy, so it goes first, by itself.
+    """
+
+    def __init__(self, comm: MPI.Comm, edge: Edge, peer: Peer, rank: int, device: Any) -> None:
+        super().__init__(comm, edge, peer, rank)
+        self.device = device
+
+    def send(self, step: int, phase: str, array: Any) -> None:
+        """Send a message, once all kernels that write it are done."""
+        head = np.empty(HEADER_BYTES, np.uint8)
+        self._write_head(head, step, phase, array)
+        while len(self.sending) >= 2 * SENDS_IN_FLIGHT:
+            self.sending.pop(0)[0].Wait()
+        self._isend(head)
+        self._isend(array.in_place())
+
+    def receive(self, step: int, phase: str) -> Any:
+        """Wait for the next message on this edge; it is put where kernels find it."""
+        self.request.Wait()
+        _, shape, dtype = self._read_head(step, phase)
+        message = self.device.room(self.edge, shape, dtype)
+        self.comm.Recv(message.in_place(), self.rank, self.receive_tag)
+        self._stand()
+        return message
 
 
 class SelfLink:

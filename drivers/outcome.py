@@ -26,7 +26,9 @@ class Outcome:
     round, as `timing.ROW`; ``slices`` (where traced) and ``syncs`` as `timing.SLICE` and
     `timing.SYNC`; ``measures`` and ``words`` (the state hash) are joined over all blocks;
     ``first_step_at``: seconds since the epoch; ``peak_rss_bytes``: largest resident memory of a PE;
-    ``balancing``: an entry per balancing, as `balancers.summary` gives it.
+    ``balancing``: an entry per balancing, as `balancers.summary` gives it; ``transport``: by which
+    path messages between GPUs went, for what reason, and how many bytes were copied to and from
+    hosts.
     """
 
     pes: int
@@ -44,6 +46,7 @@ class Outcome:
     steps_done: int
     balancing: list[dict[str, Any]]
     versions: dict[str, str]
+    transport: dict[str, Any] | None
 
 
 Report = Callable[[Outcome], int]  # returns the exit status
@@ -57,14 +60,23 @@ class Part(NamedTuple):
     jit_s: float
     first_step_at: float
     peak_rss_bytes: int
+    staged_bytes: int
 
     @classmethod
     def of(cls, blocks: Iterable[Any], log: PELog, jit_s: float) -> Part:
         """Measure the finished blocks of a PE, which may have none."""
         nothing: dict[str, Measure] = {}
+        blocks = list(blocks)
         measures = reduce(combine, map(measured, blocks), nothing)
+        staged = sum(block.device.staged_bytes for block in blocks)
         peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return cls(log.tables(), measures, jit_s, log.born, peak)
+        return cls(log.tables(), measures, jit_s, log.born, peak, staged)
+
+
+def _transport(path: str, reason: str, parts: Sequence[Part]) -> dict[str, Any]:
+    """How messages travelled, for the record."""
+    staged = sum(part.staged_bytes for part in parts)
+    return {"path": path, "reason": reason, "staged_bytes": staged}
 
 
 def measured(block: Any) -> dict[str, Measure]:
@@ -88,8 +100,9 @@ def joined(
     parts: Sequence[Part],
     done: int,
     versions: dict[str, str],
+    transport: tuple[str, str],
 ) -> Outcome:
-    """The outcome of all PEs' parts."""
+    """The outcome of all PEs' parts; ``transport``: how messages on a GPU travelled, and why."""
     rows, slices, syncs = (
         np.concatenate([part.tables[name] for part in parts])
         for name in ("blocks", "slices", "balancing")
@@ -113,4 +126,5 @@ def joined(
         steps_done=done,
         balancing=summary(rounds, syncs, compute),
         versions=versions,
+        transport=None if job.device == "cpu" else _transport(*transport, parts),
     )

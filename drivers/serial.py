@@ -18,6 +18,8 @@ from drivers.outcome import Part, Report, joined
 from drivers.timing import PELog, Stepper
 from miniapps.block import REDUCTIONS, AllReduce, Collect, Place, Post, checked_messages
 
+PATH = "by reference", "all blocks are in one process"  # how messages that lie on a GPU travel
+
 
 class Engine:
     """Blocks, their inboxes, and the requests they wait on."""
@@ -100,6 +102,7 @@ class Engine:
 
 def run(job: Job, report: Report, watcher: Watcher) -> int:
     """Run a job on this process and report its outcome; returns the exit status."""
+    job.take_device(0)
     jit_s = job.compile()
     engine = Engine([job.build(index) for _, index in job.layout.numbers], job.traced)
     blocks = [stepper.block for stepper in engine.steppers.values()]
@@ -123,7 +126,7 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
         job.store.create(blocks[0].state())
         for block in blocks:
             job.store.write(block.state())
-    return report(joined(job, [Part.of(blocks, log, jit_s)], done, {}))
+    return report(joined(job, [Part.of(blocks, log, jit_s)], done, {}, PATH))
 
 
 def fail(status: int) -> None:

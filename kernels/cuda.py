@@ -49,10 +49,12 @@ class Kernel:
         return self._compiled[launch]
 
 
-def require() -> None:
-    """Raise DeviceUnavailable where kernels cannot run."""
+def require(least: int = 1) -> None:
+    """Raise DeviceUnavailable where kernels cannot run, or not on so many GPUs."""
     if not PRESENT:
         raise DeviceUnavailable("no NVIDIA GPU with a working driver was found")
+    if least > 1 and least > count():
+        raise DeviceUnavailable(f"{least} GPUs are asked for, {count()} found")
 
 
 def kernel(*signatures: str, **options: Any) -> Callable[[Any], Kernel]:
@@ -106,8 +108,8 @@ def select(number: int) -> None:
 
 
 def count() -> int:
-    """GPUs that this process sees."""
-    return len(cuda.gpus)
+    """GPUs that this process sees; the simulator has as many as are asked for."""
+    return 1 << 10 if SIMULATED else len(cuda.gpus)
 
 
 def stream() -> Any:
@@ -175,6 +177,11 @@ def pinned(count: int) -> np.ndarray:
     return np.frombuffer(cupy.cuda.alloc_pinned_memory(max(count, 1)), np.uint8, count)
 
 
+def sent(array: Any) -> Any:
+    """A device array as MPI takes it: by its address."""
+    return array._ary if SIMULATED else array
+
+
 # Time --------------------------------------------------------------------------------------------
 
 
@@ -196,12 +203,12 @@ def seconds(first: Any, last: Any) -> float:
 
 
 def wait_for(event: Any, stream: Any) -> None:
-    """Let a stream go on only when a mark has been reached."""
-    if not SIMULATED:
+    """Let a stream go on only when a mark, if there is one, has been reached."""
+    if event is not None and not SIMULATED:
         event.wait(stream)
 
 
 def reached(event: Any) -> None:
-    """Wait until a mark has been reached."""
-    if not SIMULATED:
+    """Wait until a mark, if there is one, has been reached."""
+    if event is not None and not SIMULATED:
         event.synchronize()

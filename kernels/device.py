@@ -67,15 +67,26 @@ class Device:
         """Wait until all work handed to the device is done."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return get, (self.name,)
+        return get, (self.name,), {"staged_bytes": self.staged_bytes}
 
 
-def require(name: str) -> None:
-    """Raise DeviceUnavailable where there is no device of that name; takes nothing of one."""
+def require(name: str, least: int = 1) -> None:
+    """Raise DeviceUnavailable where there are not so many of that name; takes nothing of one."""
     if name != "cpu":
         from kernels import cuda
 
-        cuda.require()
+        cuda.require(least)
+
+
+def take(name: str, local_rank: int, per_host: int | None) -> None:
+    """Let this process, of those on its host the one of that number, use one device from now on.
+
+    They take turns with the first ``per_host`` of the host's devices, or with all of them.
+    """
+    if name != "cpu":
+        from kernels import cuda
+
+        cuda.select(local_rank % (per_host or cuda.count()))
 
 
 def get(name: str) -> Device:

@@ -41,6 +41,7 @@ class Bundle(Mapping[Any, "Parcel"]):
         self.ready: Any = None  # reached once all messages are in place
         self.pinned: np.ndarray | None = None  # the same on the host
         self.copied: Any = None  # reached once they are
+        self.read: Any = None  # reached once others may write it again
 
     def __getitem__(self, edge: Any) -> Parcel:
         return Parcel(self, edge)
@@ -107,18 +108,31 @@ class Parcel(DeviceMessage):
         """It in host memory, once the copy that `Gpu.stage` has begun is there."""
         return self.bundle.on_host(self.edge)
 
+    def in_place(self) -> Any:
+        """It where it lies, as MPI takes it, once all kernels that write it are done."""
+        if self.bundle.ready is not None:
+            cuda.reached(self.bundle.ready)
+        return cuda.sent(self.array)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return np.array, (cuda.to_host(self.array),)
 
 
 class Slot:
-    """Where messages from the host land; two of them take turns."""
+    """Where messages from elsewhere land; two of them take turns."""
 
     def __init__(self) -> None:
         self.pinned = np.empty(0, np.uint8)
         self.copied: Any = None  # reached once ``pinned`` may be written again
         self.bundle: Bundle | None = None
-        self.read: Any = None  # reached once the bundle's buffer may be
+
+    def make_room(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any, stream: Any) -> Any:
+        """Let the bundle have such messages; returns a mark, after which it may be written."""
+        bundle = self.bundle
+        if bundle is not None and (bundle.shapes, bundle.dtype) == (shapes, dtype):
+            return bundle.read
+        self.bundle = Bundle(shapes, dtype, stream)
+        return cuda.mark(stream)  # what had this memory before may be in use until then
 
 
 class Gpu(Device):
@@ -132,8 +146,8 @@ class Gpu(Device):
         cuda.require()
         self.stream, self.copies = cuda.stream(), cuda.stream()
         self.staged_bytes = 0
-        self.slots = [Slot(), Slot()]
-        self.reading: list[Bundle] = []  # of other streams, since the last `received`
+        self.slots: dict[Any, list[Slot]] = {}  # by edge; None for what comes from the host
+        self.reading: list[Bundle] = []  # since the last `received`
         self.synchronize()
         self.epoch = cuda.mark(self.stream), perf_counter()
 
@@ -173,33 +187,43 @@ class Gpu(Device):
         for bundle in {id(p.bundle): p.bundle for p in parcels.values()}.values():
             if bundle.stream is not self.stream:
                 cuda.wait_for(bundle.ready, self.stream)
-                self.reading.append(bundle)
+            self.reading.append(bundle)
         return parcels
 
+    def room(self, edge: Any, shape: tuple[int, ...], dtype: Any) -> Parcel:
+        """Memory for a message that MPI puts there itself; the next but one has it again."""
+        slot = self._next_slot(edge)
+        cuda.reached(slot.make_room({edge: shape}, np.dtype(dtype), self.stream))
+        assert slot.bundle is not None
+        return slot.bundle[edge]
+
+    def _next_slot(self, edge: Any) -> Slot:
+        """The slot whose turn it is."""
+        slots = self.slots.setdefault(edge, [Slot(), Slot()])
+        slots.reverse()
+        return slots[0]
+
     def _end_reading(self) -> None:
-        """Keep the memory of bundles that other blocks sent until kernels here have read it."""
-        if not self.reading and self.slots[0].bundle is None:
+        """Keep the memory of what was received until kernels here have read it."""
+        if not self.reading:
             return
         read = cuda.mark(self.stream)
         for bundle in self.reading:
-            cuda.wait_for(read, bundle.stream)
+            if bundle.stream is not self.stream:
+                cuda.wait_for(read, bundle.stream)
+            bundle.read = read
         self.reading.clear()
-        self.slots[0].read = read
 
     def _from_host(self, staged: Mapping[Any, np.ndarray]) -> Mapping[Any, Parcel]:
         """Copy messages to the device, all at once, beside what it computes."""
-        self.slots.reverse()
-        slot = self.slots[0]
+        slot = self._next_slot(None)
         (dtype,) = {array.dtype for array in staged.values()}
         shapes = {edge: array.shape for edge, array in staged.items()}
-        if slot.bundle is None or (slot.bundle.shapes, slot.bundle.dtype) != (shapes, dtype):
-            slot.bundle = Bundle(shapes, dtype, self.stream)
-            cuda.wait_for(cuda.mark(self.stream), self.copies)  # its memory may be in use till then
-        elif slot.read is not None:
-            cuda.wait_for(slot.read, self.copies)
+        cuda.wait_for(slot.make_room(shapes, dtype, self.stream), self.copies)
         if slot.copied is not None:
             cuda.reached(slot.copied)
         bundle = slot.bundle
+        assert bundle is not None
         if slot.pinned.size < bundle.nbytes:
             slot.pinned = cuda.pinned(bundle.nbytes)
         host = slot.pinned[: bundle.nbytes].view(dtype)

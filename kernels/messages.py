@@ -20,8 +20,15 @@ class DeviceMessage:
     bundle: Any
     edge: Any
 
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
     def on_host(self) -> np.ndarray:
         """It in host memory, once it has come there."""
+        raise NotImplementedError
+
+    def in_place(self) -> Any:
+        """It where it lies, as MPI takes it, once all kernels that write it are done."""
         raise NotImplementedError
 
 

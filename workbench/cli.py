@@ -142,6 +142,11 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     add("--balancer", metavar="NAME", help="load balancer (charm)")
     add("--lb-period", type=typed(int), default=0, metavar="STEPS", help="steps between balancings")
     add("--device", choices=("cpu", "gpu"), default="cpu", help="default: cpu")
+    add("--gpus-per-host", type=typed(int), metavar="N", help="GPUs to share; default: all")
+    awareness = (
+        "give MPI messages that lie on the GPU; default: auto, if it says that it takes them"
+    )
+    add("--gpu-aware", choices=("on", "off", "auto"), default="auto", help=awareness)
     add("--steps", type=typed(int), metavar="S", help="timed steps")
     add("--warmup", type=typed(int), metavar="W", help="steps before the timed ones")
     add(

@@ -58,6 +58,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "peak_rss_bytes": outcome.peak_rss_bytes,
         "versions": versions() | outcome.versions,
         "host": host(),
+        "transport": outcome.transport,
         "oversubscribed": outcome.pes > environment.cores_of_run(),
     }
 

@@ -38,6 +38,8 @@ class RunSpec:
     output: Path | None
     frames: int = 0
     trace: bool = False
+    gpus_per_host: int | None = None
+    gpu_aware: str = "auto"
 
     @classmethod
     def create(cls, options: Namespace) -> RunSpec:
@@ -58,6 +60,8 @@ class RunSpec:
             output=options.output,
             frames=options.frames,
             trace=options.trace,
+            gpus_per_host=options.gpus_per_host,
+            gpu_aware=options.gpu_aware,
         )
         spec.check()
         return spec
@@ -91,6 +95,8 @@ class RunSpec:
             self.lb_period,
             store,
             self.trace,
+            self.gpus_per_host,
+            self.gpu_aware,
         )
 
     def arguments(self) -> list[str]:
@@ -107,6 +113,8 @@ class RunSpec:
             "--blocks": self.layout.pe_grid,
             "--output": self.output and self.output.resolve(),
             "--frames": self.frames,
+            "--gpus-per-host": self.gpus_per_host,
+            "--gpu-aware": None if self.gpu_aware == "auto" else self.gpu_aware,
         }
         line = ["run", self.app, *(["--trace"] if self.trace else [])]
         for option, value in given.items():
@@ -115,6 +123,20 @@ class RunSpec:
             option, repeated = field.metadata["option"], field.metadata["repeated"]
             line += words(option, getattr(self.prepared, field.name), repeated)
         return line
+
+    def _check_device(self) -> None:
+        """Raise InputError where the device is not there, or is told what it has no use for."""
+        per_host = self.gpus_per_host
+        for option, value in (("--gpus-per-host", per_host), ("--gpu-aware", self.gpu_aware)):
+            used = self.device == "gpu" or value in (None, "auto")
+            require(used, option, value, "only with --device gpu")
+        require(per_host is None or per_host >= 1, "--gpus-per-host", per_host, "must be 1 or more")
+        direct = self.gpu_aware == "on"
+        require(not direct or self.driver == "mpi", "--gpu-aware", "on", "only with --driver mpi")
+        try:
+            device.require(self.device, per_host or 1)
+        except device.DeviceUnavailable as error:
+            raise InputError("--device", self.device, str(error)) from None
 
     def check(self) -> None:
         """Look at everything that can be known before a launch. Raises InputError."""
@@ -131,10 +153,7 @@ class RunSpec:
             known = ", ".join(BALANCERS)
             require(self.balancer in BALANCERS, "--balancer", self.balancer, f"one of {known}")
             require(self.lb_period > 0, "--balancer", self.balancer, "needs --lb-period STEPS")
-        try:
-            device.require(self.device)
-        except device.DeviceUnavailable as error:
-            raise InputError("--device", self.device, str(error)) from None
+        self._check_device()
         check_writable("--output", self.output)
         require(self.frames >= 0, "--frames", self.frames, "must be 0 or more (0: none)")
         for option, asked in (("--frames", self.frames), ("--trace", self.trace)):
