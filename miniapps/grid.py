@@ -428,15 +428,29 @@ class GridBlock(KernelUser):
     def sweep_rest(self, count: int) -> None:
         """Do what is left of ``count`` sweeps once the ghosts are filled."""
         if count > 1:
-            grow = np.array(self.grow)
-            odd = self.kernels.sweep_tile(self.old, self.new, count, *self.own, grow)
+            self._sweep_tile(count, self.own)
         else:
             for region in self.border() if self.alone else (self.own,):
                 self.kernels.sweep(self.old, self.new, *region)
-            odd = True
-        if odd:
             self.old, self.new = self.new, self.old
         self.time += count
+
+    def sweep_measured(self, count: int) -> float:
+        """Do as `sweep_rest`; returns the largest change of a cell in the last sweep."""
+        if count > 1:
+            sides = zip(self.own, self.grow, strict=True)
+            wider = tuple(at + (g if n % 2 else -g) for n, (at, g) in enumerate(sides))
+            self._sweep_tile(count - 1, wider)
+        change = self.kernels.sweep_residual(self.old, self.new, *self.own)
+        self.old, self.new = self.new, self.old
+        self.time += count
+        return change
+
+    def _sweep_tile(self, count: int, region: Region) -> None:
+        """Sweep a region so many times, and what that needs around it."""
+        grow = np.array(self.grow)
+        if self.kernels.sweep_tile(self.old, self.new, count, *region, grow):
+            self.old, self.new = self.new, self.old
 
     def state(self) -> list[Piece]:
         """The block's cells of the one field, ``u``."""
