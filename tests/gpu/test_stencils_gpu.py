@@ -204,7 +204,11 @@ def test_block_pickled_in_mid_run(app: str) -> None:
 LAUNCHES = [
     ("jacobi2d", "--size 9x7 --boundary periodic", "--driver mpi -n 2"),
     ("stencil3d", "--size 4x3x5 --time-tile 2", "--driver mpi -n 2"),
-    ("jacobi2d", "--size 9x11 --time-tile 1", "--driver charm -n 2 --odf 4 --balancer Rotate --lb-period 1"),
+    (
+        "jacobi2d",
+        "--size 9x11 --time-tile 1",
+        "--driver charm -n 2 --odf 4 --balancer Rotate --lb-period 1",
+    ),
     ("stencil3d", "--size 4x3x5", "--driver charm -n 1 --odf 2"),
 ]
 
