@@ -11,6 +11,7 @@ import importlib
 import importlib.metadata
 import json
 import re
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,11 +27,20 @@ FUSED = ("leanmd_gpu",)  # their CPU twins join products and sums too, and say s
 TO_PTX = ("fastmath", "launch_bounds", "lineinfo", "debug", "opt")  # options of `compile_ptx`
 
 
+# The lowest 9 bits of every instruction say what it does, since sm_70, whatever its operands are.
+INSTRUCTION_BYTES, OPERATION = 16, 0x1FF
+JOINED = (0x02B, 0x023)  # DFMA, FFMA
+
+
 class Code(NamedTuple):
-    """The machine code of a kernel for one signature: its cost, and its PTX."""
+    """The machine code of a kernel for one signature: its cost, its PTX, and ``joined``.
+
+    That is how many of its instructions round a product and a sum at once.
+    """
 
     cost: dict[str, int]
     ptx: str
+    joined: int
 
 
 class _Device:
@@ -65,8 +75,8 @@ def compiled(kernel: Any, signature: str) -> Code:
             max_register_count=options.get("max_registers"),
         ),
     )
-    linker.link("cubin")
-    return Code(cost_of(linker.get_info_log(), ptx), ptx)
+    cubin = bytes(linker.link("cubin").code)
+    return Code(cost_of(linker.get_info_log(), ptx), ptx, joined_in(cubin))
 
 
 def cost_of(log: str, ptx: str) -> dict[str, int]:
@@ -90,16 +100,32 @@ def cost_of(log: str, ptx: str) -> dict[str, int]:
     }
 
 
-def contractions(ptx: str) -> list[str]:
-    """Instructions of a kernel in which a product is not rounded before it is added.
+def joined_in(cubin: bytes) -> int:
+    """How many instructions of a cubin, an ELF file, round a product and a sum at once."""
+    table, count, names = struct.unpack_from("<40xQ12xHH", cubin)
+    headers = [struct.unpack_from("<IIQQQQ", cubin, table + 64 * n) for n in range(count)]
+    total = 0
+    for name, _, _, _, begin, size in headers:
+        if cubin[headers[names][4] + name :].startswith(b".text"):
+            places = range(begin, begin + size, INSTRUCTION_BYTES)
+            words = (struct.unpack_from("<Q", cubin, place)[0] for place in places)
+            total += sum(word & OPERATION in JOINED for word in words)
+    return total
+
+
+def contractions(code: Code) -> list[str]:
+    """Instructions of a kernel's PTX by which a product is not rounded before it is added.
 
     These are ``fma``, and sums of products where neither names its rounding: such a pair the
-    assembler may join yet. A product written ``mul.rn`` stays apart.
+    assembler may join. Where the machine code has no joined instruction it did not; where it has,
+    they may be those of a division too, and only ``mul`` of `kernels.cuda` keeps out of doubt.
     """
-    found = re.findall(r"^\s*(fma\.\S*f(?:32|64)\b.*)$", ptx, re.MULTILINE)
+    found = re.findall(r"^\s*(fma\.\S*f(?:32|64)\b.*)$", code.ptx, re.MULTILINE)
+    if not code.joined:
+        return found
     free = r"(?:\.ftz)?\.f(?:32|64)\s+"
-    products = set(re.findall(rf"\bmul{free}(%\w+)", ptx))
-    for sum_, operands in re.findall(rf"\b((?:add|sub){free}%\w+, (.*?));", ptx):
+    products = set(re.findall(rf"\bmul{free}(%\w+)", code.ptx))
+    for sum_, operands in re.findall(rf"\b((?:add|sub){free}%\w+, (.*?));", code.ptx):
         if products & set(operands.split(", ")):
             found.append(sum_)
     return found

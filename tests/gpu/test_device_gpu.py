@@ -150,7 +150,7 @@ def test_staged_messages_are_as_packed_ones():
     """Catches messages for which a driver must make another copy to put its header in front."""
     gpu = Gpu()
     bundle, wanted = filled(gpu)
-    gpu.stage(bundle)
+    gpu.stage(bundle.values())
     for edge, shape in EDGES.items():
         message, usual = bundle.on_host(edge), packed_empty(shape, np.float64)
         assert same(message, wanted[edge])
@@ -165,19 +165,28 @@ def test_a_header_does_not_touch_the_neighbour_message():
     """Catches room for headers that is another message's memory."""
     gpu = Gpu()
     bundle, wanted = filled(gpu)
-    gpu.stage(bundle)
+    gpu.stage(bundle.values())
     for edge in EDGES:
         bundle.on_host(edge).base[:HEADER_BYTES] = 255
     assert all(same(bundle.on_host(edge), wanted[edge]) for edge in EDGES)
 
 
-def test_staging_is_counted_once():
-    """Catches a second copy of the same bundle, and bytes that a record would count twice."""
+def test_only_what_leaves_the_device_is_staged():
+    """Catches copies of messages that stay, which a record would count as travel."""
     gpu = Gpu()
-    bundle, _ = filled(gpu)
-    gpu.stage(bundle)
-    gpu.stage(bundle)
-    assert gpu.staged_bytes == bundle.nbytes > 0
+    bundle, wanted = filled(gpu)
+    other, other_wanted = filled(gpu, first=50)
+    gpu.stage([])
+    assert gpu.staged_bytes == 0
+    gpu.stage([bundle["high"]])
+    assert gpu.staged_bytes == wanted["high"].nbytes
+    gpu.stage([bundle["low"], *other.values()])
+    twice = 2 * (wanted["high"].nbytes + wanted["low"].nbytes)
+    between = len(EDGES) * HEADER_BYTES
+    assert twice <= gpu.staged_bytes <= twice + between
+    for edge in ("low", "high"):
+        assert same(bundle[edge].on_host(), wanted[edge])
+        assert same(other[edge].on_host(), other_wanted[edge])
 
 
 def test_empty_messages_travel():
@@ -185,7 +194,9 @@ def test_empty_messages_travel():
     gpu = Gpu()
     bundle = gpu.messages({"a": (0,), "b": (3, 0)}, np.float64)
     bundle.seal()
+    gpu.stage(bundle.values())
     assert bundle["b"].on_host().shape == (3, 0)
+    assert gpu.staged_bytes <= bundle.nbytes
     assert len(gpu.messages({}, np.float64)) == 0
     came = gpu.received({"a": np.empty((0,)), "b": np.empty((3, 0))})
     assert gpu.to_host(came["b"].array).shape == (3, 0)
