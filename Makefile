@@ -4,7 +4,7 @@ BIN := .venv/bin
 APPS :=
 TESTS :=
 
-.PHONY: install demo test verify lint bench gpu-budget gpu-check clean
+.PHONY: install demo test verify lint bench gpu-budget gpu-check gpu-bench clean
 
 install: .venv/installed
 
@@ -60,6 +60,10 @@ gpu-budget: .venv/gpu-check
 # On a machine with a GPU; BIN=DIRECTORY takes another Python, which need not have it installed.
 gpu-check: $(if $(filter .venv/bin,$(BIN)),install)
 	@PYTHONPATH=$(CURDIR) $(BIN)/python3 benchmarks/gpu_check.py
+
+# On a machine with a GPU; BIN=/usr/bin and the like where there is no .venv.
+gpu-bench: $(if $(filter .venv/bin,$(BIN)),install)
+	@PYTHONPATH=$(CURDIR) $(BIN)/python3 benchmarks/gpu_bench.py
 
 clean:
 	rm -rf .venv build *.egg-info demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

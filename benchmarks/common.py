@@ -13,12 +13,12 @@ from typing import Any
 from workbench.record import host, versions
 
 RESULTS = Path(__file__).with_name("results")
-MINIAPPS = Path(sys.executable).with_name("miniapps")
+MINIAPPS = [sys.executable, "-m", "workbench.cli"]
 
 
 def run(*arguments: object) -> dict[str, Any]:
     """Run ``miniapps run`` and return its record; raises where it failed or is not valid."""
-    command = [str(MINIAPPS), "run", *map(str, arguments), "--json", "-"]
+    command = [*MINIAPPS, "run", *map(str, arguments), "--json", "-"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: status {done.returncode}: {done.stderr}")
