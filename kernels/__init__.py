@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -46,6 +47,11 @@ DISTINCT: dict[str, Any] = {"noalias": True}
 
 _use_full_vectors()
 _offer_noalias()
+
+
+def exist(app: str, device: str) -> bool:
+    """Whether an app has kernels for a device."""
+    return Path(__file__).with_name(f"{app}_{device}.py").exists()
 
 
 def load(app: str, device: str) -> ModuleType:

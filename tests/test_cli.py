@@ -92,7 +92,7 @@ BAD_PROBLEMS = [
     ("jacobi2d --warmup=-1", "--warmup -1", "0 or more"),
     ("jacobi2d --preset huge", "--preset huge", "tiny, small, large, paper"),
     ("jacobi2d --blocks 1x1x1", "--blocks 1x1x1", "2 axes"),
-    ("jacobi2d --device gpu", "--device gpu", "cpu"),
+    ("jacobi2d --device gpu", "--device gpu", "no NVIDIA GPU"),
     ("jacobi2d --device tpu", "--device", "cpu"),
     ("jacobi2d --frobnicate 3", "--frobnicate", "unrecognized"),
 ]
@@ -101,9 +101,15 @@ BAD_PROBLEMS = [
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize(("words", "named", "allowed"), BAD_PROBLEMS)
 def test_bad_problem(
-    refused: Callable[..., str], words: str, named: str, allowed: str, driver: str
+    refused: Callable[..., str],
+    words: str,
+    named: str,
+    allowed: str,
+    driver: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Catches bad input found only by the ranks, or reported without option and value."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     if "--blocks" in words:
         driver = driver.replace("-n 2", "-n 1")
     error = refused("run", *words.split(), *driver.split())
@@ -111,6 +117,12 @@ def test_bad_problem(
 
 
 BAD_RUNS = [
+    ("--gpus-per-host 2", "--gpus-per-host 2", "only with --device gpu"),
+    ("--gpu-aware on --driver mpi", "--gpu-aware on", "only with --device gpu"),
+    ("--gpu-aware off", "--gpu-aware off", "only with --device gpu"),
+    ("--device gpu --gpus-per-host 0", "--gpus-per-host 0", "1 or more"),
+    ("--device gpu --gpu-aware on --driver charm", "--gpu-aware on", "only with --driver mpi"),
+    ("--dtype float16", "--dtype", "float32"),
     ("-n 0 --driver mpi", "-n 0", "1 or more"),
     ("-n -2 --driver charm", "-n -2", "1 or more"),
     ("-n two --driver mpi", "-n", "two"),

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import kernels
 import miniapps
 from drivers.balancers import BALANCERS
 from drivers.job import Job, Store
@@ -133,6 +134,9 @@ class RunSpec:
         require(per_host is None or per_host >= 1, "--gpus-per-host", per_host, "must be 1 or more")
         direct = self.gpu_aware == "on"
         require(not direct or self.driver == "mpi", "--gpu-aware", "on", "only with --driver mpi")
+        app, allowed = self.problem.app, f"{self.app} has no kernels for it"
+        there = app is None or kernels.exist(app, self.device)
+        require(there, "--device", self.device, allowed)
         try:
             device.require(self.device, per_host or 1)
         except device.DeviceUnavailable as error:
