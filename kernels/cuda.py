@@ -11,6 +11,7 @@ the stream of the array that it writes.
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import math
 from collections.abc import Callable
@@ -29,8 +30,18 @@ from numba.core import config
 
 cuda: Any = _cuda
 
+
+def _driver_is_there() -> bool:
+    """Whether NVIDIA's driver is installed; numba looks further where it is not, and for long."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
 SIMULATED = bool(getattr(config, "ENABLE_CUDASIM", False))
-PRESENT = SIMULATED or cuda.is_available()  # kernels can run
+PRESENT = SIMULATED or (_driver_is_there() and cuda.is_available())  # kernels can run
 WARP = 32
 
 
