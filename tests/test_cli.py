@@ -37,7 +37,11 @@ def refused(
 ) -> Callable[..., str]:
     """Run a command that must be refused before anything starts; returns its one line."""
 
-    def started(*arguments: Any, **more: Any) -> None:
+    popen = subprocess.Popen
+
+    def started(*arguments: Any, **more: Any) -> Any:
+        if "ldconfig" in arguments[0][0]:  # by which numba-cuda looks for libraries
+            return popen(*arguments, **more)
         raise AssertionError(f"started: {arguments}")
 
     monkeypatch.setattr(drivers, "load", started)
