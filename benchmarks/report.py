@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from common import RESULTS
+from gpu_bench import BARS
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 HEAD = """# Performance
@@ -220,6 +221,30 @@ Balancing every 20 steps, 2 PEs, a gradient of 100 to 250 atoms per cell, cut al
 {table(GAIN_COLUMNS, gains)}"""
 
 
+def gpu(document: dict[str, Any] | None) -> str:
+    """Kernels on a GPU beside their bars; "not measured" where no GPU was at hand."""
+    rows, said = [], "No GPU has been at hand yet, so nothing was measured."
+    for name, (bytes_each, passes, good) in BARS.items():
+        moved = f"{bytes_each:g}" if bytes_each else ""
+        found, share = "not measured", ""
+        if document:
+            entry = document["results"]["kernels"][name]
+            found = f"{entry['per_s'] / 1e9:.3g}"
+            share = f"{entry['share_of_copy']:.2f}" if entry["share_of_copy"] else ""
+        rows.append([name, moved, found, share, f"{passes:g}", f"{good:g}"])
+    if document:
+        ceiling = document["results"]["copy_bytes_per_s"] / 1e12
+        said = f"On one {document['results']['device']}, where a copy moves {ceiling:.2f} TB/s."
+    columns = ["kernel, float64", "bytes of a unit", "10^9/s", "share", "passes", "good"]
+    return f"""## GPU
+
+By `make gpu-bench`. {said} Units are cells times sweeps, particles, and atoms times steps; *share*
+is of what a copy could move. Bars are for one H200, on which a copy was seen to move 4.3 TB/s, read
+and written.
+
+{table(columns, rows)}"""
+
+
 PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "stencils": stencils,
     "comparison": comparison,
@@ -238,6 +263,7 @@ def main() -> None:
     head = HEAD.format(**(document["host"] | document["versions"]))
     remarks = RESULTS.with_name("remarks.md").read_text()
     parts = [write(load(name)["results"]) for name, write in PARTS.items()]
+    parts.append(gpu(load("gpu") if (RESULTS / "gpu.json").exists() else None))
     PAGE.write_text("\n".join([head, *parts, remarks]))
 
 

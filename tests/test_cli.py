@@ -36,7 +36,6 @@ def refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., str]:
     """Run a command that must be refused before anything starts; returns its one line."""
-
     popen = subprocess.Popen
 
     def started(*arguments: Any, **more: Any) -> Any:
