@@ -151,6 +151,11 @@ FAILING = {
         (9, "", "RACECHECK SUMMARY: 2 hazards displayed (2 errors)"),
         "racecheck pic: 2 hazards displayed",
     ),
+    "errors under status 0": (
+        "run pic --preset tiny",
+        (0, "", "========= ERROR SUMMARY: 3 errors"),
+        "memcheck pic: 3 errors",
+    ),
     "a sanitizer without summary": ("synccheck", (0, "fine"), "synccheck pic: status 0: fine"),
 }
 
