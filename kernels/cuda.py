@@ -100,10 +100,16 @@ if SIMULATED:
     def bits(a):  # type: ignore[no-untyped-def]
         """The bits of a float64 as an int64."""
         return np.float64(a).view(np.int64)
+
+    @inlined
+    def from_bits(a):  # type: ignore[no-untyped-def]
+        """The float64 of an int64's bits."""
+        return np.int64(a).view(np.float64)
 else:
     from numba.cuda import libdevice
 
     mul, bits, fma = libdevice.dmul_rn, libdevice.double_as_longlong, libdevice.fma
+    from_bits = libdevice.longlong_as_double
 
 
 # Memory and streams ------------------------------------------------------------------------------
