@@ -144,7 +144,7 @@ def start(
     error_model="numpy",
     **DISTINCT,
 )
-def move(count, x, y, vx, vy, charge, mesh, frame, size, owners):
+def _move(count, x, y, vx, vy, charge, mesh, frame, size, owners):
     """Move ``count`` particles by one step and say in which block each of them is then.
 
     ``mesh`` (width + 1, height + 1): the charges at the corners of the block's cells. ``frame``:
@@ -186,8 +186,8 @@ def push(
     count: int, x: Any, y: Any, vx: Any, vy: Any, charge: Any, mesh: Any,
     frame: np.ndarray, size: float, known: int, owners: Any, tally: Any, leaving: Any,
 ) -> None:  # fmt: skip
-    """Do `move`, then `find_leaving`."""
-    move(count, x, y, vx, vy, charge, mesh, frame, size, owners)
+    """Move ``count`` particles by one step (`_move`), and list and count those that leave."""
+    _move(count, x, y, vx, vy, charge, mesh, frame, size, owners)
     find_leaving(count, owners, known, tally, leaving)
 
 
@@ -220,8 +220,8 @@ def find_leaving(count, owners, known, tally, leaving):
     tally[LEFT] = total
 
 
-@njit(void(INTEGERS, uint8[::1], int64, *PARTICLES, MESSAGE), cache=True)
-def _pack(leaving, owners, owner, x, y, vx, vy, charge, ids, cells, motions, message):
+@njit(void(MESSAGE, INTEGERS, uint8[::1], int64, *PARTICLES), cache=True)
+def _pack(message, leaving, owners, owner, x, y, vx, vy, charge, ids, cells, motions):
     """Copy those of the ``leaving`` particles that go to ``owner`` into a message."""
     bits = message.view(np.int64)
     at = 0
@@ -243,7 +243,7 @@ def pack(
     the push says, which is used up thereby.
     """
     for edge, message in messages.items():
-        _pack(leaving[:total], owners, owner_at(edge), *arrays, message)
+        _pack(message, leaving[:total], owners, owner_at(edge), *arrays)
     tally[: LEFT + 1] = 0
 
 

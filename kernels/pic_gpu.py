@@ -28,6 +28,7 @@ import numpy as np
 
 from kernels.cuda import (
     SIMULATED,
+    WARP,
     bits,
     blocks,
     cuda,
@@ -63,6 +64,12 @@ def _thread():  # type: ignore[no-untyped-def]
     return np.uint64(cuda.blockIdx.x) * np.uint64(cuda.blockDim.x) + np.uint64(cuda.threadIdx.x)
 
 
+def _grid(count: int) -> tuple[int, int]:
+    """Thread blocks and their threads for ``count`` threads; few threads make a smaller block."""
+    threads = min(THREADS, -(-count // WARP) * WARP)
+    return blocks(count, threads), threads
+
+
 # Beginning ---------------------------------------------------------------------------------------
 
 # `count_columns`, `place` and `foresee_removed` are the CPU's: they run once for each particle that
@@ -89,7 +96,7 @@ def start(first: int, numbers: Any, begin: Any, motion: int, *how: Any) -> None:
     """Put particles of those ``numbers`` at the centres of the cells where they ``begin``."""
     count, stream = numbers.shape[0], how[3].stream
     if count:
-        launch = blocks(count, THREADS), THREADS, stream
+        launch = *_grid(count), stream
         _start[launch](first, count, numbers, begin, motion, *how)
 
 
@@ -186,7 +193,7 @@ def push(
     if count:
         limits, height = tuple(frame.tolist()), mesh.shape[1]
         origin = int(limits[0]) * height + int(limits[2])  # the mesh point at (0, 0), from here
-        _push[blocks(count, THREADS), THREADS, x.stream](
+        _push[*_grid(count), x.stream](
             count, x, y, vx, vy, charge, flat(mesh), height, origin, limits, size,
             known, owners, tally, leaving,
         )  # fmt: skip
@@ -211,7 +218,7 @@ def find_leaving(count: int, owners: Any, known: int, tally: Any, leaving: Any) 
     """List and count again those that the last push found to leave, with more room."""
     _forget_leavers[1, LEFT + 1, tally.stream](tally)
     if count:
-        launch = blocks(count, THREADS), THREADS, tally.stream
+        launch = *_grid(count), tally.stream
         _find_leaving[launch](count, owners, known, tally, leaving)
 
 
@@ -253,7 +260,7 @@ def pack(
         starts = [0] * OWNERS
         for edge, start in messages.starts.items():
             starts[owner_at(edge)] = start
-        launch = blocks(total, THREADS), THREADS, tally.stream
+        launch = *_grid(total), tally.stream
         _pack[launch](total, leaving, owners, tally, *arrays, messages.buffer, tuple(starts))
 
 
@@ -322,7 +329,7 @@ def unpack(
         missing = PARTS - len(parts)
         ends += [threads] * missing
         starts, firsts = starts + [0] * missing, firsts + [0] * missing
-        _unpack[blocks(threads, THREADS), THREADS, tally.stream](
+        _unpack[*_grid(threads), tally.stream](
             buffer, tuple(starts), tuple(ends), tuple(firsts), cell,
             gaps, free, count, owners, tally, *arrays,
         )  # fmt: skip
@@ -348,7 +355,7 @@ def grown(array: Any, used: int, room: int) -> Any:
     longer = empty(room, array.dtype, array.stream)
     if used:
         words = array.view(np.uint64), longer.view(np.uint64)
-        _copy[blocks(used, THREADS), THREADS, array.stream](used, *words)
+        _copy[*_grid(used), array.stream](used, *words)
     return longer
 
 
@@ -391,7 +398,7 @@ def close_gaps(
     if first >= end:
         return
     left = end - first
-    launch = blocks(left, THREADS), THREADS, tally.stream
+    launch = *_grid(left), tally.stream
     _list_tail[launch](count - left, count, owners, tally, spare)
     _fill_holes[launch](count - left, gaps, first, end, tally, spare, *arrays)
 
@@ -472,8 +479,8 @@ def places_by_column(count: int, x: Any, x0: float, starts: Any, places: Any) ->
     columns, stream, corner = starts.shape[0], x.stream, int(x0)
     if not count:
         return
-    _clear[blocks(columns, THREADS), THREADS, stream](starts, columns)
-    launch = blocks(-(-count // RUN), THREADS), THREADS, stream
+    _clear[*_grid(columns), stream](starts, columns)
+    launch = *_grid(-(-count // RUN)), stream
     _count_by_column[launch](count, x, corner, starts)
     sums, chunk = empty(CHUNKS, np.int64, stream), -(-columns // CHUNKS)
     _sum_chunks[1, CHUNKS, stream](columns, chunk, starts, sums)
@@ -491,7 +498,7 @@ def _scatter(count, places, values, moved):  # type: ignore[no-untyped-def]
 def reorder(count: int, places: Any, spare: Any, arrays: tuple[Any, ...]) -> None:
     """Put each of ``count`` particles into its place, one array after another."""
     if count:
-        launch = blocks(count, THREADS), THREADS, spare.stream
+        launch = *_grid(count), spare.stream
         for array in arrays:
             values = array.view(np.uint64)
             _scatter[launch](count, places, values, spare)
@@ -526,7 +533,7 @@ def find_removed(
     """
     if count:
         cells = tuple(map(float, patch))
-        launch = blocks(count, THREADS), THREADS, tally.stream
+        launch = *_grid(count), tally.stream
         _find_removed[launch](count, x, y, ids, cells, seed, limit, owners, tally, removed)
 
 

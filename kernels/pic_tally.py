@@ -14,12 +14,12 @@ HERE = 4  # owner of a particle that stays
 LOST = 15  # owner of a particle that is neither in this block nor next to it
 
 LEFT = OWNERS  # where in a tally: how many leave
-ASTRAY = OWNERS + 1  # the place of the first particle that went to no known owner, or NONE
-MISPLACED = OWNERS + 2  # the first row of all that came which is not in this block, or NONE
+ASTRAY = OWNERS + 1  # the place of the first particle that went to no known owner, or NOWHERE
+MISPLACED = OWNERS + 2  # the first row of all that came which is not in this block, or NOWHERE
 TAIL, HOLES = OWNERS + 3, OWNERS + 4  # work space of a kernel that closes gaps
 TALLY = OWNERS + 5  # numbers in a tally
 
-NONE = np.iinfo(np.int64).max
+NOWHERE = np.iinfo(np.int64).max
 
 
 def owner_at(edge: tuple[int, ...]) -> int:
@@ -30,5 +30,5 @@ def owner_at(edge: tuple[int, ...]) -> int:
 def clean_tally() -> np.ndarray:
     """A tally of nothing: (TALLY,) int64."""
     tally = np.zeros(TALLY, np.int64)
-    tally[ASTRAY] = tally[MISPLACED] = NONE
+    tally[ASTRAY] = tally[MISPLACED] = NOWHERE
     return tally

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernels.device import Device
-from kernels.pic_tally import ASTRAY, LEFT, MISPLACED, NONE, OWNERS, owner_at
+from kernels.pic_tally import ASTRAY, LEFT, MISPLACED, NOWHERE, OWNERS, owner_at
 from miniapps.block import (
     AllReduce,
     Collect,
@@ -191,9 +191,9 @@ class PicBlock(KernelUser):
         That it came to light only now did no harm: `unpack` keeps it on the mesh.
         """
         tally = self.particles.look()
-        if tally[MISPLACED] != NONE:
+        if tally[MISPLACED] != NOWHERE:
             self._complain_of_arrival(int(tally[MISPLACED]))
-        if tally[ASTRAY] != NONE:
+        if tally[ASTRAY] != NOWHERE:
             self._complain_of_leaver(int(tally[ASTRAY]))
         self.came = {}
         return tally
