@@ -38,6 +38,7 @@ from kernels.cuda import (
     inlined,
     kernel,
     mul,
+    once,
     to_host,
     zeros,
 )
@@ -155,10 +156,11 @@ def _inside(x, y, frame):  # type: ignore[no-untyped-def]
 )
 def _push(count, x, y, vx, vy, charge, mesh, height, origin, frame, size,
           known, owners, tally, leaving):  # type: ignore[no-untyped-def]  # fmt: skip
-    n = _thread()
+    n = np.uint32(_thread())  # `once` tests a 64-bit index for negative ones
     if n >= count:
         return
-    at_x, at_y, to_vx, to_vy, mine = x[n], y[n], vx[n], vy[n], charge[n]
+    at_x, at_y, mine = once(x, n), once(y, n), once(charge, n)
+    to_vx, to_vy = once(vx, n), once(vy, n)
     column, row = np.uint32(at_x), np.uint32(at_y)  # NaN becomes 0, positions are not negative
     corner = np.uint64(column) * height + np.uint64(row) - origin
     beside = corner + height
