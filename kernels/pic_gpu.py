@@ -339,7 +339,8 @@ def unpack(
 
 def row_of(message: Any, row: int) -> np.ndarray:
     """One row of a message, (8,) float64, on the host."""
-    return message.on_host()[row]
+    start = message.start + 8 * row
+    return to_host(message.bundle.buffer)[start : start + 8]
 
 
 # Order -------------------------------------------------------------------------------------------
