@@ -8,10 +8,11 @@ depends on it. Every product that is added to something is rounded first (`mul`)
 
 Cost of a push: 72 bytes of a particle (x, y, vx, vy both ways, the charge) and a byte of owner,
 coalesced, which takes 17 us a million particles at 4.3 TB/s; four bytes of mesh, gathered, which
-come from L1 while particles lie by columns, and from L2 (50 MB are 7000 x 7000 charges) when not.
-4 square roots and 4 divisions are about 100 instructions of double precision beside 50 others: at
-64 a clock on each multiprocessor they take about as long as the memory does, so that enough warps
-must be there to overlap the two. Nothing is kept in local memory.
+come from L1 while particles lie by columns, and from L2 (36 MB at 6000 x 6000 cells) when not. 4
+square roots and 4 divisions are about 80 instructions of double precision, beside some 50 others:
+at 64 a clock on each multiprocessor half as long as the memory takes. So a thread reads all of its
+particle before it computes, and 4 blocks of 256 threads fit by their registers: 40 KB on their way
+to a multiprocessor, where 25 KB are enough to hide the memory. Nothing is kept in local memory.
 
 Leavers are few, a column in hundreds: two atomics for each of them do not show. A step waits for
 the device once, when the tally is read. Messages of all edges are packed by one launch, unpacked by
@@ -161,8 +162,10 @@ def _push(count, x, y, vx, vy, charge, mesh, height, origin, frame, size,
         return
     at_x, at_y, mine = once(x, n), once(y, n), once(charge, n)
     to_vx, to_vy = once(vx, n), once(vy, n)
-    column, row = np.uint32(at_x), np.uint32(at_y)  # NaN becomes 0, positions are not negative
+    column, row = np.uint32(at_x), np.uint32(at_y)  # rounds down, as none is negative
     corner = np.uint64(column) * height + np.uint64(row) - origin
+    if corner >= np.uint64(mesh.size) - height - np.uint64(1):
+        corner = np.uint64(0)  # of no number: that is lost, but first its force is computed
     beside = corner + height
     dx, dy = at_x - np.float64(column), at_y - np.float64(row)
     ex, ey = dx - 1.0, dy - 1.0

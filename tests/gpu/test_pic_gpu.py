@@ -188,11 +188,12 @@ def test_push_names_the_first_that_goes_astray() -> None:
         first = int(np.flatnonzero(owners == owner_at((1, 1)))[0])
         again = Twin(twin.device.name, rows)
         assert pushed(again, KNOWN & ~(1 << owner_at((1, 1))))[ASTRAY] == first
-        rows_nan = rows.copy()
-        rows_nan[40, 1] = np.nan
-        spoilt = Twin(twin.device.name, rows_nan)
-        assert pushed(spoilt)[ASTRAY] == 40
-        assert spoilt.host(spoilt.owners)[40] == LOST
+        for axis in (0, 1):
+            spoilt_rows = rows.copy()
+            spoilt_rows[40, axis] = np.nan
+            spoilt = Twin(twin.device.name, spoilt_rows)
+            assert pushed(spoilt)[ASTRAY] == 40
+            assert spoilt.host(spoilt.owners)[40] == LOST
 
 
 # Leaving and coming ------------------------------------------------------------------------------
@@ -256,6 +257,9 @@ def arrivals(lengths: list[int], first: int = 1000) -> dict[int, np.ndarray]:
 def taken_in(twin: Twin, came: dict[int, np.ndarray], mixed: bool) -> int:
     """Let ``came`` fill the places of those that left; returns how many there are then."""
     left = int(pushed(twin)[LEFT])
+    if twin.device.name == "gpu":  # it may list them in any order: the worst is from behind
+        places = twin.host(twin.gaps)[:left][::-1]
+        twin.gaps = twin.device.to_device(np.array([*places, -1]))
     twin.kernels.pack(left, twin.gaps, twin.owners, twin.tally, twin.arrays, room_for(twin))
     there: Mapping[Any, Any] = {edge: rows.copy() for edge, rows in came.items()}
     if mixed and twin.device.name == "gpu":  # some from another block here, some from the host
@@ -563,14 +567,14 @@ def test_one_wait_a_step() -> None:
 
 LAUNCHES = [
     "--driver mpi -n 2",
-    "--driver charm -n 2 --odf 2 --balancer Rotate --lb-period 1",
+    "--driver charm -n 2 --odf 2 --balancer Rotate --lb-period 2",
 ]
 
 
 @pytest.mark.parametrize("driver", LAUNCHES)
 def test_same_bits_under_every_driver(driver: str, run_record: Any) -> None:
     """Catches staging that loses, doubles or mixes up messages, and migrations that lose state."""
-    words = "pic --size 24 --particles 60 -k 1 -m -2 --distribution geometric:0.9 --steps 3".split()
+    words = "pic --size 24 --particles 60 -k 1 -m -2 --distribution geometric:0.9 --steps 4".split()
     words += ["--warmup", "0", "--event", EVENTS[0], "--event", EVENTS[1], *driver.split()]
     cpu, gpu = (run_record(*words, "--device", name) for name in ("cpu", "gpu"))
     assert gpu["valid"] and gpu["state_hash"] == cpu["state_hash"]
