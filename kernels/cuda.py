@@ -100,10 +100,24 @@ if SIMULATED:
     def bits(a):  # type: ignore[no-untyped-def]
         """The bits of a float64 as an int64."""
         return np.float64(a).view(np.int64)
+
+    @inlined
+    def once(array, i):  # type: ignore[no-untyped-def]
+        """An element that is read once: it need not stay in a cache, and is read where it stands.
+
+        The compiler puts other reads off until they are needed, behind all that takes long.
+        """
+        return array[i]
+
+    @inlined
+    def from_bits(a):  # type: ignore[no-untyped-def]
+        """The float64 of an int64's bits."""
+        return np.int64(a).view(np.float64)
 else:
     from numba.cuda import libdevice
 
     mul, bits, fma = libdevice.dmul_rn, libdevice.double_as_longlong, libdevice.fma
+    from_bits, once = libdevice.longlong_as_double, cuda.ldcs
 
 
 # Memory and streams ------------------------------------------------------------------------------

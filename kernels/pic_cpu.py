@@ -22,12 +22,16 @@ from time to time.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numba import float64, int64, njit, uint8, uint64, void
 
 from kernels import DISTINCT
+from kernels.pic_tally import ASTRAY, HERE, LEFT, LOST, MISPLACED, owner_at
 from kernels.state_hash import mix
+from kernels.state_hash import sums_of_ids as sums_of_ids
 
 FLOATS, INTEGERS = float64[::1], int64[::1]
 PARTICLES = (FLOATS,) * 5 + (INTEGERS,) * 3
@@ -37,7 +41,6 @@ SEED = 27182818285  # of the Parallel Research Kernels' linear congruential gene
 MULTIPLIER = 6364136223846793005
 INCREMENT = 1442695040888963407
 HALF = 0xFFFFFFFF  # 2^32 - 1, the bound of a draw that decides between 0 and 1
-LOST = 255  # owner of a particle that is neither in this block nor next to it
 
 
 # Random numbers ----------------------------------------------------------------------------------
@@ -114,21 +117,21 @@ def place(means, own, kept, size, cells):
                     at += 1
 
 
-@njit(
-    "void(int64, int64, int64[::1], int64, int64, float64, float64[::1], float64[::1],"
-    "float64[::1], float64[::1], float64[::1])",
-    cache=True,
-)
-def start(first, count, cells, size, drift, force, x, y, vx, vy, charge):
-    """Put particles ``first`` to ``count`` at the centres of their ``cells``, moving by ``drift``.
+@njit(void(int64, INTEGERS, INTEGERS, int64, int64, float64, float64, *PARTICLES), cache=True)
+def start(
+    first, numbers, begin, motion, size, drift, force, x, y, vx, vy, charge, ids, cells, motions
+):
+    """Put particles of those ``numbers`` at the centres of the cells where they ``begin``.
 
-    ``force``: the charge that makes the mesh move a particle as asked, positive in even columns.
+    They take the places from ``first`` on and move by ``drift`` along y. ``force``: the charge that
+    makes the mesh move a particle as asked, positive in even columns.
     """
-    for n in range(first, count):
-        column, row = cells[n] // size, cells[n] % size
-        x[n], y[n] = column + 0.5, row + 0.5
-        vx[n], vy[n] = 0.0, drift
-        charge[n] = force if column % 2 == 0 else -force
+    for n in range(numbers.size):
+        at, column, row = first + n, begin[n] // size, begin[n] % size
+        x[at], y[at] = column + 0.5, row + 0.5
+        vx[at], vy[at] = 0.0, drift
+        charge[at] = force if column % 2 == 0 else -force
+        ids[at], cells[at], motions[at] = numbers[n], begin[n], motion
 
 
 # Pushing -----------------------------------------------------------------------------------------
@@ -141,13 +144,13 @@ def start(first, count, cells, size, drift, force, x, y, vx, vy, charge):
     error_model="numpy",
     **DISTINCT,
 )
-def push(count, x, y, vx, vy, charge, mesh, frame, size, owners):
+def _move(count, x, y, vx, vy, charge, mesh, frame, size, owners):
     """Move ``count`` particles by one step and say in which block each of them is then.
 
     ``mesh`` (width + 1, height + 1): the charges at the corners of the block's cells. ``frame``:
     x0, x1, y0, y1 of those cells, then the sides beyond which a particle is in the block before,
     the next and the next but one along x, and before and next along y; infinite where there is no
-    other. ``owners`` (count,): 3 (1 + blocks along x) + (1 + blocks along y), or `LOST`.
+    other. ``owners`` (count,): as `pic_tally` numbers them.
     """
     x0, x1, y0, y1 = frame[0], frame[1], frame[2], frame[3]
     left, right, beyond, below, above = frame[4], frame[5], frame[6], frame[7], frame[8]
@@ -176,39 +179,49 @@ def push(count, x, y, vx, vy, charge, mesh, frame, size, owners):
         x[n], y[n] = to_x, to_y
         owner = 3 * along_x + along_y
         here = (to_x >= x0) & (to_x < x1) & (to_y >= y0) & (to_y < y1)
-        owners[n] = owner if here | (owner != 4) else LOST
+        owners[n] = owner if here | (owner != HERE) else LOST
 
 
-# Order -------------------------------------------------------------------------------------------
+def push(
+    count: int, x: Any, y: Any, vx: Any, vy: Any, charge: Any, mesh: Any,
+    frame: np.ndarray, size: float, known: int, owners: Any, tally: Any, leaving: Any,
+) -> None:  # fmt: skip
+    """Move ``count`` particles by one step (`_move`), and list and count those that leave."""
+    _move(count, x, y, vx, vy, charge, mesh, frame, size, owners)
+    find_leaving(count, owners, known, tally, leaving)
 
 
-@njit("int64(uint8[::1], boolean[::1], int64[::1], int64[::1])", cache=True)
-def find_leaving(owners, known, counts, leaving):
-    """List the places of the particles that leave; ``counts`` (256,): how many, per owner.
+# Leaving and coming ------------------------------------------------------------------------------
 
-    Returns how many leave, even if ``leaving`` has room for fewer; or, of the first particle whose
-    owner is not ``known`` (256,), its place n as -1 - n. Looks at eight owners at a time, since
-    nearly all particles stay (owner 4).
+
+@njit("void(int64, uint8[::1], int64, int64[::1], int64[::1])", cache=True)
+def find_leaving(count, owners, known, tally, leaving):
+    """List the places of the particles that leave, and count them in the ``tally``, by owner.
+
+    It counts how many leave even if ``leaving`` has room for fewer. ``known``: the owners that
+    there are, one bit each; the first particle that went to another one ends the search. Looks at
+    eight owners at a time, since nearly all particles stay.
     """
-    counts[:] = 0
+    tally[: LEFT + 1] = 0
     total = 0
-    eights = owners[: owners.size // 8 * 8].view(np.uint64)
+    eights = owners[: count // 8 * 8].view(np.uint64)
     for n in range(eights.size + 1):
-        if n < eights.size and eights[n] == np.uint64(0x0404040404040404):
+        if n < eights.size and eights[n] == np.uint64(0x0101010101010101 * HERE):
             continue
-        for k in range(8 * n, min(8 * n + 8, owners.size)):
-            if owners[k] != 4:
-                if not known[owners[k]]:
-                    return -1 - k
-                counts[owners[k]] += 1
+        for k in range(8 * n, min(8 * n + 8, count)):
+            if owners[k] != HERE:
+                if not known >> owners[k] & 1:
+                    tally[ASTRAY] = k
+                    return
+                tally[owners[k]] += 1
                 if total < leaving.size:
                     leaving[total] = k
                 total += 1
-    return total
+    tally[LEFT] = total
 
 
-@njit(void(INTEGERS, uint8[::1], int64, *PARTICLES, MESSAGE), cache=True)
-def pack(leaving, owners, owner, x, y, vx, vy, charge, ids, cells, motions, message):
+@njit(void(MESSAGE, INTEGERS, uint8[::1], int64, *PARTICLES), cache=True)
+def _pack(message, leaving, owners, owner, x, y, vx, vy, charge, ids, cells, motions):
     """Copy those of the ``leaving`` particles that go to ``owner`` into a message."""
     bits = message.view(np.int64)
     at = 0
@@ -220,27 +233,72 @@ def pack(leaving, owners, owner, x, y, vx, vy, charge, ids, cells, motions, mess
             at += 1
 
 
-@njit(int64(MESSAGE, FLOATS, INTEGERS, int64, *PARTICLES), cache=True)
-def unpack(message, frame, gaps, count, x, y, vx, vy, charge, ids, cells, motions):
-    """Put a message into the ``gaps`` and, when those are full, behind ``count`` particles.
+def pack(
+    total: int, leaving: Any, owners: Any, tally: Any, arrays: tuple[Any, ...],
+    messages: Mapping[Any, Any],
+) -> None:  # fmt: skip
+    """Copy the first ``total`` of the ``leaving`` particles into the message of their owner's edge.
 
-    Returns the first row that does not belong here, or -1. ``frame`` begins with the block's cells
-    x0, x1, y0, y1.
+    ``arrays``: the particles'. Each message (particles, 8) has room for as many as the ``tally`` of
+    the push says, which is used up thereby.
     """
+    for edge, message in messages.items():
+        _pack(message, leaving[:total], owners, owner_at(edge), *arrays)
+    tally[: LEFT + 1] = 0
+
+
+@njit(int64(MESSAGE, FLOATS, INTEGERS, int64, *PARTICLES), cache=True)
+def _unpack(message, frame, gaps, count, x, y, vx, vy, charge, ids, cells, motions):
+    """Put one message into the ``gaps`` and behind ``count``; its first wrong row, or -1."""
     bits = message.view(np.int64)
+    wrong = -1
     for n in range(message.shape[0]):
-        to_x, to_y = message[n, 0], message[n, 1]
-        if not (frame[0] <= to_x < frame[1] and frame[2] <= to_y < frame[3]):
-            return n
         at = gaps[n] if n < gaps.size else count + n - gaps.size
-        x[at], y[at], vx[at], vy[at] = to_x, to_y, message[n, 2], message[n, 3]
+        x[at], y[at], vx[at], vy[at] = message[n, 0], message[n, 1], message[n, 2], message[n, 3]
         charge[at] = message[n, 4]
         ids[at], cells[at], motions[at] = bits[n, 5], bits[n, 6], bits[n, 7]
-    return -1
+        if not (frame[0] <= x[at] < frame[1] and frame[2] <= y[at] < frame[3]):
+            x[at], y[at] = frame[0] + 0.5, frame[2] + 0.5
+            wrong = n if wrong < 0 else wrong
+    return wrong
+
+
+def unpack(
+    came: Mapping[Any, Any], frame: np.ndarray, gaps: Any, free: int, count: int, owners: Any,
+    tally: Any, arrays: tuple[Any, ...],
+) -> None:  # fmt: skip
+    """Put messages into the first ``free`` of the ``gaps`` and, when full, behind ``count``.
+
+    ``frame`` begins with the block's cells x0, x1, y0, y1. A row that is in none of them goes into
+    the first, so that no kernel reads beyond the mesh; the first such row, of all messages one
+    after another, stands in the ``tally`` for whoever looks at it next.
+    """
+    first = 0
+    for message in came.values():
+        rows = len(message)
+        behind = count + max(0, first - free)
+        wrong = _unpack(message, frame, gaps[min(first, free) : free], behind, *arrays)
+        if wrong >= 0:
+            tally[MISPLACED] = min(tally[MISPLACED], first + wrong)
+        first += rows
+
+
+def row_of(message: Any, row: int) -> np.ndarray:
+    """One row of a message, (8,) float64, on the host."""
+    return message[row]
+
+
+# Order -------------------------------------------------------------------------------------------
+
+
+def grown(array: Any, used: int, room: int) -> Any:
+    """The array with room for more; on the CPU where it lies, so that no second copy is needed."""
+    array.resize(room, refcheck=False)
+    return array
 
 
 @njit(void(int64, INTEGERS, *PARTICLES), cache=True)
-def close_gaps(count, gaps, x, y, vx, vy, charge, ids, cells, motions):
+def _close_gaps(count, gaps, x, y, vx, vy, charge, ids, cells, motions):
     """Move the last of ``count`` particles into the ``gaps``, which are in ascending order."""
     last, final = count - 1, gaps.size - 1
     for n in range(gaps.size):
@@ -261,6 +319,18 @@ def close_gaps(count, gaps, x, y, vx, vy, charge, ids, cells, motions):
         last -= 1
 
 
+def close_gaps(
+    count: int, gaps: Any, first: int, end: int, owners: Any, tally: Any, spare: Any,
+    arrays: tuple[Any, ...],
+) -> None:  # fmt: skip
+    """Move the last of ``count`` particles into the ``gaps`` from ``first`` to ``end``.
+
+    The gaps are as `find_leaving`, `push` or `find_removed` list them. The GPU's needs to know of
+    ``owners`` who stays, and room in ``spare``.
+    """
+    _close_gaps(count, gaps[first:end], *arrays)
+
+
 @njit("void(int64, float64[::1], float64, int64[::1], int32[::1])", cache=True)
 def places_by_column(count, x, x0, starts, places):
     """Where each particle goes so that they lie column by column: ``places`` (count,).
@@ -279,10 +349,18 @@ def places_by_column(count, x, x0, starts, places):
 
 
 @njit("void(int64, int32[::1], uint64[::1], uint64[::1])", cache=True)
-def move(count, places, values, moved):
+def _scatter(count, places, values, moved):
     """Put each of ``count`` values into its place."""
     for n in range(count):
         moved[places[n]] = values[n]
+
+
+def reorder(count: int, places: Any, spare: Any, arrays: tuple[Any, ...]) -> None:
+    """Put each of ``count`` particles into its place, one array after another."""
+    for array in arrays:
+        values = array.view(np.uint64)
+        _scatter(count, places, values, spare)
+        values[:count] = spare[:count]
 
 
 # Events and checks -------------------------------------------------------------------------------
@@ -295,21 +373,24 @@ def chosen(particle, seed, limit):
 
 
 @njit(
-    int64(int64, FLOATS, FLOATS, INTEGERS, INTEGERS, uint64, uint64, INTEGERS),
+    void(int64, FLOATS, FLOATS, INTEGERS, INTEGERS, uint64, uint64, uint8[::1], INTEGERS, INTEGERS),
     cache=True,
 )
-def find_removed(count, x, y, ids, patch, seed, limit, removed):
-    """List the places of the particles that a removal takes from a ``patch``; returns how many.
+def find_removed(count, x, y, ids, patch, seed, limit, owners, tally, removed):
+    """List the places of the particles that a removal takes from a ``patch``, by where they are.
 
-    ``patch``: cells x0, x1, y0, y1. ``removed`` (count,). By where the particles are.
+    ``patch``: cells x0, x1, y0, y1. ``removed`` (count,). The ``tally`` says how many leave;
+    ``owners`` (count,), who stays.
     """
     total = 0
     for n in range(count):
+        owners[n] = HERE
         if patch[0] <= x[n] < patch[1] and patch[2] <= y[n] < patch[3]:
             if chosen(ids[n], seed, limit):
+                owners[n] = LOST
                 removed[total] = n
                 total += 1
-    return total
+    tally[LEFT] = total
 
 
 @njit(

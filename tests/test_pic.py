@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 import kernels
 import miniapps
 from drivers.serial import Engine
+from kernels.pic_tally import ASTRAY, HERE, LEFT, LOST, NOWHERE, OWNERS, clean_tally
 from miniapps.block import Measure, MessageError
 from miniapps.decomposition import Layout
 from miniapps.parameters import InputError
@@ -170,6 +171,11 @@ def anywhere(count: int, size: int, seed: int) -> np.ndarray:
     return rows
 
 
+def work_space(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Owners, a tally, and room for the places of those that leave."""
+    return np.empty(count, np.uint8), clean_tally(), np.empty(count, np.int64)
+
+
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 64, 1001])
 def test_push_is_the_reference_bit_by_bit(count: int) -> None:
     """Catches another order of additions, a contraction, and a vector loop's odd ends."""
@@ -177,11 +183,12 @@ def test_push_is_the_reference_bit_by_bit(count: int) -> None:
     rows = anywhere(count, size, 5)
     (block,) = support.blocks_of("pic", problem_of(size=size), (1, 1))
     columns = [column.copy() for column in rows.T]
-    owners = np.empty(count, np.uint8)
-    CPU.push(count, *columns, block.mesh, block.frame, float(size), owners)
+    owners, tally, leaving = work_space(count)
+    where = block.mesh, block.frame, float(size)
+    CPU.push(count, *columns, *where, 0, owners, tally, leaving)
     right = plain.push(rows, size)
     assert support.same_bits(np.stack(columns, axis=1).reshape(count, 5), right)
-    assert (owners == 4).all()
+    assert (owners == HERE).all() and support.same_bits(tally, clean_tally())
 
 
 def test_force_is_coulombs() -> None:
@@ -193,7 +200,7 @@ def test_force_is_coulombs() -> None:
         mesh = block.mesh.copy()
         mesh[corner] = -1
         fields = [np.array([value]) for value in (x, y, 0.0, 0.0, charge)]
-        CPU.push(1, *fields, mesh, block.frame, 4.0, np.empty(1, np.uint8))
+        CPU.push(1, *fields, mesh, block.frame, 4.0, 0, *work_space(1))
         apart = np.array([x - corner[0], y - corner[1]])
         distance = np.hypot(*apart)
         force = -charge * apart / distance / distance**2
@@ -217,7 +224,7 @@ def test_every_particle_is_where_it_must_be(k: int, m: int) -> None:
 
 SHOW_PUSH = """
 import kernels
-print(*kernels.load("pic", "cpu").push.inspect_asm().values())
+print(*kernels.load("pic", "cpu")._move.inspect_asm().values())
 """
 
 
@@ -242,25 +249,26 @@ def test_gaps_are_closed(stays: list[bool]) -> None:
     arrays += [np.arange(count) + 100 * n for n in range(5, 8)]
     left = set(zip(*(array[np.array(stays, bool)] for array in arrays), strict=True))
     gaps = np.flatnonzero(~np.array(stays, bool))
-    CPU.close_gaps(count, gaps, *arrays)
+    owners = np.where(stays, HERE, LOST).astype(np.uint8)
+    spare = np.empty(count, np.uint64)
+    CPU.close_gaps(count, gaps, 0, len(gaps), owners, clean_tally(), spare, tuple(arrays))
     kept = list(zip(*(array[: count - len(gaps)] for array in arrays), strict=True))
     assert set(kept) == left and len(kept) == len(left)
 
 
-@given(st.lists(st.sampled_from([0, 3, 4, 4, 4, 4, 4, 4, 7, 255]), max_size=70), st.integers(0, 70))
+@given(st.lists(st.sampled_from([0, 3, *[HERE] * 6, 7, LOST]), max_size=70), st.integers(0, 70))
 def test_leavers_are_found(owners: list[int], room: int) -> None:
     """Catches one overlooked among eight at a time, and a list that overruns its room."""
-    counts, leaving = np.zeros(256, np.int64), np.full(room, -1, np.int64)
-    known = np.ones(256, np.bool_)
-    total = CPU.find_leaving(np.array(owners, np.uint8), known, counts, leaving)
-    right = [n for n, owner in enumerate(owners) if owner != 4]
-    assert total == len(right) == counts.sum()
-    assert leaving[: min(room, total)].tolist() == right[:room]
-    assert all(counts[owner] == owners.count(owner) for owner in (0, 3, 7, 255))
-    known[[0, 255]] = False
-    lost = [n for n, owner in enumerate(owners) if owner in (0, 255)]
-    found = CPU.find_leaving(np.array(owners, np.uint8), known, counts, leaving)
-    assert found == (-1 - lost[0] if lost else total)
+    tally, leaving = clean_tally(), np.full(room, -1, np.int64)
+    work, every = np.array([*owners, 0, 0], np.uint8), (1 << OWNERS) - 1
+    CPU.find_leaving(len(owners), work, every, tally, leaving)
+    right = [n for n, owner in enumerate(owners) if owner != HERE]
+    assert tally[LEFT] == len(right) == tally[:OWNERS].sum() and tally[ASTRAY] == NOWHERE
+    assert leaving[: min(room, len(right))].tolist() == right[:room]
+    assert all(tally[owner] == owners.count(owner) for owner in (0, 3, 7, LOST))
+    lost = [n for n, owner in enumerate(owners) if owner in (0, LOST)]
+    CPU.find_leaving(len(owners), work, every & ~1 & ~(1 << LOST), tally, leaving)
+    assert tally[ASTRAY] == (lost[0] if lost else NOWHERE)
 
 
 def test_sorting_changes_the_order_and_nothing_else() -> None:
@@ -287,12 +295,12 @@ def test_particles_grow_and_shrink() -> None:
     mine = block.particles
     count = mine.count
     kept = [array[:count].copy() for array in mine.arrays]
-    mine.reserve(10 * count)
+    mine.reserve(CPU, 10 * count)
     assert len(mine.x) >= 10 * count and mine.count == count
     again = pickle.loads(pickle.dumps(mine))
     assert len(pickle.dumps(mine)) < 64 * count + 2000
     for holder in (mine, again):
-        holder.reserve(20 * count)
+        holder.reserve(CPU, 20 * count)
         for array, right in zip(holder.arrays, kept, strict=True):
             assert support.same_bits(array[:count], right)
 

@@ -16,13 +16,13 @@ def hopping(right: Any) -> Any:
     """``v = a dt`` instead of ``+=``: particles hop back and forth between two columns."""
 
     class Block(right):
-        def push(self) -> np.ndarray:
+        def push(self) -> int:
             """Push, then forget the velocity from before."""
             mine = self.particles
             before = mine.vx.copy()
-            leaving = super().push()
+            left = super().push()
             mine.vx -= before
-            return leaving
+            return left
 
     return Block
 
@@ -31,11 +31,11 @@ def one_push_left_out(right: Any) -> Any:
     """One step moves nothing, as in a program whose loop begins one too late."""
 
     class Block(right):
-        def push(self) -> np.ndarray:
+        def push(self) -> int:
             """Push, but for one step."""
             if self.time == MISTAKE_AT:
                 self.leavers[:] = 0
-                return np.empty(0, np.int64)
+                return 0
             return super().push()
 
     return Block
@@ -45,7 +45,7 @@ def one_push_too_many(right: Any) -> Any:
     """One step moves everything twice, where nothing can leave."""
 
     class Block(right):
-        def push(self) -> np.ndarray:
+        def push(self) -> int:
             """Push, and in one step push again."""
             if self.time == MISTAKE_AT:
                 super().push()
@@ -101,17 +101,24 @@ def mesh_of_another_block(right: Any) -> Any:
     return Block
 
 
+def arrivals(block: Any, came: Any) -> list[Any]:
+    """The edges by which particles came, the first time that some came late in block (0, 0)."""
+    edges = [edge for edge, message in came.items() if len(message)]
+    late = block.index == (0, 0) and block.time >= MISTAKE_AT and not vars(block).get("did")
+    if late and edges:
+        block.did = True
+    return edges if late else []
+
+
 def lost_particle(right: Any) -> Any:
     """One block loses a particle of a message."""
 
     class Block(right):
-        def add(self, edge: Any, message: np.ndarray, gaps: np.ndarray) -> np.ndarray:
+        def settle(self, left: int, came: Any) -> None:
             """Take in all but one, once."""
-            lose = self.index == (0, 0) and self.time >= MISTAKE_AT and not vars(self).get("did")
-            if lose and len(message):
-                self.did = True
-                message = message[1:]
-            return super().add(edge, message, gaps)
+            for edge in arrivals(self, came)[:1]:
+                came[edge] = came[edge][1:]
+            super().settle(left, came)
 
     return Block
 
@@ -120,13 +127,11 @@ def doubled_particle(right: Any) -> Any:
     """One block takes in a particle twice."""
 
     class Block(right):
-        def add(self, edge: Any, message: np.ndarray, gaps: np.ndarray) -> np.ndarray:
+        def settle(self, left: int, came: Any) -> None:
             """Take in the first one again, once."""
-            double = self.index == (0, 0) and self.time >= MISTAKE_AT and not vars(self).get("did")
-            if double and len(message):
-                self.did = True
-                message = np.concatenate([message, message[:1]])
-            return super().add(edge, message, gaps)
+            for edge in arrivals(self, came)[:1]:
+                came[edge] = np.concatenate([came[edge], came[edge][:1]])
+            super().settle(left, came)
 
     return Block
 
@@ -135,9 +140,9 @@ def lost_and_doubled(right: Any) -> Any:
     """Three ids are put in the place of three others of the same sum: 1, 4, 4 for 2, 3, 4."""
 
     class Block(right):
-        def settle(self, gaps: np.ndarray, came: Any) -> None:
+        def settle(self, left: int, came: Any) -> None:
             """Change ids once all particles have arrived in the last block."""
-            super().settle(gaps, came)
+            super().settle(left, came)
             ids = self.particles.ids[: self.particles.count]
             ids[ids == 2], ids[ids == 3] = 1, 4
 
@@ -148,9 +153,9 @@ def swapped_ids(right: Any) -> Any:
     """Two particles of a block take each other's id, and nothing else."""
 
     class Block(right):
-        def settle(self, gaps: np.ndarray, came: Any) -> None:
+        def settle(self, left: int, came: Any) -> None:
             """Take in what came; swap once."""
-            super().settle(gaps, came)
+            super().settle(left, came)
             if self.time == MISTAKE_AT and self.particles.count > 1:
                 ids = self.particles.ids
                 ids[0], ids[1] = ids[1], ids[0]
@@ -162,10 +167,11 @@ def misrouted(right: Any) -> Any:
     """Particles that leave through one side are sent through another."""
 
     class Block(right):
-        def pack(self, edge: Any, leaving: np.ndarray) -> np.ndarray:
+        def pack(self, left: int) -> Any:
             """Pack what belongs to the neighbour at another edge."""
+            messages = super().pack(left)
             edges = list(self.targets)
-            return super().pack(edges[(edges.index(edge) + 1) % len(edges)], leaving)
+            return dict(zip(edges, (messages[edge] for edge in edges[1:] + edges[:1]), strict=True))
 
     return Block
 
@@ -215,7 +221,7 @@ def removal_of_others(right: Any) -> Any:
             taken = before - self.particles.count
             self.particles.count = before
             gaps = np.arange(taken, dtype=np.int64)
-            self.particles.drop(self.kernels, gaps)
+            self.particles.drop(self.kernels, gaps, 0, taken)
 
     return Block
 
@@ -224,9 +230,9 @@ def nan_position(right: Any) -> Any:
     """One particle's position is no number."""
 
     class Block(right):
-        def settle(self, gaps: np.ndarray, came: Any) -> None:
+        def settle(self, left: int, came: Any) -> None:
             """Take in what came; spoil one."""
-            super().settle(gaps, came)
+            super().settle(left, came)
             if self.time == MISTAKE_AT and self.particles.count:
                 self.particles.y[0] = np.nan
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import numpy as np
 
 from kernels.device import Device
-from kernels.messages import packed_empty
-from kernels.state_hash import sums_of_ids
+from kernels.pic_tally import ASTRAY, LEFT, MISPLACED, NOWHERE, OWNERS, owner_at
 from miniapps.block import (
     AllReduce,
     Collect,
@@ -25,13 +24,8 @@ from miniapps.block import (
 from miniapps.decomposition import Layout
 from miniapps.kernel_user import KernelUser
 from miniapps.pic.events import Event
-from miniapps.pic.particles import Particles
+from miniapps.pic.particles import FLOATS, Particles
 from miniapps.pic.problem import PicProblem
-
-
-def owner_at(edge: Edge) -> int:
-    """What the kernel `push` calls the block at an edge."""
-    return 3 * (1 + edge[0]) + 1 + edge[1]
 
 
 class PicBlock(KernelUser):
@@ -49,18 +43,19 @@ class PicBlock(KernelUser):
         self.frame = self._frame(layout)
         self.mesh = self._mesh()
         self.time = 0
-        self.particles = Particles()
+        self.particles = Particles(device)
         self.removed = np.zeros((len(problem.ordered_events), 3), np.uint64)
-        self.leavers = np.zeros(256, np.int64)  # of the last push, per owner
-        self.known = np.zeros(256, np.bool_)  # owners that there are
-        self.known[[owner_at(edge) for edge in self.targets]] = True
+        self.leavers = np.zeros(OWNERS, np.int64)  # of the last push, per owner
+        self.known = sum(1 << owner_at(edge) for edge in self.targets)
+        self.came: Mapping[Edge, Any] = {}  # in the last step, until it was looked at
         self.placed = self.born = 0  # on all blocks: at the beginning, up to now
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the kernels, and the mesh, which is sooner made than sent."""
+        self.look()
         state = super().__getstate__()
         del state["mesh"]
-        return state
+        return state | {"came": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take up life after a migration."""
@@ -108,11 +103,11 @@ class PicBlock(KernelUser):
             if event.step == self.time:
                 happen = self.inject if event.action == "inject" else self.remove
                 happen(number, event)
-        gaps = self.push()
+        left = self.push()
         yield Mark()
-        yield Post("particles", {edge: self.pack(edge, gaps) for edge in self.targets})
+        yield Post("particles", self.pack(left))
         came = yield Collect("particles", tuple(self.sources))
-        self.settle(gaps, came)
+        self.settle(left, self.device.received(came))
         self.time += count
         return False
 
@@ -141,16 +136,9 @@ class PicBlock(KernelUser):
 
     def begin(self, motion: int, cells: np.ndarray, ids: np.ndarray) -> None:
         """Let particles begin here at rest, and work out which of them a removal will take."""
-        mine, problem = self.particles, self.problem
-        first, last = mine.count, mine.count + len(ids)
-        mine.reserve(last)
-        mine.count = last
-        mine.ids[first:last], mine.cells[first:last], mine.motions[first:last] = ids, cells, motion
-        k, m = problem.motions[motion].k, float(problem.motions[motion].m)
-        self.kernels.start(
-            first, last, mine.cells, problem.size, m, problem.charge(k),
-            mine.x, mine.y, mine.vx, mine.vy, mine.charge,
-        )  # fmt: skip
+        problem, rule = self.problem, self.problem.motions[motion]
+        how = problem.size, float(rule.m), problem.charge(rule.k)
+        self.particles.begin(self.kernels, ids, cells, motion, *how)
         alive = np.ones(len(ids), np.bool_)
         for number, event in enumerate(problem.ordered_events):
             selection = event.selection(number)
@@ -171,91 +159,102 @@ class PicBlock(KernelUser):
     def remove(self, number: int, event: Event) -> None:
         """Take out the particles that a removal takes from this block."""
         selection, mine = event.selection(number), self.particles
-        if selection is None:
+        if selection is None or not mine.count:
             return
-        found = np.empty(mine.count, np.int64)
-        total = self.kernels.find_removed(
-            mine.count, mine.x, mine.y, mine.ids, np.array(event.cells()), *selection, found
-        )
-        mine.drop(self.kernels, found[:total])
+        found = self.device.empty((mine.count,), np.int64)
+        self.kernels.find_removed(
+            mine.count, mine.x, mine.y, mine.ids, np.array(event.cells()), *selection,
+            mine.owners, mine.tally, found,
+        )  # fmt: skip
+        mine.drop(self.kernels, found, 0, int(self.look()[LEFT]))
 
     # Moving --------------------------------------------------------------------------------------
 
-    def push(self) -> np.ndarray:
-        """Move all particles by one step; returns the places of those that leave."""
-        mine, find = self.particles, self.kernels.find_leaving
-        owners = mine.owners[: mine.count]
-        self.kernels.push(
-            mine.count, mine.x, mine.y, mine.vx, mine.vy, mine.charge,
-            self.mesh, self.frame, float(self.problem.size), owners,
-        )  # fmt: skip
-        total = find(owners, self.known, self.leavers, mine.gaps)
-        if total < 0:
-            self._complain(-1 - total)
-        if total > len(mine.gaps):
-            mine.gaps = np.empty(total, np.int64)
-            find(owners, self.known, self.leavers, mine.gaps)
-        return mine.gaps[:total]
-
-    def pack(self, edge: Edge, leaving: np.ndarray) -> np.ndarray:
-        """The message of all particles that go to the block at an edge, 64 bytes each."""
-        mine, owner = self.particles, owner_at(edge)
-        message = packed_empty((int(self.leavers[owner]), 8), np.float64)
-        self.kernels.pack(leaving, mine.owners, owner, *mine.arrays, message)
-        return message
-
-    def settle(self, gaps: np.ndarray, came: dict[Edge, np.ndarray]) -> None:
-        """Put those that came in the place of those that left, and close what gaps remain."""
-        for edge in self.sources:
-            gaps = self.add(edge, came[edge], gaps)
-        self.particles.drop(self.kernels, gaps)
-        self.particles.sort(self.kernels, self.frame[0], len(self.mesh))
-
-    def add(self, edge: Edge, message: np.ndarray, gaps: np.ndarray) -> np.ndarray:
-        """Take in what came; returns the gaps that are left.
-
-        Raises MessageError where a particle does not belong here.
-        """
-        wrong = self.particles.add(self.kernels, message, gaps, self.frame)
-        if wrong >= 0:
-            particle, (x, y) = message.view(np.int64)[wrong, 5], message[wrong, :2]
-            raise MessageError(
-                f"block {self.index}, step {self.time}: particle {particle} at ({x}, {y}) came by "
-                f"edge {edge}, but that is not in {self.bounds}"
-            )
-        # All particles move alike, so those that come along x are to those that left as these were
-        # to those before them: in their places they keep the order by columns, turned round.
-        came, free = len(message), len(gaps)
-        self.particles.unsorted += max(0, came - free) if edge[1] == 0 else came
-        return gaps[came:]
-
-    def _complain(self, place: int) -> None:
-        """Raise MessageError for a particle that left for no neighbour."""
+    def push(self) -> int:
+        """Move all particles by one step; returns how many leave, whose places are the gaps."""
         mine = self.particles
+        self.kernels.push(
+            mine.count, mine.x, mine.y, mine.vx, mine.vy, mine.charge, self.mesh,
+            self.frame, float(self.problem.size), self.known, mine.owners, mine.tally, mine.gaps,
+        )  # fmt: skip
+        tally = self.look()
+        self.leavers, left = tally[:OWNERS], int(tally[LEFT])
+        if left > mine.gaps.shape[0]:
+            mine.gaps = self.device.empty((left,), np.int64)
+            self.kernels.find_leaving(mine.count, mine.owners, self.known, mine.tally, mine.gaps)
+        return left
+
+    def look(self) -> np.ndarray:
+        """The particles' tally, on the host: the one moment of a step that waits for the device.
+
+        Raises MessageError where a particle came that does not belong here, or left for nowhere.
+        That it came to light only now did no harm: `unpack` keeps it on the mesh.
+        """
+        tally = self.particles.look()
+        if tally[MISPLACED] != NOWHERE:
+            self._complain_of_arrival(int(tally[MISPLACED]))
+        if tally[ASTRAY] != NOWHERE:
+            self._complain_of_leaver(int(tally[ASTRAY]))
+        self.came = {}
+        return tally
+
+    def pack(self, left: int) -> Mapping[Edge, Any]:
+        """The messages of all particles that leave, 64 bytes each, by edge."""
+        mine = self.particles
+        shapes = {edge: (int(self.leavers[owner_at(edge)]), 8) for edge in self.targets}
+        messages = self.device.messages(shapes, np.float64)
+        if left:
+            self.kernels.pack(left, mine.gaps, mine.owners, mine.tally, mine.arrays, messages)
+        return messages
+
+    def settle(self, left: int, came: Mapping[Edge, Any]) -> None:
+        """Put those that came in the place of those that left, and close what gaps remain."""
+        free = left
+        for edge, message in came.items():
+            # All particles move alike, so those that come along x are to those that left as these
+            # were to those before them: in their places they keep the order by columns, turned.
+            rows = message.shape[0]
+            self.particles.unsorted += max(0, rows - free) if edge[1] == 0 else rows
+            free = max(0, free - rows)
+        self.came = came
+        self.particles.add(self.kernels, came, left, self.frame)
+        self.particles.sort(self.kernels, self.frame[0], self.bounds[0][1] - self.bounds[0][0])
+
+    def _complain_of_leaver(self, place: int) -> None:
+        """Raise MessageError for a particle that left for no neighbour."""
+        x, y, number = (self.particles.on_host(name)[place] for name in ("x", "y", "ids"))
         raise MessageError(
-            f"block {self.index}, step {self.time}: particle {mine.ids[place]} went to "
-            f"({mine.x[place]}, {mine.y[place]}), which no move of this problem leads to"
+            f"block {self.index}, step {self.time}: particle {number} went to ({x}, {y}), which no "
+            f"move of this problem leads to"
+        )
+
+    def _complain_of_arrival(self, row: int) -> None:
+        """Raise MessageError for a particle that came here, and does not belong here."""
+        rows = [(e, n) for e, message in self.came.items() for n in range(message.shape[0])]
+        edge, place = rows[row]
+        values = self.kernels.row_of(self.came[edge], place)
+        raise MessageError(
+            f"block {self.index}, step {self.time - 1}: particle {values.view(np.int64)[5]} at "
+            f"({values[0]}, {values[1]}) came by edge {edge}, but that is not in {self.bounds}"
         )
 
     # Results -------------------------------------------------------------------------------------
 
     def state(self) -> list[Piece]:
         """Position, velocity and charge of the block's particles, one row each."""
-        mine = self.particles
-        fields = (mine.x, mine.y, mine.vx, mine.vy, mine.charge)
-        rows = np.stack([field[: mine.count] for field in fields], axis=1)
-        return [Piece("particles", rows, None, (), mine.ids[: mine.count])]
+        self.look()
+        rows = np.stack([self.particles.on_host(name) for name in FLOATS], axis=1)
+        return [Piece("particles", rows, None, (), self.particles.on_host("ids"))]
 
     def measure(self) -> dict[str, Measure]:
         """Largest error of a position, sums of ids, and what there should be."""
+        self.look()
         mine, size = self.particles, float(self.problem.size)
-        error = self.kernels.largest_error(
-            mine.count, mine.x, mine.y, mine.cells, mine.motions,
-            self.problem.shifts(self.time), size,
-        )  # fmt: skip
+        shifts = self.device.to_device(self.problem.shifts(self.time))
+        where = mine.x, mine.y, mine.cells, mine.motions
         return {
-            "error": Measure("max", error),
-            "ids": Measure("sum", sums_of_ids(mine.count, mine.ids)),
+            "error": Measure("max", self.kernels.largest_error(mine.count, *where, shifts, size)),
+            "ids": Measure("sum", self.kernels.sums_of_ids(mine.count, mine.ids)),
             "removed": Measure("sum", self.removed),
             "placed": Measure("max", self.placed),
         }

@@ -1,95 +1,136 @@
-"""A block's particles: structure of arrays, with room to grow.
+"""A block's particles: structure of arrays on the block's device, with room to grow.
 
 Eight quantities of eight bytes each. Only the first ``count`` numbers of an array are particles.
-Arrays grow one at a time and where they lie, so that growing needs no second copy of them all.
+Arrays grow one at a time, so that growing never needs a second copy of them all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
+from kernels.device import Device
+from kernels.pic_tally import TALLY, clean_tally
 
 FLOATS = ("x", "y", "vx", "vy", "charge")
 INTEGERS = ("ids", "cells", "motions")
 NAMES = FLOATS + INTEGERS  # in the order in which kernels take them
 ROOM = 16  # a sixteenth more than needed
+FEWEST = 64  # particles that there is always room for: no array is empty
 SORT_AT = 8  # sort when an eighth of the particles came to lie out of order
 
 
 class Particles:
-    """The particles of one block; the quantities are those of `kernels.pic_cpu`."""
+    """The particles of one block; the quantities are those of `kernels.pic_cpu`.
 
-    x: np.ndarray
-    y: np.ndarray
-    vx: np.ndarray
-    vy: np.ndarray
-    charge: np.ndarray
-    ids: np.ndarray
-    cells: np.ndarray
-    motions: np.ndarray
+    ``arrays``: all eight, in the order in which kernels take them. ``tally``: what the last push
+    counted, as `kernels.pic_tally` says.
+    """
 
-    def __init__(self) -> None:
+    x: Any
+    y: Any
+    vx: Any
+    vy: Any
+    charge: Any
+    ids: Any
+    cells: Any
+    motions: Any
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
         self.count = 0
         self.unsorted = 0  # particles that may lie out of order
         for name in NAMES:
-            setattr(self, name, np.empty(0, np.float64 if name in FLOATS else np.int64))
+            setattr(self, name, device.empty((FEWEST,), np.float64 if name in FLOATS else np.int64))
+        self.tally = device.to_device(clean_tally())
         self._make_room()
 
     def __getstate__(self) -> dict[str, Any]:
-        """The particles without the room around them: eight arrays."""
-        arrays = {name: getattr(self, name)[: self.count] for name in NAMES}
-        return {"count": self.count, "unsorted": self.unsorted} | arrays
+        """The particles on the host, without the room around them: eight arrays."""
+        state = {name: self.on_host(name) for name in NAMES}
+        return state | {
+            "device": self.device,
+            "count": self.count,
+            "unsorted": self.unsorted,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Own the arrays again, with room to grow: an unpickled one is a view of other memory."""
+        """Put the arrays back on the device, with room to grow."""
+        device, count = state["device"], state["count"]
         for name in NAMES:
-            state[name] = np.array(state.pop(name))
+            array = np.empty(max(FEWEST, count), state[name].dtype)
+            array[:count] = state[name]
+            state[name] = device.to_device(array)
         self.__dict__.update(state)
+        self.tally = device.to_device(clean_tally())
         self._make_room()
 
     def _make_room(self) -> None:
         """Work space for owners, for places that become free in a step, and for sorting."""
-        # All eight, in the order in which kernels take them; they stay the same objects.
         self.arrays = tuple(getattr(self, name) for name in NAMES)
-        capacity = len(self.x)
-        self.owners = np.empty(capacity, np.uint8)
-        self.gaps = np.empty(64 + capacity // 16, np.int64)
-        self.places = np.empty(capacity, np.int32)
-        self.spare = np.empty(capacity, np.uint64)
+        room, empty = self.x.shape[0], self.device.empty
+        self.owners = empty((room,), np.uint8)
+        self.gaps = empty((FEWEST + room // ROOM,), np.int64)
+        self.places = empty((room,), np.int32)
+        self.spare = empty((room,), np.uint64)
 
-    def reserve(self, count: int) -> None:
+    def on_host(self, name: str) -> np.ndarray:
+        """One quantity of all particles, (count,), on the host."""
+        return self.device.to_host(getattr(self, name))[: self.count]
+
+    def reserve(self, kernels: Any, count: int) -> None:
         """Have room for ``count`` particles."""
-        if count <= len(self.x):
+        if count <= self.x.shape[0]:
             return
+        room = count + count // ROOM
         for name in NAMES:
-            getattr(self, name).resize(count + count // ROOM, refcheck=False)
+            setattr(self, name, kernels.grown(getattr(self, name), self.count, room))
         self._make_room()
 
-    def drop(self, kernels: Any, gaps: np.ndarray) -> None:
-        """Take out the particles at these places, which are in ascending order."""
-        kernels.close_gaps(self.count, gaps, *self.arrays)
-        self.count -= len(gaps)
+    def look(self) -> np.ndarray:
+        """The tally, (TALLY,) int64, on the host; waits for the device."""
+        return self.device.to_host(self.tally)[:TALLY].copy()
 
-    def add(self, kernels: Any, message: np.ndarray, gaps: np.ndarray, frame: np.ndarray) -> int:
-        """Put a message into gaps, as far as there are any, and behind the others.
+    def begin(
+        self, kernels: Any, numbers: np.ndarray, cells: np.ndarray, motion: int, *how: Any
+    ) -> None:
+        """Add particles that begin in ``cells`` and have those ``numbers``; `pic_cpu.start`."""
+        if not len(numbers):
+            return
+        first, to_device = self.count, self.device.to_device
+        self.reserve(kernels, first + len(numbers))
+        self.count += len(numbers)
+        kernels.start(first, to_device(numbers), to_device(cells), motion, *how, *self.arrays)
 
-        Returns the first row that is not in this block, or -1.
+    def drop(self, kernels: Any, gaps: Any, first: int, end: int) -> None:
+        """Take out the particles at the ``gaps`` from ``first`` to ``end``."""
+        if first >= end:
+            return
+        work = self.owners, self.tally, self.spare
+        kernels.close_gaps(self.count, gaps, first, end, *work, self.arrays)
+        self.count -= end - first
+
+    def add(self, kernels: Any, came: Mapping[Any, Any], left: int, frame: np.ndarray) -> None:
+        """Put messages into the gaps of the ``left`` that went, and behind the others.
+
+        Of gaps that remain the last particles take the place.
         """
-        more = max(0, len(message) - len(gaps))
-        self.reserve(self.count + more)
-        wrong = kernels.unpack(message, frame, gaps, self.count, *self.arrays)
+        gaps, rows = self.gaps, sum(message.shape[0] for message in came.values())
+        more = max(0, rows - left)
+        self.reserve(kernels, self.count + more)
+        if rows:
+            work = self.owners, self.tally, self.arrays
+            kernels.unpack(came, frame, gaps, left, self.count, *work)
         self.count += more
-        return wrong
+        self.drop(kernels, gaps, rows, left)
 
     def sort(self, kernels: Any, x0: float, columns: int) -> None:
         """Put the particles in order of their columns, if enough of them may be out of it."""
         if SORT_AT * self.unsorted <= self.count:
             return
-        starts = np.empty(columns + 1, np.int64)
+        starts = self.device.empty((columns + 1,), np.int64)
         kernels.places_by_column(self.count, self.x, x0, starts, self.places)
-        for array in self.arrays:
-            values = array.view(np.uint64)
-            kernels.move(self.count, self.places, values, self.spare)
-            values[: self.count] = self.spare[: self.count]
+        kernels.reorder(self.count, self.places, self.spare, self.arrays)
         self.unsorted = 0

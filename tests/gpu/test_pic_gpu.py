@@ -1,0 +1,589 @@
+"""PIC on the GPU: every kernel against its CPU twin on awkward data, and whole runs against it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import support
+
+import kernels
+from drivers.serial import Engine
+from kernels import cuda as toolkit
+from kernels import device
+from kernels.pic_tally import (
+    ASTRAY,
+    HERE,
+    LEFT,
+    LOST,
+    MISPLACED,
+    NOWHERE,
+    OWNERS,
+    clean_tally,
+    owner_at,
+)
+from miniapps.block import MessageError
+from miniapps.pic import oracle
+from miniapps.pic.distribution import Distribution
+from miniapps.pic.events import Event
+from miniapps.pic.particles import NAMES, Particles
+from miniapps.pic.problem import PicProblem
+
+# In the simulator NumPy warns of integers modulo 2^64, and of a NaN that becomes one.
+pytestmark = pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+CPU, GPU = kernels.load("pic", "cpu"), kernels.load("pic", "gpu")
+SIZE = 24
+CELLS = (4, 12, 6, 14)  # of a block in the middle: x0, x1, y0, y1
+FRAME = np.array([*CELLS, 4, 12, 20, 6, 14], np.float64)
+TARGETS = [(0, 1), (1, -1), (1, 0), (1, 1), (2, 0)]
+KNOWN = sum(1 << owner_at(edge) for edge in TARGETS)
+
+
+class Twin:
+    """The same particles on a device: arrays as rows x, y, vx, vy, charge and ids, cells, motions.
+
+    ``room``: for so many; ``gaps``: for so many places of those that leave.
+    """
+
+    def __init__(self, name: str, rows: np.ndarray, room: int = 0, gaps: int | None = None) -> None:
+        self.device, self.kernels = device.get(name), kernels.load("pic", name)
+        self.count = len(rows)
+        room = max(room, self.count, 1)
+        whole = np.zeros((room, 8))
+        whole[: self.count] = rows
+        columns = [np.ascontiguousarray(column) for column in whole.T]
+        whole_numbers = [column.view(np.int64) for column in columns[5:]]
+        self.arrays = tuple(self.device.to_device(a.copy()) for a in columns[:5] + whole_numbers)
+        self.owners = self.device.to_device(np.full(room, HERE, np.uint8))
+        self.spare = self.device.empty((room,), np.uint64)
+        self.gaps = self.device.empty((max(1, room if gaps is None else gaps),), np.int64)
+        self.tally = self.device.to_device(clean_tally())
+
+    def host(self, what: Any) -> np.ndarray:
+        """An array of the device as it is now."""
+        return np.array(self.device.to_host(what))
+
+    def rows(self, count: int | None = None) -> np.ndarray:
+        """The particles (count, 8), integers as the bits they are, in order of their ids."""
+        columns = [self.host(a).view(np.float64) for a in self.arrays]
+        rows = np.stack(columns, axis=1)[: self.count if count is None else count]
+        return rows[np.argsort(rows[:, 5].view(np.int64), kind="stable")]
+
+
+def particles(count: int, cells: tuple[int, ...] = CELLS, seed: int = 5) -> np.ndarray:
+    """Particles anywhere in cells, some on sides, in no order: rows as of a message."""
+    rng = np.random.default_rng(seed)
+    rows = np.zeros((count, 8))
+    for axis in (0, 1):
+        low, high = cells[2 * axis : 2 * axis + 2]
+        rows[:, axis] = rng.integers(low, high, count) + rng.uniform(0.1, 0.9, count)
+    rows[:, 2:4] = rng.uniform(-0.3, 0.3, (count, 2))
+    rows[:, 4] = 0.004 * rng.uniform(0.5, 1, count) * rng.choice((-1, 1), count)
+    numbers = np.ascontiguousarray(rows[:, 5:]).view(np.int64)
+    numbers[:, 0] = 1 + rng.permutation(count)
+    numbers[:, 1] = (rows[:, 0].astype(int) * SIZE) + rows[:, 1].astype(int)
+    numbers[:, 2] = rng.integers(0, 3, count)
+    rows[:, 5:] = numbers.view(np.float64)
+    return rows
+
+
+def twins(rows: np.ndarray, **room: int) -> list[Twin]:
+    """The same particles on both devices."""
+    return [Twin(name, rows, **room) for name in ("cpu", "gpu")]
+
+
+def mesh() -> np.ndarray:
+    """Charges at the corners of the block's cells that differ from one to the next."""
+    shape = CELLS[1] - CELLS[0] + 1, CELLS[3] - CELLS[2] + 1
+    return (np.arange(np.prod(shape)) % 11 - 5).astype(np.int8).reshape(shape)
+
+
+def pushed(twin: Twin, known: int = KNOWN) -> np.ndarray:
+    """Push a twin's particles and return the tally."""
+    there = twin.device.to_device(mesh())
+    state = twin.arrays[:5], (there, FRAME, float(SIZE), known)
+    work = twin.owners, twin.tally, twin.gaps
+    twin.kernels.push(twin.count, *state[0], *state[1], *work)
+    return twin.host(twin.tally)
+
+
+def moving(count: int, share: float) -> np.ndarray:
+    """Particles of which about a share goes to one of the targets; others begin further inside."""
+    rows = particles(count, (CELLS[0] + 2, CELLS[1] - 2, CELLS[2] + 2, CELLS[3] - 2))
+    rng = np.random.default_rng(9)
+    for n in np.flatnonzero(rng.random(count) < share):
+        rows[n, 4] = 0.0  # no force: it goes straight where it is sent
+        along_x, along_y = TARGETS[rng.integers(len(TARGETS))]
+        rows[n, 2] = (0.0, CELLS[1] - rows[n, 0] + 0.5, CELLS[1] + 8.5 - rows[n, 0])[along_x]
+        rows[n, 3] = {
+            -1: CELLS[2] - rows[n, 1] - 0.5,
+            0: 0.0,
+            1: CELLS[3] - rows[n, 1] + 0.5,
+        }[along_y]
+    return rows
+
+
+# Beginning and pushing ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 0), (0, 37), (9, 1), (3, 64)])
+def test_start(first: int, count: int) -> None:
+    """Catches particles that begin elsewhere, or over those that are there."""
+    rng = np.random.default_rng(2)
+    cells, numbers = rng.integers(0, SIZE * SIZE, count), rng.permutation(count) + 100
+    here, there = twins(particles(first), room=first + count + 5)
+    for twin in (here, there):
+        new = twin.device.to_device(numbers), twin.device.to_device(cells)
+        twin.kernels.start(first, *new, 2, SIZE, -3.0, 0.7, *twin.arrays)
+    assert support.same_bits(there.rows(first + count + 5), here.rows(first + count + 5))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("count", [0, 1, 70, 300])
+def test_push(count: int, share: float) -> None:
+    """Catches another order of additions, a contraction, a wrong owner, and leavers miscounted."""
+    here, there = twins(moving(count, share))
+    right, tally = pushed(here), pushed(there)
+    assert support.same_bits(tally, right) and tally[ASTRAY] == NOWHERE
+    assert support.same_bits(there.rows(), here.rows())
+    assert support.same_bits(there.host(there.owners), here.host(here.owners))
+    left = tally[LEFT]
+    assert (left == 0) == (share == 0.0 or count < 2) or left == count
+    places = there.host(there.gaps)[:left]
+    assert sorted(places) == here.host(here.gaps)[:left].tolist()
+
+
+def test_push_beyond_all_sides() -> None:
+    """Catches positions that are wrapped otherwise: at a side of the grid, twice, and at zero.
+
+    One that is ever so little below zero comes to lie at the far side, where no block is.
+    """
+    whole = np.array([0, SIZE, 0, SIZE, -np.inf, np.inf, np.inf, -np.inf, np.inf], np.float64)
+    at = [0.5, 0.25, 3.25, 23.75, 23.5]
+    by = [-0.5, -1.0, -3.25, 0.25, 24.5, 2 * SIZE - 0.25, np.nextafter(-0.25, -1.0)]
+    rows = np.zeros((len(at) * len(by), 8))
+    rows[:, 0], rows[:, 1] = np.repeat(at, len(by)), np.tile(at, len(by))
+    rows[:, 2], rows[:, 3] = np.tile(by, len(at)), np.repeat(by, len(at))
+    results = []
+    for twin in twins(rows):
+        charges = twin.device.to_device(np.ones((SIZE + 1, SIZE + 1), np.int8))
+        work = twin.owners, twin.tally, twin.gaps
+        twin.kernels.push(twin.count, *twin.arrays[:5], charges, whole, float(SIZE), 0, *work)
+        results.append([twin.host(array) for array in (*twin.arrays, *work[:2])])
+    for cpu, gpu in zip(*results, strict=True):
+        assert support.same_bits(gpu, cpu)
+    x = results[0][0]
+    assert (x >= 0).all() and (x <= SIZE).all() and len(set(x)) > 9
+    assert set(results[0][-2][: len(rows)]) == {HERE, LOST}
+
+
+def test_push_names_the_first_that_goes_astray() -> None:
+    """Catches a particle that is lost in silence, and a NaN that is taken for a place here."""
+    rows = moving(120, 0.5)
+    for twin in twins(rows):
+        pushed(twin)
+        owners = twin.host(twin.owners)
+        first = int(np.flatnonzero(owners == owner_at((1, 1)))[0])
+        again = Twin(twin.device.name, rows)
+        assert pushed(again, KNOWN & ~(1 << owner_at((1, 1))))[ASTRAY] == first
+        for axis in (0, 1):
+            spoilt_rows = rows.copy()
+            spoilt_rows[40, axis] = np.nan
+            spoilt = Twin(twin.device.name, spoilt_rows)
+            assert pushed(spoilt)[ASTRAY] == 40
+            assert spoilt.host(spoilt.owners)[40] == LOST
+
+
+# Leaving and coming ------------------------------------------------------------------------------
+
+
+def test_more_leavers_than_room() -> None:
+    """Catches a list that overruns its room, and a second search that counts twice."""
+    here, there = twins(moving(150, 0.8), gaps=5)
+    for twin in (here, there):
+        before = pushed(twin)
+        assert before[LEFT] > 60
+        longer = twin.device.to_device(np.full(before[LEFT] + 3, -1))
+        twin.kernels.find_leaving(twin.count, twin.owners, KNOWN, twin.tally, longer)
+        assert support.same_bits(twin.host(twin.tally), before)
+        listed = twin.host(longer)
+        right = np.flatnonzero(twin.host(twin.owners) != HERE)
+        assert sorted(listed[: len(right)]) == right.tolist() and (listed[len(right) :] == -1).all()
+
+
+def packed(twin: Twin) -> Mapping[Any, Any]:
+    """Push, and pack those that leave."""
+    tally = pushed(twin)
+    shapes = {edge: (int(tally[owner_at(edge)]), 8) for edge in TARGETS}
+    messages = twin.device.messages(shapes, np.float64)
+    work = twin.gaps, twin.owners, twin.tally
+    twin.kernels.pack(int(tally[LEFT]), *work, twin.arrays, messages)
+    assert support.same_bits(twin.host(twin.tally), clean_tally())
+    return messages
+
+
+def in_order(message: Any) -> np.ndarray:
+    """The rows of a message on the host, in order of their bits."""
+    array = message if isinstance(message, np.ndarray) else message.on_host()
+    rows = np.array(array).view(np.uint64).reshape(-1, 8)
+    return rows[np.lexsort(rows.T)]
+
+
+@pytest.mark.parametrize(("count", "share"), [(0, 0.0), (50, 0.0), (200, 0.4), (90, 1.0)])
+def test_pack(count: int, share: float) -> None:
+    """Catches particles in another's message, bits that change, and rows written twice or not."""
+    here, there = twins(moving(count, share))
+    right, messages = packed(here), packed(there)
+    there.device.stage(messages.values())
+    assert list(messages) == list(right)
+    for edge in TARGETS:
+        assert np.array_equal(in_order(messages[edge]), in_order(right[edge]))
+        assert messages[edge].shape == right[edge].shape
+    assert sum(message.shape[0] for message in right.values()) > 0 or share == 0.0
+
+
+def arrivals(lengths: list[int], first: int = 1000) -> dict[int, np.ndarray]:
+    """Messages of so many particles that are in the block, with ids of their own."""
+    messages = {}
+    for edge, length in enumerate(lengths):
+        rows = particles(length, seed=20 + edge)
+        rows[:, 5:6].view(np.int64)[:] += first * (edge + 1)
+        messages[edge] = rows
+    return messages
+
+
+def taken_in(twin: Twin, came: dict[int, np.ndarray], mixed: bool) -> int:
+    """Let ``came`` fill the places of those that left; returns how many there are then."""
+    left = int(pushed(twin)[LEFT])
+    if twin.device.name == "gpu":  # it may list them in any order: the worst is from behind
+        places = twin.host(twin.gaps)[:left][::-1]
+        twin.gaps = twin.device.to_device(np.array([*places, -1]))
+    twin.kernels.pack(left, twin.gaps, twin.owners, twin.tally, twin.arrays, room_for(twin))
+    there: Mapping[Any, Any] = {edge: rows.copy() for edge, rows in came.items()}
+    if mixed and twin.device.name == "gpu":  # some from another block here, some from the host
+        other = device.get("gpu")
+        near = {edge: rows for edge, rows in came.items() if edge % 2}
+        sent = other.messages({edge: rows.shape for edge, rows in near.items()}, np.float64)
+        for edge, rows in near.items():
+            put_into(other, sent, edge, rows)
+        sent.seal()
+        there = {edge: sent[edge] if edge in near else rows for edge, rows in there.items()}
+    rows = sum(len(message) for message in came.values())
+    where = FRAME, twin.gaps, left, twin.count, twin.owners, twin.tally
+    twin.kernels.unpack(twin.device.received(there), *where, twin.arrays)
+    count = twin.count + max(0, rows - left)
+    work = twin.owners, twin.tally, twin.spare
+    twin.kernels.close_gaps(count, twin.gaps, rows, left, *work, twin.arrays)
+    return count - max(0, left - rows)
+
+
+def room_for(twin: Twin) -> Mapping[Any, Any]:
+    """Messages for those that leave."""
+    tally = twin.host(twin.tally)
+    return twin.device.messages(
+        {edge: (int(tally[owner_at(edge)]), 8) for edge in TARGETS}, np.float64
+    )
+
+
+def put_into(there: Any, bundle: Any, edge: Any, rows: np.ndarray) -> None:
+    """Fill one message of a bundle from the host."""
+    whole = there.to_host(bundle.buffer).copy()
+    whole[bundle.starts[edge] : bundle.starts[edge] + rows.size] = rows.ravel()
+    bundle.buffer.copy_to_device(whole, stream=there.stream)
+
+
+LENGTHS = [[], [0, 0, 0], [1], [3, 0, 5], [2, 7, 1, 4, 0, 3, 6, 5], [40, 33], [0, 150]]
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_unpack_and_close_gaps(lengths: list[int], share: float, mixed: bool) -> None:
+    """Catches rows that fall on each other, gaps that stay, and particles lost where those close.
+
+    More come than leave, fewer, as many and none; all leave and none.
+    """
+    if mixed and (len(lengths) < 2 or share != 0.5):
+        return
+    here, there = twins(moving(60, share), room=300)
+    came = arrivals(lengths)
+    counts = [taken_in(twin, came, mixed) for twin in (here, there)]
+    assert counts[0] == counts[1]
+    assert support.same_bits(there.rows(counts[1]), here.rows(counts[0]))
+    assert support.same_bits(there.host(there.tally)[: MISPLACED + 1], clean_tally()[:-2])
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_unpack_names_the_first_wrong_row(mixed: bool) -> None:
+    """Catches a particle of another block that is taken in, and a NaN; both stay on the mesh."""
+    came = arrivals([6, 5, 9, 4])
+    came[1][3, 0], came[2][7, 1], came[3][0, 0] = CELLS[1], np.nan, CELLS[0] - 1e-9
+    for twin in twins(moving(60, 0.2), room=300):
+        count = taken_in(twin, came, mixed)
+        assert twin.host(twin.tally)[MISPLACED] == 6 + 3
+        x, y = (twin.host(array)[:count] for array in twin.arrays[:2])
+        staying = twin.host(twin.owners)[:count] != LOST
+        assert ((x >= CELLS[0]) & (x < CELLS[1]) & (y >= CELLS[2]) & (y < CELLS[3]))[staying].all()
+        message = twin.device.received({1: came[1].copy()})[1]
+        assert support.same_bits(np.array(twin.kernels.row_of(message, 3)), came[1][3])
+
+
+@pytest.mark.parametrize("stays", ["", "1", "0", "0110", "1100", "0011", "10" * 40, "0" * 70])
+def test_gaps_in_any_order_are_closed(stays: str) -> None:
+    """Catches a particle that is dropped with those that leave, or one that stays twice."""
+    kept = np.array([c == "1" for c in stays], bool)
+    here, there = twins(particles(len(stays)))
+    left = len(stays) - int(kept.sum())
+    for twin, turn in ((here, 1), (there, -1)):
+        gaps = np.flatnonzero(~kept)[::turn]
+        owners = np.where(kept, HERE, LOST).astype(np.uint8)
+        twin.gaps = twin.device.to_device(np.array([-1, *gaps, -1]))
+        twin.owners = twin.device.to_device(np.array([*owners, LOST], np.uint8))
+        work = twin.owners, twin.tally, twin.spare
+        for _ in range(2 - (left > 0)):  # twice where nothing may happen
+            arrays = twin.arrays
+            twin.kernels.close_gaps(twin.count, twin.gaps, 1, 1 + left, *work, arrays)
+    assert support.same_bits(there.rows(len(stays) - left), here.rows(len(stays) - left))
+
+
+# Order -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, 1, 17, 200])
+def test_sorting(count: int) -> None:
+    """Catches particles that are lost or out of order, and arrays that are sorted apart."""
+    here, there = twins(particles(count, (4, 7, 0, 24)), room=count + 3)
+    for twin in (here, there):
+        starts = twin.device.empty((3 + 1,), np.int64)
+        places = twin.device.empty((count + 3,), np.int32)
+        twin.kernels.places_by_column(twin.count, twin.arrays[0], 4.0, starts, places)
+        assert sorted(twin.host(places)[:count]) == list(range(count))
+        twin.kernels.reorder(twin.count, places, twin.spare, twin.arrays)
+        assert (np.diff(np.floor(twin.host(twin.arrays[0])[:count])) >= 0).all()
+    assert support.same_bits(there.rows(), here.rows())
+
+
+def test_sorting_over_many_columns() -> None:
+    """Catches a prefix sum that is wrong where its chunks meet."""
+    rng = np.random.default_rng(8)
+    rows = np.zeros((130, 8))
+    rows[:, 0] = 1000 + rng.integers(0, 301, 130) + 0.5
+    rows[:, 5] = np.arange(130).view(np.float64)
+    twin = Twin("gpu", rows)
+    starts, places = twin.device.empty((302,), np.int64), twin.device.empty((130,), np.int32)
+    GPU.places_by_column(130, twin.arrays[0], 1000.0, starts, places)
+    columns = np.empty(130)
+    columns[twin.host(places)] = rows[:, 0]
+    assert columns.tolist() == sorted(rows[:, 0])
+
+
+def test_particles_grow_and_migrate() -> None:
+    """Catches particles that are lost where arrays become longer, or when a block migrates."""
+    mine = Particles(device.get("gpu"))
+    rng = np.random.default_rng(1)
+    cells, numbers = rng.integers(0, SIZE * SIZE, 50), rng.permutation(50)
+    mine.begin(GPU, numbers, cells, 1, SIZE, 2.0, 0.5)
+    kept = [mine.on_host(name).copy() for name in NAMES]
+    again = pickle.loads(pickle.dumps(mine))
+    assert len(pickle.dumps(mine)) < 64 * 50 + 2000
+    for holder in (mine, again):
+        holder.reserve(GPU, 200)
+        assert holder.x.shape[0] >= 200 and holder.count == 50
+        holder.begin(GPU, numbers, cells, 0, SIZE, 0.0, 0.5)
+        for name, right in zip(NAMES, kept, strict=True):
+            assert support.same_bits(holder.on_host(name)[:50], right)
+        assert holder.on_host("cells").tolist() == [*cells, *cells]
+
+
+# Events and checks -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, 1, 130])
+@pytest.mark.parametrize("fraction", [0.3, 1.0])
+@pytest.mark.parametrize("patch", [(0, 24, 0, 24), (5, 9, 7, 14), (0, 1, 0, 1)])
+def test_find_removed(count: int, fraction: float, patch: tuple[int, ...]) -> None:
+    """Catches a removal of others, at a side of its patch or by another hash."""
+    selection = Event.parse(f"remove:1:0,1,0,1:{fraction}").selection(3)
+    assert selection is not None
+    listed = []
+    for twin in twins(particles(count)):
+        x, y, ids = (twin.arrays[n] for n in (0, 1, 5))
+        where = np.array(patch), *selection, twin.owners, twin.tally, twin.gaps
+        twin.kernels.find_removed(twin.count, x, y, ids, *where)
+        total = twin.host(twin.tally)[LEFT]
+        listed.append(sorted(twin.host(twin.gaps)[:total]))
+        gone = np.flatnonzero(twin.host(twin.owners)[:count] != HERE)
+        assert gone.tolist() == listed[-1]
+    assert listed[0] == listed[1]
+    assert count < 2 or fraction < 1.0 or (len(listed[0]) == count) == (patch[1] == 24)
+
+
+@pytest.mark.parametrize("count", [0, 1, 90])
+def test_sums_of_ids(count: int) -> None:
+    """Catches an id that is left out or taken twice, and ids beyond the count."""
+    here, there = twins(particles(count), room=count + 4)
+    sums = [twin.kernels.sums_of_ids(count, twin.arrays[5]) for twin in (here, there)]
+    assert support.same_bits(sums[1], sums[0]) and sums[1][0] == count
+
+
+@pytest.mark.parametrize("off", [0.0, 1e-9, -5.0, 23.9, np.nan])
+def test_largest_error(off: float) -> None:
+    """Catches a particle that is not looked at, a distance around the grid, and a lost NaN."""
+    rows = particles(70)
+    cells, motions = (rows[:, n].copy().view(np.int64) for n in (6, 7))
+    shifts = np.array([[0, 0], [5, -3], [SIZE - 1, 11]]) % SIZE
+    rows[:, 0] = (cells // SIZE + shifts[motions, 0]) % SIZE + 0.5
+    rows[:, 1] = (cells % SIZE + shifts[motions, 1]) % SIZE + 0.5
+    for place, axis in ((0, 0), (69, 1), (33, 0)):
+        wrong = rows.copy()
+        wrong[place, axis] += off
+        errors = []
+        for twin in twins(wrong):
+            x, y, *_, cells_there, motions_there = twin.arrays
+            where = x, y, cells_there, motions_there, twin.device.to_device(shifts)
+            errors.append(twin.kernels.largest_error(twin.count, *where, float(SIZE)))
+        assert support.same_bits(np.array(errors[1]), np.array(errors[0]))
+        assert np.isnan(errors[0]) == np.isnan(off) and (errors[0] == 0) == (off == 0)
+
+
+# Whole runs --------------------------------------------------------------------------------------
+
+
+def problem_of(*events: str, **values: Any) -> PicProblem:
+    """A small problem."""
+    given: dict[str, Any] = {
+        "size": SIZE,
+        "particles": 120,
+        "k": 1,
+        "m": -2,
+        "distribution": Distribution("geometric", (0.9,)),
+        "events": tuple(map(Event.parse, events)),
+    }
+    return PicProblem(**(given | values))
+
+
+EVENTS = "inject:1:50:2,9,3,8:0,3", "remove:3:0,23,0,11:0.5", "inject:3:9:10,13,10,13"
+RUNS = [
+    ((1, 1), 5, problem_of(*EVENTS)),
+    ((2, 3), 5, problem_of(*EVENTS)),
+    ((3, 1), 4, problem_of(k=4, m=0)),
+    ((1, 4), 4, problem_of("remove:2:0,23,0,23", k=0, m=5)),
+    ((6, 2), 3, problem_of(k=2, m=1, distribution=Distribution("patch", (0, 3, 0, 3)))),
+    ((2, 1), 2, problem_of(k=5, particles=300, distribution=Distribution("linear", (1.0, 3.0)))),
+]
+
+
+@pytest.mark.parametrize(("grid", "steps", "problem"), RUNS)
+def test_same_bits_as_on_the_cpu(grid: tuple[int, int], steps: int, problem: PicProblem) -> None:
+    """Catches particles lost, doubled or moved otherwise, with events and over a whole block."""
+    cpu, gpu = (support.solve("pic", problem, grid, steps, device=d) for d in ("cpu", "gpu"))
+    assert gpu.state_hash == cpu.state_hash
+    assert gpu.failed == set()
+    for name, (_, value) in cpu.outcome.measures.items():
+        assert np.array_equal(gpu.outcome.measures[name].value, value), name
+
+
+def test_particles_stay_in_order_on_the_device() -> None:
+    """Catches sorts that never happen, or lose particles, and arrays that never grow."""
+    problem = problem_of(particles=150, k=0, m=3, distribution=Distribution("geometric", (1.0,)))
+    blocks = support.blocks_of("pic", problem, (1, 2), device="gpu")
+    engine, sorted_at = Engine(blocks), []
+    for step in range(4):
+        engine.round(step, 1)
+        mine = blocks[0].particles
+        columns = np.floor(mine.on_host("x"))
+        sorted_at.append(mine.unsorted == 0 and bool((np.diff(columns) >= 0).all()))
+    assert any(sorted_at)
+    assert support.state_hash_of(blocks) == support.solve("pic", problem, (1, 2), 4).state_hash
+
+
+def test_block_pickled_in_mid_run() -> None:
+    """Catches device state that a migration loses, or that stays behind."""
+    problem = problem_of(*EVENTS)
+    engine = Engine(support.blocks_of("pic", problem, (2, 1), device="gpu"))
+    engine.round(0, 1)
+    engine.round(1, 1)
+    moved = [pickle.loads(pickle.dumps(s.block)) for s in engine.steppers.values()]
+    for block in moved:
+        assert block.particles.device is block.device
+    again = Engine(moved)
+    for step in (2, 3):
+        again.round(step, 1)
+    assert support.state_hash_of(moved) == support.solve("pic", problem, (2, 1), 4).state_hash
+
+
+def test_arrivals_that_do_not_belong_here_are_named() -> None:
+    """Catches a wrong particle that is never reported, as the step does not wait to look."""
+    blocks = support.blocks_of("pic", problem_of(), (2, 1), device="gpu")
+    engine = Engine(blocks)
+    engine.round(0, 1)
+    block = blocks[0]
+    row = np.zeros((1, 8))
+    row[0, :2], row[:, 5:6].view(np.int64)[:] = (17.5, 3.25), 77
+    edge = next(iter(block.sources))
+    block.settle(0, block.device.received({edge: row}))
+    block.time += 1
+    told = rf"step 1: particle 77 at \(17\.5, 3\.25\) came by edge \({edge[0]}, {edge[1]}\)"
+    with pytest.raises(MessageError, match=told):
+        block.measure()
+    with pytest.raises(MessageError, match=told):
+        next(block.step(1))
+
+
+def test_leavers_that_no_move_leads_to_are_named() -> None:
+    """Catches a particle that goes astray in silence."""
+    blocks = support.blocks_of("pic", problem_of(), (2, 1), device="gpu")
+    engine = Engine(blocks)
+    engine.round(0, 1)
+    mine = blocks[0].particles
+    charges = np.zeros(mine.charge.shape)
+    speeds = np.full(mine.vx.shape, -11.0)
+    toolkit_copy(mine.charge, charges)
+    toolkit_copy(mine.vx, speeds)
+    with pytest.raises(MessageError, match=r"step 1: particle \d+ went to \(.*\), which no move"):
+        engine.round(1, 1)
+
+
+def toolkit_copy(array: Any, values: np.ndarray) -> None:
+    """Overwrite an array on the device."""
+    array.copy_to_device(values, stream=array.stream)
+    assert toolkit.to_host(array).tobytes() == values.tobytes()
+
+
+def test_one_wait_a_step() -> None:
+    """Catches a step that waits for the device more often than once, to read the tally."""
+    blocks = support.blocks_of("pic", problem_of(k=0), (2, 2), device="gpu")
+    engine = Engine(blocks)
+    engine.round(0, 1)
+    waits = []
+    for block in blocks:
+        ask = block.device.to_host
+        block.device.to_host = lambda array, ask=ask: waits.append(1) or ask(array)
+    engine.round(1, 1)
+    assert len(waits) == len(blocks)
+
+
+LAUNCHES = [
+    "--driver mpi -n 2",
+    "--driver charm -n 2 --odf 2 --balancer Rotate --lb-period 2",
+]
+
+
+@pytest.mark.parametrize("driver", LAUNCHES)
+def test_same_bits_under_every_driver(driver: str, run_record: Any) -> None:
+    """Catches staging that loses, doubles or mixes up messages, and migrations that lose state."""
+    words = "pic --size 24 --particles 60 -k 1 -m -2 --distribution geometric:0.9 --steps 4".split()
+    words += ["--warmup", "0", "--event", EVENTS[0], "--event", EVENTS[1], *driver.split()]
+    record = run_record(*words, "--device", "gpu")
+    assert record["valid"] and record["device"] == "gpu"
+    assert record["state_hash"] == oracle.reference_hash(problem_of(*EVENTS[:2], particles=60), 4)
+    assert (record["migrations"] > 0) == ("Rotate" in driver)
+
+
+def test_owners_fit_a_tally() -> None:
+    """Catches an edge whose owner is another's, or LOST."""
+    owners = {owner_at((x, y)) for x in (-1, 0, 1, 2) for y in (-1, 0, 1)}
+    assert owners == set(range(12)) and LOST == OWNERS - 1 and owner_at((0, 0)) == HERE
