@@ -87,7 +87,8 @@ def blocks(count: int, threads: int) -> int:
 # Arithmetic --------------------------------------------------------------------------------------
 
 # The compiler joins a product and a sum into one rounding wherever it can. `mul` keeps a product
-# apart, so that a kernel has the bits of its CPU twin; `fma` joins them and says so.
+# apart, `mul32` one of float32, so that a kernel has the bits of its CPU twin; `fma` joins them and
+# says so.
 if SIMULATED:
     from kernels.lanes import fused as fma
 
@@ -95,6 +96,8 @@ if SIMULATED:
     def mul(a, b):  # type: ignore[no-untyped-def]
         """The product, rounded."""
         return a * b
+
+    mul32 = mul
 
     @inlined
     def bits(a):  # type: ignore[no-untyped-def]
@@ -116,6 +119,7 @@ if SIMULATED:
 else:
     from numba.cuda import libdevice
 
+    mul32 = libdevice.fmul_rn
     mul, bits, fma = libdevice.dmul_rn, libdevice.double_as_longlong, libdevice.fma
     from_bits, once = libdevice.longlong_as_double, cuda.ldcs
 

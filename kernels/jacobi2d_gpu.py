@@ -3,7 +3,8 @@
 A thread relaxes one column of `MARCH` cells, four at a time: it reads the four that come next and
 all their neighbours at both sides before it writes any, for a load cannot pass a store that may
 touch what it reads, and loads on their way are what memory's speed is made of. Threads of a warp
-hold neighbouring columns. The product is that of a sum, so nothing can be contracted.
+hold neighbouring columns. The product is that of a sum and feeds none, so nothing is contracted,
+but where it is compared with the old value: there it is kept apart.
 
 Cost: 16 bytes a cell and sweep (`old` read, `new` written, each once), as the cells above a
 thread's first and below its last, 2 in `MARCH`, come from L2, and those beside from L1. Several
@@ -17,7 +18,20 @@ from typing import Any
 
 import numpy as np
 
-from kernels.cuda import WARP, Kernel, bits, blocks, cuda, flat, inlined, kernel, to_host, zeros
+from kernels.cuda import (
+    WARP,
+    Kernel,
+    bits,
+    blocks,
+    cuda,
+    flat,
+    inlined,
+    kernel,
+    mul,
+    mul32,
+    to_host,
+    zeros,
+)
 
 THREADS = 128  # columns of a thread block
 MARCH = 16  # rows of one, a multiple of 4
@@ -29,7 +43,7 @@ SWEEP = tuple(
     for real in ("float64", "float32")
 )
 SEVERAL = "void({0}[::1], {0}[::1], {0}, int64, int64, int64, int64, int64, UniTuple(int64, 4))"
-RESIDUAL = tuple(signature[:-1] + ", int64[::1])" for signature in SWEEP)
+MEASURED = "void({0}[::1], {0}[::1], {0}, uint64, uint64, uint64, uint64, uint64, int64[::1])"
 
 
 @inlined
@@ -79,17 +93,26 @@ def _sweep(old, new, weight, row, x0, x1, y0, y1):  # type: ignore[no-untyped-de
         at += row
 
 
-@kernel(*RESIDUAL)
-def _sweep_residual(old, new, weight, row, x0, x1, y0, y1, most):  # type: ignore[no-untyped-def]
-    wide = y1 - y0
-    mine = np.int64(0)
-    for cell in range(cuda.grid(1), (x1 - x0) * wide, cuda.gridsize(1)):
-        at = (x0 + np.uint64(cell) // wide) * row + y0 + np.uint64(cell) % wide
-        value = _cell(old, weight, row, at)
-        new[at] = value
-        mine = max(mine, bits(np.float64(abs(value - old[at]))))
-    if mine > most[0]:  # seldom true once a few threads are done
-        cuda.atomic.max(most, 0, mine)
+def _measuring(real: str, times: Any) -> Kernel:
+    """A kernel that sweeps and finds the largest change; ``times`` rounds a product."""
+
+    @kernel(MEASURED.format(real))
+    def measured(old, new, weight, row, x0, x1, y0, y1, most):  # type: ignore[no-untyped-def]
+        one, wide = np.uint64(1), y1 - y0
+        mine = np.int64(0)
+        for cell in range(cuda.grid(1), (x1 - x0) * wide, cuda.gridsize(1)):
+            at = (x0 + np.uint64(cell) // wide) * row + y0 + np.uint64(cell) % wide
+            total = old[at] + old[at - row] + old[at + row] + old[at - one] + old[at + one]
+            value = times(weight, total)
+            new[at] = value
+            mine = max(mine, bits(np.float64(abs(value - old[at]))))
+        if mine > most[0]:  # seldom true once a few threads are done
+            cuda.atomic.max(most, 0, mine)
+
+    return measured
+
+
+_measured64, _measured32 = _measuring("float64", mul), _measuring("float32", mul32)
 
 
 def _several(sweeps: int, real: str) -> Kernel:
@@ -166,7 +189,8 @@ def sweep_residual(old: Any, new: Any, x0: int, x1: int, y0: int, y1: int) -> fl
     most = zeros(1, np.int64, new.stream)
     count = min(blocks((x1 - x0) * (y1 - y0), THREADS), RESIDUAL_BLOCKS)
     arrays = flat(old), flat(new), 0.2, old.shape[1]
-    _sweep_residual[count, THREADS, new.stream](*arrays, x0, x1, y0, y1, most)
+    measured = _measured32 if old.dtype.itemsize == 4 else _measured64
+    measured[count, THREADS, new.stream](*arrays, x0, x1, y0, y1, most)
     return float(to_host(most).view(np.float64)[0])
 
 

@@ -1,4 +1,4 @@
-"""What `make gpu-bench` writes: its script in the simulator, tiny; page and figure of its results."""
+"""What `make gpu-bench` writes: nothing without a GPU; a page and a figure of its results."""
 
 from __future__ import annotations
 
