@@ -19,11 +19,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -208,31 +205,6 @@ def execute(command: list[str], limit_s: float) -> Done:
         return Done(None, stdout, stderr)
 
 
-@contextmanager
-def installed_python() -> Iterator[str]:
-    """A Python beside which the script ``miniapps`` stands, as launched drivers start that.
-
-    Where the project is not installed, a virtual environment of a moment has all that this Python
-    sees, and the script.
-    """
-    if Path(sys.executable).with_name("miniapps").exists():
-        yield sys.executable
-        return
-    with tempfile.TemporaryDirectory() as name:
-        make = [sys.executable, "-m", "venv", "--without-pip", name]
-        subprocess.run(make, check=True)
-        python = Path(name, "bin", "python")
-        scheme = {"base": name, "platbase": name}
-        packages = Path(sysconfig.get_path("purelib", scheme="venv", vars=scheme))
-        here = Path(__file__).resolve().parent
-        seen = [path for path in sys.path if path and Path(path).is_dir() and Path(path) != here]
-        (packages / "seen.pth").write_text("\n".join([str(ROOT), *seen]) + "\n")
-        script = python.with_name("miniapps")
-        script.write_text(f"#!{python}\nfrom workbench.cli import main\nraise SystemExit(main())\n")
-        script.chmod(0o755)
-        yield str(python)
-
-
 def sanitizer_program() -> str | None:
     """The sanitizer of the PATH, or of the CUDA that CUDA_HOME names."""
     places = [os.environ.get("PATH", ""), str(Path(os.environ.get("CUDA_HOME", ""), "bin"))]
@@ -286,8 +258,7 @@ def main(run: Runner = execute, gpu: dict[str, Any] | None = None, file: Path = 
         return NO_GPU
     print(f"checking on {gpu['name']}, driver {gpu['driver']}", flush=True)
     hashes = sources()  # of before: what is changed meanwhile was not checked
-    with installed_python() as python:
-        found = check(steps(python, sanitizer_program(), environment.cores()), run)
+    found = check(steps(sys.executable, sanitizer_program(), environment.cores()), run)
     file.write_text(json.dumps(document(gpu, hashes, found), indent=1) + "\n")
     print(f"tests: {found.tests}; {len(found.runs)} runs; {len(found.sanitizer)} sanitizer runs")
     for failure in found.failures:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -209,25 +208,6 @@ def test_commands_really_run_and_are_ended_in_time(check):
     hanging = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(99)"]
     assert check.execute(hanging, 2.0) == (None, "begun\n", "")
     assert check.execute(["no-such-program"], 1.0).status == 127
-
-
-def test_a_python_without_the_project_will_do(check, tmp_path, monkeypatch):
-    """Catches drivers that cannot be launched where the project was never installed."""
-    bare = tmp_path / "python3"
-    bare.symlink_to(Path(sys.executable).resolve())
-    monkeypatch.setattr(check.sys, "executable", str(bare))
-    monkeypatch.setattr(check.sys, "path", [*sys.path, str(support.ROOT / "benchmarks")])
-    with check.installed_python() as python:
-        script = Path(python).with_name("miniapps")
-        done = subprocess.run(
-            [script, "list"], cwd=tmp_path, env={}, capture_output=True, text=True, check=False
-        )
-        assert "jacobi2d" in done.stdout, done.stderr
-        hidden = subprocess.run(
-            [python, "-c", "import gpu_check"], cwd=tmp_path, env={}, check=False
-        )
-        assert hidden.returncode == 1
-    assert not script.exists()
 
 
 # What has changed since --------------------------------------------------------------------------

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
+import sysconfig
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -264,3 +266,21 @@ def test_pes_tied_to_cores_are_not_taken_for_oversubscribed(run_record: Run, way
     record = run_record("jacobi2d", "--preset", "tiny", "--driver", *ways.split())
     assert record["host"]["cores"] == cores
     assert record["oversubscribed"] is (cores < 2)
+
+
+@pytest.mark.parametrize("driver", ["mpi", "charm"])
+def test_a_python_without_the_project_installed(driver: str, tmp_path: Path) -> None:
+    """Catches a launch that needs the script ``miniapps`` where the packages alone are there."""
+    bare = tmp_path / "python3"
+    bare.symlink_to(Path(sys.executable).resolve())
+    paths = [str(support.ROOT), sysconfig.get_path("purelib")]
+    env = {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PATH": os.pathsep.join([str(support.BIN), os.environ["PATH"]]),
+        "LD_LIBRARY_PATH": str(Path(sys.prefix, "lib")),
+    }
+    command = [bare, "-m", "workbench.cli", "run", *PROBLEMS["heated"].split(), "--json", "-"]
+    way = ["--driver", driver, "-n", 2, "--warmup", WARMUP, "--steps", STEPS]
+    done = support.execute([*command, *way], 120, env)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["state_hash"] == right_hash("heated")

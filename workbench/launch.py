@@ -43,7 +43,7 @@ def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str
 
     Under serial there is no launcher: ``runtime`` is a command that starts another, if anything.
     """
-    words = [str(_script()), *spec.arguments(), "--no-launch"]
+    words = [*_program_itself(), *spec.arguments(), "--no-launch"]
     if spec.driver == "serial":
         return [*runtime, sys.executable, *words]
     if spec.driver == "mpi":
@@ -59,12 +59,13 @@ def _charm_options(spec: RunSpec, runtime: list[str]) -> list[str]:
     return ["++quiet", *where, *runtime_options(spec.balancer), *runtime]
 
 
-def _script() -> Path:
-    """The `miniapps` script of this installation."""
+def _program_itself() -> list[str]:
+    """What Python runs: the script of this installation, or where there is none the module.
+
+    By its module it would take a folder of that name in the current one for it.
+    """
     script = Path(sys.executable).with_name("miniapps")
-    if not script.exists():
-        raise InputError("miniapps", str(script), "is missing: install the project first")
-    return script
+    return [str(script)] if script.exists() else ["-m", "workbench.cli"]
 
 
 def _given(launcher: str) -> str:
