@@ -62,7 +62,9 @@ class Case:
         return f"{self.driver} {self.pes}{odf}{balancing}{variant}"
 
 
-def spec_of(app: str, case: Case, preset: str, steps: int | None = None) -> RunSpec:
+def spec_of(
+    app: str, case: Case, preset: str, steps: int | None = None, device: str = "cpu"
+) -> RunSpec:
     """The run of an app's preset as the case says; raises InputError where it cannot be."""
     module = miniapps.load(app)
     values: dict[str, Any] = dict(module.Problem.presets[preset])
@@ -70,4 +72,4 @@ def spec_of(app: str, case: Case, preset: str, steps: int | None = None) -> RunS
     problem = module.Problem(**values)
     if case.variant:
         problem = replace(problem, **{case.variant.field: case.variant.value})
-    return case.spec(app, problem, steps or usual_steps, warmup)
+    return case.spec(app, problem, steps or usual_steps, warmup, device)

@@ -183,6 +183,8 @@ def _add_verify(commands: Any) -> None:
     )
     parser.add_argument("apps", nargs="*", metavar="APP", help="default: all")
     parser.add_argument("--full", action="store_true", help="every balancer with every time tile")
+    help = "gpu: all on a GPU, held against a run on the CPU"
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help=help)
 
 
 def _verify(options: argparse.Namespace, runtime: list[str]) -> int:
@@ -190,7 +192,7 @@ def _verify(options: argparse.Namespace, runtime: list[str]) -> int:
 
     for name in options.apps:
         miniapps.load(name)
-    return verify.verify(options.apps or miniapps.names(), options.full)
+    return verify.verify(options.apps or miniapps.names(), options.full, options.device)
 
 
 def _add_study(commands: Any, arguments: Sequence[str]) -> None:

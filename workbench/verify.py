@@ -2,13 +2,13 @@
 
 A hash that is the same everywhere says nothing if every run is wrong in the same way; so each run
 is validated too, by its app's own checks, and the small problems used here are all compared with
-the app's NumPy reference.
+the app's NumPy reference. On a GPU all runs are held against one on the CPU.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -52,20 +52,21 @@ def cases(variants: Sequence[Variant], full: bool) -> Iterator[Case]:
             yield Case("charm", 3, 8, balancer, period, variant)
 
 
-def verify(apps: list[str], full: bool) -> int:
-    """Run every case of every app and show a table; returns the exit status."""
+def verify(apps: list[str], full: bool, device: str = "cpu") -> int:
+    """Run every case of every app on a device and show a table; returns the exit status."""
     console = Console()
     wrong = 0
     for app in apps:
         table = Table("case", "state", "verdict", title=app)
         expected = None
-        for case in cases(miniapps.load(app).Problem.variants, full):
-            found, verdict = outcome_of(app, case)
+        for case, where in on_device(cases(miniapps.load(app).Problem.variants, full), device):
+            found, verdict = outcome_of(app, case, where)
             expected = expected or found
             if verdict == "ok" and found != expected:
                 verdict = f"differs from {expected[:12]}"
             wrong += verdict != "ok"
-            table.add_row(str(case), found[:12], verdict, style=None if verdict == "ok" else "red")
+            shown = str(case) if where == device else f"{case}, on the {where}"
+            table.add_row(shown, found[:12], verdict, style=None if verdict == "ok" else "red")
         console.print(table)
     console.print(
         f"{wrong} of the runs above went wrong" if wrong else "all the same bits, all valid"
@@ -73,9 +74,16 @@ def verify(apps: list[str], full: bool) -> int:
     return WRONG if wrong else VALID
 
 
-def outcome_of(app: str, case: Case) -> tuple[str, str]:
+def on_device(cases: Iterable[Case], device: str) -> Iterator[tuple[Case, str]]:
+    """The cases on a device; before them, unless that is the CPU, the plainest there."""
+    if device != "cpu":
+        yield Case("serial"), "cpu"
+    yield from ((case, device) for case in cases)
+
+
+def outcome_of(app: str, case: Case, device: str) -> tuple[str, str]:
     """The state hash of a case and its verdict."""
-    record = solve(spec_of(app, case, "tiny"))
+    record = solve(spec_of(app, case, "tiny", device=device))
     if isinstance(record, int):
         return "-", f"failed with status {record}"
     failed = [check["name"] for check in record["checks"] if not check["ok"]]
