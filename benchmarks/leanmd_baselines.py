@@ -114,13 +114,16 @@ def cost_of_exactness(cells: int, steps: int, trials: int) -> dict[str, float]:
     block = melted(cells, steps)
     atoms, lists = block.atoms, block.lists
     exact, floating = atoms.force.copy(), np.zeros(atoms.force.shape)
-    where_to = lists.all_clusters, lists.starts, lists.neighbors
+    clusters, where_to = lists.all_clusters, (lists.starts, lists.neighbors)
     seconds: dict[str, list[float]] = {"exact": [], "float": []}
     for _ in range(trials + 1):
         start = time.perf_counter()
-        leanmd_cpu.forces(atoms.position, atoms.position, *where_to, True, 2.5, exact)
+        leanmd_cpu.forces(
+            atoms.position, atoms.position, clusters, 0, clusters.size, *where_to, True, 2.5, exact,
+            atoms.alarms,
+        )  # fmt: skip
         middle = time.perf_counter()
-        float_forces(atoms.position, *where_to, 2.5, floating)
+        float_forces(atoms.position, clusters, *where_to, 2.5, floating)
         seconds["exact"].append(middle - start)
         seconds["float"].append(time.perf_counter() - middle)
     own = slice(None), slice(atoms.count)

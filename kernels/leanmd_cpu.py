@@ -25,13 +25,24 @@ where four lists of single atoms would have 76 each: 1.7 times as many pairs are
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import boolean, float64, int64, njit, types, uint32, uint64, void
 
 from kernels import DISTINCT
 from kernels.lanes import WIDTH, bits, every, fma, lane, load, numbers, some, store, where
-from kernels.leanmd_units import CLOSEST, ENERGY_UNIT, FORCE_UNIT, VIRIAL_UNIT
+from kernels.leanmd_units import (
+    CLOSE,
+    CLOSE_UNIT,
+    CLOSEST,
+    ENERGY_UNIT,
+    FAST,
+    FASTEST,
+    FORCE_UNIT,
+    STRAY,
+    VIRIAL_UNIT,
+)
 from kernels.state_hash import mix
 
 FAR = 1e9  # where no atom is
@@ -49,6 +60,7 @@ FORCE_ZERO, ENERGY_ZERO, VIRIAL_ZERO = (
 ROWS, WHOLE = float64[:, ::1], int64[:, ::1]
 SEEN = types.Array(float64, 2, "C", readonly=True)  # rows that a kernel only reads
 FLOATS, INTS, INDICES = float64[::1], int64[::1], uint32[::1]
+ROW, NUMBERS = (types.Array(kind, 1, "C", readonly=True) for kind in (float64, uint32))
 
 
 # Forces ------------------------------------------------------------------------------------------
@@ -77,12 +89,33 @@ def _add_forces(dx, dy, dz, there, cutoff2, sums):
     )
 
 
+@njit
+def _closest(position, others, clusters, starts, neighbors, own):
+    """The closest pair of some clusters, as alarms have it; for the end of a run, so not fast."""
+    closest = int64((1 << 63) - 1)
+    for k in clusters:
+        begin = starts[k] - WIDTH * own  # atoms of the cluster, then what is listed
+        for n in range(begin, starts[k + 1]):
+            j = int64(neighbors[n]) if n >= starts[k] else int64(k) * WIDTH + n - begin
+            for i in range(int64(k) * WIDTH, int64(k + 1) * WIDTH):
+                dx = position[0, i] - others[0, j]
+                dy = position[1, i] - others[1, j]
+                dz = position[2, i] - others[2, j]
+                r2 = fma(dz, dz, fma(dy, dy, dx * dx))
+                if r2 < CLOSEST * CLOSEST and not (own and i == j):
+                    closest = min(closest, (int64(r2 / CLOSE_UNIT) << 32) + i)
+    return closest
+
+
 @njit(
-    float64(SEEN, SEEN, INDICES, INTS, INDICES, boolean, float64, WHOLE),
+    void(SEEN, SEEN, INDICES, int64, int64, INTS, INDICES, boolean, float64, WHOLE, INTS),
     cache=True, error_model="numpy", **DISTINCT,
 )  # fmt: skip
-def forces(position, others, clusters, starts, neighbors, own, cutoff, force):
-    """Set the forces on the atoms of some clusters; returns the square of the closest distance.
+def forces(
+    position, others, clusters, first_cluster, end_cluster, starts, neighbors, own, cutoff, force,
+    alarms,
+):  # fmt: skip
+    """Set the forces on the atoms of some ``clusters``, and say if a pair is too close.
 
     ``others`` are the positions that the lists count, those of the block itself or of another;
     ``own`` says whether the atoms of a cluster meet each other too.
@@ -91,7 +124,8 @@ def forces(position, others, clusters, starts, neighbors, own, cutoff, force):
     ox, oy, oz = others[0], others[1], others[2]
     cutoff2, always = every(cutoff * cutoff), numbers() != every(-1)
     closest = every(FAR)
-    for k in clusters:
+    for c in range(np.uint64(first_cluster), np.uint64(end_cluster)):
+        k = clusters[c]
         first = np.uint64(k) * np.uint64(WIDTH)
         xi, yi, zi = load(x, first), load(y, first), load(z, first)
         begin, end = np.uint64(starts[k]), np.uint64(starts[k + 1])
@@ -112,7 +146,10 @@ def forces(position, others, clusters, starts, neighbors, own, cutoff, force):
     nearest = FAR
     for number in range(WIDTH):
         nearest = min(nearest, lane(closest, number))
-    return nearest
+    if nearest < CLOSEST * CLOSEST:
+        those = clusters[first_cluster:end_cluster]
+        pair = _closest(position, others, those, starts, neighbors, own)
+        alarms[CLOSE] = min(alarms[CLOSE], pair)
 
 
 @njit(inline="always")
@@ -174,13 +211,14 @@ def energies(count, position, others, starts, neighbors, own, cutoff, totals):
 
 
 @njit(
-    float64(int64, ROWS, ROWS, WHOLE, ROWS, float64, float64),
+    void(int64, ROWS, ROWS, WHOLE, ROWS, float64, float64, float64, INTS),
     cache=True, error_model="numpy", **DISTINCT,
 )  # fmt: skip
-def kick_and_drift(count, position, velocity, force, origin, dt, grain):
+def kick_and_drift(count, position, velocity, force, origin, dt, grain, allowed2, alarms):
     """Half a step for the velocities, then a whole one for the positions, by multiples of a grain.
 
-    Returns the largest squared distance of an atom from its ``origin``; no number, where one is.
+    Says how far the farthest atom is from its ``origin`` if that squared is more than is allowed;
+    no number, where one is.
     """
     half = 0.5 * dt * FORCE_UNIT
     magic = 1.5 * 2.0**52 * grain
@@ -201,7 +239,8 @@ def kick_and_drift(count, position, velocity, force, origin, dt, grain):
         # which have any sign, come last: a maximum that vectorises and loses none of them.
         far = uint64(bits(dx * dx + dy * dy + dz * dz))
         farthest = max(far, farthest)
-    return np.uint64(farthest).view(np.float64)
+    if farthest > uint64(bits(allowed2)):
+        alarms[STRAY] = max(alarms[STRAY], int64(farthest & uint64((1 << 63) - 1)))
 
 
 @njit(void(int64, ROWS, WHOLE, float64), cache=True, **DISTINCT)
@@ -214,17 +253,20 @@ def kick(count, velocity, force, dt):
             v[i] = fma(half, float64(f[i]), v[i])
 
 
-@njit(void(int64, ROWS, WHOLE, INTS), cache=True)
-def sums_of_motion(count, velocity, force, totals):
+@njit(void(int64, ROWS, WHOLE, INTS, INTS), cache=True)
+def sums_of_motion(count, velocity, force, totals, alarms):
     """Add up v^2 (two integers, as `energies`), velocities and forces along each axis.
 
-    ``totals`` (8,), in units of `ENERGY_UNIT`, `ENERGY_UNIT` and `FORCE_UNIT`.
+    ``totals`` (8,), in units of `ENERGY_UNIT`, `ENERGY_UNIT` and `FORCE_UNIT`. Says if an atom is
+    too fast for that.
     """
     for i in range(count):
         v2 = 0.0
         for axis in range(3):
             v = velocity[axis, i]
             v2 = fma(v, v, v2)
+            if abs(v) > FASTEST:
+                alarms[FAST] = min(alarms[FAST], i)
             totals[2 + axis] += int64(np.rint(v / ENERGY_UNIT))
             totals[5 + axis] += force[axis, i]
         _add_wide(totals, 0, int64(np.rint(v2 / ENERGY_UNIT)))
@@ -237,6 +279,114 @@ def draw(ids, seed, numbers):
         for axis in range(3):
             drawn = mix(seed + mix(np.uint64(3 * ids[i] + axis)))
             numbers[axis, i] = (int64(drawn >> np.uint64(24)) - (1 << 39)) * 2.0**-40
+
+
+@njit(void(int64, ROWS, FLOATS, float64), cache=True)
+def adjust(count, velocity, drift, factor):
+    """Take a drift, (3,), away from all velocities, and multiply what is left."""
+    for axis in range(3):
+        for i in range(count):
+            velocity[axis, i] = (velocity[axis, i] - drift[axis]) * factor
+
+
+# Moving atoms about ------------------------------------------------------------------------------
+
+
+@njit([(int64, ROW, float64, float64, INDICES), (int64, NUMBERS, float64, float64, INDICES)],
+      cache=True)  # fmt: skip
+def choose(count, values, below, above, which):
+    """Number the values that are less than ``below``, then those from ``above`` on, then the rest.
+
+    The numbers go to ``which``, as many as there may be, each group in order. Returns how many
+    there are of each.
+    """
+    low = high = rest = 0
+    for n in range(count):
+        low += values[n] < below
+        high += values[n] >= above
+    a, b, c = 0, low, low + high
+    for n in range(count):
+        under, over = values[n] < below, values[n] >= above
+        if under:
+            which[a] = n
+            a += 1
+        if over:
+            which[b] = n
+            b += 1
+        if not (under or over):
+            which[c + rest] = n
+            rest += 1
+    return low, high, rest
+
+
+@njit(void(SEEN, INDICES, int64, int64, float64, ROWS), cache=True)
+def _gather(rows, which, first, axis, over, message):
+    """One message of `gather`."""
+    for row in range(message.shape[0]):
+        values, into = rows[row], message[row]
+        for n in range(into.size):
+            into[n] = values[which[first + n]]
+    for n in range(message.shape[1]):
+        message[axis, n] += over
+
+
+def gather(rows: Any, which: Any, sizes: Any, axis: int, over: Any, messages: Any) -> None:
+    """Fill two messages (m, size) with the first m ``rows`` of the atoms of which one is told.
+
+    ``which`` holds ``sizes[0]`` numbers of atoms for the first message, then those for the second;
+    ``over``, one number for each message, is added along an axis.
+    """
+    _gather(rows, which, 0, axis, over[0], messages[0])
+    _gather(rows, which, sizes[0], axis, over[1], messages[1])
+
+
+def place(rows: Any, first: int, parts: Any) -> None:
+    """Put one or two messages (m, size) down in the first m rows, from column ``first`` on."""
+    for part in parts:
+        rows[: part.shape[0], first : first + part.shape[1]] = part
+        first += part.shape[1]
+
+
+@njit(void(int64, int64, SEEN, INDICES, ROWS), cache=True)
+def arrange(first, count, rows, order, into):
+    """Put ``count`` columns of some rows down in the order that ``order[first:]`` gives."""
+    for row in range(into.shape[0]):
+        values, here = rows[row], into[row]
+        for n in range(count):
+            here[n] = values[order[first + n]]
+
+
+@njit(void(ROWS, int64), cache=True)
+def end_here(position, total):
+    """Put places where no atom is behind the others, far from each other too."""
+    for axis in range(3):
+        for n in range(WIDTH):
+            position[axis, total + n] = FAR * (n + 1)
+
+
+@njit(int64(int64, SEEN, FLOATS, FLOATS), cache=True)
+def first_outside(count, position, low, high):
+    """The first atom that is not in [low, high); -1 where there is none."""
+    for i in range(count):
+        for axis in range(3):
+            if position[axis, i] < low[axis] or position[axis, i] >= high[axis]:
+                return i
+    return -1
+
+
+def tell(rows: Any, told: Any) -> None:
+    """Fill a message (3, n), or (4, n) with ids, with positions and with the ids' bits."""
+    told[:3] = rows[:3, : told.shape[1]]
+    told[3:] = rows[-1, : told.shape[1]]
+
+
+def shifted(told: Any, over: Any, device: Any) -> Any:
+    """What a cell told, with ``over`` (3,) added to its positions; the same array for zeros."""
+    if not np.any(over):
+        return told
+    moved = told.copy()
+    moved[:3] += over[:, np.newaxis]
+    return moved
 
 
 # Lists -------------------------------------------------------------------------------------------
@@ -328,7 +478,8 @@ def fill_lists(
     ``others`` lie in bins as `sort_into_bins` gives them in ``first_in`` and ``order``; ``own``
     says that they are the same atoms as those of the clusters, which then are not listed. Sets
     ``starts`` (clusters + 1,), ``neighbors`` and ``last`` (clusters,), the highest number in each
-    list. Returns the number of entries, or -1 where there was too little room for them.
+    list and, if ``own``, cluster. Returns the number of entries, or -1 where there was too little
+    room for them.
     """
     x, y, z = position[0], position[1], position[2]
     wide, high = 1.0 / density[0], 1.0 / density[1]
@@ -363,25 +514,9 @@ def fill_lists(
                 found = _list_near(
                     position, others, own, first, order, begin, stop, reach, neighbors, found
                 )
-        highest = np.uint32(0)
+        highest = np.uint32((first + WIDTH - 1) * own)
         for m in range(np.uint64(starts[k]), found):
             highest = max(highest, neighbors[m])
         last[k] = highest
     starts[starts.size - 1] = found
     return found
-
-
-@njit((int64, SEEN, int64, SEEN, boolean), cache=True)
-def find_close(count, position, count_others, others, own):
-    """The first pair of atoms closer than `CLOSEST`, or a pair of -1; for error messages."""
-    for i in range(count):
-        for j in range(count_others):
-            if not (own and i == j):
-                dx, dy, dz = (
-                    position[0, i] - others[0, j],
-                    position[1, i] - others[1, j],
-                    position[2, i] - others[2, j],
-                )
-                if dx * dx + dy * dy + dz * dz < CLOSEST * CLOSEST:
-                    return i, j
-    return -1, -1

@@ -11,3 +11,12 @@ CLOSEST = 0.66  # sigma
 FORCE_UNIT = 2.0**-37  # epsilon / sigma, up to 2^14
 ENERGY_UNIT = 2.0**-41  # epsilon, up to 2^10; also of velocities and of their squares
 VIRIAL_UNIT = 2.0**-38  # epsilon, up to 2^13
+FASTEST = 1000.0  # sigma / tau; squares of what is faster leave the range of their sums
+
+# What kernels cannot go on with they say in an array of alarms, (3,) int64, which the block looks
+# at when it suits it: a GPU then waits for nothing else.
+STRAY = 0  # bits of the largest squared distance from an origin, where it is more than is allowed
+CLOSE = 1  # of the closest pair, if closer than `CLOSEST`: r^2 in `CLOSE_UNIT`, 2^32, and an atom
+FAST = 2  # the first atom that is faster than `FASTEST`
+QUIET = (0, (1 << 63) - 1, (1 << 63) - 1)
+CLOSE_UNIT = 2.0**-32  # sigma^2

@@ -26,7 +26,7 @@ import miniapps
 from drivers.serial import Engine
 from kernels.device import Device
 from kernels.lanes import fused
-from kernels.leanmd_units import ENERGY_UNIT, FORCE_UNIT
+from kernels.leanmd_units import ENERGY_UNIT, FAST, FASTEST, FORCE_UNIT, QUIET
 from miniapps.leanmd import kinds
 from miniapps.leanmd import problem as leanmd_problem
 from miniapps.leanmd.atoms import Bins, Lists
@@ -563,7 +563,10 @@ def test_sums_of_motion(count: int, seed: int, fast: float) -> None:
     velocity = rng.normal(0, fast, (3, count + 5))
     force = rng.integers(-(1 << 55), 1 << 55, (3, count + 5))
     totals = np.zeros(8, np.int64)
-    CPU.sums_of_motion(count, velocity, force, totals)
+    alarms = np.array(QUIET)
+    CPU.sums_of_motion(count, velocity, force, totals, alarms)
+    too_fast = np.flatnonzero((np.abs(velocity[:, :count]) > FASTEST).any(axis=0))
+    assert alarms.tolist() == [*QUIET[:FAST], min(too_fast, default=QUIET[FAST])]
     v = [[Fraction(x) for x in row[:count].tolist()] for row in velocity]
     per_unit = round(1 / ENERGY_UNIT)
     # Fractions round as numbers in NumPy do, halves to even.
@@ -636,7 +639,7 @@ def test_lists(count: int, more: int, seed: int, own: bool) -> None:
         (needed,) = within_reach(padded, others, total, reach, False)
         needed -= set(range(first, first + CPU.WIDTH)) if own else set()
         assert needed <= set(entries)
-        assert lists.last[cluster] == max(entries, default=0)
+        assert lists.last[cluster] == max(*entries, 0, own * (first + CPU.WIDTH - 1))
 
 
 @pytest.mark.parametrize("own", [True, False])

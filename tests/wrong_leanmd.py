@@ -45,14 +45,14 @@ def own_cluster_pushed(right: Any) -> Any:
     """What atoms of a cluster feel from each other has the wrong sign."""
 
     class Wrong(right):
-        def add_forces(self, clusters: np.ndarray) -> None:
+        def add_forces(self, first: int, end: int) -> None:
             """Take away twice what they feel from each other."""
-            super().add_forces(clusters)
+            super().add_forces(first, end)
             atoms, none = self.atoms, np.zeros_like(self.lists.starts)
             own = np.zeros_like(atoms.force)
             self.kernels.forces(
-                atoms.position, atoms.position, clusters, none, self.lists.neighbors, True,
-                self.problem.cutoff, own,
+                atoms.position, atoms.position, self.clusters, first, end, none,
+                self.lists.neighbors, True, self.problem.cutoff, own, atoms.alarms,
             )  # fmt: skip
             atoms.force -= 2 * own
 
@@ -78,8 +78,8 @@ def nobody_changes_domain(right: Any) -> Any:
         def change_domains(self) -> Generator[Any, Any, None]:
             """Believe that it is done."""
             atoms = self.atoms
-            atoms.set(atoms.ids, atoms.own("position").copy(), atoms.velocity)
-            atoms.origin[:, : atoms.count] = atoms.own("position")
+            atoms.set(atoms.ids, atoms.own("position"), atoms.own("velocity"))
+            atoms.be_quiet()
             self.built = self.time
             return
             yield
@@ -208,7 +208,8 @@ def lost_atom(right: Any) -> Any:
             atoms = self.atoms
             if 0 < self.time < LAST and self.index == (0, 0, 0) and not vars(self).get("did"):
                 self.did, count = True, atoms.count - 1
-                atoms.set(atoms.ids[:-1], atoms.position[:, :count].copy(), atoms.velocity[:, :-1])
+                rows = atoms.position[:, :count], atoms.velocity[:, :count]
+                atoms.set(atoms.ids[:-1], *rows)
             yield from super().change_domains()
 
     return Wrong

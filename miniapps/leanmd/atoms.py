@@ -2,92 +2,147 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+import kernels
+from kernels.device import Device
+from kernels.leanmd_units import QUIET
+
 ROOM = 1.1  # times as many places as are needed
 COLUMN, STORY = 1.6, 0.6  # sigma: size of the bins in x and y, and in z
+ROWS = 7  # of an atom that changes domain: position, velocity, and the bits of its id
+CPU = Device()
 
 
 class Atoms:
-    """Structure of arrays: ``count`` atoms, then ghosts up to ``total``, then empty places."""
+    """Structure of arrays: ``count`` atoms, then ghosts up to ``total``, then empty places.
 
-    def __init__(self, kernels: Any) -> None:
+    ``rows`` (7, room) float64: positions, velocities and the bits of ids; ``position`` and
+    ``velocity`` are parts of it. ``force`` (3, room) int64, ``origin`` (3, room) float64 and
+    ``alarms`` (3,) int64, see `kernels.leanmd_units`. All lie on the device.
+    """
+
+    rows: Any
+    position: Any
+    velocity: Any
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
         self.count = self.total = 0
-        self.ids = np.empty(0, np.int64)
-        self.velocity = np.empty((3, 0))
-        self.empty = kernels.FAR * np.arange(1, kernels.WIDTH + 1)  # far from each other too
         self._make_room(0)
+        self.be_quiet()
+
+    @cached_property
+    def kernels(self) -> Any:
+        """Those for the device."""
+        return kernels.load("leanmd", self.device.name)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The atoms and ghosts, without the room behind them."""
-        state = self.__dict__.copy()
-        for name, end in (("position", self.total), ("force", self.count), ("origin", self.count)):
-            state[name] = np.ascontiguousarray(state[name][:, :end])
-        return state
+        """The atoms and ghosts on the host, without the room behind them."""
+        state = {name: getattr(self, name) for name in ("device", "count", "total")}
+        kept = {"rows": self.total, "force": self.count, "origin": self.count}
+        for name, end in kept.items():
+            values = self.device.to_host(getattr(self, name))
+            state[name] = np.ascontiguousarray(values[:, :end])
+        return state | {"alarms": self.device.to_host(self.alarms)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make room again."""
-        kept = {name: state.pop(name) for name in ("position", "force", "origin")}
-        self.__dict__.update(state)
-        self.ids, self.velocity = np.array(self.ids), np.array(self.velocity)
-        self._make_room(self.total)
-        for name, values in kept.items():
-            getattr(self, name)[:, : values.shape[1]] = values
-        self.end_here(self.total)
+        self.device = device = state["device"]
+        self._make_room(state["total"])
+        for name in ("rows", "force", "origin"):
+            self.kernels.place(getattr(self, name), 0, [device.to_device(state[name])])
+        self.alarms = device.to_device(np.array(state["alarms"]))
+        self.count = state["count"]
+        self.end_here(state["total"])
+
+    def be_quiet(self) -> None:
+        """Take all alarms back."""
+        self.alarms = self.device.to_device(np.array(QUIET))
+
+    # Room ----------------------------------------------------------------------------------------
 
     def _make_room(self, total: int) -> None:
         """Arrays for ``total`` atoms and ghosts; whatever was in them is gone."""
-        room = int(ROOM * total) + 2 * len(self.empty)
-        self.position, self.origin = np.empty((3, room)), np.empty((3, room))
-        self.force = np.zeros((3, room), np.int64)
+        room = int(ROOM * total) + 2 * self.kernels.WIDTH
+        self._take(self.device.empty((ROWS, room), np.float64))
+        self.origin = self.device.empty((3, room), np.float64)
+        self.force = self.device.to_device(np.zeros((3, room), np.int64))
+
+    def _take(self, rows: Any) -> None:
+        """Have these rows."""
+        self.rows, self.position, self.velocity = rows, rows[:3], rows[3:6]
+
+    def has_room(self, total: int) -> bool:
+        """Whether there is room for so many atoms and ghosts."""
+        return total + self.kernels.WIDTH <= self.rows.shape[1]
 
     def reserve(self, total: int) -> None:
         """Have room for so many atoms and ghosts; all but the forces stay."""
-        room = self.position.shape[1]
-        if total + len(self.empty) <= room:
-            return
-        position, origin = self.position, self.origin
-        self._make_room(total)
-        self.position[:, :room], self.origin[:, :room] = position, origin
+        if not self.has_room(total):
+            rows, origin = self.rows, self.origin
+            self._make_room(total)
+            self.kernels.place(self.rows, 0, [rows])
+            self.kernels.place(self.origin, 0, [origin])
+
+    # Who is there --------------------------------------------------------------------------------
 
     def set(self, ids: np.ndarray, position: np.ndarray, velocity: np.ndarray) -> None:
-        """Be these atoms, without ghosts."""
-        self.count, self.ids, self.velocity = len(ids), ids, velocity
-        self.total = 0
-        self.extend(position)
+        """Be these atoms, (n,) and (3, n) on the host, without ghosts."""
+        rows = np.ascontiguousarray(np.concatenate([position, velocity, [ids.view(np.float64)]]))
+        everyone = np.arange(len(ids), dtype=np.uint32)
+        self.arrange(len(ids), self.device.to_device(rows), self.device.to_device(everyone))
 
-    def extend(self, position: np.ndarray) -> None:
+    def arrange(self, count: int, rows: Any, order: Any) -> None:
+        """Be the atoms of (7, n) rows, in some order, without ghosts; they begin here."""
+        if self.has_room(count):
+            self._take(self.device.empty(self.rows.shape, np.float64))
+        else:
+            self._make_room(count)
+        for into in (self.rows, self.origin):
+            self.kernels.arrange(0, count, rows, order, into)
+        self.count = count
+        self.end_here(count)
+
+    def extend(self, parts: Sequence[Any]) -> None:
         """Put ghosts behind the others."""
-        total = self.total + position.shape[1]
+        total = self.total + sum(part.shape[1] for part in parts)
         self.reserve(total)
-        self.position[:, self.total : total] = position
+        self.kernels.place(self.position, self.total, parts)
         self.end_here(total)
 
     def end_here(self, total: int) -> None:
         """Say that places from ``total`` on hold no atom."""
         self.total = total
-        self.position[:, total : total + len(self.empty)] = self.empty
+        self.kernels.end_here(self.position, total)
 
     def own(self, name: str) -> np.ndarray:
-        """An array without ghosts: (3, count)."""
-        return getattr(self, name)[:, : self.count]
+        """An array without ghosts, on the host: (m, count)."""
+        return self.device.to_host(getattr(self, name))[:, : self.count]
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Who they are, on the host: (count,) int64."""
+        return self.device.to_host(self.rows[ROWS - 1])[: self.count].view(np.int64)
 
 
 class Bins:
     """Points of a box, counted and numbered bin by bin."""
 
-    def __init__(self, low: np.ndarray, high: np.ndarray) -> None:
+    def __init__(self, low: np.ndarray, high: np.ndarray, device: Device = CPU) -> None:
         sides = np.maximum(high - low, 1e-6)
-        self.low = np.array(low)
+        self.low, self.device = np.array(low), device
         self.bins = np.maximum(sides / (COLUMN, COLUMN, STORY), 1).astype(np.int64)
         self.density = self.bins / sides
-        self.starts = np.empty(int(self.bins.prod()) + 1, np.int64)
+        self.starts = device.empty((int(self.bins.prod()) + 1,), np.int64)
 
-    def sort(self, kernels: Any, position: np.ndarray, count: int, turning: bool) -> np.ndarray:
+    def sort(self, kernels: Any, position: Any, count: int, turning: bool) -> Any:
         """The order of points by bins: (count,) uint32; see `kernels.leanmd_cpu`."""
-        order = np.empty(count, np.uint32)
+        order = self.device.empty((count,), np.uint32)
         kernels.sort_into_bins(
             count, position, self.low, self.density, self.bins, turning, self.starts, order
         )
@@ -97,40 +152,59 @@ class Bins:
 class Lists:
     """Which ``others`` each cluster of atoms must look at."""
 
-    def __init__(self, own: bool) -> None:
-        self.own = own  # the others are the same atoms, and their ghosts
-        self.starts = np.zeros(1, np.int64)
-        self.neighbors = np.empty(0, np.uint32)
-        self.last = np.empty(0, np.uint32)
-        self.all_clusters = np.empty(0, np.uint32)
-        self.places = 0  # in all clusters
+    ON_DEVICE = "starts", "neighbors", "last", "all_clusters"
+
+    def __init__(self, own: bool, device: Device = CPU) -> None:
+        self.own, self.device = own, device  # the others are the same atoms, and their ghosts
+        self.clusters = self.places = self.entries = 0
+        self.starts = device.to_device(np.zeros(1, np.int64))
+        self.neighbors, self.last, self.all_clusters = (
+            device.empty((0,), np.uint32) for _ in range(3)
+        )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything, but of the entries only those that there are."""
-        return self.__dict__ | {"neighbors": self.neighbors[: self.starts[-1]]}
+        """Everything on the host, but of the entries only those that there are."""
+        state = self.__dict__ | on_host(self.device, self.__dict__, self.ON_DEVICE)
+        return state | {"neighbors": state["neighbors"][: self.entries]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Bring it to the device again."""
+        self.__dict__.update(state | on_device(state["device"], state, self.ON_DEVICE))
 
     def fill(
-        self, kernels: Any, count: int, position: np.ndarray, others: np.ndarray, total: int,
+        self, kernels: Any, count: int, position: Any, others: Any, total: int,
         corners: tuple[np.ndarray, np.ndarray], reach: float,
     ) -> None:  # fmt: skip
         """List what is within reach of ``count`` atoms, among ``total`` others in a box."""
-        bins = Bins(*corners)
+        bins = Bins(*corners, self.device)
         order = bins.sort(kernels, others, total, turning=False)
-        clusters = -(-count // kernels.WIDTH)
-        self.all_clusters = np.arange(clusters, dtype=np.uint32)
-        self.places = clusters * kernels.WIDTH
-        self.starts, self.last = np.zeros(clusters + 1, np.int64), np.empty(clusters, np.uint32)
+        self.clusters = -(-count // kernels.WIDTH)
+        self.places = self.clusters * kernels.WIDTH
+        self.all_clusters = self.device.to_device(np.arange(self.clusters, dtype=np.uint32))
+        self.starts = self.device.empty((self.clusters + 1,), np.int64)
+        self.last = self.device.empty((self.clusters,), np.uint32)
         while True:
-            found = kernels.fill_lists(
+            self.entries = kernels.fill_lists(
                 count, position, others, self.own, bins.low, bins.density, bins.bins, bins.starts,
                 order, reach, self.starts, self.neighbors, self.last,
             )  # fmt: skip
-            if found >= 0:
+            if self.entries >= 0:
                 return
-            self.neighbors = np.empty(int(1.3 * len(self.neighbors)) + 40 * total + 1000, np.uint32)
+            room = int(1.3 * self.neighbors.size) + 40 * total + 1000
+            self.neighbors = self.device.empty((room,), np.uint32)
 
-    def clusters(self, first_ghost: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """The clusters that no ghost is near, and the others: uint32 numbers."""
-        numbers = self.all_clusters
-        inner = (self.last < first_ghost) & (width * (numbers + 1) <= first_ghost)
-        return numbers[inner], numbers[~inner]
+    def parted(self, kernels: Any, first_ghost: int) -> tuple[Any, int]:
+        """All clusters, those first that no ghost is near, and how many these are."""
+        numbers = self.device.empty((self.clusters,), np.uint32)
+        inner, *_ = kernels.choose(self.clusters, self.last, first_ghost, first_ghost, numbers)
+        return numbers, inner
+
+
+def on_host(device: Device, values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Copies of some arrays on the host; on the CPU the arrays themselves."""
+    return {name: device.to_host(values[name]) for name in names}
+
+
+def on_device(device: Device, values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The same the other way."""
+    return {name: device.to_device(np.array(values[name])) for name in names}

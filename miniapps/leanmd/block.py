@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import numpy as np
 
 from kernels.device import Device
-from kernels.leanmd_units import CLOSEST
-from kernels.messages import packed_empty
 from miniapps.block import Collect, Exchange, Index, Measure, Post
 from miniapps.decomposition import Layout
-from miniapps.leanmd.atoms import Lists
-from miniapps.leanmd.domain import AXES, SIDES, Domain, complain_of_closeness, edge_of
+from miniapps.leanmd.atoms import Lists, on_device, on_host
+from miniapps.leanmd.domain import AXES, SIDES, Domain, edge_of
 from miniapps.leanmd.oracle import sample, wrong_forces
 from miniapps.leanmd.problem import LeanmdProblem
 
@@ -30,31 +28,41 @@ class LeanmdBlock(Domain):
         self, problem: LeanmdProblem, layout: Layout, index: Index, device: Device
     ) -> None:
         super().__init__(problem, layout, index, device)
-        self.lists = Lists(own=True)
-        self.sent = np.empty(0, np.int64)  # which atoms and ghosts go over each side, one by one,
-        self.cuts = np.zeros(7, np.int64)  # and where those of each begin
-        self.inner = self.border = np.empty(0, np.uint32)  # clusters without and with ghosts near
+        self.lists = Lists(own=True, device=device)
+        # Along each axis, which atoms and ghosts go over the low side, then the high one, and how
+        # many over each.
+        self.sent = {axis: device.empty((0,), np.uint32) for axis in AXES}
+        self.sizes = [(0, 0)] * len(AXES)
+        self.clusters = device.empty((0,), np.uint32)  # without ghosts near first, then others
+        self.inner = 0  # how many without
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With arrays on the host."""
+        state = super().__getstate__() | on_host(self.device, self.__dict__, ["clusters"])
+        return state | {"sent": on_host(self.device, self.sent, AXES)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Bring them to the device again."""
+        self.__dict__.update(state | on_device(state["device"], state, ["clusters"]))
+        self.sent = on_device(self.device, state["sent"], AXES)
 
     def find_forces(self, anew: bool) -> Generator[Any, Any, None]:
         """Bring the ghosts up to date and set the forces."""
         if anew:
             yield from self.gather_ghosts()
             self.build_lists()
-            self.add_forces(self.inner)
+            self.add_forces(0, self.inner)
         else:
             yield from self.move_ghosts()
-        self.add_forces(self.border)
+        self.add_forces(self.inner, self.lists.clusters)
 
-    def add_forces(self, clusters: np.ndarray) -> None:
+    def add_forces(self, first: int, end: int) -> None:
         """Set the forces on the atoms of some clusters."""
         atoms, lists = self.atoms, self.lists
-        closest2 = self.kernels.forces(
-            atoms.position, atoms.position, clusters, lists.starts, lists.neighbors, True,
-            self.problem.cutoff, atoms.force,
+        self.kernels.forces(
+            atoms.position, atoms.position, self.clusters, first, end, lists.starts,
+            lists.neighbors, True, self.problem.cutoff, atoms.force, atoms.alarms,
         )  # fmt: skip
-        if closest2 < CLOSEST**2:
-            where = atoms.count, atoms.position, atoms.total, atoms.position, True
-            complain_of_closeness(self.kernels, self.time, atoms.ids, closest2, *where)
 
     def potential(self) -> Generator[Any, Any, np.ndarray]:
         """Energy, virial and pairs of the block's atoms."""
@@ -63,52 +71,53 @@ class LeanmdBlock(Domain):
 
     def energies(self) -> np.ndarray:
         """Energy, virial and pairs of the block's atoms; (6,) as the kernel has it."""
-        atoms, lists, totals = self.atoms, self.lists, np.zeros(6, np.int64)
+        atoms, lists = self.atoms, self.lists
+        totals = self.device.to_device(np.zeros(6, np.int64))
         self.kernels.energies(
             atoms.count, atoms.position, atoms.position, lists.starts, lists.neighbors, True,
             self.problem.cutoff, totals,
         )  # fmt: skip
-        return totals
+        return self.device.to_host(totals)
 
     # Ghosts --------------------------------------------------------------------------------------
 
     def gather_ghosts(self) -> Generator[Any, Any, None]:
         """Find out who is a ghost of a neighbour, and take in the neighbours' atoms."""
-        atoms, reach, self.sent = self.atoms, self.problem.reach, self.sent[:0]
+        atoms, reach = self.atoms, self.problem.reach
         for axis in AXES:
-            x = atoms.position[axis, : atoms.total]
-            near = x < self.low[axis] + reach, x >= self.high[axis] - reach
-            for side in SIDES:
-                self.sent = np.concatenate([self.sent, np.flatnonzero(near[side])])
-                self.cuts[2 * axis + side + 1] = len(self.sent)
+            near = self.low[axis] + reach, self.high[axis] - reach
+            which = self.device.empty((2 * atoms.total,), np.uint32)
+            low, high, _ = self.kernels.choose(atoms.total, atoms.position[axis], *near, which)
+            self.sent[axis], self.sizes[axis] = which, (low, high)
             came = yield from Exchange(f"ghosts along {axis}", self.leaving(axis))
-            for side in SIDES:
-                atoms.extend(came[edge_of(axis, side)])
+            atoms.extend(self.arrived(axis, came))
 
-    def leaving(self, axis: int) -> dict[Any, np.ndarray]:
+    def leaving(self, axis: int) -> Mapping[Any, Any]:
         """Positions of the atoms and ghosts that go over the two sides along an axis."""
-        messages = {}
-        for side in SIDES:
-            first, end = self.cuts[2 * axis + side : 2 * axis + side + 2]
-            which = self.sent[first:end]
-            message = packed_empty((3, len(which)), np.float64)
-            self.atoms.position.take(which, axis=1, out=message, mode="clip")
-            message[axis] += self.over[axis, side]
-            messages[edge_of(axis, side)] = message
+        sizes = self.sizes[axis]
+        shapes = {edge_of(axis, side): (3, sizes[side]) for side in SIDES}
+        messages = self.device.messages(shapes, np.float64)
+        sides = [messages[edge] for edge in shapes]
+        which, over = self.sent[axis], self.over[axis]
+        self.kernels.gather(self.atoms.position, which, sizes, axis, over, sides)
         return messages
+
+    def arrived(self, axis: int, came: Mapping[Any, Any]) -> list[Any]:
+        """What came over the low and the high side along an axis."""
+        came = self.device.received(came)
+        return [came[edge_of(axis, side)] for side in SIDES]
 
     def move_ghosts(self) -> Generator[Any, Any, None]:
         """Take in where the ghosts are now, and work on the inner atoms meanwhile."""
-        position, first = self.atoms.position, self.atoms.count
-        for axis, third in zip(AXES, np.array_split(self.inner, len(AXES)), strict=True):
+        first = self.atoms.count
+        for axis in AXES:
             messages = self.leaving(axis)
             yield Post(f"positions along {axis}", messages)
-            self.add_forces(third)
+            self.add_forces(axis * self.inner // 3, (axis + 1) * self.inner // 3)
             came = yield Collect(f"positions along {axis}", tuple(messages))
-            for side in SIDES:
-                ghosts = came[edge_of(axis, side)]
-                position[:, first : first + ghosts.shape[1]] = ghosts
-                first += ghosts.shape[1]
+            parts = self.arrived(axis, came)
+            self.kernels.place(self.atoms.position, first, parts)
+            first += sum(part.shape[1] for part in parts)
 
     def build_lists(self) -> None:
         """List neighbours anew, and part the clusters that ghosts are near from the others."""
@@ -116,13 +125,13 @@ class LeanmdBlock(Domain):
         corners = self.low - reach, self.high + reach
         where = atoms.count, atoms.position, atoms.position, atoms.total
         self.lists.fill(self.kernels, *where, corners, reach)
-        self.inner, self.border = self.lists.clusters(atoms.count, self.kernels.WIDTH)
+        self.clusters, self.inner = self.lists.parted(self.kernels, atoms.count)
 
     def measure(self) -> dict[str, Measure]:
         """As every domain; with the potential, and whether a few forces are what they must be."""
         measures, atoms = super().measure(), self.atoms
         measures["totals"].value[8:14] = self.energies()
         some = sample(atoms.count)
-        near = atoms.position[:, : atoms.total]
-        felt = near[:, some], near, atoms.force[:, some]
+        near = self.device.to_host(atoms.position)[:, : atoms.total]
+        felt = near[:, some], near, atoms.own("force")[:, some]
         return measures | {"wrong forces": Measure("sum", wrong_forces(*felt, self.problem.cutoff))}

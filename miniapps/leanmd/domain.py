@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from kernels.device import Device
-from kernels.leanmd_units import CLOSEST, ENERGY_UNIT
-from kernels.messages import packed
+from kernels.leanmd_units import CLOSE, CLOSE_UNIT, CLOSEST, ENERGY_UNIT, FAST, FASTEST, STRAY
 from kernels.state_hash import sums_of_ids
 from miniapps.block import (
     AllReduce,
@@ -27,11 +26,10 @@ from miniapps.block import (
 )
 from miniapps.decomposition import Layout
 from miniapps.kernel_user import KernelUser
-from miniapps.leanmd.atoms import Atoms, Bins
+from miniapps.leanmd.atoms import ROWS, Atoms, Bins
 from miniapps.leanmd.problem import LeanmdProblem
 from miniapps.leanmd.thermo import TOTALS, wide
 
-FASTEST = 1000.0  # sigma / tau; squares of what is faster leave the range of their sums
 SIDES = LOW, HIGH = 0, 1
 AXES = range(3)
 
@@ -45,15 +43,17 @@ def edge_of(axis: int, side: int) -> Edge:
     return tuple((2 * side - 1) * (axis == other) for other in AXES)
 
 
-def complain_of_closeness(
-    kernels: Any, step: int, ids: np.ndarray, closest2: float, *where: Any
-) -> None:
-    """Raise Explosion for atoms that are closer to each other than a force can be told."""
-    atom, _ = kernels.find_close(*where)
-    raise Explosion(
-        f"step {step}: atom {ids[atom]} is {math.sqrt(closest2):.3g} from another one; "
-        f"below {CLOSEST} the forces cannot be told"
-    )
+def heed_closeness(step: int, ids: np.ndarray, alarm: int) -> None:
+    """Raise Explosion for atoms that are closer to each other than a force can be told.
+
+    ``ids`` may lack atoms, of which another block says the same.
+    """
+    closest2, atom = (alarm >> 32) * CLOSE_UNIT, alarm & 0xFFFFFFFF
+    if closest2 < CLOSEST**2 and atom < len(ids):
+        raise Explosion(
+            f"step {step}: atom {ids[atom]} is {math.sqrt(closest2):.3g} from another one; "
+            f"below {CLOSEST} the forces cannot be told"
+        )
 
 
 def strayed(position: np.ndarray, low: np.ndarray, high: np.ndarray, skin: float) -> int:
@@ -74,9 +74,10 @@ class Domain(KernelUser):
         self.neighbors = layout.neighbors(index, kind=self.kind)
         self.low, self.high = problem.corners(layout, index)
         self.over = self._over(layout)
-        self.atoms = Atoms(self.kernels)
+        self.atoms = Atoms(device)
         self.rows = np.empty((0, 1 + TOTALS), np.int64)  # of the thermo table: step, then sums
         self.time = self.built = 0  # steps made, and when atoms last changed domain
+        self.allowed2 = problem.list_skin**2 / 4  # how far an atom may go until then, squared
         self.atoms.set(*problem.beginning(self.low, self.high))
         self.born = sums_of_ids(self.atoms.count, self.atoms.ids)
 
@@ -97,13 +98,13 @@ class Domain(KernelUser):
         if self.time == 0:
             yield from self.begin()
         atoms, problem = self.atoms, self.problem
-        farthest = self.kernels.kick_and_drift(
+        self.kernels.kick_and_drift(
             atoms.count, atoms.position, atoms.velocity, atoms.force, atoms.origin,
-            problem.dt, problem.grain,
+            problem.dt, problem.grain, self.allowed2, atoms.alarms,
         )  # fmt: skip
         self.time += count
         yield Mark()
-        anew = yield from self.must_rebuild(farthest)
+        anew = yield from self.must_rebuild(self.heed(self.time - count))
         if anew:
             yield from self.change_domains()
         yield from self.find_forces(anew)
@@ -131,21 +132,38 @@ class Domain(KernelUser):
     def warm(self) -> Generator[Any, Any, None]:
         """Velocities drawn at random, at rest as a whole and of the temperature asked for."""
         atoms, problem = self.atoms, self.problem
-        self.kernels.draw(atoms.ids, problem.seed, atoms.velocity)
+        self.kernels.draw(self.device.to_device(atoms.ids), problem.seed, atoms.velocity)
         drawn = yield AllReduce(self.sums(), "sum")
-        atoms.velocity -= (drawn[2:5] * ENERGY_UNIT / problem.atoms)[:, np.newaxis]
+        drift = drawn[2:5] * ENERGY_UNIT / problem.atoms
+        self.kernels.adjust(atoms.count, atoms.velocity, drift, 1.0)
         resting = yield AllReduce(self.sums(), "sum")
         wanted = problem.temperature * (3 * problem.atoms - 3)
-        atoms.velocity *= math.sqrt(wanted / (wide(resting, 0) * ENERGY_UNIT))
+        factor = math.sqrt(wanted / (wide(resting, 0) * ENERGY_UNIT))
+        self.kernels.adjust(atoms.count, atoms.velocity, np.zeros(3), factor)
+
+    def heed(self, step: int) -> float:
+        """Look at the alarms since atoms last changed domain; ``step`` had the last forces.
+
+        Returns the square of how far the farthest atom is from where it was then, or 0 if that is
+        no more than allowed. Raises Explosion.
+        """
+        atoms = self.atoms
+        alarms = self.device.to_host(atoms.alarms)
+        if alarms[CLOSE] >> 32 < CLOSEST**2 / CLOSE_UNIT:
+            heed_closeness(step, atoms.ids, int(alarms[CLOSE]))
+        if alarms[FAST] < atoms.count:
+            self._complain(int(alarms[FAST]), f"is faster than {FASTEST:g}")
+        return float(alarms[STRAY : STRAY + 1].view(np.float64)[0])
 
     def must_rebuild(self, farthest: float) -> Generator[Any, Any, bool]:
         """Whether atoms must change domain now: it is time, or one has used up the skin."""
         if not farthest < math.inf:
-            self._complain(~np.isfinite(self.atoms.own("position")).all(axis=0), "flies apart")
+            lost = ~np.isfinite(self.atoms.own("position")).all(axis=0)
+            self._complain(int(np.argmax(lost)), "flies apart")
         if self.time - self.built >= self.problem.rebuild:
             return True
         farthest = yield AllReduce(farthest, "max")
-        return bool(4 * farthest > self.problem.list_skin**2)
+        return bool(farthest > self.allowed2)
 
     def report(self) -> Generator[Any, Any, None]:
         """Add a row to the thermo table."""
@@ -158,40 +176,49 @@ class Domain(KernelUser):
 
     def change_domains(self) -> Generator[Any, Any, None]:
         """Send atoms that have left along x, then y, then z, and sort those that are here then."""
-        atoms = self.atoms
-        rows = np.concatenate([atoms.own("position"), atoms.velocity, [atoms.ids.view(np.float64)]])
+        atoms, rows, count = self.atoms, self.atoms.rows, self.atoms.count
         for axis in AXES:
-            beyond = rows[axis] < self.low[axis], rows[axis] >= self.high[axis]
-            messages = {}
-            for side in SIDES:
-                message = packed(rows.take(np.flatnonzero(beyond[side]), axis=1))
-                message[axis] += self.over[axis, side]
-                messages[edge_of(axis, side)] = message
-            came = yield from Exchange(f"atoms along {axis}", messages)
-            parts = [came[edge_of(axis, side)] for side in SIDES]
-            if any(part.size for part in (*messages.values(), *parts)):
-                stay = rows.take(np.flatnonzero(~(beyond[LOW] | beyond[HIGH])), axis=1)
-                rows = np.concatenate([stay, *parts], axis=1)
-        low, high = self.low[:, np.newaxis], self.high[:, np.newaxis]
-        outside = np.any((rows[:3] < low) | (rows[:3] >= high), axis=0)
-        if outside.any():
-            self._complain(outside, "flies too fast", rows[6].view(np.int64))
-        order = Bins(self.low, self.high).sort(self.kernels, rows, rows.shape[1], turning=True)
-        rows = rows.take(order, axis=1, mode="clip")
-        atoms.set(rows[6].view(np.int64).copy(), rows[:3], rows[3:6].copy())
-        atoms.origin[:, : atoms.count] = rows[:3]
+            rows, count = yield from self.change_along(axis, rows, count)
+        lost = self.kernels.first_outside(count, rows, self.low, self.high)
+        if lost >= 0:
+            ids = self.device.to_host(rows[ROWS - 1]).view(np.int64)
+            self._complain(lost, "flies too fast", ids)
+        bins = Bins(self.low, self.high, self.device)
+        order = bins.sort(self.kernels, rows, count, turning=True)
+        atoms.arrange(count, rows, order)
+        atoms.be_quiet()
         self.built = self.time
         yield Mark()
+
+    def change_along(self, axis: int, rows: Any, count: int) -> Generator[Any, Any, Any]:
+        """Send and take in atoms along an axis; returns the rows of those that are here, and n."""
+        kernels, device = self.kernels, self.device
+        which = device.empty((count,), np.uint32)
+        *leave, stay = kernels.choose(count, rows[axis], self.low[axis], self.high[axis], which)
+        shapes = {edge_of(axis, side): (ROWS, leave[side]) for side in SIDES}
+        messages = device.messages(shapes, np.float64)
+        sides = [messages[edge] for edge in shapes]
+        kernels.gather(rows, which, leave, axis, self.over[axis], sides)
+        came = device.received((yield from Exchange(f"atoms along {axis}", messages)))
+        parts = [came[edge] for edge in shapes]
+        total = stay + sum(part.shape[1] for part in parts)
+        if total == stay == count:
+            return rows, count
+        here = device.empty((ROWS, total), np.float64)
+        kernels.arrange(sum(leave), stay, rows, which, here)
+        kernels.place(here, stay, parts)
+        return here, total
 
     # Accounting ----------------------------------------------------------------------------------
 
     def sums(self) -> np.ndarray:
         """The domain's part of the sums of a thermo row, without the potential."""
-        atoms, totals = self.atoms, np.zeros(TOTALS, np.int64)
-        fast = np.any(np.abs(atoms.velocity) > FASTEST, axis=0)
-        if fast.any():
-            self._complain(fast, f"is faster than {FASTEST:g}")
-        self.kernels.sums_of_motion(atoms.count, atoms.velocity, atoms.force, totals)
+        atoms = self.atoms
+        totals = self.device.to_device(np.zeros(TOTALS, np.int64))
+        moving = atoms.count, atoms.velocity, atoms.force
+        self.kernels.sums_of_motion(*moving, totals, atoms.alarms)
+        self.heed(self.time)
+        totals = self.device.to_host(totals)
         totals[14] = atoms.count
         return totals
 
@@ -200,7 +227,7 @@ class Domain(KernelUser):
         atoms, box = self.atoms, self.problem.box[:, np.newaxis]
         position = atoms.own("position")
         position = position - box * (position >= box) + box * (position < 0)
-        rows = np.ascontiguousarray(np.concatenate([position, atoms.velocity]).T)
+        rows = np.ascontiguousarray(np.concatenate([position, atoms.own("velocity")]).T)
         return [Piece("atoms", rows, None, (self.problem.atoms,), atoms.ids)]
 
     def strayed(self) -> int:
@@ -218,7 +245,7 @@ class Domain(KernelUser):
             "totals": Measure("sum", self.sums()),
         }
 
-    def _complain(self, which: np.ndarray, what: str, ids: np.ndarray | None = None) -> None:
-        """Raise Explosion for the first of some atoms."""
+    def _complain(self, atom: int, what: str, ids: np.ndarray | None = None) -> None:
+        """Raise Explosion for an atom."""
         ids = self.atoms.ids if ids is None else ids
-        raise Explosion(f"step {self.time}: atom {ids[np.argmax(which)]} {what}")
+        raise Explosion(f"step {self.time}: atom {ids[atom]} {what}")

@@ -7,18 +7,17 @@ them up on the way, the bits are the same. Both kinds of blocks migrate.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import numpy as np
 
 from kernels.device import Device
-from kernels.leanmd_units import CLOSEST
-from kernels.messages import packed_empty
+from kernels.leanmd_units import CLOSE, QUIET
 from miniapps.block import Collect, Edge, Index, Mark, Measure, Peer, Piece, Post
 from miniapps.kernel_user import KernelUser
 from miniapps.leanmd.atoms import Lists
-from miniapps.leanmd.domain import Domain, complain_of_closeness, strayed
+from miniapps.leanmd.domain import Domain, heed_closeness, strayed
 from miniapps.leanmd.oracle import sample, wrong_forces
 from miniapps.leanmd.pair_layout import AROUND, FORWARD, PairLayout
 from miniapps.leanmd.problem import LeanmdProblem
@@ -27,7 +26,7 @@ from miniapps.leanmd.thermo import TOTALS
 COMPUTE = 1  # marks a cell's edge to a compute, beside those to other cells
 FIRST: Edge = (0,)  # a compute's edges
 SECOND: Edge = (1,)
-NO_PLACE = -1.0
+TOLD = 4  # rows of a message with ids
 
 
 class Cell(Domain):
@@ -47,26 +46,25 @@ class Cell(Domain):
         self.neighbors |= self.computes
         self.first = True  # the step to come is the first
 
-    def message(self) -> np.ndarray:
-        """What computes are told: positions, empty places behind them, ids, and when last sorted.
+    def message(self, anew: bool) -> Any:
+        """What computes are told: positions, and empty places behind them: (3, count + WIDTH).
 
-        (4, count + WIDTH + 1) float64; the last column holds the step of the last change of cells.
+        Where atoms have changed cells it has a fourth row with the bits of their ids: so computes
+        know that they have.
         """
         atoms = self.atoms
-        end = atoms.count + len(atoms.empty)
-        told = packed_empty((4, end + 1), np.float64)
-        told[:3, :end] = atoms.position[:, :end]
-        told[3, : atoms.count] = atoms.ids.view(np.float64)
-        told[:, end] = self.built
+        shape = TOLD if anew else 3, atoms.count + self.kernels.WIDTH
+        (told,) = self.device.messages({(): shape}, np.float64).values()
+        self.kernels.tell(atoms.rows, told)
         return told
 
     def find_forces(self, anew: bool) -> Generator[Any, Any, None]:
         """Send positions to all computes, and take the sum of their forces."""
         phase = " at first" if self.first else ""
-        told = self.message()
+        told = self.message(anew)
         yield Post(f"positions{phase}", dict.fromkeys(self.computes, told))
         forces = yield Collect(f"forces{phase}", tuple(self.computes), combine=True)
-        self.atoms.force[:, : forces.shape[1]] = forces
+        self.kernels.place(self.atoms.force, 0, [self.device.received({(): forces})[()]])
 
     def potential(self) -> Generator[Any, Any, np.ndarray]:
         """Energy, virial and pairs of the cell's atoms, from all computes."""
@@ -91,16 +89,29 @@ class Compute(KernelUser):
             back = tuple(-d for d in step)
             self.neighbors[SECOND] = Peer("cell", second, (*back, COMPUTE))
         over = [i + d - j for i, d, j in zip(first, step, second, strict=True)]
-        self.beyond = any(over)  # the second cell is at the other end of the box
-        self.over = (np.sign(over) * problem.box)[:, np.newaxis]  # to where it is beside the first
+        self.over = np.sign(over) * problem.box  # to where it is beside the first
         low, high = problem.corners(layout, second)
-        beside = low + self.over[:, 0], high + self.over[:, 0]
+        beside = low + self.over, high + self.over
         self.corners = {FIRST: problem.corners(layout, first), SECOND: beside}
-        self.lists = {edge: Lists(own=first == second) for edge in self.neighbors}
+        self.lists = {edge: Lists(own=first == second, device=device) for edge in self.neighbors}
         # By edge, what the cell there said last and what the other one did, beside each other.
-        self.sides: dict[Edge, tuple[np.ndarray, np.ndarray]] = {}
-        self.built = NO_PLACE
+        self.sides: dict[Edge, tuple[Any, Any]] = {}
+        self.ids: dict[Edge, Any] = {}  # what the cells said when atoms had changed cells
         self.time = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With what cells said on the host."""
+        to_host = self.device.to_host
+        sides = {e: tuple(map(to_host, side)) for e, side in self.sides.items()}
+        ids = {edge: to_host(told) for edge, told in self.ids.items()}
+        return super().__getstate__() | {"sides": sides, "ids": ids}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Bring it to the device again."""
+        self.__dict__.update(state)
+        to_device = self.device.to_device
+        self.sides = {e: tuple(map(to_device, side)) for e, side in self.sides.items()}
+        self.ids = {edge: to_device(told) for edge, told in self.ids.items()}
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Answer the cells' positions with forces; the first time twice, as steps begin so."""
@@ -122,49 +133,54 @@ class Compute(KernelUser):
             yield Mark()
             yield Post(f"energies{phase}", energies, True)
 
-    def hear(self, came: dict[Edge, np.ndarray]) -> None:
+    def hear(self, came: Mapping[Edge, Any]) -> None:
         """Take in what the cells say, and list neighbours anew if atoms have changed cells."""
-        first = second = came[FIRST]
+        came = self.device.received(came)
+        anew = came[FIRST].shape[0] == TOLD
+        first = second = self.kernels.shifted(came[FIRST], np.zeros(3), self.device)
         if SECOND in came:
-            second = came[SECOND]
-            if self.beyond:
-                second = second.copy()
-                second[:3] += self.over
+            second = self.kernels.shifted(came[SECOND], self.over, self.device)
         self.sides = {FIRST: (first, second), SECOND: (second, first)}
-        if first[0, -1] != self.built:
-            self.built = first[0, -1]
+        if anew:
+            self.ids = {FIRST: first, SECOND: second}
             for edge in self.neighbors:
                 own, others = self.sides[edge]
                 where = self.count(own), own, others, self.count(others)
                 box = self.corners[SECOND if edge == FIRST else FIRST]
                 self.lists[edge].fill(self.kernels, *where, box, self.problem.reach)
 
-    def count(self, told: np.ndarray) -> int:
+    def count(self, told: Any) -> int:
         """Atoms in what a cell said."""
-        return told.shape[1] - self.kernels.WIDTH - 1
+        return told.shape[1] - self.kernels.WIDTH
 
     def forces(self, edge: Edge) -> np.ndarray:
         """The forces on the atoms of a cell; (3, places) int64, a few places more than atoms."""
-        lists, (own, others) = self.lists[edge], self.sides[edge]
-        force = np.empty((3, lists.places), np.int64)
-        closest2 = self.kernels.forces(
-            own, others, lists.all_clusters, lists.starts, lists.neighbors, lists.own,
-            self.problem.cutoff, force,
+        lists, (own, others), device = self.lists[edge], self.sides[edge], self.device
+        force = device.empty((3, lists.places), np.int64)
+        alarms = device.to_device(np.array(QUIET))
+        self.kernels.forces(
+            own, others, lists.all_clusters, 0, lists.clusters, lists.starts, lists.neighbors,
+            lists.own, self.problem.cutoff, force, alarms,
         )  # fmt: skip
-        if closest2 < CLOSEST**2:
-            ids = own[3].view(np.int64)
-            where = self.count(own), own, self.count(others), others, lists.own
-            complain_of_closeness(self.kernels, self.time, ids, closest2, *where)
-        return force
+        alarm = int(device.to_host(alarms)[CLOSE])
+        if alarm != QUIET[CLOSE]:
+            heed_closeness(self.time, self.ids_of(edge), alarm)
+        return device.to_host(force)
+
+    def ids_of(self, edge: Edge) -> np.ndarray:
+        """Who is in a cell: (count,) int64."""
+        told = self.device.to_host(self.ids[edge])
+        return told[3, : self.count(told)].view(np.int64)
 
     def energies(self, edge: Edge) -> np.ndarray:
         """Energy, virial and pairs of the atoms of a cell; (6,), as the kernel has them."""
-        lists, (own, others), totals = self.lists[edge], self.sides[edge], np.zeros(6, np.int64)
+        lists, (own, others) = self.lists[edge], self.sides[edge]
+        totals = self.device.to_device(np.zeros(6, np.int64))
         self.kernels.energies(
             self.count(own), own, others, lists.starts, lists.neighbors, lists.own,
             self.problem.cutoff, totals,
         )  # fmt: skip
-        return totals
+        return self.device.to_host(totals)
 
     def state(self) -> list[Piece]:
         """Nothing: all that a compute knows follows from its cells."""
@@ -176,7 +192,8 @@ class Compute(KernelUser):
         totals[8:14] = sum(self.energies(edge) for edge in self.neighbors)
         lost = wrong = 0
         for edge in self.neighbors:
-            own, others = (told[:3, : self.count(told)] for told in self.sides[edge])
+            both = (self.device.to_host(told) for told in self.sides[edge])
+            own, others = (told[:3, : self.count(told)] for told in both)
             lost += strayed(own, *self.corners[edge], self.problem.list_skin)
             some = sample(own.shape[1])
             felt = own[:, some], others, self.forces(edge)[:, some]
