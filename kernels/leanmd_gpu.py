@@ -79,7 +79,7 @@ Three = tuple[Any, Any, Any]
 
 def _threads(count: int, array: Any) -> tuple[int, int, Any]:
     """How to launch a kernel for so many threads, on the stream of an array."""
-    return blocks(count, THREADS), THREADS, array.stream
+    return blocks(count, THREADS), max(1, min(count, THREADS)), array.stream
 
 
 def _numbers(values: Any, kind: Any = float) -> Three:
