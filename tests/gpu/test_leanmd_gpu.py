@@ -1,0 +1,455 @@
+"""LeanMD on the GPU: every kernel has the bits of its CPU twin, and so have whole runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import support
+
+import kernels
+import miniapps
+from drivers.serial import Engine
+from kernels import device
+from kernels.device import Device
+from kernels.gpu import Gpu
+from kernels.leanmd_units import CLOSE, FAST, FASTEST, QUIET, STRAY
+from miniapps.leanmd.atoms import Atoms, Bins, Lists
+from miniapps.leanmd.domain import Explosion
+from miniapps.leanmd.problem import LeanmdProblem
+from miniapps.leanmd.thermo import table
+
+APP = miniapps.load("leanmd")
+CPU, GPU = kernels.load("leanmd", "cpu"), kernels.load("leanmd", "gpu")
+BOTH = [(CPU, Device()), (GPU, Gpu())]
+COUNTS = [0, 1, 7, 8, 9, 65]  # of atoms: none, one, and a cluster or a thread block more or less
+REACH, CUTOFF = 1.6, 1.3
+LOW, HIGH = np.zeros(3), np.array([5.0, 4.0, 3.0])
+HOT: dict[str, Any] = {
+    "density": 0.4, "cutoff": CUTOFF, "skin": 0.2, "thermo": 2, "rebuild": 3, "temperature": 6.0,
+}  # fmt: skip
+
+
+def strewn(count: int, seed: int) -> np.ndarray:
+    """Points 0.94 from each other at least, some beyond the box; places behind them."""
+    side = 1 + math.ceil(count ** (1 / 3))
+    sites = np.stack(np.unravel_index(np.arange(side**3), (side,) * 3))[:, :count]
+    points = np.full((3, count + 2 * GPU.WIDTH), 0.0)
+    points[:, :count] = 1.1 * sites - 0.5
+    points[:, :count] += np.random.default_rng(seed).uniform(-0.08, 0.08, (3, count))
+    points[:, count:] = CPU.FAR * np.arange(1, 2 * GPU.WIDTH + 1)
+    return points
+
+
+def moving(count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Positions, velocities and forces of atoms, with places behind them."""
+    rng = np.random.default_rng(seed)
+    force = rng.integers(-(1 << 50), 1 << 50, (3, count + 2 * GPU.WIDTH))
+    return strewn(count, seed), rng.normal(0, 2, force.shape), force
+
+
+def on(there: Device, *arrays: np.ndarray) -> list[Any]:
+    """Copies of arrays on a device."""
+    return [there.to_device(array.copy()) for array in arrays]
+
+
+def quiet(there: Device) -> Any:
+    """Alarms that nobody has raised."""
+    return there.to_device(np.array(QUIET))
+
+
+def listed(
+    twin: Any, there: Device, position: np.ndarray, count: int, others: np.ndarray, total: int,
+    own: bool,
+) -> tuple[Lists, Any, Any]:  # fmt: skip
+    """Lists on a device, and the positions there."""
+    lists = Lists(own, there)
+    (here,) = on(there, position)
+    near = here if own else there.to_device(others.copy())
+    lists.fill(twin, count, here, near, total, (LOW, HIGH), REACH)
+    return lists, here, near
+
+
+# Forces ------------------------------------------------------------------------------------------
+
+
+def felt(twin: Any, there: Device, lists: Lists, here: Any, near: Any) -> tuple[Any, Any]:
+    """Forces of a device, in two launches, and its alarms."""
+    force = there.to_device(np.zeros(here.shape, np.int64))
+    alarms, middle = quiet(there), lists.clusters // 2
+    for part in ((0, middle), (middle, lists.clusters)):
+        twin.forces(
+            here, near, lists.all_clusters, *part, lists.starts, lists.neighbors, lists.own, CUTOFF,
+            force, alarms,
+        )  # fmt: skip
+    return there.to_host(force), there.to_host(alarms)
+
+
+def shared(twin: Any, there: Device, lists: Lists, count: int, here: Any, near: Any) -> Any:
+    """Energy, virial and pairs of a device, added to something."""
+    totals = there.to_device(np.arange(6))
+    twin.energies(
+        count, here, near, lists.starts, lists.neighbors, lists.own, CUTOFF, totals
+    )  # fmt: skip
+    return there.to_host(totals)
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("count", COUNTS)
+def test_forces_and_energies(count: int, own: bool) -> None:
+    """Catches another rounding, a pair left out or seen twice, a ghost lost, a cluster cut off."""
+    position, others = strewn(count, 1), strewn(40, 2) + 0.55
+    atoms = max(count - 5, 0) if own else count  # the others are ghosts
+    results = []
+    for twin, there in BOTH:
+        lists, here, near = listed(twin, there, position, atoms, others, count if own else 40, own)
+        force, alarms = felt(twin, there, lists, here, near)
+        assert alarms.tolist() == list(QUIET)
+        results.append((force[:, :atoms], shared(twin, there, lists, atoms, here, near)))
+    (right, sums), (force, gpu_sums) = results
+    assert support.same_bits(force, right) and gpu_sums.tolist() == sums.tolist()
+    assert count < 9 or (right != 0).any()
+
+
+def test_pairs_at_the_cutoff() -> None:
+    """Catches ``<=`` for ``<``, and a square or a difference that is rounded in another way."""
+    within = CUTOFF
+    while within * within >= CUTOFF * CUTOFF:
+        within = np.nextafter(within, 0)
+    for apart, pairs in ((CUTOFF, 0), (within, 2)):
+        position = strewn(2, 0)
+        position[:, :2] = [[0.0, apart], [1.0, 1.0], [1.0, 1.0]]
+        for twin, there in BOTH:
+            lists, here, near = listed(twin, there, position, 2, position, 2, True)
+            force, _ = felt(twin, there, lists, here, near)
+            assert shared(twin, there, lists, 2, here, near)[5] == 5 + pairs
+            assert np.count_nonzero(force[:, :2]) == pairs
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.3, 0.6599, 0.6601])
+def test_pairs_that_are_too_close(apart: float) -> None:
+    """Catches an alarm that names another pair than the closest, or is raised too late."""
+    position = strewn(20, 4)
+    position[:, 3] = position[:, 17] + [apart, 0, 0]
+    position[:, 9] = position[:, 12] + [0.65, 0, 0]
+    seen = []
+    for twin, there in BOTH:
+        lists, here, near = listed(twin, there, position, 20, position, 20, True)
+        with np.errstate(all="ignore"):
+            seen.append(felt(twin, there, lists, here, near)[1].tolist())
+    assert seen[0] == seen[1] and seen[0][CLOSE] & 0xFFFFFFFF == (3 if apart < 0.65 else 9)
+
+
+# Motion ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_kick_and_drift(count: int) -> None:
+    """Catches a contracted sum, a place behind the atoms that moves, an alarm for what is near."""
+    position, velocity, force = moving(count, 5)
+    origin = position + np.random.default_rng(6).normal(0, 0.1, position.shape)
+    apart2 = 0.05
+    results = []
+    for twin, there in BOTH:
+        rows = on(there, position, velocity, force, origin)
+        alarms = quiet(there)
+        twin.kick_and_drift(count, *rows, 0.005, 2.0**-44, apart2, alarms)
+        twin.kick(count, rows[1], rows[2], 0.004)
+        results.append([there.to_host(a).copy() for a in (*rows, alarms)])
+    assert all(support.same_bits(a, b) for a, b in zip(*results, strict=True))
+    assert count < 9 or (results[0][-1][STRAY] > 0 and (results[0][0] != position).any())
+
+
+@pytest.mark.parametrize("lost", [math.nan, math.inf])
+def test_an_atom_that_is_nowhere(lost: float) -> None:
+    """Catches a comparison that no number passes: the run would go on with it."""
+    position, velocity, force = moving(9, 5)
+    velocity[1, 4] = lost
+    for twin, there in BOTH:
+        rows, alarms = on(there, position, velocity, force, position), quiet(there)
+        with np.errstate(all="ignore"):
+            twin.kick_and_drift(9, *rows, 0.005, 2.0**-44, 0.05, alarms)
+        assert not there.to_host(alarms).view(np.float64)[STRAY] < math.inf
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_sums_of_motion(count: int) -> None:
+    """Catches sums in other units, rounded halves, carries that are lost, places that are added."""
+    _, velocity, force = moving(count, 8)
+    velocity[0, :count] = (np.arange(count) + 0.5) * 2.0**-41  # halves of a unit
+    results = []
+    for fast in (0.0, 1001.0):
+        velocity[1, 5:8] = fast
+        for twin, there in BOTH:
+            totals, alarms = there.to_device(np.arange(8)), quiet(there)
+            twin.sums_of_motion(count, *on(there, velocity, force), totals, alarms)
+            results.append((there.to_host(totals).tolist(), there.to_host(alarms).tolist()))
+    assert results[0] == results[1] and results[2] == results[3]
+    assert FASTEST < 1001 and results[2][1][FAST] == (5 if count > 5 else QUIET[FAST])
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_velocities_that_are_drawn(count: int) -> None:
+    """Catches other random numbers than the CPU's, or velocities scaled before they are at rest."""
+    ids = np.random.default_rng(3).permutation(count) * 7 + 1
+    results = []
+    for twin, there in BOTH:
+        velocity = there.to_device(np.zeros((3, count + 9)))
+        with np.errstate(over="ignore"):
+            twin.draw(there.to_device(ids), 87287, velocity)
+        twin.adjust(count, velocity, np.array([0.1, -0.2, 0.3]), 1.7)
+        results.append(there.to_host(velocity))
+    assert support.same_bits(*results) and (results[0] != 0).sum() == 3 * count
+
+
+# Moving atoms about ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, GPU.CHUNK, GPU.CHUNK + 1, GPU.CHUNK**2 + 1])
+def test_scan(size: int) -> None:
+    """Catches chunks whose sums are not passed on, at each level."""
+    values = np.random.default_rng(size).integers(0, 1 << 40, size)
+    there = Gpu()
+    (scanned,) = on(there, values)
+    GPU.scan(scanned)
+    assert there.to_host(scanned).tolist() == (np.cumsum(values) - values).tolist()
+
+
+@pytest.mark.parametrize(("below", "above"), [(1.0, 2.0), (2.0, 1.0), (0.0, 9.0), (5.0, 5.0)])
+@pytest.mark.parametrize("dtype", [np.float64, np.uint32])
+def test_choose(below: float, above: float, dtype: Any) -> None:
+    """Catches a value at a limit on the wrong side, one in two groups, groups that overlap."""
+    for count in (*COUNTS, GPU.CHUNK):
+        values = np.random.default_rng(count).integers(0, 4, count + 3).astype(dtype)
+        groups = values < below, values >= above, ~((values < below) | (values >= above))
+        right = [np.flatnonzero(group[:count]) for group in groups]
+        for twin, there in BOTH:
+            (chosen,) = on(there, np.full(2 * count, 99, np.uint32))
+            sizes = twin.choose(count, there.to_device(values), below, above, chosen)
+            assert list(sizes) == [len(group) for group in right]
+            got = there.to_host(chosen)[: sum(sizes)]
+            assert got.tolist() == np.concatenate(right).tolist()
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (0, 4), (6, 0), (0, 0), (70, 1)])
+@pytest.mark.parametrize("height", [3, 7])
+def test_messages_are_filled_and_put_down(sizes: tuple[int, int], height: int) -> None:
+    """Catches sides that are swapped, a shift on another axis, and ids that lose a bit."""
+    rng = np.random.default_rng(2)
+    rows = rng.normal(0, 1, (7, 80))
+    rows[6] = np.arange(80).view(np.float64)  # ids, as which most bits are zero
+    which = rng.integers(0, 80, sum(sizes) + 2).astype(np.uint32)
+    for axis in range(3):
+        results = []
+        for twin, there in BOTH:
+            shapes = {side: (height, size) for side, size in enumerate(sizes)}
+            messages = there.messages(shapes, np.float64)
+            sides = [messages[side] for side in shapes]
+            twin.gather(*on(there, rows, which), sizes, axis, np.array([5.0, -7.0]), sides)
+            (down,) = on(there, np.zeros((7, 90)))
+            twin.place(down, 4, sides)
+            twin.place(down, 80, sides[1:] if sizes[1] < 10 else sides[:0])
+            results.append(there.to_host(down))
+        assert support.same_bits(*results)
+        assert results[0][height - 1, 4 : 4 + sum(sizes)].any() == (sum(sizes) > 0)
+
+
+def test_rows_are_arranged() -> None:
+    """Catches an order that is read from its beginning, and the end of the atoms in its place."""
+    rows, order = np.random.default_rng(1).normal(0, 1, (7, 30)), np.arange(30)[::-1]
+    results = []
+    for twin, there in BOTH:
+        into, origin = on(there, np.zeros((7, 40)), np.zeros((3, 40)))
+        for target in (into, origin):
+            twin.arrange(6, 20, *on(there, rows, order.astype(np.uint32)), target)
+        twin.end_here(origin, 20)
+        results.append(np.vstack([there.to_host(into), there.to_host(origin)])[:, : 20 + CPU.WIDTH])
+    assert support.same_bits(*results)
+    assert (results[0][:7, :20] == rows[:, 23:3:-1]).all() and results[0][7, 20] == CPU.FAR
+
+
+def test_first_outside() -> None:
+    """Catches a limit that belongs to the wrong side, and the last of several atoms."""
+    inside = np.stack([LOW + 0.5, LOW, np.nextafter(HIGH, 0)], axis=1)
+    for column, right in ((None, -1), (HIGH, 1), (np.array([1, -1e-9, 1]), 1), (HIGH - 9, 1)):
+        position = np.concatenate([inside, inside, inside], axis=1)
+        if column is not None:
+            position[:, 1] = position[:, 7] = column
+        for twin, there in BOTH:
+            assert twin.first_outside(9, there.to_device(position), LOW, HIGH) == right
+            assert twin.first_outside(0, there.to_device(position), LOW, HIGH) == -1
+
+
+def test_atoms_make_room_and_pickle() -> None:
+    """Catches atoms or ghosts that are lost where arrays grow, or when a block migrates."""
+    results = []
+    for _, there in BOTH:
+        atoms = Atoms(there)
+        atoms.set(np.arange(5) + 1, strewn(5, 1)[:, :5], strewn(5, 2)[:, :5])
+        for count in (3, 50, 0, 9):
+            atoms.extend([there.to_device(strewn(count, 3)[:, :count])])
+        again = pickle.loads(pickle.dumps(atoms))
+        for one in (atoms, again):
+            end = one.total + CPU.WIDTH
+            rows = there.to_host(one.position)[:, :end], one.own("velocity"), one.own("origin")
+            results.append((*rows, one.ids, there.to_host(one.alarms)))
+    for other in results[1:]:
+        assert all(support.same_bits(a, b) for a, b in zip(results[0], other, strict=True))
+    assert results[0][0].shape == (3, 67 + CPU.WIDTH) and results[0][3].tolist() == [1, 2, 3, 4, 5]
+
+
+# Lists -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("turning", [True, False])
+@pytest.mark.parametrize("count", [*COUNTS, 150])
+def test_sort_into_bins(count: int, turning: bool) -> None:
+    """Catches an order that depends on who came first to a bin, and atoms beyond the bins lost."""
+    position, results = strewn(count, 7), []
+    for twin, there in BOTH:
+        bins = Bins(LOW + 1, HIGH - 0.5, there)  # so that bins hold several, those outside most
+        order = bins.sort(twin, there.to_device(position), count, turning)
+        starts = there.to_host(bins.starts)
+        results.append((there.to_host(order).tolist(), None if turning else starts.tolist()))
+    assert results[0] == results[1] and sorted(results[0][0]) == list(range(count))
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("count", COUNTS)
+def test_lists(count: int, own: bool) -> None:
+    """Catches an atom near a cluster that is not listed, one that is not near, or listed twice."""
+    position, others, there = strewn(count, 1), strewn(70, 3), Gpu()
+    total, atoms = (count, max(count - 5, 0)) if own else (70, count)
+    lists, *_ = listed(GPU, there, position, atoms, others, total, own)
+    near = position if own else others
+    apart = position[:, :, None] - near[:, None, :total]
+    within = (apart**2).sum(axis=0) < REACH**2
+    starts, last = there.to_host(lists.starts), there.to_host(lists.last)
+    neighbors = there.to_host(lists.neighbors)
+    assert len(starts) == 1 + -(-atoms // GPU.WIDTH) and starts[0] == 0
+    for k, (begin, end) in enumerate(zip(starts, starts[1:], strict=False)):
+        mine = set(range(k * GPU.WIDTH, (k + 1) * GPU.WIDTH))
+        right = set(np.flatnonzero(within[sorted(mine)].any(axis=0)).tolist()) - (
+            mine if own else set()
+        )
+        found = neighbors[begin:end].tolist()
+        assert sorted(found) == sorted(right)
+        assert last[k] == max(*found, max(mine) if own else 0, 0)
+
+
+def test_lists_without_room() -> None:
+    """Catches a list that runs over its end."""
+    position, there = strewn(20, 1), Gpu()
+    lists, here, _ = listed(GPU, there, position, 20, position, 20, True)
+    bins = Bins(LOW, HIGH, there)
+    order = bins.sort(GPU, here, 20, turning=False)
+    for room in (0, 5, lists.entries - 1, lists.entries):
+        neighbors = there.to_device(np.full(room + 9, 12345, np.uint32))
+        found = GPU.fill_lists(
+            20, here, here, True, bins.low, bins.density, bins.bins, bins.starts, order, REACH,
+            lists.starts, neighbors[:room], lists.last,
+        )  # fmt: skip
+        assert found == (lists.entries if room == lists.entries else -1)
+        written = there.to_host(neighbors) != 12345
+        assert not written[room:].any() and written[:room].all() == (found >= 0 or room == 0)
+    again = pickle.loads(pickle.dumps(lists))
+    assert again.neighbors.size == lists.entries
+    for name in Lists.ON_DEVICE:
+        kept = there.to_host(getattr(lists, name))[: getattr(again, name).size]
+        assert support.same_bits(there.to_host(getattr(again, name)), kept)
+
+
+# Whole runs --------------------------------------------------------------------------------------
+
+
+def blocks_of(problem: LeanmdProblem, grid: tuple[int, ...], name: str) -> list[Any]:
+    """All blocks of a problem on a device."""
+    layout = support.layout_of(problem, grid)
+    return [APP.Block(problem, layout, at, device.get(name)) for _, at in layout.numbers]
+
+
+def told(blocks: list[Any]) -> tuple[str, list[Any]]:
+    """The state hash and the thermo table of blocks after a run."""
+    owners = [block for block in blocks if block.kind != "compute"]
+    return support.state_hash_of(owners), table(owners[0].problem, owners[0].rows)
+
+
+def ran(problem: LeanmdProblem, grid: tuple[int, ...], name: str, steps: int) -> Any:
+    """What blocks say after some steps, and the measures that they give."""
+    blocks = blocks_of(problem, grid, name)
+    engine = Engine(blocks)
+    for step in range(steps):
+        engine.round(step, 1)
+    engine.close(steps)
+    return told(blocks), [block.measure() for block in blocks]
+
+
+@pytest.mark.parametrize("grid", [(1, 1, 1), (1, 2, 1), (2, 1, 2)])
+def test_runs_have_the_bits_of_the_cpu(grid: tuple[int, ...]) -> None:
+    """Catches any difference at all, over changes of domain and many blocks of a device."""
+    problem = LeanmdProblem(lattice=(2, 2, 2), **HOT)
+    right, _ = ran(problem, (1, 1, 1), "cpu", 7)
+    seen, measures = ran(problem, grid, "gpu", 7)
+    assert seen == right
+    for measure in measures:
+        assert measure["wrong forces"].value == measure["strayed"].value == 0
+
+
+def test_pairs_have_the_bits_of_the_cpu() -> None:
+    """Catches a cell that is told to computes wrongly, and forces that are added up wrongly."""
+    problem = LeanmdProblem(cells=(3, 3, 3), per_cell=2, decomposition="pairs", **HOT)
+    right, _ = ran(dataclasses.replace(problem, decomposition="blocks"), (1, 1, 1), "cpu", 1)
+    seen, measures = ran(problem, (1, 1, 1), "gpu", 1)
+    assert seen == right and all(measure["wrong forces"].value == 0 for measure in measures[27:])
+
+
+def test_blocks_migrate() -> None:
+    """Catches a block that leaves something on its device, or comes back with the wrong lists."""
+    problem = LeanmdProblem(lattice=(3, 2, 2), **HOT | {"rebuild": 9, "temperature": 1.0})
+    blocks = blocks_of(problem, (2, 1, 1), "gpu")
+    for step in range(4):
+        if step == 2:
+            blocks = [pickle.loads(pickle.dumps(block)) for block in blocks]
+        Engine(blocks).round(step, 1)
+    assert blocks[0].built == 0  # so lists and ghosts were used again
+    assert told(blocks) == ran(problem, (1, 1, 1), "cpu", 4)[0]
+
+
+def test_computes_migrate() -> None:
+    """Catches a compute that forgets what its cells said last."""
+    problem = LeanmdProblem(cells=(3, 3, 3), per_cell=2, decomposition="pairs", **HOT)
+    blocks = {block.kind: block for block in blocks_of(problem, (1, 1, 1), "gpu")}
+    compute = blocks["compute"]
+    position = strewn(9, 1)
+    messages = compute.device.messages({"told": (4, 9 + GPU.WIDTH)}, np.float64)
+    rows = np.concatenate([position, 0 * position, [np.arange(25).view(np.float64)]])
+    GPU.tell(compute.device.to_device(rows), messages["told"])
+    compute.hear({edge: messages["told"] for edge in compute.neighbors})
+    again = pickle.loads(pickle.dumps(compute))
+    for edge in compute.neighbors:
+        assert again.energies(edge).tolist() == compute.energies(edge).tolist()
+        assert support.same_bits(again.forces(edge), compute.forces(edge))
+        assert again.ids_of(edge).tolist() == list(range(9))
+
+
+@pytest.mark.parametrize(
+    ("dt", "said"),
+    [
+        (0.06, r"step [1-9]\d*: atom \d+ is 0\.\d+ from another one; below 0\.66"),
+        (100.0, r"step 1: atom \d+ flies too fast"),
+        (1e300, r"step 1: atom \d+ flies apart"),
+    ],
+)
+def test_a_step_that_is_too_long(dt: float, said: str) -> None:
+    """Catches alarms that nobody looks at, and messages that are not those of the CPU."""
+    problem = LeanmdProblem(lattice=(2, 2, 2), **HOT | {"dt": dt, "density": 0.9, "skin": 0.1})
+    messages = []
+    for name in ("cpu", "gpu"):
+        with pytest.raises(Explosion, match=said) as raised, np.errstate(all="ignore"):
+            ran(problem, (1, 1, 1), name, 40)
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1] or dt == 0.06
