@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -200,11 +200,11 @@ class Lists:
         return numbers, inner
 
 
-def on_host(device: Device, values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def on_host(device: Device, values: Mapping[Any, Any], names: Iterable[Any]) -> dict[Any, Any]:
     """Copies of some arrays on the host; on the CPU the arrays themselves."""
     return {name: device.to_host(values[name]) for name in names}
 
 
-def on_device(device: Device, values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def on_device(device: Device, values: Mapping[Any, Any], names: Iterable[Any]) -> dict[Any, Any]:
     """The same the other way."""
     return {name: device.to_device(np.array(values[name])) for name in names}
