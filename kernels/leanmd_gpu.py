@@ -40,6 +40,7 @@ from kernels.cuda import (
     inlined,
     kernel,
     mul,
+    mul32,
     to_host,
     zeros,
 )
@@ -92,62 +93,90 @@ def _numbers(values: Any, kind: Any = float) -> Three:
 
 
 @inlined
-def _inverse6(dx, dy, dz, there, cutoff2):  # type: ignore[no-untyped-def]
-    """r^2, 1 / r^2 and 1 / r^6; the latter two zero beyond the cutoff and where no pair is."""
-    r2 = fma(dz, dz, fma(dy, dy, mul(dx, dx))) if there else FAR
-    inverse2 = 1.0 / r2 if r2 < cutoff2 else 0.0
-    return r2, inverse2, inverse2 * inverse2 * inverse2
+def _distance2(dx, dy, dz):  # type: ignore[no-untyped-def]
+    """r^2."""
+    return fma(dz, dz, fma(dy, dy, mul(dx, dx)))
 
 
 @inlined
-def _add_forces(dx, dy, dz, there, cutoff2, fx, fy, fz, closest):  # type: ignore[no-untyped-def]
-    """Add what an atom feels from another one to (fx, fy, fz, closest r^2 so far).
+def _inverses(r2, cutoff2):  # type: ignore[no-untyped-def]
+    """1 / r^2 and 1 / r^6, zero beyond the cutoff."""
+    inverse2 = 1.0 / r2 if r2 < cutoff2 else 0.0
+    return inverse2, inverse2 * inverse2 * inverse2
 
-    The zero that is taken away has no bits in its lower half, so this costs no instruction.
-    """
-    r2, inverse2, inverse6 = _inverse6(dx, dy, dz, there, cutoff2)
-    pull = fma(48.0, inverse6, -24.0) * (inverse6 * inverse2)
-    return (
-        fx + (bits(fma(pull, dx, FORCE_MAGIC)) - FORCE_ZERO),
-        fy + (bits(fma(pull, dy, FORCE_MAGIC)) - FORCE_ZERO),
-        fz + (bits(fma(pull, dz, FORCE_MAGIC)) - FORCE_ZERO),
-        r2 if r2 < closest else closest,
+
+@inlined
+def _pull(r2, cutoff2):  # type: ignore[no-untyped-def]
+    """The force over the distance of atoms whose distance squared is given."""
+    inverse2, inverse6 = _inverses(r2, cutoff2)
+    return fma(48.0, inverse6, -24.0) * (inverse6 * inverse2)
+
+
+@inlined
+def _pull_in_single(r2, cutoff2):  # type: ignore[no-untyped-def]
+    """The same in float32, from r^2 rounded once."""
+    inverse2 = np.float32(1.0) / np.float32(r2) if r2 < cutoff2 else np.float32(0.0)
+    inverse6 = mul32(inverse2 * inverse2, inverse2)
+    strength = np.float32(48.0) * (inverse6 * inverse2)
+    return np.float64((inverse6 - np.float32(0.5)) * strength)
+
+
+def _forces_by(pull: Any) -> Any:
+    """The kernel `forces` with a formula for what two atoms feel."""
+
+    @inlined
+    def add(dx, dy, dz, there, cutoff2, fx, fy, fz, closest):  # type: ignore[no-untyped-def]
+        """Add what an atom feels from another one to (fx, fy, fz, closest r^2 so far).
+
+        The zero that is taken away has no bits in its lower half, so this costs no instruction.
+        """
+        r2 = _distance2(dx, dy, dz) if there else FAR
+        felt = pull(r2, cutoff2)
+        return (
+            fx + (bits(fma(felt, dx, FORCE_MAGIC)) - FORCE_ZERO),
+            fy + (bits(fma(felt, dy, FORCE_MAGIC)) - FORCE_ZERO),
+            fz + (bits(fma(felt, dz, FORCE_MAGIC)) - FORCE_ZERO),
+            r2 if r2 < closest else closest,
+        )
+
+    @kernel(
+        "void(uint32, uint32, float64[:, ::1], float64[:, ::1], uint32[::1], int64[::1],"
+        "uint32[::1], boolean, float64, int64[:, ::1], int64[::1])"
     )
+    def by_cluster(  # type: ignore[no-untyped-def]
+        first, end, position, others, clusters, starts, neighbors, own, cutoff2, force, alarms
+    ):
+        thread = np.uint32(cuda.grid(1))
+        place = np.uint64(first) + np.uint64(thread // np.uint32(WIDTH))
+        if place >= end:
+            return
+        k = np.uint64(clusters[place])
+        member = np.uint64(thread % np.uint32(WIDTH))
+        start = k * np.uint64(WIDTH)
+        i = start + member
+        x, y, z = others[0], others[1], others[2]
+        xi, yi, zi = position[0, i], position[1, i], position[2, i]
+        fx = fy = fz = np.int64(0)
+        closest = FAR
+        n, last = np.uint64(starts[k]), np.uint64(starts[k + np.uint64(1)])
+        while n < last:  # numba's range would count down beside it
+            j = np.uint64(neighbors[n])
+            dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
+            fx, fy, fz, closest = add(dx, dy, dz, True, cutoff2, fx, fy, fz, closest)
+            n += np.uint64(1)
+        for m in range(np.uint64(WIDTH if own else 0)):
+            j = start + np.uint64(m)
+            dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
+            fx, fy, fz, closest = add(dx, dy, dz, m != member, cutoff2, fx, fy, fz, closest)
+        force[0, i], force[1, i], force[2, i] = fx, fy, fz
+        if closest < CLOSEST2:
+            pair = (np.int64(closest / CLOSE_UNIT) << 32) + np.int64(i)
+            cuda.atomic.min(alarms, CLOSE, pair)
+
+    return by_cluster
 
 
-@kernel(
-    "void(uint32, uint32, float64[:, ::1], float64[:, ::1], uint32[::1], int64[::1], uint32[::1],"
-    "boolean, float64, int64[:, ::1], int64[::1])"
-)
-def _forces(  # type: ignore[no-untyped-def]
-    first, end, position, others, clusters, starts, neighbors, own, cutoff2, force, alarms
-):
-    thread = np.uint32(cuda.grid(1))
-    place = np.uint64(first) + np.uint64(thread // np.uint32(WIDTH))
-    if place >= end:
-        return
-    k = np.uint64(clusters[place])
-    member = np.uint64(thread % np.uint32(WIDTH))
-    start = k * np.uint64(WIDTH)
-    i = start + member
-    x, y, z = others[0], others[1], others[2]
-    xi, yi, zi = position[0, i], position[1, i], position[2, i]
-    fx = fy = fz = np.int64(0)
-    closest = FAR
-    n, last = np.uint64(starts[k]), np.uint64(starts[k + np.uint64(1)])
-    while n < last:  # numba's range would count down beside it
-        j = np.uint64(neighbors[n])
-        dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
-        fx, fy, fz, closest = _add_forces(dx, dy, dz, True, cutoff2, fx, fy, fz, closest)
-        n += np.uint64(1)
-    for m in range(np.uint64(WIDTH if own else 0)):
-        j = start + np.uint64(m)
-        dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
-        there = np.uint64(m) != member
-        fx, fy, fz, closest = _add_forces(dx, dy, dz, there, cutoff2, fx, fy, fz, closest)
-    force[0, i], force[1, i], force[2, i] = fx, fy, fz
-    if closest < CLOSEST2:
-        cuda.atomic.min(alarms, CLOSE, (np.int64(closest / CLOSE_UNIT) << 32) + np.int64(i))
+_forces, _forces_in_single = _forces_by(_pull), _forces_by(_pull_in_single)
 
 
 def forces(
@@ -166,10 +195,27 @@ def forces(
         )  # fmt: skip
 
 
+def forces_in_single(
+    position: Any, others: Any, clusters: Any, first_cluster: int, end_cluster: int, starts: Any,
+    neighbors: Any, own: bool, cutoff: float, force: Any, alarms: Any,
+) -> None:  # fmt: skip
+    """As `forces`, but what two atoms feel is found in float32 from their distance.
+
+    Distances and sums are as exact as there, so momentum is kept as well and the order of sums does
+    not show; there is no such kernel on the CPU.
+    """
+    if first_cluster < end_cluster:
+        _forces_in_single[_threads((end_cluster - first_cluster) * WIDTH, force)](
+            first_cluster, end_cluster, position, others, clusters, starts, neighbors, own,
+            cutoff * cutoff, force, alarms,
+        )  # fmt: skip
+
+
 @inlined
 def _add_energies(dx, dy, dz, there, cutoff2, energy, virial, pairs):  # type: ignore[no-untyped-def]
     """Add what an atom shares with another one to (energy, virial, pairs)."""
-    r2, _, inverse6 = _inverse6(dx, dy, dz, there, cutoff2)
+    r2 = _distance2(dx, dy, dz) if there else FAR
+    _, inverse6 = _inverses(r2, cutoff2)
     u = mul(fma(4.0, inverse6, -4.0), inverse6)
     w = mul(fma(48.0, inverse6, -24.0), inverse6)
     return (
@@ -195,15 +241,11 @@ def _energies(count, position, others, starts, neighbors, own, cutoff2, shares):
     for n in range(np.uint64(starts[k]), np.uint64(starts[k + np.uint64(1)])):
         j = np.uint64(neighbors[n])
         dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
-        energy, virial, pairs = _add_energies(
-            dx, dy, dz, True, cutoff2, energy, virial, pairs
-        )
+        energy, virial, pairs = _add_energies(dx, dy, dz, True, cutoff2, energy, virial, pairs)
     for m in range(np.uint64(WIDTH if own else 0)):
         j = start + np.uint64(m)
         dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
-        energy, virial, pairs = _add_energies(
-            dx, dy, dz, j != i, cutoff2, energy, virial, pairs
-        )
+        energy, virial, pairs = _add_energies(dx, dy, dz, j != i, cutoff2, energy, virial, pairs)
     shares[0, i], shares[1, i], shares[2, i] = energy, virial, pairs
 
 
@@ -625,9 +667,7 @@ def shifted(told: Any, over: Any, device: Any) -> Any:
     """What a cell told, with ``over`` (3,) added to its positions: an array of the device."""
     height, size = told.shape
     into = device.empty((height, size), np.float64)
-    _shift[_threads(size, into)](
-        height, size, told.bundle.buffer, told.start, _numbers(over), into
-    )
+    _shift[_threads(size, into)](height, size, told.bundle.buffer, told.start, _numbers(over), into)
     return into
 
 
@@ -712,7 +752,7 @@ def _is_near(position, first, xj, yj, zj, reach2):  # type: ignore[no-untyped-de
     """Whether any atom of a cluster is near a point."""
     for i in range(first, first + np.uint64(WIDTH)):
         dx, dy, dz = position[0, i] - xj, position[1, i] - yj, position[2, i] - zj
-        if fma(dz, dz, fma(dy, dy, mul(dx, dx))) < reach2:
+        if _distance2(dx, dy, dz) < reach2:
             return True
     return False
 

@@ -59,7 +59,7 @@ class LeanmdBlock(Domain):
     def add_forces(self, first: int, end: int) -> None:
         """Set the forces on the atoms of some clusters."""
         atoms, lists = self.atoms, self.lists
-        self.kernels.forces(
+        getattr(self.kernels, self.problem.forces)(
             atoms.position, atoms.position, self.clusters, first, end, lists.starts,
             lists.neighbors, True, self.problem.cutoff, atoms.force, atoms.alarms,
         )  # fmt: skip
@@ -134,4 +134,5 @@ class LeanmdBlock(Domain):
         some = sample(atoms.count)
         near = self.device.to_host(atoms.position)[:, : atoms.total]
         felt = near[:, some], near, atoms.own("force")[:, some]
-        return measures | {"wrong forces": Measure("sum", wrong_forces(*felt, self.problem.cutoff))}
+        wrong = wrong_forces(*felt, self.problem.cutoff, self.problem.force_error)
+        return measures | {"wrong forces": Measure("sum", wrong)}

@@ -59,16 +59,27 @@ def sample(count: int) -> np.ndarray:
     return np.arange(0, count, max(1, count // SAMPLE))
 
 
-def wrong_forces(position: np.ndarray, others: np.ndarray, force: np.ndarray, cutoff: float) -> int:
+def wrong_forces(
+    position: np.ndarray, others: np.ndarray, force: np.ndarray, cutoff: float, error: float
+) -> int:
     """How many of some atoms feel something else than the ``others`` that are really near them.
 
-    ``position`` (3, n), ``others`` (3, m) and ``force`` (3, n) int64; all bits must be the same.
+    ``position`` (3, n), ``others`` (3, m) and ``force`` (3, n) int64. For an ``error`` of 0 all
+    bits must be the same; else it is allowed over the repulsions and attractions of all pairs.
     """
     wrong = 0
     for at, said in zip(position.T[:, :, np.newaxis], force.T, strict=True):
         near = others[:, np.all(np.abs(others - at) < cutoff, axis=0)]
-        wrong += bool((pair_forces(at - near, cutoff).sum(axis=1) != said).any())
+        off = np.abs(pair_forces(at - near, cutoff).sum(axis=1) - said).max()
+        wrong += bool(off > (error and error * strength(at - near, cutoff)))
     return wrong
+
+
+def strength(apart: np.ndarray, cutoff: float) -> float:
+    """The sum of the repulsions and attractions that make up `pair_forces`, in `FORCE_UNIT`."""
+    r2 = (apart**2).sum(axis=0)
+    r2 = r2[(r2 > 0) & (r2 < cutoff * cutoff)]
+    return float(((48 * r2**-6 + 24 * r2**-3) / np.sqrt(r2)).sum() / FORCE_UNIT)
 
 
 def begun(problem: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -158,7 +158,7 @@ class Compute(KernelUser):
         lists, (own, others), device = self.lists[edge], self.sides[edge], self.device
         force = device.empty((3, lists.places), np.int64)
         alarms = device.to_device(np.array(QUIET))
-        self.kernels.forces(
+        getattr(self.kernels, self.problem.forces)(
             own, others, lists.all_clusters, 0, lists.clusters, lists.starts, lists.neighbors,
             lists.own, self.problem.cutoff, force, alarms,
         )  # fmt: skip
@@ -197,7 +197,7 @@ class Compute(KernelUser):
             lost += strayed(own, *self.corners[edge], self.problem.list_skin)
             some = sample(own.shape[1])
             felt = own[:, some], others, self.forces(edge)[:, some]
-            wrong += wrong_forces(*felt, self.problem.cutoff)
+            wrong += wrong_forces(*felt, self.problem.cutoff, self.problem.force_error)
         return {
             "totals": Measure("sum", totals),
             "strayed": Measure("sum", lost),

@@ -36,6 +36,8 @@ CELL = (PER_CELL / DENSITY) ** (1 / 3)  # sigma
 TAU_S = CELL_M / CELL * math.sqrt(MASS_KG / EPSILON_J)
 
 FINE = 1.0  # sigma; a box from a file is cut into blocks at planes about this far apart
+DTYPES = ("float64", "float32")
+SINGLE_ERROR = 2e-6  # of forces in float32, over the repulsion and attraction of which they are
 LIST_SKIN = 0.3  # sigma; lists reach so far beyond the cutoff, or by the skin where that is less
 MOMENTUM_LIMIT = 1e-9  # per atom
 REFERENCE_ATOMS, REFERENCE_UPDATES = 1100, 60_000_000  # up to here the reference is run as well
@@ -123,6 +125,9 @@ class LeanmdProblem(BaseProblem):
     )
     trajectory: int = parameter("--trajectory", 0, int, "steps between frames in --output")
     rebuild: int = parameter("--rebuild", 20, int, "steps after which atoms change cell at latest")
+    dtype: str = parameter(
+        "--dtype", "float64", str, "of what pairs feel; float32 on a GPU only", DTYPES
+    )
     thermo: int = parameter("--thermo", 0, int, "steps between rows; 0: first and last only")
 
     def __post_init__(self) -> None:
@@ -237,6 +242,24 @@ class LeanmdProblem(BaseProblem):
         if self.cells is None:
             return on_lattice(self.box, self.lattice, low, high, self.grain)
         return in_cells(self.box, self.cells, self.per_layer, low, high, self.grain, self.seed)
+
+    # Precision ----------------------------------------------------------------------------------
+
+    def prepared(self, layout: Layout, device: str, measure: bool = False) -> Self:
+        """The problem itself. Raises InputError where a device lacks the precision."""
+        there = self.dtype == "float64" or device == "gpu"
+        require(there, "--dtype", self.dtype, "must be float64 on the CPU")
+        return self
+
+    @property
+    def forces(self) -> str:
+        """The name of the kernel for forces."""
+        return "forces" if self.dtype == "float64" else "forces_in_single"
+
+    @property
+    def force_error(self) -> float:
+        """What a force may be off, see `oracle.wrong_forces`."""
+        return 0.0 if self.dtype == "float64" else SINGLE_ERROR
 
     # How it is cut ------------------------------------------------------------------------------
 
@@ -373,7 +396,11 @@ def validate(
         Check("momentum change per atom", momentum, MOMENTUM_LIMIT),
         Check("energy drift", thermo[-1]["max_drift"] / max(kinetic, 1e-300), problem.drift_limit),
     ]
-    small = problem.atoms <= REFERENCE_ATOMS and problem.atoms**2 * steps <= REFERENCE_UPDATES
+    small = (
+        problem.dtype == "float64"
+        and problem.atoms <= REFERENCE_ATOMS
+        and problem.atoms**2 * steps <= REFERENCE_UPDATES
+    )
     if small and 2 * problem.cutoff <= min(problem.box):  # it knows the nearest images only
         right = reference_hash(problem, steps)
         checks.append(Check("differs from reference", float(right != state_hash), 0))

@@ -17,11 +17,14 @@ from drivers.serial import Engine
 from kernels import device
 from kernels.device import Device
 from kernels.gpu import Gpu
-from kernels.leanmd_units import CLOSE, FAST, FASTEST, QUIET, STRAY
+from kernels.lanes import fused
+from kernels.leanmd_units import CLOSE, FAST, FASTEST, FORCE_UNIT, QUIET, STRAY
 from miniapps.leanmd.atoms import Atoms, Bins, Lists
 from miniapps.leanmd.domain import Explosion
-from miniapps.leanmd.problem import LeanmdProblem
+from miniapps.leanmd.oracle import wrong_forces
+from miniapps.leanmd.problem import SINGLE_ERROR, LeanmdProblem
 from miniapps.leanmd.thermo import table
+from miniapps.parameters import InputError
 
 APP = miniapps.load("leanmd")
 CPU, GPU = kernels.load("leanmd", "cpu"), kernels.load("leanmd", "gpu")
@@ -142,6 +145,38 @@ def test_pairs_that_are_too_close(apart: float) -> None:
         with np.errstate(all="ignore"):
             seen.append(felt(twin, there, lists, here, near)[1].tolist())
     assert seen[0] == seen[1] and seen[0][CLOSE] & 0xFFFFFFFF == (3 if apart < 0.65 else 9)
+
+
+def single_forces(apart: np.ndarray) -> np.ndarray:
+    """What atoms feel from others that they are ``apart`` from, (3, ...), found in float32."""
+    dx, dy, dz = apart
+    r2 = fused(dz, dz, fused(dy, dy, dx * dx))
+    there = (r2 > 0) & (r2 < CUTOFF * CUTOFF)
+    inverse2 = np.float32(1) / np.where(there, r2, np.inf).astype(np.float32)
+    inverse6 = inverse2 * inverse2 * inverse2
+    pull = (inverse6 - np.float32(0.5)) * (np.float32(48) * (inverse6 * inverse2))
+    magic = 1.5 * 2.0**52 * FORCE_UNIT
+    return np.rint((fused(pull.astype(float), apart, magic) - magic) / FORCE_UNIT).astype(np.int64)
+
+
+def test_forces_in_single_precision() -> None:
+    """Catches distances that lose their last bits, and forces that are float64's after all."""
+    there, count = Gpu(), 65
+    position = strewn(count, 1)
+    lists, here, near = listed(GPU, there, position, count, position, count, True)
+    force, alarms = there.to_device(np.zeros(here.shape, np.int64)), quiet(there)
+    GPU.forces_in_single(
+        here, near, lists.all_clusters, 0, lists.clusters, lists.starts, lists.neighbors, True,
+        CUTOFF, force, alarms,
+    )  # fmt: skip
+    apart = position[:, :count, None] - position[:, None, :count]
+    right, got = single_forces(apart).sum(axis=2), there.to_host(force)[:, :count]
+    assert (got == right).all() and (got.sum(axis=1) == 0).all()
+    exact, _ = felt(GPU, there, lists, here, near)
+    assert (got != exact[:, :count]).any()
+    told = position[:, :count], position[:, :count], got, CUTOFF
+    assert wrong_forces(*told, 0.0) > 0 and wrong_forces(*told, SINGLE_ERROR) == 0
+    assert wrong_forces(*told, SINGLE_ERROR / 100) > 0
 
 
 # Motion ------------------------------------------------------------------------------------------
@@ -405,6 +440,21 @@ def test_pairs_have_the_bits_of_the_cpu() -> None:
     right, _ = ran(dataclasses.replace(problem, decomposition="blocks"), (1, 1, 1), "cpu", 1)
     seen, measures = ran(problem, (1, 1, 1), "gpu", 1)
     assert seen == right and all(measure["wrong forces"].value == 0 for measure in measures[27:])
+
+
+def test_runs_in_single_precision() -> None:
+    """Catches bits that depend on blocks, momentum that is lost, and a check of the wrong bits."""
+    problem = LeanmdProblem(lattice=(2, 2, 2), dtype="float32", **HOT)
+    seen = []
+    for grid in ((1, 1, 1), (2, 1, 1)):
+        solved = support.solve("leanmd", problem, grid, 4, device="gpu")
+        assert solved.failed == set()
+        assert "differs from reference" not in [check.name for check in solved.checks]
+        seen.append(solved.state_hash)
+    double = ran(dataclasses.replace(problem, dtype="float64"), (1, 1, 1), "cpu", 4)[0][0]
+    assert seen[0] == seen[1] != double
+    with pytest.raises(InputError, match="must be float64 on the CPU"):
+        problem.prepared(support.layout_of(problem, (1, 1, 1)), "cpu")
 
 
 def test_blocks_migrate() -> None:
