@@ -798,6 +798,7 @@ REFUSED = {
     "--gradient 0,20": "--gradient 0,20: needs --cells",
     "--cells 3x3x3 --gradient=-1,4": "--gradient -1,4: must be 0 or more each",
     "--cells 3x3x3 --gradient 5": "5: must be two integers with a comma between",
+    "--lattice 4x4x4 --dtype float32": "--dtype float32: must be float64 on the CPU",
     "--decomposition triples": "invalid choice: 'triples'",
     "--lattice 4x4x4 --decomposition pairs": "--decomposition pairs: needs 3 cells along each",
     "--lattice 8x8x8 --decomposition pairs --driver mpi -n 2": "--driver mpi: has one block per",
