@@ -39,7 +39,8 @@ class LeanmdBlock(Domain):
     def __getstate__(self) -> dict[str, Any]:
         """With arrays on the host."""
         state = super().__getstate__() | on_host(self.device, self.__dict__, ["clusters"])
-        return state | {"sent": on_host(self.device, self.sent, AXES)}
+        sent = on_host(self.device, self.sent, AXES)
+        return state | {"sent": {axis: sent[axis][: sum(self.sizes[axis])] for axis in AXES}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Bring them to the device again."""

@@ -204,7 +204,7 @@ class Domain(KernelUser):
         total = stay + sum(part.shape[1] for part in parts)
         if total == stay == count:
             return rows, count
-        here = device.empty((ROWS, total), np.float64)
+        here = device.empty((ROWS, max(total, 1)), np.float64)  # rows of nothing are no rows
         kernels.arrange(sum(leave), stay, rows, which, here)
         kernels.place(here, stay, parts)
         return here, total

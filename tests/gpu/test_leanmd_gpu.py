@@ -22,7 +22,7 @@ from kernels.leanmd_units import CLOSE, FAST, FASTEST, FORCE_UNIT, QUIET, STRAY
 from miniapps.leanmd.atoms import Atoms, Bins, Lists
 from miniapps.leanmd.domain import Explosion
 from miniapps.leanmd.oracle import wrong_forces
-from miniapps.leanmd.problem import SINGLE_ERROR, LeanmdProblem
+from miniapps.leanmd.problem import SINGLE_ERROR, Gradient, LeanmdProblem
 from miniapps.leanmd.thermo import table
 from miniapps.parameters import InputError
 
@@ -450,6 +450,14 @@ def test_runs_have_the_bits_of_the_cpu(grid: tuple[int, ...]) -> None:
     assert seen == right
     for measure in measures:
         assert measure["wrong forces"].value == measure["strayed"].value == 0
+
+
+def test_blocks_without_atoms() -> None:
+    """Catches launches of nothing, and arrays of nothing that no kernel takes."""
+    problem = LeanmdProblem(cells=(4, 1, 1), gradient=Gradient(0, 6), **HOT | {"temperature": 0.1})
+    right, _ = ran(problem, (1, 1, 1), "cpu", 2)
+    seen, measures = ran(problem, (4, 1, 1), "gpu", 2)
+    assert seen == right and measures[0]["ids"].value[0] == 0
 
 
 def test_pairs_have_the_bits_of_the_cpu() -> None:
