@@ -44,20 +44,21 @@ class Atoms:
     def __getstate__(self) -> dict[str, Any]:
         """The atoms and ghosts on the host, without the room behind them."""
         state = {name: getattr(self, name) for name in ("device", "count", "total")}
-        kept = {"rows": self.total, "force": self.count, "origin": self.count}
-        for name, end in kept.items():
-            values = self.device.to_host(getattr(self, name))
-            state[name] = np.ascontiguousarray(values[:, :end])
+        for name in ("rows", "force", "origin"):
+            state[name] = np.ascontiguousarray(self.own(name))
+        ghosts = self.device.to_host(self.position)[:, self.count : self.total]
+        state["ghosts"] = np.ascontiguousarray(ghosts)
         return state | {"alarms": self.device.to_host(self.alarms)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make room again."""
-        self.device = device = state["device"]
+        self.device, self.count = state["device"], state["count"]
         self._make_room(state["total"])
-        for name in ("rows", "force", "origin"):
-            self.kernels.place(getattr(self, name), 0, [device.to_device(state[name])])
-        self.alarms = device.to_device(np.array(state["alarms"]))
-        self.count = state["count"]
+        places = {"rows": 0, "force": 0, "origin": 0, "ghosts": self.count}
+        for name, first in places.items():
+            into = self.position if name == "ghosts" else getattr(self, name)
+            self.kernels.place(into, first, [self.device.to_device(state[name])])
+        self.alarms = self.device.to_device(np.array(state["alarms"]))
         self.end_here(state["total"])
 
     def be_quiet(self) -> None:

@@ -40,12 +40,14 @@ class LeanmdBlock(Domain):
         """With arrays on the host."""
         state = super().__getstate__() | on_host(self.device, self.__dict__, ["clusters"])
         sent = on_host(self.device, self.sent, AXES)
-        return state | {"sent": {axis: sent[axis][: sum(self.sizes[axis])] for axis in AXES}}
+        used = [sent[axis][: sum(self.sizes[axis])] for axis in AXES]
+        return state | {"sent": np.concatenate(used)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Bring them to the device again."""
         self.__dict__.update(state | on_device(state["device"], state, ["clusters"]))
-        self.sent = on_device(self.device, state["sent"], AXES)
+        ends = np.cumsum([sum(sizes) for sizes in self.sizes])[:-1]
+        self.sent = on_device(self.device, dict(enumerate(np.split(state["sent"], ends))), AXES)
 
     def find_forces(self, anew: bool) -> Generator[Any, Any, None]:
         """Bring the ghosts up to date and set the forces."""
