@@ -382,10 +382,10 @@ def tell(rows: Any, told: Any) -> None:
 
 def shifted(told: Any, over: Any, device: Any) -> Any:
     """What a cell told, with ``over`` (3,) added to its positions; the same array for zeros."""
-    if not np.any(over):
+    if not any(over):
         return told
     moved = told.copy()
-    moved[:3] += over[:, np.newaxis]
+    moved[:3] += np.array(over)[:, np.newaxis]
     return moved
 
 

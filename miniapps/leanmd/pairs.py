@@ -26,6 +26,7 @@ from miniapps.leanmd.thermo import TOTALS
 COMPUTE = 1  # marks a cell's edge to a compute, beside those to other cells
 FIRST: Edge = (0,)  # a compute's edges
 SECOND: Edge = (1,)
+HERE = [0.0, 0.0, 0.0]  # no shift
 TOLD = 4  # rows of a message with ids
 
 
@@ -89,14 +90,16 @@ class Compute(KernelUser):
             back = tuple(-d for d in step)
             self.neighbors[SECOND] = Peer("cell", second, (*back, COMPUTE))
         over = [i + d - j for i, d, j in zip(first, step, second, strict=True)]
-        self.over = np.sign(over) * problem.box  # to where it is beside the first
+        shift = np.sign(over) * problem.box
+        self.over = shift.tolist()  # from where the second cell is to where it is beside the first
         low, high = problem.corners(layout, second)
-        beside = low + self.over, high + self.over
+        beside = low + shift, high + shift
         self.corners = {FIRST: problem.corners(layout, first), SECOND: beside}
         self.lists = {edge: Lists(own=first == second, device=device) for edge in self.neighbors}
         # By edge, what the cell there said last and what the other one did, beside each other.
         self.sides: dict[Edge, tuple[Any, Any]] = {}
         self.ids: dict[Edge, Any] = {}  # what the cells said when atoms had changed cells
+        self.alarms = device.to_device(np.array(QUIET))
         self.time = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -104,7 +107,8 @@ class Compute(KernelUser):
         to_host = self.device.to_host
         sides = {e: tuple(map(to_host, side)) for e, side in self.sides.items()}
         ids = {edge: to_host(told) for edge, told in self.ids.items()}
-        return super().__getstate__() | {"sides": sides, "ids": ids}
+        alarms = to_host(self.alarms)
+        return super().__getstate__() | {"sides": sides, "ids": ids, "alarms": alarms}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Bring it to the device again."""
@@ -112,6 +116,7 @@ class Compute(KernelUser):
         to_device = self.device.to_device
         self.sides = {e: tuple(map(to_device, side)) for e, side in self.sides.items()}
         self.ids = {edge: to_device(told) for edge, told in self.ids.items()}
+        self.alarms = to_device(np.array(self.alarms))
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Answer the cells' positions with forces; the first time twice, as steps begin so."""
@@ -137,7 +142,7 @@ class Compute(KernelUser):
         """Take in what the cells say, and list neighbours anew if atoms have changed cells."""
         came = self.device.received(came)
         anew = came[FIRST].shape[0] == TOLD
-        first = second = self.kernels.shifted(came[FIRST], np.zeros(3), self.device)
+        first = second = self.kernels.shifted(came[FIRST], HERE, self.device)
         if SECOND in came:
             second = self.kernels.shifted(came[SECOND], self.over, self.device)
         self.sides = {FIRST: (first, second), SECOND: (second, first)}
@@ -157,12 +162,11 @@ class Compute(KernelUser):
         """The forces on the atoms of a cell; (3, places) int64, a few places more than atoms."""
         lists, (own, others), device = self.lists[edge], self.sides[edge], self.device
         force = device.empty((3, lists.places), np.int64)
-        alarms = device.to_device(np.array(QUIET))
         getattr(self.kernels, self.problem.forces)(
             own, others, lists.all_clusters, 0, lists.clusters, lists.starts, lists.neighbors,
-            lists.own, self.problem.cutoff, force, alarms,
+            lists.own, self.problem.cutoff, force, self.alarms,
         )  # fmt: skip
-        alarm = int(device.to_host(alarms)[CLOSE])
+        alarm = int(device.to_host(self.alarms)[CLOSE])
         if alarm != QUIET[CLOSE]:
             heed_closeness(self.time, self.ids_of(edge), alarm)
         return device.to_host(force)
