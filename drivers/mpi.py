@@ -59,7 +59,8 @@ class Engine:
         if isinstance(request, Post) and not request.combine:
             self._post(step, request)
             return None
-        self._send_leaving()
+        if self.leaving:
+            self._send_leaving()
         if isinstance(request, Collect) and not request.combine:
             return {edge: self.links[edge].receive(step, request.phase) for edge in request.edges}
         if isinstance(request, AllReduce):
@@ -70,6 +71,10 @@ class Engine:
 
     def _post(self, step: int, request: Post) -> None:
         """Send what is here; what lies on the device may have to be made yet, or copied here."""
+        if self.block.device.name == "cpu":
+            for edge, message in request.messages.items():
+                self.links[edge].send(step, request.phase, message)
+            return
         away: dict[Edge, DeviceMessage] = {}
         for edge, message in request.messages.items():
             if isinstance(message, DeviceMessage) and isinstance(self.links[edge], Link):

@@ -150,16 +150,19 @@ class PELog:
 
     def add(self, block: int, number: int, stepper: Stepper) -> None:
         """Note that a block has just finished the round of that number."""
-        self.running.append((block, number, stepper.spans()))
-        while len(self.running) > stepper.block.device.lag:
+        spans, lag = stepper.spans(), stepper.block.device.lag
+        if not lag:
+            self._read(block, number, spans)
+            return
+        self.running.append((block, number, spans))
+        if len(self.running) > lag:
             self._read(*self.running.popleft())
 
     def _read(self, block: int, number: int, spans: Spans) -> None:
         """Keep the times of a round."""
         device, origin = spans.device, self.origin
         begin, end = device.time_of(spans.begin) - origin, device.time_of(spans.end) - origin
-        compute = sum(device.seconds(*span) for span in spans.compute)
-        self.rows.append((block, self.pe, number, begin, end, compute))
+        self.rows.append((block, self.pe, number, begin, end, device.total(spans.compute)))
         for kind, *marks in spans.slices:
             times = (device.time_of(mark) - origin for mark in marks)
             self.slices.append((self.pe, block, number, kind, *times))

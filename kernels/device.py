@@ -7,7 +7,7 @@ A device pickles by its name, so blocks that hold one can migrate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -51,13 +51,16 @@ class Device:
         """What a Collect brought, by edge, as arrays on the device, until the next such call."""
         return came
 
-    def mark(self) -> Any:
-        """A point in the device's work, as that has been asked for so far."""
-        return perf_counter()
+    # A point in the device's work, as that has been asked for so far; called many times a step.
+    mark: Callable[[], Any] = staticmethod(perf_counter)
 
     def seconds(self, first: Any, last: Any) -> float:
         """The time between two marks, once both have been reached."""
         return last - first
+
+    def total(self, spans: Iterable[tuple[Any, Any]]) -> float:
+        """The time between pairs of marks, added up, once all have been reached."""
+        return sum([last - first for first, last in spans])
 
     def time_of(self, mark: Any) -> float:
         """When a mark was reached, by ``perf_counter``."""

@@ -239,13 +239,17 @@ class Gpu(Device):
 
     # Time ----------------------------------------------------------------------------------------
 
-    def mark(self) -> Any:
+    def mark(self) -> Any:  # type: ignore[override]
         """A point in the block's stream."""
         return cuda.mark(self.stream)
 
     def seconds(self, first: Any, last: Any) -> float:
         """The time between two marks; waits until the second has been reached."""
         return cuda.seconds(first, last)
+
+    def total(self, spans: Iterable[tuple[Any, Any]]) -> float:
+        """The time between pairs of marks, added up; waits until all have been reached."""
+        return sum([cuda.seconds(*span) for span in spans])
 
     def time_of(self, mark: Any) -> float:
         """When a mark was reached, by ``perf_counter``; waits until it has been."""

@@ -381,8 +381,8 @@ def tell(rows: Any, told: Any) -> None:
 
 
 def shifted(told: Any, over: Any, device: Any) -> Any:
-    """What a cell told, with ``over`` (3,) added to its positions; the same array for zeros."""
-    if not any(over):
+    """What a cell told, with ``over`` (3,) added to its positions; the same array for None."""
+    if over is None:
         return told
     moved = told.copy()
     moved[:3] += np.array(over)[:, np.newaxis]

@@ -663,11 +663,16 @@ def _shift(height, size, buffer, start, over, into):  # type: ignore[no-untyped-
             into[row, n] = value + over[row] if row < 3 else value
 
 
+NO_SHIFT = [0.0, 0.0, 0.0]
+
+
 def shifted(told: Any, over: Any, device: Any) -> Any:
-    """What a cell told, with ``over`` (3,) added to its positions: an array of the device."""
+    """What a cell told, with ``over`` (3,), or None, added to its positions: a new array."""
     height, size = told.shape
     into = device.empty((height, size), np.float64)
-    _shift[_threads(size, into)](height, size, told.bundle.buffer, told.start, _numbers(over), into)
+    _shift[_threads(size, into)](
+        height, size, told.bundle.buffer, told.start, _numbers(over or NO_SHIFT), into
+    )
     return into
 
 

@@ -166,10 +166,10 @@ def checked_message(edge: Edge, array: Any) -> Any:
     read-only, so a block that writes to what it has given away fails at once instead of racing with
     the transfer.
     """
-    if isinstance(array, DeviceMessage):
-        array.bundle.seal()
-        return array
     if not isinstance(array, np.ndarray):
+        if isinstance(array, DeviceMessage):
+            array.bundle.seal()
+            return array
         raise MessageError(f"message on edge {edge}: must be a C-contiguous numpy array")
     flags = array.flags
     if not flags.c_contiguous:

@@ -26,7 +26,6 @@ from miniapps.leanmd.thermo import TOTALS
 COMPUTE = 1  # marks a cell's edge to a compute, beside those to other cells
 FIRST: Edge = (0,)  # a compute's edges
 SECOND: Edge = (1,)
-HERE = [0.0, 0.0, 0.0]  # no shift
 TOLD = 4  # rows of a message with ids
 
 
@@ -91,7 +90,9 @@ class Compute(KernelUser):
             self.neighbors[SECOND] = Peer("cell", second, (*back, COMPUTE))
         over = [i + d - j for i, d, j in zip(first, step, second, strict=True)]
         shift = np.sign(over) * problem.box
-        self.over = shift.tolist()  # from where the second cell is to where it is beside the first
+        # From where the second cell is to where it is beside the first, if that is not the same.
+        self.over = shift.tolist() if shift.any() else None
+        self.force_kernel = problem.forces
         low, high = problem.corners(layout, second)
         beside = low + shift, high + shift
         self.corners = {FIRST: problem.corners(layout, first), SECOND: beside}
@@ -131,8 +132,9 @@ class Compute(KernelUser):
         came = yield Collect(f"positions{phase}", tuple(self.neighbors))
         self.hear(came)
         forces = {edge: self.forces(edge) for edge in self.neighbors}
+        self.heed_alarms()
         yield Mark()
-        yield Post(f"forces{phase}", forces, True)
+        yield Post(f"forces{phase}", {e: self.device.to_host(f) for e, f in forces.items()}, True)
         if reported:
             energies = {edge: self.energies(edge) for edge in self.neighbors}
             yield Mark()
@@ -142,7 +144,7 @@ class Compute(KernelUser):
         """Take in what the cells say, and list neighbours anew if atoms have changed cells."""
         came = self.device.received(came)
         anew = came[FIRST].shape[0] == TOLD
-        first = second = self.kernels.shifted(came[FIRST], HERE, self.device)
+        first = second = self.kernels.shifted(came[FIRST], None, self.device)
         if SECOND in came:
             second = self.kernels.shifted(came[SECOND], self.over, self.device)
         self.sides = {FIRST: (first, second), SECOND: (second, first)}
@@ -158,18 +160,25 @@ class Compute(KernelUser):
         """Atoms in what a cell said."""
         return told.shape[1] - self.kernels.WIDTH
 
-    def forces(self, edge: Edge) -> np.ndarray:
+    def forces(self, edge: Edge) -> Any:
         """The forces on the atoms of a cell; (3, places) int64, a few places more than atoms."""
-        lists, (own, others), device = self.lists[edge], self.sides[edge], self.device
-        force = device.empty((3, lists.places), np.int64)
-        getattr(self.kernels, self.problem.forces)(
+        lists, (own, others) = self.lists[edge], self.sides[edge]
+        force = self.device.empty((3, lists.places), np.int64)
+        getattr(self.kernels, self.force_kernel)(
             own, others, lists.all_clusters, 0, lists.clusters, lists.starts, lists.neighbors,
             lists.own, self.problem.cutoff, force, self.alarms,
         )  # fmt: skip
-        alarm = int(device.to_host(self.alarms)[CLOSE])
-        if alarm != QUIET[CLOSE]:
+        return force
+
+    def heed_alarms(self) -> None:
+        """Raise Explosion if a pair is too close; of which cell, a second look tells."""
+        if self.device.to_host(self.alarms)[CLOSE] == QUIET[CLOSE]:
+            return
+        for edge in self.neighbors:
+            self.alarms = self.device.to_device(np.array(QUIET))
+            self.forces(edge)
+            alarm = int(self.device.to_host(self.alarms)[CLOSE])
             heed_closeness(self.time, self.ids_of(edge), alarm)
-        return device.to_host(force)
 
     def ids_of(self, edge: Edge) -> np.ndarray:
         """Who is in a cell: (count,) int64."""
@@ -200,7 +209,7 @@ class Compute(KernelUser):
             own, others = (told[:3, : self.count(told)] for told in both)
             lost += strayed(own, *self.corners[edge], self.problem.list_skin)
             some = sample(own.shape[1])
-            felt = own[:, some], others, self.forces(edge)[:, some]
+            felt = own[:, some], others, self.device.to_host(self.forces(edge))[:, some]
             wrong += wrong_forces(*felt, self.problem.cutoff, self.problem.force_error)
         return {
             "totals": Measure("sum", totals),
