@@ -100,8 +100,9 @@ def copy_bytes_per_s(gpu: Any, size: int) -> float:
 def fields(gpu: Any, shape: tuple[int, ...], tile: int, dtype: str) -> tuple[Any, Any, Region]:
     """Two arrays as a block with neighbours all around has them, and its own region."""
     field, region = ghosted(shape, [(tile, tile)] * len(shape), tile, dtype, gpu.line)
-    field[...] = np.random.default_rng(1).random(field.shape[-1])
-    return gpu.to_device(field), gpu.to_device(field), region
+    with_ghosts = tuple(at + (tile if n % 2 else -tile) for n, at in enumerate(region))
+    field[box(with_ghosts)] = np.random.default_rng(1).random(shape[-1] + 2 * tile)
+    return gpu.to_device(field), gpu.to_device(field.copy()), region
 
 
 def has_cpu_bits(app: str, shape: tuple[int, ...], tile: int, dtype: str) -> bool:

@@ -282,7 +282,7 @@ def test_a_wrong_file_is_one_line(tmp_path, text, line):
 @pytest.mark.parametrize("file", sorted((ROOT / "studies").rglob("*.toml")), ids=lambda f: f.stem)
 def test_shipped_studies_can_be_run(file):
     quick = ["--quick"] if "[quick]" in file.read_text() else []
-    done = miniapps("study", file, *quick, "--dry-run")
+    done = miniapps("study", file, *quick, "--dry-run", env={"CUDA_VISIBLE_DEVICES": ""})
     if 'device = "gpu"' in file.read_text():
         assert done.returncode == 2 and done.stderr.startswith("miniapps: --device gpu")
     else:
