@@ -14,6 +14,7 @@ from drivers.balancers import summary
 from drivers.job import Job
 from drivers.timing import PELog, compute_per_pe, wall_of_rounds
 from kernels import state_hash
+from kernels.device import described
 from miniapps.block import Measure, Piece, combine
 
 
@@ -28,7 +29,7 @@ class Outcome:
     ``first_step_at``: seconds since the epoch; ``peak_rss_bytes``: largest resident memory of a PE;
     ``balancing``: an entry per balancing, as `balancers.summary` gives it; ``transport``: by which
     path messages between GPUs went, for what reason, and how many bytes were copied to and from
-    hosts.
+    hosts; ``gpu``: the one that the reporting PE used.
     """
 
     pes: int
@@ -47,6 +48,7 @@ class Outcome:
     balancing: list[dict[str, Any]]
     versions: dict[str, str]
     transport: dict[str, Any] | None
+    gpu: str | None
 
 
 Report = Callable[[Outcome], int]  # returns the exit status
@@ -127,4 +129,5 @@ def joined(
         balancing=summary(rounds, syncs, compute),
         versions=versions,
         transport=None if job.device == "cpu" else _transport(*transport, parts),
+        gpu=described(job.device),
     )

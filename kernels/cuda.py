@@ -141,6 +141,14 @@ def count() -> int:
     return 1 << 10 if SIMULATED else len(cuda.gpus)
 
 
+def described() -> str:
+    """The name of the GPU that this process uses."""
+    if SIMULATED:
+        return "numba's simulator"
+    name = cuda.get_current_device().name
+    return name.decode() if isinstance(name, bytes) else name
+
+
 def stream() -> Any:
     """A queue of work of its own, which waits for no other and none for it."""
     if SIMULATED:

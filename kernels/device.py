@@ -92,6 +92,15 @@ def take(name: str, local_rank: int, per_host: int | None) -> None:
         cuda.select(local_rank % (per_host or cuda.count()))
 
 
+def described(name: str) -> str | None:
+    """What device this process uses, in words; None for the CPU."""
+    if name == "cpu":
+        return None
+    from kernels import cuda
+
+    return cuda.described()
+
+
 def get(name: str) -> Device:
     """A device of that name for one block. Raises DeviceUnavailable."""
     if name == "cpu":

@@ -58,6 +58,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "peak_rss_bytes": outcome.peak_rss_bytes,
         "versions": versions() | outcome.versions,
         "host": host(),
+        "gpu": outcome.gpu,
         "transport": outcome.transport,
         "oversubscribed": outcome.pes > environment.cores_of_run(),
     }
@@ -156,7 +157,8 @@ def host() -> dict[str, Any]:
 def summary(record: dict[str, Any]) -> str:
     """A finished run in a few lines, with units, for people."""
     lines = [
-        f"{record['app']} under {record['driver']} on {record['pes']} PE(s), {record['device']}, "
+        f"{record['app']} under {record['driver']} on {record['pes']} PE(s), "
+        f"{record['gpu'] or record['device']}, "
         f"blocks {'x'.join(map(str, record['blocks']))} (ODF {record['odf']}), "
         f"{record['steps']} steps after {record['warmup']} of warm-up"
     ]
@@ -184,6 +186,10 @@ def _timing_lines(record: dict[str, Any]) -> list[str]:
         f"  utilisation {record['utilisation']:.1%}, imbalance {record['imbalance']:.3f}, "
         f"compiling {record['jit_s']:.2f} s, imports {record['import_s']:.2f} s",
     ]
+    if record["transport"]:
+        sent = record["transport"]
+        staged = f"{sent['staged_bytes'] / 1e6:.4g} MB through hosts"
+        lines.append(f"  messages {sent['path']}: {sent['reason']}; {staged}")
     return lines + [_balancing_line(entry) for entry in record["lb"]]
 
 

@@ -28,7 +28,13 @@ from miniapps.parameters import InputError
 
 APP = miniapps.load("leanmd")
 CPU, GPU = kernels.load("leanmd", "cpu"), kernels.load("leanmd", "gpu")
-BOTH = [(CPU, Device()), (GPU, Gpu())]
+
+
+def both() -> list[tuple[Any, Device]]:
+    """The kernels and a device of each kind; only tests may ask for a GPU."""
+    return [(CPU, Device()), (GPU, Gpu())]
+
+
 COUNTS = [0, 1, 7, 8, 9, 65]  # of atoms: none, one, and a cluster or a thread block more or less
 REACH, CUTOFF = 1.6, 1.3
 LOW, HIGH = np.zeros(3), np.array([4.0, 5.0, 3.0])
@@ -116,7 +122,7 @@ def test_forces_and_energies(count: int, own: bool) -> None:
     position, others = strewn(count, 1), strewn(40, 2) + 0.55
     atoms = max(count - 5, 0) if own else count  # the others are ghosts
     results = []
-    for twin, there in BOTH:
+    for twin, there in both():
         lists, here, near = listed(twin, there, position, atoms, others, count if own else 40, own)
         force, alarms = felt(twin, there, lists, here, near)
         assert alarms.tolist() == list(QUIET)
@@ -134,7 +140,7 @@ def test_pairs_at_the_cutoff() -> None:
     for apart, pairs in ((CUTOFF, 0), (within, 2)):
         position = strewn(2, 0)
         position[:, :2] = [[0.0, apart], [1.0, 1.0], [1.0, 1.0]]
-        for twin, there in BOTH:
+        for twin, there in both():
             lists, here, near = listed(twin, there, position, 2, position, 2, True)
             force, _ = felt(twin, there, lists, here, near)
             assert shared(twin, there, lists, 2, here, near)[5] == 5 + pairs
@@ -148,7 +154,7 @@ def test_pairs_that_are_too_close(apart: float) -> None:
     position[:, 3] = position[:, 17] + [apart, 0, 0]
     position[:, 9] = position[:, 12] + [0.65, 0, 0]
     seen = []
-    for twin, there in BOTH:
+    for twin, there in both():
         lists, here, near = listed(twin, there, position, 20, position, 20, True)
         with np.errstate(all="ignore"):
             seen.append(felt(twin, there, lists, here, near)[1].tolist())
@@ -197,7 +203,7 @@ def test_kick_and_drift(count: int) -> None:
         position, velocity, force = moving(count, seed)
         origin = position + np.random.default_rng(seed).normal(0, 0.1, position.shape)
         results = []
-        for twin, there in BOTH:
+        for twin, there in both():
             rows, alarms = on(there, position, velocity, force, origin), quiet(there)
             twin.kick_and_drift(count, *rows, 0.005, 2.0**-44, 0.05, alarms)
             twin.kick(count, rows[1], rows[2], 0.004)
@@ -211,7 +217,7 @@ def test_an_atom_that_is_nowhere(lost: float) -> None:
     """Catches a comparison that no number passes: the run would go on with it."""
     position, velocity, force = moving(9, 5)
     velocity[1, 4] = lost
-    for twin, there in BOTH:
+    for twin, there in both():
         rows, alarms = on(there, position, velocity, force, position), quiet(there)
         with np.errstate(all="ignore"):
             twin.kick_and_drift(9, *rows, 0.005, 2.0**-44, 0.05, alarms)
@@ -226,7 +232,7 @@ def test_sums_of_motion(count: int) -> None:
     results = []
     for fast in (0.0, 1001.0):
         velocity[1, 5:8] = fast
-        for twin, there in BOTH:
+        for twin, there in both():
             totals, alarms = there.to_device(np.arange(8)), quiet(there)
             twin.sums_of_motion(count, *on(there, velocity, force), totals, alarms)
             results.append((there.to_host(totals).tolist(), there.to_host(alarms).tolist()))
@@ -239,7 +245,7 @@ def test_velocities_that_are_drawn(count: int) -> None:
     """Catches other random numbers than the CPU's, or velocities scaled before they are at rest."""
     ids = np.random.default_rng(3).permutation(count) * 7 + 1
     results = []
-    for twin, there in BOTH:
+    for twin, there in both():
         velocity = there.to_device(np.zeros((3, count + 9)))
         with np.errstate(over="ignore"):
             twin.draw(there.to_device(ids), 87287, velocity)
@@ -269,7 +275,7 @@ def test_choose(below: float, above: float, dtype: Any) -> None:
         values = np.random.default_rng(count).integers(0, 4, count + 3).astype(dtype)
         groups = values < below, values >= above, ~((values < below) | (values >= above))
         right = [np.flatnonzero(group[:count]) for group in groups]
-        for twin, there in BOTH:
+        for twin, there in both():
             (chosen,) = on(there, np.full(2 * count, 99, np.uint32))
             sizes = twin.choose(count, there.to_device(values), below, above, chosen)
             assert list(sizes) == [len(group) for group in right]
@@ -287,7 +293,7 @@ def test_messages_are_filled_and_put_down(sizes: tuple[int, int], height: int) -
     which = rng.integers(0, 80, sum(sizes) + 2).astype(np.uint32)
     for axis in range(3):
         results = []
-        for twin, there in BOTH:
+        for twin, there in both():
             shapes = {side: (height, size) for side, size in enumerate(sizes)}
             messages = there.messages(shapes, np.float64)
             sides = [messages[side] for side in shapes]
@@ -304,7 +310,7 @@ def test_rows_are_arranged() -> None:
     """Catches an order that is read from its beginning, and the end of the atoms in its place."""
     rows, order = np.random.default_rng(1).normal(0, 1, (7, 30)), np.arange(30)[::-1]
     results = []
-    for twin, there in BOTH:
+    for twin, there in both():
         into, origin = on(there, np.zeros((7, 40)), np.zeros((3, 40)))
         for target in (into, origin):
             twin.arrange(6, 20, *on(there, rows, order.astype(np.uint32)), target)
@@ -321,7 +327,7 @@ def test_first_outside() -> None:
         position = np.concatenate([inside, inside, inside], axis=1)
         if column is not None:
             position[:, 1] = position[:, 7] = column
-        for twin, there in BOTH:
+        for twin, there in both():
             assert twin.first_outside(9, there.to_device(position), LOW, HIGH) == right
             assert twin.first_outside(0, there.to_device(position), LOW, HIGH) == -1
 
@@ -329,7 +335,7 @@ def test_first_outside() -> None:
 def test_atoms_make_room_and_pickle() -> None:
     """Catches atoms or ghosts that are lost where arrays grow, or when a block migrates."""
     results = []
-    for _, there in BOTH:
+    for _, there in both():
         atoms = Atoms(there)
         atoms.set(np.arange(5) + 1, strewn(5, 1)[:, :5], strewn(5, 2)[:, :5])
         for count in (3, 50, 0, 9):
@@ -352,7 +358,7 @@ def test_atoms_make_room_and_pickle() -> None:
 def test_sort_into_bins(count: int, turning: bool) -> None:
     """Catches an order that depends on who came first to a bin, and atoms beyond the bins lost."""
     position, results = scattered(count, 7), []
-    for twin, there in BOTH:
+    for twin, there in both():
         bins = Bins(LOW, HIGH, there)
         order = bins.sort(twin, there.to_device(position), count, turning)
         starts = there.to_host(bins.starts)

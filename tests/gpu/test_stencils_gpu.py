@@ -241,7 +241,8 @@ def test_same_bits_under_every_driver(app: str, problem: str, driver: str, run_r
     assert gpu["valid"] and gpu["state_hash"] == cpu["state_hash"]
     assert gpu["migrations"] == cpu["migrations"]
     assert (gpu["migrations"] > 0) == ("Rotate" in driver)
-    assert cpu["transport"] is None
+    assert cpu["transport"] is None and cpu["gpu"] is None
+    assert (gpu["gpu"] == "numba's simulator") == SIMULATED
     staged = "-n 2" in driver and gpu["transport"]["path"] == "staged"
     assert (gpu["transport"]["staged_bytes"] > 0) == staged
     assert ("aware on" in driver) <= (gpu["transport"]["path"] == "gpu-aware")
