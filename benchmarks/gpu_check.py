@@ -19,12 +19,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 from gpu_validation import VALIDATION, sources
 
@@ -37,7 +39,7 @@ APPS = ("jacobi2d", "stencil3d", "pic", "leanmd")
 PRESET, SMALL = "large", "tiny"
 DRIVERS = {"serial": (), "mpi": ("-n", "2"), "charm": ("-n", "1", "--odf", "4")}
 MOST_RANKS = 8  # of the run on the CPU
-TOOLS = ("memcheck", "racecheck", "synccheck")
+TOOLS = ("memcheck", "initcheck", "racecheck", "synccheck")
 SANITIZER = "compute-sanitizer"
 FOUND = 9  # exit status of a sanitizer that found something
 PACKAGES = ("numba", "numba-cuda", "cupy-cuda13x", "numpy", "mpi4py", "charm4py")
@@ -95,7 +97,8 @@ def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
         for driver, more in DRIVERS.items():
             yield _run_step(app, driver, [*full, "--device", "gpu", "--driver", driver, *more])
     for tool in TOOLS:
-        watch = [sanitizer or SANITIZER, "--tool", tool, "--error-exitcode", str(FOUND)]
+        watch = ["env", "MINIAPPS_NO_POOL=1", sanitizer or SANITIZER]
+        watch += ["--tool", tool, "--error-exitcode", str(FOUND)]
         for app in APPS:
             small = [*miniapps, app, "--preset", SMALL, "--device", "gpu"]
             yield _sanitizer_step(f"{tool} {app}", [*watch, *small], bool(sanitizer))
@@ -258,7 +261,9 @@ def main(run: Runner = execute, gpu: dict[str, Any] | None = None, file: Path = 
         return NO_GPU
     print(f"checking on {gpu['name']}, driver {gpu['driver']}", flush=True)
     hashes = sources()  # of before: what is changed meanwhile was not checked
-    found = check(steps(sys.executable, sanitizer_program(), environment.cores()), run)
+    with tempfile.TemporaryDirectory() as cache:  # numba's own may hold kernels of older constants
+        with mock.patch.dict(os.environ, NUMBA_CACHE_DIR=cache):
+            found = check(steps(sys.executable, sanitizer_program(), environment.cores()), run)
     file.write_text(json.dumps(document(gpu, hashes, found), indent=1) + "\n")
     print(f"tests: {found.tests}; {len(found.runs)} runs; {len(found.sanitizer)} sanitizer runs")
     for failure in found.failures:

@@ -166,6 +166,8 @@ class PELog:
         for kind, *marks in spans.slices:
             times = (device.time_of(mark) - origin for mark in marks)
             self.slices.append((self.pe, block, number, kind, *times))
+        if device.lag:
+            device.renew(spans.begin)
 
     def begin_wait(self, step: int) -> None:
         """Note that a block of this PE waits for the balancing before ``step``."""

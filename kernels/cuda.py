@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import math
+import os
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
@@ -24,6 +25,8 @@ from kernels.device import DeviceUnavailable
 
 if importlib.util.find_spec("numba_cuda") is None:
     raise DeviceUnavailable("numba-cuda is not installed; pip install 'parallel-miniapps[gpu]'")
+# Small halos and few leavers make small grids; numba would warn of each size.
+os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
 
 from numba import cuda as _cuda
 from numba.core import config
@@ -163,24 +166,40 @@ def stream() -> Any:
 
 def empty(shape: int | tuple[int, ...], dtype: Any, stream: Any) -> Any:
     """An array in device memory, used on a stream; its memory goes back to the pool by itself."""
+    return _made("empty", shape, dtype, stream)
+
+
+def zeros(shape: int | tuple[int, ...], dtype: Any, stream: Any) -> Any:
+    """An array of zeros in device memory."""
+    return _made("zeros", shape, dtype, stream)
+
+
+def _made(how: str, shape: int | tuple[int, ...], dtype: Any, stream: Any) -> Any:
+    """An array that an array library makes."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     size = math.prod(shape)
     if SIMULATED:
-        flat = cuda.device_array(size, dtype, stream=stream)
+        flat = cuda.to_device(getattr(np, how)(size, dtype)).bind(stream)
     else:
-        import cupy
-
-        with stream.queue:
-            flat = cuda.as_cuda_array(cupy.empty(size, dtype), sync=False)
-        flat.stream = stream
+        flat = _pooled(how, size, dtype, stream)
     array = flat.reshape(shape)
     array.stream, array.flat_array = stream, flat
     return array
 
 
-def zeros(shape: int | tuple[int, ...], dtype: Any, stream: Any) -> Any:
-    """An array of zeros in device memory."""
-    return to_device(np.zeros(shape, dtype), stream)
+def _pooled(how: str, size: int, dtype: Any, stream: Any) -> Any:
+    """A flat array from CuPy's pool, as numba sees it; or, for sanitizers, memory of its own.
+
+    They cannot see where in a pool an array ends.
+    """
+    import cupy
+
+    if "MINIAPPS_NO_POOL" in os.environ:
+        cupy.cuda.set_allocator(None)
+    with stream.queue:
+        flat = cuda.as_cuda_array(getattr(cupy, how)(size, dtype), sync=False)
+    flat.stream = stream
+    return flat
 
 
 def flat(array: Any) -> Any:
@@ -193,6 +212,7 @@ def to_device(array: np.ndarray, stream: Any) -> Any:
     copy = empty(array.shape, array.dtype, stream)
     if array.size:
         copy.copy_to_device(np.ascontiguousarray(array), stream=stream)
+        stream.synchronize()  # before the host's array goes
     return copy
 
 
@@ -206,12 +226,16 @@ def to_host(array: Any) -> np.ndarray:
 
 
 def pinned(count: int) -> np.ndarray:
-    """Bytes of host memory that the device copies from and to by itself, from a pool."""
+    """Bytes of host memory that the device copies from and to by itself, from a pool.
+
+    The pool gives memory back for the very same size only, so there are few: powers of two.
+    """
     if SIMULATED:
         return np.empty(count, np.uint8)
     import cupy
 
-    return np.frombuffer(cupy.cuda.alloc_pinned_memory(max(count, 1)), np.uint8, count)
+    size = 1 << max(count - 1, 511).bit_length()
+    return np.frombuffer(cupy.cuda.alloc_pinned_memory(size), np.uint8, count)
 
 
 def sent(array: Any) -> Any:

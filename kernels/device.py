@@ -66,6 +66,9 @@ class Device:
         """When a mark was reached, by ``perf_counter``."""
         return mark
 
+    def renew(self, mark: Any) -> None:
+        """Tell the time from that mark on: none that comes before it is asked about any more."""
+
     def synchronize(self) -> None:
         """Wait until all work handed to the device is done."""
 

@@ -254,10 +254,13 @@ class Gpu(Device):
     def time_of(self, mark: Any) -> float:
         """When a mark was reached, by ``perf_counter``; waits until it has been."""
         event, then = self.epoch
-        time = then + cuda.seconds(event, mark)
-        if time - then > RENEWED_S:
+        return then + cuda.seconds(event, mark)
+
+    def renew(self, mark: Any) -> None:
+        """Tell the time from that mark on, if it has been told from an older one for long."""
+        time = self.time_of(mark)
+        if time - self.epoch[1] > RENEWED_S:
             self.epoch = mark, time
-        return time
 
     def synchronize(self) -> None:
         """Wait until all work on the block's streams is done."""

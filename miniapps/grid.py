@@ -12,7 +12,6 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -324,11 +323,12 @@ class GridBlock(KernelUser):
             self.grow[2 * axis + (side > 0)] = int(edge in self.neighbors)
         field, self.own = self._filled()
         self.old, self.new = device.to_device(field), device.to_device(copied(field))
+        self.halo = self._halo()
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but kernels and what is sooner made than sent, the arrays on the host."""
         state = super().__getstate__()
-        state.pop("halo", None)
+        del state["halo"]
         arrays = {name: self.device.to_host(state[name]) for name in ("old", "new")}
         return state | arrays
 
@@ -338,9 +338,9 @@ class GridBlock(KernelUser):
         for name in ("old", "new"):  # one at a time, so that one copy more is the most there is
             state[name] = device.to_device(realigned(state.pop(name)))
         self.__dict__.update(state)
+        self.halo = self._halo()
 
-    @cached_property
-    def halo(self) -> Any:
+    def _halo(self) -> Any:
         """How faces leave and ghosts come."""
         sides = {edge: (self._beside(edge, True), self._beside(edge, False)) for edge in self.edges}
         inside, outside = ({edge: both[n] for edge, both in sides.items()} for n in (0, 1))

@@ -92,7 +92,7 @@ def test_all_is_checked_and_written_down(check, checked, validation):
     assert set(written["runs"]) == {f"{app} {how}" for app in apps if app != "echo" for how in hows}
     assert all(r["same_as_cpu"] for how, r in written["runs"].items() if not how.endswith("cpu"))
     assert written["runs"]["pic charm"]["rate"] == {"value": 1e9, "unit": "points/s"}
-    assert len(written["sanitizer"]) == 3 * len(check.APPS)
+    assert len(written["sanitizer"]) == 4 * len(check.APPS)
     assert set(written["sanitizer"].values()) == {"0 errors"}
 
 
@@ -100,8 +100,8 @@ def test_commands_are_those_of_the_program(check):
     """Catches a command that the program does not know: each is tried as far as its launch."""
     commands = [step.command for step in check.steps(sys.executable, "compute-sanitizer", 2)]
     words = [command[command.index("run") :] for command in commands if "run" in command]
-    assert len(words) == 7 * len(check.APPS)
-    assert sum("gpu" in w for w in words) == 6 * len(check.APPS)
+    assert len(words) == 8 * len(check.APPS)
+    assert sum("gpu" in w for w in words) == 7 * len(check.APPS)
     other = {"gpu": "cpu", check.PRESET: check.SMALL}  # which need neither a GPU nor time
     cpu = [[other.get(word, word) for word in w] for w in words]
     assert all(check.PRESET in support.apps.load(app).Problem.presets for app in check.APPS)
@@ -114,7 +114,8 @@ def test_commands_are_those_of_the_program(check):
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("mpiexec -n 2") == 2 * len(check.APPS)
     assert done.stdout.count("+p1") == len(check.APPS)
-    assert [c[0] for c in commands if "--tool" in c] == ["compute-sanitizer"] * 12
+    watch = ["env", "MINIAPPS_NO_POOL=1", "compute-sanitizer"]
+    assert [c[:3] for c in commands if "--tool" in c] == [watch] * 16
     assert [c for c in commands if "pytest" in c][0][-2:] == ["tests/gpu", "--require-gpu"]
 
 
@@ -188,7 +189,7 @@ def test_what_there_is_no_time_for_counts_as_failed(check):
     todo = check.steps("python", "compute-sanitizer", 4)
     found = check.check(todo, machine, 520.0, lambda: float(next(times)), said.append)
     assert 0 < len(machine.commands) < 8
-    assert len(found.failures) + len(machine.commands) == 1 + 7 * len(check.APPS)
+    assert len(found.failures) + len(machine.commands) == 1 + 8 * len(check.APPS)
     assert found.failures[-1] == "synccheck leanmd: not run: no time left"
 
 

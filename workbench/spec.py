@@ -79,9 +79,13 @@ class RunSpec:
 
     @cached_property
     def prepared(self) -> Any:
-        """The problem with every "auto" settled; by measuring, unless other ranks must agree."""
+        """The problem with every "auto" settled; by measuring, unless other ranks must agree.
+
+        A process that starts others does not measure on a GPU: it would keep a part of it.
+        """
         alone = environment.mpi_size() is None and not environment.inside_charmrun()
-        return self.problem.prepared(self.layout, self.device, measure=alone)
+        own = self.device == "cpu" or self.driver == "serial"
+        return self.problem.prepared(self.layout, self.device, measure=alone and own)
 
     def job(self, store: Store | None = None) -> Job:
         """What the driver is told."""
