@@ -67,9 +67,15 @@ def _thread():  # type: ignore[no-untyped-def]
 
 
 def _grid(count: int) -> tuple[int, int]:
-    """Thread blocks and their threads for ``count`` threads; few threads make a smaller block."""
+    """Thread blocks and their threads for ``count`` threads; few threads make a smaller block.
+
+    There are few numbers of blocks, up to 3 % too many: numba keeps what it finds out about a grid
+    for 128 of them, and the count of particles changes in every step.
+    """
     threads = min(THREADS, -(-count // WARP) * WARP)
-    return blocks(count, threads), threads
+    needed = blocks(count, threads)
+    few = 1 << max(0, needed.bit_length() - 6)
+    return -(-needed // few) * few, threads
 
 
 # Beginning ---------------------------------------------------------------------------------------
