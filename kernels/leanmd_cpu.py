@@ -36,26 +36,23 @@ from kernels.leanmd_units import (
     CLOSE,
     CLOSE_UNIT,
     CLOSEST,
+    ENERGY_MAGIC,
     ENERGY_UNIT,
+    ENERGY_ZERO,
+    FAR,
     FAST,
     FASTEST,
+    FORCE_MAGIC,
     FORCE_UNIT,
+    FORCE_ZERO,
+    ROUNDING,
     STRAY,
-    VIRIAL_UNIT,
+    VIRIAL_MAGIC,
+    VIRIAL_ZERO,
 )
 from kernels.state_hash import mix
 
-FAR = 1e9  # where no atom is
 NOBODY = 1 << 62  # number of no atom
-ROUNDING = 1e-9  # sigma; lists are searched so much wider than they reach
-
-# Adding 1.5 2^52 units to a float64 rounds it to whole units, which its lowest bits then count.
-FORCE_MAGIC, ENERGY_MAGIC, VIRIAL_MAGIC = (
-    1.5 * 2.0**52 * unit for unit in (FORCE_UNIT, ENERGY_UNIT, VIRIAL_UNIT)
-)
-FORCE_ZERO, ENERGY_ZERO, VIRIAL_ZERO = (
-    int(np.float64(magic).view(np.int64)) for magic in (FORCE_MAGIC, ENERGY_MAGIC, VIRIAL_MAGIC)
-)
 
 ROWS, WHOLE = float64[:, ::1], int64[:, ::1]
 SEEN = types.Array(float64, 2, "C", readonly=True)  # rows that a kernel only reads

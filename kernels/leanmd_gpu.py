@@ -48,12 +48,19 @@ from kernels.leanmd_units import (
     CLOSE,
     CLOSE_UNIT,
     CLOSEST,
+    ENERGY_MAGIC,
     ENERGY_UNIT,
+    ENERGY_ZERO,
+    FAR,
     FAST,
     FASTEST,
+    FORCE_MAGIC,
     FORCE_UNIT,
+    FORCE_ZERO,
+    ROUNDING,
     STRAY,
-    VIRIAL_UNIT,
+    VIRIAL_MAGIC,
+    VIRIAL_ZERO,
 )
 from kernels.state_hash import mix as mix_on_cpu
 
@@ -61,16 +68,6 @@ WIDTH = 8  # atoms of a cluster, and threads that build its list
 THREADS = 64  # of a thread block; few, so that a block waits for few
 CHUNK = 32  # numbers that a thread of a scan adds up
 SUMMING = 1 << 14  # threads that add up over all atoms, at most
-FAR = 1e9  # where no atom is
-ROUNDING = 1e-9  # sigma; lists are searched so much wider than they reach
-
-# Adding 1.5 2^52 units to a float64 rounds it to whole units, which its lowest bits then count.
-FORCE_MAGIC, ENERGY_MAGIC, VIRIAL_MAGIC = (
-    1.5 * 2.0**52 * unit for unit in (FORCE_UNIT, ENERGY_UNIT, VIRIAL_UNIT)
-)
-FORCE_ZERO, ENERGY_ZERO, VIRIAL_ZERO = (
-    int(np.float64(magic).view(np.int64)) for magic in (FORCE_MAGIC, ENERGY_MAGIC, VIRIAL_MAGIC)
-)
 CLOSEST2 = CLOSEST * CLOSEST
 NOT_NEGATIVE = (1 << 63) - 1  # all bits but that of the sign
 

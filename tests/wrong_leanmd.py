@@ -121,7 +121,7 @@ def pair_not_shifted(right: Any) -> Any:
     class Wrong(right):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
-            self.over[0] = 0
+            self.over = self.over and [0.0, *self.over[1:]]
 
     return Wrong
 
