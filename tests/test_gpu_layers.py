@@ -1,7 +1,8 @@
 """The tests of kernels for a GPU, in numba's simulator; and what a test run says of those it skips.
 
 The simulator must be asked for before numba is imported, so each file of tests/gpu has a process
-of its own. It runs one thread at a time: on one core it is several times as fast as on many.
+of its own. It runs one thread at a time: on one core it is several times as fast as on many. So
+each core simulates a file of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ import os
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import NamedTuple
 
 import pytest
@@ -23,6 +27,7 @@ import os, sys
 os.sched_setaffinity(0, {int(sys.argv[1])})
 os.execv(sys.argv[2], sys.argv[2:])
 """
+LONGEST = "test_stencils_gpu"
 LIMIT_S = 1200
 SIMULATOR = {"NUMBA_ENABLE_CUDASIM": "1"}
 
@@ -35,9 +40,12 @@ class Ended(NamedTuple):
     said: str
 
 
-def pytest_of(folder: Path, *words: object, env: dict[str, str] | None = None) -> Ended:
-    """Run pytest on one core; its report goes into a folder."""
-    core, report = min(os.sched_getaffinity(0)), folder / "report.xml"
+def pytest_of(
+    folder: Path, *words: object, env: dict[str, str] | None = None, core: int | None = None
+) -> Ended:
+    """Run pytest on one core, or the first; its report goes into a folder."""
+    core = min(os.sched_getaffinity(0)) if core is None else core
+    report = folder / "report.xml"
     own = ["-p", "no:cacheprovider", "-rA", f"--junit-xml={report}"]
     command = [sys.executable, "-c", PIN, core, sys.executable, "-m", "pytest", *own, *words]
     done = support.execute(command, LIMIT_S, env)
@@ -55,12 +63,31 @@ def all_passed(ended: Ended) -> bool:
     return ended.status == 0 and passed > 0 and ended.counts.total() == passed
 
 
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Path, Future[Ended]]]:
+    """How the tests of each file end, as many at once as there are cores, the longest first."""
+    cores: SimpleQueue[int] = SimpleQueue()
+    for core in os.sched_getaffinity(0):
+        cores.put(core)
+
+    def simulate(file: Path) -> Ended:
+        core = cores.get()
+        try:
+            return pytest_of(tmp_path_factory.mktemp(file.stem), file, env=SIMULATOR, core=core)
+        finally:
+            cores.put(core)
+
+    with ThreadPoolExecutor(cores.qsize()) as pool:
+        files = sorted(FILES, key=lambda file: file.stem != LONGEST)
+        yield {file: pool.submit(simulate, file) for file in files}
+
+
 @pytest.mark.timeout(LIMIT_S + 60)
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_in_the_simulator(file, tmp_path):
+def test_in_the_simulator(file, request):
     """Catches kernels, and the host's part around them, that compute something else."""
     skips.without("sim")
-    ended = pytest_of(tmp_path, file, env=SIMULATOR)
+    ended = request.getfixturevalue("simulated")[file].result()
     assert all_passed(ended), ended.said[-20000:]
 
 

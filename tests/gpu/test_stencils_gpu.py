@@ -14,7 +14,6 @@ import kernels
 import miniapps as apps
 from drivers.serial import Engine
 from kernels import device
-from kernels.cuda import SIMULATED
 from kernels.halo_cpu import Halo as HostHalo
 from kernels.halo_cpu import box
 
@@ -220,29 +219,3 @@ def test_block_pickled_in_mid_run(app: str) -> None:
     again = Engine(moved)
     again.round(1, 1)
     assert support.state_hash_of(moved) == support.solve(app, problem, grid, 2).state_hash
-
-
-# Real MPI here may not take a GPU's memory, and then only the simulator's, which is the host's.
-AWARE = "on" if SIMULATED else "auto"
-LAUNCHES = [
-    ("jacobi2d", "--size 9x7 --time-tile 1 --boundary periodic", f"mpi -n 2 --gpu-aware {AWARE}"),
-    ("stencil3d", "--size 4x3x5 --time-tile 2", "mpi -n 2"),
-    ("jacobi2d", "--size 9x11 --time-tile 1", "charm -n 2 --odf 4 --balancer Rotate --lb-period 1"),
-    ("stencil3d", "--size 4x3x5 --time-tile 1", "charm -n 1 --odf 2"),
-]
-
-
-@pytest.mark.parametrize(("app", "problem", "driver"), LAUNCHES)
-def test_same_bits_under_every_driver(app: str, problem: str, driver: str, run_record: Any) -> None:
-    """Catches staging that loses, doubles or mixes up messages, and migrations that lose state."""
-    words = [app, *problem.split(), "--initial", "noise", "--steps", "2", "--driver"]
-    cpu = run_record(*words, *driver.split("--gpu-aware")[0].split())
-    gpu = run_record(*words, *driver.split(), "--device", "gpu")
-    assert gpu["valid"] and gpu["state_hash"] == cpu["state_hash"]
-    assert gpu["migrations"] == cpu["migrations"]
-    assert (gpu["migrations"] > 0) == ("Rotate" in driver)
-    assert cpu["transport"] is None and cpu["gpu"] is None
-    assert (gpu["gpu"] == "numba's simulator") == SIMULATED
-    staged = "-n 2" in driver and gpu["transport"]["path"] == "staged"
-    assert (gpu["transport"]["staged_bytes"] > 0) == staged
-    assert ("aware on" in driver) <= (gpu["transport"]["path"] == "gpu-aware")
