@@ -16,13 +16,15 @@ from typing import Any
 
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"
 VALIDATION = Path(__file__).with_name("gpu-validation.json")
-ALWAYS = ("cuda.py", "gpu.py")  # beside the kernels of each app: what all of them stand on
 
 
 def sources(folder: Path = KERNELS) -> dict[str, str]:
-    """SHA-256 of every file that runs on a GPU or handles its memory, by file name."""
-    files = {*folder.glob("*_gpu.py"), *(folder / name for name in ALWAYS)}
-    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(files)}
+    """SHA-256 of every file of kernels but those for the CPU, by file name.
+
+    Units, tallies and hashes are among them: their numbers are frozen into kernels' machine code.
+    """
+    files = sorted(file for file in folder.glob("*.py") if not file.stem.endswith("_cpu"))
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 def read(file: Path = VALIDATION) -> dict[str, Any] | None:

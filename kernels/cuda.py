@@ -82,6 +82,11 @@ def inlined(function: Any) -> Any:
     return cuda.jit(device=True, **options)(function)
 
 
+def ported(function: Any) -> Any:
+    """A function of the CPU's kernels, for those here: one source, compiled for each."""
+    return function if SIMULATED else inlined(function.py_func)
+
+
 def blocks(count: int, threads: int) -> int:
     """Thread blocks for ``count`` threads; at least one, as none is illegal."""
     return max(1, -(-count // threads))

@@ -15,6 +15,7 @@ import numpy as np
 
 from kernels.cuda import blocks, cuda, flat, inlined, kernel
 from kernels.device import Device
+from kernels.halo_cpu import Halo as HaloOnCpu
 from kernels.halo_cpu import Region, shape_of
 
 THREADS = 256
@@ -73,14 +74,13 @@ def face_table(
     return count, np.array(rows, np.uint64).reshape(-1, COLUMNS)
 
 
-class Halo:
+class Halo(HaloOnCpu):
     """Which cells of a block's arrays go over each edge (``inside``), and where others' come."""
 
     def __init__(
         self, device: Device, inside: Mapping[Any, Region], outside: Mapping[Any, Region]
     ) -> None:
-        self.device, self.inside, self.outside = device, inside, outside
-        self.shapes = {edge: shape_of(region) for edge, region in inside.items()}
+        super().__init__(device, inside, outside)
         self.ghosts = {edge: shape_of(region) for edge, region in outside.items()}
         self.tables: dict[Any, tuple[int, Any]] = {}  # by layout of messages
 

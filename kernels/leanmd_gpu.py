@@ -30,7 +30,6 @@ from typing import Any
 import numpy as np
 
 from kernels.cuda import (
-    SIMULATED,
     bits,
     blocks,
     cuda,
@@ -41,6 +40,7 @@ from kernels.cuda import (
     kernel,
     mul,
     mul32,
+    ported,
     to_host,
     zeros,
 )
@@ -62,7 +62,7 @@ from kernels.leanmd_units import (
     VIRIAL_MAGIC,
     VIRIAL_ZERO,
 )
-from kernels.state_hash import mix as mix_on_cpu
+from kernels.state_hash import mix
 
 WIDTH = 8  # atoms of a cluster, and threads that build its list
 THREADS = 64  # of a thread block; few, so that a block waits for few
@@ -71,7 +71,7 @@ SUMMING = 1 << 14  # threads that add up over all atoms, at most
 CLOSEST2 = CLOSEST * CLOSEST
 NOT_NEGATIVE = (1 << 63) - 1  # all bits but that of the sign
 
-mix = mix_on_cpu if SIMULATED else inlined(mix_on_cpu.py_func)  # the one source, compiled for each
+_mix = ported(mix)
 Three = tuple[Any, Any, Any]
 
 
@@ -370,7 +370,7 @@ def _draw(count, ids, seed, numbers):  # type: ignore[no-untyped-def]
     i = np.uint64(cuda.grid(1))
     if i < count:
         for axis in range(3):
-            drawn = mix(seed + mix(np.uint64(3 * ids[i] + axis)))
+            drawn = _mix(seed + _mix(np.uint64(3 * ids[i] + axis)))
             whole = np.int64(drawn >> np.uint64(24)) - np.int64(1 << 39)
             numbers[axis, i] = whole * 2.0**-40
 

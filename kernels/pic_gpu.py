@@ -28,7 +28,6 @@ from typing import Any
 import numpy as np
 
 from kernels.cuda import (
-    SIMULATED,
     WARP,
     bits,
     blocks,
@@ -40,6 +39,7 @@ from kernels.cuda import (
     kernel,
     mul,
     once,
+    ported,
     to_host,
     zeros,
 )
@@ -57,7 +57,7 @@ PARTS = 8  # messages that one launch unpacks; a block has no more neighbours
 NAN = 0x7FF8000000000000  # its bits
 
 PARTICLES = "float64[::1]," * 5 + "int64[::1], int64[::1], int64[::1]"
-_mix = mix if SIMULATED else inlined(mix.py_func)
+_mix = ported(mix)
 
 
 @inlined
