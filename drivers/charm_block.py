@@ -169,7 +169,7 @@ class BlockChare(Chare):
         pe.job.keep_frame(charm.myPe(), before, self.step, self.block)
         if self.stepper.finished and self.timed:
             self.end = self.step
-        if self.balancing_due(before, pe.job.lb_period):
+        if self.timed and self.step < self.end and pe.job.balancing_due(before, self.step):
             pe.mail.send_staged(self)
             pe.log.begin_wait(self.step)
             self.AtSync()
@@ -199,12 +199,3 @@ class BlockChare(Chare):
             self.reduce(self.thisProxy.reduced, request.value, getattr(Reducer, request.op))
         else:
             raise TypeError(f"block {self.place[1]} yielded {request!r}, which is no request")
-
-    def balancing_due(self, before: int, period: int) -> bool:
-        """Whether a multiple of the period was reached, in the timed phase and not at its end."""
-        return (
-            period > 0
-            and self.timed
-            and self.step < self.end
-            and before // period < self.step // period
-        )

@@ -52,10 +52,10 @@ class Job:
     """A run: which problem, cut how, for how many steps.
 
     ``steps`` are timed, after ``warmup`` steps that are not; both count for the physics.
-    ``balancer`` and ``lb_period`` (steps) concern the charm driver alone. A run that is ``traced``
-    keeps what each block did between two requests. Processes of a host share its first
-    ``gpus_per_host`` GPUs, or all; ``gpu_aware`` (on, off, auto): whether MPI may be given messages
-    that lie on them.
+    ``balancer``, ``lb_period`` (steps) and ``lb_first`` (a step; None: the period) concern the
+    charm driver alone. A run that is ``traced`` keeps what each block did between two requests.
+    Processes of a host share its first ``gpus_per_host`` GPUs, or all; ``gpu_aware`` (on, off,
+    auto): whether MPI may be given messages that lie on them.
     """
 
     app: str
@@ -70,6 +70,7 @@ class Job:
     traced: bool = False
     gpus_per_host: int | None = None
     gpu_aware: str = "auto"
+    lb_first: int | None = None
 
     def take_device(self, local_rank: int) -> None:
         """Let this process, of those on its host the one of that number, use one device."""
@@ -99,6 +100,17 @@ class Job:
     def count(self, step: int, end: int) -> int:
         """Steps of the round that begins at ``step``, in a phase that ends at ``end``."""
         return min(self.problem.stride(step), end - step)
+
+    def balancing_due(self, before: int, step: int) -> bool:
+        """Whether blocks are balanced after a round from step ``before`` to ``step``.
+
+        They are at the first such step, and whenever a multiple of the period has passed since.
+        """
+        period = self.lb_period
+        first = period if self.lb_first is None else self.lb_first
+        if period == 0 or step < first:
+            return False
+        return (before - first) // period < (step - first) // period
 
     def rounds(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The rounds from step ``start`` to ``end``: (first step, number of steps)."""

@@ -147,6 +147,8 @@ BAD_RUNS = [
     ("--lb-period 5 --driver mpi", "--lb-period 5", "--driver charm"),
     ("--lb-period -5 --driver charm", "--lb-period -5", "0 or more"),
     ("--balancer Greedy --driver charm", "--balancer Greedy", "--lb-period"),
+    ("--lb-first 5 --driver charm", "--lb-first 5", "needs --lb-period"),
+    ("--lb-period 5 --lb-first 3 --warmup 3 --driver charm", "--lb-first 3", "more than the 3"),
     ("--driver openmp", "--driver", "charm"),
     ("--driver mpi -n 2 --time-tile 4", "--time-tile 4", "at most 3"),
 ]

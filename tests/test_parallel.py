@@ -111,6 +111,7 @@ def test_charm(run_record: Run, problem: str, ways: str) -> None:
         ("box", "--balancer Rotate --lb-period 1 --time-tile 1", 11),
         ("heated box", "--balancer GreedyRefine --lb-period 1 --time-tile 2", 5),
         ("echo", "--balancer Greedy --lb-period 5", 2),
+        ("echo", "--balancer Rotate --lb-period 5 --lb-first 3", 3),
     ],
 )
 def test_charm_with_balancing(run_record: Run, problem: str, ways: str, balancings: int) -> None:

@@ -218,6 +218,8 @@ def test_every_app_grows_and_shrinks(app):
         (["strong", "pic", "--", "+p4"], "-- +p4: a study passes nothing on"),
         (["lb", "stencil3d", "--balancers", "Magic"], "--balancers Magic: must be of Greedy"),
         (["strong", "jacobi2d", "--lb-periods", "5"], "--lb-periods 5: needs --balancers"),
+        (["strong", "jacobi2d", "--lb-first", "5"], "--lb-first 5: needs --balancers"),
+        (["lb", "pic", "--lb-first", "9", "--warmup", "9"], "--lb-first 9: must be more than the"),
         (["strong", "leanmd", "--decomposition", "pairs"], "--driver mpi: has one block per rank"),
         (["strong", "jacobi2d", "--size", "4x4", "--pes", "64"], "do not fit"),
         (["lb", "pic", "--drivers", "mpi"], "--drivers mpi: only charm balances"),

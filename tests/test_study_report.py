@@ -22,6 +22,7 @@ from workbench.study.campaign import Campaign
 STEPS = 10
 HASH, OTHER_HASH = "1887" * 16, "beef" * 16
 HOSTILE = "<script>alert('x')</script> & --> </svg>"
+MACHINE = "Machine and versions"  # a table
 AROUND = (-0.1, 0.0, 0.1)  # trials around a mean
 
 
@@ -336,7 +337,7 @@ def test_one_trial_has_no_interval() -> None:
 def test_surroundings(strong: Canned) -> None:
     """Catches a report that does not say where its numbers come from."""
     found = tables.tables(strong.campaign())
-    said = dict(titled(found, "Machine and versions").rows)
+    said = dict(titled(found, MACHINE).rows)
     assert said["MPI library"] == "MPICH 5" and said["Charm4Py layer"] == "netlrts"
     assert said["clock"] == "ticks 60 ns at worst" and said["shuffle seed"] == "77"
     assert said["cores"] == "4" and said["memory"] == "8.0 GiB" and said["python"] == "3.11.7"
@@ -347,6 +348,15 @@ def test_surroundings(strong: Canned) -> None:
     assert noise in said["noise"] and any(noise in note for note in found[0].notes)
     state = titled(found, "One problem, one state")
     assert state.rows == (("size 10x10; 12 steps", "21", HASH, "one state"),)
+
+
+def test_first_balancing_is_named_where_it_was_asked_for(balancing: Canned) -> None:
+    """Catches a report that passes over it, and one of an older file that knows of none."""
+    campaign = balancing.campaign()
+    assert "first balancing" not in dict(titled(tables.tables(campaign), MACHINE).rows)
+    campaign.head["study"]["lb_first"] = 7
+    said = dict(titled(tables.tables(campaign), MACHINE).rows)
+    assert said["first balancing"] == "at step 7"
 
 
 def test_same_problem_in_two_states(tmp_path: Path) -> None:

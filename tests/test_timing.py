@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from drivers.balancers import paid_after
+from drivers.job import Job
 from drivers.timing import ROW, compute_per_pe, imbalance, wall_of_rounds
 
 
@@ -54,3 +55,23 @@ def test_when_a_balancing_has_paid() -> None:
     assert paid_after(3.1, 1.5, slowest, counts) is None
     assert paid_after(0.1, 1.0, slowest, counts) == 5
     assert paid_after(0.1, 0.5, slowest, counts) is None
+
+
+@pytest.mark.parametrize(
+    ("period", "first", "due"),
+    [
+        (4, None, [4, 8, 12]),
+        (4, 1, [1, 5, 9, 13]),
+        (4, 6, [6, 10]),
+        (4, 9, [9, 13]),
+        (20, 3, [3]),
+        (0, None, []),
+    ],
+)
+def test_when_balancings_are_due(period: int, first: int | None, due: list[int]) -> None:
+    """Catches a first balancing that comes with the period, and periods counted from step 0."""
+    job = Job("echo", None, None, 14, lb_period=period, lb_first=first)  # type: ignore[arg-type]
+    assert [step for step in range(1, 14) if job.balancing_due(step - 1, step)] == due
+    rounds = [(before, before + 3) for before in range(0, 12, 3)]
+    late = [next(step for _, step in rounds if step >= asked) for asked in due if asked <= 12]
+    assert [step for before, step in rounds if job.balancing_due(before, step)] == late

@@ -36,6 +36,7 @@ class Case:
         warmup: int,
         device: str = "cpu",
         blocks: tuple[int, ...] | None = None,
+        lb_first: int | None = None,
     ) -> RunSpec:
         """The run of a problem in this way, checked. Raises InputError where it cannot be."""
         spec = RunSpec(
@@ -51,6 +52,7 @@ class Case:
             warmup=warmup,
             blocks=blocks,
             output=None,
+            lb_first=lb_first if self.lb_period else None,
         )
         spec.check()
         return spec

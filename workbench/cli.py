@@ -141,6 +141,7 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     add("--odf", type=typed(int), default=1, metavar="K", help="blocks per PE (charm); default: 1")
     add("--balancer", metavar="NAME", help="load balancer (charm)")
     add("--lb-period", type=typed(int), default=0, metavar="STEPS", help="steps between balancings")
+    add("--lb-first", type=typed(int), metavar="STEP", help="first balancing; default: the period")
     add("--device", choices=("cpu", "gpu"), default="cpu", help="default: cpu")
     add("--gpus-per-host", type=typed(int), metavar="N", help="GPUs to share; default: all")
     awareness = (

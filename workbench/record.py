@@ -41,6 +41,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "odf": spec.odf,
         "balancer": spec.balancer,
         "lb_period": spec.lb_period,
+        "lb_first": spec.lb_first,
         "frames": spec.frames,
         "traced": spec.trace,
         "steps": outcome.steps_done - spec.warmup,

@@ -133,6 +133,7 @@ class SavedRun:
             "--odf": record["odf"] if record["odf"] > 1 else None,
             "--balancer": record["balancer"],
             "--lb-period": record["lb_period"] or None,
+            "--lb-first": record.get("lb_first"),
             "--steps": record["steps"],
             "--warmup": record["warmup"] or None,
         }

@@ -41,6 +41,7 @@ class RunSpec:
     trace: bool = False
     gpus_per_host: int | None = None
     gpu_aware: str = "auto"
+    lb_first: int | None = None  # None: the period
 
     @classmethod
     def create(cls, options: Namespace) -> RunSpec:
@@ -63,6 +64,7 @@ class RunSpec:
             trace=options.trace,
             gpus_per_host=options.gpus_per_host,
             gpu_aware=options.gpu_aware,
+            lb_first=options.lb_first,
         )
         spec.check()
         return spec
@@ -102,6 +104,7 @@ class RunSpec:
             self.trace,
             self.gpus_per_host,
             self.gpu_aware,
+            self.lb_first,
         )
 
     def arguments(self) -> list[str]:
@@ -112,6 +115,7 @@ class RunSpec:
             "--odf": self.odf,
             "--balancer": self.balancer,
             "--lb-period": self.lb_period,
+            "--lb-first": self.lb_first,
             "--device": self.device,
             "--steps": self.steps,
             "--warmup": self.warmup,
@@ -161,6 +165,10 @@ class RunSpec:
             known = ", ".join(BALANCERS)
             require(self.balancer in BALANCERS, "--balancer", self.balancer, f"one of {known}")
             require(self.lb_period > 0, "--balancer", self.balancer, "needs --lb-period STEPS")
+        if self.lb_first is not None:
+            require(self.lb_period > 0, "--lb-first", self.lb_first, "needs --lb-period STEPS")
+            timed = f"must be more than the {self.warmup} steps of warm-up"
+            require(self.lb_first > self.warmup, "--lb-first", self.lb_first, timed)
         self._check_device()
         check_writable("--output", self.output)
         require(self.frames >= 0, "--frames", self.frames, "must be 0 or more (0: none)")

@@ -162,6 +162,7 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add("--odf", type=typed(numbers), metavar="LIST", help="blocks per PE under charm")
     add("--balancers", type=typed(names), metavar="LIST", help=f"of {', '.join(BALANCERS)}")
     add("--lb-periods", type=typed(numbers), metavar="LIST", help="steps between balancings")
+    add("--lb-first", type=typed(int), metavar="STEP", help="first balancing; default: the period")
     add("--halvings", type=typed(int), default=12, metavar="N", help="of a granularity study")
     add("--blocks", type=typed(extents), metavar="AxB[xC]", help="grid of PEs")
     add("--device", choices=("cpu", "gpu"), default="cpu", help="default: cpu")
@@ -209,6 +210,7 @@ def study_of(options: argparse.Namespace) -> Study:
         halvings=options.halvings if kind == "granularity" else 0,
         blocks=options.blocks,
         shuffle_seed=options.shuffle_seed,
+        lb_first=options.lb_first,
     )
     for driver in study.drivers:
         known = f"one of {', '.join(drivers.NAMES)}"
@@ -227,6 +229,7 @@ def _balancings(options: argparse.Namespace) -> tuple[tuple[str | None, int], ..
     balancers, periods = options.balancers, options.lb_periods
     if options.kind != "lb" and balancers is None:
         require(periods is None, "--lb-periods", periods, "needs --balancers")
+        require(options.lb_first is None, "--lb-first", options.lb_first, "needs --balancers")
         return (NO_BALANCING,)
     for name in balancers or ():
         known = f"must be of {', '.join(BALANCERS)}"

@@ -46,6 +46,7 @@ class Study:
     halvings: int
     blocks: tuple[int, ...] | None
     shuffle_seed: int
+    lb_first: int | None = None
 
     def head(self) -> dict[str, Any]:
         """What the campaign file says of the study; two studies with the same head are one."""
@@ -56,6 +57,7 @@ class Study:
             "steps": self.steps,
             "warmup": self.warmup,
             "device": self.device,
+            "lb_first": self.lb_first,
             "shuffle_seed": self.shuffle_seed,
         }
 
@@ -108,7 +110,9 @@ class Study:
                 yield Case(driver, pes if driver == "mpi" else 1)
 
     def _spec(self, problem: Any, case: Case) -> RunSpec:
-        return case.spec(self.app, problem, self.steps, self.warmup, self.device, self.blocks)
+        return case.spec(
+            self.app, problem, self.steps, self.warmup, self.device, self.blocks, self.lb_first
+        )
 
 
 def described(spec: RunSpec) -> dict[str, Any]:
