@@ -1,7 +1,8 @@
-"""What LeanMD is compared with: LAMMPS, and its own force loop without exact sums."""
+"""What LeanMD is compared with: LAMMPS, array expressions, its own loop without exact sums."""
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -98,11 +99,11 @@ def float_forces(position, clusters, starts, neighbors, cutoff, force):
         store(force[2], first, fz)
 
 
-def melted(cells: int, steps: int) -> LeanmdBlock:
+def melted(lattice: tuple[int, int, int], steps: int, where: Device) -> LeanmdBlock:
     """A block with all atoms of a melt after some steps, its lists fresh or nearly so."""
-    problem = Problem(lattice=(cells,) * 3)
+    problem = Problem(lattice=lattice)
     layout = problem.cut(1, 1, None)
-    block = Block(problem, layout, (0, 0, 0), Device())
+    block = Block(problem, layout, (0, 0, 0), where)
     engine = Engine([block])
     for step in range(steps):
         engine.round(step, 1)
@@ -111,7 +112,7 @@ def melted(cells: int, steps: int) -> LeanmdBlock:
 
 def cost_of_exactness(cells: int, steps: int, trials: int) -> dict[str, float]:
     """Seconds per atom of the force loop with integer and with float sums, and how they agree."""
-    block = melted(cells, steps)
+    block = melted((cells,) * 3, steps, Device())
     atoms, lists = block.atoms, block.lists
     exact, floating = atoms.force.copy(), np.zeros(atoms.force.shape)
     clusters, where_to = lists.all_clusters, (lists.starts, lists.neighbors)
@@ -135,6 +136,39 @@ def cost_of_exactness(cells: int, steps: int, trials: int) -> dict[str, float]:
         for name, times in seconds.items()
     }
     return result | {"largest_difference": float(difference)}
+
+
+def forces_by_arrays(xp: Any, position: Any, box: Any, cutoff: float) -> Any:
+    """The force on each atom, (3, n) float64, by expressions of whole arrays: NumPy's or CuPy's.
+
+    ``xp``: that library; ``position`` (3, n), ``box`` (3,): its arrays. Atoms lie in a table, a row
+    for each cell no narrower than the cutoff; every row meets the 27 around it, padded as all are.
+    """
+    grid = tuple(int(cells) for cells in box // cutoff)
+    if min(grid) < 3:
+        raise ValueError(f"{grid} cells: a cell would meet the same one twice")
+    places = xp.floor(position * xp.asarray(grid)[:, None] / box[:, None]).astype(xp.int64)
+    cells = xp.ravel_multi_index(tuple(places), grid, mode="wrap")
+    order = xp.argsort(cells)
+    counts = xp.bincount(cells, minlength=int(np.prod(grid)))
+    column = xp.arange(len(order)) - (xp.cumsum(counts) - counts)[cells[order]]
+    table = xp.full((3, len(counts), int(counts.max())), xp.nan)
+    table[:, cells[order], column] = position[:, order]
+    mine, found = table[:, :, :, None], xp.zeros_like(table)
+    side = box[:, None, None, None]
+    for step in itertools.product((-1, 0, 1), repeat=3):
+        around = xp.roll(table.reshape(3, *grid, -1), step, (1, 2, 3)).reshape(table.shape)
+        apart = mine - around[:, :, None, :]
+        apart -= side * xp.rint(apart / side)
+        r2 = (apart * apart).sum(0)
+        near = (r2 > 0) & (r2 < cutoff * cutoff)  # nothing is near an empty place
+        inverse2 = 1.0 / xp.where(near, r2, xp.inf)
+        inverse6 = inverse2**3
+        pull = (48.0 * inverse6 - 24.0) * inverse6 * inverse2
+        found += (pull * xp.where(near, apart, 0.0)).sum(3)
+    forces = xp.empty_like(position)
+    forces[:, order] = found[:, cells[order], column]
+    return forces
 
 
 def lammps_rdf(

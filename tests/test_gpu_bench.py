@@ -7,9 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import skips
 import support
+
+from kernels.device import Device
+from kernels.leanmd_units import FORCE_UNIT
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 TINY_S = 280.0
@@ -36,9 +40,11 @@ def test_no_results_without_a_gpu() -> None:
 
 def canned() -> dict[str, Any]:
     """Results as on a GPU where every kernel is twice as fast as it must be."""
-    from gpu_bench import BARS, judged
+    from gpu_bench import BARS, CUPY, judged
 
-    kernels = {name: judged(name, 2e9 * bar[1], 4e12) for name, bar in BARS.items()}
+    kernels = {}
+    for name, (_, passes, _) in BARS.items():
+        kernels[name] = judged(name, {"float64": 2e9 * passes, CUPY: 1e9 * passes}, 4e12)
     sizes = {
         app: [
             {"size": n, "ranks": 8, "unit": "points/s", "cpu": 1e8 * n, "gpu": 1e7 * n * n}
@@ -60,7 +66,22 @@ def test_page_says_what_was_measured_and_no_more() -> None:
     assert len(rows) == len(BARS) and all("not measured" in row for row in rows)
     assert "not measured" not in full and "A GPU" in full and "4.00 TB/s" in full
     (row,) = [line for line in full.splitlines() if line.startswith("| jacobi2d |")]
-    assert [word.strip() for word in row.split("|")[3:5]] == ["380", "1.52"]
+    assert [word.strip() for word in row.split("|")[3:6]] == ["380", "1.52", "2"]
+
+
+def test_forces_by_arrays_are_those_of_the_kernels() -> None:
+    """Catches a baseline that computes something else, and fewer cells than it can tell apart."""
+    from leanmd_baselines import forces_by_arrays, melted
+
+    block = melted((5, 5, 5), 30, Device())
+    atoms, problem = block.atoms, block.problem
+    position = atoms.own("position")
+    found = forces_by_arrays(np, position, problem.box, problem.cutoff)
+    force = atoms.own("force") * FORCE_UNIT
+    assert np.abs(force).max() > 10
+    np.testing.assert_allclose(found, force, rtol=0, atol=1e-10 * np.abs(force).max())
+    with pytest.raises(ValueError, match="twice"):
+        forces_by_arrays(np, position, problem.box, 3.0)
 
 
 def test_figure_shows_every_kernel_and_app() -> None:
