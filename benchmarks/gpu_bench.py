@@ -171,18 +171,18 @@ def pushing(device_name: str, size: int, particles: int) -> Any:
     return block
 
 
-def pic_push(size: int, particles: int) -> float:
-    """Particles a second of the push alone, with the order in memory that a run has."""
+def pic_push(size: int, particles: int, steps: int) -> float:
+    """Particles times steps a second of the push alone, ordered in memory as in a run."""
     small = [pushing(name, min(size, 100), min(particles, 1000)) for name in ("cpu", "gpu")]
     states = []
     for block in small:
-        block.push()
+        block.push(steps)
         (piece,) = block.state()
         states.append(piece.values[np.argsort(piece.ids)].tobytes())
     if states[0] != states[1]:
         raise RuntimeError("pic push: not the bits of the CPU")
     block = pushing("gpu", size, particles)
-    return rate(block.device, block.push, float(particles))
+    return rate(block.device, lambda: block.push(steps), float(particles * steps))
 
 
 def cupy_push(size: int, particles: int) -> float:
@@ -305,7 +305,8 @@ def kernel_rates(gpu: Any, sizes: dict[str, Any], simulated: bool) -> dict[str, 
             }
         if not simulated:
             found[app][CUPY] = cupy_stencil(gpu, sizes[app])
-    found["pic push"] = {"float64": pic_push(*sizes["pic"])}
+    tiles = {"float64": 1, "float64, 4 steps at once": 4}
+    found["pic push"] = {name: pic_push(*sizes["pic"], steps) for name, steps in tiles.items()}
     if not simulated:
         found["pic push"][CUPY] = cupy_push(*sizes["pic"])
     return found

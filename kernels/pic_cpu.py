@@ -12,7 +12,7 @@ Particles lie as structure of arrays of which the first ``count`` numbers are in
 the cell where a particle began), ``motions``, all int64. Those that travel lie in a message
 (particles, 8), the eight numbers of a particle side by side, integers as the bits they are.
 
-A push moves 72 B of a particle (x, y, vx, vy both ways, the charge), writes a byte of owner and
+A push of one step moves 72 B of a particle (x, y, vx, vy both ways, the charge), writes a byte of owner and
 reads four mesh charges from two columns. It takes 4 square roots, 4 divisions and about 50 other
 operations: the roots and divisions bound it, as long as the charges come from cache. Therefore they
 are kept as bytes, in whole numbers of the unit charge, and blocks sort their particles by column
@@ -40,6 +40,7 @@ MESSAGE = float64[:, ::1]
 SEED = 27182818285  # of the Parallel Research Kernels' linear congruential generator
 MULTIPLIER = 6364136223846793005
 INCREMENT = 1442695040888963407
+CHUNK = 512  # particles that make several steps together
 HALF = 0xFFFFFFFF  # 2^32 - 1, the bound of a draw that decides between 0 and 1
 
 
@@ -137,57 +138,79 @@ def start(
 # Pushing -----------------------------------------------------------------------------------------
 
 
+@njit(inline="always")
+def ahead(place, start, size):
+    """How far a coordinate lies from a start, forward on the periodic grid."""
+    apart = place - start
+    return apart + size if apart < 0 else apart
+
+
+@njit(inline="always")
+def owner_of(x, y, frame, size):
+    """Who owns a particle at (x, y); `push` says what is in a ``frame``."""
+    right, up = ahead(x, frame[0], size), ahead(y, frame[2], size)
+    owner = HERE + 3 * ((right >= frame[1] - frame[0]) + (right >= frame[4]))
+    owner += (up >= frame[3] - frame[2]) - 2 * (up >= frame[7])
+    known = (right >= 0.0) & (right < frame[5])
+    known &= (up >= 0.0) & (up < size) & ((up < frame[6]) | (up >= frame[7]))
+    return owner if known else LOST
+
+
 @njit(
-    "void(int64, float64[::1], float64[::1], float64[::1], float64[::1], float64[::1],"
+    "void(int64, int64, float64[::1], float64[::1], float64[::1], float64[::1], float64[::1],"
     "int8[:, ::1], float64[::1], float64, uint8[::1])",
     cache=True,
     error_model="numpy",
     **DISTINCT,
 )
-def _move(count, x, y, vx, vy, charge, mesh, frame, size, owners):
-    """Move ``count`` particles by one step and say in which block each of them is then.
+def _move(count, steps, x, y, vx, vy, charge, mesh, frame, size, owners):
+    """Move ``count`` particles by some ``steps`` and say in which block each of them is then.
 
-    ``mesh`` (width + 1, height + 1): the charges at the corners of the block's cells. ``frame``:
-    x0, x1, y0, y1 of those cells, then the sides beyond which a particle is in the block before,
-    the next and the next but one along x, and before and next along y; infinite where there is no
-    other. ``owners`` (count,): as `pic_tally` numbers them.
+    ``mesh``, ``frame``: see `push`. ``owners`` (count,): as `pic_tally` numbers them. Particles
+    make all steps a chunk at a time, so that in the second step they come from L1.
     """
-    x0, x1, y0, y1 = frame[0], frame[1], frame[2], frame[3]
-    left, right, beyond, below, above = frame[4], frame[5], frame[6], frame[7], frame[8]
-    height = np.uint64(mesh.shape[1])
-    corners = mesh.reshape(mesh.size)
-    for n in range(count):
-        column, row = math.floor(x[n]), math.floor(y[n])
-        corner = np.uint64(column - x0) * height + np.uint64(row - y0)
-        dx, dy = x[n] - column, y[n] - row
-        ex, ey = dx - 1.0, dy - 1.0
-        near, high = dx * dx + dy * dy, dx * dx + ey * ey
-        far, both = ex * ex + dy * dy, ex * ex + ey * ey
-        f00 = corners[corner] / (near * math.sqrt(near))
-        f01 = corners[corner + np.uint64(1)] / (high * math.sqrt(high))
-        f10 = corners[corner + height] / (far * math.sqrt(far))
-        f11 = corners[corner + height + np.uint64(1)] / (both * math.sqrt(both))
-        ax = charge[n] * (dx * (f00 + f01) + ex * (f10 + f11))
-        ay = charge[n] * (dy * (f00 + f10) + ey * (f01 + f11))
-        to_x, to_y = x[n] + (vx[n] + 0.5 * ax), y[n] + (vy[n] + 0.5 * ay)
-        vx[n] += ax
-        vy[n] += ay
-        along_x = 1 + (to_x >= right) + (to_x >= beyond) - (to_x < left)
-        along_y = 1 + (to_y >= above) - (to_y < below)
-        to_x -= size * ((to_x >= size) + (to_x >= 2.0 * size) - (to_x < 0.0))
-        to_y -= size * ((to_y >= size) + (to_y >= 2.0 * size) - (to_y < 0.0))
-        x[n], y[n] = to_x, to_y
-        owner = 3 * along_x + along_y
-        here = (to_x >= x0) & (to_x < x1) & (to_y >= y0) & (to_y < y1)
-        owners[n] = owner if here | (owner != HERE) else LOST
+    height, corners = np.uint64(mesh.shape[1]), mesh.reshape(mesh.size)
+    inside = np.uint64(mesh.size) - height - np.uint64(1)
+    for start in range(0, count, CHUNK):
+        first, end = np.uint64(start), np.uint64(min(start + CHUNK, count))
+        for _ in range(steps):
+            for n in range(first, end):
+                column, row = math.floor(x[n]), math.floor(y[n])
+                right, up = ahead(column, frame[0], size), ahead(row, frame[8], size)
+                corner = np.uint64(right) * height + np.uint64(up)
+                corner = corner if corner < inside else np.uint64(0)
+                dx, dy = x[n] - column, y[n] - row
+                ex, ey = dx - 1.0, dy - 1.0
+                near, top = dx * dx + dy * dy, dx * dx + ey * ey
+                side, both = ex * ex + dy * dy, ex * ex + ey * ey
+                f00 = corners[corner] / (near * math.sqrt(near))
+                f01 = corners[corner + np.uint64(1)] / (top * math.sqrt(top))
+                f10 = corners[corner + height] / (side * math.sqrt(side))
+                f11 = corners[corner + height + np.uint64(1)] / (both * math.sqrt(both))
+                ax = charge[n] * (dx * (f00 + f01) + ex * (f10 + f11))
+                ay = charge[n] * (dy * (f00 + f10) + ey * (f01 + f11))
+                to_x, to_y = x[n] + (vx[n] + 0.5 * ax), y[n] + (vy[n] + 0.5 * ay)
+                vx[n] += ax
+                vy[n] += ay
+                x[n] = to_x - size * ((to_x >= size) + (to_x >= 2.0 * size) - (to_x < 0.0))
+                y[n] = to_y - size * ((to_y >= size) + (to_y >= 2.0 * size) - (to_y < 0.0))
+        for n in range(first, end):
+            owners[n] = owner_of(x[n], y[n], frame, size)
 
 
 def push(
-    count: int, x: Any, y: Any, vx: Any, vy: Any, charge: Any, mesh: Any,
+    count: int, steps: int, x: Any, y: Any, vx: Any, vy: Any, charge: Any, mesh: Any,
     frame: np.ndarray, size: float, known: int, owners: Any, tally: Any, leaving: Any,
 ) -> None:  # fmt: skip
-    """Move ``count`` particles by one step (`_move`), and list and count those that leave."""
-    _move(count, x, y, vx, vy, charge, mesh, frame, size, owners)
+    """Move ``count`` particles by some ``steps``, and list and count those that leave.
+
+    ``mesh``: the charges at the corners of the block's cells, and of as many above, below and to
+    the right as particles may get to before their last step. ``frame`` (9,): the block's cells x0,
+    x1, y0, y1; counted from x0, where the next block but one begins and where that ends; counted
+    from y0, where the block above ends and where the one below begins; and the mesh's lowest row.
+    All are of the periodic grid of ``size`` cells. ``known``: see `find_leaving`.
+    """
+    _move(count, steps, x, y, vx, vy, charge, mesh, frame, size, owners)
     find_leaving(count, owners, known, tally, leaving)
 
 

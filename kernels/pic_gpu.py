@@ -12,7 +12,8 @@ come from L1 while particles lie by columns, and from L2 (36 MB at 6000 x 6000 c
 square roots and 4 divisions are about 80 instructions of double precision, beside some 50 others:
 at 64 a clock on each multiprocessor half as long as the memory takes. So a thread reads all of its
 particle before it computes, and 4 blocks of 256 threads fit by their registers: 40 KB on their way
-to a multiprocessor, where 25 KB are enough to hide the memory. Nothing is kept in local memory.
+to a multiprocessor, where 25 KB are enough to hide the memory. Nothing is kept in local memory. Of
+several steps at once only the first has to wait for the memory; then arithmetic is the bound.
 
 Leavers are few, a column in hundreds: two atomics for each of them do not show. A step waits for
 the device once, when the tally is read. Messages of all edges are packed by one launch, unpacked by
@@ -43,6 +44,7 @@ from kernels.cuda import (
     to_host,
     zeros,
 )
+from kernels.pic_cpu import ahead, owner_of
 from kernels.pic_cpu import count_columns as count_columns
 from kernels.pic_cpu import foresee_removed as foresee_removed
 from kernels.pic_cpu import place as place
@@ -58,6 +60,7 @@ NAN = 0x7FF8000000000000  # its bits
 
 PARTICLES = "float64[::1]," * 5 + "int64[::1], int64[::1], int64[::1]"
 _mix = ported(mix)
+_ahead, _owner_of = ported(ahead), ported(owner_of)
 
 
 @inlined
@@ -144,68 +147,62 @@ def _wrapped(to, size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _owner(to_x, to_y, frame):  # type: ignore[no-untyped-def]
-    """In which block a particle is that has not been wrapped yet."""
-    along_x = 1 + (to_x >= frame[5]) + (to_x >= frame[6]) - (to_x < frame[4])
-    along_y = 1 + (to_y >= frame[8]) - (to_y < frame[7])
-    return 3 * along_x + along_y
-
-
-@inlined
-def _inside(x, y, frame):  # type: ignore[no-untyped-def]
-    """Whether a place is in the block's cells."""
-    return x >= frame[0] and x < frame[1] and y >= frame[2] and y < frame[3]
+def _inside(x, y, cells):  # type: ignore[no-untyped-def]
+    """Whether a place is in a block's cells."""
+    return x >= cells[0] and x < cells[1] and y >= cells[2] and y < cells[3]
 
 
 @kernel(
-    "void(uint64, float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int8[::1],"
-    "uint64, uint64, UniTuple(float64, 9), float64, int64, uint8[::1], int64[::1], int64[::1])"
+    "void(uint64, uint32, float64[::1], float64[::1], float64[::1], float64[::1], float64[::1],"
+    "int8[::1], uint64, UniTuple(float64, 9), float64, int64, uint8[::1], int64[::1], int64[::1])"
 )
-def _push(count, x, y, vx, vy, charge, mesh, height, origin, frame, size,
+def _push(count, steps, x, y, vx, vy, charge, mesh, height, frame, size,
           known, owners, tally, leaving):  # type: ignore[no-untyped-def]  # fmt: skip
     n = np.uint32(_thread())  # `once` tests a 64-bit index for negative ones
     if n >= count:
         return
     at_x, at_y, mine = once(x, n), once(y, n), once(charge, n)
-    to_vx, to_vy = once(vx, n), once(vy, n)
-    column, row = np.uint32(at_x), np.uint32(at_y)  # rounds down, as none is negative
-    corner = np.uint64(column) * height + np.uint64(row) - origin
-    if corner >= np.uint64(mesh.size) - height - np.uint64(1):
-        corner = np.uint64(0)  # of no number: that is lost, but first its force is computed
-    beside = corner + height
-    dx, dy = at_x - np.float64(column), at_y - np.float64(row)
-    ex, ey = dx - 1.0, dy - 1.0
-    f00 = _pull(np.float64(mesh[corner]), dx, dy)
-    f01 = _pull(np.float64(mesh[corner + np.uint64(1)]), dx, ey)
-    f10 = _pull(np.float64(mesh[beside]), ex, dy)
-    f11 = _pull(np.float64(mesh[beside + np.uint64(1)]), ex, ey)
-    ax = mul(mine, mul(dx, f00 + f01) + mul(ex, f10 + f11))
-    ay = mul(mine, mul(dy, f00 + f10) + mul(ey, f01 + f11))
-    to_x, to_y = at_x + (to_vx + mul(0.5, ax)), at_y + (to_vy + mul(0.5, ay))
-    owner = _owner(to_x, to_y, frame)
-    to_x, to_y = _wrapped(to_x, size), _wrapped(to_y, size)
-    x[n], y[n], vx[n], vy[n] = to_x, to_y, to_vx + ax, to_vy + ay
-    if owner == HERE and not _inside(to_x, to_y, frame):
-        owner = LOST
+    by_x, by_y = once(vx, n), once(vy, n)
+    for _ in range(steps):
+        column = np.float64(np.uint32(at_x))  # rounds down, as none is negative
+        row = np.float64(np.uint32(at_y))
+        corner = np.uint64(np.uint32(_ahead(column, frame[0], size))) * height
+        corner += np.uint64(np.uint32(_ahead(row, frame[8], size)))
+        if corner >= np.uint64(mesh.size) - height - np.uint64(1):
+            corner = np.uint64(0)  # of no number: that is lost, but first its force is computed
+        beside = corner + height
+        dx, dy = at_x - column, at_y - row
+        ex, ey = dx - 1.0, dy - 1.0
+        f00 = _pull(np.float64(mesh[corner]), dx, dy)
+        f01 = _pull(np.float64(mesh[corner + np.uint64(1)]), dx, ey)
+        f10 = _pull(np.float64(mesh[beside]), ex, dy)
+        f11 = _pull(np.float64(mesh[beside + np.uint64(1)]), ex, ey)
+        ax = mul(mine, mul(dx, f00 + f01) + mul(ex, f10 + f11))
+        ay = mul(mine, mul(dy, f00 + f10) + mul(ey, f01 + f11))
+        at_x = _wrapped(at_x + (by_x + mul(0.5, ax)), size)
+        at_y = _wrapped(at_y + (by_y + mul(0.5, ay)), size)
+        by_x += ax
+        by_y += ay
+    x[n], y[n], vx[n], vy[n] = at_x, at_y, by_x, by_y
+    owner = _owner_of(at_x, at_y, frame, size)
     owners[n] = owner
     if owner != HERE:
         _note_leaver(n, owner, known, tally, leaving)
 
 
 def push(
-    count: int, x: Any, y: Any, vx: Any, vy: Any, charge: Any, mesh: Any,
+    count: int, steps: int, x: Any, y: Any, vx: Any, vy: Any, charge: Any, mesh: Any,
     frame: np.ndarray, size: float, known: int, owners: Any, tally: Any, leaving: Any,
 ) -> None:  # fmt: skip
-    """Move ``count`` particles by one step, and list and count those that leave.
+    """Move ``count`` particles by some ``steps``, and list and count those that leave.
 
     As the CPU's, but the ``tally`` must be clean of leavers, as `pack` and `close_gaps` leave it,
     and those that leave are listed in no order.
     """
     if count:
         limits, height = tuple(frame.tolist()), mesh.shape[1]
-        origin = int(limits[0]) * height + int(limits[2])  # the mesh point at (0, 0), from here
         _push[*_grid(count), x.stream](
-            count, x, y, vx, vy, charge, flat(mesh), height, origin, limits, size,
+            count, steps, x, y, vx, vy, charge, flat(mesh), height, limits, size,
             known, owners, tally, leaving,
         )  # fmt: skip
 

@@ -9,6 +9,7 @@ import pickle
 import re
 import sys
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from hypothesis import strategies as st
 import kernels
 import miniapps
 from drivers.serial import Engine
+from kernels.pic_cpu import CHUNK
 from kernels.pic_tally import ASTRAY, HERE, LEFT, LOST, NOWHERE, OWNERS, clean_tally
 from miniapps.block import Measure, MessageError
 from miniapps.decomposition import Layout
@@ -176,17 +178,19 @@ def work_space(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.empty(count, np.uint8), clean_tally(), np.empty(count, np.int64)
 
 
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 64, 1001])
-def test_push_is_the_reference_bit_by_bit(count: int) -> None:
-    """Catches another order of additions, a contraction, and a vector loop's odd ends."""
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 64, CHUNK, 2 * CHUNK + 3])
+def test_push_is_the_reference_bit_by_bit(count: int, steps: int) -> None:
+    """Catches another order of additions, a contraction, and the odd ends of vectors and chunks."""
     size = 18
     rows = anywhere(count, size, 5)
+    rows[:, 4] *= 1e-5 if steps > 1 else 1.0  # or those near a corner are hurled round the grid
     (block,) = support.blocks_of("pic", problem_of(size=size), (1, 1))
     columns = [column.copy() for column in rows.T]
     owners, tally, leaving = work_space(count)
     where = block.mesh, block.frame, float(size)
-    CPU.push(count, *columns, *where, 0, owners, tally, leaving)
-    right = plain.push(rows, size)
+    CPU.push(count, steps, *columns, *where, 0, owners, tally, leaving)
+    right = reduce(lambda moved, _: plain.push(moved, size), range(steps), rows)
     assert support.same_bits(np.stack(columns, axis=1).reshape(count, 5), right)
     assert (owners == HERE).all() and support.same_bits(tally, clean_tally())
 
@@ -200,7 +204,7 @@ def test_force_is_coulombs() -> None:
         mesh = block.mesh.copy()
         mesh[corner] = -1
         fields = [np.array([value]) for value in (x, y, 0.0, 0.0, charge)]
-        CPU.push(1, *fields, mesh, block.frame, 4.0, 0, *work_space(1))
+        CPU.push(1, 1, *fields, mesh, block.frame, 4.0, 0, *work_space(1))
         apart = np.array([x - corner[0], y - corner[1]])
         distance = np.hypot(*apart)
         force = -charge * apart / distance / distance**2
@@ -327,7 +331,8 @@ removals = st.builds(
     st.integers(-4, 4),
     st.sampled_from([(1, 1), (2, 1), (1, 3), (3, 2), (5, 4), (6, 1), (2, 6)]),
     st.lists(injections | removals, max_size=4),
-    st.integers(1, 9),
+    st.integers(1, 20),
+    st.sampled_from([1, "auto"]),
 )
 def test_any_problem_on_any_blocks(
     distribution: str,
@@ -337,14 +342,19 @@ def test_any_problem_on_any_blocks(
     grid: tuple[int, int],
     happening: list[Event],
     steps: int,
+    time_tile: int | str,
 ) -> None:
-    """Catches particles that are lost, doubled or moved otherwise at the borders of blocks."""
+    """Catches particles that are lost, doubled or moved otherwise at the borders of blocks.
+
+    With several steps per exchange: also a mesh that ends too early, and events that come late.
+    """
     problem = problem_of(
         distribution=Distribution.parse(distribution),
         particles=particles,
         k=k,
         m=m,
         events=tuple(happening),
+        time_tile=time_tile,
     )
     solved = solve(problem, grid, steps)
     assert solved.failed == set()
@@ -520,7 +530,7 @@ def test_hopping_particles_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(APP, "Block", wrong_pic.hopping(APP.Block))
     assert "position error" in solve(problem_of(), (1, 2)).failed
     with pytest.raises(MessageError, match="which no move of this problem leads to"):
-        solve(problem_of(), (2, 2))
+        solve(problem_of(), (3, 2))  # of two blocks in a row the one behind is the next one too
 
 
 def test_a_step_too_many_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -585,6 +595,8 @@ BORDERS = (
         "--driver charm -n 2 --odf 4 --balancer Greedy --lb-period 1",
         "--driver charm -n 2 --odf 6 --balancer Rotate --lb-period 4",
         "--driver charm -n 3 --odf 2 --balancer GreedyRefine --lb-period 5",
+        "--driver mpi -n 3 --time-tile 5",
+        "--driver charm -n 2 --odf 2 --balancer Greedy --lb-period 5 --time-tile auto",
     ],
 )
 def test_every_driver(run_record: Callable[..., dict[str, Any]], ways: str) -> None:
@@ -600,7 +612,7 @@ def test_positional_form(run_record: Callable[..., dict[str, Any]]) -> None:
     record = run_record(*"pic 10 100 500 1 -2 GEOMETRIC 0.9".split())
     assert (record["steps"], record["warmup"], record["valid"]) == (10, 1, True)
     asked = {"size": 100, "particles": 500, "k": 1, "m": -2, "distribution": "geometric:0.9"}
-    assert record["problem"] == asked | {"events": []}
+    assert record["problem"] == asked | {"events": [], "time_tile": 1}
     record = run_record(*"pic 2 100 500 0 1 PATCH 3 40 5 60 --driver mpi -n 2".split())
     assert record["problem"]["distribution"] == "patch:3,40,5,60" and record["valid"]
 
@@ -624,6 +636,10 @@ REFUSED = {
     "--size 100 -m 60 --blocks 1x2": "-m 60: blocks must be 60 cells high, one is 50",
     "--size 100 -m -60 --blocks 1x2": "-m 60: blocks must be 60 cells high, one is 50",
     "--size 100 --blocks 4x1 --event inject:1:5:0,1,0,1:20,0": "-k 20: blocks must be 2k = 40",
+    "--time-tile 0": "--time-tile 0: must be auto or 1 or more",
+    "--time-tile x": "an integer, or auto",
+    "--size 100 -k 1 --blocks 4x1 --time-tile 9": "--time-tile 9: must be at most 8 here",
+    "--size 100 -m -4 --blocks 1x4 --time-tile 7": "--time-tile 7: must be at most 6 here",
     "--distribution normal": "geometric:RHO, sinusoidal",
     "--distribution geometric:x": "geometric: with numbers",
     "--distribution geometric:-1": "RHO must be above 0",
@@ -654,7 +670,7 @@ def test_blocks_as_wide_as_they_must_be() -> None:
     problem = problem_of(size=100, k=25, m=50)
     for grid in ((2, 1), (1, 2), (2, 2)):
         layout = Layout.create(problem.shape, problem.periodic, grid[0] * grid[1], 1, grid)
-        assert problem.prepared(layout, "cpu") is problem
+        assert problem.prepared(layout, "cpu") == problem
     with pytest.raises(InputError, match="2k = 52"):
         dataclasses.replace(problem, k=26).prepared(
             Layout.create(problem.shape, problem.periodic, 2, 1, (2, 1)), "cpu"

@@ -38,6 +38,7 @@ class PicBlock(KernelUser):
         self.bounds = layout.bounds(index)
         self.own = np.array(self.bounds, np.int64).reshape(4)  # x0, x1, y0, y1
         self.block_rows = layout.grid[1]
+        self.reach = self._reach(layout)
         self.targets, self.sources = self._edges(layout)
         self.neighbors = self.targets | self.sources
         self.frame = self._frame(layout)
@@ -62,16 +63,24 @@ class PicBlock(KernelUser):
         self.__dict__.update(state)
         self.mesh = self._mesh()
 
+    def _reach(self, layout: Layout) -> tuple[int, int, int]:
+        """How many cells particles get to the right, down and up before an exchange's last step."""
+        along_x, along_y = zip(*self.problem.moves(), strict=True)
+        early = int(self.problem.time_tile) - 1
+        wide, high = (early * (blocks > 1) for blocks in layout.grid)
+        return wide * max(along_x), high * -min(0, *along_y), high * max(0, *along_y)
+
     def _edges(self, layout: Layout) -> tuple[dict[Edge, Peer], dict[Edge, Peer]]:
         """The blocks that particles go to, and those that they come from.
 
         All move forward along x, by at most one cell more than a block is wide.
         """
         wide, high = (blocks > 1 for blocks in layout.grid)
-        narrowest = min(layout.widths(0))
+        narrowest, steps = min(layout.widths(0)), int(self.problem.time_tile)
         reach_x, reach_y = {0}, {0}
         for along_x, along_y in self.problem.moves():
-            reach_x |= {1} | ({2} if along_x > narrowest else set()) if wide else set()
+            beyond = steps * along_x > narrowest
+            reach_x |= {1} | ({2} if beyond else set()) if wide else set()
             reach_y |= {int(np.sign(along_y))} if high else set()
         edges = [(x, y) for x in sorted(reach_x) for y in sorted(reach_y) if (x, y) != (0, 0)]
         opposite = [(-x, -y) for x, y in edges]
@@ -80,30 +89,33 @@ class PicBlock(KernelUser):
     def _frame(self, layout: Layout) -> np.ndarray:
         """What `push` compares positions with; (9,) float64."""
         (x0, x1), (y0, y1) = self.bounds
-        left, right, beyond, below, above = -np.inf, np.inf, np.inf, -np.inf, np.inf
-        if layout.grid[0] > 1:
-            left, right = x0, x1
-            beyond = x1 + layout.widths(0)[(self.index[0] + 1) % layout.grid[0]]
-        if layout.grid[1] > 1:
-            below, above = y0, y1
-        return np.array([x0, x1, y0, y1, left, right, beyond, below, above], np.float64)
+        size, (column, row) = self.problem.size, self.index
+        wide, high = layout.widths(0), layout.widths(1)
+        _, down, up = zip(*[(0, y < 0, y > 0) for _, y in self.problem.moves()], strict=True)
+        next_wide = x1 - x0 + wide[(column + 1) % len(wide)]
+        far = next_wide + wide[(column + 2) % len(wide)]
+        above = y1 - y0 + (high[(row + 1) % len(high)] if any(up) else 0)
+        below = size - (high[row - 1] if any(down) else 0)
+        sides = next_wide, min(far, size), min(above, size), max(min(above, size), below)
+        return np.array([x0, x1, y0, y1, *sides, (y0 - self.reach[1]) % size], np.float64)
 
     def _mesh(self) -> Any:
-        """The charges at the corners of the block's cells: (width + 1, height + 1) int8."""
+        """The charges at the corners of all cells that a push comes to, (columns, rows) int8."""
         (x0, x1), (y0, y1) = self.bounds
-        mesh = np.ones((x1 - x0 + 1, y1 - y0 + 1), np.int8)
+        right, down, up = self.reach
+        mesh = np.ones((x1 - x0 + 1 + right, y1 - y0 + 1 + down + up), np.int8)
         mesh[(x0 + 1) % 2 :: 2] = -1
         return self.device.to_device(mesh)
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
-        """Let the events of this step happen, push, and exchange those that left."""
+        """Let the events that are due happen, push, and exchange those that left."""
         if self.time == 0:
             yield from self.place()
         for number, event in enumerate(self.problem.ordered_events):
             if event.step == self.time:
                 happen = self.inject if event.action == "inject" else self.remove
                 happen(number, event)
-        left = self.push()
+        left = self.push(count)
         yield Mark()
         yield Post("particles", self.pack(left))
         came = yield Collect("particles", tuple(self.sources))
@@ -170,11 +182,11 @@ class PicBlock(KernelUser):
 
     # Moving --------------------------------------------------------------------------------------
 
-    def push(self) -> int:
-        """Move all particles by one step; returns how many leave, whose places are the gaps."""
+    def push(self, steps: int) -> int:
+        """Move all particles by some steps; returns how many leave, whose places are the gaps."""
         mine = self.particles
         self.kernels.push(
-            mine.count, mine.x, mine.y, mine.vx, mine.vy, mine.charge, self.mesh,
+            mine.count, steps, mine.x, mine.y, mine.vx, mine.vy, mine.charge, self.mesh,
             self.frame, float(self.problem.size), self.known, mine.owners, mine.tally, mine.gaps,
         )  # fmt: skip
         tally = self.look()

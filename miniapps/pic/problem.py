@@ -19,12 +19,13 @@ import numpy as np
 from kernels.state_hash import sums_of_first_ids
 from miniapps.block import Check, Measure
 from miniapps.decomposition import Layout
-from miniapps.parameters import InputError, parameter, require
+from miniapps.parameters import InputError, integer_or_auto, parameter, require
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event, Motion
 from miniapps.pic.oracle import reference_hash
-from miniapps.problem import BaseProblem
+from miniapps.problem import BaseProblem, Variant
 
+USUAL_TILE = 8  # steps; more gain little
 POSITION_LIMIT = 1e-6  # cells; the Parallel Research Kernels' epsilon
 REFERENCE_CELLS, REFERENCE_UPDATES = 1 << 18, 1 << 22  # up to here the reference is run as well
 POSITIONAL = (
@@ -40,6 +41,7 @@ class PicProblem(BaseProblem):
     unit: ClassVar[str] = "particles"
     last_axis_cut: ClassVar[float] = 16.0  # blocks along x alone have one neighbour to send to
     positional: ClassVar[str] = POSITIONAL
+    variants: ClassVar[tuple[Variant, ...]] = Variant("time_tile", 1), Variant("time_tile", "auto")
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "tiny": {
             "size": 96,
@@ -77,6 +79,10 @@ class PicProblem(BaseProblem):
         repeated=True,
     )
 
+    time_tile: int | str = parameter(
+        "--time-tile", 1, integer_or_auto, f"steps per exchange, or auto: up to {USUAL_TILE}"
+    )
+
     def __post_init__(self) -> None:
         require(
             self.size >= 2 and self.size % 2 == 0, "--size", self.size, "must be even, 2 or more"
@@ -84,6 +90,8 @@ class PicProblem(BaseProblem):
         require(self.size <= 1 << 31, "--size", self.size, "must be at most 2^31")
         require(self.particles >= 1, "--particles", self.particles, "must be 1 or more")
         require(self.k >= 0, "-k", self.k, "must be 0 or more")
+        tile_fits = self.time_tile == "auto" or int(self.time_tile) >= 1
+        require(tile_fits, "--time-tile", self.time_tile, "must be auto or 1 or more")
         self.distribution.check(self.size)
         for event in self.events:
             event.check(self.size)
@@ -158,9 +166,10 @@ class PicProblem(BaseProblem):
         return (2 * k + 1) / (2 * (0.5 / r) / r**2)
 
     def prepared(self, layout: Layout, device: str, measure: bool = False) -> Self:
-        """The problem as it is, if its particles can travel on these blocks.
+        """The problem with its time tile settled, if its particles can travel on these blocks.
 
-        Raises InputError unless blocks are at least 2k cells wide and abs(m) high.
+        Raises InputError unless blocks are at least 2k cells wide and abs(m) high, and where a time
+        tile takes particles farther than that in one go.
         """
         along_x, along_y = zip(*self.moves(), strict=True)
         widths, heights = (layout.widths(axis) for axis in (0, 1))
@@ -173,7 +182,16 @@ class PicProblem(BaseProblem):
             f"blocks must be 2k = {2 * k} cells wide, one is {narrowest}",
         )
         require(lowest >= m, "-m", m, f"blocks must be {m} cells high, one is {lowest}")
-        return self
+        most = max(1, min((narrowest + 1) // (2 * k + 1), lowest // max(1, m)))
+        tile = min(USUAL_TILE, most) if self.time_tile == "auto" else int(self.time_tile)
+        within = f"must be at most {most} here, or particles go farther than to the next block"
+        require(tile <= most, "--time-tile", tile, within)
+        return dataclasses.replace(self, time_tile=tile)
+
+    def stride(self, step: int) -> int:
+        """As many steps as one exchange serves; events come between exchanges."""
+        later = [event.step - step for event in self.events if event.step > step]
+        return min([int(self.time_tile), *later])
 
     def check_steps(self, steps: int) -> None:
         """Raise InputError where an event would come after the last of all ``steps``."""

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value
 CPU, GPU = kernels.load("pic", "cpu"), kernels.load("pic", "gpu")
 SIZE = 24
 CELLS = (4, 12, 6, 14)  # of a block in the middle: x0, x1, y0, y1
-FRAME = np.array([*CELLS, 4, 12, 20, 6, 14], np.float64)
+FRAME = np.array([*CELLS, 16, 24, 16, 16, 5], np.float64)  # as of blocks of 8 x 8 cells
 TARGETS = [(0, 1), (1, -1), (1, 0), (1, 1), (2, 0)]
 KNOWN = sum(1 << owner_at(edge) for edge in TARGETS)
 
@@ -96,17 +96,17 @@ def twins(rows: np.ndarray, **room: int) -> list[Twin]:
 
 
 def mesh() -> np.ndarray:
-    """Charges at the corners of the block's cells that differ from one to the next."""
-    shape = CELLS[1] - CELLS[0] + 1, CELLS[3] - CELLS[2] + 1
+    """Charges at the corners of all cells that differ from one to the next."""
+    shape = SIZE + 1, SIZE + 1
     return (np.arange(np.prod(shape)) % 11 - 5).astype(np.int8).reshape(shape)
 
 
-def pushed(twin: Twin, known: int = KNOWN) -> np.ndarray:
+def pushed(twin: Twin, known: int = KNOWN, steps: int = 1) -> np.ndarray:
     """Push a twin's particles and return the tally."""
     there = twin.device.to_device(mesh())
     state = twin.arrays[:5], (there, FRAME, float(SIZE), known)
     work = twin.owners, twin.tally, twin.gaps
-    twin.kernels.push(twin.count, *state[0], *state[1], *work)
+    twin.kernels.push(twin.count, steps, *state[0], *state[1], *work)
     return twin.host(twin.tally)
 
 
@@ -142,16 +142,18 @@ def test_start(first: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("count", [0, 1, 70, 300])
-def test_push(count: int, share: float) -> None:
+@pytest.mark.parametrize(("count", "steps"), [(0, 1), (1, 1), (70, 3), (300, 1)])
+def test_push(count: int, steps: int, share: float) -> None:
     """Catches another order of additions, a contraction, a wrong owner, and leavers miscounted."""
-    here, there = twins(moving(count, share))
-    right, tally = pushed(here), pushed(there)
+    rows = moving(count, share)
+    rows[:, 2:4] /= steps
+    here, there = twins(rows)
+    right, tally = pushed(here, steps=steps), pushed(there, steps=steps)
     assert support.same_bits(tally, right) and tally[ASTRAY] == NOWHERE
     assert support.same_bits(there.rows(), here.rows())
     assert support.same_bits(there.host(there.owners), here.host(here.owners))
     left = tally[LEFT]
-    assert (left == 0) == (share == 0.0 or count < 2) or left == count
+    assert (left == 0) == (share == 0.0 or count < 2) or left == count or steps > 1
     places = there.host(there.gaps)[:left]
     assert sorted(places) == here.host(here.gaps)[:left].tolist()
 
@@ -161,7 +163,7 @@ def test_push_beyond_all_sides() -> None:
 
     One that is ever so little below zero comes to lie at the far side, where no block is.
     """
-    whole = np.array([0, SIZE, 0, SIZE, -np.inf, np.inf, np.inf, -np.inf, np.inf], np.float64)
+    whole = np.array([0, SIZE, 0, SIZE, SIZE, SIZE, SIZE, SIZE, 0], np.float64)
     at = [0.5, 0.25, 3.25, 23.75, 23.5]
     by = [-0.5, -1.0, -3.25, 0.25, 24.5, 2 * SIZE - 0.25, np.nextafter(-0.25, -1.0)]
     rows = np.zeros((len(at) * len(by), 8))
@@ -171,7 +173,7 @@ def test_push_beyond_all_sides() -> None:
     for twin in twins(rows):
         charges = twin.device.to_device(np.ones((SIZE + 1, SIZE + 1), np.int8))
         work = twin.owners, twin.tally, twin.gaps
-        twin.kernels.push(twin.count, *twin.arrays[:5], charges, whole, float(SIZE), 0, *work)
+        twin.kernels.push(twin.count, 1, *twin.arrays[:5], charges, whole, float(SIZE), 0, *work)
         results.append([twin.host(array) for array in (*twin.arrays, *work[:2])])
     for cpu, gpu in zip(*results, strict=True):
         assert support.same_bits(gpu, cpu)
@@ -470,6 +472,7 @@ RUNS = [
     ((1, 1), 5, problem_of(*EVENTS)),
     ((2, 3), 5, problem_of(*EVENTS)),
     ((3, 1), 4, problem_of(k=4, m=0)),
+    ((2, 2), 6, problem_of(*EVENTS, time_tile="auto")),
     ((1, 4), 4, problem_of("remove:2:0,23,0,23", k=0, m=5)),
     ((6, 2), 3, problem_of(k=2, m=1, distribution=Distribution("patch", (0, 3, 0, 3)))),
     ((2, 1), 2, problem_of(k=5, particles=300, distribution=Distribution("linear", (1.0, 3.0)))),
@@ -535,7 +538,7 @@ def test_arrivals_that_do_not_belong_here_are_named() -> None:
 
 def test_leavers_that_no_move_leads_to_are_named() -> None:
     """Catches a particle that goes astray in silence."""
-    blocks = support.blocks_of("pic", problem_of(), (2, 1), device="gpu")
+    blocks = support.blocks_of("pic", problem_of(), (3, 1), device="gpu")
     engine = Engine(blocks)
     engine.round(0, 1)
     mine = blocks[0].particles
