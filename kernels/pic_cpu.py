@@ -12,11 +12,11 @@ Particles lie as structure of arrays of which the first ``count`` numbers are in
 the cell where a particle began), ``motions``, all int64. Those that travel lie in a message
 (particles, 8), the eight numbers of a particle side by side, integers as the bits they are.
 
-A push of one step moves 72 B of a particle (x, y, vx, vy both ways, the charge), writes a byte of owner and
-reads four mesh charges from two columns. It takes 4 square roots, 4 divisions and about 50 other
-operations: the roots and divisions bound it, as long as the charges come from cache. Therefore they
-are kept as bytes, in whole numbers of the unit charge, and blocks sort their particles by column
-from time to time.
+A push of one step moves 72 B of a particle (x, y, vx, vy both ways, the charge), writes a byte of
+owner and reads four mesh charges from two columns. It takes 4 square roots, 4 divisions and about
+50 other operations: the roots and divisions bound it, as long as the charges come from cache.
+Therefore they are kept as bytes, in whole numbers of the unit charge, and blocks sort their
+particles by column from time to time.
 """
 
 from __future__ import annotations
