@@ -12,7 +12,8 @@ from numba import cuda
 
 import kernels.cuda as toolkit
 from kernels import device
-from kernels.gpu import Bundle, Gpu, Parcel
+from kernels.bundle import Bundle, Parcel
+from kernels.gpu import Gpu
 from kernels.messages import HEADER_BYTES, Envelope, packed_empty
 
 SHAPES = [(7,), (3, 5), (2, 3, 4), (0,), (4, 0)]
