@@ -59,8 +59,8 @@ class PairForces(Job):
             into.address, self.shape[1], self.own, block, *shift, self.cutoff * self.cutoff,
         )  # fmt: skip
 
-    @classmethod
-    def launch(cls, jobs: list[tuple[Any, Any]], stream: Any) -> Report:
+    @staticmethod
+    def launch(jobs: list[tuple[Any, Any]], stream: Any) -> Report:
         """Launch the kernel that does some jobs and adds what they find to parcels."""
         (kernel,) = {job.kernel for job, _ in jobs}
         count, blocks = len(jobs), [job.blocks for job, _ in jobs]

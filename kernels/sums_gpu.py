@@ -30,12 +30,11 @@ Report = Callable[[], None]  # raises what a launch that is over has found wrong
 class Job(DeviceMessage):
     """Integers that a kernel can find; subclasses say which ones, and how."""
 
-    __array_ufunc__ = None  # so that an array leaves += to __radd__
     dtype = np.dtype(np.int64)
     reads: tuple[Bundle, ...] = ()  # what it needs of those that others write
 
-    @classmethod
-    def launch(cls, jobs: list[tuple[Any, Any]], stream: Any) -> Report:
+    @staticmethod
+    def launch(jobs: list[tuple[Any, Any]], stream: Any) -> Report:
         """Launch the kernel that does some jobs and adds what they find to parcels."""
         raise NotImplementedError
 
@@ -45,7 +44,10 @@ class Job(DeviceMessage):
         total += self
         return total
 
-    def __radd__(self, array: np.ndarray) -> Sum:
+    def __array_ufunc__(self, ufunc: Any, method: str, array: Any, _: Any, **options: Any) -> Any:
+        """What an array's ``+=`` gives: a sum on the device."""
+        if ufunc is not np.add or method != "__call__" or not isinstance(array, np.ndarray):
+            return NotImplemented
         total = self.copy()
         total += array
         return total
