@@ -54,6 +54,7 @@ from kernels.leanmd_jobs import (
     ENTRIES,
     FORCE,
     NEIGHBORS,
+    NO_SHIFT,
     OTHER_COLUMNS,
     OTHERS,
     OWN,
@@ -148,8 +149,8 @@ def _alarm(closest, i):  # type: ignore[no-untyped-def]
     return (np.int64(closest / CLOSE_UNIT) << 32) + np.int64(i)
 
 
-def _forces_by(pull: Any) -> Any:
-    """Kernels with a formula for what two atoms feel: of one list of clusters, and of many jobs."""
+def _felt_by(pull: Any) -> Any:
+    """What atoms feel of all others, with a formula for two."""
 
     @inlined
     def add(dx, dy, dz, there, cutoff2, fx, fy, fz, closest):  # type: ignore[no-untyped-def]
@@ -183,6 +184,12 @@ def _forces_by(pull: Any) -> Any:
             fx, fy, fz, closest = add(dx, dy, dz, m != member, cutoff2, fx, fy, fz, closest)
         return fx, fy, fz, closest
 
+    return felt_by
+
+
+def _forces_by(felt_by: Any) -> Any:
+    """The kernel `forces`, with what atoms feel."""
+
     @kernel(
         "void(uint32, uint32, float64[:, ::1], float64[:, ::1], uint32[::1], int64[::1],"
         "uint32[::1], boolean, float64, int64[:, ::1], int64[::1])"
@@ -205,6 +212,12 @@ def _forces_by(pull: Any) -> Any:
         force[0, i], force[1, i], force[2, i] = fx, fy, fz
         if closest < CLOSEST2:
             cuda.atomic.min(alarms, CLOSE, _alarm(closest, i))
+
+    return by_cluster
+
+
+def _jobs_by(felt_by: Any) -> Any:
+    """The kernel for `PairForces`, with what atoms feel."""
 
     @kernel("void(int64[::1], uint32)")
     def by_job(words, jobs):  # type: ignore[no-untyped-def]
@@ -239,11 +252,12 @@ def _forces_by(pull: Any) -> Any:
         if closest < CLOSEST2:
             cuda.atomic.min(words, job, _alarm(closest, i))
 
-    return by_cluster, by_job
+    return by_job
 
 
-_forces, _jobs = _forces_by(_pull)
-_forces_in_single, _jobs_in_single = _forces_by(_pull_in_single)
+_felt, _felt_in_single = _felt_by(_pull), _felt_by(_pull_in_single)
+_forces, _forces_in_single = _forces_by(_felt), _forces_by(_felt_in_single)
+_jobs, _jobs_in_single = _jobs_by(_felt), _jobs_by(_felt_in_single)
 
 
 def forces(
@@ -728,9 +742,6 @@ def _shift(height, size, buffer, start, over, into):  # type: ignore[no-untyped-
         for row in range(np.int64(height)):
             value = buffer[start + row * size + n]
             into[row, n] = value + over[row] if row < 3 else value
-
-
-NO_SHIFT = [0.0, 0.0, 0.0]
 
 
 class Told:

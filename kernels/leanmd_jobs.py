@@ -29,6 +29,7 @@ POSITION, COLUMNS, OTHERS, OTHER_COLUMNS, STARTS, NEIGHBORS, ENTRIES, FORCE, PLA
 )
 SHIFT, CUTOFF2, WORDS = 11, 14, 15
 ROW = struct.Struct("=11q4d")
+NO_SHIFT = [0.0, 0.0, 0.0]
 
 
 class PairForces(Job):
@@ -52,7 +53,9 @@ class PairForces(Job):
     def row(self, block: int, into: Any) -> tuple[Any, ...]:
         """Its row of the table, from the thread block of that number on."""
         position, others = self.position, self.others
-        shift = [a - b for a, b in zip(position.over, others.over, strict=True)]
+        shift = NO_SHIFT
+        if position.over is not others.over:
+            shift = [a - b for a, b in zip(position.over, others.over, strict=True)]
         return (
             position.parcel.address, position.shape[1], others.parcel.address, others.shape[1],
             cuda.address(self.starts), cuda.address(self.neighbors), self.neighbors.size,
