@@ -686,6 +686,52 @@ def test_pairs_of_cells_that_are_too_close(apart: float, speed: float, said: str
     assert not pool().terms and not pool().launches
 
 
+class Broken(PairForces):
+    """A job that is said to have gone wrong."""
+
+    def __init__(self) -> None:
+        self.shape = 3, 8
+
+    @staticmethod
+    def launch(jobs: Any, stream: Any) -> Any:
+        """Launch nothing."""
+
+        def report() -> None:
+            raise Explosion("two atoms were too close")
+
+        return report
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda cell: cell.state(),
+        lambda cell: cell.measure(),
+        lambda cell: cell.sums(),
+        lambda cell: cell.device.synchronize(),
+        lambda cell: cell._complain(0, "flies too fast"),
+    ],
+)
+def test_cells_look_at_alarms_of_computes_first(look: Any) -> None:
+    """Catches a run that ends, or ends for another reason, before anybody has looked at them."""
+    cell = blocks_of(LeanmdProblem(per_cell=2, **PAIRS), (1, 1, 1), "gpu")[0]
+    atoms = cell.atoms
+    atoms.set(atoms.ids, atoms.own("position"), np.full((3, atoms.count), 1.1 * FASTEST))
+    total = Broken().copy()
+    if "_complain" not in look.__code__.co_names:
+        total.landed()
+    with pytest.raises(Explosion, match="too close"):
+        look(cell)
+
+
+def test_a_run_inherits_nothing() -> None:
+    """Catches jobs of a run that failed, which the next run in this process would launch."""
+    Broken().copy()
+    device.take("gpu", 0, None)
+    pool().launch()
+    pool().heed()
+
+
 @pytest.mark.parametrize(
     ("dt", "said"),
     [
