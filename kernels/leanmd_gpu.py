@@ -53,6 +53,7 @@ from kernels.leanmd_jobs import (
     CUTOFF2,
     ENTRIES,
     FORCE,
+    JOB_THREADS,
     NEIGHBORS,
     NO_SHIFT,
     OTHER_COLUMNS,
@@ -62,7 +63,6 @@ from kernels.leanmd_jobs import (
     POSITION,
     SHIFT,
     STARTS,
-    THREADS,
     WORDS,
     PairForces,
 )
@@ -87,6 +87,7 @@ from kernels.leanmd_units import (
 from kernels.state_hash import mix
 
 WIDTH = 8  # atoms of a cluster, and threads that build its list
+THREADS = 64  # of a thread block; few, so that a block waits for few
 CHUNK = 32  # numbers that a thread of a scan adds up
 SUMMING = 1 << 14  # threads that add up over all atoms, at most
 CLOSEST2 = CLOSEST * CLOSEST
@@ -227,7 +228,7 @@ def _jobs_by(felt_by: Any) -> Any:
         row = np.uint64(jobs) + job * np.uint64(WORDS)
         places = words[row + np.uint64(PLACES)]
         thread = np.uint64(cuda.threadIdx.x)
-        i = (block - np.uint64(words[row + np.uint64(BLOCK)])) * np.uint64(THREADS) + thread
+        i = (block - np.uint64(words[row + np.uint64(BLOCK)])) * np.uint64(JOB_THREADS) + thread
         if i >= np.uint64(places):
             return
         member, k = i % np.uint64(WIDTH), i // np.uint64(WIDTH)

@@ -21,7 +21,7 @@ from kernels import cuda
 from kernels.leanmd_units import CLOSE, QUIET
 from kernels.sums_gpu import Job, Report, pool
 
-THREADS = 64  # of a thread block; few, so that a block waits for few
+JOB_THREADS = 32  # of a thread block; few, as the last one of each job is not full
 
 # The words of a row: addresses and sizes, the first thread block, and float64: shift and cutoff^2.
 POSITION, COLUMNS, OTHERS, OTHER_COLUMNS, STARTS, NEIGHBORS, ENTRIES, FORCE, PLACES, OWN, BLOCK = (
@@ -48,7 +48,7 @@ class PairForces(Job):
     @property
     def blocks(self) -> int:
         """Thread blocks that do it."""
-        return -(-self.shape[1] // THREADS)
+        return -(-self.shape[1] // JOB_THREADS)
 
     def row(self, block: int, into: Any) -> tuple[Any, ...]:
         """Its row of the table, from the thread block of that number on."""
@@ -78,7 +78,7 @@ class PairForces(Job):
         words = cuda.empty(size, np.int64, stream)
         words.copy_to_device(table, stream=stream)
         if firsts[-1]:
-            kernel[firsts[-1], THREADS, stream](words, count)
+            kernel[firsts[-1], JOB_THREADS, stream](words, count)
         words[:count].copy_to_host(table[:count], stream=stream)
 
         def report() -> None:

@@ -614,27 +614,24 @@ def test_memory_is_kept_until_jobs_have_read_it(monkeypatch: pytest.MonkeyPatch)
     """Catches a launch that waits for too few, and memory that is used again too early."""
     waits: list[tuple[Any, Any]] = []
     monkeypatch.setattr(toolkit, "wait_for", lambda mark, stream: waits.append((mark, stream)))
-    computes, cell = list(computes_of("gpu").values()), Gpu()
-    message = told_by(cell, GPU, strewn(9, 1), 9)
-    bundle = message.bundle
+    computes, cell, other = list(computes_of("gpu").values()), Gpu(), Gpu()
+    said = told_by(cell, GPU, strewn(9, 1), 9), told_by(other, GPU, strewn(9, 2) + 0.55, 9)
     for compute in computes:
-        compute.hear(dict.fromkeys(compute.neighbors, message))
-    jobs = [compute.forces(edge) for compute in computes for edge in compute.neighbors]
-    shared = pool().stream
+        compute.hear(dict(zip(compute.neighbors, said, strict=False)))
+    shared, jobs = pool().stream, [compute.forces((0,)) for compute in computes]
     assert sum(stream is shared for _, stream in waits) == len(jobs)  # for new lists, each once
-    again = [compute.forces(edge) for compute in computes for edge in compute.neighbors]
     waits.clear()
-    sums = [job.copy() for job in jobs + again]
+    sums = [job.copy() for job in (*jobs, *(compute.forces((0,)) for compute in computes))]
     assert waits == []
     parcels = cell.received(dict(enumerate(sums)))
-    done = bundle.read
-    assert waits == [(bundle.ready, shared), (done, bundle.stream), (done, cell.stream)]
-    assert (
-        all(p.bundle.ready is done for p in parcels.values()) and pool().launches[-1].done is done
-    )
+    done = pool().launches[-1].done
+    ready = [(message.bundle.ready, shared) for message in said]
+    assert waits == [*ready, (done, cell.stream), (done, other.stream), (done, cell.stream)]
+    assert all(message.bundle.read is done for message in said)
+    assert all(parcel.bundle.ready is done for parcel in parcels.values())
     waits.clear()
     cell.received({})
-    assert [stream for _, stream in waits] == [shared] and waits[0][0] is parcels[0].bundle.read
+    assert waits == [(parcels[0].bundle.read, shared)]
 
 
 # Explosions --------------------------------------------------------------------------------------
