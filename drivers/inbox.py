@@ -59,8 +59,9 @@ class Inbox:
             raise self._error(step, phase, edges, f"of shape {array.shape}, not as others")
         before.edges.update(edges)
         total = before.total
-        total += array  # in place, but where an array meets a sum on a device
-        self.sums[step, phase] = Sum(before.edges, total)
+        total += array
+        if total is not before.total:  # an array has met a sum on a device
+            self.sums[step, phase] = Sum(before.edges, total)
 
     def has(self, request: Collect) -> bool:
         """Whether every message that the block waits for is there."""

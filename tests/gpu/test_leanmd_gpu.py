@@ -545,9 +545,9 @@ def told_by(there: Device, twin: Any, position: np.ndarray, count: int, height: 
     return checked_message((), message)
 
 
-def computes_of(name: str) -> dict[Any, Any]:
+def computes_of(name: str, **words: Any) -> dict[Any, Any]:
     """Some computes: of a cell with itself, and of two cells within and across the box's edge."""
-    blocks = blocks_of(LeanmdProblem(per_cell=2, **PAIRS), (1, 1, 1), name)
+    blocks = blocks_of(LeanmdProblem(per_cell=2, **PAIRS, **words), (1, 1, 1), name)
     second = (0, 0, 0), (0, 0, 1), (0, 1, 2)  # there over the edge downwards, above upwards
     wanted = *((0, 0, 0, *to) for to in second), (0, 2, 2, 0, 0, 0), (2, 2, 2, 0, 0, 0)
     return {block.index: block for block in blocks if block.index in wanted}
@@ -579,6 +579,23 @@ def test_computes(counts: tuple[int, int], launches: list[int]) -> None:
     for right, got, count in zip(*results, atoms, strict=True):
         assert support.same_bits(got[:, :count].copy(), right[:, :count].copy())
     assert min(counts) < 9 or all((force != 0).any() for force in results[0])
+
+
+def test_computes_in_single_precision() -> None:
+    """Catches jobs of another formula than that of blocks."""
+    compute = computes_of("gpu", dtype="float32")[0, 0, 0, 0, 0, 1]
+    there, lists = compute.device, compute.lists[0,]
+    came = [told_by(there, GPU, at, 9) for at in (strewn(9, 1), strewn(9, 2) + 0.55)]
+    compute.hear(dict(zip(compute.neighbors, came, strict=True)))
+    results = [there.to_host(compute.forces((0,)))]
+    for formula in (GPU.forces_in_single, GPU.forces):
+        force = there.to_device(np.zeros((3, 16), np.int64))
+        formula(
+            *map(GPU.rows_of, compute.sides[0,]), lists.all_clusters, 0, lists.clusters,
+            lists.starts, lists.neighbors, lists.own, CUTOFF, force, quiet(there),
+        )  # fmt: skip
+        results.append(there.to_host(force))
+    assert (results[0] == results[1]).all() and (results[0] != results[2]).any()
 
 
 def test_computes_migrate() -> None:
