@@ -395,7 +395,13 @@ def test_one_launch_does_all_that_waits(launches):
 def test_sums_wait_for_what_they_are_computed_from(launches, monkeypatch):
     """Catches memory that is read too early, or used again before it has been read."""
     waits: list[Any] = []
-    monkeypatch.setattr(toolkit, "wait_for", lambda mark, stream: waits.append((mark, stream)))
+    right = toolkit.wait_for
+
+    def wait_for(mark: Any, stream: Any) -> None:
+        waits.append((mark, stream))
+        right(mark, stream)
+
+    monkeypatch.setattr(toolkit, "wait_for", wait_for)
     sender, receiver = Gpu(), Gpu()
     (bundle, _), shared = filled(sender), pool().stream
     total = Ones(1, reads=(bundle,)).copy()

@@ -630,7 +630,13 @@ def test_what_has_been_posted_cannot_migrate() -> None:
 def test_memory_is_kept_until_jobs_have_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a launch that waits for too few, and memory that is used again too early."""
     waits: list[tuple[Any, Any]] = []
-    monkeypatch.setattr(toolkit, "wait_for", lambda mark, stream: waits.append((mark, stream)))
+    right = toolkit.wait_for
+
+    def wait_for(mark: Any, stream: Any) -> None:
+        waits.append((mark, stream))
+        right(mark, stream)
+
+    monkeypatch.setattr(toolkit, "wait_for", wait_for)
     computes, cell, other = list(computes_of("gpu").values()), Gpu(), Gpu()
     said = told_by(cell, GPU, strewn(9, 1), 9), told_by(other, GPU, strewn(9, 2) + 0.55, 9)
     for compute in computes:
