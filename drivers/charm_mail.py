@@ -6,8 +6,9 @@ block sends the same array to many and is sent many to add up: then each PE gets
 fans out there by reference, and one with the sum of what its blocks have to say. Only that needs to
 know on which PE a chare is; `charm_pe.PE` learns it anew after each balancing.
 
-Messages that lie on a GPU go by reference too. Those for other PEs are copied to the host; the
-chare asks to be called again when others have had their turn, and sends them then.
+Messages that lie on a GPU go by reference too. Those for other PEs, and sums for them once they are
+complete, are copied to the host; the chare asks to be called again when others have had their turn,
+and sends them then.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Mail:
     def __init__(self, pe: Any) -> None:
         self.pe = pe
         # Sums for blocks of other PEs, by (step, phase, number): edges that they see, and total.
-        self.sums: dict[tuple[int, str, int], tuple[list[Any], np.ndarray]] = {}
+        self.sums: dict[tuple[int, str, int], tuple[list[Any], Any]] = {}
         self.senders: dict[tuple[str, int], int] = {}  # edges that lead from blocks here to others
 
     def relearn(self) -> None:
@@ -52,6 +53,8 @@ class Mail:
                 other.put_sum(step, phase, (its_edge,), message)
             elif other.put(step, phase, its_edge, chare.place, message):
                 other.wake_up()
+        if request.combine:
+            away = self._add_up(step, phase, chare.place[0], away)
         if not away:
             return
         staged = [message for _, message in away if isinstance(message, DeviceMessage)]
@@ -70,9 +73,11 @@ class Mail:
         chare.leaving.clear()
 
     def _send(self, chare: Any, step: int, phase: str, combine: bool, away: list[Any]) -> None:
-        """Send messages to other PEs."""
+        """Send messages to other PEs, or sums of such."""
         if combine:
-            self._add_up(step, phase, chare.place[0], away)
+            for (to, number, edges), total in away:
+                pe = int(self.pe.where[number])
+                self.pe.thisProxy[pe].take_sum(step, phase, to, number, edges, total)
         elif len(self.pe.here) > 1:
             self._send_to_pes(step, phase, chare.place, away)
         else:
@@ -97,17 +102,19 @@ class Mail:
         for pe, (targets, arrays) in calls.items():
             self.pe.thisProxy[pe].fan_out(step, phase, sender, targets, *arrays.values())
 
-    def _add_up(self, step: int, phase: str, kind: str, away: list[Any]) -> None:
-        """Add messages to sums, and send those to which every block here has contributed."""
+    def _add_up(self, step: int, phase: str, kind: str, away: list[Any]) -> list[Any]:
+        """Add messages to sums; returns those to which every block here has contributed."""
+        complete: list[tuple[Way, Any]] = []
         for (to, number, edge), message in away:
             key = step, phase, number
-            if key in self.sums:
-                edges, total = self.sums[key]
-                np.add(total, message, out=total)
+            edges, total = self.sums.pop(key, ([], None))
+            if total is None:
+                total = message.copy()
             else:
-                edges, total = self.sums[key] = [], message.copy()
+                total += message
             edges.append(edge)
             if len(edges) == self.senders[kind, number]:
-                del self.sums[key]
-                pe = int(self.pe.where[number])
-                self.pe.thisProxy[pe].take_sum(step, phase, to, number, edges, total)
+                complete.append(((to, number, edges), total))
+            else:
+                self.sums[key] = edges, total
+        return complete

@@ -14,7 +14,7 @@ class Sum(NamedTuple):
     """Messages of one phase that were added up: along which edges they came, and their sum."""
 
     edges: set[Edge]
-    total: np.ndarray
+    total: Any  # an array, or what `kernels.sums_gpu` has in its place
 
 
 class Inbox:
@@ -58,7 +58,10 @@ class Inbox:
         if before.total.shape != array.shape:
             raise self._error(step, phase, edges, f"of shape {array.shape}, not as others")
         before.edges.update(edges)
-        np.add(before.total, array, out=before.total)
+        total = before.total
+        total += array
+        if total is not before.total:  # an array has met a sum on a device
+            self.sums[step, phase] = Sum(before.edges, total)
 
     def has(self, request: Collect) -> bool:
         """Whether every message that the block waits for is there."""

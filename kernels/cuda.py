@@ -132,6 +132,63 @@ else:
     from_bits, once = libdevice.longlong_as_double, cuda.ldcs
 
 
+# Arrays by address -------------------------------------------------------------------------------
+
+# A kernel that reads arrays of many blocks is given their addresses in a table. `viewer` makes
+# functions ``view(address, columns)`` by which it sees one as an array, in global memory.
+
+if SIMULATED:
+
+    def viewer(dtype: str, rows: int | None = None) -> Any:
+        """A function that sees an array, (columns,) or (rows, columns), at an address."""
+        kind = np.dtype(dtype)
+
+        def view(address: int, columns: int) -> np.ndarray:
+            shape = (int(columns),) if rows is None else (rows, int(columns))
+            memory = ctypes.c_char * (math.prod(shape) * kind.itemsize)
+            return np.ndarray(shape, kind, memoryview(memory.from_address(int(address))))
+
+        return view
+else:
+    from llvmlite import ir
+    from numba.cuda.extending import intrinsic
+
+    types: Any = cuda.types
+    GLOBAL = 1  # an address space
+
+    def viewer(dtype: str, rows: int | None = None) -> Any:
+        """A function that sees an array, (columns,) or (rows, columns), at an address."""
+        kind = types.Array(getattr(types, dtype), 1 if rows is None else 2, "C")
+
+        @intrinsic
+        def view(typing: Any, address: Any, columns: Any) -> Any:
+            """The array; that its address is of global memory, loads and stores know."""
+
+            def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                element = context.get_data_type(kind.dtype)
+                size = context.get_constant(types.intp, context.get_abi_sizeof(element))
+                place = builder.inttoptr(arguments[0], ir.PointerType(element, GLOBAL))
+                shape, strides = [arguments[1]], [size]
+                if rows is not None:
+                    shape = [context.get_constant(types.intp, rows), *shape]
+                    strides = [builder.mul(arguments[1], size), *strides]
+                array = context.make_array(kind)(context, builder)
+                context.populate_array(
+                    array, data=builder.addrspacecast(place, ir.PointerType(element)), shape=shape,
+                    strides=strides, itemsize=size, meminfo=None,
+                )  # fmt: skip
+                return array._getvalue()
+
+            return kind(types.int64, types.int64), code
+
+        return view
+
+
+def address(array: Any) -> int:
+    """Where a device array begins."""
+    return array._ary.ctypes.data if SIMULATED else array.device_ctypes_pointer.value or 0
+
+
 # Memory and streams ------------------------------------------------------------------------------
 
 

@@ -1,121 +1,25 @@
 """The GPU as a device: a block's stream, and its messages in device memory.
 
 A block's kernels run one after another on a stream of its own; no call here waits for them unless
-it says so. All messages of a Post lie beside each other in one buffer, a `Bundle`, so that one
-kernel can fill it and one copy can take it to the host. What came from the host goes back by one
-copy too, on a second stream, while the first computes.
+it says so. All messages of a Post lie beside each other in one buffer, a `Bundle`. What came from
+the host goes back by one copy too, on a second stream, while the first computes. What blocks of a
+process compute together has a stream of its own (`kernels.sums_gpu`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterable, Mapping
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from kernels import cuda
+from kernels.bundle import Bundle, Parcel
 from kernels.device import Device
-from kernels.messages import HEADER_BYTES, DeviceMessage, Envelope
+from kernels.sums_gpu import Job, Sum, pool
 
 RENEWED_S = 1.0  # event times are float32: a device's clock is set anew after so many seconds
-
-
-class Bundle(Mapping[Any, "Parcel"]):
-    """Messages of one data type beside each other in device memory, each behind a header's room.
-
-    ``buffer``: all of it, flat, of the type; ``starts``: where each message begins in it.
-    """
-
-    def __init__(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any, stream: Any) -> None:
-        self.dtype, self.stream, self.shapes = np.dtype(dtype), stream, dict(shapes)
-        header = HEADER_BYTES // self.dtype.itemsize
-        self.starts: dict[Any, int] = {}
-        end = 0
-        for edge, shape in self.shapes.items():
-            self.starts[edge] = end + header
-            end = -(-(end + header + math.prod(shape)) // header) * header
-        self.buffer = cuda.empty(end, self.dtype, stream)
-        self.ready: Any = None  # reached once all messages are in place
-        self.pinned: np.ndarray | None = None  # the same on the host
-        self.copied: Any = None  # reached once they are
-        self.read: Any = None  # reached once others may write it again
-
-    def __getitem__(self, edge: Any) -> Parcel:
-        return Parcel(self, edge)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.shapes)
-
-    def __len__(self) -> int:
-        return len(self.shapes)
-
-    @property
-    def nbytes(self) -> int:
-        """Of the whole buffer, room for headers included."""
-        return self.buffer.size * self.dtype.itemsize
-
-    def seal(self) -> None:
-        """Say that kernels which fill it have been launched."""
-        if self.ready is None:
-            self.ready = cuda.mark(self.stream)
-
-    def stage(self, edges: Iterable[Any]) -> int:
-        """Begin to copy the messages to some edges, and what is between; returns the bytes."""
-        spans = [(self.starts[edge], math.prod(self.shapes[edge])) for edge in edges]
-        begin, end = min(first for first, _ in spans), max(first + size for first, size in spans)
-        if self.pinned is None:
-            self.pinned = cuda.pinned(self.nbytes).view(Envelope)
-        if begin < end:
-            host = self.pinned.view(np.ndarray).view(self.dtype)[begin:end]
-            self.buffer[begin:end].copy_to_host(host, stream=self.stream)
-        self.copied = cuda.mark(self.stream)
-        return (end - begin) * self.dtype.itemsize
-
-    def on_host(self, edge: Any) -> np.ndarray:
-        """A staged message in host memory, as `messages.packed` gives one; waits for its copy."""
-        assert self.pinned is not None, "stage() comes first"
-        cuda.reached(self.copied)
-        start = self.starts[edge] * self.dtype.itemsize
-        end = start + math.prod(self.shapes[edge]) * self.dtype.itemsize
-        envelope = self.pinned[start - HEADER_BYTES : end]
-        return np.ndarray(self.shapes[edge], self.dtype, envelope, HEADER_BYTES)
-
-
-class Parcel(DeviceMessage):
-    """One message in device memory, part of a bundle. Pickles as an array on the host."""
-
-    def __init__(self, bundle: Bundle, edge: Any) -> None:
-        self.bundle, self.edge = bundle, edge
-        self.shape, self.dtype = bundle.shapes[edge], bundle.dtype
-
-    @property
-    def start(self) -> int:
-        """Where it begins in the bundle's buffer."""
-        return self.bundle.starts[self.edge]
-
-    @cached_property
-    def array(self) -> Any:
-        """The device array; costs tens of microseconds, so kernels for many parcels do without."""
-        end = self.start + math.prod(self.shape)
-        array = self.bundle.buffer[self.start : end].reshape(self.shape)
-        array.stream = self.bundle.stream  # a view forgets it
-        return array
-
-    def on_host(self) -> np.ndarray:
-        """It in host memory, once the copy that `Gpu.stage` has begun is there."""
-        return self.bundle.on_host(self.edge)
-
-    def in_place(self) -> Any:
-        """It where it lies, as MPI takes it, once all kernels that write it are done."""
-        if self.bundle.ready is not None:
-            cuda.reached(self.bundle.ready)
-        return cuda.sent(self.array)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return np.array, (cuda.to_host(self.array),)
 
 
 class Slot:
@@ -148,7 +52,7 @@ class Gpu(Device):
         self.staged_bytes = 0
         self.slots: dict[Any, list[Slot]] = {}  # by edge; None for what comes from the host
         self.reading: list[Bundle] = []  # since the last `received`
-        self.synchronize()
+        self.stream.synchronize()
         self.epoch = cuda.mark(self.stream), perf_counter()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -161,7 +65,7 @@ class Gpu(Device):
 
     def to_host(self, array: Any) -> np.ndarray:
         """A copy of a contiguous array in host memory, when all work on it is done."""
-        return cuda.to_host(array)
+        return array.on_host() if isinstance(array, Job) else cuda.to_host(array)
 
     # Messages ------------------------------------------------------------------------------------
 
@@ -169,26 +73,33 @@ class Gpu(Device):
         """A bundle for messages, by edge, that kernels fill in and a Post gives away."""
         return Bundle(shapes, dtype, self.stream)
 
-    def stage(self, parcels: Iterable[DeviceMessage]) -> None:
+    def stage(self, parcels: Iterable[Any]) -> None:
         """Begin to copy messages to the host, one copy for each bundle."""
         bundles: dict[int, list[Any]] = {}
         for parcel in parcels:
+            if isinstance(parcel, Sum):
+                self.staged_bytes += parcel.stage()
+                continue
             bundles.setdefault(id(parcel.bundle), [parcel.bundle]).append(parcel.edge)
         for bundle, *edges in bundles.values():
             self.staged_bytes += bundle.stage(edges)
 
     def received(self, came: Mapping[Any, Any]) -> Mapping[Any, Parcel]:
         """What a Collect brought, by edge, as parcels on the device, until the next such call."""
-        self._end_reading()
-        staged = {edge: array for edge, array in came.items() if isinstance(array, np.ndarray)}
-        parcels = dict(came)
-        if staged:
-            parcels |= self._from_host(staged)
+        parcels = self.landed(came)
         for bundle in {id(p.bundle): p.bundle for p in parcels.values()}.values():
             if bundle.stream is not self.stream:
                 cuda.wait_for(bundle.ready, self.stream)
             self.reading.append(bundle)
         return parcels
+
+    def landed(self, came: Mapping[Any, Any]) -> Mapping[Any, Parcel]:
+        """The same, but kernels here do not wait for them, nor those who wrote them for these."""
+        self._end_reading()
+        staged = {edge: array for edge, array in came.items() if isinstance(array, np.ndarray)}
+        parcels = {edge: m.landed() for edge, m in came.items() if edge not in staged}
+        self.staged_bytes += sum(m.host_bytes for m in came.values() if isinstance(m, Sum))
+        return {**parcels, **self._from_host(staged)} if staged else parcels
 
     def room(self, edge: Any, shape: tuple[int, ...], dtype: Any) -> Parcel:
         """Memory for a message that MPI puts there itself; the next but one has it again."""
@@ -232,7 +143,7 @@ class Gpu(Device):
             host[start : start + array.size] = array.reshape(-1)
         if bundle.nbytes:
             bundle.buffer.copy_to_device(host, stream=self.copies)
-        slot.copied = cuda.mark(self.copies)
+        slot.copied = bundle.ready = cuda.mark(self.copies)
         cuda.wait_for(slot.copied, self.stream)
         self.staged_bytes += bundle.nbytes
         return bundle
@@ -263,6 +174,22 @@ class Gpu(Device):
             self.epoch = mark, time
 
     def synchronize(self) -> None:
-        """Wait until all work on the block's streams is done."""
+        """Wait until all work on the block's streams is done, and all that blocks share."""
         self.copies.synchronize()
         self.stream.synchronize()
+        self.heed()
+
+    # What blocks share ---------------------------------------------------------------------------
+
+    def heed(self) -> None:
+        """Raise what kernels that work for several blocks of this process have found wrong."""
+        pool().heed()
+
+    def settle(self) -> None:
+        """The same, once all jobs have been launched."""
+        pool().launch()
+        pool().heed()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        assert not pool().terms, "a block migrates before its jobs have been launched"
+        return super().__reduce__()

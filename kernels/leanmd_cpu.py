@@ -45,6 +45,7 @@ from kernels.leanmd_units import (
     FORCE_MAGIC,
     FORCE_UNIT,
     FORCE_ZERO,
+    QUIET,
     ROUNDING,
     STRAY,
     VIRIAL_MAGIC,
@@ -147,6 +148,25 @@ def forces(
         those = clusters[first_cluster:end_cluster]
         pair = _closest(position, others, those, starts, neighbors, own)
         alarms[CLOSE] = min(alarms[CLOSE], pair)
+
+
+_QUIET = np.array(QUIET)
+
+
+def pair_forces(
+    position: Any, others: Any, clusters: Any, starts: Any, neighbors: Any, own: bool,
+    cutoff: float, heed: Any,
+) -> Any:  # fmt: skip
+    """The forces on the atoms of all clusters of a cell; ``heed`` is told if a pair is too close.
+
+    They are (3, places) int64, where there is a place for each atom and a few more.
+    """
+    count = clusters.size
+    force, alarms = np.empty((3, count * WIDTH), np.int64), _QUIET.copy()
+    forces(position, others, clusters, 0, count, starts, neighbors, own, cutoff, force, alarms)
+    if alarms[CLOSE] != QUIET[CLOSE]:
+        heed(int(alarms[CLOSE]))
+    return force
 
 
 @njit(inline="always")
@@ -384,6 +404,11 @@ def shifted(told: Any, over: Any, device: Any) -> Any:
     moved = told.copy()
     moved[:3] += np.array(over)[:, np.newaxis]
     return moved
+
+
+def rows_of(told: Any) -> Any:
+    """What `shifted` gave, as an array."""
+    return told
 
 
 # Lists -------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,13 +37,34 @@ from kernels.cuda import (
     empty,
     flat,
     fma,
+    from_bits,
     inlined,
     kernel,
     mul,
     mul32,
     ported,
     to_host,
+    viewer,
     zeros,
+)
+from kernels.leanmd_jobs import (
+    BLOCK,
+    COLUMNS,
+    CUTOFF2,
+    ENTRIES,
+    FORCE,
+    JOB_THREADS,
+    NEIGHBORS,
+    NO_SHIFT,
+    OTHER_COLUMNS,
+    OTHERS,
+    OWN,
+    PLACES,
+    POSITION,
+    SHIFT,
+    STARTS,
+    WORDS,
+    PairForces,
 )
 from kernels.leanmd_units import (
     CLOSE,
@@ -118,8 +140,18 @@ def _pull_in_single(r2, cutoff2):  # type: ignore[no-untyped-def]
     return np.float64((inverse6 - np.float32(0.5)) * strength)
 
 
-def _forces_by(pull: Any) -> Any:
-    """The kernel `forces` with a formula for what two atoms feel."""
+_rows, _sums = viewer("float64", 3), viewer("int64", 3)
+_offsets, _indices = viewer("int64"), viewer("uint32")
+
+
+@inlined
+def _alarm(closest, i):  # type: ignore[no-untyped-def]
+    """What says that an atom is too close to another one."""
+    return (np.int64(closest / CLOSE_UNIT) << 32) + np.int64(i)
+
+
+def _felt_by(pull: Any) -> Any:
+    """What atoms feel of all others, with a formula for two."""
 
     @inlined
     def add(dx, dy, dz, there, cutoff2, fx, fy, fz, closest):  # type: ignore[no-untyped-def]
@@ -136,6 +168,29 @@ def _forces_by(pull: Any) -> Any:
             r2 if r2 < closest else closest,
         )
 
+    @inlined
+    def felt_by(xi, yi, zi, others, neighbors, n, last, first, member, own, cutoff2):  # type: ignore[no-untyped-def]
+        """What an atom feels from its list and, if ``own``, from its cluster; closest r^2."""
+        x, y, z = others[0], others[1], others[2]
+        fx = fy = fz = np.int64(0)
+        closest = FAR
+        while n < last:  # numba's range would count down beside it
+            j = np.uint64(neighbors[n])
+            dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
+            fx, fy, fz, closest = add(dx, dy, dz, True, cutoff2, fx, fy, fz, closest)
+            n += np.uint64(1)
+        for m in range(np.uint64(WIDTH if own else 0)):
+            j = first + np.uint64(m)
+            dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
+            fx, fy, fz, closest = add(dx, dy, dz, m != member, cutoff2, fx, fy, fz, closest)
+        return fx, fy, fz, closest
+
+    return felt_by
+
+
+def _forces_by(felt_by: Any) -> Any:
+    """The kernel `forces`, with what atoms feel."""
+
     @kernel(
         "void(uint32, uint32, float64[:, ::1], float64[:, ::1], uint32[::1], int64[::1],"
         "uint32[::1], boolean, float64, int64[:, ::1], int64[::1])"
@@ -151,29 +206,59 @@ def _forces_by(pull: Any) -> Any:
         member = np.uint64(thread % np.uint32(WIDTH))
         start = k * np.uint64(WIDTH)
         i = start + member
-        x, y, z = others[0], others[1], others[2]
-        xi, yi, zi = position[0, i], position[1, i], position[2, i]
-        fx = fy = fz = np.int64(0)
-        closest = FAR
-        n, last = np.uint64(starts[k]), np.uint64(starts[k + np.uint64(1)])
-        while n < last:  # numba's range would count down beside it
-            j = np.uint64(neighbors[n])
-            dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
-            fx, fy, fz, closest = add(dx, dy, dz, True, cutoff2, fx, fy, fz, closest)
-            n += np.uint64(1)
-        for m in range(np.uint64(WIDTH if own else 0)):
-            j = start + np.uint64(m)
-            dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
-            fx, fy, fz, closest = add(dx, dy, dz, m != member, cutoff2, fx, fy, fz, closest)
+        fx, fy, fz, closest = felt_by(
+            position[0, i], position[1, i], position[2, i], others, neighbors,
+            np.uint64(starts[k]), np.uint64(starts[k + np.uint64(1)]), start, member, own, cutoff2,
+        )  # fmt: skip
         force[0, i], force[1, i], force[2, i] = fx, fy, fz
         if closest < CLOSEST2:
-            pair = (np.int64(closest / CLOSE_UNIT) << 32) + np.int64(i)
-            cuda.atomic.min(alarms, CLOSE, pair)
+            cuda.atomic.min(alarms, CLOSE, _alarm(closest, i))
 
     return by_cluster
 
 
-_forces, _forces_in_single = _forces_by(_pull), _forces_by(_pull_in_single)
+def _jobs_by(felt_by: Any) -> Any:
+    """The kernel for `PairForces`, with what atoms feel."""
+
+    @kernel("void(int64[::1], uint32)")
+    def by_job(words, jobs):  # type: ignore[no-untyped-def]
+        """The jobs of a table, as `leanmd_jobs` writes it; each has thread blocks of its own."""
+        block = np.uint64(cuda.blockIdx.x)
+        job = np.uint64(words[np.uint64(jobs * (1 + WORDS)) + block])
+        row = np.uint64(jobs) + job * np.uint64(WORDS)
+        places = words[row + np.uint64(PLACES)]
+        thread = np.uint64(cuda.threadIdx.x)
+        i = (block - np.uint64(words[row + np.uint64(BLOCK)])) * np.uint64(JOB_THREADS) + thread
+        if i >= np.uint64(places):
+            return
+        member, k = i % np.uint64(WIDTH), i // np.uint64(WIDTH)
+        starts = _offsets(words[row + np.uint64(STARTS)], places // WIDTH + 1)
+        n, last = np.uint64(starts[k]), np.uint64(starts[k + np.uint64(1)])
+        own = words[row + np.uint64(OWN)] != 0
+        if n == last and not own:
+            return
+        position = _rows(words[row + np.uint64(POSITION)], words[row + np.uint64(COLUMNS)])
+        fx, fy, fz, closest = felt_by(
+            position[0, i] + from_bits(words[row + np.uint64(SHIFT)]),
+            position[1, i] + from_bits(words[row + np.uint64(SHIFT + 1)]),
+            position[2, i] + from_bits(words[row + np.uint64(SHIFT + 2)]),
+            _rows(words[row + np.uint64(OTHERS)], words[row + np.uint64(OTHER_COLUMNS)]),
+            _indices(words[row + np.uint64(NEIGHBORS)], words[row + np.uint64(ENTRIES)]),
+            n, last, i - member, member, own, from_bits(words[row + np.uint64(CUTOFF2)]),
+        )  # fmt: skip
+        force = _sums(words[row + np.uint64(FORCE)], places)
+        cuda.atomic.add(force, (np.uint64(0), i), fx)
+        cuda.atomic.add(force, (np.uint64(1), i), fy)
+        cuda.atomic.add(force, (np.uint64(2), i), fz)
+        if closest < CLOSEST2:
+            cuda.atomic.min(words, job, _alarm(closest, i))
+
+    return by_job
+
+
+_felt, _felt_in_single = _felt_by(_pull), _felt_by(_pull_in_single)
+_forces, _forces_in_single = _forces_by(_felt), _forces_by(_felt_in_single)
+_jobs, _jobs_in_single = _jobs_by(_felt), _jobs_by(_felt_in_single)
 
 
 def forces(
@@ -660,17 +745,55 @@ def _shift(height, size, buffer, start, over, into):  # type: ignore[no-untyped-
             into[row, n] = value + over[row] if row < 3 else value
 
 
-NO_SHIFT = [0.0, 0.0, 0.0]
+class Told:
+    """What a cell told, as it came, and what is to be added to its positions."""
+
+    def __init__(self, parcel: Any, over: Any, device: Any) -> None:
+        self.parcel, self.over, self.device = parcel, over or NO_SHIFT, device
+        self.shape = parcel.shape
+
+    @cached_property
+    def rows(self) -> Any:
+        """An array with the sums; `PairForces` does without."""
+        (told,) = self.device.received({(): self.parcel}).values()
+        height, size = told.shape
+        into = self.device.empty((height, size), np.float64)
+        _shift[_threads(size, into)](
+            height, size, told.bundle.buffer, told.start, _numbers(self.over), into
+        )
+        return into
 
 
-def shifted(told: Any, over: Any, device: Any) -> Any:
-    """What a cell told, with ``over`` (3,), or None, added to its positions: a new array."""
-    height, size = told.shape
-    into = device.empty((height, size), np.float64)
-    _shift[_threads(size, into)](
-        height, size, told.bundle.buffer, told.start, _numbers(over or NO_SHIFT), into
-    )
-    return into
+def shifted(told: Any, over: Any, device: Any) -> Told:
+    """What a cell told, with ``over`` (3,), or None, added to its positions."""
+    return Told(told, over, device)
+
+
+def rows_of(told: Told) -> Any:
+    """What `shifted` gave, as an array."""
+    return told.rows
+
+
+def pair_forces(
+    position: Told, others: Told, clusters: Any, starts: Any, neighbors: Any, own: bool,
+    cutoff: float, heed: Any,
+) -> PairForces:  # fmt: skip
+    """The forces on the atoms of all clusters of a cell, not computed yet.
+
+    They are (3, places) int64, where there is a place for each atom and a few more. ``heed`` is
+    told if a pair is too close, some time after they have been computed.
+    """
+    shape, lists = (3, clusters.size * WIDTH), (starts, neighbors)
+    return PairForces(_jobs, shape, position, others, lists, own, cutoff, heed)
+
+
+def pair_forces_in_single(
+    position: Told, others: Told, clusters: Any, starts: Any, neighbors: Any, own: bool,
+    cutoff: float, heed: Any,
+) -> PairForces:  # fmt: skip
+    """As `pair_forces`, but what two atoms feel is found in float32, as in `forces_in_single`."""
+    shape, lists = (3, clusters.size * WIDTH), (starts, neighbors)
+    return PairForces(_jobs_in_single, shape, position, others, lists, own, cutoff, heed)
 
 
 # Lists -------------------------------------------------------------------------------------------

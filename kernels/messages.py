@@ -15,13 +15,21 @@ class Envelope(np.ndarray):
 
 
 class DeviceMessage:
-    """A message that lies in a device's memory; `kernels.gpu.Parcel` is one."""
+    """A message that lies in a device's memory, or will; `kernels.bundle.Parcel` is one.
 
-    bundle: Any
-    edge: Any
+    Those that are to be combined do as integer arrays do: they have ``copy()``, and ``+=`` adds
+    others and arrays of the host. `kernels.sums_gpu` has such.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype
+
+    def seal(self) -> None:
+        """Say that the block has given it away."""
+
+    def landed(self) -> Any:
+        """It in device memory, as soon as kernels that have been launched are done."""
+        raise NotImplementedError
 
     def on_host(self) -> np.ndarray:
         """It in host memory, once it has come there."""

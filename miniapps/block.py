@@ -168,7 +168,7 @@ def checked_message(edge: Edge, array: Any) -> Any:
     """
     if not isinstance(array, np.ndarray):
         if isinstance(array, DeviceMessage):
-            array.bundle.seal()
+            array.seal()
             return array
         raise MessageError(f"message on edge {edge}: must be a C-contiguous numpy array")
     flags = array.flags

@@ -157,7 +157,7 @@ class Lists:
 
     def __init__(self, own: bool, device: Device = CPU) -> None:
         self.own, self.device = own, device  # the others are the same atoms, and their ghosts
-        self.clusters = self.places = self.entries = 0
+        self.clusters = self.entries = 0
         self.starts = device.to_device(np.zeros(1, np.int64))
         self.neighbors, self.last, self.all_clusters = (
             device.empty((0,), np.uint32) for _ in range(3)
@@ -180,7 +180,6 @@ class Lists:
         bins = Bins(*corners, self.device)
         order = bins.sort(kernels, others, total, turning=False)
         self.clusters = -(-count // kernels.WIDTH)
-        self.places = self.clusters * kernels.WIDTH
         self.all_clusters = self.device.to_device(np.arange(self.clusters, dtype=np.uint32))
         self.starts = self.device.empty((self.clusters + 1,), np.int64)
         self.last = self.device.empty((self.clusters,), np.uint32)

@@ -147,6 +147,7 @@ class Domain(KernelUser):
         Returns the square of how far the farthest atom is from where it was then, or 0 if that is
         no more than allowed. Raises Explosion.
         """
+        self.device.heed()
         atoms = self.atoms
         alarms = self.device.to_host(atoms.alarms)
         if alarms[CLOSE] >> 32 < CLOSEST**2 / CLOSE_UNIT:
@@ -224,6 +225,7 @@ class Domain(KernelUser):
 
     def state(self) -> list[Piece]:
         """Position in the box and velocity of the domain's atoms, a row each."""
+        self.device.heed()
         atoms, box = self.atoms, self.problem.box[:, np.newaxis]
         position = atoms.own("position")
         position = position - box * (position >= box) + box * (position < 0)
@@ -246,6 +248,7 @@ class Domain(KernelUser):
         }
 
     def _complain(self, atom: int, what: str, ids: np.ndarray | None = None) -> None:
-        """Raise Explosion for an atom."""
+        """Raise Explosion for an atom, if nothing has gone wrong before."""
+        self.device.settle()
         ids = self.atoms.ids if ids is None else ids
         raise Explosion(f"step {self.time}: atom {ids[atom]} {what}")

@@ -8,12 +8,12 @@ them up on the way, the bits are the same. Both kinds of blocks migrate.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from kernels.device import Device
-from kernels.leanmd_units import CLOSE, QUIET
 from miniapps.block import Collect, Edge, Index, Mark, Measure, Peer, Piece, Post
 from miniapps.kernel_user import KernelUser
 from miniapps.leanmd.atoms import Lists
@@ -92,7 +92,7 @@ class Compute(KernelUser):
         shift = np.sign(over) * problem.box
         # From where the second cell is to where it is beside the first, if that is not the same.
         self.over = shift.tolist() if shift.any() else None
-        self.force_kernel = problem.forces
+        self.force_kernel = f"pair_{problem.forces}"
         low, high = problem.corners(layout, second)
         beside = low + shift, high + shift
         self.corners = {FIRST: problem.corners(layout, first), SECOND: beside}
@@ -100,24 +100,17 @@ class Compute(KernelUser):
         # By edge, what the cell there said last and what the other one did, beside each other.
         self.sides: dict[Edge, tuple[Any, Any]] = {}
         self.ids: dict[Edge, Any] = {}  # what the cells said when atoms had changed cells
-        self.alarms = device.to_device(np.array(QUIET))
         self.time = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """With what cells said on the host."""
-        to_host = self.device.to_host
-        sides = {e: tuple(map(to_host, side)) for e, side in self.sides.items()}
-        ids = {edge: to_host(told) for edge, told in self.ids.items()}
-        alarms = to_host(self.alarms)
-        return super().__getstate__() | {"sides": sides, "ids": ids, "alarms": alarms}
+        """With ids on the host, and without positions: cells tell them before all else."""
+        ids = {edge: self.device.to_host(told) for edge, told in self.ids.items()}
+        return super().__getstate__() | {"sides": {}, "ids": ids}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Bring it to the device again."""
+        """Bring ids to the device again."""
         self.__dict__.update(state)
-        to_device = self.device.to_device
-        self.sides = {e: tuple(map(to_device, side)) for e, side in self.sides.items()}
-        self.ids = {edge: to_device(told) for edge, told in self.ids.items()}
-        self.alarms = to_device(np.array(self.alarms))
+        self.ids = {edge: self.device.to_device(told) for edge, told in self.ids.items()}
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Answer the cells' positions with forces; the first time twice, as steps begin so."""
@@ -132,9 +125,8 @@ class Compute(KernelUser):
         came = yield Collect(f"positions{phase}", tuple(self.neighbors))
         self.hear(came)
         forces = {edge: self.forces(edge) for edge in self.neighbors}
-        self.heed_alarms()
         yield Mark()
-        yield Post(f"forces{phase}", {e: self.device.to_host(f) for e, f in forces.items()}, True)
+        yield Post(f"forces{phase}", forces, True)
         if reported:
             energies = {edge: self.energies(edge) for edge in self.neighbors}
             yield Mark()
@@ -142,17 +134,17 @@ class Compute(KernelUser):
 
     def hear(self, came: Mapping[Edge, Any]) -> None:
         """Take in what the cells say, and list neighbours anew if atoms have changed cells."""
-        came = self.device.received(came)
-        anew = came[FIRST].shape[0] == TOLD
+        came = self.device.landed(came)
         first = second = self.kernels.shifted(came[FIRST], None, self.device)
         if SECOND in came:
             second = self.kernels.shifted(came[SECOND], self.over, self.device)
         self.sides = {FIRST: (first, second), SECOND: (second, first)}
-        if anew:
-            self.ids = {FIRST: first, SECOND: second}
+        if first.shape[0] == TOLD:
+            rows_of = self.kernels.rows_of
+            self.ids = {FIRST: rows_of(first), SECOND: rows_of(second)}
             for edge in self.neighbors:
                 own, others = self.sides[edge]
-                where = self.count(own), own, others, self.count(others)
+                where = self.count(own), rows_of(own), rows_of(others), self.count(others)
                 box = self.corners[SECOND if edge == FIRST else FIRST]
                 self.lists[edge].fill(self.kernels, *where, box, self.problem.reach)
 
@@ -161,37 +153,31 @@ class Compute(KernelUser):
         return told.shape[1] - self.kernels.WIDTH
 
     def forces(self, edge: Edge) -> Any:
-        """The forces on the atoms of a cell; (3, places) int64, a few places more than atoms."""
+        """The forces on the atoms of a cell; (3, places) int64, a few places more than atoms.
+
+        On a GPU they are a message that is not computed yet.
+        """
         lists, (own, others) = self.lists[edge], self.sides[edge]
-        force = self.device.empty((3, lists.places), np.int64)
-        getattr(self.kernels, self.force_kernel)(
-            own, others, lists.all_clusters, 0, lists.clusters, lists.starts, lists.neighbors,
-            lists.own, self.problem.cutoff, force, self.alarms,
+        return getattr(self.kernels, self.force_kernel)(
+            own, others, lists.all_clusters, lists.starts, lists.neighbors, lists.own,
+            self.problem.cutoff, partial(self.complain, self.time, self.ids[edge]),
         )  # fmt: skip
-        return force
 
-    def heed_alarms(self) -> None:
-        """Raise Explosion if a pair is too close; of which cell, a second look tells."""
-        if self.device.to_host(self.alarms)[CLOSE] == QUIET[CLOSE]:
-            return
-        for edge in self.neighbors:
-            self.alarms = self.device.to_device(np.array(QUIET))
-            self.forces(edge)
-            alarm = int(self.device.to_host(self.alarms)[CLOSE])
-            heed_closeness(self.time, self.ids_of(edge), alarm)
+    def complain(self, step: int, told: Any, alarm: int) -> None:
+        """Raise Explosion as two atoms were too close, one of those in what a cell said."""
+        heed_closeness(step, self.ids_in(told), alarm)
 
-    def ids_of(self, edge: Edge) -> np.ndarray:
-        """Who is in a cell: (count,) int64."""
-        told = self.device.to_host(self.ids[edge])
-        return told[3, : self.count(told)].view(np.int64)
+    def ids_in(self, told: Any) -> np.ndarray:
+        """Who is in what a cell said: (count,) int64."""
+        return self.device.to_host(told)[3, : self.count(told)].view(np.int64)
 
     def energies(self, edge: Edge) -> np.ndarray:
         """Energy, virial and pairs of the atoms of a cell; (6,), as the kernel has them."""
         lists, (own, others) = self.lists[edge], self.sides[edge]
-        totals = self.device.to_device(np.zeros(6, np.int64))
+        totals, rows_of = self.device.to_device(np.zeros(6, np.int64)), self.kernels.rows_of
         self.kernels.energies(
-            self.count(own), own, others, lists.starts, lists.neighbors, lists.own,
-            self.problem.cutoff, totals,
+            self.count(own), rows_of(own), rows_of(others), lists.starts, lists.neighbors,
+            lists.own, self.problem.cutoff, totals,
         )  # fmt: skip
         return self.device.to_host(totals)
 
@@ -205,7 +191,7 @@ class Compute(KernelUser):
         totals[8:14] = sum(self.energies(edge) for edge in self.neighbors)
         lost = wrong = 0
         for edge in self.neighbors:
-            both = (self.device.to_host(told) for told in self.sides[edge])
+            both = (self.device.to_host(self.kernels.rows_of(told)) for told in self.sides[edge])
             own, others = (told[:3, : self.count(told)] for told in both)
             lost += strayed(own, *self.corners[edge], self.problem.list_skin)
             some = sample(own.shape[1])

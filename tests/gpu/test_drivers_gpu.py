@@ -1,4 +1,4 @@
-"""Launched runs of the stencils on the GPU: staging, GPU-aware MPI, migration of device state."""
+"""Launched runs on the GPU: staging, GPU-aware MPI, sums over PEs, migration of device state."""
 
 from __future__ import annotations
 
@@ -32,3 +32,24 @@ def test_same_bits_under_every_driver(app: str, problem: str, driver: str, run_r
     staged = "-n 2" in driver and gpu["transport"]["path"] == "staged"
     assert (gpu["transport"]["staged_bytes"] > 0) == staged
     assert ("aware on" in driver) <= (gpu["transport"]["path"] == "gpu-aware")
+
+
+PAIRS = (
+    "leanmd --decomposition pairs --cells 3x3x3 --per-cell 1 --cutoff 1.3 --skin 0.2 --dt 0.01 "
+    "--density 0.7 --temperature 6 --thermo 1 --rebuild 9 --steps 2 --warmup 0 --timeout 200"
+)
+
+
+@pytest.mark.timeout(400)
+def test_pairs_of_cells_on_several_pes(run_record: Any) -> None:
+    """Catches sums that reach another PE early, twice or not at all, and computes that cannot move.
+
+    Cells get sums from their own PE, on the device, and from the other, over the host.
+    """
+    words = PAIRS.split()
+    right = run_record(*words)
+    charm = "--driver", "charm", "-n", "2", "--balancer", "Rotate", "--lb-period", "1"
+    seen = run_record(*words, *charm, "--device", "gpu", timeout=300)
+    assert seen["valid"] and seen["state_hash"] == right["state_hash"]
+    assert seen["thermo"] == right["thermo"] and seen["migrations"] == 14 * 27 + 27
+    assert seen["transport"]["path"] == "staged" and seen["transport"]["staged_bytes"] > 0

@@ -12,13 +12,17 @@ import pytest
 import support
 
 import kernels
+import kernels.cuda as toolkit
 import miniapps
 from drivers.serial import Engine
 from kernels import device
 from kernels.device import Device
 from kernels.gpu import Gpu
 from kernels.lanes import fused
+from kernels.leanmd_jobs import PairForces
 from kernels.leanmd_units import CLOSE, FAST, FASTEST, FORCE_UNIT, QUIET, STRAY
+from kernels.sums_gpu import pool
+from miniapps.block import checked_message
 from miniapps.leanmd.atoms import Atoms, Bins, Lists
 from miniapps.leanmd.domain import Explosion
 from miniapps.leanmd.oracle import wrong_forces
@@ -466,12 +470,42 @@ def test_blocks_without_atoms() -> None:
     assert seen == right and measures[0]["ids"].value[0] == 0
 
 
-def test_pairs_have_the_bits_of_the_cpu() -> None:
-    """Catches a cell that is told to computes wrongly, and forces that are added up wrongly."""
-    problem = LeanmdProblem(cells=(3, 3, 3), per_cell=2, decomposition="pairs", **HOT)
-    right, _ = ran(dataclasses.replace(problem, decomposition="blocks"), (1, 1, 1), "cpu", 1)
-    seen, measures = ran(problem, (1, 1, 1), "gpu", 1)
-    assert seen == right and all(measure["wrong forces"].value == 0 for measure in measures[27:])
+@pytest.fixture(autouse=True)
+def fresh_pool() -> None:
+    """Nothing waits that another test has left."""
+    pool.cache_clear()
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many jobs each launch for pairs of cells does."""
+    counts: list[int] = []
+    right = PairForces.launch
+
+    def launch(jobs: list[Any], stream: Any) -> Any:
+        counts.append(len(jobs))
+        return right(jobs, stream)
+
+    monkeypatch.setattr(PairForces, "launch", staticmethod(launch))
+    return counts
+
+
+PAIRS: dict[str, Any] = {"cells": (3, 3, 3), "decomposition": "pairs", **HOT}
+
+
+def test_pairs_have_the_bits_of_the_cpu(launches: list[int]) -> None:
+    """Catches a cell told to computes wrongly, wrong sums, and more than one launch a step."""
+    problem = LeanmdProblem(per_cell=2, **PAIRS)
+    right, _ = ran(dataclasses.replace(problem, decomposition="blocks"), (1, 1, 1), "cpu", 2)
+    blocks = blocks_of(problem, (1, 1, 1), "gpu")
+    engine = Engine(blocks)
+    for step in range(2):
+        engine.round(step, 1)
+    assert launches == [27 * 27] * 3  # the first forces, and those of two steps
+    assert told(blocks) == right
+    computes = [block for block in blocks if block.kind == "compute"][:20]
+    assert all(block.measure()["wrong forces"].value == 0 for block in computes)
+    assert not pool().terms
 
 
 def test_runs_in_single_precision() -> None:
@@ -501,21 +535,221 @@ def test_blocks_migrate() -> None:
     assert told(blocks) == ran(problem, (1, 1, 1), "cpu", 4)[0]
 
 
+def told_by(there: Device, twin: Any, position: np.ndarray, count: int, height: int = 4) -> Any:
+    """What a cell with the first of some atoms tells its computes, numbered from 100 on."""
+    rows = np.concatenate([position, 0 * position, [np.arange(100, 100 + position.shape[1])]])
+    rows[-1] = rows[-1].astype(np.int64).view(np.float64)
+    rows[:3, count:] = CPU.FAR * np.arange(1, 1 + position.shape[1] - count)
+    (message,) = there.messages({(): (height, count + twin.WIDTH)}, np.float64).values()
+    twin.tell(there.to_device(rows), message)
+    return checked_message((), message)
+
+
+def computes_of(name: str, **words: Any) -> dict[Any, Any]:
+    """Some computes: of a cell with itself, and of two cells within and across the box's edge."""
+    blocks = blocks_of(LeanmdProblem(per_cell=2, **PAIRS, **words), (1, 1, 1), name)
+    second = (0, 0, 0), (0, 0, 1), (0, 1, 2)  # there over the edge downwards, above upwards
+    wanted = *((0, 0, 0, *to) for to in second), (0, 2, 2, 0, 0, 0), (2, 2, 2, 0, 0, 0)
+    return {block.index: block for block in blocks if block.index in wanted}
+
+
+@pytest.mark.parametrize("counts", [(9, 17), (1, 0), (0, 8), (65, 70)])
+def test_computes(counts: tuple[int, int], launches: list[int]) -> None:
+    """Catches rows of a table that are mixed up, a wrong shift, and jobs without atoms."""
+    results: list[list[np.ndarray]] = []
+    for (twin, there), name in zip(both(), ("cpu", "gpu"), strict=True):
+        found: list[Any] = []
+        for index, compute in computes_of(name).items():
+            layout = support.layout_of(compute.problem, (1, 1, 1))
+            low = compute.problem.corners(layout, index[:3])[0][:, None]
+            over = np.array(compute.over or [0, 0, 0])[:, None]
+            at = [strewn(70, 1) + low, strewn(70, 2) + low + 0.55 - over]
+            at = [np.rint(one / compute.problem.grain) * compute.problem.grain for one in at]
+            came = [told_by(there, twin, *one) for one in zip(at, counts, strict=True)]
+            compute.hear(dict(zip(compute.neighbors, came, strict=False)))
+            found += [compute.forces(edge) for edge in compute.neighbors]
+        if name == "gpu":
+            assert not launches
+            sums = [job.copy() for job in found]
+            assert [job.shape for job in found] == [total.landed().shape for total in sums]
+            assert len(launches) == 1
+            found = [there.to_host(total.landed().array) for total in sums]
+        results.append(found)
+    atoms = [counts[0], *counts * 4]
+    for right, got, count in zip(*results, atoms, strict=True):
+        assert support.same_bits(got[:, :count].copy(), right[:, :count].copy())
+    assert min(counts) < 9 or all((force != 0).any() for force in results[0])
+
+
+def test_computes_in_single_precision() -> None:
+    """Catches jobs of another formula than that of blocks."""
+    compute = computes_of("gpu", dtype="float32")[0, 0, 0, 0, 0, 1]
+    there, lists = compute.device, compute.lists[0,]
+    came = [told_by(there, GPU, at, 9) for at in (strewn(9, 1), strewn(9, 2) + 0.55)]
+    compute.hear(dict(zip(compute.neighbors, came, strict=True)))
+    results = [there.to_host(compute.forces((0,)))]
+    for formula in (GPU.forces_in_single, GPU.forces):
+        force = there.to_device(np.zeros((3, 16), np.int64))
+        formula(
+            *map(GPU.rows_of, compute.sides[0,]), lists.all_clusters, 0, lists.clusters,
+            lists.starts, lists.neighbors, lists.own, CUTOFF, force, quiet(there),
+        )  # fmt: skip
+        results.append(there.to_host(force))
+    assert (results[0] == results[1]).all() and (results[0] != results[2]).any()
+
+
 def test_computes_migrate() -> None:
-    """Catches a compute that forgets what its cells said last."""
-    problem = LeanmdProblem(cells=(3, 3, 3), per_cell=2, decomposition="pairs", **HOT)
-    blocks = {block.kind: block for block in blocks_of(problem, (1, 1, 1), "gpu")}
-    compute = blocks["compute"]
-    position = strewn(9, 1)
-    messages = compute.device.messages({"told": (4, 9 + GPU.WIDTH)}, np.float64)
-    rows = np.concatenate([position, 0 * position, [np.arange(25).view(np.float64)]])
-    GPU.tell(compute.device.to_device(rows), messages["told"])
-    compute.hear({edge: messages["told"] for edge in compute.neighbors})
-    again = pickle.loads(pickle.dumps(compute))
-    for edge in compute.neighbors:
-        assert again.energies(edge).tolist() == compute.energies(edge).tolist()
-        assert support.same_bits(again.forces(edge), compute.forces(edge))
-        assert again.ids_of(edge).tolist() == list(range(9))
+    """Catches a compute that forgets its lists or who is in its cells."""
+    there = Gpu()
+    for compute in computes_of("gpu").values():
+        first, second = strewn(9, 1), strewn(9, 2) + 0.55
+        for height in (4, 3):
+            came = [told_by(there, GPU, position, 9, height) for position in (first, second)]
+            compute.hear(dict(zip(compute.neighbors, came, strict=False)))
+        again = pickle.loads(pickle.dumps(compute))
+        again.hear(dict(zip(compute.neighbors, came, strict=False)))
+        for edge in compute.neighbors:
+            assert again.energies(edge).tolist() == compute.energies(edge).tolist()
+            forces = compute.device.to_host(compute.forces(edge))
+            assert support.same_bits(again.device.to_host(again.forces(edge)), forces)
+            assert again.ids_in(again.ids[edge]).tolist() == list(range(100, 109))
+
+
+def test_what_has_been_posted_cannot_migrate() -> None:
+    """Catches a balancing that takes a compute away before its job has been launched."""
+    compute = computes_of("gpu")[0, 0, 0, 0, 0, 0]
+    compute.hear({(0,): told_by(Gpu(), GPU, strewn(9, 1), 9)})
+    total = compute.forces((0,)).copy()
+    for what in (compute, total):
+        with pytest.raises(AssertionError, match="migrates before"):
+            pickle.dumps(what)
+    total.landed()
+    pickle.dumps(compute)
+
+
+def test_memory_is_kept_until_jobs_have_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a launch that waits for too few, and memory that is used again too early."""
+    waits: list[tuple[Any, Any]] = []
+    right = toolkit.wait_for
+
+    def wait_for(mark: Any, stream: Any) -> None:
+        waits.append((mark, stream))
+        right(mark, stream)
+
+    monkeypatch.setattr(toolkit, "wait_for", wait_for)
+    computes, cell, other = list(computes_of("gpu").values()), Gpu(), Gpu()
+    said = told_by(cell, GPU, strewn(9, 1), 9), told_by(other, GPU, strewn(9, 2) + 0.55, 9)
+    for compute in computes:
+        compute.hear(dict(zip(compute.neighbors, said, strict=False)))
+    shared, jobs = pool().stream, [compute.forces((0,)) for compute in computes]
+    assert sum(stream is shared for _, stream in waits) == len(jobs)  # for new lists, each once
+    waits.clear()
+    sums = [job.copy() for job in (*jobs, *(compute.forces((0,)) for compute in computes))]
+    assert waits == []
+    parcels = cell.received(dict(enumerate(sums)))
+    done = pool().launches[-1].done
+    ready = [(message.bundle.ready, shared) for message in said]
+    assert waits == [*ready, (done, cell.stream), (done, other.stream), (done, cell.stream)]
+    assert all(message.bundle.read is done for message in said)
+    assert all(parcel.bundle.ready is done for parcel in parcels.values())
+    waits.clear()
+    cell.received({})
+    assert waits == [(parcels[0].bundle.read, shared)]
+
+
+# Explosions --------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Placed(LeanmdProblem):
+    """Atoms 1 to n where a test puts them, as fast as it says: (3, n) each."""
+
+    at: Any = None
+    speed: Any = None
+
+    @property
+    def atoms(self) -> int:
+        """How many atoms there are."""
+        return self.at.shape[1]
+
+    @property
+    def draws_velocities(self) -> bool:
+        """They bring theirs along."""
+        return False
+
+    def beginning(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Those that begin in [low, high)."""
+        at = np.rint(self.at / self.grain) * self.grain % self.box[:, None]
+        here = np.flatnonzero(np.all((at.T >= low) & (at.T < high), axis=1))
+        return 1 + here, at[:, here], self.speed[:, here]
+
+
+@pytest.mark.parametrize(
+    ("apart", "speed", "said"), [(0.3, 0.0, "step 0"), (1.2, 25.0, "step [1-9]")]
+)
+def test_pairs_of_cells_that_are_too_close(apart: float, speed: float, said: str) -> None:
+    """Catches alarms that nobody looks at before atoms are too fast, or of another pair or step.
+
+    There are two close pairs; that which comes first is not the closest.
+    """
+    at = np.array(
+        [[1.0, 2.2, 2.2], [1.0 + apart, 2.2, 2.2], [3.0, 3.1, 1.5], [3.0, 3.05 + apart, 1.5]]
+    )
+    fast = np.array([[1, 0, 0], [-1, 0, 0], [0, 1.05, 0], [0, -1.05, 0]]) * speed
+    problem = Placed(at=at.T.copy(), speed=fast.T.copy(), **PAIRS | {"thermo": 1})
+    messages = []
+    for name in ("cpu", "gpu"):
+        with pytest.raises(Explosion, match=said + r": atom \d is 0\.") as raised:
+            ran(problem, (1, 1, 1), name, 8)
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]
+    assert not pool().terms and not pool().launches
+
+
+class Broken(PairForces):
+    """A job that is said to have gone wrong."""
+
+    def __init__(self) -> None:
+        self.shape = 3, 8
+
+    @staticmethod
+    def launch(jobs: Any, stream: Any) -> Any:
+        """Launch nothing."""
+
+        def report() -> None:
+            raise Explosion("two atoms were too close")
+
+        return report
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda cell: cell.state(),
+        lambda cell: cell.measure(),
+        lambda cell: cell.sums(),
+        lambda cell: cell.device.synchronize(),
+        lambda cell: cell._complain(0, "flies too fast"),
+    ],
+)
+def test_cells_look_at_alarms_of_computes_first(look: Any) -> None:
+    """Catches a run that ends, or ends for another reason, before anybody has looked at them."""
+    cell = blocks_of(LeanmdProblem(per_cell=2, **PAIRS), (1, 1, 1), "gpu")[0]
+    atoms = cell.atoms
+    atoms.set(atoms.ids, atoms.own("position"), np.full((3, atoms.count), 1.1 * FASTEST))
+    total = Broken().copy()
+    if "_complain" not in look.__code__.co_names:
+        total.landed()
+    with pytest.raises(Explosion, match="too close"):
+        look(cell)
+
+
+def test_a_run_inherits_nothing() -> None:
+    """Catches jobs of a run that failed, which the next run in this process would launch."""
+    Broken().copy()
+    device.take("gpu", 0, None)
+    pool().launch()
+    pool().heed()
 
 
 @pytest.mark.parametrize(
