@@ -29,11 +29,13 @@ WAYS: dict[str, list[object]] = {
     "charm, 2 PEs, cut along y": ["--driver", "charm", "-n", 2, "--blocks", "1x2"],
     "charm, 2 PEs, ODF 8": ["--driver", "charm", "-n", 2, "--blocks", "1x2", "--odf", 8],
 }
+TILE = 8  # steps per exchange, where there are several
+TILED = ("serial", "mpi, 2 ranks, cut along y", "charm, 2 PEs, ODF 8")
+WAYS |= {f"{name}, {TILE} steps per exchange": [*WAYS[name], "--time-tile", TILE] for name in TILED}
 LARGE, SMALL = 20_000_000, 20_000  # particles, for the memory of one
-CUT: list[object] = [*PAPER, "-n", 2, "--blocks", "2x1", "--steps", 1000, "--warmup", 5]
-CHARM: list[object] = [*CUT, "--driver", "charm", "--odf", 8]
+CUT: list[object] = [*PAPER, "-n", 2, "--blocks", "2x1", "--steps", 1000, "--warmup", TILE]
 BALANCED = ("Greedy", "GreedyRefine", "RefineA")
-PERIOD = 80
+PERIOD, EARLY = 80, 2 * TILE  # steps: between balancings, and of an early first one
 
 
 def initial_cells(problem: Any) -> np.ndarray:
@@ -80,17 +82,24 @@ def memory() -> dict[str, Any]:
     return results
 
 
-def balancing() -> dict[str, Any]:
-    """What balancing gains over the same run without it, and over mpi, as a share of max/mean."""
-    ways = {"mpi": [*CUT, "--driver", "mpi"], "none": CHARM}
+def balancing(tile: int) -> dict[str, Any]:
+    """What balancing gains over the same run without it, and over mpi, as a share of max/mean.
+
+    ``tile``: steps per exchange, of all runs.
+    """
+    cut = [*CUT, "--time-tile", tile]
+    charm = [*cut, "--driver", "charm", "--odf", 8]
+    ways = {"mpi": [*cut, "--driver", "mpi"], "none": charm}
     for name in BALANCED:
-        ways[name] = [*CHARM, "--balancer", name, "--lb-period", PERIOD]
+        ways[name] = [*charm, "--balancer", name, "--lb-period", PERIOD]
+        if name != "Greedy":
+            ways[f"{name} from step {EARLY} on"] = [*ways[name], "--lb-first", EARLY]
     runs = interleaved(ways, TRIALS)
     promise = {name: [record["imbalance"] for record in runs[name]] for name in ("mpi", "none")}
     results: dict[str, Any] = {
         f"promise_max_over_mean, {name}": median(found) for name, found in promise.items()
     }
-    for name in BALANCED:
+    for name in (name for name in ways if name not in promise):
         entry: dict[str, float] = {}
         for base in ("mpi", "none"):
             pairs = zip(runs[base], runs[name], promise[base], strict=True)
@@ -108,7 +117,8 @@ def balancing() -> dict[str, Any]:
 
 def main() -> None:
     """Measure all three."""
-    save("pic", {"speed": speed(), "bytes_per_particle": memory(), "balancing": balancing()})
+    gains = {str(tile): balancing(tile) for tile in (1, TILE)}
+    save("pic", {"speed": speed(), "bytes_per_particle": memory(), "balancing": gains})
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -151,13 +152,14 @@ def pic(results: dict[str, Any]) -> str:
         for name, r in results["speed"].items()
     ]
     memory = [[name, f"{found:.0f}"] for name, found in results["bytes_per_particle"].items()]
-    found, gains = results["balancing"], []
-    for base, shown in (("none", "charm unbalanced"), ("mpi", "mpi")):
+    bases, gains = {"none": "charm unbalanced", "mpi": "mpi"}, []
+    for (tile, found), base in itertools.product(results["balancing"].items(), bases):
         promise = found[f"promise_max_over_mean, {base}"]
+        way = f"{tile} steps per exchange, " if tile != "1" else ""
         for name in (name for name in found if not name.startswith("promise")):
             r = found[name]
             gain, share = r[f"gain_over_{base}"], r[f"share_of_promise_over_{base}"]
-            gains.append(gain_row(f"{name}, over {shown}", promise, gain, share, r))
+            gains.append(gain_row(f"{way}{name}, over {bases[base]}", promise, gain, share, r))
     return f"""## PIC
 
 The published problem, L 2998, 600 000 particles, GEOMETRIC 0.999, k 0, m 1: millions of particles
