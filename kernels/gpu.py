@@ -97,9 +97,9 @@ class Gpu(Device):
         """The same, but kernels here do not wait for them, nor those who wrote them for these."""
         self._end_reading()
         staged = {edge: array for edge, array in came.items() if isinstance(array, np.ndarray)}
-        parcels = {edge: m.landed() for edge, m in came.items() if edge not in staged}
         self.staged_bytes += sum(m.host_bytes for m in came.values() if isinstance(m, Sum))
-        return {**parcels, **self._from_host(staged)} if staged else parcels
+        moved = self._from_host(staged) if staged else {}
+        return {edge: moved[edge] if edge in moved else m.landed() for edge, m in came.items()}
 
     def room(self, edge: Any, shape: tuple[int, ...], dtype: Any) -> Parcel:
         """Memory for a message that MPI puts there itself; the next but one has it again."""

@@ -151,8 +151,8 @@ def owner_of(x, y, frame, size):
     right, up = ahead(x, frame[0], size), ahead(y, frame[2], size)
     owner = HERE + 3 * ((right >= frame[1] - frame[0]) + (right >= frame[4]))
     owner += (up >= frame[3] - frame[2]) - 2 * (up >= frame[7])
-    known = (right >= 0.0) & (right < frame[5])
-    known &= (up >= 0.0) & (up < size) & ((up < frame[6]) | (up >= frame[7]))
+    known = (x >= 0.0) & (right < frame[5])
+    known &= (y >= 0.0) & (up < size) & ((up < frame[6]) | (up >= frame[7]))
     return owner if known else LOST
 
 

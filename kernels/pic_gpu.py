@@ -1,9 +1,9 @@
 """Particles among fixed charges on the GPU: the kernels of `pic_cpu`, with the same bits.
 
 Formulas, the particles' arrays and the shape of messages are those of `pic_cpu`; what a push counts
-is a `pic_tally`. A thread pushes one particle and does all that the CPU does in two passes: force,
-push, owner, and if the particle leaves, a place in the list of those that do. Places and rows are
-handed out by atomic counters, so particles may lie in another order in another run, and no result
+is a `pic_tally`. A thread pushes one particle and does all that the CPU does in several loops:
+force, push, owner, and if the particle leaves, a place in the list of those that do. Places and
+rows are handed out by atomic counters, so particles may lie in another order in another run, and no result
 depends on it. Every product that is added to something is rounded first (`mul`).
 
 Cost of a push: 72 bytes of a particle (x, y, vx, vy both ways, the charge) and a byte of owner,
@@ -261,7 +261,7 @@ def pack(
 ) -> None:
     """Copy the first ``total`` of the ``leaving`` particles into the message of their owner's edge.
 
-    ``messages``: a `gpu.Bundle`, keyed by edge. The tally of leavers is used up thereby, down to
+    ``messages``: a `bundle.Bundle`, keyed by edge. The tally of leavers is used up thereby, down to
     zero; rows come in no order.
     """
     if total:
@@ -324,7 +324,7 @@ def unpack(
 ) -> None:  # fmt: skip
     """Put messages into the first ``free`` of the ``gaps`` and, when full, behind ``count``.
 
-    As the CPU's. ``came``: `gpu.Parcel` by edge; those in one buffer take one launch.
+    As the CPU's. ``came``: `bundle.Parcel` by edge; those in one buffer take one launch.
     """
     cell = tuple(frame[:4].tolist())
     for buffer, parts in _batches(came):

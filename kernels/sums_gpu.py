@@ -154,6 +154,8 @@ class Pool:
 
     def _make_room(self, sums: list[Sum]) -> None:
         """Give new sums their memory, all of it at once."""
+        if not sums:
+            return
         shapes = {number: total.shape for number, total in enumerate(sums)}
         bundle = Bundle(shapes, Sum.dtype, self.stream, cuda.zeros)
         for number, total in enumerate(sums):

@@ -512,6 +512,7 @@ def test_wrong_programs_fail(monkeypatch: pytest.MonkeyPatch, wrong: Any) -> Non
         (wrong_pic.wrong_sign, r"particle \d+ went to \(.*\), which no move"),
         (wrong_pic.mesh_of_another_block, r"particle \d+ went to \(.*\), which no move"),
         (wrong_pic.misrouted, r"particle \d+ at \(.*\) came by edge .* not in"),
+        (wrong_pic.hurled, r"particle \d+ went to \(-.*\), which no move"),
         (wrong_pic.nan_position, r"particle \d+ went to \(.*nan\)"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

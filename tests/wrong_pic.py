@@ -226,6 +226,19 @@ def removal_of_others(right: Any) -> Any:
     return Block
 
 
+def hurled(right: Any) -> Any:
+    """One particle in each block goes back by more than the grid is wide."""
+
+    class Block(right):
+        def settle(self, left: int, came: Any) -> None:
+            """Take in what came; hurl one."""
+            super().settle(left, came)
+            if self.time == MISTAKE_AT and self.particles.count:
+                self.particles.vx[0] = -1.5 * self.problem.size
+
+    return Block
+
+
 def nan_position(right: Any) -> Any:
     """One particle's position is no number."""
 

@@ -167,8 +167,9 @@ class RunSpec:
             require(self.lb_period > 0, "--balancer", self.balancer, "needs --lb-period STEPS")
         if self.lb_first is not None:
             require(self.lb_period > 0, "--lb-first", self.lb_first, "needs --lb-period STEPS")
-            timed = f"must be more than the {self.warmup} steps of warm-up"
-            require(self.lb_first > self.warmup, "--lb-first", self.lb_first, timed)
+            end = self.warmup + self.steps
+            timed = f"must be more than the {self.warmup} steps of warm-up and less than all {end}"
+            require(self.warmup < self.lb_first < end, "--lb-first", self.lb_first, timed)
         self._check_device()
         check_writable("--output", self.output)
         require(self.frames >= 0, "--frames", self.frames, "must be 0 or more (0: none)")

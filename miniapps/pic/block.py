@@ -48,7 +48,8 @@ class PicBlock(KernelUser):
         self.removed = np.zeros((len(problem.ordered_events), 3), np.uint64)
         self.leavers = np.zeros(OWNERS, np.int64)  # of the last push, per owner
         self.known = sum(1 << owner_at(edge) for edge in self.targets)
-        self.came: Mapping[Edge, Any] = {}  # in the last step, until it was looked at
+        self.came: Mapping[Edge, Any] = {}  # in the last round, until it was looked at
+        self.came_at = 0  # the step at which that began
         self.placed = self.born = 0  # on all blocks: at the beginning, up to now
 
     def __getstate__(self) -> dict[str, Any]:
@@ -91,12 +92,13 @@ class PicBlock(KernelUser):
         (x0, x1), (y0, y1) = self.bounds
         size, (column, row) = self.problem.size, self.index
         wide, high = layout.widths(0), layout.widths(1)
-        _, down, up = zip(*[(0, y < 0, y > 0) for _, y in self.problem.moves()], strict=True)
+        along_y = [y for _, y in self.problem.moves()]
         next_wide = x1 - x0 + wide[(column + 1) % len(wide)]
         far = next_wide + wide[(column + 2) % len(wide)]
-        above = y1 - y0 + (high[(row + 1) % len(high)] if any(up) else 0)
-        below = size - (high[row - 1] if any(down) else 0)
-        sides = next_wide, min(far, size), min(above, size), max(min(above, size), below)
+        above = min(y1 - y0 + (high[(row + 1) % len(high)] if max(along_y) > 0 else 0), size)
+        below = size - (high[row - 1] if min(along_y) < 0 else 0)
+        # Of two rows of blocks the other one is above and below: above, where some move up.
+        sides = next_wide, min(far, size), above, max(above, below)
         return np.array([x0, x1, y0, y1, *sides, (y0 - self.reach[1]) % size], np.float64)
 
     def _mesh(self) -> Any:
@@ -228,7 +230,7 @@ class PicBlock(KernelUser):
             rows = message.shape[0]
             self.particles.unsorted += max(0, rows - free) if edge[1] == 0 else rows
             free = max(0, free - rows)
-        self.came = came
+        self.came, self.came_at = came, self.time
         self.particles.add(self.kernels, came, left, self.frame)
         self.particles.sort(self.kernels, self.frame[0], self.bounds[0][1] - self.bounds[0][0])
 
@@ -246,7 +248,7 @@ class PicBlock(KernelUser):
         edge, place = rows[row]
         values = self.kernels.row_of(self.came[edge], place)
         raise MessageError(
-            f"block {self.index}, step {self.time - 1}: particle {values.view(np.int64)[5]} at "
+            f"block {self.index}, step {self.came_at}: particle {values.view(np.int64)[5]} at "
             f"({values[0]}, {values[1]}) came by edge {edge}, but that is not in {self.bounds}"
         )
 

@@ -182,11 +182,17 @@ class PicProblem(BaseProblem):
             f"blocks must be 2k = {2 * k} cells wide, one is {narrowest}",
         )
         require(lowest >= m, "-m", m, f"blocks must be {m} cells high, one is {lowest}")
-        most = max(1, min((narrowest + 1) // (2 * k + 1), lowest // max(1, m)))
-        tile = min(USUAL_TILE, most) if self.time_tile == "auto" else int(self.time_tile)
+        return dataclasses.replace(self, time_tile=self._tile(layout, 2 * k + 1, m))
+
+    def _tile(self, layout: Layout, along_x: int, along_y: int) -> int:
+        """Steps per exchange where the fastest particles move so far. Raises InputError."""
+        asked = USUAL_TILE if self.time_tile == "auto" else int(self.time_tile)
+        limits = [(min(layout.widths(0)) + 1) // along_x, min(layout.widths(1)) // max(1, along_y)]
+        cut = [limit for limit, blocks in zip(limits, layout.grid, strict=True) if blocks > 1]
+        most = max(1, min(cut, default=asked))
         within = f"must be at most {most} here, or particles go farther than to the next block"
-        require(tile <= most, "--time-tile", tile, within)
-        return dataclasses.replace(self, time_tile=tile)
+        require(asked <= most or self.time_tile == "auto", "--time-tile", asked, within)
+        return min(asked, most)
 
     def stride(self, step: int) -> int:
         """As many steps as one exchange serves; events come between exchanges."""

@@ -108,6 +108,7 @@ def _tidy_row(run: dict[str, Any]) -> dict[str, Any]:
         "point": run["point"],
         "app": record["app"],
         **{name: record[name] for name in RUN_COLUMNS},
+        "lb_first": record.get("lb_first"),
         "step_s": mean_step_s(record),
         **{f"step_{name}_s": record["step_time_s"][name] for name in ("median", "min", "max")},
         "rate": record["rate"]["value"],

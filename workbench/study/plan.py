@@ -57,9 +57,8 @@ class Study:
             "steps": self.steps,
             "warmup": self.warmup,
             "device": self.device,
-            "lb_first": self.lb_first,
             "shuffle_seed": self.shuffle_seed,
-        }
+        } | ({} if self.lb_first is None else {"lb_first": self.lb_first})
 
     def specs(self) -> list[RunSpec]:
         """The runs of one trial, each checked. Raises InputError where one cannot be."""

@@ -373,7 +373,7 @@ def _surroundings(campaign: Campaign) -> Iterator[tuple[str, list[str]]]:
     records = [run["record"] for run in campaign.of("run")]
     study = campaign.head["study"]
     yield "steps", [f"{study['steps']} timed, after {study['warmup']} of warm-up"]
-    if study.get("lb_first") is not None:
+    if "lb_first" in study:
         yield "first balancing", [f"at step {study['lb_first']}"]
     yield "trials", _trials(campaign)
     yield "shuffle seed", [str(study["shuffle_seed"])]
