@@ -20,6 +20,7 @@ import support
 import wrong_leanmd
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from placed_atoms import Placed
 
 import kernels
 import miniapps
@@ -41,30 +42,6 @@ CPU = kernels.load("leanmd", "cpu")
 BOTH = ("blocks", "pairs")
 KEYS = ("temperature", "kinetic", "potential", "total", "pressure")  # as `lammps_peer.KEYWORDS`
 Grid = tuple[int, int, int]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Placed(LeanmdProblem):
-    """Atoms 1 to n where a test puts them, as fast as it says: (3, n) each."""
-
-    at: Any = None
-    speed: Any = None
-
-    @property
-    def atoms(self) -> int:
-        """How many atoms there are."""
-        return self.at.shape[1]
-
-    @property
-    def draws_velocities(self) -> bool:
-        """They bring theirs along."""
-        return False
-
-    def beginning(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Those that begin in [low, high)."""
-        at = np.rint(self.at / self.grain) * self.grain % self.box[:, None]
-        here = np.flatnonzero(np.all((at.T >= low) & (at.T < high), axis=1))
-        return 1 + here, at[:, here], self.speed[:, here]
 
 
 def solve(problem: LeanmdProblem, steps: int, grid: Grid = (1, 1, 1)) -> support.Solved:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import support
+from placed_atoms import Placed
 
 import kernels
 import kernels.cuda as toolkit
@@ -658,30 +659,6 @@ def test_memory_is_kept_until_jobs_have_read_it(monkeypatch: pytest.MonkeyPatch)
 
 
 # Explosions --------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Placed(LeanmdProblem):
-    """Atoms 1 to n where a test puts them, as fast as it says: (3, n) each."""
-
-    at: Any = None
-    speed: Any = None
-
-    @property
-    def atoms(self) -> int:
-        """How many atoms there are."""
-        return self.at.shape[1]
-
-    @property
-    def draws_velocities(self) -> bool:
-        """They bring theirs along."""
-        return False
-
-    def beginning(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Those that begin in [low, high)."""
-        at = np.rint(self.at / self.grain) * self.grain % self.box[:, None]
-        here = np.flatnonzero(np.all((at.T >= low) & (at.T < high), axis=1))
-        return 1 + here, at[:, here], self.speed[:, here]
 
 
 @pytest.mark.parametrize(
