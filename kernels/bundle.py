@@ -134,3 +134,18 @@ class Parcel(DeviceMessage):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return np.array, (cuda.to_host(self.array),)
+
+
+def each_bundle(bundles: Iterable[Bundle]) -> list[Bundle]:
+    """Every bundle once."""
+    return list({id(bundle): bundle for bundle in bundles}.values())
+
+
+def stage(parcels: Iterable[Parcel]) -> int:
+    """Begin to copy parcels to the host, one copy for each bundle; returns the bytes."""
+    edges: dict[int, list[Any]] = {}
+    parcels = list(parcels)
+    for parcel in parcels:
+        edges.setdefault(id(parcel.bundle), []).append(parcel.edge)
+    bundles = each_bundle(parcel.bundle for parcel in parcels)
+    return sum(bundle.stage(edges[id(bundle)]) for bundle in bundles)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kernels import cuda
-from kernels.bundle import Bundle, Parcel
+from kernels.bundle import Bundle, Parcel, each_bundle, stage
 from kernels.device import Device
 from kernels.sums_gpu import Job, Sum, pool
 
@@ -75,19 +75,18 @@ class Gpu(Device):
 
     def stage(self, parcels: Iterable[Any]) -> None:
         """Begin to copy messages to the host, one copy for each bundle."""
-        bundles: dict[int, list[Any]] = {}
+        here = []
         for parcel in parcels:
             if isinstance(parcel, Sum):
                 self.staged_bytes += parcel.stage()
-                continue
-            bundles.setdefault(id(parcel.bundle), [parcel.bundle]).append(parcel.edge)
-        for bundle, *edges in bundles.values():
-            self.staged_bytes += bundle.stage(edges)
+            else:
+                here.append(parcel)
+        self.staged_bytes += stage(here)
 
     def received(self, came: Mapping[Any, Any]) -> Mapping[Any, Parcel]:
         """What a Collect brought, by edge, as parcels on the device, until the next such call."""
         parcels = self.landed(came)
-        for bundle in {id(p.bundle): p.bundle for p in parcels.values()}.values():
+        for bundle in each_bundle(parcel.bundle for parcel in parcels.values()):
             if bundle.stream is not self.stream:
                 cuda.wait_for(bundle.ready, self.stream)
             self.reading.append(bundle)

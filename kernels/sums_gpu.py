@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernels import cuda
-from kernels.bundle import Bundle, Parcel
+from kernels.bundle import Bundle, Parcel, each_bundle, stage
 from kernels.cuda import cuda as numba_cuda
 from kernels.messages import DeviceMessage
 
@@ -139,7 +139,7 @@ class Pool:
         sums = {id(total): total for total, _ in terms}.values()
         self._make_room([total for total in sums if total.parcel is None])
         jobs = [(term, total.parcel) for total, term in terms if isinstance(term, Job)]
-        read = _each(bundle for job, _ in jobs for bundle in job.reads)
+        read = each_bundle(bundle for job, _ in jobs for bundle in job.reads)
         for bundle in read:
             cuda.wait_for(bundle.ready, self.stream)
         report = jobs[0][0].launch(jobs, self.stream) if jobs else None
@@ -174,15 +174,13 @@ class Pool:
 
     def _finish(self, sums: Iterable[Sum], done: Any) -> None:
         """Say from when on sums hold their terms, and copy those to the host that must go there."""
-        staged: dict[int, list[Any]] = {}
+        staged = []
         for total in sums:
             assert total.parcel is not None
-            bundle, total.waits = total.parcel.bundle, False
-            bundle.ready = done
+            total.parcel.bundle.ready, total.waits = done, False
             if total.staged:
-                staged.setdefault(id(bundle), [bundle]).append(total.parcel.edge)
-        for bundle, *edges in staged.values():
-            bundle.stage(edges)
+                staged.append(total.parcel)
+        stage(staged)
 
     def heed(self) -> None:
         """Wait for what has been launched, and raise the first that was found wrong."""
@@ -195,11 +193,6 @@ class Pool:
             except Exception:
                 self.terms.clear()  # the run is over
                 raise
-
-
-def _each(bundles: Iterable[Bundle]) -> list[Bundle]:
-    """Every bundle once."""
-    return list({id(bundle): bundle for bundle in bundles}.values())
 
 
 @cache

@@ -25,7 +25,7 @@ from miniapps.arrays import copied, ghosted, realigned
 from miniapps.block import Check, Edge, Index, Measure, Piece
 from miniapps.decomposition import Bounds, Layout
 from miniapps.kernel_user import KernelUser
-from miniapps.parameters import require
+from miniapps.parameters import require, require_tile
 from miniapps.problem import BaseProblem, Variant, grown, halved
 
 BOUNDARIES = ("heated", "zero", "periodic")
@@ -58,10 +58,7 @@ class GridProblem(BaseProblem):
         require(self.boundary in BOUNDARIES, "--boundary", self.boundary, f"one of {BOUNDARIES}")
         require(self.initial in INITIALS, "--initial", self.initial, f"one of {INITIALS}")
         require(self.dtype in DTYPES, "--dtype", self.dtype, f"one of {DTYPES}")
-        tile_fits = self.time_tile == "auto" or (
-            isinstance(self.time_tile, int) and self.time_tile >= 1
-        )
-        require(tile_fits, "--time-tile", self.time_tile, "must be auto or 1 or more")
+        require_tile(self.time_tile)
 
     @property
     def shape(self) -> tuple[int, ...]:

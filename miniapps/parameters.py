@@ -73,6 +73,12 @@ def require(holds: bool, option: str, value: Any, allowed: str) -> None:
         raise InputError(option, shown(value), allowed)
 
 
+def require_tile(tile: int | str) -> None:
+    """Raise InputError unless a time tile is "auto" or 1 or more."""
+    fits = tile == "auto" or (isinstance(tile, int) and tile >= 1)
+    require(fits, "--time-tile", tile, "must be auto or 1 or more")
+
+
 def yes_or_no(text: str) -> bool:
     """Read "yes" or "no". Raises ValueError with what is allowed."""
     if text not in ("yes", "no"):

@@ -19,7 +19,7 @@ import numpy as np
 from kernels.state_hash import sums_of_first_ids
 from miniapps.block import Check, Measure
 from miniapps.decomposition import Layout
-from miniapps.parameters import InputError, integer_or_auto, parameter, require
+from miniapps.parameters import InputError, integer_or_auto, parameter, require, require_tile
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event, Motion
 from miniapps.pic.oracle import reference_hash
@@ -78,7 +78,6 @@ class PicProblem(BaseProblem):
         "inject:STEP:N:XL,XR,YB,YT[:K,M] or remove:STEP:XL,XR,YB,YT[:FRACTION]; repeatable",
         repeated=True,
     )
-
     time_tile: int | str = parameter(
         "--time-tile", 1, integer_or_auto, f"steps per exchange, or auto: up to {USUAL_TILE}"
     )
@@ -90,8 +89,7 @@ class PicProblem(BaseProblem):
         require(self.size <= 1 << 31, "--size", self.size, "must be at most 2^31")
         require(self.particles >= 1, "--particles", self.particles, "must be 1 or more")
         require(self.k >= 0, "-k", self.k, "must be 0 or more")
-        tile_fits = self.time_tile == "auto" or int(self.time_tile) >= 1
-        require(tile_fits, "--time-tile", self.time_tile, "must be auto or 1 or more")
+        require_tile(self.time_tile)
         self.distribution.check(self.size)
         for event in self.events:
             event.check(self.size)
@@ -182,13 +180,13 @@ class PicProblem(BaseProblem):
             f"blocks must be 2k = {2 * k} cells wide, one is {narrowest}",
         )
         require(lowest >= m, "-m", m, f"blocks must be {m} cells high, one is {lowest}")
-        return dataclasses.replace(self, time_tile=self._tile(layout, 2 * k + 1, m))
-
-    def _tile(self, layout: Layout, along_x: int, along_y: int) -> int:
-        """Steps per exchange where the fastest particles move so far. Raises InputError."""
-        asked = USUAL_TILE if self.time_tile == "auto" else int(self.time_tile)
-        limits = [(min(layout.widths(0)) + 1) // along_x, min(layout.widths(1)) // max(1, along_y)]
+        limits = (narrowest + 1) // (2 * k + 1), lowest // max(1, m)
         cut = [limit for limit, blocks in zip(limits, layout.grid, strict=True) if blocks > 1]
+        return dataclasses.replace(self, time_tile=self._tile(cut))
+
+    def _tile(self, cut: list[int]) -> int:
+        """Steps per exchange, by what each axis that is cut allows. Raises InputError."""
+        asked = USUAL_TILE if self.time_tile == "auto" else int(self.time_tile)
         most = max(1, min(cut, default=asked))
         within = f"must be at most {most} here, or particles go farther than to the next block"
         require(asked <= most or self.time_tile == "auto", "--time-tile", asked, within)

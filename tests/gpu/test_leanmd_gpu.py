@@ -724,8 +724,11 @@ def test_cells_look_at_alarms_of_computes_first(look: Any) -> None:
 def test_a_run_inherits_nothing() -> None:
     """Catches jobs of a run that failed, which the next run in this process would launch."""
     Broken().copy()
+    assert pool().terms
     device.take("gpu", 0, None)
+    assert not pool().terms
     pool().launch()
+    assert not pool().launches
     pool().heed()
 
 
