@@ -16,9 +16,9 @@ Cost: 5 flops a point.  A sweep over arrays larger than the caches moves 24 byte
 is read, and `new` is read (the cache fetches a line before writing to it) and written.  So one
 sweep runs at the speed of memory; `sweep_tile` pays 32 bytes a point once for many sweeps.
 
-Speed advice: start the arrays on a 64-byte boundary and pad rows to a multiple of 8 doubles, so
-that `sweep_tile` stores whole cache lines; put the first own column at a multiple of 8 for `sweep`.
-In cache that is worth a third of the speed, in memory nothing.
+Speed advice: start the arrays on a 64-byte boundary, pad rows to a multiple of 8 doubles and put
+the first own column at a multiple of 8, so that stores write whole cache lines.  In cache that is
+worth a third of the speed, in memory nothing.
 """
 
 from typing import Any
@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from numba import float32, float64, int64, njit, uint64, void
 
+from kernels.lanes import every_in_line, line, line_width, one_back, one_on, store
 from kernels.prefetch import prefetch
 
 GRIDS = float64[:, ::1], float32[:, ::1]
-PIECE = 64  # columns
 IN_CACHE = 65536  # cells, 1 MiB in the two arrays
 OPTIONS: dict[str, Any] = {
     "cache": True,
@@ -50,34 +50,46 @@ def _relaxed(u, i, j):
     )
 
 
-@njit([void(grid, grid, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
-def _sweep_cached(old, new, x0, x1, y0, y1):
-    """Do `sweep` where the arrays are in cache."""
-    for i in range(np.uint64(x0), np.uint64(max(x0, x1))):
-        for j in range(np.uint64(y0), np.uint64(max(y0, y1))):
-            new[i, j] = _relaxed(old, i, j)
+@njit(
+    [void(grid, grid, int64, int64, int64, int64, int64, int64, int64) for grid in GRIDS],
+    forceinline=True,
+    **OPTIONS,
+)
+def _row(old, new, i, y0, y1, row, column, every, hop):
+    """Relax the cells [y0, y1) of row `i`; meanwhile fetch what is needed later, of both arrays.
+
+    With one line in `every` >= 1 that is swept, one in `hop` is fetched, from (row, column) on, as
+    some machines' hardware does not do it in time.  The row is gone through by the cache line.  Its
+    left and right neighbours are cut out of the lines at hand: reading them anew would cross from
+    line to line, at two thirds of the speed in cache.
+    """
+    i, one, width = np.uint64(i), np.uint64(1), line_width(old)
+    left, right, ahead = np.uint64(y0), np.uint64(max(y0, y1)), np.uint64(column)
+    lines, due = (right - left) // width, np.uint64(0)
+    weight = every_in_line(old.dtype.type(0.2))
+    before, here = every_in_line(old[i, left - one]), line(old, (i, left))
+    for number in range(lines):
+        if number == due:
+            prefetch(old, (np.uint64(row), ahead))
+            prefetch(new, (np.uint64(row), ahead))
+            ahead += np.uint64(hop) * width
+            due += np.uint64(every)
+        j = left + number * width
+        after = line(old, (i, j + width))
+        above, below = line(old, (i - one, j)), line(old, (i + one, j))
+        total = here + above + below + one_back(before, here) + one_on(here, after)
+        store(new, (i, j), weight * total)
+        before, here = here, after
+    for j in range(left + lines * width, right):
+        new[i, j] = _relaxed(old, i, j)
 
 
 @njit([void(grid, grid, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
 def sweep(old, new, x0, x1, y0, y1):
     """Relax the cells [x0, x1) x [y0, y1) of `old` once, into `new`."""
-    if y1 - y0 < PIECE or (x1 - x0) * (y1 - y0) <= IN_CACHE:
-        _sweep_cached(old, new, x0, x1, y0, y1)
-        return
-    # While a piece of a row is relaxed, the lines below it are fetched that are not in cache yet:
-    # some machines' hardware does not do it in time, at half the speed.  The last piece of a row
-    # overlaps the one before, as loops of a fixed length take no odd ends.
-    one, line, piece = np.uint64(1), np.uint64(8), np.uint64(PIECE)
-    left, right = np.uint64(y0), np.uint64(y1)
-    last = right - piece
-    for i in range(np.uint64(x0), np.uint64(x1)):
-        for start in range(left, right, piece):
-            first = start if start < last else last
-            for j in range(first, first + piece, line):
-                prefetch(old, (i + one + one, j))
-                prefetch(new, (i + one, j))
-            for offset in range(piece):
-                new[i, first + offset] = _relaxed(old, i, first + offset)
+    every = 1 if (x1 - x0) * (y1 - y0) > IN_CACHE else 64
+    for i in range(x0, x1):
+        _row(old, new, i, y0, y1, i + 2, y0, every, 1)
 
 
 @njit([float64(grid, grid, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
@@ -96,33 +108,6 @@ def sweep_residual(old, new, x0, x1, y0, y1):
 
 
 @njit(
-    [
-        void(grid, grid, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64[::1])
-        for grid in GRIDS
-    ],
-    **OPTIONS,
-)
-def _step(old, new, sweeps, row, column, width, height, x0, x1, y0, y1, grow):
-    """Do all sweeps of a step of `sweep_tile`: `height` rows of a strip `width` columns wide.
-
-    Four sweeps at a time go through the step in pieces of 128 columns, which L1 holds for the
-    four; without the pieces each sweep reads its rows from L2, at 3/4 of the speed.
-    """
-    for first in range(1, sweeps + 1, 4):
-        for piece in range(column, column + width, 128):
-            for s in range(first, min(first + 4, sweeps + 1)):
-                more = sweeps - s
-                i0 = max(row - (s - 1), x0 - grow[0] * more)
-                i1 = min(row - (s - 1) + height, x1 + grow[1] * more)
-                j0 = max(piece - 8 * (s - 1), y0 - grow[2] * more)
-                j1 = min(piece - 8 * (s - 1) + 128, y1 + grow[3] * more)
-                if s % 2 == 1:
-                    _sweep_cached(old, new, i0, i1, j0, j1)
-                else:
-                    _sweep_cached(new, old, i0, i1, j0, j1)
-
-
-@njit(
     [int64(grid, grid, int64, int64, int64, int64, int64, int64[::1]) for grid in GRIDS], **OPTIONS
 )
 def sweep_tile(old, new, sweeps, x0, x1, y0, y1, grow):
@@ -136,23 +121,42 @@ def sweep_tile(old, new, sweeps, x0, x1, y0, y1, grow):
 
     The sweeps alternate between the arrays.  Returns 1 if `new` holds the newest values
     (`sweeps` odd), 0 if `old` does; in [x0, x1) x [y0, y1) the other array holds the values of
-    one sweep earlier.  The cells of the widened region around it are scratch.
+    one sweep earlier.  The cells of the widened region around it are scratch, and so are all
+    ghosts left of y0 where grow[2] = 1 and right of y1 where grow[3] = 1: whole cache lines are
+    swept there, aligned ones if y0 is a multiple of a line and at least `sweeps` + 7.
 
     Order of work: strips of columns; in a strip, steps of 8 rows; in a step, all sweeps, each one
-    row higher and 8 columns further left than the one before.  So a cell's neighbours are always
-    ready, no value is overwritten before its last use, and nothing is computed twice.  The
-    formula asks for a shift of 1 column; 8 are a cache line, and keep the stores aligned.
+    row higher and a cache line further left than the one before.  So a cell's neighbours are always
+    ready, no value is overwritten before its last use, and nothing is computed twice.  The formula
+    asks for a shift of 1 column; a line's keeps the stores aligned.
     """
-    height = 8
-    # The rows in use, `sweeps` + 2 and those of the step, fill 1 MiB of L2 in the two arrays.
-    # Rows as long as that let the hardware prefetch them.
-    width = max(1, 65536 // (sweeps + 2 + height) // 128) * 128
+    in_line = np.int64(line_width(old))
+    # Rows of a strip are short enough for L1 to hold the four in use.  The lines that the sweeps of
+    # a step meet for the first time, those left of the strip among them, were fetched before it.
+    height, lines = 8, 64
+    width = lines * in_line
+    every = max(1, lines * sweeps // (lines + sweeps))
     wide = sweeps - 1
-    left = (y0 - grow[2] * wide) // 8 * 8
-    right = y1 + grow[3] * wide + 8 * wide
+    left = (y0 - grow[2] * wide) // in_line * in_line
+    right = y1 + grow[3] * wide + in_line * (wide + 1)
     top = x0 - grow[0] * wide
     bottom = x1 + grow[1] * wide + wide
     for column in range(left, right, width):
         for row in range(top, bottom, height):
-            _step(old, new, sweeps, row, column, width, height, x0, x1, y0, y1, grow)
+            for s in range(1, sweeps + 1):
+                more, back = sweeps - s, s - 1
+                i0 = max(row - back, x0 - grow[0] * more)
+                i1 = min(row - back + height, x1 + grow[1] * more)
+                j0, j1 = y0, y1
+                if grow[2]:
+                    j0 = max(1, (y0 - more) // in_line * in_line)
+                if grow[3]:
+                    j1 = min(old.shape[1], -(-(y1 + more) // in_line) * in_line)
+                j0 = max(j0, column - in_line * back)
+                j1 = min(j1, column - in_line * back + width)
+                source, target = (old, new) if s % 2 == 1 else (new, old)
+                ahead = column - in_line * (sweeps - back)
+                for i in range(i0, i1):
+                    below = i + back + height + 1
+                    _row(source, target, i, j0, j1, below, ahead, every, sweeps)
     return sweeps % 2

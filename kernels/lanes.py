@@ -1,12 +1,14 @@
 """A few numbers side by side in one vector register, for kernels written as formulas.
 
-LLVM vectorises a loop over contiguous elements by itself. Where a short fixed group of elements
-meets one other element at a time, as a cluster of atoms meets its neighbours, it does not; there a
-kernel says so with these types. ``Lanes`` hold `WIDTH` numbers each; ``+ - * /`` and comparisons
-act lane by lane, and the functions below do the rest. They exist inside ``njit`` only.
+LLVM vectorises a loop over contiguous elements by itself. It does not where a short fixed group of
+elements meets one other element at a time, as a cluster of atoms meets its neighbours, and it reads
+overlapping stretches of a row one by one where a stencil could keep them in registers; there a
+kernel says so with these types. ``+ - * /`` and comparisons act lane by lane, and the functions
+below do the rest. They exist inside ``njit`` only.
 
-Four lanes of float64 fill a 256-bit register, which all x86 machines since 2013 have; LLVM makes
-two narrower ones of each where there is none.
+`load` reads `WIDTH` lanes: four of float64 fill a 256-bit register, which all x86 machines since
+2013 have. `line` reads as many as a cache line has, one 512-bit register. LLVM makes several
+narrower ones of each where there is none.
 """
 
 from __future__ import annotations
@@ -26,16 +28,22 @@ INT32 = ir.IntType(32)
 
 
 class Lanes(types.Type):
-    """The numba type of `WIDTH` elements of one scalar type."""
+    """The numba type of so many elements of one scalar type."""
 
-    def __init__(self, element: Any) -> None:
-        self.element = element
-        super().__init__(f"Lanes({element})")
+    def __init__(self, element: Any, width: int) -> None:
+        self.element, self.width = element, width
+        super().__init__(f"Lanes({element}, {width})")
 
 
-FLOATS, INTS, MASK = Lanes(types.float64), Lanes(types.int64), Lanes(types.boolean)
+FLOATS, INTS, MASK = (Lanes(kind, WIDTH) for kind in (types.float64, types.int64, types.boolean))
 LANES_OF = {types.float64: FLOATS, types.int64: INTS}
-ELEMENT = {FLOATS: ir.DoubleType(), INTS: ir.IntType(64), MASK: ir.IntType(1)}
+LINE_OF = {types.float64: Lanes(types.float64, 8), types.float32: Lanes(types.float32, 16)}
+ELEMENT = {
+    types.float64: ir.DoubleType(),
+    types.float32: ir.FloatType(),
+    types.int64: ir.IntType(64),
+    types.boolean: ir.IntType(1),
+}
 
 
 @register_model(Lanes)
@@ -43,7 +51,7 @@ class _LanesModel(models.PrimitiveModel):
     """Lanes are LLVM vectors."""
 
     def __init__(self, manager: Any, lanes: Lanes) -> None:
-        super().__init__(manager, lanes, ir.VectorType(ELEMENT[lanes], WIDTH))
+        super().__init__(manager, lanes, ir.VectorType(ELEMENT[lanes.element], lanes.width))
 
 
 def _operator(symbol: Any, operands: Lanes, result: Lanes, emit: Callable[..., Any]) -> None:
@@ -67,42 +75,85 @@ _operator(operator.sub, FLOATS, FLOATS, ir.IRBuilder.fsub)
 _operator(operator.mul, FLOATS, FLOATS, ir.IRBuilder.fmul)
 _operator(operator.truediv, FLOATS, FLOATS, ir.IRBuilder.fdiv)
 _operator(operator.lt, FLOATS, MASK, lambda builder, a, b: builder.fcmp_ordered("<", a, b))
+for kind in LINE_OF.values():
+    _operator(operator.add, kind, kind, ir.IRBuilder.fadd)
+    _operator(operator.mul, kind, kind, ir.IRBuilder.fmul)
 _operator(operator.add, INTS, INTS, ir.IRBuilder.add)
 _operator(operator.ne, INTS, MASK, lambda builder, a, b: builder.icmp_signed("!=", a, b))
 
 
-def _pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any, lanes: Any) -> Any:
-    """Where the lanes that begin at ``array[index]`` lie; the array is contiguous."""
+def pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+    """Where ``array[index]`` lies, of a contiguous array; a number or a tuple, none negative."""
     made = arrayobj.make_array(kind)(context, builder, array)
-    at = builder.gep(made.data, [index])
-    return builder.bitcast(at, context.get_value_type(lanes).as_pointer())
+    places = cgutils.unpack_tuple(builder, index) if kind.ndim > 1 else [index]
+    strides = cgutils.unpack_tuple(builder, made.strides)
+    shape = cgutils.unpack_tuple(builder, made.shape)
+    return cgutils.get_item_pointer2(context, builder, made.data, shape, strides, "C", places)
+
+
+def _repeat(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Lanes of one number."""
+    lanes = context.get_value_type(signature.return_type)
+    one = builder.insert_element(lanes(ir.Undefined), arguments[0], INT32(0))
+    zeros = ir.VectorType(INT32, lanes.count)([0] * lanes.count)
+    return builder.shuffle_vector(one, lanes(ir.Undefined), zeros)
 
 
 @intrinsic
 def _every(_: Any, scalar: Any) -> Any:
     """All lanes the same number."""
+    return LANES_OF[scalar](scalar), _repeat
+
+
+@intrinsic
+def _every_in_line(_: Any, scalar: Any) -> Any:
+    """All lanes of a line the same number."""
+    return LINE_OF[scalar](scalar), _repeat
+
+
+def _read(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Lanes from memory."""
+    kind = signature.args[0]
+    at = pointer(context, builder, kind, *arguments)
+    lanes = context.get_value_type(signature.return_type).as_pointer()
+    return builder.load(builder.bitcast(at, lanes), align=kind.dtype.bitwidth // 8)
+
+
+@intrinsic
+def _line_width(_: Any, array: Any) -> Any:
+    """How many elements of an array make a line, as a constant."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes = context.get_value_type(signature.return_type)
-        one = builder.insert_element(lanes(ir.Undefined), arguments[0], INT32(0))
-        return builder.shuffle_vector(
-            one, lanes(ir.Undefined), ir.VectorType(INT32, WIDTH)([0] * WIDTH)
-        )
+        return context.get_constant(types.uint64, LINE_OF[array.dtype].width)
 
-    return LANES_OF[scalar](scalar), generate
+    return types.uint64(array), generate
+
+
+@intrinsic
+def _line(_: Any, array: Any, index: Any) -> Any:
+    """A line of elements from ``array[index]`` on."""
+    return LINE_OF[array.dtype](array, index), _read
+
+
+def _window(skipped: Callable[[int], int]) -> Any:
+    """As many neighbouring lanes of two lines side by side as one has, behind those skipped."""
+
+    def cut(_: Any, first: Any, second: Any) -> Any:
+        skip = skipped(first.width)
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            numbers = list(range(skip, skip + first.width))
+            return builder.shuffle_vector(*arguments, ir.VectorType(INT32, len(numbers))(numbers))
+
+        return first(first, second), generate
+
+    return intrinsic(cut)
 
 
 @intrinsic
 def _load(_: Any, array: Any, index: Any) -> Any:
-    """The elements from ``array[index]`` on, of a one-dimensional array."""
-    lanes = LANES_OF[array.dtype]
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array, index = arguments
-        at = _pointer(context, builder, signature.args[0], array, index, lanes)
-        return builder.load(at, align=8)
-
-    return lanes(array, index), generate
+    """The elements from ``array[index]`` on."""
+    return LANES_OF[array.dtype](array, index), _read
 
 
 @intrinsic
@@ -111,8 +162,10 @@ def _store(_: Any, array: Any, index: Any, lanes: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array, index, values = arguments
-        at = _pointer(context, builder, signature.args[0], array, index, lanes)
-        builder.store(values, at, align=8)
+        kind = signature.args[0]
+        at = pointer(context, builder, kind, array, index)
+        align = kind.dtype.bitwidth // 8
+        builder.store(values, builder.bitcast(at, values.type.as_pointer()), align=align)
         return context.get_dummy_value()
 
     return types.void(array, index, lanes), generate
@@ -190,7 +243,12 @@ def _numbers(_: Any) -> Any:
 
 # To a type checker, called as they are in kernels.
 every: Any = _every
+every_in_line: Any = _every_in_line
 load: Any = _load
+line: Any = _line
+line_width: Any = _line_width
+one_back: Any = _window(lambda width: width - 1)  # of (before, here), each element's left neighbour
+one_on: Any = _window(lambda width: 1)  # of (here, after), each element's right neighbour
 store: Any = _store
 fma: Any = _fma
 where: Any = _where

@@ -6,9 +6,9 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np import arrayobj
+
+from kernels.lanes import pointer
 
 READ, KEEP_FROM_L2, DATA = 0, 2, 1  # LLVM's numbers
 
@@ -21,11 +21,7 @@ def _prefetch(_: Any, array: Any, index: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        made = arrayobj.make_array(signature.args[0])(context, builder, arguments[0])
-        places = cgutils.unpack_tuple(builder, arguments[1])
-        shape = cgutils.unpack_tuple(builder, made.shape)
-        strides = cgutils.unpack_tuple(builder, made.strides)
-        at = cgutils.get_item_pointer2(context, builder, made.data, shape, strides, "C", places)
+        at = pointer(context, builder, signature.args[0], *arguments)
         word, byte_pointer = ir.IntType(32), ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [byte_pointer, word, word, word])
         function = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], kind)

@@ -29,10 +29,10 @@ from typing import Any
 import numpy as np
 from numba import float32, float64, int64, njit, uint64, void
 
+from kernels.lanes import every_in_line, line, line_width, one_back, one_on, store
 from kernels.prefetch import prefetch
 
 GRIDS = float64[:, :, ::1], float32[:, :, ::1]
-PIECE = 40  # cells of a row
 IN_CACHE = 65536  # cells, 1 MiB in the two arrays
 OPTIONS: dict[str, Any] = {
     "cache": True,
@@ -59,47 +59,57 @@ def _average(u, i, j, k):
     )
 
 
-@njit([void(grid, grid, int64, int64, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
-def _box(old, new, x0, x1, y0, y1, z0, z1):
-    """Relax the cells of a box once, in the order of memory."""
-    for i in range(np.uint64(x0), np.uint64(max(x0, x1))):
-        for j in range(np.uint64(y0), np.uint64(max(y0, y1))):
-            for k in range(np.uint64(z0), np.uint64(max(z0, z1))):
-                new[i, j, k] = _average(old, i, j, k)
+@njit(
+    [
+        void(grid, grid, int64, int64, int64, int64, int64, int64, int64, int64, int64)
+        for grid in GRIDS
+    ],
+    forceinline=True,
+    **OPTIONS,
+)
+def _row(old, new, i, j, z0, z1, plane, row, column, every, hop):
+    """Relax the cells [z0, z1) of a row; meanwhile fetch what is needed later, of both arrays.
 
-
-@njit([void(grid, grid, int64, int64, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
-def _box_from_memory(old, new, x0, x1, y0, y1, z0, z1):
-    """Do `_box` on rows of at least `PIECE` cells, and meanwhile fetch what the next row needs.
-
-    Some machines' hardware does not fetch it in time, at two thirds of the speed.  The last piece
-    of a row overlaps the one before, as loops of a fixed length take no odd ends.
+    With one line in `every` >= 1 that is swept, one in `hop` is fetched, from (plane, row, column)
+    on, as some machines' hardware does not do it in time.  The row is gone through by the cache
+    line.  Its left and right neighbours are cut out of the lines at hand: reading them anew would
+    cross from line to line.
     """
-    one, line, piece = np.uint64(1), np.uint64(8), np.uint64(PIECE)
-    front, back = np.uint64(z0), np.uint64(z1)
-    last = back - piece
-    for i in range(np.uint64(x0), np.uint64(max(x0, x1))):
-        for j in range(np.uint64(y0), np.uint64(max(y0, y1))):
-            for start in range(front, back, piece):
-                first = start if start < last else last
-                for k in range(first, first + piece, line):
-                    prefetch(old, (i + one, j + one, k))
-                    prefetch(new, (i, j + one, k))
-                for offset in range(piece):
-                    new[i, j, first + offset] = _average(old, i, j, first + offset)
+    one, width = np.uint64(1), line_width(old)
+    i, j = np.uint64(i), np.uint64(j)
+    front, back, ahead = np.uint64(z0), np.uint64(max(z0, z1)), np.uint64(column)
+    lines, stretch = (back - front) // width, np.uint64(every)
+    weight = every_in_line(old.dtype.type(1.0 / 7.0))
+    before, here = every_in_line(old[i, j, front - one]), line(old, (i, j, front))
+    due = np.uint64(0)
+    for number in range(lines):
+        if number == due:
+            prefetch(old, (np.uint64(plane), np.uint64(row), ahead))
+            prefetch(new, (np.uint64(plane), np.uint64(row), ahead))
+            ahead += np.uint64(hop) * width
+            due += stretch
+        k = front + number * width
+        after = line(old, (i, j, k + width))
+        total = here + line(old, (i - one, j, k)) + line(old, (i + one, j, k))
+        total = total + line(old, (i, j - one, k)) + line(old, (i, j + one, k))
+        total = total + one_back(before, here) + one_on(here, after)
+        store(new, (i, j, k), weight * total)
+        before, here = here, after
+    for k in range(front + lines * width, back):
+        new[i, j, k] = _average(old, i, j, k)
 
 
 @njit([void(grid, grid, int64, int64, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
 def sweep(old, new, x0, x1, y0, y1, z0, z1):
     """Relax the cells [x0, x1) x [y0, y1) x [z0, z1) of `old` once, into `new`."""
-    if z1 - z0 < PIECE or (x1 - x0) * (y1 - y0) * (z1 - z0) <= IN_CACHE:
-        _box(old, new, x0, x1, y0, y1, z0, z1)
-        return
     # A strip has 16384 cells a plane: three planes of `old` and one of `new` are 0.5 MiB, in L2.
     # Whole planes of 400 x 400 are not, and cost a fifth of the speed.
     rows = max(1, 16384 // max(1, z1 - z0))
-    for j in range(y0, y1, rows):
-        _box_from_memory(old, new, x0, x1, j, min(j + rows, y1), z0, z1)
+    every = 1 if (x1 - x0) * (y1 - y0) * (z1 - z0) > IN_CACHE else 64
+    for first in range(y0, y1, rows):
+        for i in range(x0, x1):
+            for j in range(first, min(first + rows, y1)):
+                _row(old, new, i, j, z0, z1, i + 1, j + 1, z0, every, 1)
 
 
 @njit([float64(grid, grid, int64, int64, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
@@ -147,32 +157,41 @@ def sweep_tile(old, new, sweeps, x0, x1, y0, y1, z0, z1, grow):
     The sweeps alternate between the arrays.  Returns 1 if `new` holds the newest values
     (`sweeps` odd), 0 if `old` does; in the region itself the other array holds the values of one
     sweep earlier.  The cells of the widened region around it are scratch, and so are all ghosts
-    below z0 where grow[4] = 1: rows begin at a whole cache line there, for the sake of aligned
-    stores (a fifth of the speed), if z0 is a multiple of 8 and at least `sweeps` + 7.
+    below z0 where grow[4] = 1 and beyond z1 where grow[5] = 1: whole cache lines are swept there,
+    aligned ones if z0 is a multiple of a line and at least `sweeps` + 7.
 
-    Order of work: strips of rows; in a strip, plane after plane; for a plane, all sweeps, each
+    Order of work: strips of rows; in a strip, two planes after two; for these, all sweeps, each
     one plane and one row lower than the one before.  So a cell's neighbours are always ready, no
     value is overwritten before its last use, and nothing is computed twice.
     """
-    # The planes in use, `sweeps` + 3, fill 1 MiB of L2 in the two arrays.  A strip reads
-    # `sweeps` - 1 rows more than it is high, so more than 8 sweeps gain little.
-    height = max(8, 65536 // ((sweeps + 3) * old.shape[2]))
+    in_line = np.int64(line_width(old))
+    # Two planes at a time, as a plane of `old` comes from L2 for each of the three that need it.
+    # The planes in use, `sweeps` + 3, are 1.5 MiB in the two arrays.  A strip reads `sweeps` - 1
+    # rows more than it is high, so more than 8 sweeps gain little.
+    planes, height = 2, max(8, 98304 // ((sweeps + 3) * old.shape[2]))
+    # Every row of every sweep fetches its share of the lines that the strip needs next.
+    rows = sweeps * height
+    share = (height + sweeps) * old.shape[2] // in_line // rows + 1
+    every = max(1, (z1 - z0) // in_line // share)
     wide = sweeps - 1
     for row in range(y0 - grow[2] * wide, y1 + grow[3] * wide + wide, height):
-        for plane in range(x0 - grow[0] * wide, x1 + grow[1] * wide + wide):
+        for plane in range(x0 - grow[0] * wide, x1 + grow[1] * wide + wide, planes):
             for s in range(1, sweeps + 1):
-                more = sweeps - s
-                i = plane - (s - 1)
-                if i < x0 - grow[0] * more or i >= x1 + grow[1] * more:
-                    continue
-                j0 = max(row - (s - 1), y0 - grow[2] * more)
-                j1 = min(row - (s - 1) + height, y1 + grow[3] * more)
-                k0 = z0
+                more, back = sweeps - s, s - 1
+                i0 = max(plane - back, x0 - grow[0] * more)
+                i1 = min(plane - back + planes, x1 + grow[1] * more)
+                j0 = max(row - back, y0 - grow[2] * more)
+                j1 = min(row - back + height, y1 + grow[3] * more)
+                k0, k1 = z0, z1
                 if grow[4]:
-                    k0 = max(1, (z0 - more) // 8 * 8)
-                k1 = z1 + grow[5] * more
-                if s % 2 == 1:
-                    _box(old, new, i, i + 1, j0, j1, k0, k1)
-                else:
-                    _box(new, old, i, i + 1, j0, j1, k0, k1)
+                    k0 = max(1, (z0 - more) // in_line * in_line)
+                if grow[5]:
+                    k1 = min(old.shape[2], -(-(z1 + more) // in_line) * in_line)
+                source, target = (old, new) if s % 2 == 1 else (new, old)
+                for j in range(j0, j1):
+                    ahead = (back * height + j + back - row) * in_line
+                    for i in range(i0, i1):
+                        next_plane = i + back + planes + 1
+                        first = row - sweeps
+                        _row(source, target, i, j, k0, k1, next_plane, first, ahead, every, rows)
     return sweeps % 2

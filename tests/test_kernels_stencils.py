@@ -212,9 +212,9 @@ def check_tile(
     """Sweep a tile of own cells with halos where ``grow`` says, in arrays full of traps.
 
     All that the kernel may not read is NaN: in ``old`` what lies beyond halo and boundary, in
-    ``new`` everything but the boundary. All that it may not write must stay as it is; ghosts in
-    front of a row, where there is a neighbour, are scratch. Own cells begin anywhere in a row, and
-    then at a cache line.
+    ``new`` everything but the boundary. All that it may not write must stay as it is; ghosts at
+    the ends of a row, where there is a neighbour, are scratch. Own cells begin anywhere in a row,
+    and then at a cache line.
     """
     for traps in (1, 16 - (sweeps if grow[-2] else 1)):
         check_tile_at(app, own, sweeps, grow, seed, traps)
@@ -251,6 +251,8 @@ def check_tile_at(
     fixed[box(swept_ever)] = False
     if grow[-2]:
         fixed[box((*swept_ever[:-2], 1, region[-1]))] = False
+    if grow[-1]:
+        fixed[box((*swept_ever[:-2], region[-2], shape[-1]))] = False
     assert same(old[fixed], kept[0][fixed]) and same(new[fixed], kept[1][fixed])
 
 
