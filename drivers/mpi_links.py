@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,9 @@ from mpi4py import MPI
 from kernels.messages import HEADER_BYTES, Envelope, packed
 from miniapps.block import Edge, MessageError, Peer, checked_message
 
-# step, bytes, phase (CRC-32), sender's rank, axes, dtype, shape
-HEAD = struct.Struct("<qqIiB7s4q")
-assert HEAD.size <= HEADER_BYTES
+HEAD = struct.Struct("<q56s")  # step, and what is the same for many messages
+KIND = struct.Struct("<qIiB7s4q")  # bytes, phase (CRC-32), sender's rank, axes, dtype, shape
+assert (HEAD.size, KIND.size) == (HEADER_BYTES, 56)
 FIRST_CAPACITY = 4096
 NO_AXES = (0, 0, 0, 0)
 SENDS_IN_FLIGHT = 2
@@ -37,6 +37,21 @@ def tag_of(edge: Edge) -> int:
 def phase_code(phase: str) -> int:
     """What a header says of a phase."""
     return zlib.crc32(phase.encode())
+
+
+@lru_cache(1024)
+def kind_of(phase: str, rank: int, shape: tuple[int, ...], dtype: np.dtype) -> bytes:
+    """What a header says of a message but for its step."""
+    nbytes, axes = math.prod(shape) * dtype.itemsize, len(shape)
+    padded = shape + NO_AXES[axes:]
+    return KIND.pack(nbytes, phase_code(phase), rank, axes, dtype.str.encode(), *padded)
+
+
+@lru_cache(1024)
+def read_kind(kind: bytes) -> tuple[int, int, int, tuple[int, ...], np.dtype]:
+    """Of a `kind_of`: the phase's code, the sender's rank, the bytes, the shape, the data type."""
+    nbytes, crc, rank, axes, dtype, *shape = KIND.unpack(kind)
+    return crc, rank, nbytes, tuple(shape[:axes]), np.dtype(dtype.rstrip(b"\0").decode())
 
 
 def enveloped(array: np.ndarray) -> np.ndarray:
@@ -84,21 +99,19 @@ class Link:
 
     def _write_head(self, buffer: np.ndarray, step: int, phase: str, message: Any) -> None:
         """Say in a buffer's header which message comes behind it."""
-        axes = len(message.shape)
-        nbytes = math.prod(message.shape) * message.dtype.itemsize
-        head = step, nbytes, phase_code(phase), self.comm.rank, axes
-        shape = message.shape + NO_AXES[axes:]
-        HEAD.pack_into(buffer.data, 0, *head, message.dtype.str.encode(), *shape)
+        kind = kind_of(phase, self.comm.rank, message.shape, message.dtype)
+        HEAD.pack_into(buffer, 0, step, kind)
 
-    def _read_head(self, step: int, phase: str) -> tuple[int, tuple[int, ...], str]:
+    def _read_head(self, step: int, phase: str) -> tuple[int, tuple[int, ...], np.dtype]:
         """Bytes, shape and data type of the message that came, which must be the one waited for."""
-        came, nbytes, crc, sender, axes, dtype, *shape = HEAD.unpack_from(self.buffers[0].data)
+        came, kind = HEAD.unpack_from(self.buffers[0])
+        crc, sender, nbytes, shape, dtype = read_kind(kind)
         if (came, crc, sender) != (step, phase_code(phase), self.rank):
             raise MessageError(
                 f"edge {self.edge}: waited for step {step}, phase {phase!r} from rank {self.rank};"
                 f" got step {came}, phase CRC {crc:#x} from rank {sender}"
             )
-        return nbytes, tuple(shape[:axes]), dtype.rstrip(b"\0").decode()
+        return nbytes, shape, dtype
 
     def _isend(self, part: Any) -> None:
         self.sending.append((self.comm.Isend(part, self.rank, self.send_tag), part))
