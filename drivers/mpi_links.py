@@ -100,11 +100,11 @@ class Link:
     def _write_head(self, buffer: np.ndarray, step: int, phase: str, message: Any) -> None:
         """Say in a buffer's header which message comes behind it."""
         kind = kind_of(phase, self.comm.rank, message.shape, message.dtype)
-        HEAD.pack_into(buffer, 0, step, kind)
+        HEAD.pack_into(buffer.data, 0, step, kind)
 
     def _read_head(self, step: int, phase: str) -> tuple[int, tuple[int, ...], np.dtype]:
         """Bytes, shape and data type of the message that came, which must be the one waited for."""
-        came, kind = HEAD.unpack_from(self.buffers[0])
+        came, kind = HEAD.unpack_from(self.buffers[0].data)
         crc, sender, nbytes, shape, dtype = read_kind(kind)
         if (came, crc, sender) != (step, phase_code(phase), self.rank):
             raise MessageError(

@@ -189,9 +189,8 @@ def sweep_tile(old, new, sweeps, x0, x1, y0, y1, z0, z1, grow):
                     k1 = min(old.shape[2], -(-(z1 + more) // in_line) * in_line)
                 source, target = (old, new) if s % 2 == 1 else (new, old)
                 for j in range(j0, j1):
-                    ahead = (back * height + j + back - row) * in_line
+                    begin = (back * height + j + back - row) * in_line
                     for i in range(i0, i1):
-                        next_plane = i + back + planes + 1
-                        first = row - sweeps
-                        _row(source, target, i, j, k0, k1, next_plane, first, ahead, every, rows)
+                        ahead = i + back + planes + 1, row - sweeps, begin, every, rows
+                        _row(source, target, i, j, k0, k1, *ahead)
     return sweeps % 2
