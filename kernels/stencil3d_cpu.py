@@ -27,7 +27,7 @@ that is worth a third of the speed, in memory nothing.
 from typing import Any
 
 import numpy as np
-from numba import float32, float64, int64, njit, uint64, void
+from numba import boolean, float32, float64, int64, njit, uint64, void
 
 from kernels.lanes import every_in_line, line, line_width, one_back, one_on, store
 from kernels.prefetch import prefetch
@@ -99,43 +99,42 @@ def _row(old, new, i, j, z0, z1, plane, row, column, every, hop):
         new[i, j, k] = _average(old, i, j, k)
 
 
-@njit([void(grid, grid, int64, int64, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
-def sweep(old, new, x0, x1, y0, y1, z0, z1):
-    """Relax the cells [x0, x1) x [y0, y1) x [z0, z1) of `old` once, into `new`."""
+@njit(
+    [float64(grid, grid, int64, int64, int64, int64, int64, int64, boolean) for grid in GRIDS],
+    forceinline=True,
+    **OPTIONS,
+)
+def _sweep(old, new, x0, x1, y0, y1, z0, z1, judged):
+    """Do `sweep`; where told to, return the largest change of a cell."""
+    # The bits of a double >= 0, read as an integer, are ordered as the double is.  The largest
+    # integer is found with vector instructions; the largest double is not, as the order of
+    # comparison would matter for a NaN.  Here a NaN is larger than any number and is returned.
+    most = int64(0)
     # A strip has 16384 cells a plane: three planes of `old` and one of `new` are 0.5 MiB, in L2.
     # Whole planes of 400 x 400 are not, and cost a fifth of the speed.
     rows = max(1, 16384 // max(1, z1 - z0))
     every = 1 if (x1 - x0) * (y1 - y0) * (z1 - z0) > IN_CACHE else 64
     for first in range(y0, y1, rows):
-        for i in range(x0, x1):
-            for j in range(first, min(first + rows, y1)):
+        for i in range(np.uint64(x0), np.uint64(max(x0, x1))):
+            for j in range(np.uint64(first), np.uint64(min(first + rows, y1))):
                 _row(old, new, i, j, z0, z1, i + 1, j + 1, z0, every, 1)
-
-
-@njit([float64(grid, grid, int64, int64, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
-def _box_residual(old, new, x0, x1, y0, y1, z0, z1):
-    """Do `_box` and return the largest |new - old| in it (0.0 if it is empty)."""
-    # The bits of a double >= 0, read as an integer, are ordered as the double is.  The largest
-    # integer is found with vector instructions; the largest double is not, as the order of
-    # comparison would matter for a NaN.  Here a NaN is larger than any number and is returned.
-    most = int64(0)
-    for i in range(np.uint64(x0), np.uint64(max(x0, x1))):
-        for j in range(np.uint64(y0), np.uint64(max(y0, y1))):
-            for k in range(np.uint64(z0), np.uint64(max(z0, z1))):
-                value = _average(old, i, j, k)
-                new[i, j, k] = value
-                most = max(most, np.float64(abs(value - old[i, j, k])).view(np.int64))
+                if judged:
+                    for k in range(np.uint64(z0), np.uint64(max(z0, z1))):
+                        change = abs(new[i, j, k] - old[i, j, k])
+                        most = max(most, np.float64(change).view(np.int64))
     return np.int64(most).view(np.float64)
+
+
+@njit([void(grid, grid, int64, int64, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
+def sweep(old, new, x0, x1, y0, y1, z0, z1):
+    """Relax the cells [x0, x1) x [y0, y1) x [z0, z1) of `old` once, into `new`."""
+    _sweep(old, new, x0, x1, y0, y1, z0, z1, False)
 
 
 @njit([float64(grid, grid, int64, int64, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
 def sweep_residual(old, new, x0, x1, y0, y1, z0, z1):
     """Do `sweep` and return the largest |new - old| over the region (0.0 if it is empty)."""
-    rows = max(1, 16384 // max(1, z1 - z0))  # as in `sweep`
-    most = 0.0
-    for j in range(y0, y1, rows):
-        most = np.maximum(most, _box_residual(old, new, x0, x1, j, min(j + rows, y1), z0, z1))
-    return most
+    return _sweep(old, new, x0, x1, y0, y1, z0, z1, True)
 
 
 @njit(
