@@ -5,13 +5,21 @@ per block, as the torus is periodic). ``whole`` includes making and checking the
 ``block``; ``driver`` is the rest.
 
 One PE: all messages stay on it. Two PEs: ``crossing`` says how many of a PE's messages do not.
+Beside them, in the same turns, runs the same exchange without this project (`bare_mpi4py.py`,
+`bare_charm4py.py`).
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
-from common import interleaved, median, save
+from common import median, run, save
+
+from drivers.charm_transport import transport_options
+from workbench.launch import program
 
 PHASES, EDGES = 2, 4
 TRIALS = 3
@@ -57,12 +65,44 @@ def crossing(blocks: list[int]) -> float:
     return 2 * (2 / rows if rows > 1 else 2) / 2 / EDGES
 
 
+def bare(size: int) -> dict[str, list[object]]:
+    """The commands of the same exchange without this project."""
+    here = Path(__file__).parent
+    charmrun = [sys.executable, "-m", "charmrun.start", "+p2"]
+    options = ["++local", "++quiet", *transport_options(2)]
+    return {
+        "bare mpi4py": [
+            program("mpiexec"),
+            "-n",
+            2,
+            sys.executable,
+            here / "bare_mpi4py.py",
+            size,
+            STEPS,
+        ],
+        "bare Charm4Py": [*charmrun, here / "bare_charm4py.py", size, STEPS, *options],
+    }
+
+
+def printed(command: list[object]) -> float:
+    """The number that a program prints last."""
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=True)
+    return float(done.stdout.splitlines()[-1])
+
+
 def main() -> None:
     """Measure every message size."""
     results: dict[str, Any] = {}
     for size in BYTES:
-        for name, records in interleaved(ways(size), TRIALS).items():
-            results[f"{name}, {size} B"] = cost(records)
+        records: dict[str, list[Any]] = {}
+        times: dict[str, list[float]] = {}
+        for _ in range(TRIALS):
+            for name, arguments in ways(size).items():
+                records.setdefault(name, []).append(run(*arguments))
+            for name, command in bare(size).items():
+                times.setdefault(name, []).append(printed(command))
+        results |= {f"{name}, {size} B": cost(runs) for name, runs in records.items()}
+        results |= {f"{name}, {size} B": {"bare_us": median(us)} for name, us in times.items()}
     save("messages", results)
 
 

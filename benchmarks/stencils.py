@@ -2,7 +2,7 @@
 
 A triad a = b + s c moves 32 bytes per element and a sweep 24 per point, the read that a write
 allocates counted in both; the share is the ratio of their bytes per second. A tile's factor is its
-rate over that of one sweep, each against the triads measured in turn with it.
+rate over that of the plain sweeps measured in turn with it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from kernels.halo_cpu import Region
 from miniapps.arrays import copied, ghosted
 
 ROUNDS = 7
+CACHED_SWEEPS, CACHED_ROUNDS = 2000, 41
 LARGE = {"jacobi2d": [(4096, 4096), (8192, 8192)], "stencil3d": [(400, 400, 400)]}
-SMALL = {"jacobi2d": [(48, 512)], "stencil3d": [(16, 24, 128)]}  # both arrays fit into 1 MiB
+SMALL = {"jacobi2d": [(48, 512)], "stencil3d": [(16, 16, 128)]}  # both arrays fit into 1 MiB
 TILES = {"jacobi2d": (2, 4, 8, 16, 32), "stencil3d": (2, 4, 6, 8, 12, 16)}
 TRIAD_CELLS = 1 << 24  # 128 MiB per array
 
@@ -50,68 +51,80 @@ def fields(shape: tuple[int, ...], tile: int) -> tuple[np.ndarray, np.ndarray, R
     return old, new, region
 
 
-def measure(
-    app: str, shape: tuple[int, ...], tiles: tuple[int, ...], repeat: int
-) -> dict[str, Any]:
-    """Rates of triad, sweep and tiles, per round; elements and points per second."""
+def measure(app: str, shape: tuple[int, ...], tiles: tuple[int, ...]) -> dict[str, Any]:
+    """Rates of triad, sweep and each tile in turn, per round; elements and points per second."""
     kernel = kernels.load(app, "cpu")
     points = float(np.prod(shape))
     a, b, c = (np.ones(TRIAD_CELLS) for _ in range(3))
+    old, new, region = fields(shape, 1)
+    grow = np.ones(2 * len(shape), np.int64)
     rates: dict[str, list[float]] = {}
-    for tile in (0, *tiles):  # 0: a sweep at a time
-        old, new, region = fields(shape, max(tile, 1))
-        grow = np.ones(2 * len(shape), np.int64)
-
-        def work(old=old, new=new, region=region, grow=grow, tile=tile) -> None:
-            if tile:
-                kernel.sweep_tile(old, new, tile, *region, grow)
-            for _ in range(0 if tile else repeat):
-                kernel.sweep(old, new, *region)
-
+    for tile in tiles:
+        wide_old, wide_new, wide_region = fields(shape, tile)
+        works: dict[str, tuple[float, Callable[[], Any]]] = {
+            "triad": (TRIAD_CELLS, lambda: triad(a, b, c, 3.0)),
+            "sweep": (points, lambda: kernel.sweep(old, new, *region)),
+            "tile": (
+                points * tile,
+                lambda o=wide_old, n=wide_new, r=wide_region, t=tile: kernel.sweep_tile(
+                    o, n, t, *r, grow
+                ),
+            ),
+        }
         for _ in range(ROUNDS):
-            rates.setdefault(f"triad {tile}", []).append(
-                TRIAD_CELLS / seconds(lambda: triad(a, b, c, 3.0))
-            )
-            rates.setdefault(f"sweep {tile}", []).append(points * (tile or repeat) / seconds(work))
+            for name, (work, call) in works.items():
+                rates.setdefault(f"{name} {tile}", []).append(work / seconds(call))
     return rates
 
 
-def on_core(core: int, start: Any, results: Any, arguments: tuple[Any, ...]) -> None:
+def measure_cached(app: str, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Rates of sweeps back and forth between two arrays in cache; points per second."""
+    kernel = kernels.load(app, "cpu")
+    old, new, region = fields(shape, 1)
+
+    def work() -> None:
+        for _ in range(CACHED_SWEEPS):
+            kernel.sweep(old, new, *region)
+
+    points = float(np.prod(shape)) * CACHED_SWEEPS
+    return {"sweep": [points / seconds(work) for _ in range(CACHED_ROUNDS)]}
+
+
+def on_core(core: int, start: Any, results: Any, how: Any, arguments: tuple[Any, ...]) -> None:
     """Measure on one core, together with the others."""
     os.sched_setaffinity(0, {core})
     kernels.load(arguments[0], "cpu")
     start.wait()
-    results.put(measure(*arguments))
+    results.put(how(*arguments))
 
 
-def on_cores(cores: list[int], *arguments: Any) -> list[dict[str, Any]]:
-    """Measure on several cores at once, each with arrays of its own."""
+def on_cores(cores: list[int], how: Any, *arguments: Any) -> dict[str, Any]:
+    """Measure on several cores at once, each with arrays of its own; the sum over cores."""
     context = multiprocessing.get_context("spawn")
     start, results = context.Barrier(len(cores)), context.Queue()
     workers = [
-        context.Process(target=on_core, args=(core, start, results, arguments)) for core in cores
+        context.Process(target=on_core, args=(core, start, results, how, arguments))
+        for core in cores
     ]
     for worker in workers:
         worker.start()
     rates = [results.get() for _ in workers]
     for worker in workers:
         worker.join()
-    return rates
+    return {name: np.sum([own[name] for own in rates], axis=0) for name in rates[0]}
 
 
-def summary(per_core: list[dict[str, list[float]]], tiles: tuple[int, ...]) -> dict[str, Any]:
-    """Medians over rounds of the sum over cores, and of the ratios to the triad beside them."""
-    total = {name: np.sum([rates[name] for rates in per_core], axis=0) for name in per_core[0]}
-    share = {
-        tile: median(24 * total[f"sweep {tile}"] / (32 * total[f"triad {tile}"]))
-        for tile in (0, *tiles)
-    }
+def summary(rates: dict[str, Any], tiles: tuple[int, ...]) -> dict[str, Any]:
+    """Medians over rounds, and of the ratios to what was measured in the same round."""
+    triad, sweep = (np.concatenate([rates[f"{n} {t}"] for t in tiles]) for n in ("triad", "sweep"))
     return {
-        "triad_bytes_per_s": median(32 * total["triad 0"]),
-        "sweep_points_per_s": median(total["sweep 0"]),
-        "share_of_triad": share[0],
-        "tile_points_per_s": {tile: median(total[f"sweep {tile}"]) for tile in tiles},
-        "tile_over_sweep": {tile: float(f"{share[tile] / share[0]:.4g}") for tile in tiles},
+        "triad_bytes_per_s": median(32 * triad),
+        "sweep_points_per_s": median(sweep),
+        "share_of_triad": median(24 * sweep / (32 * triad)),
+        "tile_points_per_s": {tile: median(rates[f"tile {tile}"]) for tile in tiles},
+        "tile_over_sweep": {
+            tile: median(rates[f"tile {tile}"] / rates[f"sweep {tile}"]) for tile in tiles
+        },
     }
 
 
@@ -132,11 +145,13 @@ def main() -> None:
         for cores in (available[:1], available[:2]):
             for shape in LARGE[app]:
                 name = f"{app} {'x'.join(map(str, shape))} on {len(cores)} core(s)"
-                results[name] = summary(on_cores(cores, app, shape, TILES[app], 1), TILES[app])
+                results[name] = summary(
+                    on_cores(cores, measure, app, shape, TILES[app]), TILES[app]
+                )
             for shape in SMALL[app]:
                 name = f"{app} {'x'.join(map(str, shape))} in cache on {len(cores)} core(s)"
-                in_cache = summary(on_cores(cores, app, shape, (), 2000), ())
-                results[name] = {"sweep_points_per_s": in_cache["sweep_points_per_s"]}
+                rates = on_cores(cores, measure_cached, app, shape)
+                results[name] = {"sweep_points_per_s": median(rates["sweep"])}
     save("stencils", results)
 
 
