@@ -30,6 +30,7 @@ from kernels.lanes import every_in_line, line, line_width, one_back, one_on, sto
 from kernels.prefetch import prefetch
 
 GRIDS = float64[:, ::1], float32[:, ::1]
+ROWS = float64[::1], float32[::1]
 IN_CACHE = 65536  # cells, 1 MiB in the two arrays
 OPTIONS: dict[str, Any] = {
     "cache": True,
@@ -39,49 +40,47 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-@njit([grid.dtype(grid, uint64, uint64) for grid in GRIDS], forceinline=True, **OPTIONS)
-def _relaxed(u, i, j):
-    """The new value of a cell."""
+@njit([row.dtype(row, uint64, uint64) for row in ROWS], forceinline=True, **OPTIONS)
+def _relaxed(u, at, row):
+    """The new value of the cell at an index, rows being so many elements long."""
     # Unsigned indices: a signed one could be negative, and testing for that at each access
     # (as Python's u[-1] asks) costs two thirds of the speed.
     one = np.uint64(1)
-    return u.dtype.type(0.2) * (
-        u[i, j] + u[i - one, j] + u[i + one, j] + u[i, j - one] + u[i, j + one]
-    )
+    return u.dtype.type(0.2) * (u[at] + u[at - row] + u[at + row] + u[at - one] + u[at + one])
 
 
 @njit(
-    [void(grid, grid, int64, int64, int64, int64, int64, int64, int64) for grid in GRIDS],
+    [void(row, row, int64, int64, int64, int64, int64, int64) for row in ROWS],
     forceinline=True,
     **OPTIONS,
 )
-def _row(old, new, i, y0, y1, row, column, every, hop):
-    """Relax the cells [y0, y1) of row `i`; meanwhile fetch what is needed later, of both arrays.
+def _row(old, new, row, begin, end, ahead, every, hop):
+    """Relax the cells [begin, end) of a row; meanwhile fetch what is needed later, of both arrays.
 
-    With one line in `every` >= 1 that is swept, one in `hop` is fetched, from (row, column) on, as
-    some machines' hardware does not do it in time.  The row is gone through by the cache line.  Its
-    left and right neighbours are cut out of the lines at hand: reading them anew would cross from
-    line to line, at two thirds of the speed in cache.
+    The arrays are flat; rows are so many elements long.  With one line in `every` >= 1 that is
+    swept, one in `hop` is fetched, from `ahead` on, as some machines' hardware does not do it in
+    time.  The row is gone through by the cache line.  Its left and right neighbours are cut out of
+    the lines at hand: reading them anew would cross from line to line, at two thirds of the speed
+    in cache.
     """
-    i, one, width = np.uint64(i), np.uint64(1), line_width(old)
-    left, right, ahead = np.uint64(y0), np.uint64(max(y0, y1)), np.uint64(column)
-    lines, due = (right - left) // width, np.uint64(0)
+    row, front, back, ahead = np.uint64(row), np.uint64(begin), np.uint64(end), np.uint64(ahead)
+    one, width = np.uint64(1), line_width(old)
+    last, due = front + (back - front) // width * width, front
     weight = every_in_line(old.dtype.type(0.2))
-    before, here = every_in_line(old[i, left - one]), line(old, (i, left))
-    for number in range(lines):
-        if number == due:
-            prefetch(old, (np.uint64(row), ahead))
-            prefetch(new, (np.uint64(row), ahead))
+    before, here = every_in_line(old[front - one]), line(old, front)
+    for at in range(front, last, width):
+        if at == due:
+            prefetch(old, ahead)
+            prefetch(new, ahead)
             ahead += np.uint64(hop) * width
-            due += np.uint64(every)
-        j = left + number * width
-        after = line(old, (i, j + width))
-        above, below = line(old, (i - one, j)), line(old, (i + one, j))
-        total = here + above + below + one_back(before, here) + one_on(here, after)
-        store(new, (i, j), weight * total)
+            due += np.uint64(every) * width
+        after = line(old, at + width)
+        total = here + line(old, at - row) + line(old, at + row)
+        total = total + one_back(before, here) + one_on(here, after)
+        store(new, at, weight * total)
         before, here = here, after
-    for j in range(left + lines * width, right):
-        new[i, j] = _relaxed(old, i, j)
+    for at in range(last, back):
+        new[at] = _relaxed(old, at, row)
 
 
 @njit(
@@ -96,11 +95,14 @@ def _sweep(old, new, x0, x1, y0, y1, judged):
     # comparison would matter for a NaN.  Here a NaN is larger than any number and is returned.
     most = int64(0)
     every = 1 if (x1 - x0) * (y1 - y0) > IN_CACHE else 64
-    for i in range(np.uint64(x0), np.uint64(max(x0, x1))):
-        _row(old, new, i, y0, y1, i + 2, y0, every, 1)
+    row = old.shape[1]
+    u, v = old.reshape(old.size), new.reshape(new.size)
+    for i in range(x0, x1):
+        begin, end = i * row + y0, i * row + max(y0, y1)
+        _row(u, v, row, begin, end, begin + 2 * row, every, 1)
         if judged:
-            for j in range(np.uint64(y0), np.uint64(max(y0, y1))):
-                most = max(most, np.float64(abs(new[i, j] - old[i, j])).view(np.int64))
+            for at in range(np.uint64(begin), np.uint64(end)):
+                most = max(most, np.float64(abs(v[at] - u[at])).view(np.int64))
     return np.int64(most).view(np.float64)
 
 
@@ -145,6 +147,8 @@ def sweep_tile(old, new, sweeps, x0, x1, y0, y1, grow):
     height, lines = 8, 64
     width = lines * in_line
     every = max(1, lines * sweeps // (lines + sweeps))
+    length = old.shape[1]
+    u, v = old.reshape(old.size), new.reshape(new.size)
     wide = sweeps - 1
     left = (y0 - grow[2] * wide) // in_line * in_line
     right = y1 + grow[3] * wide + in_line * (wide + 1)
@@ -163,9 +167,11 @@ def sweep_tile(old, new, sweeps, x0, x1, y0, y1, grow):
                     j1 = min(old.shape[1], -(-(y1 + more) // in_line) * in_line)
                 j0 = max(j0, column - in_line * back)
                 j1 = min(j1, column - in_line * back + width)
-                source, target = (old, new) if s % 2 == 1 else (new, old)
-                ahead = column - in_line * (sweeps - back)
+                if j0 >= j1:
+                    continue
+                source, target = (u, v) if s % 2 == 1 else (v, u)
+                first = (back + height + 1) * length + column - in_line * (sweeps - back)
                 for i in range(i0, i1):
-                    below = i + back + height + 1
-                    _row(source, target, i, j0, j1, below, ahead, every, sweeps)
+                    at = i * length
+                    _row(source, target, length, at + j0, at + j1, at + first, every, sweeps)
     return sweeps % 2

@@ -33,6 +33,7 @@ from kernels.lanes import every_in_line, line, line_width, one_back, one_on, sto
 from kernels.prefetch import prefetch
 
 GRIDS = float64[:, :, ::1], float32[:, :, ::1]
+ROWS = float64[::1], float32[::1]
 IN_CACHE = 65536  # cells, 1 MiB in the two arrays
 OPTIONS: dict[str, Any] = {
     "cache": True,
@@ -42,61 +43,59 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-@njit([grid.dtype(grid, uint64, uint64, uint64) for grid in GRIDS], forceinline=True, **OPTIONS)
-def _average(u, i, j, k):
-    """The new value of a cell."""
+@njit(
+    [row.dtype(row, uint64, uint64, uint64) for row in ROWS],
+    forceinline=True,
+    **OPTIONS,
+)
+def _average(u, at, plane, row):
+    """The new value of the cell at an index, planes and rows being so many elements long."""
     # Unsigned indices: a signed one could be negative, and testing for that at each access
     # (as Python's u[-1] asks) costs two thirds of the speed.
     one = np.uint64(1)
     return u.dtype.type(1.0 / 7.0) * (
-        u[i, j, k]
-        + u[i - one, j, k]
-        + u[i + one, j, k]
-        + u[i, j - one, k]
-        + u[i, j + one, k]
-        + u[i, j, k - one]
-        + u[i, j, k + one]
+        u[at]
+        + u[at - plane]
+        + u[at + plane]
+        + u[at - row]
+        + u[at + row]
+        + u[at - one]
+        + u[at + one]
     )
 
 
 @njit(
-    [
-        void(grid, grid, int64, int64, int64, int64, int64, int64, int64, int64, int64)
-        for grid in GRIDS
-    ],
+    [void(row, row, int64, int64, int64, int64, int64, int64, int64) for row in ROWS],
     forceinline=True,
     **OPTIONS,
 )
-def _row(old, new, i, j, z0, z1, plane, row, column, every, hop):
-    """Relax the cells [z0, z1) of a row; meanwhile fetch what is needed later, of both arrays.
+def _row(old, new, plane, row, begin, end, ahead, every, hop):
+    """Relax the cells [begin, end) of a row; meanwhile fetch what is needed later, of both arrays.
 
-    With one line in `every` >= 1 that is swept, one in `hop` is fetched, from (plane, row, column)
-    on, as some machines' hardware does not do it in time.  The row is gone through by the cache
-    line.  Its left and right neighbours are cut out of the lines at hand: reading them anew would
-    cross from line to line.
+    The arrays are flat; planes and rows are so many elements long.  With one line in `every` >= 1
+    that is swept, one in `hop` is fetched, from `ahead` on, as some machines' hardware does not do
+    it in time.  The row is gone through by the cache line.  Its left and right neighbours are cut
+    out of the lines at hand: reading them anew would cross from line to line.
     """
-    one, width = np.uint64(1), line_width(old)
-    i, j = np.uint64(i), np.uint64(j)
-    front, back, ahead = np.uint64(z0), np.uint64(max(z0, z1)), np.uint64(column)
-    lines, stretch = (back - front) // width, np.uint64(every)
+    plane, row, front, back = np.uint64(plane), np.uint64(row), np.uint64(begin), np.uint64(end)
+    one, width, ahead = np.uint64(1), line_width(old), np.uint64(ahead)
+    last, due = front + (back - front) // width * width, front
     weight = every_in_line(old.dtype.type(1.0 / 7.0))
-    before, here = every_in_line(old[i, j, front - one]), line(old, (i, j, front))
-    due = np.uint64(0)
-    for number in range(lines):
-        if number == due:
-            prefetch(old, (np.uint64(plane), np.uint64(row), ahead))
-            prefetch(new, (np.uint64(plane), np.uint64(row), ahead))
+    before, here = every_in_line(old[front - one]), line(old, front)
+    for at in range(front, last, width):
+        if at == due:
+            prefetch(old, ahead)
+            prefetch(new, ahead)
             ahead += np.uint64(hop) * width
-            due += stretch
-        k = front + number * width
-        after = line(old, (i, j, k + width))
-        total = here + line(old, (i - one, j, k)) + line(old, (i + one, j, k))
-        total = total + line(old, (i, j - one, k)) + line(old, (i, j + one, k))
+            due += np.uint64(every) * width
+        after = line(old, at + width)
+        total = here + line(old, at - plane) + line(old, at + plane)
+        total = total + line(old, at - row) + line(old, at + row)
         total = total + one_back(before, here) + one_on(here, after)
-        store(new, (i, j, k), weight * total)
+        store(new, at, weight * total)
         before, here = here, after
-    for k in range(front + lines * width, back):
-        new[i, j, k] = _average(old, i, j, k)
+    for at in range(last, back):
+        new[at] = _average(old, at, plane, row)
 
 
 @njit(
@@ -114,14 +113,17 @@ def _sweep(old, new, x0, x1, y0, y1, z0, z1, judged):
     # Whole planes of 400 x 400 are not, and cost a fifth of the speed.
     rows = max(1, 16384 // max(1, z1 - z0))
     every = 1 if (x1 - x0) * (y1 - y0) * (z1 - z0) > IN_CACHE else 64
+    row = old.shape[2]
+    plane = old.shape[1] * row
+    u, v = old.reshape(old.size), new.reshape(new.size)
     for first in range(y0, y1, rows):
-        for i in range(np.uint64(x0), np.uint64(max(x0, x1))):
-            for j in range(np.uint64(first), np.uint64(min(first + rows, y1))):
-                _row(old, new, i, j, z0, z1, i + 1, j + 1, z0, every, 1)
+        for i in range(x0, x1):
+            for j in range(first, min(first + rows, y1)):
+                begin, end = i * plane + j * row + z0, i * plane + j * row + max(z0, z1)
+                _row(u, v, plane, row, begin, end, begin + plane + row, every, 1)
                 if judged:
-                    for k in range(np.uint64(z0), np.uint64(max(z0, z1))):
-                        change = abs(new[i, j, k] - old[i, j, k])
-                        most = max(most, np.float64(change).view(np.int64))
+                    for at in range(np.uint64(begin), np.uint64(end)):
+                        most = max(most, np.float64(abs(v[at] - u[at])).view(np.int64))
     return np.int64(most).view(np.float64)
 
 
@@ -172,6 +174,9 @@ def sweep_tile(old, new, sweeps, x0, x1, y0, y1, z0, z1, grow):
     rows = sweeps * height
     share = (height + sweeps) * old.shape[2] // in_line // rows + 1
     every = max(1, (z1 - z0) // in_line // share)
+    length = old.shape[2]
+    area = old.shape[1] * length
+    u, v = old.reshape(old.size), new.reshape(new.size)
     wide = sweeps - 1
     for row in range(y0 - grow[2] * wide, y1 + grow[3] * wide + wide, height):
         for plane in range(x0 - grow[0] * wide, x1 + grow[1] * wide + wide, planes):
@@ -186,10 +191,11 @@ def sweep_tile(old, new, sweeps, x0, x1, y0, y1, z0, z1, grow):
                     k0 = max(1, (z0 - more) // in_line * in_line)
                 if grow[5]:
                     k1 = min(old.shape[2], -(-(z1 + more) // in_line) * in_line)
-                source, target = (old, new) if s % 2 == 1 else (new, old)
+                source, target = (u, v) if s % 2 == 1 else (v, u)
                 for j in range(j0, j1):
-                    begin = (back * height + j + back - row) * in_line
+                    first = (row - sweeps) * length + (back * height + j + back - row) * in_line
                     for i in range(i0, i1):
-                        ahead = i + back + planes + 1, row - sweeps, begin, every, rows
-                        _row(source, target, i, j, k0, k1, *ahead)
+                        at = i * area + j * length
+                        ahead = (i + back + planes + 1) * area + first
+                        _row(source, target, area, length, at + k0, at + k1, ahead, every, rows)
     return sweeps % 2

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import mmap
+import random
 from fractions import Fraction
 from types import ModuleType
 
@@ -299,6 +302,41 @@ def test_sweep_tile_3d_seams(
 ) -> None:
     """Catches errors on the seams between the strips into which a tile is cut."""
     check_tile("stencil3d", own, sweeps, grow, 4)
+
+
+def walled(values: np.ndarray, end: bool) -> np.ndarray:
+    """A copy that ends, or begins, where a page begins, or ends, that nobody may touch."""
+    size = -(-values.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, size + 2 * mmap.PAGESIZE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    for wall in (address, address + mmap.PAGESIZE + size):
+        forbidden = ctypes.CDLL(None).mprotect(
+            ctypes.c_void_p(wall), ctypes.c_size_t(mmap.PAGESIZE), 0
+        )
+        assert forbidden == 0
+    start = mmap.PAGESIZE + (size - values.nbytes if end else 0)
+    copy = np.ndarray(values.shape, values.dtype, memory, start)
+    copy[...] = values
+    return copy
+
+
+@pytest.mark.parametrize("end", [True, False])
+@pytest.mark.parametrize("app", APPS)
+def test_nothing_beyond_the_arrays_is_touched(app: str, end: bool) -> None:
+    """Catches reads of whole lines, or of empty rows, that leave the arrays: these crash here."""
+    rng = random.Random(7)
+    axes = 2 if app == "jacobi2d" else 3
+    for _ in range(150):
+        sweeps = rng.choice((1, 2, 5, 8, 32))
+        grow = [rng.randrange(2) for _ in range(2 * axes)]
+        own = [rng.randint(1, 9) for _ in range(axes - 1)] + [rng.randint(1, 700)]
+        low, high = ([sweeps if g else 1 for g in grow[side::2]] for side in (0, 1))
+        shape = tuple(sum(cells) for cells in zip(low, own, high, strict=True))
+        region = [edge for at, n in zip(low, own, strict=True) for edge in (at, at + n)]
+        old, new = (walled(noise(shape, 1), end) for _ in range(2))
+        load(app).sweep(old, new, *region)
+        load(app).sweep_residual(old, new, *region)
+        load(app).sweep_tile(old, new, sweeps, *region, np.array(grow, np.int64))
 
 
 def test_sweep_3d_seams() -> None:
