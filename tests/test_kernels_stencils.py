@@ -326,10 +326,11 @@ def test_nothing_beyond_the_arrays_is_touched(app: str, end: bool) -> None:
     """Catches reads of whole lines, or of empty rows, that leave the arrays: these crash here."""
     rng = random.Random(7)
     axes = 2 if app == "jacobi2d" else 3
-    for _ in range(150):
-        sweeps = rng.choice((1, 2, 5, 8, 32))
-        grow = [rng.randrange(2) for _ in range(2 * axes)]
-        own = [rng.randint(1, 9) for _ in range(axes - 1)] + [rng.randint(1, 700)]
+    narrow = range(180, 200)  # rows so short that a strip of columns begins two rows beyond
+    for length in (*narrow, *(rng.randint(1, 700) for _ in range(150))):
+        sweeps = 32 if length in narrow else rng.choice((1, 2, 5, 8, 32))
+        grow = [int(length in narrow) or rng.randrange(2) for _ in range(2 * axes)]
+        own = [*(rng.randint(1, 9) for _ in range(axes - 1)), length]
         low, high = ([sweeps if g else 1 for g in grow[side::2]] for side in (0, 1))
         shape = tuple(sum(cells) for cells in zip(low, own, high, strict=True))
         region = [edge for at, n in zip(low, own, strict=True) for edge in (at, at + n)]
