@@ -6,7 +6,8 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,16 @@ def run(*arguments: object) -> dict[str, Any]:
 
 def interleaved(ways: dict[str, list[object]], trials: int) -> dict[str, list[dict[str, Any]]]:
     """Run each way in turn, ``trials`` times over, so that all see the same disturbances."""
-    records: dict[str, list[dict[str, Any]]] = {name: [] for name in ways}
+    return in_turn({name: partial(run, *arguments) for name, arguments in ways.items()}, trials)
+
+
+def in_turn(calls: dict[str, Callable[[], Any]], trials: int) -> dict[str, list[Any]]:
+    """What each call returns in turn, ``trials`` times over."""
+    returned: dict[str, list[Any]] = {name: [] for name in calls}
     for _ in range(trials):
-        for name, arguments in ways.items():
-            records[name].append(run(*arguments))
-    return records
+        for name, call in calls.items():
+            returned[name].append(call())
+    return returned
 
 
 def median(values: Iterable[float]) -> float:

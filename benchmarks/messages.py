@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from common import median, run, save
+from common import in_turn, median, run, save
 
 from drivers.charm_transport import transport_options
 from workbench.launch import program
@@ -68,18 +69,11 @@ def crossing(blocks: list[int]) -> float:
 def bare(size: int) -> dict[str, list[object]]:
     """The commands of the same exchange without this project."""
     here = Path(__file__).parent
-    charmrun = [sys.executable, "-m", "charmrun.start", "+p2"]
+    mpiexec: list[object] = [program("mpiexec"), "-n", 2, sys.executable]
+    charmrun: list[object] = [sys.executable, "-m", "charmrun.start", "+p2"]
     options = ["++local", "++quiet", *transport_options(2)]
     return {
-        "bare mpi4py": [
-            program("mpiexec"),
-            "-n",
-            2,
-            sys.executable,
-            here / "bare_mpi4py.py",
-            size,
-            STEPS,
-        ],
+        "bare mpi4py": [*mpiexec, here / "bare_mpi4py.py", size, STEPS],
         "bare Charm4Py": [*charmrun, here / "bare_charm4py.py", size, STEPS, *options],
     }
 
@@ -94,15 +88,11 @@ def main() -> None:
     """Measure every message size."""
     results: dict[str, Any] = {}
     for size in BYTES:
-        records: dict[str, list[Any]] = {}
-        times: dict[str, list[float]] = {}
-        for _ in range(TRIALS):
-            for name, arguments in ways(size).items():
-                records.setdefault(name, []).append(run(*arguments))
-            for name, command in bare(size).items():
-                times.setdefault(name, []).append(printed(command))
-        results |= {f"{name}, {size} B": cost(runs) for name, runs in records.items()}
-        results |= {f"{name}, {size} B": {"bare_us": median(us)} for name, us in times.items()}
+        runs = {name: partial(run, *arguments) for name, arguments in ways(size).items()}
+        others = {name: partial(printed, command) for name, command in bare(size).items()}
+        for name, found in in_turn(runs | others, TRIALS).items():
+            value = cost(found) if name in runs else {"bare_us": median(found)}
+            results[f"{name}, {size} B"] = value
     save("messages", results)
 
 

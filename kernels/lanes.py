@@ -83,12 +83,9 @@ _operator(operator.ne, INTS, MASK, lambda builder, a, b: builder.icmp_signed("!=
 
 
 def pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
-    """Where ``array[index]`` lies, of a contiguous array; a number or a tuple, none negative."""
+    """Where ``array[index]`` lies, of a contiguous array of one dimension."""
     made = arrayobj.make_array(kind)(context, builder, array)
-    places = cgutils.unpack_tuple(builder, index) if kind.ndim > 1 else [index]
-    strides = cgutils.unpack_tuple(builder, made.strides)
-    shape = cgutils.unpack_tuple(builder, made.shape)
-    return cgutils.get_item_pointer2(context, builder, made.data, shape, strides, "C", places)
+    return builder.gep(made.data, [index])
 
 
 def _repeat(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -15,7 +15,7 @@ READ, KEEP_FROM_L2, DATA = 0, 2, 1  # LLVM's numbers
 
 @intrinsic
 def _prefetch(_: Any, array: Any, index: Any) -> Any:
-    """Begin to fetch the cache line that holds ``array[index]``, a tuple of unsigned integers.
+    """Begin to fetch the cache line that holds ``array[index]``, of an array of one dimension.
 
     The array must be contiguous. An index beyond the array is no error: nothing is then fetched.
     """

@@ -335,9 +335,13 @@ def test_nothing_beyond_the_arrays_is_touched(app: str, end: bool) -> None:
         shape = tuple(sum(cells) for cells in zip(low, own, high, strict=True))
         region = [edge for at, n in zip(low, own, strict=True) for edge in (at, at + n)]
         old, new = (walled(noise(shape, 1), end) for _ in range(2))
+        right = swept(old, tuple(region))
         load(app).sweep(old, new, *region)
-        load(app).sweep_residual(old, new, *region)
-        load(app).sweep_tile(old, new, sweeps, *region, np.array(grow, np.int64))
+        assert same(new[box(tuple(region))], right)
+        change = load(app).sweep_residual(old, new, *region)
+        assert change == np.abs(right - old[box(tuple(region))]).max()
+        flag = load(app).sweep_tile(old, new, sweeps, *region, np.array(grow, np.int64))
+        assert flag == sweeps % 2
 
 
 def test_sweep_3d_seams() -> None:
