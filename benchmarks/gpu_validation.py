@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,17 @@ VALIDATION = Path(__file__).with_name("gpu-validation.json")
 
 
 def sources(folder: Path = KERNELS) -> dict[str, str]:
-    """SHA-256 of every file of kernels but those for the CPU, by file name.
+    """SHA-256 of every file of kernels but those that are for the CPU alone, by file name.
 
-    Units, tallies and hashes are among them: their numbers are frozen into kernels' machine code.
+    Units, tallies and hashes are among them, and files for the CPU that others take functions from:
+    all that is frozen into kernels' machine code.
     """
-    files = sorted(file for file in folder.glob("*.py") if not file.stem.endswith("_cpu"))
-    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    files = {file.stem: file.read_bytes() for file in folder.glob("*.py")}
+    wanted = [name for name in files if not name.endswith("_cpu")]
+    for name in wanted:  # which grows
+        taken = re.findall(rb"^from kernels\.(\w+_cpu) import", files[name], re.MULTILINE)
+        wanted += [found for word in taken if (found := word.decode()) not in wanted]
+    return {f"{name}.py": hashlib.sha256(files[name]).hexdigest() for name in sorted(wanted)}
 
 
 def read(file: Path = VALIDATION) -> dict[str, Any] | None:

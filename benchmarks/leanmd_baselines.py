@@ -15,7 +15,8 @@ import numpy as np
 from numba import njit
 
 from drivers.serial import Engine
-from kernels import DISTINCT, leanmd_cpu
+from kernels import leanmd_cpu
+from kernels.compiler import DISTINCT
 from kernels.device import Device
 from kernels.lanes import WIDTH, every, fma, load, numbers, store, where
 from kernels.leanmd_cpu import FAR, _inverse6

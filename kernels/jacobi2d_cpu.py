@@ -24,8 +24,9 @@ worth a third of the speed, in memory nothing.
 from typing import Any
 
 import numpy as np
-from numba import boolean, float32, float64, int64, njit, uint64, void
+from numba import boolean, float32, float64, int64, uint64, void
 
+from kernels.compiler import njit
 from kernels.lanes import every_in_line, line, line_width, one_back, one_on, store
 from kernels.prefetch import prefetch
 

@@ -18,10 +18,12 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import types, vectorize
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
 from numba.np import arrayobj
+
+from kernels.compiler import vectorize
 
 WIDTH = 4
 INT32 = ir.IntType(32)

@@ -28,10 +28,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import boolean, float64, int64, njit, types, uint32, uint64, void
+from numba import boolean, float64, int64, types, uint32, uint64, void
 
-from kernels import DISTINCT
+from kernels.compiler import DISTINCT, njit
 from kernels.lanes import WIDTH, bits, every, fma, lane, load, numbers, some, store, where
+from kernels.lanes import fused as fused
 from kernels.leanmd_units import (
     CLOSE,
     CLOSE_UNIT,
@@ -51,7 +52,7 @@ from kernels.leanmd_units import (
     VIRIAL_MAGIC,
     VIRIAL_ZERO,
 )
-from kernels.state_hash import mix
+from kernels.state_hash_cpu import mix
 
 NOBODY = 1 << 62  # number of no atom
 

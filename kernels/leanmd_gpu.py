@@ -84,7 +84,7 @@ from kernels.leanmd_units import (
     VIRIAL_MAGIC,
     VIRIAL_ZERO,
 )
-from kernels.state_hash import mix
+from kernels.state_hash_cpu import mix
 
 WIDTH = 8  # atoms of a cluster, and threads that build its list
 THREADS = 64  # of a thread block; few, so that a block waits for few

@@ -26,12 +26,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numba import float64, int64, njit, uint8, uint64, void
+from numba import float64, int64, uint8, uint64, void
 
-from kernels import DISTINCT
+from kernels.compiler import DISTINCT, njit
 from kernels.pic_tally import ASTRAY, HERE, LEFT, LOST, MISPLACED, owner_at
-from kernels.state_hash import mix
-from kernels.state_hash import sums_of_ids as sums_of_ids
+from kernels.state_hash_cpu import mix
+from kernels.state_hash_cpu import sums_of_ids as sums_of_ids
 
 FLOATS, INTEGERS = float64[::1], int64[::1]
 PARTICLES = (FLOATS,) * 5 + (INTEGERS,) * 3

@@ -49,7 +49,7 @@ from kernels.pic_cpu import count_columns as count_columns
 from kernels.pic_cpu import foresee_removed as foresee_removed
 from kernels.pic_cpu import place as place
 from kernels.pic_tally import ASTRAY, HERE, HOLES, LEFT, LOST, MISPLACED, OWNERS, TAIL, owner_at
-from kernels.state_hash import mix
+from kernels.state_hash_cpu import mix
 
 THREADS = 256
 MANY_BLOCKS = 1024  # enough to fill a GPU, where threads take several particles each

@@ -20,6 +20,8 @@ ONLY_IN = {
     "charm4py": r"drivers/charm\w*\.py",
     "cupy": r"kernels/cuda\.py",
     "numba": r"kernels/\w+\.py|tests/gpu_budget\.py",
+    "numba.njit": r"kernels/compiler\.py",  # where Numba is told how to compile
+    "numba.vectorize": r"kernels/compiler\.py",
     "numba.cuda": r"kernels/cuda\.py|tests/(gpu/)?\w+\.py",
     "numba_cuda": r"kernels/cuda\.py",
     "cuda": r"tests/gpu_budget\.py",
@@ -125,6 +127,7 @@ def test_imports_run_one_way(file: str) -> None:
         ("kernels/jacobi2d_gpu.py", "from numba import cuda"),
         ("kernels/jacobi2d_gpu.py", "def f():\n    import numba.cuda.libdevice"),
         ("kernels/device.py", "import numba_cuda"),
+        ("kernels/jacobi2d_cpu.py", "from numba import int64, njit"),
         ("drivers/gpu_aware.py", "from numba import cuda"),
         ("workbench/doctor.py", "import cuda.core"),
         ("miniapps/leanmd/inputs/text.py", "def read():\n    import h5py"),
@@ -313,6 +316,17 @@ assert main(["run", "jacobi2d", "--size", "7x5", "--steps", "3", "--json", "-"])
 print(*sorted({"mpi4py", "charm4py", "cupy", "h5py", "matplotlib", "plotly"} & set(sys.modules)))
 """
 
+LAUNCHING_COMMANDS = """
+import sys
+import miniapps
+from workbench.cli import main
+for app in miniapps.names():
+    tile = ["--time-tile", "1"] if hasattr(miniapps.load(app).Problem, "time_tile") else []
+    for driver in ("mpi", "charm"):
+        command = ["run", app, "--preset", "tiny", *tile, "--driver", driver, "-n", "2"]
+        assert main([*command, "--dry-run"]) == 0
+print(*sorted({"numba", "llvmlite", "scipy", "h5py", "mpi4py", "charm4py"} & set(sys.modules)))
+"""
 
 LOADED_FOR_GPUS = """
 names = ("kernels.cuda", "kernels.gpu", "cupy", "cuda")
@@ -326,6 +340,27 @@ def test_serial_run_loads_no_parallel_library(program: str) -> None:
     done = support.execute([sys.executable, "-c", program])
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == ""
+
+
+def test_what_only_launches_loads_no_compiler() -> None:
+    """Catches an import that has every launch wait for Numba twice."""
+    done = support.execute([sys.executable, "-c", LAUNCHING_COMMANDS])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == ""
+
+
+def test_kernels_load_no_linear_algebra() -> None:
+    """Catches a Numba that loads SciPy's for nothing, which takes a fifth of a run's start."""
+    loaded = "import sys, kernels.jacobi2d_cpu; print('scipy.linalg' in sys.modules)"
+    done = support.execute([sys.executable, "-c", loaded])
+    assert done.stdout.strip() == "False", done.stderr
+
+
+def test_scipy_is_there_after_numba() -> None:
+    """Catches a library that stays hidden once Numba has been kept from it."""
+    both = "import kernels.jacobi2d_cpu, scipy.linalg; print(scipy.linalg.norm([3.0, 4.0]))"
+    done = support.execute([sys.executable, "-c", both])
+    assert done.stdout.strip() == "5.0", done.stderr
 
 
 BLOCKED = """

@@ -240,6 +240,15 @@ def test_changes_since_a_validation_are_counted(validation, tmp_path):
     assert line().endswith(": cuda.py, new_gpu.py, pic_gpu.py")
 
 
+def test_files_for_the_cpu_count_where_kernels_take_from_them(validation, tmp_path):
+    """Catches a function that a GPU runs too and that changes unseen in a file for the CPU."""
+    taking = {"pic_gpu": "from kernels.pic_cpu import f", "pic_cpu": "from kernels.a_cpu import g"}
+    then = validation.sources(kernels(tmp_path, **taking, a_cpu="a", b_cpu="b"))
+    assert sorted(then) == ["a_cpu.py", "cuda.py", "gpu.py", "pic_cpu.py", "pic_gpu.py"]
+    kernels(tmp_path, **taking, a_cpu="changed", b_cpu="changed")
+    assert validation.changed(then, validation.sources(tmp_path)) == ["a_cpu.py"]
+
+
 def test_a_failed_validation_is_told_as_one(validation, tmp_path):
     """Catches a validation that failed and is quoted as if it had passed."""
     now = validation.sources(kernels(tmp_path))

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import drivers
+import kernels
 from drivers.outcome import Outcome
 from miniapps.parameters import require
 from workbench import environment, h5md, launch, output, record
@@ -105,6 +106,7 @@ def execute(spec: RunSpec, show: Callable[[dict[str, Any]], int]) -> int:
     with _watched(spec, folder) as watcher:
         try:
             driver = drivers.load(spec.driver)
+            kernels.import_compiler()
             import_s = environment.age_s()
             return driver.run(spec.job(store), report, watcher)
         except Exception as error:

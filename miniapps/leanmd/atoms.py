@@ -130,6 +130,10 @@ class Atoms:
         """Who they are, on the host: (count,) int64."""
         return self.device.to_host(self.rows[ROWS - 1])[: self.count].view(np.int64)
 
+    def sums_of_ids(self) -> np.ndarray:
+        """How many they are, and sums of their ids: (3,) uint64; see `kernels.state_hash_cpu`."""
+        return kernels.load("state_hash", "cpu").sums_of_ids(self.count, self.ids)
+
 
 class Bins:
     """Points of a box, counted and numbered bin by bin."""

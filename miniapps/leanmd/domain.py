@@ -13,7 +13,6 @@ import numpy as np
 
 from kernels.device import Device
 from kernels.leanmd_units import CLOSE, CLOSE_UNIT, CLOSEST, ENERGY_UNIT, FAST, FASTEST, STRAY
-from kernels.state_hash import sums_of_ids
 from miniapps.block import (
     AllReduce,
     Edge,
@@ -79,7 +78,7 @@ class Domain(KernelUser):
         self.time = self.built = 0  # steps made, and when atoms last changed domain
         self.allowed2 = problem.list_skin**2 / 4  # how far an atom may go until then, squared
         self.atoms.set(*problem.beginning(self.low, self.high))
-        self.born = sums_of_ids(self.atoms.count, self.atoms.ids)
+        self.born = self.atoms.sums_of_ids()
 
     def _over(self, layout: Layout) -> np.ndarray:
         """What is added to a coordinate that goes over a side, out of the box or not: (3, 2)."""
@@ -239,7 +238,7 @@ class Domain(KernelUser):
     def measure(self) -> dict[str, Measure]:
         """Which atoms are and were here, and rows of the thermo table with the last one's sums."""
         return {
-            "ids": Measure("sum", sums_of_ids(self.atoms.count, self.atoms.ids)),
+            "ids": Measure("sum", self.atoms.sums_of_ids()),
             "born": Measure("sum", self.born),
             "strayed": Measure("sum", self.strayed()),
             "rows": Measure("max", self.rows),

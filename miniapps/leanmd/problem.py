@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+import kernels
 from kernels.leanmd_units import ENERGY_UNIT
-from kernels.state_hash import sums_of_first_ids
 from miniapps.block import Check, Index, Measure
 from miniapps.decomposition import Layout
 from miniapps.leanmd.inputs import Input, atoms_between, opened
@@ -379,7 +379,7 @@ def validate(
     """
     born = measures["born"].value
     if problem.source is None:
-        born = sums_of_first_ids(problem.atoms)
+        born = kernels.load("state_hash", "cpu").sums_of_first_ids(problem.atoms)
     off = measures["ids"].value - born
     missing, checksum, mixed = (abs(float(np.int64(x))) for x in off)
     rows = all_rows(measures)

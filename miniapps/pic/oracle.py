@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from kernels.state_hash import digest, hash_rows, mix
+import kernels
+from kernels.state_hash import digest, hash_rows
 
 MASK = (1 << 64) - 1
 SEED, MULTIPLIER, INCREMENT = 27182818285, 6364136223846793005, 1442695040888963407
@@ -70,6 +71,7 @@ def is_removed(event: Any, number: int, rows: np.ndarray, ids: np.ndarray) -> np
     if selection is None:
         return np.zeros(len(rows), bool)
     seed, limit = map(int, selection)
+    mix = kernels.load("state_hash", "cpu").mix
     hashes = [int(mix(np.uint64((int(i) + seed) & MASK))) for i in ids]
     return inside & np.array([drawn <= limit for drawn in hashes], bool)
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from kernels.state_hash import sums_of_first_ids
+import kernels
 from miniapps.block import Check, Measure
 from miniapps.decomposition import Layout
 from miniapps.parameters import InputError, integer_or_auto, parameter, require, require_tile
@@ -246,7 +246,7 @@ def validate(
     happened = [event.step < steps for event in problem.ordered_events]
     events = list(zip(problem.ordered_events, happened, strict=True))
     born = measures["placed"].value + sum(event.particles for event, did in events if did)
-    sums = sums_of_first_ids(born)
+    sums = kernels.load("state_hash", "cpu").sums_of_first_ids(born)
     due = sums - measures["removed"].value[happened].sum(axis=0, dtype=np.uint64)
     off = [float(np.int64(x)) for x in measures["ids"].value - due]
     checks = [
