@@ -51,7 +51,7 @@ def trajectories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_every_way_writes_the_same_frames(trajectories: dict[str, Path]) -> None:
     """Catches a frame that mixes steps, loses a block, or is written by a PE twice."""
     first, *others = map(frames_of, trajectories.values())
-    assert first["step"].tolist() == [10, 20, 26]
+    assert first["step"].tolist() == [10, 18]
     np.testing.assert_allclose(first["time"], first["step"] * 0.005)
     assert (first["id"] == np.arange(1, 769)).all()
     for other in others:
@@ -69,7 +69,7 @@ def test_last_frame_is_the_state(trajectories: dict[str, Path]) -> None:
     frames = frames_of(trajectories["mpi"])
     assert np.array_equal(frames["position"][-1], rows[:, :3])
     assert np.array_equal(frames["velocity"][-1], rows[:, 3:])
-    assert len(energies) == 4 and np.ptp(energies) < 0.01
+    assert len(energies) == 3 and np.ptp(energies) < 0.002 * energies[0]
 
 
 def test_nothing_is_left_beside(trajectories: dict[str, Path]) -> None:

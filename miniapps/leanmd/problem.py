@@ -78,11 +78,12 @@ class LeanmdProblem(BaseProblem):
         "tiny": {
             "lattice": (12, 4, 4),
             "density": 0.375,
+            "temperature": 12.0,
             "cutoff": 2.2,
             "skin": 0.7,
             "shift": True,
             "thermo": 10,
-            "steps": 24,
+            "steps": 16,
             "warmup": 2,
         },
         "small": {"lattice": (16, 16, 16), "steps": 100, "warmup": 10},
