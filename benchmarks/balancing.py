@@ -1,9 +1,10 @@
 """How much of what max/mean promises load balancing gains: Stencil3D with the paper's imbalance.
 
-Two PEs, four blocks each, balancing every 30 steps, as published (CharmPy, CLUSTER 2018, V-B). The
-promise is max/mean of the compute per PE in the run without balancing; the gain is the ratio of the
-two runs' whole times, the steps before the first balancing and all migrations included. The
-steps up to the first balancing, which nothing could have balanced, count too.
+Two PEs, four blocks each, balancing every 30 steps, as published (CharmPy, CLUSTER 2018, V-B), and
+for the first time after five timed steps. The promise is max/mean of the compute per PE in the run
+without balancing; the gain is the ratio of the two runs' whole times, with all migrations and the
+steps up to the first balancing, which nothing could have balanced. The field fits into a last-level
+cache of 32 MiB, so that what a PE computes takes hardly longer where the other computes too.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from typing import Any
 from common import interleaved, median, save
 
 TRIALS = 3
-STEPS, PERIOD = 600, 30
+STEPS, WARMUP, FIRST, PERIOD = 300, 5, 10, 30
 PROBLEM: list[object] = [
-    "stencil3d", "--size", "96x96x96", "--imbalance", "paper", "--imbalance-scale", 1,
-    "--steps", STEPS, "--warmup", 5, "--driver", "charm", "-n", 2, "--odf", 4,
+    "stencil3d", "--size", "128x128x128", "--imbalance", "paper", "--imbalance-scale", 1,
+    "--steps", STEPS, "--warmup", WARMUP, "--driver", "charm", "-n", 2, "--odf", 4,
 ]  # fmt: skip
+BALANCED: list[object] = ["--lb-period", PERIOD, "--lb-first", FIRST]
 WAYS: dict[str, list[object]] = {
     "none": [],
-    "Greedy": ["--balancer", "Greedy", "--lb-period", PERIOD],
-    "GreedyRefine": ["--balancer", "GreedyRefine", "--lb-period", PERIOD],
+    "Greedy": ["--balancer", "Greedy", *BALANCED],
+    "GreedyRefine": ["--balancer", "GreedyRefine", *BALANCED],
 }
 
 

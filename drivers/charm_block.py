@@ -150,9 +150,7 @@ class BlockChare(Chare):
         """Do what the block asks for, until its round ends: True; or it has to wait: False."""
         while request is not None:
             if isinstance(request, Post):
-                mail.post(self, request)
-                if self.leaving:
-                    self.thisProxy[self.thisIndex].leave()
+                self.post(request, mail)
                 request = self.stepper.resume(None)
             elif isinstance(request, Collect) and self.inbox.has(request):
                 request = self.stepper.resume(self.inbox.take(request))
@@ -161,8 +159,18 @@ class BlockChare(Chare):
                 return False
         return True
 
+    def post(self, request: Post, mail: Mail) -> None:
+        """Send messages; those on the device once they have been copied."""
+        mail.post(self, request)
+        if self.leaving:
+            self.thisProxy[self.thisIndex].leave()
+
     def finish_round(self, pe: PE) -> None:
-        """Account for the round; then balance, or begin the next one and let others go first."""
+        """Account for the round; then balance, or begin the next one.
+
+        What the block posts first is sent at once, for others may wait for it; then those go first
+        that are ready, for one of them may be waited for too.
+        """
         pe.log.add(self.number, self.at, self.stepper)
         before = self.step
         self.step, self.at = before + self.count, self.at + 1
@@ -179,8 +187,11 @@ class BlockChare(Chare):
             if isinstance(request, Collect) and not self.inbox.has(request):
                 self.hold(request)
                 return
+            if isinstance(request, Post):
+                self.post(request, pe.mail)
+                request = None
             self.request = request
-        self.wake_up()  # behind the others that are ready, for one may be waited for
+        self.wake_up()
 
     def end_phase(self) -> None:
         """Say that the block has made its steps."""
