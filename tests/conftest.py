@@ -22,6 +22,17 @@ hypothesis.settings.register_profile("project", deadline=None, derandomize=True,
 hypothesis.settings.load_profile("project")
 
 
+# Files whose runs are tied to cores: beside each other they wait for one core while another idles.
+TIED = {"test_gpu_layers", "test_study", "test_study_slurm"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have workers take whole files, and one of them all those in which runs are tied to cores."""
+    for item in items:
+        file = item.path.stem
+        item.add_marker(pytest.mark.xdist_group("tied to cores" if file in TIED else file))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer --no-skips, and to count tests that need a browser or a GPU among those that run."""
     parser.addoption("--no-skips", action="store_true", help="a skipped test counts as failed")
