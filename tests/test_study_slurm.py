@@ -99,7 +99,7 @@ def test_the_jobs_run_and_what_comes_back_is_the_study(
     """Mistake: scripts that were never run; PEs that end with the shell that started them."""
     folder, path = tmp_path / "jobs", tmp_path / "campaign.jsonl"
     scripts = jobs(folder)
-    run_jobs(folder, tmp_path, {"RUN_LIMIT": "30"})
+    run_jobs(folder, tmp_path, {"RUN_LIMIT": "60"})
     assert (folder / "submitted").read_text().split() == [script.name for script in scripts]
     assert slurm.collect(folder, path) == 0
     campaign = Campaign.read(path)

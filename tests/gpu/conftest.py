@@ -1,7 +1,7 @@
 """Tests in this folder need a GPU, or numba's simulator in its place; elsewhere they are skipped.
 
 The simulator must be asked for before numba is imported, so it has a process of its own:
-``NUMBA_ENABLE_CUDASIM=1 pytest tests/gpu``. `tests/test_gpu_skips.py` starts it for every file.
+``NUMBA_ENABLE_CUDASIM=1 pytest tests/gpu``. `tests/test_gpu_layers.py` starts it for every file.
 """
 
 from __future__ import annotations
