@@ -19,6 +19,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -39,7 +40,19 @@ APPS = ("jacobi2d", "stencil3d", "pic", "leanmd")
 PRESET, SMALL = "large", "tiny"
 DRIVERS = {"serial": (), "mpi": ("-n", "2"), "charm": ("-n", "1", "--odf", "4")}
 MOST_RANKS = 8  # of the run on the CPU
-TOOLS = ("memcheck", "initcheck", "racecheck", "synccheck")
+TOOLS = ("memcheck", "racecheck", "synccheck")
+# What sanitizers watch: small, but with halos, leavers and ghosts, with residuals, in both
+# precisions, and by pairs.
+WATCHED = {
+    "jacobi2d": "--blocks 2x2 --tolerance 1e-30",
+    "jacobi2d float32": "--blocks 2x2 --boundary periodic --dtype float32",
+    "stencil3d": "--blocks 2x1x2",
+    "stencil3d float32": "--blocks 1x2x1 --dtype float32 --time-tile 4",
+    "pic": "--blocks 2x2",
+    "leanmd": "--blocks 2x2x1",
+    "leanmd float32": "--blocks 2x1x1 --dtype float32",
+    "leanmd pairs": "--decomposition pairs",
+}
 SANITIZER = "compute-sanitizer"
 FOUND = 9  # exit status of a sanitizer that found something
 PACKAGES = ("numba", "numba-cuda", "cupy-cuda13x", "numpy", "mpi4py", "charm4py")
@@ -99,9 +112,10 @@ def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
     for tool in TOOLS:
         watch = ["env", "MINIAPPS_NO_POOL=1", sanitizer or SANITIZER]
         watch += ["--tool", tool, "--error-exitcode", str(FOUND)]
-        for app in APPS:
-            small = [*miniapps, app, "--preset", SMALL, "--device", "gpu"]
-            yield _sanitizer_step(f"{tool} {app}", [*watch, *small], bool(sanitizer))
+        for name, words in WATCHED.items():
+            small = [*miniapps, name.split()[0], "--preset", SMALL, *words.split()]
+            command = [*watch, *small, "--device", "gpu"]
+            yield _sanitizer_step(f"{tool} {name}", command, bool(sanitizer))
 
 
 def _run_step(app: str, how: str, command: list[str]) -> Step:
@@ -209,9 +223,10 @@ def execute(command: list[str], limit_s: float) -> Done:
 
 
 def sanitizer_program() -> str | None:
-    """The sanitizer of the PATH, or of the CUDA that CUDA_HOME names."""
-    places = [os.environ.get("PATH", ""), str(Path(os.environ.get("CUDA_HOME", ""), "bin"))]
-    return shutil.which(SANITIZER, path=os.pathsep.join(places))
+    """The sanitizer of the PATH, of the CUDA that CUDA_HOME names, or of NVIDIA's wheel."""
+    wheel = Path(sysconfig.get_path("purelib"), "nvidia", "cu13", "bin")
+    places = [os.environ.get("PATH", ""), Path(os.environ.get("CUDA_HOME", ""), "bin"), wheel]
+    return shutil.which(SANITIZER, path=os.pathsep.join(map(str, places)))
 
 
 # Writing it down ---------------------------------------------------------------------------------

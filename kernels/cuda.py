@@ -67,6 +67,8 @@ def require(least: int = 1) -> None:
     """Raise DeviceUnavailable where kernels cannot run, or not on so many GPUs."""
     if not PRESENT:
         raise DeviceUnavailable("no NVIDIA GPU with a working driver was found")
+    if not SIMULATED and importlib.util.find_spec("cupy") is None:
+        raise DeviceUnavailable("CuPy is not installed; pip install 'parallel-miniapps[gpu]'")
     if least > 1 and least > count():
         raise DeviceUnavailable(f"{least} GPUs are asked for, {count()} found")
 

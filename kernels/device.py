@@ -101,9 +101,10 @@ def take(name: str, local_rank: int, per_host: int | None) -> None:
     """
     if name != "cpu":
         from kernels import cuda
-        from kernels.sums_gpu import pool
 
         cuda.select(local_rank % (per_host or cuda.count()))
+        from kernels.sums_gpu import pool  # compiles kernels, on the device that is used by then
+
         pool.cache_clear()  # that of a run before, perhaps on another one
 
 

@@ -55,6 +55,21 @@ def numbers(shape: tuple[int, ...], dtype=np.float64, first: int = 1) -> np.ndar
     return (first + np.arange(math.prod(shape)) % 251).astype(dtype).reshape(shape)
 
 
+@pytest.mark.parametrize(
+    ("per_host", "numbers"), [(None, [0, 1, 2, 0, 1, 2]), (2, [0, 1, 0, 1, 0, 1]), (1, [0] * 6)]
+)
+def test_processes_take_devices_in_turn(
+    monkeypatch: pytest.MonkeyPatch, per_host: int | None, numbers: list[int]
+) -> None:
+    """Catches ranks of a host that all take its first GPU, or one that is not there."""
+    taken: list[int] = []
+    monkeypatch.setattr(toolkit, "count", lambda: 3)
+    monkeypatch.setattr(toolkit, "select", taken.append)
+    for rank in range(6):
+        device.take("gpu", rank, per_host)
+    assert taken == numbers
+
+
 def filled(gpu: Gpu, first: int = 1) -> tuple[Bundle, dict[str, np.ndarray]]:
     """A bundle of messages along EDGES, as kernels would have filled it, and what is in it."""
     bundle = gpu.messages(EDGES, np.float64)

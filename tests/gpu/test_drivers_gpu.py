@@ -16,6 +16,10 @@ LAUNCHES = [
     ("jacobi2d", "--size 9x11 --time-tile 1", "charm -n 2 --odf 4 --balancer Rotate --lb-period 1"),
     ("stencil3d", "--size 4x3x5 --time-tile 1", "charm -n 1 --odf 2"),
 ]
+ATOMS = (
+    "leanmd --lattice 4x2x2 --density 0.3 --cutoff 1.5 --skin 0.3 --temperature 9 --steps 2 "
+    "--warmup 0 --timeout 200"
+)
 
 
 @pytest.mark.parametrize(("app", "problem", "driver"), LAUNCHES)
@@ -32,6 +36,20 @@ def test_same_bits_under_every_driver(app: str, problem: str, driver: str, run_r
     staged = "-n 2" in driver and gpu["transport"]["path"] == "staged"
     assert (gpu["transport"]["staged_bytes"] > 0) == staged
     assert ("aware on" in driver) <= (gpu["transport"]["path"] == "gpu-aware")
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    "driver", ["mpi -n 2", "charm -n 2 --odf 2 --balancer Rotate --lb-period 1"]
+)
+def test_atoms_in_blocks_under_every_driver(driver: str, run_record: Any) -> None:
+    """Catches ghosts and leavers that are lost on their way over the host, or with their block."""
+    words = [*ATOMS.split(), "--driver", *driver.split()]
+    cpu = run_record(*words)
+    gpu = run_record(*words, "--device", "gpu", timeout=300)
+    assert gpu["valid"] and gpu["state_hash"] == cpu["state_hash"]
+    assert gpu["migrations"] == cpu["migrations"] and (gpu["migrations"] > 0) == ("odf" in driver)
+    assert gpu["transport"]["path"] == "staged" and gpu["transport"]["staged_bytes"] > 0
 
 
 PAIRS = (
