@@ -2,7 +2,8 @@
 
 Seconds per step over messages per PE and step (two phases, one message per edge and phase; 4 edges
 per block, as the torus is periodic). ``whole`` includes making and checking the messages, which is
-``block``; ``driver`` is the rest.
+``block``; ``driver`` is the rest, ``uneven`` the part of it in which PEs wait for the one whose
+blocks took longest in that step.
 
 One PE: all messages stay on it. Two PEs: ``crossing`` says how many of a PE's messages do not.
 Beside them, in the same turns, runs the same exchange without this project (`bare_mpi4py.py`,
@@ -11,6 +12,7 @@ Beside them, in the same turns, runs the same exchange without this project (`ba
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import sys
 from functools import partial
@@ -52,12 +54,21 @@ def cost(records: list[dict[str, Any]]) -> dict[str, float]:
     steps = records[0]["steps"]
     inside = [r["compute_s"] / r["pes"] / steps for r in records]
     whole = [r["wall_s"] / steps for r in records]
+    uneven = [
+        statistics.fmean(map(lag, zip(*r["rounds"]["compute_s"], strict=True))) for r in records
+    ]
     return {
         "whole_us": median(1e6 * seconds / per_pe for seconds in whole),
         "block_us": median(1e6 * seconds / per_pe for seconds in inside),
         "driver_us": median(1e6 * (w - i) / per_pe for w, i in zip(whole, inside, strict=True)),
+        "uneven_us": median(1e6 * seconds / per_pe for seconds in uneven),
         "crossing": 0.0 if records[0]["pes"] == 1 else crossing(records[0]["blocks"]),
     }
+
+
+def lag(pes: tuple[float, ...]) -> float:
+    """How much longer the slowest PE computed in a step than they did on average."""
+    return max(pes) - statistics.fmean(pes)
 
 
 def crossing(blocks: list[int]) -> float:

@@ -67,7 +67,7 @@ def messages(results: dict[str, Any]) -> str:
     """Microseconds per message and PE."""
     rows = [
         [name, f"{r['whole_us']:.1f}", f"{r['block_us']:.1f}", f"{r['driver_us']:.1f}",
-         f"{r['crossing']:.0%}"]
+         f"{r['uneven_us']:.1f}", f"{r['crossing']:.0%}"]
         for name, r in results.items() if "whole_us" in r
     ]  # fmt: skip
     crossing = []
@@ -80,11 +80,12 @@ def messages(results: dict[str, Any]) -> str:
             per_message = (driver["driver_us"] - (1 - share) * own) / share
             row += [f"{per_message:.1f}", f"{results[f'bare {bare}, {size}']['bare_us']:.1f}"]
         crossing.append(row)
-    columns = ["case", "whole", "in the blocks", "driver", "messages that cross PEs"]
+    columns = ["case", "whole", "in the blocks", "driver", "uneven", "messages that cross PEs"]
     return f"""## Messages
 
 Microseconds per message and PE, of `echo`, whose blocks make each message and compare each one that
-comes with what it should be (*in the blocks*); the *driver* is the rest, waiting included.
+comes with what it should be (*in the blocks*); the *driver* is the rest, waiting included. *Uneven*
+is the part of it in which PEs wait for the one whose blocks took longest in that step.
 [messages.md](messages.md) has the choices behind it.
 
 {table(columns, rows)}
