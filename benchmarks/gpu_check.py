@@ -40,7 +40,7 @@ APPS = ("jacobi2d", "stencil3d", "pic", "leanmd")
 PRESET, SMALL = "large", "tiny"
 DRIVERS = {"serial": (), "mpi": ("-n", "2"), "charm": ("-n", "1", "--odf", "4")}
 MOST_RANKS = 8  # of the run on the CPU
-TOOLS = ("memcheck", "racecheck", "synccheck")
+TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 # What sanitizers watch: small, but with halos, leavers and ghosts, with residuals, in both
 # precisions, and by pairs.
 WATCHED = {

@@ -45,6 +45,7 @@ def _driver_is_there() -> bool:
 
 SIMULATED = bool(getattr(config, "ENABLE_CUDASIM", False))
 PRESENT = SIMULATED or (_driver_is_there() and cuda.is_available())  # kernels can run
+WITH_ARRAYS = SIMULATED or importlib.util.find_spec("cupy") is not None  # in the GPU's memory
 WARP = 32
 
 
@@ -67,7 +68,7 @@ def require(least: int = 1) -> None:
     """Raise DeviceUnavailable where kernels cannot run, or not on so many GPUs."""
     if not PRESENT:
         raise DeviceUnavailable("no NVIDIA GPU with a working driver was found")
-    if not SIMULATED and importlib.util.find_spec("cupy") is None:
+    if not WITH_ARRAYS:
         raise DeviceUnavailable("CuPy is not installed; pip install 'parallel-miniapps[gpu]'")
     if least > 1 and least > count():
         raise DeviceUnavailable(f"{least} GPUs are asked for, {count()} found")

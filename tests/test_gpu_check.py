@@ -92,7 +92,7 @@ def test_all_is_checked_and_written_down(check, checked, validation):
     assert set(written["runs"]) == {f"{app} {how}" for app in apps if app != "echo" for how in hows}
     assert all(r["same_as_cpu"] for how, r in written["runs"].items() if not how.endswith("cpu"))
     assert written["runs"]["pic charm"]["rate"] == {"value": 1e9, "unit": "points/s"}
-    assert len(written["sanitizer"]) == 3 * len(check.WATCHED)
+    assert len(written["sanitizer"]) == 4 * len(check.WATCHED)
     assert set(written["sanitizer"].values()) == {"0 errors"}
 
 
@@ -105,7 +105,7 @@ def test_commands_are_those_of_the_program(check):
     """Catches a command that the program does not know: each is tried as far as its launch."""
     commands = [step.command for step in check.steps(sys.executable, "compute-sanitizer", 2)]
     words = [command[command.index("run") :] for command in commands if "run" in command]
-    watched = 3 * len(check.WATCHED)
+    watched = 4 * len(check.WATCHED)
     assert len(words) == 4 * len(check.APPS) + watched
     assert sum("gpu" in w for w in words) == 3 * len(check.APPS) + watched
     assert {name.split()[0] for name in check.WATCHED} == set(check.APPS)
@@ -197,9 +197,9 @@ def test_what_there_is_no_time_for_counts_as_failed(check):
     found = check.check(todo, machine, 520.0, lambda: float(next(times)), said.append)
     assert 0 < len(machine.commands) < 8
     assert len(found.failures) + len(machine.commands) == (
-        1 + 4 * len(check.APPS) + 3 * len(check.WATCHED)
+        1 + 4 * len(check.APPS) + 4 * len(check.WATCHED)
     )
-    assert found.failures[-1] == "synccheck leanmd pairs: not run: no time left"
+    assert found.failures[-1] == "initcheck leanmd pairs: not run: no time left"
 
 
 def test_without_a_gpu_nothing_is_written(check, monkeypatch, capsys, tmp_path):

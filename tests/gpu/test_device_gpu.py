@@ -55,21 +55,6 @@ def numbers(shape: tuple[int, ...], dtype=np.float64, first: int = 1) -> np.ndar
     return (first + np.arange(math.prod(shape)) % 251).astype(dtype).reshape(shape)
 
 
-@pytest.mark.parametrize(
-    ("per_host", "numbers"), [(None, [0, 1, 2, 0, 1, 2]), (2, [0, 1, 0, 1, 0, 1]), (1, [0] * 6)]
-)
-def test_processes_take_devices_in_turn(
-    monkeypatch: pytest.MonkeyPatch, per_host: int | None, numbers: list[int]
-) -> None:
-    """Catches ranks of a host that all take its first GPU, or one that is not there."""
-    taken: list[int] = []
-    monkeypatch.setattr(toolkit, "count", lambda: 3)
-    monkeypatch.setattr(toolkit, "select", taken.append)
-    for rank in range(6):
-        device.take("gpu", rank, per_host)
-    assert taken == numbers
-
-
 def filled(gpu: Gpu, first: int = 1) -> tuple[Bundle, dict[str, np.ndarray]]:
     """A bundle of messages along EDGES, as kernels would have filled it, and what is in it."""
     bundle = gpu.messages(EDGES, np.float64)
@@ -480,3 +465,26 @@ def test_the_clock_is_set_anew():
     gpu.renew(mark)
     assert gpu.epoch is not epoch
     assert gpu.time_of(gpu.mark()) == pytest.approx(perf_counter(), abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("per_host", "right"), [(None, [0, 1, 2, 0, 1, 2]), (2, [0, 1, 0, 1, 0, 1]), (1, [0] * 6)]
+)
+def test_processes_take_devices_in_turn(
+    monkeypatch: pytest.MonkeyPatch, per_host: int | None, right: list[int]
+) -> None:
+    """Catches ranks of a host that all take its first GPU, or one that is not there."""
+    taken: list[int] = []
+    monkeypatch.setattr(toolkit, "count", lambda: 3)
+    monkeypatch.setattr(toolkit, "select", taken.append)
+    for rank in range(6):
+        device.take("gpu", rank, per_host)
+    assert taken == right
+
+
+def test_a_gpu_without_cupy_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a traceback, long after the launch, where only kernels can run."""
+    device.require("gpu")
+    monkeypatch.setattr(toolkit, "WITH_ARRAYS", False)
+    with pytest.raises(device.DeviceUnavailable, match="CuPy is not installed; pip install"):
+        device.require("gpu")

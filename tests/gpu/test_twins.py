@@ -45,7 +45,7 @@ def arguments(function: Any) -> list[str] | None:
     return None if any_number else list(inspect.signature(function).parameters)
 
 
-OF_THE_PACKAGE = {"load", "exist", "import_compiler", "__file__"}
+OF_THE_PACKAGE = {"load", "__file__"}
 
 
 @pytest.mark.parametrize("app", USERS)
