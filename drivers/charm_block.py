@@ -16,7 +16,7 @@ from drivers.charm_pe import PE
 from drivers.inbox import Inbox
 from drivers.job import Job
 from drivers.timing import Stepper
-from miniapps.block import AllReduce, Collect, Place, Post
+from miniapps.block import AllReduce, Collect, Pause, Place, Post
 
 EMPTY = (pickle.dumps(({}, [])), None)  # a message without arguments, packed once
 
@@ -189,8 +189,7 @@ class BlockChare(Chare):
                 return
             if isinstance(request, Post):
                 self.post(request, pe.mail)
-                request = None
-            self.request = request
+            self.request = None if isinstance(request, Post | Pause) else request
         self.wake_up()
 
     def end_phase(self) -> None:
@@ -208,5 +207,7 @@ class BlockChare(Chare):
         elif isinstance(request, AllReduce):
             self.reduced_shape = np.shape(request.value)
             self.reduce(self.thisProxy.reduced, request.value, getattr(Reducer, request.op))
+        elif isinstance(request, Pause):
+            self.wake_up()
         else:
             raise TypeError(f"block {self.place[1]} yielded {request!r}, which is no request")

@@ -16,7 +16,7 @@ from drivers.inbox import Inbox
 from drivers.job import Job, RunError, Watcher
 from drivers.outcome import Part, Report, joined
 from drivers.timing import PELog, Stepper
-from miniapps.block import REDUCTIONS, AllReduce, Collect, Place, Post, checked_messages
+from miniapps.block import REDUCTIONS, AllReduce, Collect, Pause, Place, Post, checked_messages
 
 PATH = "by reference", "all blocks are in one process"  # how messages that lie on a GPU travel
 
@@ -60,6 +60,8 @@ class Engine:
                 answer = None
             elif isinstance(request, Collect) and self.inboxes[place].has(request):
                 answer = self.inboxes[place].take(request)
+            elif isinstance(request, Pause) and not moved:  # the others had their turn since
+                answer = None
             else:
                 return moved
             self.requests[place] = self.steppers[place].resume(answer)

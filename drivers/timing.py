@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miniapps.block import Mark, Post
+from miniapps.block import Mark, Pause, Post
 
 ROW = np.dtype(
     [
@@ -79,6 +79,7 @@ class Stepper:
 
     def __init__(self, block: Any, traced: bool = False) -> None:
         self.block, self.traced = block, traced
+        self.unseen = {Mark} if block.device.lag else {Mark, Pause}  # requests to go on at once
         self.generator: Generator[Any, Any, Any] | None = None
         self.finished = False  # the block said that the whole run is finished
         self._forget()
@@ -109,7 +110,7 @@ class Stepper:
         before = begun = mark()
         try:
             request = self.generator.send(answer)
-            while type(request) is Mark:
+            while type(request) in self.unseen:
                 if self.traced:
                     self.slices.append((COMPUTE, begun, begun := mark()))
                 request = self.generator.send(None)

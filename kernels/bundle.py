@@ -67,16 +67,22 @@ class Bundle(Mapping[Any, "Parcel"]):
         if self.ready is None:
             self.ready = cuda.mark(self.stream)
 
-    def stage(self, edges: Iterable[Any]) -> int:
-        """Begin to copy the messages to some edges, and what is between; returns the bytes."""
+    def stage(self, edges: Iterable[Any], stream: Any) -> int:
+        """Begin to copy messages to some edges, and what is between; returns the bytes.
+
+        ``stream`` is where they are copied: on another one than the bundle's, that goes on.
+        """
         spans = [(self.starts[edge], math.prod(self.shapes[edge])) for edge in edges]
         begin, end = min(first for first, _ in spans), max(first + size for first, size in spans)
         if self.pinned is None:
             self.pinned = cuda.pinned(self.nbytes).view(Envelope)
         if begin < end:
             host = self.pinned.view(np.ndarray).view(self.dtype)[begin:end]
-            self.buffer[begin:end].copy_to_host(host, stream=self.stream)
-        self.copied = cuda.mark(self.stream)
+            if stream is not self.stream:
+                self.seal()
+                cuda.wait_for(self.ready, stream)
+            self.buffer[begin:end].copy_to_host(host, stream=stream)
+        self.copied = cuda.mark(stream)
         return (end - begin) * self.dtype.itemsize
 
     def on_host(self, edge: Any) -> np.ndarray:
@@ -141,11 +147,11 @@ def each_bundle(bundles: Iterable[Bundle]) -> list[Bundle]:
     return list({id(bundle): bundle for bundle in bundles}.values())
 
 
-def stage(parcels: Iterable[Parcel]) -> int:
+def stage(parcels: Iterable[Parcel], stream: Any) -> int:
     """Begin to copy parcels to the host, one copy for each bundle; returns the bytes."""
     edges: dict[int, list[Any]] = {}
     parcels = list(parcels)
     for parcel in parcels:
         edges.setdefault(id(parcel.bundle), []).append(parcel.edge)
     bundles = each_bundle(parcel.bundle for parcel in parcels)
-    return sum(bundle.stage(edges[id(bundle)]) for bundle in bundles)
+    return sum(bundle.stage(edges[id(bundle)], stream) for bundle in bundles)

@@ -1,9 +1,9 @@
 """The GPU as a device: a block's stream, and its messages in device memory.
 
 A block's kernels run one after another on a stream of its own; no call here waits for them unless
-it says so. All messages of a Post lie beside each other in one buffer, a `Bundle`. What came from
-the host goes back by one copy too, on a second stream, while the first computes. What blocks of a
-process compute together has a stream of its own (`kernels.sums_gpu`).
+it says so. All messages of a Post lie beside each other in one buffer, a `Bundle`. It goes to the
+host by one copy, as what comes from there does, on a second stream, while the first computes. What
+blocks of a process compute together has a stream of its own (`kernels.sums_gpu`).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Gpu(Device):
                 self.staged_bytes += parcel.stage()
             else:
                 here.append(parcel)
-        self.staged_bytes += stage(here)
+        self.staged_bytes += stage(here, self.copies)
 
     def received(self, came: Mapping[Any, Any]) -> Mapping[Any, Parcel]:
         """What a Collect brought, by edge, as parcels on the device, until the next such call."""

@@ -92,7 +92,7 @@ class Sum(DeviceMessage):
         """
         self.staged = True
         if self.parcel is not None and not self.waits:
-            self.parcel.bundle.stage([self.parcel.edge])
+            stage([self.parcel], pool().stream)
         return math.prod(self.shape) * self.dtype.itemsize
 
     def on_host(self) -> np.ndarray:
@@ -180,7 +180,7 @@ class Pool:
             total.parcel.bundle.ready, total.waits = done, False
             if total.staged:
                 staged.append(total.parcel)
-        stage(staged)
+        stage(staged, self.stream)
 
     def heed(self) -> None:
         """Wait for what has been launched, and raise the first that was found wrong."""

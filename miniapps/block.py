@@ -108,6 +108,15 @@ class Mark:
     """
 
 
+@dataclass(frozen=True, slots=True)
+class Pause(Mark):
+    """A Mark behind which the block waits for its device: other blocks of the process may go first.
+
+    So what they ask of the device overlaps with what this one waits for. On the CPU, where there is
+    nothing to wait for, no driver sees it.
+    """
+
+
 class Exchange:
     """Post, then Collect on the same edges: ``halo = yield from Exchange("halo", messages)``."""
 

@@ -25,6 +25,7 @@ from miniapps.block import (
     Exchange,
     Measure,
     MessageError,
+    Pause,
     Peer,
     Post,
     checked_message,
@@ -171,6 +172,32 @@ def test_block_that_raises_is_not_swallowed() -> None:
 
     with pytest.raises(ZeroDivisionError, match="physics"):
         engine_of(fails).round(0, 1)
+
+
+class Behind(Device):
+    """A device on which work is not done yet when a kernel has been called."""
+
+    lag = 1
+
+
+@pytest.mark.parametrize(("behind", "order"), [(True, "aaa bababa bbb"), (False, "abab abab abab")])
+def test_others_go_first_where_a_block_would_wait(behind: bool, order: str) -> None:
+    """Catches an engine that waits for one block's work before the others have asked for theirs."""
+    seen = []
+
+    def waits(toy: Toy, count: int) -> Generator[Any, Any, None]:
+        yield AllReduce(1.0, "max")
+        for _ in range(2):
+            seen.append("a")
+            yield Pause()
+            seen.append("b")
+
+    layout = Layout.create((7, 5), (True, True), 3, 1, (3, 1))
+    toys = [Toy(layout, index, waits) for index in layout.indices()]
+    for toy in toys:
+        toy.device = Behind() if behind else Device()
+    Engine(toys).round(0, 1)
+    assert "".join(seen) == order.replace(" ", "")
 
 
 def test_round_tells_when_blocks_are_finished() -> None:

@@ -168,7 +168,8 @@ def test_all_that_the_contract_allows(run_record: Run, ways: str) -> None:
     """Catches a driver that is right for halos only.
 
     The app in toyapps sends arrays of any length, shape and type, longer ones after shorter ones,
-    collects a phase in two parts, reduces in between, writes to what it received, and ends early.
+    collects a phase in two parts, reduces in between, writes to what it received, lets others of
+    its process go first, and ends early.
     """
     record = run_record("rules", "--steps", 20, *ways.split(), env=support.toy_environment())
     assert record["steps"] == (9 if "--stop" in ways else 20)

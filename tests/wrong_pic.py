@@ -16,13 +16,12 @@ def hopping(right: Any) -> Any:
     """``v = a dt`` instead of ``+=``: particles hop back and forth between two columns."""
 
     class Block(right):
-        def push(self, steps: int) -> int:
+        def push(self, steps: int) -> None:
             """Push, then forget the velocity from before."""
             mine = self.particles
             before = mine.vx.copy()
-            left = super().push(steps)
+            super().push(steps)
             mine.vx -= before
-            return left
 
     return Block
 
@@ -31,12 +30,10 @@ def one_push_left_out(right: Any) -> Any:
     """One step moves nothing, as in a program whose loop begins one too late."""
 
     class Block(right):
-        def push(self, steps: int) -> int:
+        def push(self, steps: int) -> None:
             """Push, but for one step."""
-            if self.time == MISTAKE_AT:
-                self.leavers[:] = 0
-                return 0
-            return super().push(steps)
+            if self.time != MISTAKE_AT:
+                super().push(steps)
 
     return Block
 
@@ -45,11 +42,10 @@ def one_push_too_many(right: Any) -> Any:
     """One step moves everything twice, where nothing can leave."""
 
     class Block(right):
-        def push(self, steps: int) -> int:
+        def push(self, steps: int) -> None:
             """Push, and in one step push again."""
-            if self.time == MISTAKE_AT:
+            for _ in range(1 + (self.time == MISTAKE_AT)):
                 super().push(steps)
-            return super().push(steps)
 
     return Block
 

@@ -20,6 +20,7 @@ from miniapps.block import (
     Index,
     Mark,
     Measure,
+    Pause,
     Piece,
     StepError,
 )
@@ -102,7 +103,7 @@ class Domain(KernelUser):
             problem.dt, problem.grain, self.allowed2, atoms.alarms,
         )  # fmt: skip
         self.time += count
-        yield Mark()
+        yield Pause()
         anew = yield from self.must_rebuild(self.heed(self.time - count))
         if anew:
             yield from self.change_domains()

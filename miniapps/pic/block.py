@@ -14,9 +14,9 @@ from miniapps.block import (
     Collect,
     Edge,
     Index,
-    Mark,
     Measure,
     MessageError,
+    Pause,
     Peer,
     Piece,
     Post,
@@ -117,8 +117,9 @@ class PicBlock(KernelUser):
             if event.step == self.time:
                 happen = self.inject if event.action == "inject" else self.remove
                 happen(number, event)
-        left = self.push(count)
-        yield Mark()
+        self.push(count)
+        yield Pause()
+        left = self.count_leaving()
         yield Post("particles", self.pack(left))
         came = yield Collect("particles", tuple(self.sources))
         self.settle(left, self.device.received(came))
@@ -184,14 +185,17 @@ class PicBlock(KernelUser):
 
     # Moving --------------------------------------------------------------------------------------
 
-    def push(self, steps: int) -> int:
-        """Move all particles by some steps; returns how many leave, whose places are the gaps."""
+    def push(self, steps: int) -> None:
+        """Move all particles by some steps, and find the gaps that those which leave make."""
         mine = self.particles
         self.kernels.push(
             mine.count, steps, mine.x, mine.y, mine.vx, mine.vy, mine.charge, self.mesh,
             self.frame, float(self.problem.size), self.known, mine.owners, mine.tally, mine.gaps,
         )  # fmt: skip
-        tally = self.look()
+
+    def count_leaving(self) -> int:
+        """How many particles of those that were pushed leave; their places are the gaps."""
+        mine, tally = self.particles, self.look()
         self.leavers, left = tally[:OWNERS], int(tally[LEFT])
         if left > mine.gaps.shape[0]:
             mine.gaps = self.device.empty((left,), np.int64)

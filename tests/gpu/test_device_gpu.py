@@ -195,6 +195,17 @@ def test_only_what_leaves_the_device_is_staged():
         assert same(other[edge].on_host(), other_wanted[edge])
 
 
+def test_copies_to_the_host_hold_up_no_kernels(monkeypatch):
+    """Catches copies that begin before the messages are there, or in the stream of the kernels."""
+    gpu, seen = Gpu(), []
+    bundle, _ = filled(gpu)
+    ready = bundle.ready
+    monkeypatch.setattr(toolkit, "wait_for", lambda mark, stream: seen.append((mark, stream)))
+    monkeypatch.setattr(toolkit, "mark", lambda stream: seen.append(stream))
+    gpu.stage(bundle.values())
+    assert seen == [(ready, gpu.copies), gpu.copies]
+
+
 def test_empty_messages_travel():
     """Catches a bundle without any bytes in it that cannot be staged, or sent, or read."""
     gpu = Gpu()

@@ -25,7 +25,7 @@ from kernels.pic_tally import (
     clean_tally,
     owner_at,
 )
-from miniapps.block import MessageError
+from miniapps.block import MessageError, Pause
 from miniapps.pic import oracle
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event
@@ -533,8 +533,10 @@ def test_arrivals_that_do_not_belong_here_are_named() -> None:
     told = rf"step 1: particle 77 at \(17\.5, 3\.25\) came by edge \({edge[0]}, {edge[1]}\)"
     with pytest.raises(MessageError, match=told):
         block.measure()
+    life = block.step(1)
+    assert next(life) == Pause()
     with pytest.raises(MessageError, match=told):
-        next(block.step(1))
+        next(life)
 
 
 def test_leavers_that_no_move_leads_to_are_named() -> None:
@@ -558,16 +560,17 @@ def toolkit_copy(array: Any, values: np.ndarray) -> None:
 
 
 def test_one_wait_a_step() -> None:
-    """Catches a step that waits for the device more often than once, to read the tally."""
+    """Catches a step that waits for the device twice, or before all blocks have pushed."""
     blocks = support.blocks_of("pic", problem_of(k=0), (2, 2), device="gpu")
     engine = Engine(blocks)
     engine.round(0, 1)
-    waits = []
+    seen = []
     for block in blocks:
-        ask = block.device.to_host
-        block.device.to_host = lambda array, ask=ask: waits.append(1) or ask(array)
+        ask, push = block.device.to_host, block.push
+        block.device.to_host = lambda array, ask=ask: seen.append("wait") or ask(array)
+        block.push = lambda steps, push=push: seen.append("push") or push(steps)
     engine.round(1, 1)
-    assert len(waits) == len(blocks)
+    assert seen == ["push"] * len(blocks) + ["wait"] * len(blocks)
 
 
 LAUNCHES = [

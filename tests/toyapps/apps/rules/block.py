@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from miniapps.rules.problem import NAMES, RulesProblem
 
+from kernels.device import Device
 from kernels.messages import packed
-from miniapps.block import AllReduce, Collect, Exchange, Measure, Piece, Post
+from miniapps.block import AllReduce, Collect, Exchange, Measure, Pause, Piece, Post
 
 # Longer than the mpi driver's first buffer, empty, shorter again, and longer than ever.
 SHAPES = ((3,), (0,), (600,), (40, 30), (1,), (0, 4), (2, 3, 5, 4), (30000,), (7,))
 TYPES = (np.float64, np.int64, np.float32, np.uint8, np.complex128)
 
 
+class Behind(Device):
+    """A device on which work is not done yet when a kernel has been called."""
+
+    lag = 1
+
+    def __reduce__(self) -> Any:
+        return Behind, ()
+
+
 class RulesBlock:
     """A rectangle of counters that advance while every answer is right."""
 
     kind = "block"
+    asked: ClassVar[Counter[int]] = Counter()  # how many paused, by step
 
     def __init__(self, problem: RulesProblem, layout: Any, index: Any, device: Any) -> None:
-        self.problem, self.index, self.device = problem, index, device
+        self.problem, self.index, self.device = problem, index, Behind()
         self.bounds, self.neighbors = layout.bounds(index), layout.neighbors(index, diagonals=True)
-        self.grid, self.number = layout.grid, layout.numbers["block", index]
+        self.grid, self.here, self.number = layout.grid, layout.odf, layout.numbers["block", index]
         self.counters = np.zeros([high - low for low, high in self.bounds], np.int64)
         self.wrong = np.zeros(len(NAMES), np.int64)
         self.time = 0
@@ -43,6 +55,10 @@ class RulesBlock:
         yield from self.reduce()
         came |= yield Collect("in two parts", edges[::2])
         self.look(1, came)
+        yield AllReduce(0, "max")  # now all are as far
+        self.asked[self.time] += 1
+        yield Pause()
+        self.wrong[5] += self.asked[self.time] < self.here
         self.counters += self.wrong.sum() == before
         self.time += count
         return self.time == self.problem.stop

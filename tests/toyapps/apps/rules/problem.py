@@ -47,4 +47,4 @@ def validate(
     ]
 
 
-NAMES = ("messages", "sums", "extremes", "arrays", "single elements")
+NAMES = ("messages", "sums", "extremes", "arrays", "single elements", "turns")
