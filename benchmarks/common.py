@@ -17,10 +17,11 @@ RESULTS = Path(__file__).with_name("results")
 MINIAPPS = [sys.executable, "-m", "workbench.cli"]
 
 
-def run(*arguments: object) -> dict[str, Any]:
+def run(*arguments: object, timeout_s: float | None = None) -> dict[str, Any]:
     """Run ``miniapps run`` and return its record; raises where it failed or is not valid."""
     command = [*MINIAPPS, "run", *map(str, arguments), "--json", "-"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    pipes: dict[str, Any] = {"capture_output": True, "text": True, "timeout": timeout_s}
+    done = subprocess.run(command, check=False, **pipes)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: status {done.returncode}: {done.stderr}")
     return json.loads(done.stdout)
@@ -48,6 +49,17 @@ def median(values: Iterable[float]) -> float:
 def save(name: str, results: dict[str, Any]) -> None:
     """Print results and write them with the machine's description."""
     print(json.dumps(results, indent=1))
+    write(name, results)
+
+
+def write(name: str, results: dict[str, Any]) -> None:
+    """Write results with the machine's description."""
     RESULTS.mkdir(exist_ok=True)
     document = {"benchmark": name, "host": host(), "versions": versions(), "results": results}
     (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
+
+
+def table(columns: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

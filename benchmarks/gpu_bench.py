@@ -1,83 +1,71 @@
 """``make gpu-bench``: how close the kernels on a GPU come to its memory's speed, in ten minutes.
 
-First what a copy moves, read and written: that is the ceiling. Then kernels as shares of it, beside
-CuPy expressions for the same; whole runs on CPU and GPU over sizes; blocks per PE, each with its
-stream; and messages through the host. A kernel's rate counts only where its result has the bits of
-its CPU twin, a run's where it is valid. Results go to results/gpu.json.
+First what a copy moves, read and written: that is the ceiling. Then kernels, as shares of it,
+beside CuPy expressions for the same; blocks per PE, each with its stream; what the interior's sweep
+hides of copies to and from the host; and whole runs on CPU and GPU over sizes. A kernel's rate
+counts only where its result has the bits of its CPU twin, a run's where it is valid and ends in the
+same state.
+
+All is measured in parts. A part that fails, or for which no time is left, is named with its reason
+and ends none of the others. After every part results/gpu.json has all that was found so far. At the
+end docs/performance.md and docs/figures/gpu.png are made of it.
 
 ``--smoke`` makes everything tiny and writes nothing, to see that the script runs; in numba's
-simulator there is no other way. Exit status: 0, or 2 where there is no GPU.
+simulator there is no other way. Exit status: 0 all was measured, 1 some part was not, 2 there is no
+GPU. A kernel below its bar is said to be; that is no failure.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-from common import median, run, save
-from leanmd_baselines import forces_by_arrays, melted
+from array_baselines import forces_by_arrays, push_by_arrays, sweep_by_arrays
+from common import median, run, write
+from gpu_cases import (
+    BARS,
+    CUPY,
+    DOUBLE,
+    FULL,
+    MELTS,
+    SINGLE,
+    SIZE_OPTIONS,
+    SMOKE,
+    WAYS,
+    share_of_copy,
+    verdict,
+)
+from leanmd_baselines import melted
 
 import kernels
 import miniapps
+from drivers.serial import Engine
 from kernels import device
 from kernels.halo_cpu import Region, box
 from kernels.leanmd_units import FORCE_UNIT
 from miniapps.arrays import ghosted
-from miniapps.decomposition import Layout
 from miniapps.pic.particles import FLOATS
-from workbench import nvidia
+from workbench import environment, nvidia
 
 ROUNDS = 7
-NO_GPU = 2
+TOTAL_S, RUN_S = 520.0, 60.0
+MOST_RANKS = 8  # of a run on the CPU
+ALL_MEASURED, SOME_FAILED, NO_GPU = 0, 1, 2
+DRAWN_FROM_IT = ("report.py", "gpu_figure.py")
 
-# One H200, float64, data well over its 60 MB of L2, copy at 4.3 TB/s: bytes that a unit of work has
-# to move, and rates, 10^9 units a second, of a kernel that passes and of a good one. A row for each
-# kernel; a sweep of several at once counts as so many.
-BARS = {
-    "jacobi2d": (16.0, 190, 235),
-    "stencil3d": (16.0, 175, 225),
-    "jacobi2d, 2 at once": (9.5, 300, 350),
-    "jacobi2d, 4 at once": (5.5, 300, 350),
-    "stencil3d, 2 at once": (9.5, 300, 350),
-    "stencil3d, 4 at once": (9.5, 300, 350),
-    "pic push": (72.0, 30, 48),
-    "leanmd melt": (None, 0.3, 0.7),
-}
-FULL: dict[str, Any] = {
-    "copy": 1 << 32,
-    "jacobi2d": (16384, 16384),
-    "stencil3d": (800, 800, 800),
-    "pic": (5998, 50_000_000),
-    "leanmd": ((64, 64, 64), (100, 100, 100)),
-    "sizes": {
-        "jacobi2d": [f"{n}x{n}" for n in (128, 512, 2048, 8192)],
-        "stencil3d": [f"{n}x{n}x{n}" for n in (16, 64, 128, 320)],
-        "pic": [600, 60_000, 6_000_000],
-        "leanmd": ["8x8x8", "20x20x20", "40x40x40"],
-    },
-    "odf": "8192x8192",
-    "steps": 100,
-}
-SMOKE: dict[str, Any] = {
-    "copy": 1 << 10,
-    "jacobi2d": (20, 24),
-    "stencil3d": (6, 7, 8),
-    "pic": (20, 100),
-    "leanmd": ((3, 3, 3),),
-    "sizes": {"jacobi2d": ["9x9"], "stencil3d": ["5x5x5"], "pic": [50], "leanmd": ["3x3x3"]},
-    "odf": "8x8",
-    "steps": 2,
-}
-CUPY = "CuPy expression"
-CELLS = {  # a cell's new value from shifted views, in the order of the formula
-    2: ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)),
-    3: ((0, 0, 0), (-1, 0, 0), (1, 0, 0), (0, -1, 0), (0, 1, 0), (0, 0, -1), (0, 0, 1)),
-}
+# Kernels, old, new, region; returns 1 if new is newest, and the largest change, if that is found.
+Sweep = Callable[[Any, Any, Any, Region], tuple[int, float]]
+
+
+class Different(RuntimeError):
+    """What is measured computes something else than it must."""
 
 
 def rate(gpu: Any, work: Callable[[], Any], units: float) -> float:
@@ -108,49 +96,63 @@ def fields(gpu: Any, shape: tuple[int, ...], tile: int, dtype: str) -> tuple[Any
     return gpu.to_device(field), gpu.to_device(field.copy()), region
 
 
-def has_cpu_bits(app: str, shape: tuple[int, ...], tile: int, dtype: str) -> bool:
-    """Whether a tile on a small part has the bits of its CPU twin."""
+def tiled(tile: int) -> Sweep:
+    """A tile of so many sweeps."""
+
+    def sweep(stencil: Any, old: Any, new: Any, region: Region) -> tuple[int, float]:
+        grow = np.ones(len(region), np.int64)
+        return stencil.sweep_tile(old, new, tile, *region, grow), 0.0
+
+    return sweep
+
+
+def with_residual(stencil: Any, old: Any, new: Any, region: Region) -> tuple[int, float]:
+    """One sweep that finds the largest change, for which the host waits."""
+    return 1, stencil.sweep_residual(old, new, *region)
+
+
+SWEEPS: dict[str, tuple[int, Sweep]] = {  # sweeps at once
+    "": (1, tiled(1)),
+    ", residual": (1, with_residual),
+    ", 2 at once": (2, tiled(2)),
+    ", 4 at once": (4, tiled(4)),
+}
+
+
+def has_cpu_bits(app: str, shape: tuple[int, ...], how: str, dtype: str) -> bool:
+    """Whether sweeps of a small part have the bits of their CPU twin."""
     part = tuple(min(n, most) for n, most in zip(shape, (97, 83, 61), strict=False))
+    tile, sweep = SWEEPS[how]
     found = []
     for name in ("cpu", "gpu"):
         where = device.get(name)
         old, new, region = fields(where, part, tile, dtype)
-        grow = np.ones(2 * len(part), np.int64)
-        newest = kernels.load(app, name).sweep_tile(old, new, tile, *region, grow)
-        found.append(where.to_host(new if newest else old)[box(region)].tobytes())
+        newest, change = sweep(kernels.load(app, name), old, new, region)
+        found.append((where.to_host(new if newest else old)[box(region)].tobytes(), change))
     return found[0] == found[1]
 
 
-def stencil(gpu: Any, app: str, shape: tuple[int, ...], tile: int, dtype: str) -> float:
-    """Cells times sweeps a second of a tile of so many sweeps."""
-    if not has_cpu_bits(app, shape, tile, dtype):
-        raise RuntimeError(f"{app}, {tile} sweeps, {dtype}: not the bits of the CPU")
-    kernel = kernels.load(app, "gpu")
+def stencil(gpu: Any, app: str, shape: tuple[int, ...], how: str, dtype: str) -> float:
+    """Cells times sweeps a second. Raises Different."""
+    if not has_cpu_bits(app, shape, how, dtype):
+        raise Different("not the bits of the CPU")
+    tile, sweep = SWEEPS[how]
     old, new, region = fields(gpu, shape, tile, dtype)
-    grow = np.ones(2 * len(shape), np.int64)
-    work = float(np.prod(shape)) * tile
-    return rate(gpu, lambda: kernel.sweep_tile(old, new, tile, *region, grow), work)
+    kernel, work = kernels.load(app, "gpu"), float(np.prod(shape)) * tile
+    return rate(gpu, lambda: sweep(kernel, old, new, region), work)
 
 
 def cupy_stencil(gpu: Any, shape: tuple[int, ...]) -> float:
-    """The same sweep as one writes it with CuPy's arrays."""
+    """Cells a second of the same sweep as one writes it with CuPy's arrays."""
     import cupy
 
     with gpu.stream.queue:
         old = cupy.asarray(np.random.default_rng(1).random([n + 2 for n in shape]))
         new = old.copy()
-    offsets = CELLS[len(shape)]
-    views = [
-        tuple(slice(1 + by, n + 1 + by) for n, by in zip(shape, offset, strict=True))
-        for offset in offsets
-    ]
 
     def work() -> None:
         with gpu.stream.queue:
-            total = old[views[0]]
-            for view in views[1:]:
-                total = total + old[view]
-            new[views[0]] = (1.0 / len(views)) * total
+            sweep_by_arrays(old, new)
 
     return rate(gpu, work, float(np.prod(shape)))
 
@@ -160,59 +162,43 @@ def cupy_stencil(gpu: Any, shape: tuple[int, ...]) -> float:
 
 def pushing(device_name: str, size: int, particles: int) -> Any:
     """A block of PIC whose particles have made one step."""
-    from drivers.serial import Engine
-
     app = miniapps.load("pic")
     problem = app.Problem(size=size, particles=particles)
-    layout: Layout = problem.cut(1, 1, None)
+    layout = problem.cut(1, 1, None)
     problem = problem.prepared(layout, device_name)
     block = app.Block(problem, layout, layout.indices()[0], device.get(device_name))
     Engine([block]).round(0, 1)
     return block
 
 
+def pushed(block: Any, steps: int) -> bytes:
+    """Its particles after so many steps more, in the order of their ids."""
+    block.push(steps)
+    (piece,) = block.state()
+    return piece.values[np.argsort(piece.ids)].tobytes()
+
+
 def pic_push(size: int, particles: int, steps: int) -> float:
     """Particles times steps a second of the push alone, ordered in memory as in a run."""
-    small = [pushing(name, min(size, 100), min(particles, 1000)) for name in ("cpu", "gpu")]
-    states = []
-    for block in small:
-        block.push(steps)
-        (piece,) = block.state()
-        states.append(piece.values[np.argsort(piece.ids)].tobytes())
-    if states[0] != states[1]:
-        raise RuntimeError("pic push: not the bits of the CPU")
+    small = min(size, 100), min(particles, 1000)
+    if len({pushed(pushing(name, *small), steps) for name in ("cpu", "gpu")}) > 1:
+        raise Different("not the bits of the CPU")
     block = pushing("gpu", size, particles)
     return rate(block.device, lambda: block.push(steps), float(particles * steps))
 
 
 def cupy_push(size: int, particles: int) -> float:
-    """The same push as one writes it with CuPy's arrays, the charges in a mesh of a byte."""
+    """Particles a second of the same push as one writes it with CuPy's arrays."""
     import cupy
 
     block = pushing("gpu", size, particles)
     mine, gpu = block.particles, block.device
     mesh = cupy.asarray(block.mesh)
-    x, y, vx, vy, charge = (cupy.asarray(getattr(mine, name))[: mine.count] for name in FLOATS)
-
-    def pull(columns: Any, rows: Any, dx: Any, dy: Any) -> Any:
-        """What a corner's charge does over the cubed distance."""
-        return mesh[columns, rows] / (dx * dx + dy * dy) ** 1.5
+    columns = tuple(cupy.asarray(getattr(mine, name))[: mine.count] for name in FLOATS)
 
     def work() -> None:
         with gpu.stream.queue:
-            columns, rows = x.astype(np.int64), y.astype(np.int64)
-            dx, dy = x - columns, y - rows
-            f00, f01 = pull(columns, rows, dx, dy), pull(columns, rows + 1, dx, dy - 1)
-            f10, f11 = (
-                pull(columns + 1, rows, dx - 1, dy),
-                pull(columns + 1, rows + 1, dx - 1, dy - 1),
-            )
-            ax = charge * (dx * (f00 + f01) + (dx - 1) * (f10 + f11))
-            ay = charge * (dy * (f00 + f10) + (dy - 1) * (f01 + f11))
-            x[:] = (x + vx + 0.5 * ax) % size
-            y[:] = (y + vy + 0.5 * ay) % size
-            vx[:] += ax
-            vy[:] += ay
+            push_by_arrays(cupy, mesh, columns, size)
 
     return rate(gpu, work, float(particles))
 
@@ -238,110 +224,192 @@ def cupy_forces(gpu: Any, lattice: tuple[int, int, int]) -> float:
         expected = force * FORCE_UNIT
         off = float(abs(work() - expected).max() / abs(expected).max())
     if not off < 1e-9:
-        raise RuntimeError(f"CuPy's forces differ by {off} of the largest")
+        raise Different(f"CuPy's forces differ by {off} of the largest")
     return rate(gpu, work, float(atoms.count))
-
-
-def leanmd_melt(lattice: tuple[int, int, int], steps: int) -> dict[str, Any]:
-    """Atom-steps a second of whole runs, in double and in single precision."""
-    words = ["leanmd", "--lattice", "x".join(map(str, lattice)), "--steps", steps]
-    found = {}
-    for dtype in ("float64", "float32"):
-        record = run(*words, "--device", "gpu", "--dtype", dtype, "--warmup", steps // 10)
-        found[dtype] = record["rate"]["value"]
-    return {"atoms": 4 * int(np.prod(lattice)), "rates": found}
 
 
 # Whole runs --------------------------------------------------------------------------------------
 
 
-def over_sizes(sizes: dict[str, list[Any]], steps: int) -> dict[str, list[dict[str, Any]]]:
-    """Rates on all cores under mpi and on the GPU, from small to large."""
-    cores = len(os.sched_getaffinity(0))
-    found: dict[str, list[dict[str, Any]]] = {}
-    for app, each in sizes.items():
-        option = {"leanmd": "--lattice", "pic": "--particles"}.get(app, "--size")
-        for size in each:
-            words = [app, option, size, "--steps", steps, "--warmup", steps // 10]
-            ranks = min(cores, 8)
-            on_cpu = run(*words, "--driver", "mpi", "-n", ranks) if steps > 2 else run(*words)
-            on_gpu = run(*words, "--device", "gpu")
-            same = on_cpu["state_hash"] == on_gpu["state_hash"]
-            rates = {"cpu": on_cpu["rate"]["value"], "gpu": on_gpu["rate"]["value"]}
-            entry = {"size": size, "ranks": on_cpu["pes"], "unit": on_cpu["rate"]["unit"]}
-            found.setdefault(app, []).append(entry | rates | {"same_state": same})
-    return found
+def on_gpu(*words: object) -> dict[str, Any]:
+    """The record of a valid run on the GPU."""
+    return run(*words, "--device", "gpu", timeout_s=RUN_S)
 
 
-def over_blocks(size: str, steps: int) -> Iterator[dict[str, Any]]:
-    """Jacobi2D in 1, 2, 4 and 8 blocks on one PE, and on two ranks that share the GPU."""
-    words = ["jacobi2d", "--size", size, "--time-tile", 1, "--steps", steps, "--device", "gpu"]
-    ways: dict[str, list[Any]] = {"serial": []}
-    ways |= {f"charm, ODF {odf}": ["--driver", "charm", "--odf", odf] for odf in (1, 2, 4, 8)}
-    ways["mpi, 2 ranks"] = ["--driver", "mpi", "-n", 2]
-    for way, more in ways.items():
-        record = run(*words, *more)
-        yield {
-            "way": way,
-            "rate": record["rate"]["value"],
-            "utilisation": record["utilisation"],
-            "staged_bytes_per_step": record["transport"]["staged_bytes"] / steps,
-            "path": record["transport"]["path"],
-        }
+def leanmd_melt(lattice: tuple[int, int, int], steps: int, dtype: str) -> float:
+    """Atom-steps a second of a whole run, new lists included."""
+    words = ["leanmd", "--lattice", "x".join(map(str, lattice)), "--steps", steps]
+    return on_gpu(*words, "--dtype", dtype, "--warmup", steps // 10)["rate"]["value"]
+
+
+def blocks(size: tuple[int, ...], steps: int, more: Iterable[object]) -> dict[str, Any]:
+    """Jacobi2D, one sweep per exchange, in some way of `WAYS`."""
+    words = ["jacobi2d", "--size", "x".join(map(str, size)), "--time-tile", 1, "--steps", steps]
+    record = on_gpu(*words, *more)
+    return {
+        "rate": record["rate"]["value"],
+        "at_once": record["utilisation"],
+        "staged_bytes_per_step": record["transport"]["staged_bytes"] / steps,
+        "path": record["transport"]["path"],
+    }
+
+
+def hidden_copies(size: tuple[int, ...]) -> dict[str, float]:
+    """Seconds of copies of a halo over the host, of the interior's sweep, and of both at once.
+
+    ``hidden``: what of the shorter one the longer one hides, 1 all, 0 nothing.
+    """
+    app = miniapps.load("jacobi2d")
+    problem = app.Problem(size=size, boundary="periodic", time_tile=1)
+    block = app.Block(problem, problem.cut(1, 1, None), (0, 0), device.get("gpu"))
+
+    def step(copies: bool, sweep: bool) -> float:
+        begin = time.perf_counter()
+        if copies:
+            messages = block.faces()
+            block.device.stage(messages.values())
+        if sweep:
+            block.sweep_interior(1)
+        if copies:
+            block.fill_ghosts({edge: np.array(m.on_host()) for edge, m in messages.items()})
+        block.device.synchronize()
+        return time.perf_counter() - begin
+
+    ways = {"copies_s": (True, False), "sweep_s": (False, True), "both_s": (True, True)}
+    took = {name: median([step(*how) for _ in range(ROUNDS + 1)][1:]) for name, how in ways.items()}
+    saved = took["copies_s"] + took["sweep_s"] - took["both_s"]
+    return took | {"hidden": saved / min(took["copies_s"], took["sweep_s"])}
+
+
+def on_both(app: str, size: str, steps: int) -> dict[str, Any]:
+    """Rates of the same run on the CPU's cores, under mpi, and on the GPU. Raises Different."""
+    words = [app, SIZE_OPTIONS[app], size, "--steps", steps, "--warmup", steps // 10]
+    ranks = min(environment.cores(), MOST_RANKS)
+    mpi = ["--driver", "mpi", "-n", ranks] if steps > SMOKE["steps"] else []
+    cpu, gpu = run(*words, *mpi, timeout_s=RUN_S), on_gpu(*words)
+    if cpu["state_hash"] != gpu["state_hash"]:
+        raise Different("ends in another state than on the CPU")
+    rates = {"cpu": cpu["rate"]["value"], "gpu": gpu["rate"]["value"]}
+    return rates | {"ranks": cpu["pes"], "unit": cpu["rate"]["unit"]}
 
 
 # All of it ---------------------------------------------------------------------------------------
 
 
-def kernel_rates(gpu: Any, sizes: dict[str, Any], simulated: bool) -> dict[str, dict[str, Any]]:
-    """Rates of kernels, by name and data type, and of CuPy's expressions where that is there."""
-    found: dict[str, dict[str, Any]] = {}
+class Part(NamedTuple):
+    """Something to measure, and where in the results it goes."""
+
+    path: tuple[str, ...]
+    measure: Callable[[], Any]
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        return ": ".join(self.path)
+
+
+def kernel_parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[Part]:
+    """Rates of kernels by name and data type, and of CuPy's expressions where there is CuPy."""
     for app in ("jacobi2d", "stencil3d"):
-        for tile in (1, 2, 4):
-            name = app if tile == 1 else f"{app}, {tile} at once"
-            found[name] = {
-                dtype: stencil(gpu, app, sizes[app], tile, dtype)
-                for dtype in ("float64", "float32")
-            }
+        shape = cases[app]
+        for how in SWEEPS:
+            for dtype in (DOUBLE, SINGLE):
+                case = gpu, app, shape, how, dtype
+                yield Part(("rates", app + how, dtype), lambda case=case: stencil(*case))
         if not simulated:
-            found[app][CUPY] = cupy_stencil(gpu, sizes[app])
-    tiles = {"float64": 1, "float64, 4 steps at once": 4}
-    found["pic push"] = {name: pic_push(*sizes["pic"], steps) for name, steps in tiles.items()}
+            yield Part(("rates", app, CUPY), lambda shape=shape: cupy_stencil(gpu, shape))
+    for name, steps in (("pic push", 1), ("pic push, 4 steps at once", 4)):
+        case = *cases["pic"], steps
+        yield Part(("rates", name, DOUBLE), lambda case=case: pic_push(*case))
     if not simulated:
-        found["pic push"][CUPY] = cupy_push(*sizes["pic"])
+        yield Part(("rates", "pic push", CUPY), lambda: cupy_push(*cases["pic"]))
+
+
+def run_parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[Part]:
+    """Whole runs."""
+    steps = cases["steps"]
+    for name, lattice in zip(MELTS, cases["melts"], strict=True):
+        for dtype in (DOUBLE, SINGLE):
+            melt = lattice, steps, dtype
+            yield Part(("rates", name, dtype), lambda melt=melt: leanmd_melt(*melt))
+    if not simulated:
+        yield Part(("rates", MELTS[0], CUPY), lambda: cupy_forces(gpu, cases["melts"][0]))
+    for way, more in WAYS.items():
+        case = cases["blocks"], steps, more
+        yield Part(("blocks", way), lambda case=case: blocks(*case))
+    yield Part(("copies",), lambda: hidden_copies(cases["blocks"]))
+    for app, sizes in cases["sizes"].items():
+        for size in sizes:
+            yield Part(("sizes", app, size), lambda run=(app, size, steps): on_both(*run))
+
+
+def parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[Part]:
+    """All parts, the ceiling first."""
+    yield Part(("copy_bytes_per_s",), lambda: copy_bytes_per_s(gpu, cases["copy"]))
+    yield from kernel_parts(gpu, cases, simulated)
+    yield from run_parts(gpu, cases, simulated)
+
+
+def say(text: str) -> None:
+    """Print a line at once."""
+    print(text, flush=True)
+
+
+def measure(
+    todo: Iterable[Part],
+    keep: Callable[[dict[str, Any]], None],
+    clock: Callable[[], float] = time.monotonic,
+    total_s: float = TOTAL_S,
+) -> dict[str, Any]:
+    """Measure all parts for which there is time; ``keep`` gets the results after each of them."""
+    results: dict[str, Any] = {"failures": {}}
+    begin = clock()
+    for part in todo:
+        passed = clock() - begin
+        try:
+            if passed >= total_s:
+                raise TimeoutError("no time was left")
+            found = part.measure()
+        except Exception as error:
+            results["failures"][part.name] = f"{type(error).__name__}: {error}"[:500]
+            say(f"[{passed:4.0f} s] {part.name} FAILED: {results['failures'][part.name]}")
+        else:
+            put(results, part.path, found)
+            say(f"[{passed:4.0f} s] {part.name}: {found}")
+        keep(results | {"kernels": judged(results)})
+    return results | {"kernels": judged(results)}
+
+
+def put(results: dict[str, Any], path: tuple[str, ...], found: Any) -> None:
+    """Put something where a path leads."""
+    *folders, name = path
+    for folder in folders:
+        results = results.setdefault(folder, {})
+    results[name] = found
+
+
+def judged(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Rates in float64 as shares of what a copy allows, over CuPy's, and against their bars."""
+    ceiling, found = results.get("copy_bytes_per_s"), {}
+    for name in BARS:
+        rates = results.get("rates", {}).get(name, {})
+        if DOUBLE not in rates:
+            continue
+        per_s = rates[DOUBLE]
+        found[name] = {
+            "per_s": per_s,
+            "share_of_copy": share_of_copy(name, DOUBLE, per_s, ceiling) if ceiling else None,
+            "over_cupy": per_s / rates[CUPY] if CUPY in rates else None,
+            "verdict": verdict(name, per_s),
+        }
     return found
 
 
-def judged(name: str, rates: dict[str, float], ceiling: float) -> dict[str, Any]:
-    """A rate as a share of what the ceiling allows, over CuPy's, and beside the bars."""
-    bytes_each, passes, good = BARS[name]
-    per_s = rates["float64"]
-    return {
-        "per_s": per_s,
-        "share_of_copy": per_s * bytes_each / ceiling if bytes_each else None,
-        "over_cupy": per_s / rates[CUPY] if CUPY in rates else None,
-        "pass": passes * 1e9,
-        "good": good * 1e9,
-    }
-
-
-def measured(sizes: dict[str, Any], simulated: bool) -> dict[str, Any]:
-    """Everything, the ceiling first."""
-    gpu: Any = device.get("gpu")
-    ceiling = copy_bytes_per_s(gpu, sizes["copy"])
-    rates = kernel_rates(gpu, sizes, simulated)
-    melts = [leanmd_melt(lattice, sizes["steps"]) for lattice in sizes["leanmd"]]
-    rates["leanmd melt"] = {"float64": max(melt["rates"]["float64"] for melt in melts)}
-    if not simulated:
-        rates["leanmd melt"][CUPY] = cupy_forces(gpu, sizes["leanmd"][0])
-    return {
-        "copy_bytes_per_s": ceiling,
-        "kernels": {name: judged(name, entry, ceiling) for name, entry in rates.items()},
-        "other rates": rates,
-        "leanmd": melts,
-        "sizes": over_sizes(sizes["sizes"], sizes["steps"]),
-        "blocks": list(over_blocks(sizes["odf"], sizes["steps"])),
-    }
+def draw() -> list[str]:
+    """Make the page and the figure of the results; returns what failed."""
+    folder = Path(__file__).parent
+    done = {name: subprocess.run([sys.executable, folder / name]) for name in DRAWN_FROM_IT}
+    return [f"{name}: status {end.returncode}" for name, end in done.items() if end.returncode]
 
 
 def main() -> int:
@@ -358,13 +426,23 @@ def main() -> int:
     if SIMULATED and not smoke:
         print("gpu-bench: the simulator's speed says nothing; --smoke", file=sys.stderr)
         return NO_GPU
-    results = measured(SMOKE if smoke else FULL, SIMULATED)
+    name = "numba's simulator" if SIMULATED else nvidia.gpus(nvidia.library())[0].name
+
+    def keep(results: dict[str, Any]) -> None:
+        if not smoke:
+            write("gpu", {"device": name} | results)
+
+    results = measure(parts(device.get("gpu"), SMOKE if smoke else FULL, SIMULATED), keep)
+    failures = [f"{part}: {why}" for part, why in results["failures"].items()]
     if smoke:
         print(json.dumps(results, indent=1))
     else:
-        (first, *_) = nvidia.gpus(nvidia.library())
-        save("gpu", {"device": first.name} | results)
-    return 0
+        failures += draw()
+    for kernel, entry in results["kernels"].items():
+        say(f"{kernel}: {entry['verdict']}, {entry['per_s'] / 1e9:.3g} 10^9/s on {name}")
+    for failure in failures:
+        say(f"FAILED {failure}")
+    return SOME_FAILED if failures else ALL_MEASURED
 
 
 if __name__ == "__main__":

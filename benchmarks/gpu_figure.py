@@ -1,4 +1,4 @@
-"""Draw docs/figures/gpu.png from results/gpu.json: shares of a copy; CPU and GPU over sizes."""
+"""Draw docs/figures/gpu.png from results/gpu.json: shares of a copy, blocks, sizes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from common import RESULTS
+from gpu_cases import FULL
 from matplotlib.figure import Figure
 
 from workbench.plots import COLOURS
@@ -16,38 +17,43 @@ TARGET = Path(__file__).parents[1] / "docs" / "figures" / "gpu.png"
 NO_RESULTS = 2
 
 
-def draw_shares(axes: Any, kernels: dict[str, dict[str, Any]]) -> None:
-    """What each kernel moves, over what a copy moves."""
-    shown = {name: k["share_of_copy"] for name, k in kernels.items() if k["share_of_copy"]}
-    bars = axes.barh(list(shown), list(shown.values()), color=COLOURS[0])
+def draw_bars(axes: Any, values: dict[str, float], what: str) -> None:
+    """A bar for each name."""
+    bars = axes.barh(list(values), list(values.values()), color=COLOURS[0])
     axes.bar_label(bars, fmt="%.2f", padding=3)
     axes.invert_yaxis()
-    axes.axvline(1, color="0.6")
-    axes.set_xlabel("share of a copy's bytes per second")
+    axes.set_xlabel(what)
 
 
-def draw_sizes(axes: Any, app: str, entries: list[dict[str, Any]]) -> None:
+def draw_sizes(axes: Any, app: str, entries: dict[str, dict[str, Any]]) -> None:
     """Rates on CPU and GPU from small to large."""
-    sizes = [str(entry["size"]) for entry in entries]
+    sizes = [size for size in FULL["sizes"][app] if size in entries]
     for device, colour in zip(("cpu", "gpu"), COLOURS, strict=False):
-        ranks = f", {entries[-1]['ranks']} ranks" if device == "cpu" else ""
-        rates = [entry[device] for entry in entries]
+        ranks = f", {entries[sizes[-1]]['ranks']} ranks" if device == "cpu" else ""
+        rates = [entries[size][device] for size in sizes]
         axes.plot(sizes, rates, "o-", color=colour, label=device.upper() + ranks)
     axes.set_yscale("log")
     axes.set_title(app)
-    axes.set_ylabel(entries[0]["unit"])
+    axes.set_ylabel(entries[sizes[0]]["unit"])
     axes.legend()
 
 
 def figure(document: dict[str, Any]) -> Figure:
-    """The whole figure."""
+    """The whole figure: of what was measured."""
     results = document["results"]
-    drawn = Figure(figsize=(4 * len(results["sizes"]), 7), layout="constrained")
+    kernels, apps = results["kernels"], results.get("sizes", {})
+    shares = {name: k["share_of_copy"] for name, k in kernels.items() if k["share_of_copy"]}
+    rates = {way: found["rate"] / 1e9 for way, found in results.get("blocks", {}).items()}
+    drawn = Figure(figsize=(4 * max(2, len(apps)), 7), layout="constrained")
     top, bottom = drawn.subfigures(2, 1)
-    draw_shares(top.subplots(), results["kernels"])
-    panels = bottom.subplots(1, len(results["sizes"]), squeeze=False)[0]
-    for axes, (app, entries) in zip(panels, results["sizes"].items(), strict=True):
-        draw_sizes(axes, app, entries)
+    left, right = top.subplots(1, 2)
+    draw_bars(left, shares, "share of a copy's bytes per second")
+    left.axvline(1, color="0.6")
+    draw_bars(right, rates, "jacobi2d in blocks, 10^9 points per second")
+    if apps:
+        panels = bottom.subplots(1, len(apps), squeeze=False)[0]
+        for axes, (app, entries) in zip(panels, apps.items(), strict=True):
+            draw_sizes(axes, app, entries)
     drawn.suptitle(results["device"])
     return drawn
 

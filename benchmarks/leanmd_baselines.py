@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import subprocess
 import sys
@@ -137,39 +136,6 @@ def cost_of_exactness(cells: int, steps: int, trials: int) -> dict[str, float]:
         for name, times in seconds.items()
     }
     return result | {"largest_difference": float(difference)}
-
-
-def forces_by_arrays(xp: Any, position: Any, box: Any, cutoff: float) -> Any:
-    """The force on each atom, (3, n) float64, by expressions of whole arrays: NumPy's or CuPy's.
-
-    ``xp``: that library; ``position`` (3, n), ``box`` (3,): its arrays. Atoms lie in a table, a row
-    for each cell no narrower than the cutoff; every row meets the 27 around it, padded as all are.
-    """
-    grid = tuple(int(cells) for cells in box // cutoff)
-    if min(grid) < 3:
-        raise ValueError(f"{grid} cells: a cell would meet the same one twice")
-    places = xp.floor(position * xp.asarray(grid)[:, None] / box[:, None]).astype(xp.int64)
-    cells = xp.ravel_multi_index(tuple(places), grid, mode="wrap")
-    order = xp.argsort(cells)
-    counts = xp.bincount(cells, minlength=int(np.prod(grid)))
-    column = xp.arange(len(order)) - (xp.cumsum(counts) - counts)[cells[order]]
-    table = xp.full((3, len(counts), int(counts.max())), xp.nan)
-    table[:, cells[order], column] = position[:, order]
-    mine, found = table[:, :, :, None], xp.zeros_like(table)
-    side = box[:, None, None, None]
-    for step in itertools.product((-1, 0, 1), repeat=3):
-        around = xp.roll(table.reshape(3, *grid, -1), step, (1, 2, 3)).reshape(table.shape)
-        apart = mine - around[:, :, None, :]
-        apart -= side * xp.rint(apart / side)
-        r2 = (apart * apart).sum(0)
-        near = (r2 > 0) & (r2 < cutoff * cutoff)  # nothing is near an empty place
-        inverse2 = 1.0 / xp.where(near, r2, xp.inf)
-        inverse6 = inverse2**3
-        pull = (48.0 * inverse6 - 24.0) * inverse6 * inverse2
-        found += (pull * xp.where(near, apart, 0.0)).sum(3)
-    forces = xp.empty_like(position)
-    forces[:, order] = found[:, cells[order], column]
-    return forces
 
 
 def lammps_rdf(

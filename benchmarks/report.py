@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from common import RESULTS
-from gpu_bench import BARS
+from common import RESULTS, table
+from gpu_report import section
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 HEAD = """# Performance
@@ -25,12 +25,6 @@ figures are medians, and single ones may be 10 % off.
 def load(name: str) -> dict[str, Any]:
     """A benchmark's document."""
     return json.loads((RESULTS / f"{name}.json").read_text())
-
-
-def table(columns: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def stencils(results: dict[str, Any]) -> str:
@@ -238,33 +232,6 @@ Balancing every 20 steps, 2 PEs, a gradient of 100 to 250 atoms per cell, cut al
 {table(GAIN_COLUMNS, gains)}"""
 
 
-def gpu(document: dict[str, Any] | None) -> str:
-    """Kernels on a GPU beside their bars; "not measured" where no GPU was at hand."""
-    rows, said = [], "No GPU has been at hand yet, so nothing was measured."
-    for name, (bytes_each, passes, good) in BARS.items():
-        moved = f"{bytes_each:g}" if bytes_each else ""
-        found, share, over = "not measured", "", ""
-        if document:
-            entry = document["results"]["kernels"][name]
-            found = f"{entry['per_s'] / 1e9:.3g}"
-            share = f"{entry['share_of_copy']:.2f}" if entry["share_of_copy"] else ""
-            over = f"{entry['over_cupy']:.3g}" if entry["over_cupy"] else ""
-        rows.append([name, moved, found, share, over, f"{passes:g}", f"{good:g}"])
-    if document:
-        ceiling = document["results"]["copy_bytes_per_s"] / 1e12
-        said = f"On one {document['results']['device']}, where a copy moves {ceiling:.2f} TB/s."
-    columns = [
-        "kernel, float64", "bytes of a unit", "10^9/s", "share", "over CuPy", "passes", "good",
-    ]  # fmt: skip
-    return f"""## GPU
-
-By `make gpu-bench`. {said} Units are cells times sweeps, particles, and atoms times steps; *share*
-is of what a copy could move, *over CuPy* over array expressions for the same (for the melt its
-forces alone). Bars are for one H200, on which a copy was seen to move 4.3 TB/s, read and written.
-
-{table(columns, rows)}"""
-
-
 PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "stencils": stencils,
     "comparison": comparison,
@@ -283,7 +250,7 @@ def main() -> None:
     head = HEAD.format(**(document["host"] | document["versions"]))
     remarks = RESULTS.with_name("remarks.md").read_text()
     parts = [write(load(name)["results"]) for name, write in PARTS.items()]
-    parts.append(gpu(load("gpu") if (RESULTS / "gpu.json").exists() else None))
+    parts.append(section(load("gpu") if (RESULTS / "gpu.json").exists() else None))
     PAGE.write_text("\n".join([head, *parts, remarks]))
 
 

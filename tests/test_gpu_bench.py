@@ -12,7 +12,9 @@ import pytest
 import skips
 import support
 
+import kernels
 from kernels.device import Device
+from kernels.halo_cpu import box
 from kernels.leanmd_units import FORCE_UNIT
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -38,62 +40,171 @@ def test_no_results_without_a_gpu() -> None:
         assert done.stdout == "" and done.stderr.count("\n") == 1
 
 
+# Parts -------------------------------------------------------------------------------------------
+
+
+def kept(todo: list[Any], **how: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Results of parts, and what was kept after each of them."""
+    from gpu_bench import measure
+
+    steps: list[dict[str, Any]] = []
+    return measure(
+        todo, lambda results: steps.append(json.loads(json.dumps(results))), **how
+    ), steps
+
+
+def test_a_part_that_fails_ends_no_other() -> None:
+    """Catches results that are lost with the part that fails, and failures that nobody learns."""
+    from gpu_bench import DOUBLE, Part
+
+    def fails() -> float:
+        raise ValueError("no memory")
+
+    todo = [
+        Part(("copy_bytes_per_s",), lambda: 4e12),
+        Part(("rates", "jacobi2d", DOUBLE), lambda: 2e11),
+        Part(("rates", "stencil3d", DOUBLE), fails),
+        Part(("blocks", "serial"), lambda: {"rate": 1.0}),
+    ]
+    results, steps = kept(todo)
+    assert [len(step["failures"]) for step in steps] == [0, 0, 1, 1]
+    assert results["failures"] == {"rates: stencil3d: float64": "ValueError: no memory"}
+    assert results["rates"] == {"jacobi2d": {DOUBLE: 2e11}} and results["blocks"]
+    assert results["kernels"]["jacobi2d"]["verdict"] == "passes"
+    assert results["kernels"]["jacobi2d"]["share_of_copy"] == pytest.approx(0.8)
+    assert steps[-1] == results and list(results["kernels"]) == ["jacobi2d"]
+
+
+def test_parts_for_which_no_time_is_left_fail() -> None:
+    """Catches a benchmark that takes longer than it may, and parts that are left out in silence."""
+    from gpu_bench import Part
+
+    times = iter([0.0, 0.0, 5.0, 11.0, 12.0])
+    todo = [Part((name,), lambda: 1.0) for name in "abcd"]
+    results, _ = kept(todo, clock=lambda: next(times), total_s=10.0)
+    assert results["a"] == results["b"] == 1.0
+    assert set(results["failures"]) == {"c", "d"} and "c" not in results
+
+
+@pytest.mark.parametrize(
+    ("per_s", "word"), [(1.89e11, "below"), (1.9e11, "passes"), (2.35e11, "good")]
+)
+def test_verdicts(per_s: float, word: str) -> None:
+    """Catches a kernel below its bar that passes."""
+    from gpu_cases import verdict
+
+    assert verdict("jacobi2d", per_s) == word
+
+
+def test_where_a_gpu_pays() -> None:
+    """Catches a size above which the GPU is slower again, or was not measured."""
+    from gpu_cases import pays_from
+
+    speeds = {
+        size: {"cpu": 1.0, "gpu": gpu} for size, gpu in zip("abcd", (2, 0.5, 1, 3), strict=True)
+    }
+    assert pays_from(speeds, "abcd") == "c"
+    assert pays_from(speeds, "abcde") is None
+    assert pays_from(speeds, "ab") is None and pays_from(speeds, "a") == "a"
+
+
+def test_every_part_has_a_row_in_the_page() -> None:
+    """Catches parts that are measured and never shown, and rows for which nothing is measured."""
+    from gpu_bench import SWEEPS, parts
+    from gpu_cases import BARS, FULL, SMOKE, WAYS
+
+    paths = [part.path for part in parts(None, FULL, simulated=False)]
+    assert len(set(paths)) == len(paths)
+    rates = {path[1] for path in paths if path[0] == "rates"}
+    assert rates == {*BARS, "pic push, 4 steps at once"} and len(SWEEPS) == 4
+    assert [path[1] for path in paths if path[0] == "blocks"] == list(WAYS)
+    sizes = [path[1:] for path in paths if path[0] == "sizes"]
+    assert sizes == [(app, size) for app, each in FULL["sizes"].items() for size in each]
+    assert FULL.keys() == SMOKE.keys()
+
+
+# What is made of them ----------------------------------------------------------------------------
+
+
 def canned() -> dict[str, Any]:
     """Results as on a GPU where every kernel is twice as fast as it must be."""
-    from gpu_bench import BARS, CUPY, judged
+    from gpu_bench import judged
+    from gpu_cases import BARS, CUPY, DOUBLE, FULL, SINGLE, WAYS
 
-    kernels = {}
-    for name, (_, passes, _) in BARS.items():
-        kernels[name] = judged(name, {"float64": 2e9 * passes, CUPY: 1e9 * passes}, 4e12)
-    sizes = {
-        app: [
-            {"size": n, "ranks": 8, "unit": "points/s", "cpu": 1e8 * n, "gpu": 1e7 * n * n}
-            for n in (8, 64)
-        ]
-        for app in ("jacobi2d", "pic")
+    rates = {
+        name: {DOUBLE: 2e9 * bar.passes, SINGLE: 3e9 * bar.passes, CUPY: 1e9 * bar.passes}
+        for name, bar in BARS.items()
     }
-    found = {"device": "A GPU", "copy_bytes_per_s": 4e12, "kernels": kernels, "sizes": sizes}
-    return {"results": found}
+    way = {"rate": 5e10, "at_once": 1.5, "staged_bytes_per_step": 3e4, "path": "staged"}
+    found = {
+        "device": "A GPU",
+        "copy_bytes_per_s": 4e12,
+        "rates": rates,
+        "blocks": dict.fromkeys(WAYS, way),
+        "copies": {"copies_s": 1e-4, "sweep_s": 3e-4, "both_s": 3.2e-4, "hidden": 0.8},
+        "sizes": {
+            app: {
+                size: {"ranks": 8, "unit": "points/s", "cpu": 1e8, "gpu": 4e7 * n}
+                for n, size in enumerate(each)
+            }
+            for app, each in FULL["sizes"].items()
+        },
+        "failures": {},
+    }
+    return {"results": found | {"kernels": judged(found)}}
+
+
+def cells(page: str, name: str) -> list[str]:
+    """What stands in the first row of that name."""
+    row, *_ = [line for line in page.splitlines() if line.startswith(f"| {name} |")]
+    return [word.strip() for word in row.split("|")[2:-1]]
 
 
 def test_page_says_what_was_measured_and_no_more() -> None:
     """Catches a table with numbers that nobody measured, or without those that somebody did."""
-    from gpu_bench import BARS
-    from report import gpu
+    from gpu_cases import BARS, FULL, WAYS
+    from gpu_report import section
 
-    empty, full = gpu(None), gpu(canned())
-    rows = [line for line in empty.splitlines() if line.startswith("| ")][2:]
-    assert len(rows) == len(BARS) and all("not measured" in row for row in rows)
+    empty, full = section(None), section(canned())
+    heads = ("| kernel", "| app", "| way", "| ---")
+    rows = [x for x in empty.splitlines() if x.startswith("| ") and not x.startswith(heads)]
+    assert len(rows) == len(BARS) + sum(map(len, FULL["sizes"].values())) + len(WAYS)
+    assert all("not measured" in row for row in rows)
+    assert empty.count("not measured") == len(rows) + 4 + 1  # where it pays, and what is hidden
     assert "not measured" not in full and "A GPU" in full and "4.00 TB/s" in full
-    (row,) = [line for line in full.splitlines() if line.startswith("| jacobi2d |")]
-    assert [word.strip() for word in row.split("|")[3:6]] == ["380", "1.52", "2"]
+    shown = ["16", "380", "1.52", "good", "570", "2", "190", "235"]
+    assert cells(full, "jacobi2d, residual") == shown
+    assert cells(full, "jacobi2d | 2048x2048")[1:] == ["100", "8", "80", "0.8"]
+    assert "jacobi2d 8192x8192" in full and "leanmd none of these" in full
+    assert cells(full, "charm, ODF 2") == ["50", "1.50", "30", "staged"]
+    assert "100 us alone, the sweep 300, both 320; 80% of the shorter is hidden" in full
 
 
-def test_forces_by_arrays_are_those_of_the_kernels() -> None:
-    """Catches a baseline that computes something else, and fewer cells than it can tell apart."""
-    from leanmd_baselines import forces_by_arrays, melted
+def test_page_of_a_run_of_which_parts_failed() -> None:
+    """Catches a page that is not made because a number is missing, or says nothing of it."""
+    from gpu_report import section
 
-    block = melted((5, 5, 5), 30, Device())
-    atoms, problem = block.atoms, block.problem
-    position = atoms.own("position")
-    found = forces_by_arrays(np, position, problem.box, problem.cutoff)
-    force = atoms.own("force") * FORCE_UNIT
-    assert np.abs(force).max() > 10
-    np.testing.assert_allclose(found, force, rtol=0, atol=1e-10 * np.abs(force).max())
-    with pytest.raises(ValueError, match="twice"):
-        forces_by_arrays(np, position, problem.box, 3.0)
+    document = canned()
+    results = document["results"]
+    del results["copy_bytes_per_s"], results["kernels"]["jacobi2d"], results["blocks"]["serial"]
+    del results["sizes"]["pic"], results["copies"]
+    results["failures"] = {"rates: jacobi2d: float64": "Different: not the bits of the CPU"}
+    page = section(document)
+    assert cells(page, "jacobi2d")[1] == cells(page, "serial")[0] == "not measured"
+    assert "pic not measured" in page and "* rates: jacobi2d: float64: Different" in page
 
 
 def test_figure_shows_every_kernel_and_app() -> None:
-    """Catches a figure that leaves out a kernel that has a share, or an app."""
-    from gpu_bench import BARS
+    """Catches a figure that leaves out a kernel that has a share, a way of blocks, or an app."""
+    from gpu_cases import BARS, FULL, WAYS
     from gpu_figure import figure
 
     drawn = figure(canned())
-    top, *panels = [axes for part in drawn.subfigs for axes in part.axes]
-    bounded = [name for name, (moved, *_) in BARS.items() if moved]
-    assert [label.get_text() for label in top.get_yticklabels()] == bounded
-    assert [axes.get_title() for axes in panels] == ["jacobi2d", "pic"]
+    shares, ways, *panels = [axes for part in drawn.subfigs for axes in part.axes]
+    bounded = [name for name, bar in BARS.items() if bar.bytes_each]
+    assert [label.get_text() for label in shares.get_yticklabels()] == bounded
+    assert [label.get_text() for label in ways.get_yticklabels()] == list(WAYS)
+    assert [axes.get_title() for axes in panels] == list(FULL["sizes"])
     assert all(len(axes.lines) == 2 for axes in panels)
 
 
@@ -106,3 +217,63 @@ def test_figure_needs_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert gpu_figure.main() == 2 and not (tmp_path / "gpu.png").exists()
     (tmp_path / "gpu.json").write_text(json.dumps(canned()))
     assert gpu_figure.main() == 0 and (tmp_path / "gpu.png").stat().st_size > 10_000
+
+
+# Array expressions -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("app", ["jacobi2d", "stencil3d"])
+def test_sweep_by_arrays_is_that_of_the_kernel(app: str) -> None:
+    """Catches a baseline that computes something else."""
+    from array_baselines import sweep_by_arrays
+    from gpu_bench import fields
+
+    shape = {"jacobi2d": (9, 7), "stencil3d": (5, 7, 6)}[app]
+    old, new, region = fields(Device(), shape, 1, "float64")
+    kernels.load(app, "cpu").sweep(old, new, *region)
+    ghosts = tuple(slice(n.start - 1, n.stop + 1) for n in box(region))
+    around = old[ghosts].copy()
+    found = around.copy()
+    sweep_by_arrays(around, found)
+    assert support.same_bits(np.ascontiguousarray(found), new_with(new, around, region, ghosts))
+
+
+def new_with(new: np.ndarray, around: np.ndarray, region: Any, ghosts: Any) -> np.ndarray:
+    """The swept cells with the ghosts of before around them."""
+    whole = new.copy()
+    swept = whole[box(region)].copy()
+    whole[ghosts] = around
+    whole[box(region)] = swept
+    return np.ascontiguousarray(whole[ghosts])
+
+
+def test_push_by_arrays_is_that_of_the_kernel() -> None:
+    """Catches a baseline that computes something else."""
+    from array_baselines import push_by_arrays
+    from gpu_bench import FLOATS, pushing
+
+    block = pushing("cpu", 12, 200)
+    mine = block.particles
+    columns = tuple(getattr(mine, name)[: mine.count].copy() for name in FLOATS)
+    before = [column.copy() for column in columns]
+    push_by_arrays(np, block.mesh, columns, 12)
+    block.push(1)
+    for name, found, was in zip(FLOATS, columns, before, strict=True):
+        np.testing.assert_allclose(found, getattr(mine, name)[: mine.count], rtol=0, atol=1e-12)
+        assert (found != was).any() == (name in ("x", "vx", "y")), name
+
+
+def test_forces_by_arrays_are_those_of_the_kernels() -> None:
+    """Catches a baseline that computes something else, and fewer cells than it can tell apart."""
+    from array_baselines import forces_by_arrays
+    from leanmd_baselines import melted
+
+    block = melted((5, 5, 5), 30, Device())
+    atoms, problem = block.atoms, block.problem
+    position = atoms.own("position")
+    found = forces_by_arrays(np, position, problem.box, problem.cutoff)
+    force = atoms.own("force") * FORCE_UNIT
+    assert np.abs(force).max() > 10
+    np.testing.assert_allclose(found, force, rtol=0, atol=1e-10 * np.abs(force).max())
+    with pytest.raises(ValueError, match="twice"):
+        forces_by_arrays(np, position, problem.box, 3.0)
