@@ -1,9 +1,9 @@
 """``make gpu-check``: everything that only a GPU can show, in under nine minutes.
 
-Three parts: the tests of tests/gpu on the device; every app at full size under every driver, valid
-and with the state hash of a run on the CPU; and NVIDIA's sanitizers on small runs. A failure does
-not end it. What was found goes into gpu-validation.json, from which `gpu_validation.py` tells later
-which kernels have changed since.
+Three parts: the tests of tests/gpu on the device; every app at full size under every driver, with
+balancing and in single precision too, valid and with the state hash of a run on the CPU; and
+NVIDIA's sanitizers on small runs. A failure does not end it. What was found goes into
+gpu-validation.json, from which `gpu_validation.py` tells later which kernels have changed since.
 
 Exit status: 0 all passed, 1 something failed, 2 there is no GPU to check on.
 """
@@ -36,10 +36,16 @@ from workbench import environment, nvidia
 ROOT = Path(__file__).resolve().parents[1]
 TOTAL_S = 520.0
 TESTS_S, RUN_S, SANITIZER_S = 240.0, 90.0, 60.0
-APPS = ("jacobi2d", "stencil3d", "pic", "leanmd")
-PRESET, SMALL = "large", "tiny"
-DRIVERS = {"serial": (), "mpi": ("-n", "2"), "charm": ("-n", "1", "--odf", "4")}
+SMALL = "tiny"
 MOST_RANKS = 8  # of the run on the CPU
+MIGRATING = "--balancer Rotate --lb-period 40"
+WAYS = {  # two processes share the GPU in all but the first
+    "serial": "--driver serial",
+    "mpi": "--driver mpi -n 2",
+    "charm": f"--driver charm -n 2 --odf 4 {MIGRATING}",
+    "pairs": f"--driver charm -n 2 --decomposition pairs {MIGRATING}",
+}
+USUAL = ("serial", "mpi", "charm")
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 # What sanitizers watch: small, but with halos, leavers and ghosts, with residuals, in both
 # precisions, and by pairs.
@@ -54,6 +60,34 @@ WATCHED = {
     "leanmd pairs": "--decomposition pairs",
 }
 SANITIZER = "compute-sanitizer"
+
+
+class Case(NamedTuple):
+    """A problem at full size, and the ways in which it runs on the GPU.
+
+    All end in the state of the run on the CPU; where that has no kernels for it, of the first way.
+    """
+
+    words: str
+    ways: tuple[str, ...] = USUAL
+    on_cpu: bool = True
+
+    @property
+    def reference(self) -> str:
+        """How the run went whose state is that of all others."""
+        return "cpu" if self.on_cpu else self.ways[0]
+
+
+CASES = {
+    "jacobi2d": Case("--preset large"),
+    "stencil3d": Case("--preset large"),
+    "pic": Case("--preset large"),
+    "leanmd": Case("--preset large"),
+    "leanmd paper": Case("--preset paper", ("pairs",)),
+    "jacobi2d float32": Case("--preset large --dtype float32", ("mpi",)),
+    "stencil3d float32": Case("--preset large --dtype float32", ("mpi",)),
+    "leanmd float32": Case("--preset large --dtype float32", ("serial", "mpi"), on_cpu=False),
+}
 FOUND = 9  # exit status of a sanitizer that found something
 PACKAGES = ("numba", "numba-cuda", "cupy-cuda13x", "numpy", "mpi4py", "charm4py")
 OK, FAILED, NO_GPU = 0, 1, 2
@@ -103,12 +137,13 @@ def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
     pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     yield Step("tests", [*pytest, "tests/gpu", "--require-gpu"], TESTS_S, judge_tests)
     miniapps = [python, "-m", "workbench.cli", "run"]
-    for app in APPS:
-        full = [*miniapps, app, "--preset", PRESET, "--json", "-"]
-        ranks = min(MOST_RANKS, cores)
-        yield _run_step(app, "cpu", [*full, "--driver", "mpi", "-n", str(ranks)])
-        for driver, more in DRIVERS.items():
-            yield _run_step(app, driver, [*full, "--device", "gpu", "--driver", driver, *more])
+    for name, case in CASES.items():
+        full = [*miniapps, name.split()[0], *case.words.split(), "--json", "-"]
+        if case.on_cpu:
+            ranks = str(min(MOST_RANKS, cores))
+            yield _run_step(name, "cpu", [*full, "--driver", "mpi", "-n", ranks])
+        for way in case.ways:
+            yield _run_step(name, way, [*full, "--device", "gpu", *WAYS[way].split()])
     for tool in TOOLS:
         watch = ["env", "MINIAPPS_NO_POOL=1", sanitizer or SANITIZER]
         watch += ["--tool", tool, "--error-exitcode", str(FOUND)]
@@ -118,13 +153,13 @@ def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
             yield _sanitizer_step(f"{tool} {name}", command, bool(sanitizer))
 
 
-def _run_step(app: str, how: str, command: list[str]) -> Step:
-    """A run at full size; ``how``: its driver, or cpu."""
+def _run_step(name: str, how: str, command: list[str]) -> Step:
+    """A run of a case; ``how``: its way, or cpu."""
 
     def judge(done: Done, findings: Findings) -> str | None:
-        return judge_run(done, findings, app, how)
+        return judge_run(done, findings, name, how)
 
-    return Step(f"{app} {how}", command, RUN_S, judge)
+    return Step(f"{name} {how}", command, RUN_S, judge)
 
 
 def _sanitizer_step(name: str, command: list[str], there: bool) -> Step:
@@ -150,26 +185,31 @@ def judge_tests(done: Done, findings: Findings) -> str | None:
     return how_ended(done)
 
 
-def judge_run(done: Done, findings: Findings, app: str, how: str) -> str | None:
-    """A valid run on the asked-for device, with the same final state as the one on the CPU."""
+KEPT = ("valid", "state_hash", "rate", "oversubscribed", "migrations")
+
+
+def judge_run(done: Done, findings: Findings, name: str, how: str) -> str | None:
+    """A valid run on the asked-for device, whose final state is that of the reference."""
     try:
         record = json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
         return how_ended(done)
-    cpu = findings.runs.get(f"{app} cpu", {}).get("state_hash")
-    kept = {name: record.get(name) for name in ("valid", "state_hash", "rate", "oversubscribed")}
-    findings.runs[f"{app} {how}"] = kept
+    kept = {word: record.get(word) for word in KEPT}
+    findings.runs[f"{name} {how}"] = kept
     if done.status != 0 or record["valid"] is not True:
         return how_ended(done) if record["valid"] is True else "is not valid"
     device = "cpu" if how == "cpu" else "gpu"
     if record["device"] != device:
         return f"ran on {record['device']}, not on {device}"
-    if how == "cpu":
+    if MIGRATING in WAYS.get(how, "") and not record["migrations"]:
+        return "no block has migrated"
+    if how == CASES[name].reference:
         return None
-    kept["same_as_cpu"] = record["state_hash"] == cpu
-    if cpu is None:
-        return "there is no run on the CPU to compare its state with"
-    return None if kept["same_as_cpu"] else "its final state differs from that on the CPU"
+    reference = findings.runs.get(f"{name} {CASES[name].reference}")
+    if reference is None:
+        return "there is no run to compare its state with"
+    kept["same_state"] = record["state_hash"] == reference["state_hash"]
+    return None if kept["same_state"] else "its final state differs"
 
 
 def how_ended(done: Done) -> str:

@@ -2,7 +2,8 @@
 
 ``gpu-validation.json`` is written by `gpu_check.py` and by nothing else. Where there is no GPU,
 kernels are compiled and simulated only; ``python benchmarks/gpu_validation.py --changed`` prints a
-line that says what no GPU has run yet.
+line that says what no GPU has run yet. A kernel counts as changed where its own file has, or one
+from which that takes what goes into machine code.
 """
 
 from __future__ import annotations
@@ -11,26 +12,52 @@ import argparse
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-KERNELS = Path(__file__).resolve().parents[1] / "kernels"
+ROOT = Path(__file__).resolve().parents[1]
+KERNELS = ROOT / "kernels"
+BUDGET = ROOT / "tests" / "gpu" / "budget.json"  # which a test holds to have every kernel
 VALIDATION = Path(__file__).with_name("gpu-validation.json")
+HOST = ("bundle", "device", "gpu", "messages")  # what the host does with a GPU
+IN_NO_KERNEL = (*HOST, "compiler", "halo_cpu")
+IMPORT = re.compile(r"^from kernels(?:\.(\w+)| import (\w+))", re.MULTILINE)
+
+
+def reached(name: str, folder: Path = KERNELS) -> set[str]:
+    """The files of kernels, without endings, that go into the machine code of one of them."""
+    found: set[str] = set()
+    todo = [name]
+    while todo:
+        file = todo.pop()
+        if file not in found and file not in IN_NO_KERNEL:
+            found.add(file)
+            text = (folder / f"{file}.py").read_text()
+            todo += [module or imported for module, imported in IMPORT.findall(text)]
+    return found
 
 
 def sources(folder: Path = KERNELS) -> dict[str, str]:
-    """SHA-256 of every file of kernels but those that are for the CPU alone, by file name.
+    """SHA-256 of every file that goes into kernels, or that the host runs with them, by name."""
+    own = (file.stem for file in folder.glob("*_gpu.py"))
+    wanted = {name for file in own for name in reached(file, folder)}
+    wanted |= {name for name in HOST if (folder / f"{name}.py").exists()}
+    texts = {f"{name}.py": (folder / f"{name}.py").read_bytes() for name in sorted(wanted)}
+    return {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
 
-    Units, tallies and hashes are among them, and files for the CPU that others take functions from:
-    all that is frozen into kernels' machine code.
-    """
-    files = {file.stem: file.read_bytes() for file in folder.glob("*.py")}
-    wanted = [name for name in files if not name.endswith("_cpu")]
-    for name in wanted:  # which grows
-        taken = re.findall(rb"^from kernels\.(\w+_cpu) import", files[name], re.MULTILINE)
-        wanted += [found for word in taken if (found := word.decode()) not in wanted]
-    return {f"{name}.py": hashlib.sha256(files[name]).hexdigest() for name in sorted(wanted)}
+
+def kernels(budget: Path = BUDGET) -> list[str]:
+    """The names of all kernels: file.name."""
+    return sorted(json.loads(budget.read_text())["kernels"])
+
+
+def touched(names: Iterable[str], files: Iterable[str], folder: Path = KERNELS) -> list[str]:
+    """Kernels into whose machine code some files go."""
+    stems = {file.removesuffix(".py") for file in files}
+    own = {name.partition(".")[0] for name in names}
+    hit = {file for file in own if reached(file, folder) & stems}
+    return [name for name in names if name.partition(".")[0] in hit]
 
 
 def read(file: Path = VALIDATION) -> dict[str, Any] | None:
@@ -43,18 +70,24 @@ def changed(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     return sorted(name for name in {*then, *now} if then.get(name) != now.get(name))
 
 
-def line(validation: Mapping[str, Any] | None, now: Mapping[str, str]) -> str:
+def line(
+    validation: Mapping[str, Any] | None,
+    now: Mapping[str, str],
+    names: list[str],
+    folder: Path = KERNELS,
+) -> str:
     """What has not been run on a GPU as it is now."""
     what = "kernels for a GPU"
     if validation is None:
-        return f"{what}: none of {len(now)} files was ever validated on a GPU (make gpu-check)"
-    names = changed(validation["sources"], now)
+        return f"{what}: none of {len(names)} was ever validated on a GPU (make gpu-check)"
+    files = changed(validation["sources"], now)
     when = f"{validation['date']} on {validation['device']['name']}"
     ended = "" if validation["passed"] else f", which FAILED ({len(validation['failures'])} checks)"
-    if not names:
-        return f"{what}: all {len(now)} files are as last validated, {when}{ended}"
-    shown = f"{len(names)} of {len({*now, *validation['sources']})} files changed"
-    return f"{what}: {shown} since the last validation, {when}{ended}: {', '.join(names)}"
+    if not files:
+        return f"{what}: all {len(names)} are as last validated, {when}{ended}"
+    count = len(touched(names, files, folder))
+    shown = f"{count} of {len(names)} changed since the last validation"
+    return f"{what}: {shown}, {when}{ended}; changed files: {', '.join(files)}"
 
 
 def main() -> None:
@@ -62,7 +95,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--changed", action="store_true", required=True, help="print what changed")
     parser.parse_args()
-    print(line(read(), sources()))
+    print(line(read(), sources(), kernels()))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -59,6 +59,7 @@ class Machine:
             "state_hash": f"hash of {app}",
             "rate": {"value": 1e9, "unit": "points/s"},
             "oversubscribed": False,
+            "migrations": 7 * ("Rotate" in command),
         }
         return self.check.Done(0, json.dumps(usual | values) + "\n")
 
@@ -87,11 +88,16 @@ def test_all_is_checked_and_written_down(check, checked, validation):
     assert {"python", "numba", "numba-cuda", "cupy-cuda13x", "numpy"} <= set(written["versions"])
     assert len(written["date"]) == 10
     assert written["tests"]["passed"] == 57
-    apps = support.apps.names()
-    hows = ("cpu", "serial", "mpi", "charm")
-    assert set(written["runs"]) == {f"{app} {how}" for app in apps if app != "echo" for how in hows}
-    assert all(r["same_as_cpu"] for how, r in written["runs"].items() if not how.endswith("cpu"))
+    apps = {app for app in support.apps.names() if app != "echo"}
+    runs = {f"{app} {how}" for app in apps for how in ("cpu", "serial", "mpi", "charm")}
+    runs |= {"leanmd paper cpu", "leanmd paper pairs"}
+    runs |= {f"{app} float32 {how}" for app in ("jacobi2d", "stencil3d") for how in ("cpu", "mpi")}
+    runs |= {"leanmd float32 serial", "leanmd float32 mpi"}
+    assert set(written["runs"]) == runs
+    compared = {name for name, run in written["runs"].items() if run.get("same_state") is True}
+    assert compared == {n for n in runs if not n.endswith("cpu")} - {"leanmd float32 serial"}
     assert written["runs"]["pic charm"]["rate"] == {"value": 1e9, "unit": "points/s"}
+    assert written["runs"]["pic charm"]["migrations"] > 0
     assert len(written["sanitizer"]) == 4 * len(check.WATCHED)
     assert set(written["sanitizer"].values()) == {"0 errors"}
 
@@ -105,13 +111,15 @@ def test_commands_are_those_of_the_program(check):
     """Catches a command that the program does not know: each is tried as far as its launch."""
     commands = [step.command for step in check.steps(sys.executable, "compute-sanitizer", 2)]
     words = [command[command.index("run") :] for command in commands if "run" in command]
-    watched = 4 * len(check.WATCHED)
-    assert len(words) == 4 * len(check.APPS) + watched
-    assert sum("gpu" in w for w in words) == 3 * len(check.APPS) + watched
-    assert {name.split()[0] for name in check.WATCHED} == set(check.APPS)
-    other = {"gpu": "cpu", check.PRESET: check.SMALL}  # which need neither a GPU nor time
+    watched, ways = 4 * len(check.WATCHED), sum(len(case.ways) for case in check.CASES.values())
+    on_cpu = sum(case.on_cpu for case in check.CASES.values())
+    assert len(words) == ways + on_cpu + watched
+    assert sum("gpu" in w for w in words) == ways + watched
+    apps = {app for app in support.apps.names() if app != "echo"}
+    assert {name.split()[0] for name in check.WATCHED} == apps
+    assert {name.split()[0] for name in check.CASES} == apps
+    other = {"gpu": "cpu", "large": check.SMALL}  # which need neither a GPU nor time
     cpu = [[other.get(word, word) for word in w] for w in words if not only_on_a_gpu(w)]
-    assert all(check.PRESET in support.apps.load(app).Problem.presets for app in check.APPS)
     program = (
         "import json, sys\nfrom workbench.cli import main\n"
         "for words in json.loads(sys.argv[1]):\n"
@@ -119,8 +127,8 @@ def test_commands_are_those_of_the_program(check):
     )
     done = support.execute([sys.executable, "-c", program, json.dumps(cpu)])
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("mpiexec -n 2") == 2 * len(check.APPS)
-    assert done.stdout.count("+p1") == len(check.APPS)
+    assert done.stdout.count("mpiexec -n 2") == len(apps) + 2 + on_cpu
+    assert done.stdout.count("+p2") == len(apps) + 1
     watch = ["env", "MINIAPPS_NO_POOL=1", "compute-sanitizer"]
     assert [c[:3] for c in commands if "--tool" in c] == [watch] * watched
     assert [c for c in commands if "pytest" in c][0][-2:] == ["tests/gpu", "--require-gpu"]
@@ -151,7 +159,22 @@ FAILING = {
     "no run on the CPU": (
         "pic --preset large --json - --driver mpi",
         (3, "", "no mpiexec"),
-        "pic charm: there is no run on the CPU",
+        "pic charm: there is no run to compare",
+    ),
+    "pairs of other bits": (
+        "--decomposition pairs --balancer",
+        {"state_hash": "x"},
+        "leanmd paper pairs: its final state differs",
+    ),
+    "blocks that stay": (
+        "jacobi2d --preset large --json - --device gpu --driver charm",
+        {"migrations": 0},
+        "jacobi2d charm: no block has migrated",
+    ),
+    "single precision that depends on blocks": (
+        "--dtype float32 --json - --device gpu --driver mpi",
+        {"state_hash": "x"},
+        "leanmd float32 mpi: its final state differs",
     ),
     "a race": (
         "racecheck",
@@ -197,7 +220,7 @@ def test_what_there_is_no_time_for_counts_as_failed(check):
     found = check.check(todo, machine, 520.0, lambda: float(next(times)), said.append)
     assert 0 < len(machine.commands) < 8
     assert len(found.failures) + len(machine.commands) == (
-        1 + 4 * len(check.APPS) + 4 * len(check.WATCHED)
+        len(list(check.steps("python", "compute-sanitizer", 4)))
     )
     assert found.failures[-1] == "initcheck leanmd pairs: not run: no time left"
 
@@ -223,53 +246,104 @@ def test_commands_really_run_and_are_ended_in_time(check):
 # What has changed since --------------------------------------------------------------------------
 
 
-def kernels(folder: Path, **texts: str) -> Path:
-    """A folder of kernel files."""
-    for name, text in {"cuda": "1", "gpu": "2", "pic_gpu": "3", "pic_cpu": "4", **texts}.items():
-        (folder / f"{name}.py").write_text(text)
-    return folder
+NAMES = ["halo_gpu._pack", "pic_gpu._push", "pic_gpu._sort"]
+FILES = {
+    "cuda": "from kernels.device import DeviceUnavailable",
+    "device": "from kernels.messages import packed_empty",
+    "messages": "",
+    "compiler": "",
+    "lanes": "",
+    "halo_cpu": "",
+    "halo_gpu": "from kernels.cuda import blocks\nfrom kernels.halo_cpu import Halo",
+    "pic_cpu": "from kernels.compiler import njit\nfrom kernels.pic_tally import HERE",
+    "pic_tally": "",
+    "pic_gpu": "from kernels import cuda\nfrom kernels.pic_cpu import (\n    ahead)\n"
+    "    from kernels.lanes import f",
+}
 
 
-def test_changes_since_a_validation_are_counted(validation, tmp_path):
-    """Catches a kernel that was changed, added or removed after a GPU last ran it, and not told."""
-    then = validation.sources(kernels(tmp_path))
-    assert sorted(then) == ["cuda.py", "gpu.py", "pic_gpu.py"]
-    written = {"date": "2026-01-02", "device": GPU, "sources": then, "passed": True, "failures": []}
+@pytest.fixture
+def line(validation, tmp_path) -> Callable[..., str]:
+    """``line(file=...)``: what is told where files of kernels were changed after a validation."""
 
-    def line() -> str:
-        return validation.line(written, validation.sources(tmp_path))
+    def write(**texts: str) -> None:
+        for name, text in texts.items():
+            (tmp_path / f"{name}.py").write_text(text)
 
-    assert line().endswith("all 3 files are as last validated, 2026-01-02 on NVIDIA H200")
-    kernels(tmp_path, pic_cpu="changed")
-    assert "all 3 files" in line()
-    kernels(tmp_path, cuda="changed", new_gpu="5")
-    assert "2 of 4 files changed since the last validation, 2026-01-02" in line()
-    assert line().endswith(": cuda.py, new_gpu.py")
-    (tmp_path / "pic_gpu.py").unlink()
-    assert line().endswith(": cuda.py, new_gpu.py, pic_gpu.py")
+    def told(passed: bool = True, **texts: str) -> str:
+        write(**FILES)
+        then = validation.sources(tmp_path)
+        write(**texts)
+        failures = [] if passed else ["a", "b"]
+        written = {"date": "2026-01-02", "device": GPU, "sources": then, "passed": passed}
+        now = validation.sources(tmp_path)
+        return validation.line(written | {"failures": failures}, now, NAMES, tmp_path)
 
-
-def test_files_for_the_cpu_count_where_kernels_take_from_them(validation, tmp_path):
-    """Catches a function that a GPU runs too and that changes unseen in a file for the CPU."""
-    taking = {"pic_gpu": "from kernels.pic_cpu import f", "pic_cpu": "from kernels.a_cpu import g"}
-    then = validation.sources(kernels(tmp_path, **taking, a_cpu="a", b_cpu="b"))
-    assert sorted(then) == ["a_cpu.py", "cuda.py", "gpu.py", "pic_cpu.py", "pic_gpu.py"]
-    kernels(tmp_path, **taking, a_cpu="changed", b_cpu="changed")
-    assert validation.changed(then, validation.sources(tmp_path)) == ["a_cpu.py"]
+    return told
 
 
-def test_a_failed_validation_is_told_as_one(validation, tmp_path):
+@pytest.mark.parametrize(
+    ("file", "count"),
+    [
+        ("pic_gpu", 2),
+        ("halo_gpu", 1),
+        ("cuda", 3),
+        ("pic_cpu", 2),  # of which a kernel takes a function
+        ("pic_tally", 2),  # and that a constant
+        ("device", 0),  # for the host alone
+    ],
+)
+def test_kernels_changed_since_a_validation_are_counted(line, file, count):
+    """Catches a kernel that was changed after a GPU last ran it, and is not told."""
+    said = line(**{file: FILES[file] + "\n# changed"})
+    assert f": {count} of 3 changed since the last validation, 2026-01-02 on NVIDIA H200" in said
+    assert said.endswith(f"changed files: {file}.py")
+
+
+@pytest.mark.parametrize("file", ["compiler", "lanes", "halo_cpu", "other_cpu", "other"])
+def test_what_no_gpu_runs_does_not_count(line, file):
+    """Catches kernels that are said to have changed when they have not."""
+    said = line(**{file: "# changed"})
+    assert said.endswith("all 3 are as last validated, 2026-01-02 on NVIDIA H200")
+
+
+def test_new_files_count(line):
+    """Catches a kernel in a file of its own that no GPU has seen."""
+    assert line(new_gpu="").endswith("changed files: new_gpu.py")
+
+
+def test_what_is_said_to_be_in_no_kernel_is_in_none(validation):
+    """Catches a file whose functions go into machine code and whose changes nobody counts."""
+    for name in validation.IN_NO_KERNEL:
+        text = (validation.KERNELS / f"{name}.py").read_text()
+        assert "@" not in re.sub(
+            "@(property|staticmethod|cached_property|cache|dataclass)", "", text
+        )
+    assert "pic_cpu" in validation.reached("pic_gpu") and "@njit" in source("pic_cpu")
+
+
+def source(name: str) -> str:
+    """The text of a file of kernels."""
+    return (support.ROOT / "kernels" / f"{name}.py").read_text()
+
+
+def test_every_kernel_is_counted(validation):
+    """Catches a list of kernels that is not that of the program."""
+    names = validation.kernels()
+    assert "jacobi2d_gpu._sweep" in names and len(names) > 50
+    assert validation.touched(names, ["cuda.py"]) == names
+    assert all(name.startswith("halo_gpu.") for name in validation.touched(names, ["halo_gpu.py"]))
+
+
+def test_a_failed_validation_is_told_as_one(line):
     """Catches a validation that failed and is quoted as if it had passed."""
-    now = validation.sources(kernels(tmp_path))
-    written = {"date": "d", "device": GPU, "sources": now, "passed": False, "failures": ["a", "b"]}
-    assert validation.line(written, now).endswith("which FAILED (2 checks)")
+    assert line(passed=False).endswith("which FAILED (2 checks)")
 
 
 def test_that_there_never_was_a_validation_is_told(validation, tmp_path):
     """Catches silence where no kernel was ever run on a GPU."""
-    now = validation.sources(kernels(tmp_path))
     assert validation.read(tmp_path / "missing.json") is None
-    assert "none of 3 files was ever validated on a GPU" in validation.line(None, now)
+    assert "none of 3 was ever validated on a GPU" in validation.line(None, {}, NAMES)
 
 
 def test_the_line_is_printed():
