@@ -929,29 +929,29 @@ def _list(  # type: ignore[no-untyped-def]
     x0, x1 = _span(position[0], first, end)
     y0, y1 = _span(position[1], first, end)
     z0, z1 = _span(position[2], first, end)
-    wide, high = 1.0 / density[0], 1.0 / density[1]
+    wide, high, reach2 = 1.0 / density[0], 1.0 / density[1], mul(reach, reach)
     found = found_before[thread] if filling else np.int64(0)
     for a in range(
         _bin(x0 - reach, low[0], density[0], bins[0]),
         _bin(x1 + reach, low[0], density[0], bins[0]) + 1,
     ):
-        edge = low[0] + a * wide
+        edge = low[0] + mul(a, wide)
         gap_x = _gap(x0, x1, edge, edge + wide, a == 0 or a == bins[0] - 1)
         for b in range(
             _bin(y0 - reach, low[1], density[1], bins[1]),
             _bin(y1 + reach, low[1], density[1], bins[1]) + 1,
         ):
-            edge = low[1] + b * high
+            edge = low[1] + mul(b, high)
             gap_y = _gap(y0, y1, edge, edge + high, b == 0 or b == bins[1] - 1)
-            left2 = reach * reach - gap_x * gap_x - gap_y * gap_y
+            left2 = reach2 - mul(gap_x, gap_x) - mul(gap_y, gap_y)
             if left2 >= -ROUNDING:
                 left = math.sqrt(max(left2, 0.0)) + ROUNDING
                 row = (a * bins[1] + b) * bins[2]
                 begin = first_in[row + _bin(z0 - left, low[2], density[2], bins[2])]
                 stop = first_in[row + _bin(z1 + left, low[2], density[2], bins[2]) + 1]
                 found = _look(
-                    position, others, own, first, order, begin + member, stop, reach * reach,
-                    found, filling, neighbors,
+                    position, others, own, first, order, begin + member, stop, reach2, found,
+                    filling, neighbors,
                 )  # fmt: skip
     if not filling:
         found_before[thread] = found

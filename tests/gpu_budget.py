@@ -23,7 +23,6 @@ KERNELS = Path(__file__).resolve().parents[1] / "kernels"
 BUDGET = Path(__file__).parent / "gpu" / "budget.json"
 CAPABILITY, ARCHITECTURE = (9, 0), "sm_90"
 COMPILED_WITH = ("numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink")
-FUSED = ("leanmd_gpu",)  # their CPU twins join products and sums too, and say so; all others do not
 TO_PTX = ("fastmath", "launch_bounds", "lineinfo", "debug", "opt")  # options of `compile_ptx`
 
 
@@ -33,14 +32,16 @@ JOINED = (0x02B, 0x023)  # DFMA, FFMA
 
 
 class Code(NamedTuple):
-    """The machine code of a kernel for one signature: its cost, its PTX, and ``joined``.
+    """The machine code of a kernel for one signature: its cost, its PTX, ``joined`` and ``said``.
 
-    That is how many of its instructions round a product and a sum at once.
+    These are how many of its instructions round a product and a sum at once, and how many in the
+    PTX do because the kernel says ``fma``.
     """
 
     cost: dict[str, int]
     ptx: str
     joined: int
+    said: int
 
 
 class _Device:
@@ -56,6 +57,21 @@ def as_if_on_device() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def told_not_to_join() -> Iterator[None]:
+    """Let Numba's compiler join no product and sum but those of which a kernel says so."""
+    from numba.cuda import compiler
+
+    usual = compiler.compile_cuda
+
+    def apart(*arguments: Any, **options: Any) -> Any:
+        options["nvvm_options"] = options["nvvm_options"] | {"fma": 0}
+        return usual(*arguments, **options)
+
+    with mock.patch.object(compiler, "compile_cuda", apart):
+        yield
+
+
 def compiled(kernel: Any, signature: str) -> Code:
     """Compile a `kernels.cuda.Kernel` for one of its signatures."""
     from cuda.core import Linker, LinkerOptions, ObjectCode
@@ -65,8 +81,13 @@ def compiled(kernel: Any, signature: str) -> Code:
     options = kernel.options
     arguments, _ = sigutils.normalize_signature(signature)
     told = {name: options[name] for name in TO_PTX if name in options}
+    told["cc"] = CAPABILITY
     with as_if_on_device():
-        ptx, _ = cuda.compile_ptx(kernel.function, arguments, cc=CAPABILITY, **told)
+        ptx, _ = cuda.compile_ptx(kernel.function, arguments, **told)
+        with told_not_to_join():
+            apart = (
+                ptx if not joins(ptx) else cuda.compile_ptx(kernel.function, arguments, **told)[0]
+            )
     linker = Linker(
         ObjectCode.from_ptx(ptx.encode()),
         options=LinkerOptions(
@@ -76,7 +97,8 @@ def compiled(kernel: Any, signature: str) -> Code:
         ),
     )
     cubin = bytes(linker.link("cubin").code)
-    return Code(cost_of(linker.get_info_log(), ptx), ptx, joined_in(cubin))
+    cost = cost_of(linker.get_info_log(), ptx)
+    return Code(cost, ptx, joined_in(cubin), len(joins(apart)))
 
 
 def cost_of(log: str, ptx: str) -> dict[str, int]:
@@ -113,14 +135,22 @@ def joined_in(cubin: bytes) -> int:
     return total
 
 
+def joins(ptx: str) -> list[str]:
+    """Instructions of PTX that round a product and a sum at once."""
+    return re.findall(r"^\s*(fma\.\S*f(?:32|64)\b.*)$", ptx, re.MULTILINE)
+
+
 def contractions(code: Code) -> list[str]:
     """Instructions of a kernel's PTX by which a product is not rounded before it is added.
 
-    These are ``fma``, and sums of products where neither names its rounding: such a pair the
-    assembler may join. Where the machine code has no joined instruction it did not; where it has,
-    they may be those of a division too, and only ``mul`` of `kernels.cuda` keeps out of doubt.
+    These are ``fma``, where there are more of them than the kernel says, and sums of products where
+    neither names its rounding: such a pair the assembler may join. Where the machine code has no
+    joined instruction it did not; where it has, they may be those of a division too, and only
+    ``mul`` of `kernels.cuda` keeps out of doubt.
     """
-    found = re.findall(r"^\s*(fma\.\S*f(?:32|64)\b.*)$", code.ptx, re.MULTILINE)
+    found = joins(code.ptx)
+    if len(found) == code.said:
+        found = []
     if not code.joined:
         return found
     free = r"(?:\.ftz)?\.f(?:32|64)\s+"

@@ -7,6 +7,7 @@ each core simulates a file of its own.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -17,6 +18,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
+import gpu_budget
 import pytest
 import skips
 import support
@@ -38,6 +40,7 @@ class Ended(NamedTuple):
     status: int
     counts: Counter[str]  # passed, failures, errors, skipped
     said: str
+    launched: set[str]  # names of kernels
 
 
 def pytest_of(
@@ -45,16 +48,17 @@ def pytest_of(
 ) -> Ended:
     """Run pytest on one core, or the first; its report goes into a folder."""
     core = min(os.sched_getaffinity(0)) if core is None else core
-    report = folder / "report.xml"
+    report, names = folder / "report.xml", folder / "launched"
     own = ["-p", "no:cacheprovider", "-rA", f"--junit-xml={report}"]
     command = [sys.executable, "-c", PIN, core, sys.executable, "-m", "pytest", *own, *words]
-    done = support.execute(command, LIMIT_S, env)
+    done = support.execute(command, LIMIT_S, {"MINIAPPS_TEST_LAUNCHED": str(names)} | (env or {}))
     counts: Counter[str] = Counter()
     if report.exists():
         for suite in ElementTree.parse(report).getroot():
             seen = {k: int(suite.attrib[k]) for k in ("failures", "errors", "skipped")}
             counts.update(seen, passed=int(suite.attrib["tests"]) - sum(seen.values()))
-    return Ended(done.returncode, counts, f"{done.stdout}\n{done.stderr}")
+    launched = set(names.read_text().split()) if names.exists() else set()
+    return Ended(done.returncode, counts, f"{done.stdout}\n{done.stderr}", launched)
 
 
 def all_passed(ended: Ended) -> bool:
@@ -89,6 +93,15 @@ def test_in_the_simulator(file, request):
     skips.without("sim")
     ended = request.getfixturevalue("simulated")[file].result()
     assert all_passed(ended), ended.said[-20000:]
+
+
+@pytest.mark.timeout(LIMIT_S + 60)
+def test_the_simulator_runs_every_kernel(request):
+    """Catches a kernel that no test launches."""
+    skips.without("sim")
+    ended = [future.result() for future in request.getfixturevalue("simulated").values()]
+    launched = set().union(*(one.launched for one in ended))
+    assert launched == set(json.loads(gpu_budget.BUDGET.read_text())["kernels"])
 
 
 def test_there_are_files_to_simulate():

@@ -6,10 +6,39 @@ The simulator must be asked for before numba is imported, so it has a process of
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
+import gpu_budget
 import pytest
 import skips
+
+LAUNCHED = "MINIAPPS_TEST_LAUNCHED"  # the file that is told which kernels were launched
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _launches() -> Iterator[None]:
+    """Write down the names of the kernels that this process launches, if that is asked for."""
+    file = os.environ.get(LAUNCHED)
+    if file is None:
+        yield
+        return
+    from kernels.cuda import Kernel
+
+    launched, launch = set(), Kernel.__getitem__
+
+    def noting(kernel: Kernel, how: tuple[object, ...]) -> object:
+        launched.add(id(kernel))
+        return launch(kernel, how)
+
+    with mock.patch.object(Kernel, "__getitem__", noting):
+        yield
+    every = {
+        n: k for module in gpu_budget.modules() for n, k in gpu_budget.kernels_of(module).items()
+    }
+    Path(file).write_text("\n".join(n for n, k in every.items() if id(k) in launched))
 
 
 class Unimportable(pytest.Module):
