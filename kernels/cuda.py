@@ -34,17 +34,23 @@ from numba.core import config
 cuda: Any = _cuda
 
 
-def _driver_is_there() -> bool:
-    """Whether NVIDIA's driver is installed; numba looks further where it is not, and for long."""
+def _driver_cuda() -> int:
+    """1000 x the newest CUDA that NVIDIA's driver takes; 0 where none works.
+
+    Numba looks further where there is none, and for long.
+    """
+    number = ctypes.c_int()
     try:
-        ctypes.CDLL("libcuda.so.1")
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number))
     except OSError:
-        return False
-    return True
+        return 0
+    return number.value
 
 
 SIMULATED = bool(getattr(config, "ENABLE_CUDASIM", False))
-PRESENT = SIMULATED or (_driver_is_there() and cuda.is_available())  # kernels can run
+NEEDED_CUDA = 13000  # of which the packages are
+DRIVER_CUDA = NEEDED_CUDA if SIMULATED else _driver_cuda()
+PRESENT = SIMULATED or (DRIVER_CUDA >= NEEDED_CUDA and cuda.is_available())  # kernels can run
 WITH_ARRAYS = SIMULATED or importlib.util.find_spec("cupy") is not None  # in the GPU's memory
 WARP = 32
 
@@ -66,6 +72,10 @@ class Kernel:
 
 def require(least: int = 1) -> None:
     """Raise DeviceUnavailable where kernels cannot run, or not on so many GPUs."""
+    if 0 < DRIVER_CUDA < NEEDED_CUDA:
+        newest = f"{DRIVER_CUDA // 1000}.{DRIVER_CUDA % 1000 // 10}"
+        needed = f"CUDA {NEEDED_CUDA // 1000} is needed (driver 580 or later)"
+        raise DeviceUnavailable(f"NVIDIA's driver takes CUDA up to {newest}; {needed}")
     if not PRESENT:
         raise DeviceUnavailable("no NVIDIA GPU with a working driver was found")
     if not WITH_ARRAYS:

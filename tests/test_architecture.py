@@ -25,6 +25,7 @@ ONLY_IN = {
     "numba.cuda": r"kernels/cuda\.py|tests/(gpu/)?\w+\.py",
     "numba_cuda": r"kernels/cuda\.py",
     "cuda": r"tests/gpu_budget\.py",
+    "cuda.pathfinder": r"workbench/doctor\.py",
     "matplotlib": r"workbench/(\w+|study/figures)\.py",
     "plotly": r"workbench/film\.py",
     "playwright": r"tests/conftest\.py",

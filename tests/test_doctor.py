@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
+import skips
 import support
 from rich.console import Console
 
@@ -106,10 +108,10 @@ def test_doctor_says_what_is_missing(driver, number, works, monkeypatch):
     monkeypatch.setattr(doctor, "gpu_aware_mpi", lambda: doctor.Finding("mpi", True, "", ""))
     findings = list(doctor.gpu())
     assert [finding.what for finding in findings] == [
-        *("NVIDIA driver", "GPU", "numba-cuda", "CuPy", "mpi")
+        *("NVIDIA driver", "GPU", "numba-cuda", "CuPy", "CUDA compiler", "mpi")
     ]
     assert [finding.works for finding in findings[:2]] == works
-    assert all("--device gpu" in finding.cost for finding in findings[:4])
+    assert all("--device gpu" in finding.cost for finding in findings[:5])
     if driver is not None and driver.names:
         assert findings[1].found == "NVIDIA H200, 128 GiB"
     if number is None:
@@ -123,6 +125,26 @@ def test_packages_are_found_by_any_of_their_names(monkeypatch):
     found = {finding.what: finding for finding in doctor.gpu()}
     assert (found["CuPy"].works, found["CuPy"].found) == (True, "14.0.1")
     assert (found["numba-cuda"].works, found["numba-cuda"].found) == (False, "not installed")
+
+
+class Pathfinder(ModuleType):
+    """NVIDIA's search for its libraries, as if it found nothing."""
+
+    def load_nvidia_dynamic_lib(self, name: str) -> Any:
+        """Not there."""
+        raise RuntimeError(f"no {name}")
+
+
+def test_a_missing_compiler_is_told(monkeypatch):
+    """Catches numba-cuda without the compiler that its kernels need, called right."""
+    skips.without("compile")
+    there = doctor.kernel_compiler()
+    assert there.works and "libnvvm" in there.found
+    monkeypatch.setattr("cuda.pathfinder", Pathfinder("cuda.pathfinder"))
+    missing = doctor.kernel_compiler()
+    assert not missing.works and "CUDA_PATH" in missing.cost
+    monkeypatch.setitem(sys.modules, "cuda", None)
+    assert not doctor.kernel_compiler().works
 
 
 def test_what_is_shown_is_what_was_found(monkeypatch, capsys):

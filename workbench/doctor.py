@@ -120,7 +120,21 @@ def gpu() -> Iterator[Finding]:
         version = next(versions, "not installed")
         install = f"{needed}: pip install -e '.[gpu]'"
         yield Finding(name, version != "not installed", version, install)
+    yield kernel_compiler()
     yield gpu_aware_mpi()
+
+
+def kernel_compiler() -> Finding:
+    """NVIDIA's compiler of kernels; numba-cuda looks for it as this does."""
+    found = None
+    try:
+        from cuda import pathfinder
+
+        found = pathfinder.load_nvidia_dynamic_lib("nvvm").abs_path
+    except (ImportError, RuntimeError):  # numba-cuda is not installed; there is no such library
+        pass
+    cost = "no --device gpu: pip install -e '.[gpu]', or say by CUDA_PATH where CUDA is"
+    return Finding("CUDA compiler", found is not None, found or "NVVM not found", cost)
 
 
 def gpu_aware_mpi() -> Finding:

@@ -499,3 +499,10 @@ def test_a_gpu_without_cupy_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(toolkit, "WITH_ARRAYS", False)
     with pytest.raises(device.DeviceUnavailable, match="CuPy is not installed; pip install"):
         device.require("gpu")
+
+
+def test_a_driver_that_is_too_old_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a traceback of CuPy's, or none, where the driver takes no CUDA 13."""
+    monkeypatch.setattr(toolkit, "DRIVER_CUDA", 12040)
+    with pytest.raises(device.DeviceUnavailable, match="up to 12.4; CUDA 13 is needed"):
+        device.require("gpu")

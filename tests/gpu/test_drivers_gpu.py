@@ -12,9 +12,13 @@ from kernels.cuda import SIMULATED
 AWARE = "on" if SIMULATED else "auto"
 LAUNCHES = [
     ("jacobi2d", "--size 9x7 --time-tile 1 --boundary periodic", f"mpi -n 2 --gpu-aware {AWARE}"),
-    ("stencil3d", "--size 4x3x5 --time-tile 2", "mpi -n 2"),
+    ("stencil3d", "--size 4x3x5 --time-tile 2 --dtype float32", "mpi -n 2"),
     ("jacobi2d", "--size 9x11 --time-tile 1", "charm -n 2 --odf 4 --balancer Rotate --lb-period 1"),
-    ("stencil3d", "--size 4x3x5 --time-tile 1", "charm -n 1 --odf 2"),
+    (
+        "stencil3d",
+        "--size 4x3x5 --time-tile 1",
+        "charm -n 2 --odf 2 --balancer Rotate --lb-period 1",
+    ),
 ]
 ATOMS = (  # atoms on a block's border leave it in the first step, others feel those beyond it
     "leanmd --lattice 4x2x2 --density 0.5 --cutoff 1.5 --skin 0.3 --temperature 9 --rebuild 1 "
