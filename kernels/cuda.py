@@ -108,8 +108,7 @@ def blocks(count: int, threads: int) -> int:
 # Arithmetic --------------------------------------------------------------------------------------
 
 # The compiler joins a product and a sum into one rounding wherever it can. `mul` keeps a product
-# apart, `mul32` one of float32, so that a kernel has the bits of its CPU twin; `fma` joins them and
-# says so.
+# apart, so that a kernel has the bits of its CPU twin; `fma` joins them and says so.
 if SIMULATED:
     from kernels.lanes import fused as fma
 
@@ -117,8 +116,6 @@ if SIMULATED:
     def mul(a, b):  # type: ignore[no-untyped-def]
         """The product, rounded."""
         return a * b
-
-    mul32 = mul
 
     @inlined
     def bits(a):  # type: ignore[no-untyped-def]
@@ -138,11 +135,27 @@ if SIMULATED:
         """The float64 of an int64's bits."""
         return np.int64(a).view(np.float64)
 else:
+    from llvmlite import ir
     from numba.cuda import libdevice
+    from numba.cuda.extending import intrinsic
 
-    mul32 = libdevice.fmul_rn
-    mul, bits, fma = libdevice.dmul_rn, libdevice.double_as_longlong, libdevice.fma
-    from_bits, once = libdevice.longlong_as_double, cuda.ldcs
+    types: Any = cuda.types
+    bits, from_bits = libdevice.double_as_longlong, libdevice.longlong_as_double
+    fma, once = libdevice.fma, cuda.ldcs
+
+    @intrinsic
+    def mul(typing: Any, a: Any, b: Any) -> Any:
+        """The product, rounded: of two float32 as one, of anything else as a float64."""
+        single = a == b == types.float32
+        kind, letter = (types.float32, "f") if single else (types.float64, "d")
+
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            number = context.get_data_type(kind)
+            product = ir.FunctionType(number, (number, number))
+            name = f"llvm.nvvm.mul.rn.{letter}"
+            return builder.call(builder.module.declare_intrinsic(name, (), product), arguments)
+
+        return kind(kind, kind), code
 
 
 # Arrays by address -------------------------------------------------------------------------------
@@ -163,10 +176,6 @@ if SIMULATED:
 
         return view
 else:
-    from llvmlite import ir
-    from numba.cuda.extending import intrinsic
-
-    types: Any = cuda.types
     GLOBAL = 1  # an address space
 
     def viewer(dtype: str, rows: int | None = None) -> Any:

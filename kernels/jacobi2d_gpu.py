@@ -3,8 +3,7 @@
 A thread relaxes one column of `MARCH` cells, four at a time: it reads the four that come next and
 all their neighbours at both sides before it writes any, for a load cannot pass a store that may
 touch what it reads, and loads on their way are what memory's speed is made of. Threads of a warp
-hold neighbouring columns. The product is that of a sum and feeds none, so nothing is contracted,
-but where it is compared with the old value: there it is kept apart.
+hold neighbouring columns.
 
 Cost: 16 bytes a cell and sweep (`old` read, `new` written, each once), as the cells above a
 thread's first and below its last, 2 in `MARCH`, come from L2, and those beside from L1. Several
@@ -21,21 +20,19 @@ import numpy as np
 from kernels.cuda import (
     WARP,
     Kernel,
-    bits,
     blocks,
     cuda,
     flat,
     inlined,
     kernel,
     mul,
-    mul32,
     to_host,
     zeros,
 )
+from kernels.stencils_gpu import change, raise_to, reach
 
 THREADS = 128  # columns of a thread block
 MARCH = 16  # rows of one, a multiple of 4
-RESIDUAL_BLOCKS = 1024  # at most
 WIDEST, STRIP = 256, 128  # columns and rows of a thread block that makes several sweeps at once
 
 SWEEP = tuple(
@@ -43,76 +40,68 @@ SWEEP = tuple(
     for real in ("float64", "float32")
 )
 SEVERAL = "void({0}[::1], {0}[::1], {0}, int64, int64, int64, int64, int64, UniTuple(int64, 4))"
-MEASURED = "void({0}[::1], {0}[::1], {0}, uint64, uint64, uint64, uint64, uint64, int64[::1])"
+MEASURED = tuple(signature.replace(")", ", int64[::1])") for signature in SWEEP)
 
 
 @inlined
 def _relaxed(weight, here, above, below, left, right):  # type: ignore[no-untyped-def]
     """The new value of a cell."""
-    return weight * (here + above + below + left + right)
+    return mul(weight, here + above + below + left + right)
 
 
 @inlined
-def _relax_four(old, new, weight, row, at, above, here):  # type: ignore[no-untyped-def]
-    """Relax four cells of a column, from ``at`` on; returns the last and the one after it."""
-    one = np.uint64(1)
-    a, b, c, d = at, at + row, at + row + row, at + row + row + row
-    first, second, third, fourth = old[b], old[c], old[d], old[d + row]
-    left_a, left_b, left_c, left_d = old[a - one], old[b - one], old[c - one], old[d - one]
-    right_a, right_b, right_c, right_d = old[a + one], old[b + one], old[c + one], old[d + one]
-    new[a] = _relaxed(weight, here, above, first, left_a, right_a)
-    new[b] = _relaxed(weight, first, here, second, left_b, right_b)
-    new[c] = _relaxed(weight, second, first, third, left_c, right_c)
-    new[d] = _relaxed(weight, third, second, fourth, left_d, right_d)
-    return third, fourth
-
-
-@inlined
-def _cell(old, weight, row, at):  # type: ignore[no-untyped-def]
-    """The new value of one cell."""
-    one = np.uint64(1)
-    return _relaxed(weight, old[at], old[at - row], old[at + row], old[at - one], old[at + one])
-
-
-@kernel(*SWEEP)
-def _sweep(old, new, weight, row, x0, x1, y0, y1):  # type: ignore[no-untyped-def]
-    j = y0 + np.uint64(cuda.blockIdx.x) * np.uint64(cuda.blockDim.x) + np.uint64(cuda.threadIdx.x)
-    if j >= y1:
-        return
+def _relax_column(old, new, weight, row, x0, x1, j):  # type: ignore[no-untyped-def]
+    """Relax this thread's cells of column j, four at a time; returns the largest `change`."""
+    one, four, most = np.uint64(1), np.uint64(4), np.int64(0)
     i = x0 + np.uint64(cuda.blockIdx.y) * np.uint64(MARCH)
     end = min(i + np.uint64(MARCH), x1)
     at = i * row + j
     above, here = old[at - row], old[at]
-    while i + np.uint64(4) <= end:
-        above, here = _relax_four(old, new, weight, row, at, above, here)
-        i += np.uint64(4)
-        at += np.uint64(4) * row
+    while i + four <= end:
+        a, b, c, d = at, at + row, at + row + row, at + row + row + row
+        first, second, third, fourth = old[b], old[c], old[d], old[d + row]
+        left_a, left_b, left_c, left_d = old[a - one], old[b - one], old[c - one], old[d - one]
+        right_a, right_b, right_c, right_d = old[a + one], old[b + one], old[c + one], old[d + one]
+        new_a = _relaxed(weight, here, above, first, left_a, right_a)
+        new_b = _relaxed(weight, first, here, second, left_b, right_b)
+        new_c = _relaxed(weight, second, first, third, left_c, right_c)
+        new_d = _relaxed(weight, third, second, fourth, left_d, right_d)
+        new[a], new[b], new[c], new[d] = new_a, new_b, new_c, new_d
+        most = max(most, change(new_a, here), change(new_b, first))
+        most = max(most, change(new_c, second), change(new_d, third))
+        above, here = third, fourth
+        i += four
+        at += four * row
     while i < end:
-        new[at] = _cell(old, weight, row, at)
-        i += np.uint64(1)
+        below = old[at + row]
+        value = _relaxed(weight, here, above, below, old[at - one], old[at + one])
+        new[at] = value
+        most = max(most, change(value, here))
+        above, here = here, below
+        i += one
         at += row
+    return most
 
 
-def _measuring(real: str, times: Any) -> Kernel:
-    """A kernel that sweeps and finds the largest change; ``times`` rounds a product."""
-
-    @kernel(MEASURED.format(real))
-    def measured(old, new, weight, row, x0, x1, y0, y1, most):  # type: ignore[no-untyped-def]
-        one, wide = np.uint64(1), y1 - y0
-        mine = np.int64(0)
-        for cell in range(cuda.grid(1), (x1 - x0) * wide, cuda.gridsize(1)):
-            at = (x0 + np.uint64(cell) // wide) * row + y0 + np.uint64(cell) % wide
-            total = old[at] + old[at - row] + old[at + row] + old[at - one] + old[at + one]
-            value = times(weight, total)
-            new[at] = value
-            mine = max(mine, bits(np.float64(abs(value - old[at]))))
-        if mine > most[0]:  # seldom true once a few threads are done
-            cuda.atomic.max(most, 0, mine)
-
-    return measured
+@inlined
+def _column(y0):  # type: ignore[no-untyped-def]
+    """The column of this thread."""
+    return y0 + np.uint64(cuda.blockIdx.x) * np.uint64(THREADS) + np.uint64(cuda.threadIdx.x)
 
 
-_measured64, _measured32 = _measuring("float64", mul), _measuring("float32", mul32)
+@kernel(*SWEEP)
+def _sweep(old, new, weight, row, x0, x1, y0, y1):  # type: ignore[no-untyped-def]
+    j = _column(y0)
+    if j < y1:
+        _relax_column(old, new, weight, row, x0, x1, j)
+
+
+@kernel(*MEASURED)
+def _measured(old, new, weight, row, x0, x1, y0, y1, most):  # type: ignore[no-untyped-def]
+    j, mine = _column(y0), np.int64(0)
+    if j < y1:
+        mine = _relax_column(old, new, weight, row, x0, x1, j)
+    raise_to(most, mine)
 
 
 def _several(sweeps: int, real: str) -> Kernel:
@@ -133,9 +122,9 @@ def _several(sweeps: int, real: str) -> Kernel:
         left, right = max(me - 1, 0), min(me + 1, wide - 1)
         j = y0 - sweeps + cuda.blockIdx.x * (wide - 2 * sweeps) + me
         mine = me >= sweeps and me < wide - sweeps and j < y1
-        column = min(max(j, y0 - _reach(sweeps, grow[2])), y1 + _reach(sweeps, grow[3]) - 1)
+        column = min(max(j, y0 - reach(sweeps, grow[2])), y1 + reach(sweeps, grow[3]) - 1)
         stays = (j < y0 and grow[2] == 0) or (j >= y1 and grow[3] == 0)
-        top, bottom = x0 - _reach(sweeps, grow[0]), x1 + _reach(sweeps, grow[1]) - 1
+        top, bottom = x0 - reach(sweeps, grow[0]), x1 + reach(sweeps, grow[1]) - 1
         first = x0 + cuda.blockIdx.y * STRIP
         end = min(first + STRIP, x1)
         next_one = old[np.uint64(min(max(first - sweeps, top), bottom) * row + column)]
@@ -157,12 +146,6 @@ def _several(sweeps: int, real: str) -> Kernel:
             cuda.syncthreads()
 
     return fused
-
-
-@inlined
-def _reach(sweeps, grows):  # type: ignore[no-untyped-def]
-    """Cells that are there beyond a side: as many as sweeps, or the boundary."""
-    return sweeps if grows else 1
 
 
 _two64, _two32 = _several(2, "float64"), _several(2, "float32")
@@ -187,10 +170,9 @@ def sweep_residual(old: Any, new: Any, x0: int, x1: int, y0: int, y1: int) -> fl
     if x0 >= x1 or y0 >= y1:
         return 0.0
     most = zeros(1, np.int64, new.stream)
-    count = min(blocks((x1 - x0) * (y1 - y0), THREADS), RESIDUAL_BLOCKS)
+    grid = blocks(y1 - y0, THREADS), blocks(x1 - x0, MARCH)
     arrays = flat(old), flat(new), 0.2, old.shape[1]
-    measured = _measured32 if old.dtype.itemsize == 4 else _measured64
-    measured[count, THREADS, new.stream](*arrays, x0, x1, y0, y1, most)
+    _measured[grid, THREADS, new.stream](*arrays, x0, x1, y0, y1, most)
     return float(to_host(most).view(np.float64)[0])
 
 

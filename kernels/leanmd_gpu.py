@@ -41,7 +41,6 @@ from kernels.cuda import (
     inlined,
     kernel,
     mul,
-    mul32,
     ported,
     to_host,
     viewer,
@@ -135,7 +134,7 @@ def _pull(r2, cutoff2):  # type: ignore[no-untyped-def]
 def _pull_in_single(r2, cutoff2):  # type: ignore[no-untyped-def]
     """The same in float32, from r^2 rounded once."""
     inverse2 = np.float32(1.0) / np.float32(r2) if r2 < cutoff2 else np.float32(0.0)
-    inverse6 = mul32(inverse2 * inverse2, inverse2)
+    inverse6 = mul(inverse2 * inverse2, inverse2)
     strength = np.float32(48.0) * (inverse6 * inverse2)
     return np.float64((inverse6 - np.float32(0.5)) * strength)
 

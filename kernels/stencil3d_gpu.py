@@ -3,8 +3,7 @@
 A thread relaxes `MARCH` cells along x, four at a time: it reads the four that come next and all
 their neighbours at four sides before it writes any, for a load cannot pass a store that may touch
 what it reads, and loads on their way are what memory's speed is made of. A thread block covers
-8 rows of 32 cells, so a warp's loads are whole cache lines. The product is that of a sum and feeds
-none, so nothing is contracted, but where it is compared with the old value: there it is kept apart.
+8 rows of 32 cells, so a warp's loads are whole cache lines.
 
 Cost: 16 bytes a cell and sweep from memory (`old` read, `new` written, each once). Planes and rows
 that neighbouring thread blocks read too, 2 in `MARCH` and 2 in 8, come from L2. Two sweeps at once
@@ -19,22 +18,19 @@ import numpy as np
 
 from kernels.cuda import (
     Kernel,
-    bits,
     blocks,
     cuda,
     flat,
     inlined,
     kernel,
     mul,
-    mul32,
     to_host,
     zeros,
 )
+from kernels.stencils_gpu import change, raise_to, reach
 
 WIDE, HIGH = 32, 8  # cells of a row, and rows, of a thread block
 MARCH = 16  # planes of one, a multiple of 4
-THREADS = 256
-RESIDUAL_BLOCKS = 1024  # at most
 LONG, TALL, DEEP = 32, 16, 64  # cells, rows and planes of a thread block that sweeps twice at once
 WEIGHT = 1.0 / 7.0
 
@@ -47,78 +43,71 @@ SEVERAL = (
     "void({0}[::1], {0}[::1], {0}, int64, int64, int64, int64, int64, int64, int64, int64, "
     "UniTuple(int64, 6))"
 )
-MEASURED = SWEEP[0].replace("float64", "{0}")[:-1] + ", int64[::1])"
+MEASURED = tuple(signature.replace(")", ", int64[::1])") for signature in SWEEP)
 
 
 @inlined
 def _average(weight, here, below, above, u, at, row):  # type: ignore[no-untyped-def]
     """The new value of a cell, whose neighbours along x are given."""
     one = np.uint64(1)
-    return weight * (here + below + above + u[at - row] + u[at + row] + u[at - one] + u[at + one])
+    around = u[at - row], u[at + row], u[at - one], u[at + one]
+    return mul(weight, here + below + above + around[0] + around[1] + around[2] + around[3])
 
 
 @inlined
-def _average_four(old, new, weight, plane, row, at, below, here):  # type: ignore[no-untyped-def]
-    """Relax four cells along x, from ``at`` on; returns the last and the one after it."""
-    a, b, c, d = at, at + plane, at + plane + plane, at + plane + plane + plane
-    first, second, third, fourth = old[b], old[c], old[d], old[d + plane]
-    new_a = _average(weight, here, below, first, old, a, row)
-    new_b = _average(weight, first, here, second, old, b, row)
-    new_c = _average(weight, second, first, third, old, c, row)
-    new_d = _average(weight, third, second, fourth, old, d, row)
-    new[a], new[b], new[c], new[d] = new_a, new_b, new_c, new_d
-    return third, fourth
-
-
-@kernel(*SWEEP)
-def _sweep(old, new, weight, plane, row, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
-    k = z0 + np.uint64(cuda.blockIdx.x) * np.uint64(WIDE) + np.uint64(cuda.threadIdx.x)
-    j = y0 + np.uint64(cuda.blockIdx.y) * np.uint64(HIGH) + np.uint64(cuda.threadIdx.y)
-    if j >= y1 or k >= z1:
-        return
+def _average_column(old, new, weight, plane, row, x0, x1, j, k):  # type: ignore[no-untyped-def]
+    """Relax this thread's cells along x, four at a time; returns the largest `change`."""
+    one, four, most = np.uint64(1), np.uint64(4), np.int64(0)
     i = x0 + np.uint64(cuda.blockIdx.z) * np.uint64(MARCH)
     end = min(i + np.uint64(MARCH), x1)
     at = i * plane + j * row + k
     below, here = old[at - plane], old[at]
-    while i + np.uint64(4) <= end:
-        below, here = _average_four(old, new, weight, plane, row, at, below, here)
-        i += np.uint64(4)
-        at += np.uint64(4) * plane
+    while i + four <= end:
+        a, b, c, d = at, at + plane, at + plane + plane, at + plane + plane + plane
+        first, second, third, fourth = old[b], old[c], old[d], old[d + plane]
+        new_a = _average(weight, here, below, first, old, a, row)
+        new_b = _average(weight, first, here, second, old, b, row)
+        new_c = _average(weight, second, first, third, old, c, row)
+        new_d = _average(weight, third, second, fourth, old, d, row)
+        new[a], new[b], new[c], new[d] = new_a, new_b, new_c, new_d
+        most = max(most, change(new_a, here), change(new_b, first))
+        most = max(most, change(new_c, second), change(new_d, third))
+        below, here = third, fourth
+        i += four
+        at += four * plane
     while i < end:
-        new[at] = _average(weight, old[at], old[at - plane], old[at + plane], old, at, row)
-        i += np.uint64(1)
+        above = old[at + plane]
+        value = _average(weight, here, below, above, old, at, row)
+        new[at] = value
+        most = max(most, change(value, here))
+        below, here = here, above
+        i += one
         at += plane
-
-
-def _measuring(real: str, times: Any) -> Kernel:
-    """A kernel that sweeps and finds the largest change; ``times`` rounds a product."""
-
-    @kernel(MEASURED.format(real))
-    def measured(  # type: ignore[no-untyped-def]
-        old, new, weight, plane, row, x0, x1, y0, y1, z0, z1, most
-    ):
-        one, wide, high = np.uint64(1), z1 - z0, y1 - y0
-        mine = np.int64(0)
-        for cell in range(cuda.grid(1), (x1 - x0) * high * wide, cuda.gridsize(1)):
-            line, place = np.uint64(cell) // wide, np.uint64(cell) % wide
-            at = (x0 + line // high) * plane + (y0 + line % high) * row + z0 + place
-            total = old[at] + old[at - plane] + old[at + plane] + old[at - row] + old[at + row]
-            value = times(weight, total + old[at - one] + old[at + one])
-            new[at] = value
-            mine = max(mine, bits(np.float64(abs(value - old[at]))))
-        if mine > most[0]:  # seldom true once a few threads are done
-            cuda.atomic.max(most, 0, mine)
-
-    return measured
-
-
-_measured64, _measured32 = _measuring("float64", mul), _measuring("float32", mul32)
+    return most
 
 
 @inlined
-def _reach(sweeps, grows):  # type: ignore[no-untyped-def]
-    """Cells that are there beyond a side: as many as sweeps, or the boundary."""
-    return sweeps if grows else 1
+def _line_and_cell(y0, z0):  # type: ignore[no-untyped-def]
+    """The row and the cell in it of this thread."""
+    j = y0 + np.uint64(cuda.blockIdx.y) * np.uint64(HIGH) + np.uint64(cuda.threadIdx.y)
+    return j, z0 + np.uint64(cuda.blockIdx.x) * np.uint64(WIDE) + np.uint64(cuda.threadIdx.x)
+
+
+@kernel(*SWEEP)
+def _sweep(old, new, weight, plane, row, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
+    j, k = _line_and_cell(y0, z0)
+    if j < y1 and k < z1:
+        _average_column(old, new, weight, plane, row, x0, x1, j, k)
+
+
+@kernel(*MEASURED)
+def _measured(  # type: ignore[no-untyped-def]
+    old, new, weight, plane, row, x0, x1, y0, y1, z0, z1, most
+):
+    (j, k), mine = _line_and_cell(y0, z0), np.int64(0)
+    if j < y1 and k < z1:
+        mine = _average_column(old, new, weight, plane, row, x0, x1, j, k)
+    raise_to(most, mine)
 
 
 def _several(sweeps: int, real: str) -> Kernel:
@@ -144,12 +133,12 @@ def _several(sweeps: int, real: str) -> Kernel:
         k = z0 - sweeps + cuda.blockIdx.x * (LONG - 2 * sweeps) + c
         mine = b >= sweeps and b < TALL - sweeps and c >= sweeps and c < LONG - sweeps
         mine = mine and j < y1 and k < z1
-        line = min(max(j, y0 - _reach(sweeps, grow[2])), y1 + _reach(sweeps, grow[3]) - 1)
-        cell = min(max(k, z0 - _reach(sweeps, grow[4])), z1 + _reach(sweeps, grow[5]) - 1)
+        line = min(max(j, y0 - reach(sweeps, grow[2])), y1 + reach(sweeps, grow[3]) - 1)
+        cell = min(max(k, z0 - reach(sweeps, grow[4])), z1 + reach(sweeps, grow[5]) - 1)
         column = line * row + cell
         stays = (j < y0 and grow[2] == 0) or (j >= y1 and grow[3] == 0)
         stays = stays or (k < z0 and grow[4] == 0) or (k >= z1 and grow[5] == 0)
-        top, bottom = x0 - _reach(sweeps, grow[0]), x1 + _reach(sweeps, grow[1]) - 1
+        top, bottom = x0 - reach(sweeps, grow[0]), x1 + reach(sweeps, grow[1]) - 1
         first = x0 + cuda.blockIdx.z * DEEP
         end = min(first + DEEP, x1)
         next_one = old[np.uint64(min(max(first - sweeps, top), bottom) * plane + column)]
@@ -161,10 +150,11 @@ def _several(sweeps: int, real: str) -> Kernel:
                 i = r - s - 1
                 averaged = here[s]
                 if not (stays or (i < x0 and grow[0] == 0) or (i >= x1 and grow[1] == 0)):
-                    averaged = weight * (
+                    averaged = mul(
+                        weight,
                         here[s] + below[s] + value
                         + around[ago, s, b0, c] + around[ago, s, b1, c]
-                        + around[ago, s, b, c0] + around[ago, s, b, c1]
+                        + around[ago, s, b, c0] + around[ago, s, b, c1],
                     )  # fmt: skip
                 below[s], here[s] = here[s], value
                 around[r & 1, s, b, c] = value
@@ -186,11 +176,16 @@ def _arguments(old: Any, new: Any) -> tuple[Any, ...]:
     return flat(old), flat(new), WEIGHT, rows * cells, cells
 
 
+def _grid(planes: int, rows: int, cells: int) -> tuple[int, int, int]:
+    """Thread blocks for so many."""
+    return blocks(cells, WIDE), blocks(rows, HIGH), blocks(planes, MARCH)
+
+
 def sweep(old: Any, new: Any, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int) -> None:
     """Relax the cells [x0, x1) x [y0, y1) x [z0, z1) of `old` once, into `new`."""
     if x0 < x1 and y0 < y1 and z0 < z1:
-        grid = blocks(z1 - z0, WIDE), blocks(y1 - y0, HIGH), blocks(x1 - x0, MARCH)
-        _sweep[grid, (WIDE, HIGH), new.stream](*_arguments(old, new), x0, x1, y0, y1, z0, z1)
+        launch = _grid(x1 - x0, y1 - y0, z1 - z0), (WIDE, HIGH), new.stream
+        _sweep[launch](*_arguments(old, new), x0, x1, y0, y1, z0, z1)
 
 
 def sweep_residual(
@@ -201,13 +196,11 @@ def sweep_residual(
     Waits for it. The bits of floats that are not negative are ordered as they are, and a NaN is
     larger than any number.
     """
-    cells = max(0, x1 - x0) * max(0, y1 - y0) * max(0, z1 - z0)
-    if cells == 0:
+    if x0 >= x1 or y0 >= y1 or z0 >= z1:
         return 0.0
     most = zeros(1, np.int64, new.stream)
-    launch = min(blocks(cells, THREADS), RESIDUAL_BLOCKS), THREADS, new.stream
-    measured = _measured32 if old.dtype.itemsize == 4 else _measured64
-    measured[launch](*_arguments(old, new), x0, x1, y0, y1, z0, z1, most)
+    launch = _grid(x1 - x0, y1 - y0, z1 - z0), (WIDE, HIGH), new.stream
+    _measured[launch](*_arguments(old, new), x0, x1, y0, y1, z0, z1, most)
     return float(to_host(most).view(np.float64)[0])
 
 
