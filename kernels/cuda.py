@@ -16,6 +16,7 @@ import importlib.util
 import math
 import os
 from collections.abc import Callable
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
@@ -53,6 +54,7 @@ DRIVER_CUDA = NEEDED_CUDA if SIMULATED else _driver_cuda()
 PRESENT = SIMULATED or (DRIVER_CUDA >= NEEDED_CUDA and cuda.is_available())  # kernels can run
 WITH_ARRAYS = SIMULATED or importlib.util.find_spec("cupy") is not None  # in the GPU's memory
 WARP = 32
+LAUNCHERS = 512  # that a kernel keeps: one for each grid and stream
 
 
 class Kernel:
@@ -60,14 +62,22 @@ class Kernel:
 
     def __init__(self, function: Any, signatures: tuple[str, ...], options: Any) -> None:
         self.function, self.signatures, self.options = function, signatures, options
-        self._compiled: Any = None
-        if PRESENT:
-            self._compiled = cuda.jit(list(signatures), cache=not SIMULATED, **options)(function)
+        self._launcher: Callable[[tuple[Any, ...]], Callable[..., None]] = refused
+        if SIMULATED:  # where a launcher is the kernel itself and cannot be kept
+            self._launcher = cuda.jit(list(signatures), **options)(function).__getitem__
+        elif PRESENT:
+            compiled = cuda.jit(list(signatures), cache=True, **options)(function)
+            self._launcher = lru_cache(LAUNCHERS)(compiled.__getitem__)
 
     def __getitem__(self, launch: tuple[Any, ...]) -> Callable[..., None]:
         """``kernel[blocks, threads, stream](*arguments)`` launches it and does not wait."""
-        require()
-        return self._compiled[launch]
+        return self._launcher(launch)
+
+
+def refused(launch: tuple[Any, ...]) -> Callable[..., None]:
+    """What a launch is where there is nothing to run kernels. Raises DeviceUnavailable."""
+    require()
+    raise AssertionError("kernels can run here")
 
 
 def require(least: int = 1) -> None:
@@ -77,11 +87,21 @@ def require(least: int = 1) -> None:
         needed = f"CUDA {NEEDED_CUDA // 1000} is needed (driver 580 or later)"
         raise DeviceUnavailable(f"NVIDIA's driver takes CUDA up to {newest}; {needed}")
     if not PRESENT:
-        raise DeviceUnavailable("no NVIDIA GPU with a working driver was found")
+        wanting = DRIVER_CUDA and not compiler_is_there()
+        compiler = "numba-cuda finds no compiler; pip install 'parallel-miniapps[gpu]'"
+        there = "no NVIDIA GPU with a working driver was found"
+        raise DeviceUnavailable(compiler if wanting else there)
     if not WITH_ARRAYS:
         raise DeviceUnavailable("CuPy is not installed; pip install 'parallel-miniapps[gpu]'")
     if least > 1 and least > count():
         raise DeviceUnavailable(f"{least} GPUs are asked for, {count()} found")
+
+
+def compiler_is_there() -> bool:
+    """Whether NVIDIA's compiler of kernels is."""
+    from numba.cuda.cudadrv import nvvm
+
+    return nvvm.is_available()
 
 
 def kernel(*signatures: str, **options: Any) -> Callable[[Any], Kernel]:
@@ -216,6 +236,7 @@ def address(array: Any) -> int:
 
 def select(number: int) -> None:
     """Use the GPU of that number, of those that this process sees, from now on."""
+    idle.clear()
     if not SIMULATED:
         import cupy
 
@@ -236,8 +257,17 @@ def described() -> str:
     return name.decode() if isinstance(name, bytes) else name
 
 
+idle: list[Any] = []  # streams of which nobody has any use, of the GPU that is used
+
+
 def stream() -> Any:
-    """A queue of work of its own, which waits for no other and none for it."""
+    """A queue of work of its own, which waits for no other and none for it.
+
+    One that is `idle` before a new one: CuPy keeps the memory that was freed in a stream for it
+    alone, and blocks come and go.
+    """
+    if idle:
+        return idle.pop()
     if SIMULATED:
         return cuda.stream()
     import cupy
@@ -293,10 +323,10 @@ def flat(array: Any) -> Any:
 
 def to_device(array: np.ndarray, stream: Any) -> Any:
     """A copy in device memory."""
-    copy = empty(array.shape, array.dtype, stream)
+    copy, source = empty(array.shape, array.dtype, stream), np.ascontiguousarray(array)
     if array.size:
-        copy.copy_to_device(np.ascontiguousarray(array), stream=stream)
-        stream.synchronize()  # before the host's array goes
+        copy.copy_to_device(source, stream=stream)
+        stream.synchronize()  # before the source goes
     return copy
 
 
@@ -307,6 +337,14 @@ def to_host(array: Any) -> np.ndarray:
     copy = array.copy_to_host(stream=array.stream)
     array.stream.synchronize()
     return copy
+
+
+def free_unused() -> None:
+    """Give memory of the device that no array uses back to it, for other processes."""
+    if not SIMULATED:
+        import cupy
+
+        cupy.get_default_memory_pool().free_all_blocks()
 
 
 def pinned(count: int) -> np.ndarray:

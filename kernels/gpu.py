@@ -8,6 +8,7 @@ blocks of a process compute together has a stream of its own (`kernels.sums_gpu`
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping
 from time import perf_counter
 from typing import Any
@@ -49,6 +50,7 @@ class Gpu(Device):
     def __init__(self) -> None:
         cuda.require()
         self.stream, self.copies = cuda.stream(), cuda.stream()
+        weakref.finalize(self, cuda.idle.extend, (self.stream, self.copies))
         self.staged_bytes = 0
         self.slots: dict[Any, list[Slot]] = {}  # by edge; None for what comes from the host
         self.reading: list[Bundle] = []  # since the last `received`

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import pickle
 from time import perf_counter, sleep
@@ -506,3 +507,30 @@ def test_a_driver_that_is_too_old_is_said_in_a_line(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(toolkit, "DRIVER_CUDA", 12040)
     with pytest.raises(device.DeviceUnavailable, match="up to 12.4; CUDA 13 is needed"):
         device.require("gpu")
+
+
+def test_a_missing_compiler_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a GPU that is there and said not to be, where only kernels cannot be compiled."""
+    monkeypatch.setattr(toolkit, "PRESENT", False)
+    for there, words in ((False, "finds no compiler; pip install"), (True, "no NVIDIA GPU")):
+        monkeypatch.setattr(toolkit, "compiler_is_there", lambda there=there: there)
+        with pytest.raises(device.DeviceUnavailable, match=words):
+            device.require("gpu")
+
+
+def test_blocks_that_come_use_streams_of_those_that_went():
+    """Catches memory that is lost with every block that migrates, as CuPy keeps it by stream."""
+    toolkit.idle.clear()
+    gpu = Gpu()
+    streams = {id(gpu.stream), id(gpu.copies)}
+    moved = pickle.loads(pickle.dumps(gpu))
+    assert not streams & {id(moved.stream), id(moved.copies)}
+    del gpu
+    gc.collect()
+    again = Gpu()
+    assert {id(again.stream), id(again.copies)} == streams
+    del again
+    gc.collect()
+    assert len(toolkit.idle) == 2
+    toolkit.select(0)  # streams are of one GPU
+    assert toolkit.idle == []
