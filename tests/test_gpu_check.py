@@ -35,8 +35,11 @@ def validation(check) -> ModuleType:
 class Machine:
     """Runs no command and answers as a machine would on which all is well, or not all."""
 
+    latest: Machine
+
     def __init__(self, check: ModuleType, wrong: dict[str, Any] | None = None) -> None:
         self.check, self.wrong, self.commands = check, wrong or {}, []
+        Machine.latest = self
 
     def __call__(self, command: list[str], limit_s: float) -> Any:
         """Answer a command; `wrong` has other answers for commands with certain words in them."""
@@ -98,7 +101,7 @@ def test_all_is_checked_and_written_down(check, checked, validation):
     assert compared == {n for n in runs if not n.endswith("cpu")} - {"leanmd float32 serial"}
     assert written["runs"]["pic charm"]["rate"] == {"value": 1e9, "unit": "points/s"}
     assert written["runs"]["pic charm"]["migrations"] > 0
-    assert len(written["sanitizer"]) == 4 * len(check.WATCHED)
+    assert len(written["sanitizer"]) == 3 * len(check.WATCHED)
     assert set(written["sanitizer"].values()) == {"0 errors"}
 
 
@@ -111,7 +114,7 @@ def test_commands_are_those_of_the_program(check):
     """Catches a command that the program does not know: each is tried as far as its launch."""
     commands = [step.command for step in check.steps(sys.executable, "compute-sanitizer", 2)]
     words = [command[command.index("run") :] for command in commands if "run" in command]
-    watched, ways = 4 * len(check.WATCHED), sum(len(case.ways) for case in check.CASES.values())
+    watched, ways = 3 * len(check.WATCHED), sum(len(case.ways) for case in check.CASES.values())
     on_cpu = sum(case.on_cpu for case in check.CASES.values())
     assert len(words) == ways + on_cpu + watched
     assert sum("gpu" in w for w in words) == ways + watched
@@ -215,14 +218,51 @@ def test_without_a_sanitizer_nobody_is_told_that_it_found_nothing(check, checked
 
 def test_what_there_is_no_time_for_counts_as_failed(check):
     """Catches a check that ends early, or never, and calls what it has not seen right."""
-    machine, times, said = Machine(check), iter(range(0, 10_000, 50)), []
-    todo = check.steps("python", "compute-sanitizer", 4)
-    found = check.check(todo, machine, 520.0, lambda: float(next(times)), said.append)
-    assert 0 < len(machine.commands) < 8
-    assert len(found.failures) + len(machine.commands) == (
-        len(list(check.steps("python", "compute-sanitizer", 4)))
-    )
-    assert found.failures[-1] == "initcheck leanmd pairs: not run: no time left"
+    machine, times, said, kept = Machine(check), iter(range(0, 10_000, 50)), [], []
+    todo, found = list(check.steps("python", "compute-sanitizer", 4)), check.Findings()
+    clock = lambda: float(next(times))  # noqa: E731
+    check.check(todo, machine, found, kept.append, 520.0, clock, said.append)
+    assert 0 < len(machine.commands) < 8 and found.done == [s.name for s in todo][: len(found.done)]
+    assert len(found.failures) + len(machine.commands) == len(todo)
+    assert list(found.failures.items())[-1] == ("synccheck leanmd pairs", "not run: no time left")
+    assert kept == [False] * len(todo) + [True]
+
+
+def test_a_second_call_goes_on_where_the_first_ended(check, checked, monkeypatch):
+    """Catches what has passed and is done again, and what has not and is left out."""
+    status, first, _ = checked({"racecheck": check.Done(9, "", "SUMMARY: 1 error")})
+    assert status == 1 and not first["passed"] and "racecheck pic" not in first["done"]
+    status, second, _ = checked()
+    assert status == 0 and second["passed"] and second["runs"] == first["runs"]
+    ran = Machine.latest.commands
+    assert len(ran) == len(check.WATCHED) and all("racecheck" in command for command in ran)
+    assert set(second["sanitizer"].values()) == {"0 errors"} and second["tests"]["passed"] == 57
+    checked()  # which begins anew, as all had passed
+    assert len(Machine.latest.commands) == len(second["done"])
+    checked({"racecheck": check.Done(9, "", "SUMMARY: 1 error")})
+    monkeypatch.setattr(check, "versions", lambda: {"python": "another"})
+    checked()
+    assert len(Machine.latest.commands) == len(second["done"])
+
+
+def test_a_check_that_was_cut_off_has_not_passed(check, tmp_path):
+    """Catches a validation whose last steps nobody made, taken for one that passed."""
+
+    class CutOff(BaseException):
+        """As by a lease that ends."""
+
+    class Ending(Machine):
+        def __call__(self, command: list[str], limit_s: float) -> Any:
+            if len(self.commands) == 20:
+                raise CutOff
+            return super().__call__(command, limit_s)
+
+    file = tmp_path / "gpu-validation.json"
+    with pytest.raises(CutOff):
+        check.main(Ending(check), GPU, file)
+    written = json.loads(file.read_text())
+    assert len(written["done"]) == 20 and written["passed"] is False
+    assert written["failures"] == ["it has not ended"]
 
 
 def test_without_a_gpu_nothing_is_written(check, monkeypatch, capsys, tmp_path):
