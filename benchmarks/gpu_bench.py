@@ -1,10 +1,10 @@
 """``make gpu-bench``: how close the kernels on a GPU come to its memory's speed, in ten minutes.
 
 First what a copy moves, read and written: that is the ceiling. Then kernels, as shares of it,
-beside CuPy expressions for the same; blocks per PE, each with its stream; what the interior's sweep
-hides of copies to and from the host; and whole runs on CPU and GPU over sizes. A kernel's rate
-counts only where its result has the bits of its CPU twin, a run's where it is valid and ends in the
-same state.
+beside CuPy expressions for the same; blocks per PE; what streams of their own gain; what the
+interior's sweep hides of copies to and from the host; and whole runs on CPU and GPU over sizes. A
+kernel's rate counts only where its result has the bits of its CPU twin, a run's where it is valid
+and ends in the same state.
 
 All is measured in parts. A part that fails, or for which no time is left, is named with its reason
 and ends none of the others. After every part results/gpu.json has all that was found so far. At the
@@ -21,24 +21,27 @@ import argparse
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from time import monotonic, perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 from array_baselines import forces_by_arrays, push_by_arrays, sweep_by_arrays
-from common import median, run, write
+from common import in_turn, median, run, write
 from gpu_cases import (
     BARS,
     CUPY,
     DOUBLE,
     FULL,
     MELTS,
+    ODFS,
     SINGLE,
     SIZE_OPTIONS,
     SMOKE,
     WAYS,
+    in_words,
     share_of_copy,
     verdict,
 )
@@ -55,6 +58,7 @@ from miniapps.pic.particles import FLOATS
 from workbench import environment, nvidia
 
 ROUNDS = 7
+SWEEPS_IN_STREAMS = 20
 TOTAL_S, RUN_S = 520.0, 60.0
 MOST_RANKS = 8  # of a run on the CPU
 ALL_MEASURED, SOME_FAILED, NO_GPU = 0, 1, 2
@@ -238,17 +242,16 @@ def on_gpu(*words: object) -> dict[str, Any]:
 
 def leanmd_melt(lattice: tuple[int, int, int], steps: int, dtype: str) -> float:
     """Atom-steps a second of a whole run, new lists included."""
-    words = ["leanmd", "--lattice", "x".join(map(str, lattice)), "--steps", steps]
+    words = ["leanmd", "--lattice", in_words(lattice), "--steps", steps]
     return on_gpu(*words, "--dtype", dtype, "--warmup", steps // 10)["rate"]["value"]
 
 
 def blocks(size: tuple[int, ...], steps: int, more: Iterable[object]) -> dict[str, Any]:
     """Jacobi2D, one sweep per exchange, in some way of `WAYS`."""
-    words = ["jacobi2d", "--size", "x".join(map(str, size)), "--time-tile", 1, "--steps", steps]
+    words = ["jacobi2d", "--size", in_words(size), "--time-tile", 1, "--steps", steps]
     record = on_gpu(*words, *more)
     return {
         "rate": record["rate"]["value"],
-        "at_once": record["utilisation"],
         "staged_bytes_per_step": record["transport"]["staged_bytes"] / steps,
         "path": record["transport"]["path"],
     }
@@ -264,7 +267,7 @@ def hidden_copies(size: tuple[int, ...]) -> dict[str, float]:
     block = app.Block(problem, problem.cut(1, 1, None), (0, 0), device.get("gpu"))
 
     def step(copies: bool, sweep: bool) -> float:
-        begin = time.perf_counter()
+        begin = perf_counter()
         if copies:
             messages = block.faces()
             block.device.stage(messages.values())
@@ -273,12 +276,39 @@ def hidden_copies(size: tuple[int, ...]) -> dict[str, float]:
         if copies:
             block.fill_ghosts({edge: np.array(m.on_host()) for edge, m in messages.items()})
         block.device.synchronize()
-        return time.perf_counter() - begin
+        return perf_counter() - begin
 
     ways = {"copies_s": (True, False), "sweep_s": (False, True), "both_s": (True, True)}
-    took = {name: median([step(*how) for _ in range(ROUNDS + 1)][1:]) for name, how in ways.items()}
+    took = medians_in_turn({name: partial(step, *how) for name, how in ways.items()})
     saved = took["copies_s"] + took["sweep_s"] - took["both_s"]
     return took | {"hidden": saved / min(took["copies_s"], took["sweep_s"])}
+
+
+def streams(size: tuple[int, ...], count: int) -> dict[str, float]:
+    """Seconds of some sweeps of ``count`` blocks in one stream, and in a stream each."""
+    one, own = device.get("gpu"), [device.get("gpu") for _ in range(count)]
+    part = size[0] // count, *size[1:]
+    ways = {"one_stream_s": [one] * count, "own_streams_s": own}
+    blocks = {name: [fields(gpu, part, 1, DOUBLE) for gpu in gpus] for name, gpus in ways.items()}
+    sweep = kernels.load("jacobi2d", "gpu").sweep
+
+    def work(name: str) -> float:
+        begin = perf_counter()
+        for _ in range(SWEEPS_IN_STREAMS):
+            for old, new, region in blocks[name]:
+                sweep(old, new, *region)
+        for gpu in ways[name]:
+            gpu.synchronize()
+        return perf_counter() - begin
+
+    took = medians_in_turn({name: partial(work, name) for name in ways})
+    return took | {"gain": took["one_stream_s"] / took["own_streams_s"]}
+
+
+def medians_in_turn(calls: dict[str, Callable[[], float]]) -> dict[str, float]:
+    """The median of what each call returns, in turn, after one that does not count."""
+    took = in_turn(calls, ROUNDS + 1)
+    return {name: median(values[1:]) for name, values in took.items()}
 
 
 def on_both(app: str, size: str, steps: int) -> dict[str, Any]:
@@ -338,6 +368,10 @@ def run_parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[Part
         case = cases["blocks"], steps, more
         yield Part(("blocks", way), lambda case=case: blocks(*case))
     yield Part(("copies",), lambda: hidden_copies(cases["blocks"]))
+    for size in cases["streams"]:
+        for odf in ODFS[1:]:
+            place = "streams", in_words(size), str(odf)
+            yield Part(place, lambda case=(size, odf): streams(*case))
     for app, sizes in cases["sizes"].items():
         for size in sizes:
             yield Part(("sizes", app, size), lambda run=(app, size, steps): on_both(*run))
@@ -358,7 +392,7 @@ def say(text: str) -> None:
 def measure(
     todo: Iterable[Part],
     keep: Callable[[dict[str, Any]], None],
-    clock: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float] = monotonic,
     total_s: float = TOTAL_S,
 ) -> dict[str, Any]:
     """Measure all parts for which there is time; ``keep`` gets the results after each of them."""
@@ -419,7 +453,7 @@ def main() -> int:
     smoke = parser.parse_args().smoke
     try:
         device.require("gpu")
-        from kernels.cuda import SIMULATED
+        from kernels.cuda import SIMULATED, free_unused
     except device.DeviceUnavailable as error:
         print(f"gpu-bench: {error}", file=sys.stderr)
         return NO_GPU
@@ -429,6 +463,7 @@ def main() -> int:
     name = "numba's simulator" if SIMULATED else nvidia.gpus(nvidia.library())[0].name
 
     def keep(results: dict[str, Any]) -> None:
+        free_unused()  # runs in processes of their own need memory too
         if not smoke:
             write("gpu", {"device": name} | results)
 

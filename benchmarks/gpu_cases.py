@@ -31,13 +31,15 @@ BARS = {
     "stencil3d, 2 at once": Bar(9.5, 300, 350),
     "stencil3d, 4 at once": Bar(9.5, 300, 350),
     "pic push": Bar(72.0, 30, 48),
+    "pic push, 4 steps at once": Bar(18.0, 30, 48),
     "leanmd melt, 1 M atoms": Bar(None, 0.3, 0.7),
     "leanmd melt, 4 M atoms": Bar(None, 0.3, 0.7),
 }
 MELTS = [name for name in BARS if name.startswith("leanmd")]
+ODFS = (1, 2, 4, 8)
 WAYS = {  # of Jacobi2D: blocks of one PE in streams of their own, and processes that share a GPU
     "serial": (),
-    **{f"charm, ODF {odf}": ("--driver", "charm", "--odf", odf) for odf in (1, 2, 4, 8)},
+    **{f"charm, ODF {odf}": ("--driver", "charm", "--odf", odf) for odf in ODFS},
     "mpi, 2 ranks": ("--driver", "mpi", "-n", 2),
     "charm, 2 PEs, ODF 4": ("--driver", "charm", "-n", 2, "--odf", 4),
 }
@@ -60,6 +62,7 @@ FULL: dict[str, Any] = {
         "leanmd": ["8x8x8", "20x20x20", "40x40x40"],
     },
     "blocks": (8192, 8192),
+    "streams": ((512, 512), (8192, 8192)),
     "steps": 100,
 }
 SMOKE: dict[str, Any] = {
@@ -70,8 +73,14 @@ SMOKE: dict[str, Any] = {
     "melts": ((3, 3, 3), (3, 3, 4)),
     "sizes": {"jacobi2d": ["9x9"], "stencil3d": ["5x5x5"], "pic": ["50"], "leanmd": ["3x3x3"]},
     "blocks": (8, 8),
+    "streams": ((16, 16),),
     "steps": 2,
 }
+
+
+def in_words(size: Iterable[int]) -> str:
+    """As an option has it: 64x64."""
+    return "x".join(map(str, size))
 
 
 def share_of_copy(name: str, dtype: str, per_s: float, ceiling: float) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from common import table
-from gpu_cases import BARS, FULL, SINGLE, WAYS, pays_from
+from gpu_cases import BARS, FULL, ODFS, SINGLE, WAYS, in_words, pays_from
 
 NOT = "not measured"
 
@@ -81,25 +81,42 @@ final state, from small to large. The GPU pays, which is that it is never slower
 
 
 def blocks(results: Mapping[str, Any]) -> str:
-    """Blocks of a PE in streams of their own, ranks and PEs that share the GPU, hidden copies."""
+    """Blocks of a PE, ranks and PEs that share the GPU, what streams gain, hidden copies."""
     rows = []
     for way in WAYS:
-        found = [NOT, "", "", ""]
+        found = [NOT, "", ""]
         if entry := results.get("blocks", {}).get(way):
-            at_once = number(entry["at_once"], form=".2f")
             staged = number(entry["staged_bytes_per_step"], 1e3)
-            found = [number(entry["rate"], 1e9), at_once, staged, entry["path"]]
+            found = [number(entry["rate"], 1e9), staged, entry["path"]]
         rows.append([way, *found])
-    size = "x".join(map(str, FULL["blocks"]))
-    columns = ["way", "10^9 points/s", "blocks at once", "staged, kB a step", "messages travel"]
+    size = in_words(FULL["blocks"])
+    columns = ["way", "10^9 points/s", "staged, kB a step", "messages travel"]
     return f"""Jacobi2D, {size}, one sweep per exchange: blocks of a PE have a stream each, ranks
-and PEs share the GPU. *Blocks at once* is their time on the device over the run's: how far they
-overlap.
+and PEs share the GPU.
 
 {table(columns, rows)}
+{streams(results.get("streams", {}))}
 A halo of one block of {size} to the host and back, beside the interior's sweep:
 {copies(results.get("copies"))}.
 """
+
+
+def streams(results: Mapping[str, Any]) -> str:
+    """What blocks gain by a stream each."""
+    rows = []
+    for size in map(in_words, FULL["streams"]):
+        for odf in ODFS[1:]:
+            entry = results.get(size, {}).get(str(odf))
+            found = [NOT, "", ""]
+            if entry:
+                times = [number(entry[name], 1e-6) for name in ("one_stream_s", "own_streams_s")]
+                found = [*times, number(entry["gain"], form=".2f")]
+            rows.append([size, str(odf), *found])
+    columns = ["size", "blocks", "in one stream, us", "in a stream each, us", "gain"]
+    return f"""Sweeps of several blocks that wait for nothing, in one stream and in a stream each, which
+shows how far they overlap:
+
+{table(columns, rows)}"""
 
 
 def copies(took: Mapping[str, float] | None) -> str:

@@ -116,7 +116,7 @@ def test_every_part_has_a_row_in_the_page() -> None:
     paths = [part.path for part in parts(None, FULL, simulated=False)]
     assert len(set(paths)) == len(paths)
     rates = {path[1] for path in paths if path[0] == "rates"}
-    assert rates == {*BARS, "pic push, 4 steps at once"} and len(SWEEPS) == 4
+    assert rates == set(BARS) and len(SWEEPS) == 4
     assert [path[1] for path in paths if path[0] == "blocks"] == list(WAYS)
     sizes = [path[1:] for path in paths if path[0] == "sizes"]
     assert sizes == [(app, size) for app, each in FULL["sizes"].items() for size in each]
@@ -129,18 +129,22 @@ def test_every_part_has_a_row_in_the_page() -> None:
 def canned() -> dict[str, Any]:
     """Results as on a GPU where every kernel is twice as fast as it must be."""
     from gpu_bench import judged
-    from gpu_cases import BARS, CUPY, DOUBLE, FULL, SINGLE, WAYS
+    from gpu_cases import BARS, CUPY, DOUBLE, FULL, ODFS, SINGLE, WAYS, in_words
 
     rates = {
         name: {DOUBLE: 2e9 * bar.passes, SINGLE: 3e9 * bar.passes, CUPY: 1e9 * bar.passes}
         for name, bar in BARS.items()
     }
-    way = {"rate": 5e10, "at_once": 1.5, "staged_bytes_per_step": 3e4, "path": "staged"}
+    way = {"rate": 5e10, "staged_bytes_per_step": 3e4, "path": "staged"}
+    stream = {"one_stream_s": 3e-4, "own_streams_s": 2e-4, "gain": 1.5}
     found = {
         "device": "A GPU",
         "copy_bytes_per_s": 4e12,
         "rates": rates,
         "blocks": dict.fromkeys(WAYS, way),
+        "streams": {
+            in_words(size): {str(odf): stream for odf in ODFS[1:]} for size in FULL["streams"]
+        },
         "copies": {"copies_s": 1e-4, "sweep_s": 3e-4, "both_s": 3.2e-4, "hidden": 0.8},
         "sizes": {
             app: {
@@ -166,9 +170,9 @@ def test_page_says_what_was_measured_and_no_more() -> None:
     from gpu_report import section
 
     empty, full = section(None), section(canned())
-    heads = ("| kernel", "| app", "| way", "| ---")
+    heads = ("| kernel", "| app", "| way", "| size", "| ---")
     rows = [x for x in empty.splitlines() if x.startswith("| ") and not x.startswith(heads)]
-    assert len(rows) == len(BARS) + sum(map(len, FULL["sizes"].values())) + len(WAYS)
+    assert len(rows) == len(BARS) + sum(map(len, FULL["sizes"].values())) + len(WAYS) + 6
     assert all("not measured" in row for row in rows)
     assert empty.count("not measured") == len(rows) + 4 + 1  # where it pays, and what is hidden
     assert "not measured" not in full and "A GPU" in full and "4.00 TB/s" in full
@@ -176,7 +180,8 @@ def test_page_says_what_was_measured_and_no_more() -> None:
     assert cells(full, "jacobi2d, residual") == shown
     assert cells(full, "jacobi2d | 2048x2048")[1:] == ["100", "8", "80", "0.8"]
     assert "jacobi2d 8192x8192" in full and "leanmd none of these" in full
-    assert cells(full, "charm, ODF 2") == ["50", "1.50", "30", "staged"]
+    assert cells(full, "charm, ODF 2") == ["50", "30", "staged"]
+    assert cells(full, "512x512 | 4")[1:] == ["300", "200", "1.50"]
     assert "100 us alone, the sweep 300, both 320; 80% of the shorter is hidden" in full
 
 

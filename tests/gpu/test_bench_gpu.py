@@ -22,6 +22,7 @@ def test_every_kernel_is_measured_and_compared(monkeypatch: pytest.MonkeyPatch) 
     assert len(todo) == 2 * 4 * 2 + 2
     assert all(part.measure() > 0 for part in todo)
     assert min(gpu_bench.hidden_copies((8, 8))[what] for what in ("copies_s", "both_s")) > 0
+    assert gpu_bench.streams((16, 16), 4)["gain"] > 0
     monkeypatch.setattr(gpu_bench, "has_cpu_bits", lambda *case: False)
     monkeypatch.setattr(gpu_bench, "pushed", lambda block, steps: block.device.name)
     for part in todo:

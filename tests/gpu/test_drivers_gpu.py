@@ -44,17 +44,21 @@ def test_same_bits_under_every_driver(app: str, problem: str, driver: str, run_r
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
-    "driver", ["mpi -n 2", "charm -n 2 --odf 2 --balancer Rotate --lb-period 1"]
+    "driver",
+    [f"mpi -n 2 --gpu-aware {AWARE}", "charm -n 2 --odf 2 --balancer Rotate --lb-period 1"],
 )
 def test_atoms_in_blocks_under_every_driver(driver: str, run_record: Any) -> None:
     """Catches ghosts and leavers that are lost on their way over the host, or with their block."""
-    words = [*ATOMS.split(), "--driver", *driver.split()]
-    cpu = run_record(*words)
-    gpu = run_record(*words, "--device", "gpu", timeout=300)
+    words = [*ATOMS.split(), "--driver"]
+    cpu = run_record(*words, *driver.split("--gpu-aware")[0].split())
+    gpu = run_record(*words, *driver.split(), "--device", "gpu", timeout=300)
     assert gpu["valid"] and gpu["state_hash"] == cpu["state_hash"]
     assert gpu["migrations"] == cpu["migrations"] and (gpu["migrations"] > 0) == ("odf" in driver)
     assert gpu["thermo"] == cpu["thermo"] and cpu["thermo"][-1]["potential"] < -1
-    assert gpu["transport"]["path"] == "staged" and gpu["transport"]["staged_bytes"] > 0
+    staged = gpu["transport"]["path"] == "staged"
+    assert staged == (gpu["transport"]["staged_bytes"] > 0)
+    assert staged or "aware" in driver
+    assert ("aware on" in driver) <= (not staged)
 
 
 PAIRS = (
