@@ -113,8 +113,8 @@ def streams(results: Mapping[str, Any]) -> str:
                 found = [*times, number(entry["gain"], form=".2f")]
             rows.append([size, str(odf), *found])
     columns = ["size", "blocks", "in one stream, us", "in a stream each, us", "gain"]
-    return f"""Sweeps of several blocks that wait for nothing, in one stream and in a stream each, which
-shows how far they overlap:
+    return f"""Sweeps of several blocks that wait for nothing, in one stream and in a stream each,
+which shows how far they overlap:
 
 {table(columns, rows)}"""
 
