@@ -70,7 +70,7 @@ SMOKE: dict[str, Any] = {
     "jacobi2d": (20, 24),
     "stencil3d": (6, 7, 8),
     "pic": (20, 100),
-    "melts": ((3, 3, 3), (3, 3, 4)),
+    "melts": ((5, 5, 5), (3, 3, 3)),  # the first has three cells across
     "sizes": {"jacobi2d": ["9x9"], "stencil3d": ["5x5x5"], "pic": ["50"], "leanmd": ["3x3x3"]},
     "blocks": (8, 8),
     "streams": ((16, 16),),

@@ -31,9 +31,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
-from gpu_validation import VALIDATION, read, sources
+from gpu_validation import VALIDATION, program, read, sources
 
-from workbench import environment, nvidia
+from workbench import environment, nvidia, output
 
 ROOT = Path(__file__).resolve().parents[1]
 TOTAL_S = 520.0
@@ -122,7 +122,7 @@ class Findings:
     """What has been found so far."""
 
     tests: dict[str, int] = field(default_factory=dict)
-    runs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    runs: dict[str, dict[str, Any]] = field(default_factory=dict)  # that have passed
     sanitizer: dict[str, str] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)  # by step
     done: list[str] = field(default_factory=list)  # steps that have passed
@@ -205,24 +205,26 @@ def judge_run(done: Done, findings: Findings, name: str, how: str) -> str | None
     """A valid run on the asked-for device, whose final state is that of the reference."""
     try:
         record = json.loads(done.stdout.splitlines()[-1])
-    except (IndexError, ValueError):
+        device_of = record["device"]
+    except (IndexError, ValueError, TypeError, KeyError):
         return how_ended(done)
-    kept = {word: record.get(word) for word in KEPT}
-    findings.runs[f"{name} {how}"] = kept
     if done.status != 0 or record["valid"] is not True:
         return how_ended(done) if record["valid"] is True else "is not valid"
     device = "cpu" if how == "cpu" else "gpu"
-    if record["device"] != device:
-        return f"ran on {record['device']}, not on {device}"
+    if device_of != device:
+        return f"ran on {device_of}, not on {device}"
     if MIGRATING in WAYS.get(how, "") and not record["migrations"]:
         return "no block has migrated"
-    if how == CASES[name].reference:
-        return None
-    reference = findings.runs.get(f"{name} {CASES[name].reference}")
-    if reference is None:
-        return "there is no run to compare its state with"
-    kept["same_state"] = record["state_hash"] == reference["state_hash"]
-    return None if kept["same_state"] else "its final state differs"
+    kept = {word: record.get(word) for word in KEPT}
+    if how != CASES[name].reference:
+        reference = findings.runs.get(f"{name} {CASES[name].reference}")
+        if reference is None:
+            return "there is no run to compare its state with"
+        if record["state_hash"] != reference["state_hash"]:
+            return "its final state differs"
+        kept["same_state"] = True
+    findings.runs[f"{name} {how}"] = kept
+    return None
 
 
 def how_ended(done: Done) -> str:
@@ -339,14 +341,14 @@ def main(run: Runner = execute, gpu: dict[str, Any] | None = None, file: Path = 
         return NO_GPU
     print(f"checking on {gpu['name']}, driver {gpu['driver']}", flush=True)
     # Sources of before: what is changed meanwhile was not checked.
-    now = {"device": gpu, "versions": versions(), "sources": sources()}
+    now = {"device": gpu, "versions": versions(), "sources": sources(), "program": program()}
     found, written = Findings(), read(file)
     begun = written is not None and not written["passed"]
-    if begun and all(written[name] == now[name] for name in now):
+    if begun and all(written.get(name) == now[name] for name in now):
         found.restore(written)
 
     def keep(ended: bool) -> None:
-        file.write_text(json.dumps(document(now, found, ended), indent=1) + "\n")
+        output.write_text(file, json.dumps(document(now, found, ended), indent=1) + "\n")
 
     todo = steps(sys.executable, sanitizer_program(), environment.cores())
     with tempfile.TemporaryDirectory() as cache:  # numba's own may hold kernels of older constants

@@ -20,8 +20,9 @@ ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ROOT / "kernels"
 BUDGET = ROOT / "tests" / "gpu" / "budget.json"  # which a test holds to have every kernel
 VALIDATION = Path(__file__).with_name("gpu-validation.json")
-HOST = ("bundle", "device", "gpu", "messages")  # what the host does with a GPU
-IN_NO_KERNEL = (*HOST, "compiler", "halo_cpu")
+HOST = ("bundle", "device", "gpu", "halo_cpu", "messages")  # what the host does with a GPU
+IN_NO_KERNEL = (*HOST, "compiler")
+PROGRAM = ("kernels", "miniapps", "drivers", "workbench", "benchmarks", "tests/gpu")
 IMPORT = re.compile(r"^from kernels(?:\.(\w+)| import (\w+))", re.MULTILINE)
 
 
@@ -47,6 +48,13 @@ def sources(folder: Path = KERNELS) -> dict[str, str]:
     return {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
 
 
+def program(root: Path = ROOT) -> str:
+    """SHA-256 of all files of the program that a validation runs."""
+    files = sorted(file for folder in PROGRAM for file in (root / folder).rglob("*.py"))
+    named = [(str(file.relative_to(root)).encode(), file.read_bytes()) for file in files]
+    return hashlib.sha256(b"\0".join(part for pair in named for part in pair)).hexdigest()
+
+
 def kernels(budget: Path = BUDGET) -> list[str]:
     """The names of all kernels: file.name."""
     return sorted(json.loads(budget.read_text())["kernels"])
@@ -62,7 +70,10 @@ def touched(names: Iterable[str], files: Iterable[str], folder: Path = KERNELS) 
 
 def read(file: Path = VALIDATION) -> dict[str, Any] | None:
     """What the last validation has written; None if there never was one."""
-    return json.loads(file.read_text()) if file.exists() else None
+    try:
+        return json.loads(file.read_text()) if file.exists() else None
+    except ValueError as error:
+        raise SystemExit(f"{file.name} cannot be read: {error}") from None
 
 
 def changed(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -189,6 +189,7 @@ class BlockChare(Chare):
                 return
             if isinstance(request, Post):
                 self.post(request, pe.mail)
+            # A Post is done with, and a Pause is once the others have had their turn.
             self.request = None if isinstance(request, Post | Pause) else request
         self.wake_up()
 

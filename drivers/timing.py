@@ -79,7 +79,7 @@ class Stepper:
 
     def __init__(self, block: Any, traced: bool = False) -> None:
         self.block, self.traced = block, traced
-        self.unseen = {Mark} if block.device.lag else {Mark, Pause}  # requests to go on at once
+        self.answered_here = {Mark} if block.device.lag else {Mark, Pause}  # no driver sees them
         self.generator: Generator[Any, Any, Any] | None = None
         self.finished = False  # the block said that the whole run is finished
         self._forget()
@@ -110,7 +110,7 @@ class Stepper:
         before = begun = mark()
         try:
             request = self.generator.send(answer)
-            while type(request) in self.unseen:
+            while type(request) in self.answered_here:
                 if self.traced:
                     self.slices.append((COMPUTE, begun, begun := mark()))
                 request = self.generator.send(None)

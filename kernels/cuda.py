@@ -236,7 +236,8 @@ def address(array: Any) -> int:
 
 def select(number: int) -> None:
     """Use the GPU of that number, of those that this process sees, from now on."""
-    idle.clear()
+    global idle
+    idle = []
     if not SIMULATED:
         import cupy
 
@@ -332,10 +333,10 @@ def to_device(array: np.ndarray, stream: Any) -> Any:
 
 def to_host(array: Any) -> np.ndarray:
     """A copy of a contiguous device array in host memory, once all that comes before it is done."""
-    if not array.size:
-        return np.empty(array.shape, array.dtype)
-    copy = array.copy_to_host(stream=array.stream)
-    array.stream.synchronize()
+    copy = np.empty(array.shape, array.dtype)  # of its own: numba's would be a view of bytes
+    if array.size:
+        array.copy_to_host(copy, stream=array.stream)
+        array.stream.synchronize()
     return copy
 
 

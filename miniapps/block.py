@@ -109,11 +109,11 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause(Mark):
-    """A Mark behind which the block waits for its device: other blocks of the process may go first.
+class Pause:
+    """What comes next waits for the device: other blocks of the process may go first.
 
-    So what they ask of the device overlaps with what this one waits for. On the CPU, where there is
-    nothing to wait for, no driver sees it.
+    So what they ask of the device overlaps with what this one waits for. What was done before it
+    was computing, as before a Mark. On the CPU, where nothing is waited for, no driver sees it.
     """
 
 

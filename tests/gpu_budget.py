@@ -85,9 +85,7 @@ def compiled(kernel: Any, signature: str) -> Code:
     with as_if_on_device():
         ptx, _ = cuda.compile_ptx(kernel.function, arguments, **told)
         with told_not_to_join():
-            apart = (
-                ptx if not joins(ptx) else cuda.compile_ptx(kernel.function, arguments, **told)[0]
-            )
+            apart = cuda.compile_ptx(kernel.function, arguments, **told)[0] if joins(ptx) else ptx
     linker = Linker(
         ObjectCode.from_ptx(ptx.encode()),
         options=LinkerOptions(

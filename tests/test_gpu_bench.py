@@ -111,7 +111,18 @@ def test_where_a_gpu_pays() -> None:
 def test_every_part_has_a_row_in_the_page() -> None:
     """Catches parts that are measured and never shown, and rows for which nothing is measured."""
     from gpu_bench import SWEEPS, parts
-    from gpu_cases import BARS, FULL, SMOKE, WAYS
+    from gpu_cases import (
+        BARS,
+        CUPY,
+        DOUBLE,
+        FULL,
+        MELTS,
+        ODFS,
+        SINGLE,
+        SMOKE,
+        WAYS,
+        in_words,
+    )  # fmt: skip
 
     paths = [part.path for part in parts(None, FULL, simulated=False)]
     assert len(set(paths)) == len(paths)
@@ -120,6 +131,13 @@ def test_every_part_has_a_row_in_the_page() -> None:
     assert [path[1] for path in paths if path[0] == "blocks"] == list(WAYS)
     sizes = [path[1:] for path in paths if path[0] == "sizes"]
     assert sizes == [(app, size) for app, each in FULL["sizes"].items() for size in each]
+    for name in {*rates} - {"pic push", "pic push, 4 steps at once"}:
+        assert {("rates", name, dtype) for dtype in (DOUBLE, SINGLE)} <= set(paths)
+    for name in ("jacobi2d", "stencil3d", "pic push", MELTS[0]):
+        assert ("rates", name, CUPY) in paths
+    streams = [path[1:] for path in paths if path[0] == "streams"]
+    assert streams == [(in_words(s), str(odf)) for s in FULL["streams"] for odf in ODFS[1:]]
+    assert ("copies",) in paths and paths[0] == ("copy_bytes_per_s",)
     assert FULL.keys() == SMOKE.keys()
 
 

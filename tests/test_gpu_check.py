@@ -240,9 +240,52 @@ def test_a_second_call_goes_on_where_the_first_ended(check, checked, monkeypatch
     checked()  # which begins anew, as all had passed
     assert len(Machine.latest.commands) == len(second["done"])
     checked({"racecheck": check.Done(9, "", "SUMMARY: 1 error")})
-    monkeypatch.setattr(check, "versions", lambda: {"python": "another"})
-    checked()
-    assert len(Machine.latest.commands) == len(second["done"])
+    for name in ("versions", "sources", "program"):
+        monkeypatch.setattr(check, name, lambda: {"another": "one"})
+        checked({"racecheck": check.Done(9, "", "SUMMARY: 1 error")})
+        assert len(Machine.latest.commands) == len(second["done"]), name
+
+
+def test_no_run_that_failed_is_what_others_are_compared_with(check, checked):
+    """Catches states of two kinds in one validation that has passed, and rates of failed runs."""
+    odd = "leanmd --preset large --dtype float32 --json - --device gpu --driver serial"
+    record = {"device": "gpu", "valid": True, "state_hash": "A", "rate": 1, "migrations": 0}
+    status, first, _ = checked({odd: check.Done(5, json.dumps(record))})
+    assert status == 1 and "leanmd float32 serial" not in first["runs"]
+    assert not {"leanmd float32 serial", "leanmd float32 mpi"} & set(first["done"])
+    status, second, _ = checked()
+    assert status == 0
+    hashes = {second["runs"][f"leanmd float32 {way}"]["state_hash"] for way in ("serial", "mpi")}
+    assert hashes == {"hash of leanmd"}
+
+
+@pytest.mark.parametrize("said", ["3", "null", "[]", "{}", "{", ""])
+def test_what_is_no_record_does_not_end_it(check, checked, said):
+    """Catches a traceback that ends the whole check."""
+    status, written, _ = checked({"run pic --preset large": check.Done(0, said)})
+    assert status == 1 and written["failures"][0].startswith("pic cpu: status 0")
+
+
+def test_a_file_that_cannot_be_read_is_said_in_a_line(validation, tmp_path):
+    """Catches a traceback where a file was cut off."""
+    file = tmp_path / "gpu-validation.json"
+    file.write_text('{"date":')
+    with pytest.raises(SystemExit, match=r"gpu-validation\.json cannot be read"):
+        validation.read(file)
+
+
+def test_all_of_the_program_counts(validation, tmp_path):
+    """Catches a driver, an app or a test that changes between two calls of one validation."""
+    for folder in validation.PROGRAM:
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "some.py").write_text("1")
+    seen = {validation.program(tmp_path)}
+    for folder in validation.PROGRAM:
+        (tmp_path / folder / "some.py").write_text("2")
+        seen.add(validation.program(tmp_path))
+    (tmp_path / "drivers" / "some.py").rename(tmp_path / "drivers" / "other.py")
+    seen.add(validation.program(tmp_path))
+    assert len(seen) == len(validation.PROGRAM) + 2
 
 
 def test_a_check_that_was_cut_off_has_not_passed(check, tmp_path):
@@ -331,6 +374,7 @@ def line(validation, tmp_path) -> Callable[..., str]:
         ("pic_cpu", 2),  # of which a kernel takes a function
         ("pic_tally", 2),  # and that a constant
         ("device", 0),  # for the host alone
+        ("halo_cpu", 0),
     ],
 )
 def test_kernels_changed_since_a_validation_are_counted(line, file, count):
@@ -340,7 +384,7 @@ def test_kernels_changed_since_a_validation_are_counted(line, file, count):
     assert said.endswith(f"changed files: {file}.py")
 
 
-@pytest.mark.parametrize("file", ["compiler", "lanes", "halo_cpu", "other_cpu", "other"])
+@pytest.mark.parametrize("file", ["compiler", "lanes", "other_cpu", "other"])
 def test_what_no_gpu_runs_does_not_count(line, file):
     """Catches kernels that are said to have changed when they have not."""
     said = line(**{file: "# changed"})

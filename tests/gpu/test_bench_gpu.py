@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from kernels import device
@@ -21,8 +23,8 @@ def test_every_kernel_is_measured_and_compared(monkeypatch: pytest.MonkeyPatch) 
     todo = list(gpu_bench.kernel_parts(gpu, gpu_bench.SMOKE, simulated=True))
     assert len(todo) == 2 * 4 * 2 + 2
     assert all(part.measure() > 0 for part in todo)
-    assert min(gpu_bench.hidden_copies((8, 8))[what] for what in ("copies_s", "both_s")) > 0
-    assert gpu_bench.streams((16, 16), 4)["gain"] > 0
+    assert set(gpu_bench.hidden_copies((8, 8))) == {"copies_s", "sweep_s", "both_s", "hidden"}
+    assert set(gpu_bench.streams((16, 16), 4)) == {"one_stream_s", "own_streams_s", "gain"}
     monkeypatch.setattr(gpu_bench, "has_cpu_bits", lambda *case: False)
     monkeypatch.setattr(gpu_bench, "pushed", lambda block, steps: block.device.name)
     for part in todo:
@@ -30,8 +32,20 @@ def test_every_kernel_is_measured_and_compared(monkeypatch: pytest.MonkeyPatch) 
             part.measure()
 
 
+def wrong_cell(old, new, region, newest, change):  # type: ignore[no-untyped-def]
+    """A cell that is off by one."""
+    (new if newest else old).copy_to_device(np.ones((new if newest else old).shape))
+    return newest, change
+
+
+def wrong_change(old, new, region, newest, change):  # type: ignore[no-untyped-def]
+    """A largest change that is another."""
+    return newest, change + 1
+
+
+@pytest.mark.parametrize("mistake", [wrong_cell, wrong_change])
 @pytest.mark.parametrize("how", ["", ", residual", ", 4 at once"])
-def test_other_bits_show(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_bits_show(how: str, mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a comparison that any kernel passes."""
     monkeypatch.syspath_prepend(BENCHMARKS)
     import gpu_bench
@@ -39,9 +53,22 @@ def test_other_bits_show(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tile, sweep = gpu_bench.SWEEPS[how]
 
     def wrong(stencil, old, new, region):  # type: ignore[no-untyped-def]
-        newest, change = sweep(stencil, old, new, region)
-        return newest, change + (stencil.__name__ == "kernels.jacobi2d_gpu")
+        found = sweep(stencil, old, new, region)
+        on_gpu = stencil.__name__ == "kernels.jacobi2d_gpu"
+        return mistake(old, new, region, *found) if on_gpu else found
 
     assert gpu_bench.has_cpu_bits("jacobi2d", (9, 8), how, "float64")
     monkeypatch.setitem(gpu_bench.SWEEPS, how, (tile, wrong))
     assert not gpu_bench.has_cpu_bits("jacobi2d", (9, 8), how, "float64")
+
+
+@pytest.mark.parametrize("what", ["hidden_copies", "streams"])
+def test_no_times_of_sweeps_that_are_wrong(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches times of kernels that do nothing."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import gpu_bench
+
+    arguments = ((8, 8),) if what == "hidden_copies" else ((16, 16), 2)
+    monkeypatch.setattr("kernels.jacobi2d_gpu.sweep", lambda *arguments: None)
+    with pytest.raises(gpu_bench.Different):
+        getattr(gpu_bench, what)(*arguments)

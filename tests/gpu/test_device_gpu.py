@@ -200,11 +200,11 @@ def test_copies_to_the_host_hold_up_no_kernels(monkeypatch):
     """Catches copies that begin before the messages are there, or in the stream of the kernels."""
     gpu, seen = Gpu(), []
     bundle, _ = filled(gpu)
-    ready = bundle.ready
+    bundle.ready = None  # as if nobody had said yet that it is filled
     monkeypatch.setattr(toolkit, "wait_for", lambda mark, stream: seen.append((mark, stream)))
-    monkeypatch.setattr(toolkit, "mark", lambda stream: seen.append(stream))
+    monkeypatch.setattr(toolkit, "mark", lambda stream: seen.append(stream) or "mark")
     gpu.stage(bundle.values())
-    assert seen == [(ready, gpu.copies), gpu.copies]
+    assert seen == [gpu.stream, ("mark", gpu.copies), gpu.copies]
 
 
 def test_empty_messages_travel():
@@ -520,6 +520,7 @@ def test_a_missing_compiler_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -
 
 def test_blocks_that_come_use_streams_of_those_that_went():
     """Catches memory that is lost with every block that migrates, as CuPy keeps it by stream."""
+    gc.collect()
     toolkit.idle.clear()
     gpu = Gpu()
     streams = {id(gpu.stream), id(gpu.copies)}
@@ -533,4 +534,6 @@ def test_blocks_that_come_use_streams_of_those_that_went():
     gc.collect()
     assert len(toolkit.idle) == 2
     toolkit.select(0)  # streams are of one GPU
+    del moved
+    gc.collect()
     assert toolkit.idle == []
