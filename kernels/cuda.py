@@ -16,7 +16,7 @@ import importlib.util
 import math
 import os
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from time import perf_counter
 from typing import Any
 
@@ -236,8 +236,7 @@ def address(array: Any) -> int:
 
 def select(number: int) -> None:
     """Use the GPU of that number, of those that this process sees, from now on."""
-    global idle
-    idle = []
+    idle.cache_clear()
     if not SIMULATED:
         import cupy
 
@@ -258,7 +257,10 @@ def described() -> str:
     return name.decode() if isinstance(name, bytes) else name
 
 
-idle: list[Any] = []  # streams of which nobody has any use, of the GPU that is used
+@cache
+def idle() -> list[Any]:
+    """Streams of the GPU that is used, of which nobody has any use."""
+    return []
 
 
 def stream() -> Any:
@@ -267,8 +269,8 @@ def stream() -> Any:
     One that is `idle` before a new one: CuPy keeps the memory that was freed in a stream for it
     alone, and blocks come and go.
     """
-    if idle:
-        return idle.pop()
+    if idle():
+        return idle().pop()
     if SIMULATED:
         return cuda.stream()
     import cupy

@@ -50,7 +50,7 @@ class Gpu(Device):
     def __init__(self) -> None:
         cuda.require()
         self.stream, self.copies = cuda.stream(), cuda.stream()
-        weakref.finalize(self, cuda.idle.extend, (self.stream, self.copies))
+        weakref.finalize(self, cuda.idle().extend, (self.stream, self.copies))
         self.staged_bytes = 0
         self.slots: dict[Any, list[Slot]] = {}  # by edge; None for what comes from the host
         self.reading: list[Bundle] = []  # since the last `received`

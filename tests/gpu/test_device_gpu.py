@@ -521,7 +521,7 @@ def test_a_missing_compiler_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -
 def test_blocks_that_come_use_streams_of_those_that_went():
     """Catches memory that is lost with every block that migrates, as CuPy keeps it by stream."""
     gc.collect()
-    toolkit.idle.clear()
+    toolkit.idle().clear()
     gpu = Gpu()
     streams = {id(gpu.stream), id(gpu.copies)}
     moved = pickle.loads(pickle.dumps(gpu))
@@ -532,8 +532,8 @@ def test_blocks_that_come_use_streams_of_those_that_went():
     assert {id(again.stream), id(again.copies)} == streams
     del again
     gc.collect()
-    assert len(toolkit.idle) == 2
+    assert len(toolkit.idle()) == 2
     toolkit.select(0)  # streams are of one GPU
     del moved
     gc.collect()
-    assert toolkit.idle == []
+    assert toolkit.idle() == []
