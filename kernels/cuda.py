@@ -26,13 +26,13 @@ from kernels.device import DeviceUnavailable
 
 if importlib.util.find_spec("numba_cuda") is None:
     raise DeviceUnavailable("numba-cuda is not installed; pip install 'parallel-miniapps[gpu]'")
-# Small halos and few leavers make small grids; numba would warn of each size.
-os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
-
 from numba import cuda as _cuda
-from numba.core import config
+from numba.core import config as _config
 
 cuda: Any = _cuda
+config: Any = _config
+# Small halos and few leavers make small grids; numba would warn of each size.
+config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 
 def _driver_cuda() -> int:
