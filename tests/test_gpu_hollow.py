@@ -36,7 +36,7 @@ RUNS = [  # a problem, and how it runs on the GPU
     (f"jacobi2d --size 9x7 {GRID} --tolerance 1e-30 --check-every 3", "--blocks 2x2 --time-tile 3"),
     (f"jacobi2d --size 9x11 {GRID}", f"--time-tile 1 {ROTATE}"),
     (f"stencil3d --size 4x3x5 {GRID} --dtype float32", "--time-tile 2 --driver mpi -n 2"),
-    (PARTICLES, "--driver mpi -n 2"),
+    (PARTICLES, "--driver mpi -n 2 --gpu-aware on"),  # which takes the host's memory
     (PARTICLES, ROTATE),
     (ATOMS, ROTATE),
     (PAIRS, "--decomposition pairs"),
@@ -70,8 +70,9 @@ def test_runs_end_as_on_the_cpu(
     assert gpu["gpu"] == "hollow" and gpu["valid"]
     assert gpu["state_hash"] == cpu["state_hash"]
     assert (gpu["migrations"] > 0) == ("Rotate" in way)
-    staged = "-n 2" in way
+    staged = "-n 2" in way and "aware" not in way
     assert (gpu["transport"]["staged_bytes"] > 0) == staged
+    assert (gpu["transport"]["path"] == "gpu-aware") == ("aware" in way)
 
 
 def test_memory_that_nobody_has_written_shows(surroundings: dict[str, str]) -> None:
