@@ -1,16 +1,18 @@
 """Which tests may be skipped: those for which a browser, a GPU or a GPU's tools are missing.
 
-Kernels for a GPU are checked in three ways, called layers.
+Kernels for a GPU are checked in four ways, called layers.
 
 ``gpu``: on a GPU. ``sim``: in numba's simulator, in a process of its own. ``compile``: to machine
-code, which needs no GPU. Where something is missing a test is skipped, and says so in words that
-the test run counts by layer at its end.
+code, which needs no GPU. ``hollow``: by runs over a driver without a GPU, made of C. Where
+something is missing a test is skipped, and says so in words that the test run counts by layer at
+its end.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -37,16 +39,19 @@ LAYERS = (
     ),
     Layer("sim", "in numba's simulator", "pip install -e '.[gpu-check]' brings it."),
     Layer("compile", "by NVIDIA's compiler", "pip install -e '.[gpu-check]' brings it."),
+    Layer("hollow", "on a hollow driver", "It needs a C compiler and the extra gpu-check."),
 )
 COMPILER = ("cuda-core", "nvidia-nvvm", "nvidia-nvjitlink")  # wheels
 
 
 def missing(layer: str) -> str | None:
     """Why a layer cannot run in this process; None where it can."""
-    needed = ("numba-cuda", *(COMPILER if layer == "compile" else ()))
+    needed = ("numba-cuda", *(COMPILER if layer in ("compile", "hollow") else ()))
     absent = [wheel for wheel in needed if not installed(wheel)]
     if absent:
         return f"{', '.join(absent)} not installed"
+    if layer == "hollow":
+        return None if shutil.which("cc") else "no C compiler, cc, was found"
     if layer != "gpu":
         return None
     from kernels import cuda
@@ -76,19 +81,20 @@ def skip_reason(layer: str, reason: str) -> str:
 
 def layer_of(text: str) -> tuple[str, str] | None:
     """The layer and the reason of a skip, from its report; None where it is none of a layer."""
-    found = re.search(r"layer (gpu|sim|compile): ([^'\"]+)", text)
+    names = "|".join(layer.name for layer in LAYERS)
+    found = re.search(rf"layer ({names}): ([^'\"]+)", text)
     return (found[1], found[2]) if found else None
 
 
 def must_fail(why: str, option: Callable[[str], Any]) -> str | None:
     """The switch by which a skip counts as a failure; None where it may be skipped.
 
-    A browser is a system package and a GPU is hardware, so --no-skips excuses both.
+    Browser and C compiler are system packages and a GPU is hardware, so --no-skips excuses them.
     """
     layer = layer_of(why)
     if layer and option(f"--require-{layer[0]}"):
         return f"--require-{layer[0]}"
-    excused = layer and layer[0] == "gpu"
+    excused = layer and layer[0] in ("gpu", "hollow")
     excused = excused or (NO_BROWSER in why and not option("--require-browser"))
     return "--no-skips" if option("--no-skips") and not excused else None
 

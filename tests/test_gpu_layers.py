@@ -197,6 +197,8 @@ def test_without_numba_cuda_files_are_skipped(switch, passes, tmp_path):
         ("sim", ["--require-sim"], "--require-sim"),
         ("compile", ["--require-gpu", "--require-sim"], None),
         ("compile", ["--require-compile"], "--require-compile"),
+        ("hollow", ["--no-skips", "--require-sim", "--require-compile"], None),
+        ("hollow", ["--require-hollow"], "--require-hollow"),
         (None, ["--require-gpu", "--require-sim", "--require-compile"], None),
         (None, ["--no-skips"], "--no-skips"),
     ],
