@@ -292,7 +292,7 @@ def test_a_check_that_was_cut_off_has_not_passed(check, tmp_path):
     """Catches a validation whose last steps nobody made, taken for one that passed."""
 
     class CutOff(BaseException):
-        """As by a lease that ends."""
+        """As by a batch system."""
 
     class Ending(Machine):
         def __call__(self, command: list[str], limit_s: float) -> Any:
