@@ -307,7 +307,7 @@ def hidden_copies(size: tuple[int, ...]) -> dict[str, float]:
 
     ways = {"copies_s": (True, False), "sweep_s": (False, True), "both_s": (True, True)}
     took = medians_in_turn({name: partial(step, *how) for name, how in ways.items()})
-    is_swept(block.device, block.old, block.new, block.interior())
+    check_swept(block.device, block.old, block.new, block.interior())
     saved = took["copies_s"] + took["sweep_s"] - took["both_s"]
     return took | {"hidden": saved / min(took["copies_s"], took["sweep_s"])}
 
@@ -315,15 +315,15 @@ def hidden_copies(size: tuple[int, ...]) -> dict[str, float]:
 def streams(size: tuple[int, ...], count: int) -> dict[str, float]:
     """Seconds of some sweeps of ``count`` blocks in one stream, and in a stream each."""
     one, own = device.get("gpu"), [device.get("gpu") for _ in range(count)]
-    part = size[0] // count, *size[1:]
+    shape = size[0] // count, *size[1:]
     ways = {"one_stream_s": [one] * count, "own_streams_s": own}
-    blocks = {name: [fields(gpu, part, 1, DOUBLE) for gpu in gpus] for name, gpus in ways.items()}
+    arrays = {name: [fields(gpu, shape, 1, DOUBLE) for gpu in gpus] for name, gpus in ways.items()}
     sweep = kernels.load("jacobi2d", "gpu").sweep
 
     def work(name: str) -> float:
         begin = perf_counter()
         for _ in range(SWEEPS_IN_STREAMS):
-            for old, new, region in blocks[name]:
+            for old, new, region in arrays[name]:
                 sweep(old, new, *region)
         for gpu in ways[name]:
             gpu.synchronize()
@@ -331,12 +331,12 @@ def streams(size: tuple[int, ...], count: int) -> dict[str, float]:
 
     took = medians_in_turn({name: partial(work, name) for name in ways})
     for name, gpus in ways.items():
-        for gpu, arrays in zip(gpus, blocks[name], strict=True):
-            is_swept(gpu, *arrays)
+        for gpu, block in zip(gpus, arrays[name], strict=True):
+            check_swept(gpu, *block)
     return took | {"gain": took["one_stream_s"] / took["own_streams_s"]}
 
 
-def is_swept(gpu: Any, old: Any, new: Any, region: Region) -> None:
+def check_swept(gpu: Any, old: Any, new: Any, region: Region) -> None:
     """Raise Different where a region is not Jacobi2D's sweep of an array, made by the CPU."""
     source, found = gpu.to_host(old), gpu.to_host(new)
     right = found.copy()

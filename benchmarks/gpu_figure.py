@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 from common import RESULTS
-from gpu_cases import FULL
+from gpu_cases import FIGURE, FULL
 from matplotlib.figure import Figure
 
 from workbench.plots import COLOURS
 
-TARGET = Path(__file__).parents[1] / "docs" / "figures" / "gpu.png"
 NO_RESULTS = 2
 
 
@@ -64,7 +62,7 @@ def main() -> int:
     if not file.exists():
         print(f"gpu_figure: {file.name} is not there; make gpu-bench on a GPU", file=sys.stderr)
         return NO_RESULTS
-    figure(json.loads(file.read_text())).savefig(TARGET, dpi=120)
+    figure(json.loads(file.read_text())).savefig(FIGURE, dpi=120)
     return 0
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from common import table
-from gpu_cases import BARS, FULL, ODFS, SINGLE, WAYS, in_words, pays_from
+from gpu_cases import BARS, FIGURE, FULL, ODFS, SINGLE, WAYS, in_words, pays_from
 
 NOT = "not measured"
-FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "gpu.png"
 
 
 def section(document: Mapping[str, Any] | None) -> str:

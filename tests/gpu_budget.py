@@ -21,6 +21,7 @@ from unittest import mock
 
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"
 BUDGET = Path(__file__).parent / "gpu" / "budget.json"
+LAUNCHED = "MINIAPPS_TEST_LAUNCHED"  # the file that tests tell which kernels they launched
 CAPABILITY, ARCHITECTURE = (9, 0), "sm_90"
 COMPILED_WITH = ("numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink")
 TO_PTX = ("fastmath", "launch_bounds", "lineinfo", "debug", "opt")  # options of `compile_ptx`

@@ -110,35 +110,26 @@ def test_where_a_gpu_pays() -> None:
 
 def test_every_part_has_a_row_in_the_page() -> None:
     """Catches parts that are measured and never shown, and rows for which nothing is measured."""
+    import gpu_cases as cases
     from gpu_bench import SWEEPS, parts
-    from gpu_cases import (
-        BARS,
-        CUPY,
-        DOUBLE,
-        FULL,
-        MELTS,
-        ODFS,
-        SINGLE,
-        SMOKE,
-        WAYS,
-        in_words,
-    )  # fmt: skip
 
-    paths = [part.path for part in parts(None, FULL, simulated=False)]
+    paths = [part.path for part in parts(None, cases.FULL, simulated=False)]
     assert len(set(paths)) == len(paths)
     rates = {path[1] for path in paths if path[0] == "rates"}
-    assert rates == set(BARS) and len(SWEEPS) == 4
-    assert [path[1] for path in paths if path[0] == "blocks"] == list(WAYS)
+    assert rates == set(cases.BARS) and len(SWEEPS) == 4
+    assert [path[1] for path in paths if path[0] == "blocks"] == list(cases.WAYS)
     sizes = [path[1:] for path in paths if path[0] == "sizes"]
-    assert sizes == [(app, size) for app, each in FULL["sizes"].items() for size in each]
+    assert sizes == [(app, size) for app, each in cases.FULL["sizes"].items() for size in each]
     for name in {*rates} - {"pic push", "pic push, 4 steps at once"}:
-        assert {("rates", name, dtype) for dtype in (DOUBLE, SINGLE)} <= set(paths)
-    for name in ("jacobi2d", "stencil3d", "pic push", MELTS[0]):
-        assert ("rates", name, CUPY) in paths
+        assert {("rates", name, dtype) for dtype in (cases.DOUBLE, cases.SINGLE)} <= set(paths)
+    for name in ("jacobi2d", "stencil3d", "pic push", cases.MELTS[0]):
+        assert ("rates", name, cases.CUPY) in paths
     streams = [path[1:] for path in paths if path[0] == "streams"]
-    assert streams == [(in_words(s), str(odf)) for s in FULL["streams"] for odf in ODFS[1:]]
+    assert streams == [
+        (cases.in_words(s), str(odf)) for s in cases.FULL["streams"] for odf in cases.ODFS[1:]
+    ]
     assert ("copies",) in paths and paths[0] == ("copy_bytes_per_s",)
-    assert FULL.keys() == SMOKE.keys()
+    assert cases.FULL.keys() == cases.SMOKE.keys()
 
 
 # What is made of them ----------------------------------------------------------------------------
@@ -236,7 +227,7 @@ def test_figure_needs_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     import gpu_figure
 
     monkeypatch.setattr(gpu_figure, "RESULTS", tmp_path)
-    monkeypatch.setattr(gpu_figure, "TARGET", tmp_path / "gpu.png")
+    monkeypatch.setattr(gpu_figure, "FIGURE", tmp_path / "gpu.png")
     assert gpu_figure.main() == 2 and not (tmp_path / "gpu.png").exists()
     (tmp_path / "gpu.json").write_text(json.dumps(canned()))
     assert gpu_figure.main() == 0 and (tmp_path / "gpu.png").stat().st_size > 10_000

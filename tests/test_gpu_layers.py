@@ -51,7 +51,7 @@ def pytest_of(
     report, names = folder / "report.xml", folder / "launched"
     own = ["-p", "no:cacheprovider", "-rA", f"--junit-xml={report}"]
     command = [sys.executable, "-c", PIN, core, sys.executable, "-m", "pytest", *own, *words]
-    done = support.execute(command, LIMIT_S, {"MINIAPPS_TEST_LAUNCHED": str(names)} | (env or {}))
+    done = support.execute(command, LIMIT_S, {gpu_budget.LAUNCHED: str(names)} | (env or {}))
     counts: Counter[str] = Counter()
     if report.exists():
         for suite in ElementTree.parse(report).getroot():

@@ -126,15 +126,15 @@ def gpu() -> Iterator[Finding]:
 
 def kernel_compiler() -> Finding:
     """NVIDIA's compiler of kernels; numba-cuda looks for it as this does."""
-    found = None
+    what = "CUDA compiler"
+    cost = "no --device gpu: pip install -e '.[gpu]', or say by CUDA_PATH where CUDA is"
     try:
         from cuda import pathfinder
 
         found = pathfinder.load_nvidia_dynamic_lib("nvvm").abs_path
     except (ImportError, RuntimeError):  # numba-cuda is not installed; there is no such library
-        pass
-    cost = "no --device gpu: pip install -e '.[gpu]', or say by CUDA_PATH where CUDA is"
-    return Finding("CUDA compiler", found is not None, found or "NVVM not found", cost)
+        return Finding(what, False, "NVVM not found", cost)
+    return Finding(what, True, found, cost)
 
 
 def gpu_aware_mpi() -> Finding:

@@ -15,13 +15,11 @@ import gpu_budget
 import pytest
 import skips
 
-LAUNCHED = "MINIAPPS_TEST_LAUNCHED"  # the file that is told which kernels were launched
-
 
 @pytest.fixture(scope="session", autouse=True)
 def _launches() -> Iterator[None]:
     """Write down the names of the kernels that this process launches, if that is asked for."""
-    file = os.environ.get(LAUNCHED)
+    file = os.environ.get(gpu_budget.LAUNCHED)
     if file is None:
         yield
         return
