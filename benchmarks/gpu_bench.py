@@ -50,12 +50,12 @@ from leanmd_baselines import melted
 import kernels
 import miniapps
 from drivers.serial import Engine
-from kernels import device
+from kernels import device, nvidia
 from kernels.halo_cpu import Region, box
 from kernels.leanmd_units import FORCE_UNIT
 from miniapps.arrays import ghosted
 from miniapps.pic.particles import FLOATS
-from workbench import environment, nvidia
+from workbench import environment
 
 ROUNDS = 7
 COMPARED = 1000  # particles

@@ -33,7 +33,8 @@ from unittest import mock
 
 from gpu_validation import VALIDATION, program, read, sources
 
-from workbench import environment, nvidia, output
+from kernels import nvidia
+from workbench import environment, output
 
 ROOT = Path(__file__).resolve().parents[1]
 TOTAL_S = 520.0

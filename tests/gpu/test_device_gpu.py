@@ -504,7 +504,7 @@ def test_a_gpu_without_cupy_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_driver_that_is_too_old_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a traceback of CuPy's, or none, where the driver takes no CUDA 13."""
-    monkeypatch.setattr(toolkit, "DRIVER_CUDA", 12040)
+    monkeypatch.setattr(toolkit, "TAKES", (12, 4))
     with pytest.raises(device.DeviceUnavailable, match="up to 12.4; CUDA 13 is needed"):
         device.require("gpu")
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 VERSION_FILE = Path("/proc/driver/nvidia/version")
 LIBRARY = "libcuda.so.1"
 NAME_BYTES = 256
+NEEDED = (13, 0)  # the CUDA of which Python's packages for kernels are
 
 
 class Gpu(NamedTuple):
