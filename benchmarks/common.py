@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from workbench.record import host, versions
+from workbench.run.record import host, versions
 
 RESULTS = Path(__file__).with_name("results")
 MINIAPPS = [sys.executable, "-m", "workbench.cli"]

@@ -49,10 +49,11 @@ from leanmd_baselines import melted
 
 import kernels
 import miniapps
+from devices import backend as device
+from devices.cuda import driver_info as nvidia
 from drivers.serial import Engine
-from kernels import device, nvidia
-from kernels.halo_cpu import Region, box
-from kernels.leanmd_units import FORCE_UNIT
+from kernels.halo.cpu import Region, box
+from kernels.leanmd.units import FORCE_UNIT
 from miniapps.arrays import ghosted
 from miniapps.pic.particles import FLOATS
 from workbench import environment
@@ -489,7 +490,7 @@ def main() -> int:
     smoke = parser.parse_args().smoke
     try:
         device.require("gpu")
-        from kernels.cuda import SIMULATED, free_unused
+        from devices.cuda.toolkit import SIMULATED, free_unused
     except device.DeviceUnavailable as error:
         print(f"gpu-bench: {error}", file=sys.stderr)
         return NO_GPU

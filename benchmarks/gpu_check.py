@@ -33,8 +33,9 @@ from unittest import mock
 
 from gpu_validation import VALIDATION, program, read, sources
 
-from kernels import nvidia
-from workbench import environment, output
+from devices.cuda import driver_info as nvidia
+from workbench import environment
+from workbench.run import output
 
 ROOT = Path(__file__).resolve().parents[1]
 TOTAL_S = 520.0

@@ -10,7 +10,7 @@ from common import RESULTS
 from gpu_cases import FIGURE, FULL
 from matplotlib.figure import Figure
 
-from workbench.plots import COLOURS
+from workbench.show.plots import COLOURS
 
 NO_RESULTS = 2
 

@@ -17,42 +17,46 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-KERNELS = ROOT / "kernels"
 BUDGET = ROOT / "tests" / "gpu" / "budget.json"  # which a test holds to have every kernel
 VALIDATION = Path(__file__).with_name("gpu-validation.json")
-HOST = (
-    "bundle",
-    "device",
-    "gpu",
-    "halo_cpu",
-    "messages",
-    "nvidia",
-)  # what the host does with a GPU
-IN_NO_KERNEL = (*HOST, "compiler")
-PROGRAM = ("kernels", "miniapps", "drivers", "workbench", "benchmarks", "tests/gpu")
-IMPORT = re.compile(r"^from kernels(?:\.(\w+)| import (\w+))", re.MULTILINE)
+HOST = (  # what the host does with a GPU
+    "devices/backend.py",
+    "devices/messages.py",
+    "devices/cuda/backend.py",
+    "devices/cuda/buffers.py",
+    "devices/cuda/driver_info.py",
+    "kernels/halo/cpu.py",
+)
+IN_NO_KERNEL = (*HOST, "devices/cpu/compiler.py")
+PROGRAM = ("devices", "kernels", "miniapps", "drivers", "workbench", "benchmarks", "tests/gpu")
+IMPORT = re.compile(r"^from ((?:devices|kernels)[\w.]*) import \(?\s*(\w+)", re.MULTILINE)
 
 
-def reached(name: str, folder: Path = KERNELS) -> set[str]:
-    """The files of kernels, without endings, that go into the machine code of one of them."""
+def reached(name: str, root: Path = ROOT) -> set[str]:
+    """The files that go into the machine code of a file of kernels, paths from the root."""
     found: set[str] = set()
     todo = [name]
     while todo:
         file = todo.pop()
         if file not in found and file not in IN_NO_KERNEL:
             found.add(file)
-            text = (folder / f"{file}.py").read_text()
-            todo += [module or imported for module, imported in IMPORT.findall(text)]
+            for package, imported in IMPORT.findall((root / file).read_text()):
+                paths = (f"{m.replace('.', '/')}.py" for m in (package, f"{package}.{imported}"))
+                todo += [path for path in paths if (root / path).exists()]
     return found
 
 
-def sources(folder: Path = KERNELS) -> dict[str, str]:
-    """SHA-256 of every file that goes into kernels, or that the host runs with them, by name."""
-    own = (file.stem for file in folder.glob("*_gpu.py"))
-    wanted = {name for file in own for name in reached(file, folder)}
-    wanted |= {name for name in HOST if (folder / f"{name}.py").exists()}
-    texts = {f"{name}.py": (folder / f"{name}.py").read_bytes() for name in sorted(wanted)}
-    return {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
+def kernel_files(root: Path = ROOT) -> list[str]:
+    """The files of kernels for a GPU, paths from the root."""
+    found = [*root.glob("kernels/*/gpu.py"), *root.glob("devices/cuda/sums.py")]
+    return sorted(str(file.relative_to(root)) for file in found)
+
+
+def sources(root: Path = ROOT) -> dict[str, str]:
+    """SHA-256 of every file that goes into kernels, or that the host runs with them, by path."""
+    wanted = {name for file in kernel_files(root) for name in reached(file, root)}
+    wanted |= {name for name in HOST if (root / name).exists()}
+    return {name: hashlib.sha256((root / name).read_bytes()).hexdigest() for name in sorted(wanted)}
 
 
 def program(root: Path = ROOT) -> str:
@@ -63,16 +67,20 @@ def program(root: Path = ROOT) -> str:
 
 
 def kernels(budget: Path = BUDGET) -> list[str]:
-    """The names of all kernels: file.name."""
+    """The names of all kernels: module.name."""
     return sorted(json.loads(budget.read_text())["kernels"])
 
 
-def touched(names: Iterable[str], files: Iterable[str], folder: Path = KERNELS) -> list[str]:
+def file_of(name: str) -> str:
+    """The file of a kernel, from the root."""
+    return name.partition("[")[0].rpartition(".")[0].replace(".", "/") + ".py"
+
+
+def touched(names: Iterable[str], files: Iterable[str], root: Path = ROOT) -> list[str]:
     """Kernels into whose machine code some files go."""
-    stems = {file.removesuffix(".py") for file in files}
-    own = {name.partition(".")[0] for name in names}
-    hit = {file for file in own if reached(file, folder) & stems}
-    return [name for name in names if name.partition(".")[0] in hit]
+    changed = set(files)
+    hit = {file for file in set(map(file_of, names)) if reached(file, root) & changed}
+    return [name for name in names if file_of(name) in hit]
 
 
 def read(file: Path = VALIDATION) -> dict[str, Any] | None:
@@ -92,7 +100,7 @@ def line(
     validation: Mapping[str, Any] | None,
     now: Mapping[str, str],
     names: list[str],
-    folder: Path = KERNELS,
+    root: Path = ROOT,
 ) -> str:
     """What has not been run on a GPU as it is now."""
     what = "kernels for a GPU"
@@ -103,7 +111,7 @@ def line(
     ended = "" if validation["passed"] else f", which FAILED ({len(validation['failures'])} checks)"
     if not files:
         return f"{what}: all {len(names)} are as last validated, {when}{ended}"
-    count = len(touched(names, files, folder))
+    count = len(touched(names, files, root))
     shown = f"{count} of {len(names)} changed since the last validation"
     return f"{what}: {shown}, {when}{ended}; changed files: {', '.join(files)}"
 

@@ -14,11 +14,11 @@ import numpy as np
 from numba import njit
 
 from drivers.serial import Engine
-from kernels import leanmd_cpu
-from kernels.compiler import DISTINCT
-from kernels.device import Device
-from kernels.lanes import WIDTH, every, fma, load, numbers, store, where
-from kernels.leanmd_cpu import FAR, _inverse6
+from kernels.leanmd import cpu as leanmd_cpu
+from devices.cpu.compiler import DISTINCT
+from devices.backend import Device
+from devices.cpu.vectors import WIDTH, every, fma, load, numbers, store, where
+from kernels.leanmd.cpu import FAR, _inverse6
 from miniapps.leanmd import Block, Problem
 from miniapps.leanmd.block import LeanmdBlock
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from scipy.spatial import cKDTree
 
 from drivers.timing import compute_per_pe
-from workbench.plots import COLOURS
+from workbench.show.plots import COLOURS
 
 TARGET = Path(__file__).parents[1] / "docs" / "figures" / "leanmd.png"
 MELT: list[object] = ["leanmd", "--lattice", "12x12x12", "--shift"]

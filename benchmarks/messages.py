@@ -21,8 +21,8 @@ from typing import Any
 
 from common import in_turn, median, run, save
 
-from drivers.charm_transport import transport_options
-from workbench.launch import program
+from drivers.charm.datagrams import transport_options
+from workbench.run.launch import program
 
 PHASES, EDGES = 2, 4
 TRIALS = 3

@@ -14,8 +14,8 @@ from common import interleaved, median, run, save
 from pic_baselines import numba_loop, numpy_arrays, rate
 
 import miniapps
+from devices.backend import Device
 from drivers.serial import Engine
-from kernels.device import Device
 from miniapps.decomposition import Layout
 
 PAPER: list[object] = ["pic", "--preset", "paper"]

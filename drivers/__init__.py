@@ -15,4 +15,5 @@ NAMES = ("serial", "mpi", "charm")
 
 def load(name: str) -> ModuleType:
     """Import a driver; for mpi this initialises MPI."""
-    return importlib.import_module(f"drivers.{name}")
+    file = "drivers.serial" if name == "serial" else f"drivers.{name}.driver"
+    return importlib.import_module(file)

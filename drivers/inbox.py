@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miniapps.block import Collect, Edge, MessageError, Place
+from miniapps.contract import Collect, Edge, MessageError, Place
 
 
 class Sum(NamedTuple):
     """Messages of one phase that were added up: along which edges they came, and their sum."""
 
     edges: set[Edge]
-    total: Any  # an array, or what `kernels.sums_gpu` has in its place
+    total: Any  # an array, or what `devices.cuda.sums` has in its place
 
 
 class Inbox:

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import kernels
 import miniapps
-from kernels import device
-from miniapps.block import Index, Piece
+from devices import backend as device
+from miniapps.contract import Index, Piece
 from miniapps.decomposition import Layout
 
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drivers.balancers import summary
+from devices.backend import described
+from drivers.charm.balancers import summary
 from drivers.job import Job
 from drivers.timing import PELog, compute_per_pe, wall_of_rounds
 from kernels import state_hash
-from kernels.device import described
-from miniapps.block import Measure, Piece, combine
+from miniapps.contract import Measure, Piece, combine
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from drivers.inbox import Inbox
 from drivers.job import Job, RunError, Watcher
 from drivers.outcome import Part, Report, joined
 from drivers.timing import PELog, Stepper
-from miniapps.block import REDUCTIONS, AllReduce, Collect, Pause, Place, Post, checked_messages
+from miniapps.contract import REDUCTIONS, AllReduce, Collect, Pause, Place, Post, checked_messages
 
 PATH = "by reference", "all blocks are in one process"  # how messages that lie on a GPU travel
 

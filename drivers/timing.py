@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miniapps.block import Mark, Pause, Post
+from miniapps.contract import Mark, Pause, Post
 
 ROW = np.dtype(
     [

@@ -1,6 +1,6 @@
-"""Numerical kernels: numpy, numba and cupy, and nothing of this project.
+"""Numerical kernels: numpy, numba, and of this project what `devices` offers them.
 
-Each app has one file per device, ``<app>_<device>.py``, with the same public names and signatures.
+Each app has one file per device, ``<app>/<device>.py``, with the same public names and signatures.
 Importing such a file compiles its kernels (or loads them from numba's cache on disk), so a kernel
 that was loaded never compiles inside a timed step.
 """
@@ -14,14 +14,14 @@ from types import ModuleType
 
 def exist(app: str, device: str) -> bool:
     """Whether an app has kernels for a device."""
-    return Path(__file__).with_name(f"{app}_{device}.py").exists()
+    return Path(__file__).with_name(app).joinpath(f"{device}.py").exists()
 
 
 def import_compiler() -> None:
     """Import what compiles kernels; `load` does so too, where nobody asked how long it takes."""
-    importlib.import_module("kernels.compiler")
+    importlib.import_module("devices.cpu.compiler")
 
 
 def load(app: str, device: str) -> ModuleType:
     """The kernels of an app for a device ("cpu" or "gpu"), compiled."""
-    return importlib.import_module(f"kernels.{app}_{device}")
+    return importlib.import_module(f"kernels.{app}.{device}")

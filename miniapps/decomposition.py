@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from miniapps.block import Edge, Index, Peer, Place
+from miniapps.contract import Edge, Index, Peer, Place
 from miniapps.parameters import InputError
 
 STRIDED = 4.0  # what a cut across the last axis costs: each cell of its faces is a cache line

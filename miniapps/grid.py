@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 import kernels
-from kernels.device import Device
-from kernels.halo_cpu import Region, box
+from devices.backend import Device
+from kernels.halo.cpu import Region, box
 from kernels.state_hash import digest, hash_cells
 from miniapps import tiling
 from miniapps.arrays import copied, ghosted, realigned
-from miniapps.block import Check, Edge, Index, Measure, Piece
+from miniapps.contract import Check, Edge, Index, Measure, Piece
 from miniapps.decomposition import Bounds, Layout
 from miniapps.kernel_user import KernelUser
 from miniapps.parameters import require, require_tile

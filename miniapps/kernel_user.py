@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import kernels
-from kernels.device import Device
+from devices.backend import Device
 
 
 class KernelUser:

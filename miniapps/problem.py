@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar, NamedTuple, Self
 
-from miniapps.block import Measure
+from miniapps.contract import Measure
 from miniapps.decomposition import STRIDED, Layout, least_surface
 
 

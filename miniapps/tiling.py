@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import kernels
-from kernels.device import get
+from devices.backend import get
 from miniapps.arrays import ghosted
 
 UNTUNED = 8  # never far from the best on the machines seen so far
@@ -103,7 +103,7 @@ def cache_file() -> Path:
 
 def _key(app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool], dtype: str) -> str:
     """What a measurement depends on; other kernels or another machine measure anew."""
-    source = Path(kernels.__file__).with_name(f"{app}_{device}.py").read_bytes()
+    source = Path(kernels.__file__).with_name(app).joinpath(f"{device}.py").read_bytes()
     machine = f"{platform.node()} {platform.machine()}"
     sides = "".join("01"[g] for g in grow)
     block = f"{'x'.join(map(str, shape))} {sides}"

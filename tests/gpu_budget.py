@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 from unittest import mock
 
-KERNELS = Path(__file__).resolve().parents[1] / "kernels"
+ROOT = Path(__file__).resolve().parents[1]
 BUDGET = Path(__file__).parent / "gpu" / "budget.json"
 LAUNCHED = "MINIAPPS_TEST_LAUNCHED"  # the file that tests tell which kernels they launched
 CAPABILITY, ARCHITECTURE = (9, 0), "sm_90"
@@ -74,7 +74,7 @@ def told_not_to_join() -> Iterator[None]:
 
 
 def compiled(kernel: Any, signature: str) -> Code:
-    """Compile a `kernels.cuda.Kernel` for one of its signatures."""
+    """Compile a `devices.cuda.toolkit.Kernel` for one of its signatures."""
     from cuda.core import Linker, LinkerOptions, ObjectCode
     from numba import cuda
     from numba.core import sigutils
@@ -145,7 +145,7 @@ def contractions(code: Code) -> list[str]:
     These are ``fma``, where there are more of them than the kernel says, and sums of products where
     neither names its rounding: such a pair the assembler may join. Where the machine code has no
     joined instruction it did not; where it has, they may be those of a division too, and only
-    ``mul`` of `kernels.cuda` keeps out of doubt.
+    ``mul`` of `devices.cuda.toolkit` keeps out of doubt.
     """
     found = joins(code.ptx)
     if len(found) == code.said:
@@ -162,13 +162,14 @@ def contractions(code: Code) -> list[str]:
 
 def modules() -> list[ModuleType]:
     """The kernel files for a GPU."""
-    names = sorted(file.stem for file in KERNELS.glob("*_gpu.py"))
-    return [importlib.import_module(f"kernels.{name}") for name in names]
+    files = [*ROOT.glob("kernels/*/gpu.py"), ROOT / "devices" / "cuda" / "sums.py"]
+    paths = sorted(file.relative_to(ROOT).with_suffix("") for file in files)
+    return [importlib.import_module(".".join(path.parts)) for path in paths]
 
 
 def kernels_of(module: ModuleType) -> dict[str, Any]:
     """The kernels of a file by name, those in its tuples, lists and dicts too."""
-    from kernels.cuda import Kernel
+    from devices.cuda.toolkit import Kernel
 
     found = {}
     for name, value in vars(module).items():
@@ -179,8 +180,7 @@ def kernels_of(module: ModuleType) -> dict[str, Any]:
             inside = {f"{name}[{number}]": kernel for number, kernel in enumerate(value)}
         found |= {key: kernel for key, kernel in inside.items() if isinstance(kernel, Kernel)}
     own = module.__name__
-    short = own.removeprefix("kernels.")
-    return {f"{short}.{k}": v for k, v in found.items() if v.function.__module__ == own}
+    return {f"{own}.{k}": v for k, v in found.items() if v.function.__module__ == own}
 
 
 def all_code() -> dict[str, dict[str, Code]]:

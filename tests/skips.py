@@ -54,7 +54,7 @@ def missing(layer: str) -> str | None:
         return None if shutil.which("cc") else "no C compiler, cc, was found"
     if layer != "gpu":
         return None
-    from kernels import cuda
+    from devices.cuda import toolkit as cuda
 
     return None if cuda.PRESENT else "there is no NVIDIA GPU with a working driver"
 

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 import miniapps as apps
+from devices.backend import get
 from drivers import serial
 from drivers.job import Job
 from drivers.outcome import Outcome, hashed
-from kernels.device import get
 from kernels.state_hash import digest
-from miniapps.block import Check
+from miniapps.contract import Check
 from miniapps.decomposition import Layout
-from workbench.board import NoBoard
+from workbench.run.board import NoBoard
 from workbench.study.plan import NO_BALANCING, Study
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -19,10 +19,10 @@ import pytest
 import support
 
 PAGE = support.ROOT / "docs" / "adding-an-app.md"
-PACKAGES = ("kernels", "miniapps", "drivers", "workbench")
+PACKAGES = ("devices", "kernels", "miniapps", "drivers", "workbench")
 CODE = dict(re.findall(r"```python\n# (\S+\.py)\n(.*?)```", PAGE.read_text(), re.DOTALL))
 CHANGES = re.findall(r"```diff\n\+\+\+ (\S+)\n(.*?)```", PAGE.read_text(), re.DOTALL)
-KERNEL = "kernels/advect_cpu.py"
+KERNEL = "kernels/advect/cpu.py"
 WAYS = {
     "serial": ["--driver", "serial"],
     "serial, 3 blocks": ["--driver", "serial", "--blocks", "3"],
@@ -134,6 +134,7 @@ def test_halo_of_the_wrong_side_is_found(tree: Tree, hash_of_app: object, way: s
 
 def test_compiled_kernel_gives_the_same_bits(tree: Tree, hash_of_app: object) -> None:
     """Catches a kernel whose additions are contracted or done in another order."""
+    (tree.root / KERNEL).parent.mkdir()
     (tree.root / KERNEL).write_text(CODE[KERNEL])
     for change in CHANGES[1:]:
         tree.change(*change)

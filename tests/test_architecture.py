@@ -14,24 +14,28 @@ import support
 
 import miniapps
 
-LAYERS = ("kernels", "miniapps", "drivers", "workbench", "tests")
+LAYERS = ("devices", "kernels", "miniapps", "drivers", "workbench", "tests")
 ONLY_IN = {
-    "mpi4py": r"drivers/mpi(_links)?\.py",
-    "charm4py": r"drivers/charm\w*\.py",
-    "cupy": r"kernels/cuda\.py",
-    "numba": r"kernels/\w+\.py|tests/gpu_budget\.py|tests/gpu/hollow/python/sitecustomize\.py",
-    "numba.njit": r"kernels/compiler\.py",  # where Numba is told how to compile
-    "numba.vectorize": r"kernels/compiler\.py",
-    "numba.cuda": r"kernels/cuda\.py|tests/(gpu/)?\w+\.py",
-    "numba_cuda": r"kernels/cuda\.py",
+    "mpi4py": r"drivers/mpi/\w+\.py",
+    "charm4py": r"drivers/charm/\w+\.py",
+    "cupy": r"devices/cuda/\w+\.py",
+    "numba": r"(devices|kernels)/\w+/\w+\.py|tests/(gpu_budget|gpu/hollow/\w+/\w+)\.py",
+    "numba.njit": r"devices/cpu/compiler\.py",  # where Numba is told how to compile
+    "numba.vectorize": r"devices/cpu/compiler\.py",
+    "numba.cuda": r"devices/cuda/\w+\.py|tests/(gpu/)?\w+\.py",
+    "numba_cuda": r"devices/cuda/\w+\.py",
     "cuda": r"tests/gpu_budget\.py",
     "cuda.pathfinder": r"workbench/doctor\.py",
-    "matplotlib": r"workbench/(\w+|study/figures)\.py",
-    "plotly": r"workbench/film\.py",
+    "matplotlib": r"workbench/(show/\w+|study/figures)\.py",
+    "plotly": r"workbench/show/film\.py",
     "playwright": r"tests/conftest\.py",
-    "h5py": r"(workbench|tests)/\w+\.py|miniapps/leanmd/inputs/h5md\.py",
+    "h5py": r"(workbench/\w+|tests)/\w+\.py|miniapps/leanmd/inputs/h5md\.py",
 }
-FREE = {"kernels": {"numpy", "numba", "cupy", "llvmlite"}, "miniapps": {"numpy"}}
+FREE = {
+    "devices": {"numpy", "numba", "cupy", "llvmlite"},
+    "kernels": {"numpy", "numba"},
+    "miniapps": {"numpy"},
+}
 LONGEST = 60
 MUTATORS = {"append", "extend", "insert", "add", "update", "setdefault", "pop", "clear", "remove"}
 
@@ -104,7 +108,7 @@ def forbidden(source: str, file: str) -> list[str]:
 def test_the_walk_sees_every_layer() -> None:
     """Catches a walk that finds no files and therefore nothing wrong."""
     assert {name.split("/")[0] for name in IN_LAYERS} == set(LAYERS)
-    assert {"kernels/jacobi2d_cpu.py", "drivers/mpi.py", "workbench/cli.py"} <= set(FILES)
+    assert {"kernels/jacobi2d/cpu.py", "drivers/mpi/driver.py", "workbench/cli.py"} <= set(FILES)
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -116,31 +120,37 @@ def test_imports_run_one_way(file: str) -> None:
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("kernels/device.py", "import miniapps"),
-        ("kernels/device.py", "import scipy.sparse"),
-        ("kernels/device.py", "from . import state_hash\nfrom .. import miniapps"),
+        ("devices/backend.py", "import miniapps"),
+        ("devices/backend.py", "import scipy.sparse"),
+        ("devices/backend.py", "from . import state_hash\nfrom .. import miniapps"),
         ("miniapps/jacobi2d/block.py", "from drivers.inbox import Inbox"),
         ("miniapps/jacobi2d/block.py", "def step():\n    import drivers.serial as engine"),
         ("miniapps/jacobi2d/block.py", "from ...drivers import serial"),
         ("miniapps/jacobi2d/block.py", "import mpi4py.MPI"),
         ("miniapps/jacobi2d/block.py", "import cupy"),
-        ("kernels/jacobi2d_gpu.py", "import cupy"),
-        ("kernels/jacobi2d_gpu.py", "from numba import cuda"),
-        ("kernels/jacobi2d_gpu.py", "def f():\n    import numba.cuda.libdevice"),
-        ("kernels/device.py", "import numba_cuda"),
-        ("kernels/jacobi2d_cpu.py", "from numba import int64, njit"),
-        ("drivers/gpu_aware.py", "from numba import cuda"),
+        ("kernels/jacobi2d/gpu.py", "import cupy"),
+        ("kernels/jacobi2d/gpu.py", "from numba import cuda"),
+        ("kernels/jacobi2d/gpu.py", "def f():\n    import numba.cuda.libdevice"),
+        ("devices/backend.py", "import numba_cuda"),
+        ("kernels/jacobi2d/cpu.py", "from numba import int64, njit"),
+        ("drivers/mpi/gpu_aware.py", "from numba import cuda"),
         ("workbench/doctor.py", "import cuda.core"),
         ("miniapps/leanmd/inputs/text.py", "def read():\n    import h5py"),
-        ("miniapps/grid.py", "import importlib\nx = importlib.import_module('workbench.run')"),
+        (
+            "miniapps/grid.py",
+            "import importlib\nx = importlib.import_module('workbench.run.execute')",
+        ),
         ("miniapps/grid.py", "from importlib import import_module as _\n__import__('charm4py')"),
-        ("drivers/serial.py", "import workbench.board"),
+        ("drivers/serial.py", "import workbench.run.board"),
         ("drivers/serial.py", "if True:\n    from mpi4py import MPI"),
         ("drivers/serial.py", "from charm4py import charm"),
-        ("drivers/mpi.py", "from miniapps.jacobi2d.block import JacobiBlock"),
-        ("drivers/mpi.py", "from miniapps import echo"),
-        ("drivers/charm.py", "import importlib\nimportlib.import_module(f'workbench.{name}')"),
-        ("workbench/run.py", "import tests.support"),
+        ("drivers/mpi/driver.py", "from miniapps.jacobi2d.block import JacobiBlock"),
+        ("drivers/mpi/driver.py", "from miniapps import echo"),
+        (
+            "drivers/charm/driver.py",
+            "import importlib\nimportlib.import_module(f'workbench.{name}')",
+        ),
+        ("workbench/run/execute.py", "import tests.support"),
         ("workbench/doctor.py", "from mpi4py import MPI"),
         ("workbench/doctor.py", "import cupy"),
         ("tests/test_x.py", "import charm4py"),
@@ -154,14 +164,20 @@ def test_the_walk_can_fail(file: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("drivers/mpi.py", "from mpi4py import MPI\nimport numpy\nfrom miniapps.block import Post"),
-        ("drivers/charm_pe.py", "from charm4py import Chare\nfrom . import inbox"),
+        (
+            "drivers/mpi/driver.py",
+            "from mpi4py import MPI\nimport numpy\nfrom miniapps.contract import Post",
+        ),
+        ("drivers/charm/pe.py", "from charm4py import Chare\nfrom . import inbox"),
         ("miniapps/echo/block.py", "from .problem import X\nfrom .. import block\nimport kernels"),
         ("miniapps/leanmd/inputs/h5md.py", "def read():\n    import h5py"),
-        ("kernels/cuda.py", "from numba import cuda\ndef f():\n    import cupy"),
-        ("kernels/jacobi2d_gpu.py", "from kernels import cuda\nfrom numba import types"),
+        ("devices/cuda/toolkit.py", "from numba import cuda\ndef f():\n    import cupy"),
+        ("kernels/jacobi2d/gpu.py", "from kernels import cuda\nfrom numba import types"),
         ("tests/gpu/test_x.py", "from numba import cuda"),
-        ("workbench/record.py", "import importlib.metadata\nimportlib.metadata.version('mpi4py')"),
+        (
+            "workbench/run/record.py",
+            "import importlib.metadata\nimportlib.metadata.version('mpi4py')",
+        ),
     ],
 )
 def test_the_walk_allows_what_is_right(file: str, source: str) -> None:
@@ -331,8 +347,8 @@ print(*sorted({"numba", "llvmlite", "scipy", "h5py", "mpi4py", "charm4py"} & set
 """
 
 LOADED_FOR_GPUS = """
-names = ("kernels.cuda", "kernels.gpu", "cupy", "cuda")
-print([name for name in sys.modules if name in names or name.endswith("_gpu")])
+names = ("devices.cuda.toolkit", "devices.cuda.backend", "cupy", "cuda")
+print([name for name in sys.modules if name in names or name.endswith(".gpu")])
 """
 
 
@@ -353,14 +369,14 @@ def test_what_only_launches_loads_no_compiler() -> None:
 
 def test_kernels_load_no_linear_algebra() -> None:
     """Catches a Numba that loads SciPy's for nothing, which takes a fifth of a run's start."""
-    loaded = "import sys, kernels.jacobi2d_cpu; print('scipy.linalg' in sys.modules)"
+    loaded = "import sys, kernels.jacobi2d.cpu; print('scipy.linalg' in sys.modules)"
     done = support.execute([sys.executable, "-c", loaded])
     assert done.stdout.strip() == "False", done.stderr
 
 
 def test_scipy_is_there_after_numba() -> None:
     """Catches a library that stays hidden once Numba has been kept from it."""
-    both = "import kernels.jacobi2d_cpu, scipy.linalg; print(scipy.linalg.norm([3.0, 4.0]))"
+    both = "import kernels.jacobi2d.cpu, scipy.linalg; print(scipy.linalg.norm([3.0, 4.0]))"
     done = support.execute([sys.executable, "-c", both])
     assert done.stdout.strip() == "5.0", done.stderr
 

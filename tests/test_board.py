@@ -9,12 +9,12 @@ from pathlib import Path
 
 import support
 
-from workbench.board import FINISHING, RUNNING, STARTING, Board
+from workbench.run.board import FINISHING, RUNNING, STARTING, Board
 
 WRITE = """
 import sys
 from pathlib import Path
-from workbench.board import Board
+from workbench.run.board import Board
 board = Board(Path(sys.argv[1]), 2)
 for step in range(400_000):
     board.beat(1, step)

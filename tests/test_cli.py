@@ -19,11 +19,11 @@ import support
 
 import drivers
 import miniapps as apps
-from drivers import charm_transport
-from drivers.balancers import BALANCERS
+from drivers.charm import datagrams as charm_transport
+from drivers.charm.balancers import BALANCERS
 from drivers.timing import ROW
-from workbench import launch
 from workbench.cli import main
+from workbench.run import launch
 
 SMALL = ["run", "jacobi2d", "--size", "7x5", "--steps", "3"]
 KEYS = """app driver device pes blocks odf balancer lb_period steps warmup problem valid checks

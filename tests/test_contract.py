@@ -13,12 +13,12 @@ import pytest
 import support
 
 import miniapps
+from devices.backend import Device
+from devices.messages import HEADER_BYTES, packed
 from drivers.inbox import Inbox
 from drivers.job import RunError
 from drivers.serial import Engine
-from kernels.device import Device
-from kernels.messages import HEADER_BYTES, packed
-from miniapps.block import (
+from miniapps.contract import (
     AllReduce,
     Check,
     Collect,
@@ -523,7 +523,7 @@ def test_pickles_hold_nothing_that_cannot_move(app: str, values: dict[str, Any])
         if opcode.name == "GLOBAL"
     }
     assert named, "the pickle names no class at all"
-    plain = {"copy_reg", "copyreg", "__builtin__", "builtins", "_codecs", "kernels.device"}
+    plain = {"copy_reg", "copyreg", "__builtin__", "builtins", "_codecs", "devices.backend"}
     rest = {name for name in named if name.split(".")[0] not in ("numpy", "miniapps")}
     assert rest <= plain, rest
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.board import Board
+from workbench.run.board import Board
 
 MINIAPPS = str(Path(sys.executable).with_name("miniapps"))
 TAG = "MINIAPPS_TEST"

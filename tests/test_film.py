@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miniapps.parameters import InputError
-from workbench.film import FRAMES, check_same, film, most_of, thin
-from workbench.saved import SavedRun, cut
+from workbench.show.film import FRAMES, check_same, film, most_of, thin
+from workbench.show.saved import SavedRun, cut
 
 
 @pytest.fixture

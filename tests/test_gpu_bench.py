@@ -13,9 +13,9 @@ import skips
 import support
 
 import kernels
-from kernels.device import Device
-from kernels.halo_cpu import box
-from kernels.leanmd_units import FORCE_UNIT
+from devices.backend import Device
+from kernels.halo.cpu import box
+from kernels.leanmd.units import FORCE_UNIT
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 TINY_S = 280.0

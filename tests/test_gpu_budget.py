@@ -26,11 +26,11 @@ def code() -> dict[str, dict[str, gpu_budget.Code]]:
 
 @pytest.fixture
 def toolkit() -> ModuleType:
-    """`kernels.cuda`, where kernels can be compiled."""
+    """`devices.cuda.toolkit`, where kernels can be compiled."""
     skips.without("compile")
-    import kernels.cuda
+    import devices.cuda.toolkit
 
-    return kernels.cuda
+    return devices.cuda.toolkit
 
 
 def test_kernels_keep_their_budget(code):
@@ -178,7 +178,11 @@ def test_kernels_are_found_wherever_they_stand(toolkit, monkeypatch):
     mine, other = kernel_of(toolkit, fused), kernel_of(toolkit, apart)
     vars(module).update(one=mine, table={2: mine}, row=(0, mine), other=other, number=3)
     found = gpu_budget.kernels_of(module)
-    assert sorted(found) == ["some_gpu.one", "some_gpu.row[1]", "some_gpu.table[2]"]
+    assert sorted(found) == [
+        "kernels.some_gpu.one",
+        "kernels.some_gpu.row[1]",
+        "kernels.some_gpu.table[2]",
+    ]
 
 
 def test_a_log_that_tells_nothing_is_an_error():

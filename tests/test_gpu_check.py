@@ -87,7 +87,7 @@ def test_all_is_checked_and_written_down(check, checked, validation):
     assert (written["passed"], written["failures"]) == (True, [])
     assert written["device"] == GPU
     assert written["sources"] == validation.sources()
-    assert {"cuda.py", "gpu.py"} <= set(written["sources"])
+    assert {TOOLKIT, PUSH} <= set(written["sources"])
     assert {"python", "numba", "numba-cuda", "cupy-cuda13x", "numpy"} <= set(written["versions"])
     assert len(written["date"]) == 10
     assert written["tests"]["passed"] == 57
@@ -329,34 +329,37 @@ def test_commands_really_run_and_are_ended_in_time(check):
 # What has changed since --------------------------------------------------------------------------
 
 
-NAMES = ["halo_gpu._pack", "pic_gpu._push", "pic_gpu._sort"]
+NAMES = ["kernels.halo.gpu._pack", "kernels.pic.gpu._push", "kernels.pic.gpu._sort"]
+TOOLKIT, HALO, PUSH = "devices/cuda/toolkit.py", "kernels/halo/gpu.py", "kernels/pic/gpu.py"
 FILES = {
-    "cuda": "from kernels.device import DeviceUnavailable",
-    "device": "from kernels.messages import packed_empty",
-    "messages": "",
-    "compiler": "",
-    "lanes": "",
-    "halo_cpu": "",
-    "halo_gpu": "from kernels.cuda import blocks\nfrom kernels.halo_cpu import Halo",
-    "pic_cpu": "from kernels.compiler import njit\nfrom kernels.pic_tally import HERE",
-    "pic_tally": "",
-    "pic_gpu": "from kernels import cuda\nfrom kernels.pic_cpu import (\n    ahead)\n"
-    "    from kernels.lanes import f",
+    TOOLKIT: "from devices.backend import DeviceUnavailable",
+    "devices/backend.py": "from devices.messages import packed_empty",
+    "devices/messages.py": "",
+    "devices/cpu/compiler.py": "",
+    "devices/cpu/vectors.py": "",
+    "kernels/halo/cpu.py": "",
+    HALO: "from devices.cuda.toolkit import blocks\nfrom kernels.halo.cpu import Halo",
+    "kernels/pic/cpu.py": "from devices.cpu.compiler import njit\n"
+    "from kernels.pic.tally import HERE",
+    "kernels/pic/tally.py": "",
+    PUSH: "from devices.cuda import toolkit as cuda\nfrom kernels.pic.cpu import (\n    ahead)\n"
+    "    from devices.cpu.vectors import f",
 }
 
 
 @pytest.fixture
 def line(validation, tmp_path) -> Callable[..., str]:
-    """``line(file=...)``: what is told where files of kernels were changed after a validation."""
+    """``line({file: text})``: what is told where files were changed after a validation."""
 
-    def write(**texts: str) -> None:
+    def write(texts: dict[str, str]) -> None:
         for name, text in texts.items():
-            (tmp_path / f"{name}.py").write_text(text)
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
 
-    def told(passed: bool = True, **texts: str) -> str:
-        write(**FILES)
+    def told(texts: dict[str, str] | None = None, passed: bool = True) -> str:
+        write(FILES)
         then = validation.sources(tmp_path)
-        write(**texts)
+        write(texts or {})
         failures = [] if passed else ["a", "b"]
         written = {"date": "2026-01-02", "device": GPU, "sources": then, "passed": passed}
         now = validation.sources(tmp_path)
@@ -368,55 +371,59 @@ def line(validation, tmp_path) -> Callable[..., str]:
 @pytest.mark.parametrize(
     ("file", "count"),
     [
-        ("pic_gpu", 2),
-        ("halo_gpu", 1),
-        ("cuda", 3),
-        ("pic_cpu", 2),  # of which a kernel takes a function
-        ("pic_tally", 2),  # and that a constant
-        ("device", 0),  # for the host alone
-        ("halo_cpu", 0),
+        (PUSH, 2),
+        (HALO, 1),
+        (TOOLKIT, 3),
+        ("kernels/pic/cpu.py", 2),  # of which a kernel takes a function
+        ("kernels/pic/tally.py", 2),  # and that a constant
+        ("devices/backend.py", 0),  # for the host alone
+        ("kernels/halo/cpu.py", 0),
     ],
 )
 def test_kernels_changed_since_a_validation_are_counted(line, file, count):
     """Catches a kernel that was changed after a GPU last ran it, and is not told."""
-    said = line(**{file: FILES[file] + "\n# changed"})
+    said = line({file: FILES[file] + "\n# changed"})
     assert f": {count} of 3 changed since the last validation, 2026-01-02 on NVIDIA H200" in said
-    assert said.endswith(f"changed files: {file}.py")
+    assert said.endswith(f"changed files: {file}")
 
 
-@pytest.mark.parametrize("file", ["compiler", "lanes", "other_cpu", "other"])
+@pytest.mark.parametrize(
+    "file", ["devices/cpu/compiler.py", "devices/cpu/vectors.py", "kernels/other/cpu.py"]
+)
 def test_what_no_gpu_runs_does_not_count(line, file):
     """Catches kernels that are said to have changed when they have not."""
-    said = line(**{file: "# changed"})
+    said = line({file: "# changed"})
     assert said.endswith("all 3 are as last validated, 2026-01-02 on NVIDIA H200")
 
 
 def test_new_files_count(line):
     """Catches a kernel in a file of its own that no GPU has seen."""
-    assert line(new_gpu="").endswith("changed files: new_gpu.py")
+    assert line({"kernels/new/gpu.py": ""}).endswith("changed files: kernels/new/gpu.py")
 
 
 def test_what_is_said_to_be_in_no_kernel_is_in_none(validation):
     """Catches a file whose functions go into machine code and whose changes nobody counts."""
     for name in validation.IN_NO_KERNEL:
-        text = (validation.KERNELS / f"{name}.py").read_text()
+        text = source(name)
         assert "@" not in re.sub(
             "@(property|staticmethod|cached_property|cache|dataclass)", "", text
         )
-    assert "pic_cpu" in validation.reached("pic_gpu") and "@njit" in source("pic_cpu")
+    on_cpu = "kernels/pic/cpu.py"
+    assert on_cpu in validation.reached(PUSH) and "@njit" in source(on_cpu)
 
 
 def source(name: str) -> str:
-    """The text of a file of kernels."""
-    return (support.ROOT / "kernels" / f"{name}.py").read_text()
+    """The text of a file of the project."""
+    return (support.ROOT / name).read_text()
 
 
 def test_every_kernel_is_counted(validation):
     """Catches a list of kernels that is not that of the program."""
     names = validation.kernels()
-    assert "jacobi2d_gpu._sweep" in names and len(names) > 50
-    assert validation.touched(names, ["cuda.py"]) == names
-    assert all(name.startswith("halo_gpu.") for name in validation.touched(names, ["halo_gpu.py"]))
+    assert "kernels.jacobi2d.gpu._sweep" in names and len(names) > 50
+    assert validation.touched(names, [TOOLKIT]) == names
+    halo = validation.touched(names, [HALO])
+    assert halo and all(name.startswith("kernels.halo.gpu.") for name in halo)
 
 
 def test_a_failed_validation_is_told_as_one(line):

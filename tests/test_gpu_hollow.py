@@ -85,7 +85,8 @@ def test_launches_that_no_gpu_takes_fail(
 ) -> None:
     """Catches a driver that takes any grid, and warnings of grids that are small."""
     program = (
-        "import numba, numpy as np\nfrom kernels import device, load\n"
+        "import numba, numpy as np\nfrom devices import backend as device\n"
+        "from kernels import load\n"
         "gpu, stencil = device.get('gpu'), load('jacobi2d', 'gpu')\n"
         "field, other = (gpu.to_device(np.ones((4, 4))) for _ in range(2))\n"
         f"stencil.THREADS = {threads}\nstencil.sweep(field, other, 1, 3, 1, 3)"

@@ -113,7 +113,7 @@ def test_there_are_files_to_simulate():
 
 IN_SIMULATOR = """
 import os
-from kernels import cuda
+from devices.cuda import toolkit as cuda
 def test(): assert cuda.SIMULATED and cuda.PRESENT and len(os.sched_getaffinity(0)) == 1
 """
 

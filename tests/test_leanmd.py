@@ -24,10 +24,10 @@ from placed_atoms import Placed
 
 import kernels
 import miniapps
+from devices.backend import Device
+from devices.cpu.vectors import fused
 from drivers.serial import Engine
-from kernels.device import Device
-from kernels.lanes import fused
-from kernels.leanmd_units import ENERGY_UNIT, FAST, FASTEST, FORCE_UNIT, QUIET
+from kernels.leanmd.units import ENERGY_UNIT, FAST, FASTEST, FORCE_UNIT, QUIET
 from miniapps.leanmd import kinds
 from miniapps.leanmd import problem as leanmd_problem
 from miniapps.leanmd.atoms import Bins, Lists

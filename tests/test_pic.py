@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 import kernels
 import miniapps
 from drivers.serial import Engine
-from kernels.pic_cpu import CHUNK
-from kernels.pic_tally import ASTRAY, HERE, LEFT, LOST, NOWHERE, OWNERS, clean_tally
-from miniapps.block import Measure, MessageError
+from kernels.pic.cpu import CHUNK
+from kernels.pic.tally import ASTRAY, HERE, LEFT, LOST, NOWHERE, OWNERS, clean_tally
+from miniapps.contract import Measure, MessageError
 from miniapps.decomposition import Layout
 from miniapps.parameters import InputError
 from miniapps.pic import oracle as plain

@@ -12,8 +12,8 @@ import pytest
 import support
 
 import miniapps
-from miniapps.block import Piece
-from workbench.pictures import picture_of, share, sides_of
+from miniapps.contract import Piece
+from workbench.show.pictures import picture_of, share, sides_of
 
 SIZE = (100, 7, 5)
 FIELD = (

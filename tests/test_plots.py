@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from miniapps.parameters import InputError
-from workbench.plots import run_figure
+from workbench.show.plots import run_figure
 
 PIC = "pic --preset tiny --driver charm -n 2 --odf 2 --balancer Rotate --lb-period 6"
 

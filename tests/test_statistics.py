@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from workbench import statistics
-from workbench.statistics import Interval
+from workbench.study import statistics
+from workbench.study.statistics import Interval
 
 pytestmark = pytest.mark.filterwarnings("error")  # none may leak, not even where BCa is 0/0
 

@@ -18,16 +18,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import miniapps
+from devices.backend import Device
 from drivers.serial import Engine
-from kernels.device import Device
-from kernels.halo_cpu import box
+from kernels.halo.cpu import box
 from miniapps import grid
-from miniapps.block import Exchange
+from miniapps.contract import Exchange
 from miniapps.decomposition import Layout
 from miniapps.parameters import InputError
 from miniapps.stencil3d.problem import load_factor
-from workbench import record
-from workbench.spec import RunSpec
+from workbench.run import record
+from workbench.run.spec import RunSpec
 
 SIZES = {"jacobi2d": (13, 11), "stencil3d": (13, 11, 9)}
 GRIDS = {"jacobi2d": (3, 2), "stencil3d": (3, 2, 1)}

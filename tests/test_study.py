@@ -20,14 +20,15 @@ from support import BIN, ROOT, clean_environment, execute, miniapps
 
 import miniapps as apps
 from miniapps.parameters import InputError
-from workbench import cli, environment, launch
+from workbench import cli, environment
 from workbench.arguments import typed
 from workbench.exit_status import VALID, WRONG
-from workbench.statistics import mean_interval
+from workbench.run import launch
 from workbench.study import conduct, judging, noise, options, tables
 from workbench.study.campaign import Campaign, Writer
 from workbench.study.conduct import Effort
 from workbench.study.plan import Study
+from workbench.study.statistics import mean_interval
 
 EFFORT = Effort(trials=3, until_ci=None, most_trials=20, pin=False, timeout=None)
 TINY = ("--preset", "tiny", "--pes", "1,2", "--drivers", "mpi")

@@ -14,10 +14,10 @@ import pytest
 from support import ROOT
 
 from miniapps.parameters import InputError
-from workbench.plots import COLOURS
-from workbench.statistics import mean_interval
+from workbench.show.plots import COLOURS
 from workbench.study import analysis, figures, report, tables
 from workbench.study.campaign import Campaign
+from workbench.study.statistics import mean_interval
 
 STEPS = 10
 HASH, OTHER_HASH = "1887" * 16, "beef" * 16

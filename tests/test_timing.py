@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drivers.balancers import paid_after
+from drivers.charm.balancers import paid_after
 from drivers.job import Job
 from drivers.timing import ROW, compute_per_pe, imbalance, wall_of_rounds
 

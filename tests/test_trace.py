@@ -15,10 +15,10 @@ import pytest
 import support
 
 import miniapps as apps
+from devices.backend import Device
 from drivers.serial import Engine
 from drivers.timing import COMPUTE, PACK, PELog, Stepper
-from kernels.device import Device
-from miniapps.block import AllReduce, Collect, Mark, Post
+from miniapps.contract import AllReduce, Collect, Mark, Post
 from miniapps.echo.block import EchoBlock
 from miniapps.jacobi2d.block import JacobiBlock
 from miniapps.kernel_user import KernelUser
@@ -26,8 +26,8 @@ from miniapps.leanmd.block import LeanmdBlock
 from miniapps.leanmd.pairs import Cell, Compute
 from miniapps.pic.block import PicBlock
 from miniapps.stencil3d.block import StencilBlock
-from workbench.saved import SavedRun
-from workbench.trace import trace
+from workbench.show.saved import SavedRun
+from workbench.show.trace import trace
 
 DRIVERS = ["serial", "mpi", "charm"]
 

@@ -6,7 +6,7 @@ import pytest
 
 import miniapps
 from workbench import verify
-from workbench.cases import Case, spec_of
+from workbench.run.cases import Case, spec_of
 
 
 @pytest.mark.parametrize("app", miniapps.names())

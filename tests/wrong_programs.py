@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.halo_cpu import box
+from kernels.halo.cpu import box
 
 Wrong = Callable[[Any], Any]
 STALE_AFTER = 2  # steps

@@ -169,7 +169,7 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
 
 
 def _run(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench import run
+    from workbench.run import execute as run
 
     return run.run(options, runtime)
 
@@ -239,7 +239,7 @@ def _add_plot(commands: Any) -> None:
 
 
 def _plot(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench import film, plots, trace
+    from workbench.show import film, plots, trace
 
     source, written = options.file, []
     require(options.film or not options.beside, "--beside", options.beside, "needs --film")

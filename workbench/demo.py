@@ -10,11 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 import miniapps
-from workbench import environment, output
-from workbench.cases import Case, spec_of
+from workbench import environment
 from workbench.exit_status import FAILED, VALID, WRONG
-from workbench.plots import plot_step_times
-from workbench.run import solve
+from workbench.run import output
+from workbench.run.cases import Case, spec_of
+from workbench.run.execute import solve
+from workbench.show.plots import plot_step_times
 
 STEPS = 100
 

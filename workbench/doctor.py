@@ -19,12 +19,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kernels import nvidia
+from devices.cuda import driver_info as nvidia
 from miniapps.parameters import InputError
-from workbench import environment, launch, record
-from workbench.cases import Case, spec_of
+from workbench import environment
 from workbench.exit_status import FAILED, VALID
-from workbench.run import solve
+from workbench.run import launch, record
+from workbench.run.cases import Case, spec_of
+from workbench.run.execute import solve
 
 GPU_PACKAGES = {"numba-cuda": ("numba-cuda",), "CuPy": ("cupy-cuda13x", "cupy")}
 ASK_LIMIT_S = 60
@@ -140,7 +141,7 @@ def kernel_compiler() -> Finding:
 def gpu_aware_mpi() -> Finding:
     """Whether MPI takes messages from device memory; another process asks, as that starts MPI."""
     what, cost = "GPU-aware MPI", "--device gpu under mpi copies messages by way of the host"
-    command = [sys.executable, "-m", "drivers.gpu_aware"]
+    command = [sys.executable, "-m", "drivers.mpi.gpu_aware"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_LIMIT_S)
         aware, why = json.loads(done.stdout.splitlines()[-1])

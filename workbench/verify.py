@@ -15,9 +15,9 @@ from rich.table import Table
 
 import miniapps
 from miniapps.problem import Variant
-from workbench.cases import Case, spec_of
 from workbench.exit_status import VALID, WRONG
-from workbench.run import solve
+from workbench.run.cases import Case, spec_of
+from workbench.run.execute import solve
 
 MPI_RANKS = (1, 2, 3, 4, 6)
 CHARM_PES = (1, 2, 3)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device import Device
-from kernels.messages import packed
-from miniapps.block import Edge, Exchange, Index, Mark, Measure, Piece
+from devices.backend import Device
+from devices.messages import packed
+from miniapps.contract import Edge, Exchange, Index, Mark, Measure, Piece
 from miniapps.decomposition import Layout
 from miniapps.echo.problem import PHASES, WORDS, EchoProblem
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from miniapps.block import AllReduce, Collect, Post
+from miniapps.contract import AllReduce, Collect, Post
 from miniapps.grid import GridBlock
 
 

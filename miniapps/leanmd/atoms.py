@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import kernels
-from kernels.device import Device
-from kernels.leanmd_units import QUIET
+from devices.backend import Device
+from kernels.leanmd.units import QUIET
 
 ROOM = 1.1  # times as many places as are needed
 COLUMN, STORY = 1.6, 0.6  # sigma: size of the bins in x and y, and in z
@@ -23,7 +23,7 @@ class Atoms:
 
     ``rows`` (7, room) float64: positions, velocities and the bits of ids; ``position`` and
     ``velocity`` are parts of it. ``force`` (3, room) int64, ``origin`` (3, room) float64 and
-    ``alarms`` (3,) int64, see `kernels.leanmd_units`. All lie on the device.
+    ``alarms`` (3,) int64, see `kernels.leanmd.units`. All lie on the device.
     """
 
     rows: Any
@@ -131,7 +131,7 @@ class Atoms:
         return self.device.to_host(self.rows[ROWS - 1])[: self.count].view(np.int64)
 
     def sums_of_ids(self) -> np.ndarray:
-        """How many they are, and sums of their ids: (3,) uint64; see `kernels.state_hash_cpu`."""
+        """How many they are, and sums of their ids: (3,) uint64; see `kernels.state_hash.cpu`."""
         return kernels.load("state_hash", "cpu").sums_of_ids(self.count, self.ids)
 
 
@@ -146,7 +146,7 @@ class Bins:
         self.starts = device.empty((int(self.bins.prod()) + 1,), np.int64)
 
     def sort(self, kernels: Any, position: Any, count: int, turning: bool) -> Any:
-        """The order of points by bins: (count,) uint32; see `kernels.leanmd_cpu`."""
+        """The order of points by bins: (count,) uint32; see `kernels.leanmd.cpu`."""
         order = self.device.empty((count,), np.uint32)
         kernels.sort_into_bins(
             count, position, self.low, self.density, self.bins, turning, self.starts, order

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device import Device
-from miniapps.block import Collect, Exchange, Index, Measure, Post
+from devices.backend import Device
+from miniapps.contract import Collect, Exchange, Index, Measure, Post
 from miniapps.decomposition import Layout
 from miniapps.leanmd.atoms import Lists, on_device, on_host
 from miniapps.leanmd.domain import AXES, SIDES, Domain, edge_of

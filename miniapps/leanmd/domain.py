@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device import Device
-from kernels.leanmd_units import CLOSE, CLOSE_UNIT, CLOSEST, ENERGY_UNIT, FAST, FASTEST, STRAY
-from miniapps.block import (
+from devices.backend import Device
+from kernels.leanmd.units import CLOSE, CLOSE_UNIT, CLOSEST, ENERGY_UNIT, FAST, FASTEST, STRAY
+from miniapps.contract import (
     AllReduce,
     Edge,
     Exchange,

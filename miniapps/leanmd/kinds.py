@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kernels.device import Device
-from miniapps.block import Index
+from devices.backend import Device
+from miniapps.contract import Index
 from miniapps.decomposition import Layout
 from miniapps.leanmd.block import LeanmdBlock
 from miniapps.leanmd.pair_layout import PairLayout

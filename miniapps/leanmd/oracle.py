@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import kernels
-from kernels.leanmd_units import ENERGY_UNIT, FORCE_UNIT
+from kernels.leanmd.units import ENERGY_UNIT, FORCE_UNIT
 from kernels.state_hash import digest, hash_rows
 
 SAMPLE = 4  # atoms of a block, about

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
-from miniapps.block import Index
+from miniapps.contract import Index
 from miniapps.decomposition import Bounds, Layout, split
 
 AROUND = list(itertools.product((-1, 0, 1), repeat=3))

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device import Device
-from miniapps.block import Collect, Edge, Index, Mark, Measure, Peer, Piece, Post
+from devices.backend import Device
+from miniapps.contract import Collect, Edge, Index, Mark, Measure, Peer, Piece, Post
 from miniapps.kernel_user import KernelUser
 from miniapps.leanmd.atoms import Lists
 from miniapps.leanmd.domain import Domain, heed_closeness, strayed

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 import kernels
-from kernels.leanmd_units import ENERGY_UNIT
-from miniapps.block import Check, Index, Measure
+from kernels.leanmd.units import ENERGY_UNIT
+from miniapps.contract import Check, Index, Measure
 from miniapps.decomposition import Layout
 from miniapps.leanmd.inputs import Input, atoms_between, opened
 from miniapps.leanmd.lattice import Sites, in_cells, on_lattice

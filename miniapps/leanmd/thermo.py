@@ -1,6 +1,6 @@
 """The thermo table: temperature, energies and pressure, from sums that are exact in every order.
 
-Blocks add up integers (`kernels.leanmd_cpu`); here they become energies. As the sums have the same
+Blocks add up integers (`kernels.leanmd.cpu`); here they become energies. As the sums have the same
 bits on every decomposition, so have the rows.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.leanmd_units import ENERGY_UNIT, VIRIAL_UNIT
+from kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
 
 # Numbers in a sum: v^2 (2), momentum (3), force (3), energy (2), virial (2), pairs (2), atoms.
 TOTALS = 15

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device import Device
-from kernels.pic_tally import ASTRAY, LEFT, MISPLACED, NOWHERE, OWNERS, owner_at
-from miniapps.block import (
+from devices.backend import Device
+from kernels.pic.tally import ASTRAY, LEFT, MISPLACED, NOWHERE, OWNERS, owner_at
+from miniapps.contract import (
     AllReduce,
     Collect,
     Edge,

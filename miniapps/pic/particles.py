@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from kernels.device import Device
-from kernels.pic_tally import TALLY, clean_tally
+from devices.backend import Device
+from kernels.pic.tally import TALLY, clean_tally
 
 FLOATS = ("x", "y", "vx", "vy", "charge")
 INTEGERS = ("ids", "cells", "motions")
@@ -23,10 +23,10 @@ SORT_AT = 8  # sort when an eighth of the particles came to lie out of order
 
 
 class Particles:
-    """The particles of one block; the quantities are those of `kernels.pic_cpu`.
+    """The particles of one block; the quantities are those of `kernels.pic.cpu`.
 
     ``arrays``: all eight, in the order in which kernels take them. ``tally``: what the last push
-    counted, as `kernels.pic_tally` says.
+    counted, as `kernels.pic.tally` says.
     """
 
     x: Any
@@ -96,7 +96,7 @@ class Particles:
     def begin(
         self, kernels: Any, numbers: np.ndarray, cells: np.ndarray, motion: int, *how: Any
     ) -> None:
-        """Add particles that begin in ``cells`` and have those ``numbers``; `pic_cpu.start`."""
+        """Add particles that begin in ``cells`` and have those ``numbers``: kernel `start`."""
         if not len(numbers):
             return
         first, to_device = self.count, self.device.to_device

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 import kernels
-from miniapps.block import Check, Measure
+from miniapps.contract import Check, Measure
 from miniapps.decomposition import Layout
 from miniapps.parameters import InputError, integer_or_auto, parameter, require, require_tile
 from miniapps.pic.distribution import Distribution

@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator
 from time import perf_counter
 from typing import Any
 
-from kernels.device import Device
-from miniapps.block import Collect, Index, Post
+from devices.backend import Device
+from miniapps.contract import Collect, Index, Post
 from miniapps.decomposition import Layout
 from miniapps.grid import GridBlock
 from miniapps.stencil3d.problem import StencilProblem, load_factor

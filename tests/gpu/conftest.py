@@ -23,7 +23,7 @@ def _launches() -> Iterator[None]:
     if file is None:
         yield
         return
-    from kernels.cuda import Kernel
+    from devices.cuda.toolkit import Kernel
 
     launched, launch = set(), Kernel.__getitem__
 

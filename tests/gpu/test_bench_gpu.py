@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels import device
+from devices import backend as device
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -54,7 +54,7 @@ def test_other_bits_show(how: str, mistake: Any, monkeypatch: pytest.MonkeyPatch
 
     def wrong(stencil, old, new, region):  # type: ignore[no-untyped-def]
         found = sweep(stencil, old, new, region)
-        on_gpu = stencil.__name__ == "kernels.jacobi2d_gpu"
+        on_gpu = stencil.__name__ == "kernels.jacobi2d.gpu"
         return mistake(old, new, region, *found) if on_gpu else found
 
     assert gpu_bench.has_cpu_bits("jacobi2d", (9, 8), how, "float64")
@@ -69,6 +69,6 @@ def test_no_times_of_sweeps_that_are_wrong(what: str, monkeypatch: pytest.Monkey
     import gpu_bench
 
     arguments = ((8, 8),) if what == "hidden_copies" else ((16, 16), 2)
-    monkeypatch.setattr("kernels.jacobi2d_gpu.sweep", lambda *arguments: None)
+    monkeypatch.setattr("kernels.jacobi2d.gpu.sweep", lambda *arguments: None)
     with pytest.raises(gpu_bench.Different):
         getattr(gpu_bench, what)(*arguments)

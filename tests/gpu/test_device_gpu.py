@@ -1,4 +1,4 @@
-"""Device memory, messages in it, streams and arithmetic: `kernels.cuda` and `kernels.gpu`."""
+"""Device memory, messages in it, streams and arithmetic: what is in `devices.cuda`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from numba import cuda
 
-import kernels.cuda as toolkit
+import devices.cuda.toolkit as toolkit
+from devices import backend as device
+from devices.cuda.backend import Gpu
+from devices.cuda.buffers import Bundle, Parcel
+from devices.cuda.sums import Job, pool
+from devices.messages import HEADER_BYTES, Envelope, packed_empty
 from drivers.inbox import Inbox
-from kernels import device
-from kernels.bundle import Bundle, Parcel
-from kernels.gpu import Gpu
-from kernels.messages import HEADER_BYTES, Envelope, packed_empty
-from kernels.sums_gpu import Job, pool
-from miniapps.block import Collect
+from miniapps.contract import Collect
 
 SHAPES = [(7,), (3, 5), (2, 3, 4), (0,), (4, 0)]
 TYPES = [np.float64, np.float32, np.int64, np.uint8]

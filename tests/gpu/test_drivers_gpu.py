@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kernels.cuda import SIMULATED
+from devices.cuda.toolkit import SIMULATED
 
 # Real MPI here may not take a GPU's memory, and then only the simulator's, which is the host's.
 AWARE = "on" if SIMULATED else "auto"

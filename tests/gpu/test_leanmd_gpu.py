@@ -12,18 +12,18 @@ import pytest
 import support
 from placed_atoms import Placed
 
+import devices.cuda.toolkit as toolkit
 import kernels
-import kernels.cuda as toolkit
 import miniapps
+from devices import backend as device
+from devices.backend import Device
+from devices.cpu.vectors import fused
+from devices.cuda.backend import Gpu
+from devices.cuda.sums import pool
 from drivers.serial import Engine
-from kernels import device
-from kernels.device import Device
-from kernels.gpu import Gpu
-from kernels.lanes import fused
-from kernels.leanmd_jobs import PairForces
-from kernels.leanmd_units import CLOSE, FAST, FASTEST, FORCE_UNIT, QUIET, STRAY
-from kernels.sums_gpu import pool
-from miniapps.block import checked_message
+from kernels.leanmd.jobs import PairForces
+from kernels.leanmd.units import CLOSE, FAST, FASTEST, FORCE_UNIT, QUIET, STRAY
+from miniapps.contract import checked_message
 from miniapps.leanmd.atoms import Atoms, Bins, Lists
 from miniapps.leanmd.domain import Explosion
 from miniapps.leanmd.oracle import wrong_forces

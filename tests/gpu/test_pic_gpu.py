@@ -11,10 +11,10 @@ import pytest
 import support
 
 import kernels
+from devices import backend as device
+from devices.cuda import toolkit
 from drivers.serial import Engine
-from kernels import cuda as toolkit
-from kernels import device
-from kernels.pic_tally import (
+from kernels.pic.tally import (
     ASTRAY,
     HERE,
     LEFT,
@@ -25,7 +25,7 @@ from kernels.pic_tally import (
     clean_tally,
     owner_at,
 )
-from miniapps.block import MessageError, Pause
+from miniapps.contract import MessageError, Pause
 from miniapps.pic import oracle
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event

@@ -12,10 +12,10 @@ import support
 
 import kernels
 import miniapps as apps
+from devices import backend as device
 from drivers.serial import Engine
-from kernels import device
-from kernels.halo_cpu import Halo as HostHalo
-from kernels.halo_cpu import box
+from kernels.halo.cpu import Halo as HostHalo
+from kernels.halo.cpu import box
 
 APPS = ("jacobi2d", "stencil3d")
 DTYPES = ("float64", "float32")

@@ -15,8 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.cases import Case
-from workbench.statistics import (
+from workbench.run.cases import Case
+from workbench.study.campaign import Campaign
+from workbench.study.judging import answer_key, mean_step_s
+from workbench.study.plan import case_of
+from workbench.study.statistics import (
     Comparison,
     Fit,
     Interval,
@@ -32,9 +35,6 @@ from workbench.statistics import (
     ratio_interval,
     speedup,
 )
-from workbench.study.campaign import Campaign
-from workbench.study.judging import answer_key, mean_step_s
-from workbench.study.plan import case_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from miniapps.parameters import require
 from workbench.exit_status import VALID
-from workbench.spec import RunSpec, check_writable
+from workbench.run.spec import RunSpec, check_writable
 from workbench.study import options as words
 from workbench.study.campaign import Campaign
 from workbench.study.conduct import Effort, conduct

@@ -21,10 +21,11 @@ from typing import Any
 
 from miniapps.parameters import InputError
 from miniapps.tiling import cache_folder
-from workbench import environment, launch
+from workbench import environment
 from workbench.exit_status import VALID, WRONG
-from workbench.record import host, versions
-from workbench.spec import RunSpec
+from workbench.run import launch
+from workbench.run.record import host, versions
+from workbench.run.spec import RunSpec
 from workbench.study import noise
 from workbench.study.campaign import VERSION, Campaign, Writer
 from workbench.study.judging import judge, label, mean_step_s, wide_points

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.plots import COLOURS
-from workbench.statistics import Fit, Interval
+from workbench.show.plots import COLOURS
 from workbench.study import analysis
 from workbench.study.analysis import Result
 from workbench.study.campaign import Campaign
+from workbench.study.statistics import Fit, Interval
 from workbench.study.tables import POOR, half_point, number, problem_cell
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")

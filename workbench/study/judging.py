@@ -5,10 +5,10 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from workbench.record import fixed_parameters
-from workbench.statistics import mean_interval
+from workbench.run.record import fixed_parameters
 from workbench.study.campaign import Campaign
 from workbench.study.plan import CASE, case_of
+from workbench.study.statistics import mean_interval
 
 TICKS = 100  # a round must last as many steps of the clock, on average
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.record import host, versions
+from workbench.run.record import host, versions
 
 CELLS = 1 << 18  # 2 MiB an array: some in cache, some not, as the runs themselves
 REPEATS = 600

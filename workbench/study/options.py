@@ -15,11 +15,11 @@ from typing import Any
 
 import drivers
 import miniapps
-from drivers.balancers import BALANCERS
+from drivers.charm.balancers import BALANCERS
 from miniapps.parameters import InputError, extents, require
 from workbench.arguments import add_app_options, typed
 from workbench.exit_status import VALID
-from workbench.spec import asked_for
+from workbench.run.spec import asked_for
 from workbench.study.plan import KINDS, NO_BALANCING, Study, usual_pes
 
 EXAMPLES = """examples:

@@ -13,8 +13,8 @@ from typing import Any
 
 from miniapps.parameters import InputError, require
 from workbench import environment
-from workbench.cases import Case
-from workbench.spec import RunSpec
+from workbench.run.cases import Case
+from workbench.run.spec import RunSpec
 
 KINDS: Mapping[str, str] = MappingProxyType(
     {

@@ -15,9 +15,9 @@ from typing import Any
 
 import miniapps
 from miniapps.parameters import InputError, require
-from workbench import output
 from workbench.exit_status import VALID, WRONG
-from workbench.spec import check_writable
+from workbench.run import output
+from workbench.run.spec import check_writable
 from workbench.study.campaign import Campaign
 from workbench.study.plan import KINDS
 from workbench.study.tables import (

@@ -20,10 +20,10 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from drivers.balancers import runtime_options
+from drivers.charm.balancers import runtime_options
 from miniapps.parameters import InputError, require
 from workbench.exit_status import FAILED, VALID, WRONG
-from workbench.spec import RunSpec
+from workbench.run.spec import RunSpec
 from workbench.study.campaign import Writer, object_of
 from workbench.study.conduct import head_of, plain_command, shuffled
 from workbench.study.judging import judge
@@ -205,7 +205,9 @@ def _balancing_words(balancer: str | None) -> str:
     """The runtime's options for a balancer; a file of this installation is found by the script."""
     words = [shlex.quote(word) for word in runtime_options(balancer)]
     if "+TreeLBFile" in words:
-        module = "import drivers.balancers as b, sys; print(b.runtime_options(sys.argv[1])[-1])"
+        module = (
+            "import drivers.charm.balancers as b, sys; print(b.runtime_options(sys.argv[1])[-1])"
+        )
         words[-1] = f'"$("$PYTHON" -c {shlex.quote(module)} {balancer})"'
     return " ".join(words)
 

@@ -17,11 +17,12 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-FILES = ("halo_gpu", "jacobi2d_gpu", "stencil3d_gpu", "pic_gpu", "leanmd_gpu", "sums_gpu")
+APPS = ("halo", "jacobi2d", "stencil3d", "pic", "leanmd")
+FILES = (*(f"kernels.{app}.gpu" for app in APPS), "devices.cuda.sums")
 
 
 class Hook:
-    """Finds ``kernels.cuda`` and, the first time, loads the twins before."""
+    """Finds ``devices.cuda.toolkit`` and, the first time, loads the twins before."""
 
     def __init__(self) -> None:
         self.twins: dict[str, list[Any]] = {}  # kernels of each file, in their order
@@ -30,7 +31,7 @@ class Hook:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """As the usual finder, but that kernels of the file are noted."""
-        if name != "kernels.cuda" or self.state == "finding":
+        if name != "devices.cuda.toolkit" or self.state == "finding":
             return None
         if self.state == "waiting":
             self.state = "simulating"
@@ -58,16 +59,17 @@ class Hook:
         before = set(sys.modules)
         config.ENABLE_CUDASIM = 1
         for name in FILES:
-            importlib.import_module(f"kernels.{name}")
+            importlib.import_module(name)
         let_functions_swap(sys.modules["numba.cuda"])
         fake = sys.modules["numba.cuda.simulator.cudadrv.devicearray"].FakeCUDAArray  # type: ignore
         self.simulated = lambda value: fake(host_view(value)) if on_device(value) else value
         config.ENABLE_CUDASIM = 0
-        package = sys.modules["kernels"]
-        for name in set(sys.modules) - before:
-            if name.startswith("numba.cuda") or name.startswith("kernels."):
+        for name in sorted(set(sys.modules) - before):
+            if name.startswith(("numba.cuda", "devices.", "kernels.")):
                 del sys.modules[name]
-                vars(package).pop(name.removeprefix("kernels."), None)
+                package, _, module = name.rpartition(".")
+                if package in sys.modules:
+                    vars(sys.modules[package]).pop(module, None)
         vars(numba).pop("cuda", None)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernels.state_hash import digest, hash_cells
-from miniapps.block import Check, Measure
+from miniapps.contract import Check, Measure
 from miniapps.parameters import extents, parameter
 from miniapps.problem import BaseProblem
 

@@ -1,0 +1,1 @@
+"""The CPU: Numba as kernels for it need it."""

@@ -1,0 +1,263 @@
+"""A few numbers side by side in one vector register, for kernels written as formulas.
+
+LLVM vectorises a loop over contiguous elements by itself. It does not where a short fixed group of
+elements meets one other element at a time, as a cluster of atoms meets its neighbours, and it reads
+overlapping stretches of a row one by one where a stencil could keep them in registers; there a
+kernel says so with these types. ``+ - * /`` and comparisons act lane by lane, and the functions
+below do the rest. They exist inside ``njit`` only.
+
+`load` reads `WIDTH` lanes: four of float64 fill a 256-bit register, which all x86 machines since
+2013 have. `line` reads as many as a cache line has, one 512-bit register. LLVM makes several
+narrower ones of each where there is none.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, overload, register_model
+from numba.np import arrayobj
+
+from devices.cpu.compiler import vectorize
+
+WIDTH = 4
+INT32 = ir.IntType(32)
+
+
+class Lanes(types.Type):
+    """The numba type of so many elements of one scalar type."""
+
+    def __init__(self, element: Any, width: int) -> None:
+        self.element, self.width = element, width
+        super().__init__(f"Lanes({element}, {width})")
+
+
+FLOATS, INTS, MASK = (Lanes(kind, WIDTH) for kind in (types.float64, types.int64, types.boolean))
+LANES_OF = {types.float64: FLOATS, types.int64: INTS}
+LINE_OF = {types.float64: Lanes(types.float64, 8), types.float32: Lanes(types.float32, 16)}
+ELEMENT = {
+    types.float64: ir.DoubleType(),
+    types.float32: ir.FloatType(),
+    types.int64: ir.IntType(64),
+    types.boolean: ir.IntType(1),
+}
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    """Lanes are LLVM vectors."""
+
+    def __init__(self, manager: Any, lanes: Lanes) -> None:
+        super().__init__(manager, lanes, ir.VectorType(ELEMENT[lanes.element], lanes.width))
+
+
+def _operator(symbol: Any, operands: Lanes, result: Lanes, emit: Callable[..., Any]) -> None:
+    """Let two Lanes of a type be joined by a Python operator."""
+
+    def joined(_: Any, a: Any, b: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return emit(builder, *arguments)
+
+        return result(a, b), generate
+
+    apply: Any = intrinsic(joined)
+
+    @overload(symbol, inline="always")
+    def choose(a, b):  # numba compares names and annotations with those of what it returns
+        return (lambda a, b: apply(a, b)) if a == b == operands else None
+
+
+_operator(operator.add, FLOATS, FLOATS, ir.IRBuilder.fadd)
+_operator(operator.sub, FLOATS, FLOATS, ir.IRBuilder.fsub)
+_operator(operator.mul, FLOATS, FLOATS, ir.IRBuilder.fmul)
+_operator(operator.truediv, FLOATS, FLOATS, ir.IRBuilder.fdiv)
+_operator(operator.lt, FLOATS, MASK, lambda builder, a, b: builder.fcmp_ordered("<", a, b))
+for kind in LINE_OF.values():
+    _operator(operator.add, kind, kind, ir.IRBuilder.fadd)
+    _operator(operator.mul, kind, kind, ir.IRBuilder.fmul)
+_operator(operator.add, INTS, INTS, ir.IRBuilder.add)
+_operator(operator.ne, INTS, MASK, lambda builder, a, b: builder.icmp_signed("!=", a, b))
+
+
+def pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+    """Where ``array[index]`` lies, of a contiguous array of one dimension."""
+    made = arrayobj.make_array(kind)(context, builder, array)
+    return builder.gep(made.data, [index])
+
+
+def _repeat(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Lanes of one number."""
+    lanes = context.get_value_type(signature.return_type)
+    one = builder.insert_element(lanes(ir.Undefined), arguments[0], INT32(0))
+    zeros = ir.VectorType(INT32, lanes.count)([0] * lanes.count)
+    return builder.shuffle_vector(one, lanes(ir.Undefined), zeros)
+
+
+@intrinsic
+def _every(_: Any, scalar: Any) -> Any:
+    """All lanes the same number."""
+    return LANES_OF[scalar](scalar), _repeat
+
+
+@intrinsic
+def _every_in_line(_: Any, scalar: Any) -> Any:
+    """All lanes of a line the same number."""
+    return LINE_OF[scalar](scalar), _repeat
+
+
+def _read(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Lanes from memory."""
+    kind = signature.args[0]
+    at = pointer(context, builder, kind, *arguments)
+    lanes = context.get_value_type(signature.return_type).as_pointer()
+    return builder.load(builder.bitcast(at, lanes), align=kind.dtype.bitwidth // 8)
+
+
+@intrinsic
+def _line_width(_: Any, array: Any) -> Any:
+    """How many elements of an array make a line, as a constant."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return context.get_constant(types.uint64, LINE_OF[array.dtype].width)
+
+    return types.uint64(array), generate
+
+
+@intrinsic
+def _line(_: Any, array: Any, index: Any) -> Any:
+    """A line of elements from ``array[index]`` on."""
+    return LINE_OF[array.dtype](array, index), _read
+
+
+def _window(skipped: Callable[[int], int]) -> Any:
+    """As many neighbouring lanes of two lines side by side as one has, behind those skipped."""
+
+    def cut(_: Any, first: Any, second: Any) -> Any:
+        skip = skipped(first.width)
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            numbers = list(range(skip, skip + first.width))
+            return builder.shuffle_vector(*arguments, ir.VectorType(INT32, len(numbers))(numbers))
+
+        return first(first, second), generate
+
+    return intrinsic(cut)
+
+
+@intrinsic
+def _load(_: Any, array: Any, index: Any) -> Any:
+    """The elements from ``array[index]`` on."""
+    return LANES_OF[array.dtype](array, index), _read
+
+
+@intrinsic
+def _store(_: Any, array: Any, index: Any, lanes: Any) -> Any:
+    """Write lanes to the elements from ``array[index]`` on."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, index, values = arguments
+        kind = signature.args[0]
+        at = pointer(context, builder, kind, array, index)
+        align = kind.dtype.bitwidth // 8
+        builder.store(values, builder.bitcast(at, values.type.as_pointer()), align=align)
+        return context.get_dummy_value()
+
+    return types.void(array, index, lanes), generate
+
+
+@intrinsic
+def _fma(_: Any, a: Any, b: Any, c: Any) -> Any:
+    """The product a b plus c, rounded once; scalars or lanes.
+
+    Said and never left to the compiler, so that every kernel rounds alike.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = arguments[0].type
+        name = "llvm.fma.f64" if a is types.float64 else f"llvm.fma.v{WIDTH}f64"
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(kind, [kind] * 3), name
+        )
+        return builder.call(function, arguments)
+
+    return a(a, b, c), generate
+
+
+@intrinsic
+def _where(_: Any, mask: Any, a: Any, b: Any) -> Any:
+    """Lane by lane ``a`` where the mask holds, else ``b``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.select(*arguments)
+
+    return a(mask, a, b), generate
+
+
+@intrinsic
+def _bits(_: Any, floats: Any) -> Any:
+    """The bits of floats as integers; a scalar or lanes."""
+    integers = INTS if floats is FLOATS else types.int64
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(integers))
+
+    return integers(floats), generate
+
+
+@intrinsic
+def _some(_: Any, mask: Any) -> Any:
+    """Whether the mask holds in any lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(WIDTH)
+        return builder.icmp_unsigned("!=", builder.bitcast(arguments[0], word), word(0))
+
+    return types.boolean(mask), generate
+
+
+@intrinsic
+def _lane(_: Any, lanes: Any, number: Any) -> Any:
+    """The element in a lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.extract_element(arguments[0], builder.trunc(arguments[1], INT32))
+
+    return lanes.element(lanes, number), generate
+
+
+@intrinsic
+def _numbers(_: Any) -> Any:
+    """The numbers of the lanes: 0, 1, 2, 3."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return context.get_value_type(INTS)(list(range(WIDTH)))
+
+    return INTS(), generate
+
+
+# To a type checker, called as they are in kernels.
+every: Any = _every
+every_in_line: Any = _every_in_line
+load: Any = _load
+line: Any = _line
+line_width: Any = _line_width
+one_back: Any = _window(lambda width: width - 1)  # of (before, here), each element's left neighbour
+one_on: Any = _window(lambda width: 1)  # of (here, after), each element's right neighbour
+store: Any = _store
+fma: Any = _fma
+where: Any = _where
+bits: Any = _bits
+some: Any = _some
+lane: Any = _lane
+numbers: Any = _numbers
+
+
+@vectorize("float64(float64, float64, float64)", cache=True)
+def fused(a, b, c):  # type: ignore[no-untyped-def]
+    """The product a b plus c, rounded once, for arrays outside of kernels; a NumPy ufunc."""
+    return fma(a, b, c)

@@ -1,0 +1,196 @@
+"""The GPU as a device: a block's stream, and its messages in device memory.
+
+A block's kernels run one after another on a stream of its own; no call here waits for them unless
+it says so. All messages of a Post lie beside each other in one buffer, a `Bundle`. It goes to the
+host by one copy, as what comes from there does, on a second stream, while the first computes. What
+blocks of a process compute together has a stream of its own (`devices.cuda.sums`).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from devices.backend import Device
+from devices.cuda import toolkit as cuda
+from devices.cuda.buffers import Bundle, Parcel, each_bundle, stage
+from devices.cuda.sums import Job, Sum, pool
+
+RENEWED_S = 1.0  # event times are float32: a device's clock is set anew after so many seconds
+
+
+class Slot:
+    """Where messages from elsewhere land; two of them take turns."""
+
+    def __init__(self) -> None:
+        self.pinned = np.empty(0, np.uint8)
+        self.copied: Any = None  # reached once ``pinned`` may be written again
+        self.bundle: Bundle | None = None
+
+    def make_room(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any, stream: Any) -> Any:
+        """Let the bundle have such messages; returns a mark, after which it may be written."""
+        bundle = self.bundle
+        if bundle is not None and (bundle.shapes, bundle.dtype) == (shapes, dtype):
+            return bundle.read
+        self.bundle = Bundle(shapes, dtype, stream)
+        return cuda.mark(stream)  # what had this memory before may be in use until then
+
+
+class Gpu(Device):
+    """What one block has of a GPU. Raises DeviceUnavailable where there is none."""
+
+    name = "gpu"
+    line = 128
+    lag = 64
+
+    def __init__(self) -> None:
+        cuda.require()
+        self.stream, self.copies = cuda.stream(), cuda.stream()
+        weakref.finalize(self, cuda.idle().extend, (self.stream, self.copies))
+        self.staged_bytes = 0
+        self.slots: dict[Any, list[Slot]] = {}  # by edge; None for what comes from the host
+        self.reading: list[Bundle] = []  # since the last `received`
+        self.stream.synchronize()
+        self.epoch = cuda.mark(self.stream), perf_counter()
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """An array on the device; what is in it is not said."""
+        return cuda.empty(shape, dtype, self.stream)
+
+    def to_device(self, array: np.ndarray) -> Any:
+        """A copy on the device."""
+        return cuda.to_device(array, self.stream)
+
+    def to_host(self, array: Any) -> np.ndarray:
+        """A copy of a contiguous array in host memory, when all work on it is done."""
+        return array.on_host() if isinstance(array, Job) else cuda.to_host(array)
+
+    # Messages ------------------------------------------------------------------------------------
+
+    def messages(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any) -> Bundle:
+        """A bundle for messages, by edge, that kernels fill in and a Post gives away."""
+        return Bundle(shapes, dtype, self.stream)
+
+    def stage(self, parcels: Iterable[Any]) -> None:
+        """Begin to copy messages to the host, one copy for each bundle."""
+        here = []
+        for parcel in parcels:
+            if isinstance(parcel, Sum):
+                self.staged_bytes += parcel.stage()
+            else:
+                here.append(parcel)
+        self.staged_bytes += stage(here, self.copies)
+
+    def received(self, came: Mapping[Any, Any]) -> Mapping[Any, Parcel]:
+        """What a Collect brought, by edge, as parcels on the device, until the next such call."""
+        parcels = self.landed(came)
+        for bundle in each_bundle(parcel.bundle for parcel in parcels.values()):
+            if bundle.stream is not self.stream:
+                cuda.wait_for(bundle.ready, self.stream)
+            self.reading.append(bundle)
+        return parcels
+
+    def landed(self, came: Mapping[Any, Any]) -> Mapping[Any, Parcel]:
+        """The same, but kernels here do not wait for them, nor those who wrote them for these."""
+        self._end_reading()
+        staged = {edge: array for edge, array in came.items() if isinstance(array, np.ndarray)}
+        self.staged_bytes += sum(m.host_bytes for m in came.values() if isinstance(m, Sum))
+        moved = self._from_host(staged) if staged else {}
+        return {edge: moved[edge] if edge in moved else m.landed() for edge, m in came.items()}
+
+    def room(self, edge: Any, shape: tuple[int, ...], dtype: Any) -> Parcel:
+        """Memory for a message that MPI puts there itself; the next but one has it again."""
+        slot = self._next_slot(edge)
+        cuda.reached(slot.make_room({edge: shape}, np.dtype(dtype), self.stream))
+        assert slot.bundle is not None
+        return slot.bundle[edge]
+
+    def _next_slot(self, edge: Any) -> Slot:
+        """The slot whose turn it is."""
+        slots = self.slots.setdefault(edge, [Slot(), Slot()])
+        slots.reverse()
+        return slots[0]
+
+    def _end_reading(self) -> None:
+        """Keep the memory of what was received until kernels here have read it."""
+        if not self.reading:
+            return
+        read = cuda.mark(self.stream)
+        for bundle in self.reading:
+            if bundle.stream is not self.stream:
+                cuda.wait_for(read, bundle.stream)
+            bundle.read = read
+        self.reading.clear()
+
+    def _from_host(self, staged: Mapping[Any, np.ndarray]) -> Mapping[Any, Parcel]:
+        """Copy messages to the device, all at once, beside what it computes."""
+        slot = self._next_slot(None)
+        (dtype,) = {array.dtype for array in staged.values()}
+        shapes = {edge: array.shape for edge, array in staged.items()}
+        cuda.wait_for(slot.make_room(shapes, dtype, self.stream), self.copies)
+        if slot.copied is not None:
+            cuda.reached(slot.copied)
+        bundle = slot.bundle
+        assert bundle is not None
+        if slot.pinned.size < bundle.nbytes:
+            slot.pinned = cuda.pinned(bundle.nbytes)
+        host = slot.pinned[: bundle.nbytes].view(dtype)
+        for edge, array in staged.items():
+            start = bundle.starts[edge]
+            host[start : start + array.size] = array.reshape(-1)
+        if bundle.nbytes:
+            bundle.buffer.copy_to_device(host, stream=self.copies)
+        slot.copied = bundle.ready = cuda.mark(self.copies)
+        cuda.wait_for(slot.copied, self.stream)
+        self.staged_bytes += bundle.nbytes
+        return bundle
+
+    # Time ----------------------------------------------------------------------------------------
+
+    def mark(self) -> Any:  # type: ignore[override]
+        """A point in the block's stream."""
+        return cuda.mark(self.stream)
+
+    def seconds(self, first: Any, last: Any) -> float:
+        """The time between two marks; waits until the second has been reached."""
+        return cuda.seconds(first, last)
+
+    def total(self, spans: Iterable[tuple[Any, Any]]) -> float:
+        """The time between pairs of marks, added up; waits until all have been reached."""
+        return sum([cuda.seconds(*span) for span in spans])
+
+    def time_of(self, mark: Any) -> float:
+        """When a mark was reached, by ``perf_counter``; waits until it has been."""
+        event, then = self.epoch
+        return then + cuda.seconds(event, mark)
+
+    def renew(self, mark: Any) -> None:
+        """Tell the time from that mark on, if it has been told from an older one for long."""
+        time = self.time_of(mark)
+        if time - self.epoch[1] > RENEWED_S:
+            self.epoch = mark, time
+
+    def synchronize(self) -> None:
+        """Wait until all work on the block's streams is done, and all that blocks share."""
+        self.copies.synchronize()
+        self.stream.synchronize()
+        self.heed()
+
+    # What blocks share ---------------------------------------------------------------------------
+
+    def heed(self) -> None:
+        """Raise what kernels that work for several blocks of this process have found wrong."""
+        pool().heed()
+
+    def settle(self) -> None:
+        """The same, once all jobs have been launched."""
+        pool().launch()
+        pool().heed()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        assert not pool().terms, "a block migrates before its jobs have been launched"
+        return super().__reduce__()

@@ -1,0 +1,58 @@
+"""Memory for the messages between blocks, with room for a driver's header in front."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+HEADER_BYTES = 64  # room in front of a message; one cache line
+
+
+class Envelope(np.ndarray):
+    """The bytes behind a `packed` message: room for a header, then the message."""
+
+
+class DeviceMessage:
+    """A message that lies in a device's memory, or will; `devices.cuda.buffers.Parcel` is one.
+
+    Those that are to be combined do as integer arrays do: they have ``copy()``, and ``+=`` adds
+    others and arrays of the host. `devices.cuda.sums` has such.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def seal(self) -> None:
+        """Say that the block has given it away."""
+
+    def landed(self) -> Any:
+        """It in device memory, as soon as kernels that have been launched are done."""
+        raise NotImplementedError
+
+    def on_host(self) -> np.ndarray:
+        """It in host memory, once it has come there."""
+        raise NotImplementedError
+
+    def in_place(self) -> Any:
+        """It where it lies, as MPI takes it, once all kernels that write it are done."""
+        raise NotImplementedError
+
+
+def packed(view: np.ndarray) -> np.ndarray:
+    """Copy a view into a contiguous array that has `HEADER_BYTES` free in front of its data.
+
+    A driver that needs a header sends both as one buffer; without the room it would have to copy
+    the message once more.
+    """
+    message = packed_empty(view.shape, view.dtype)
+    message[...] = view
+    return message
+
+
+def packed_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array for a message that a kernel fills in, with room for the header as `packed` has."""
+    dtype = np.dtype(dtype)
+    envelope = Envelope(HEADER_BYTES + math.prod(shape) * dtype.itemsize, np.uint8)
+    return np.ndarray(shape, dtype, envelope, HEADER_BYTES)

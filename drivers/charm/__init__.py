@@ -1,0 +1,1 @@
+"""The charm driver: chares of Charm4Py, several per PE, that migrate."""

@@ -1,0 +1,214 @@
+"""A chare that runs a block: how it waits, goes on, takes turns with others, and balances.
+
+There are no coroutines: a coroutine's stack would not migrate.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+from charm4py import Chare, Future, Reducer, charm
+
+from drivers.charm.mail import Mail
+from drivers.charm.pe import PE
+from drivers.inbox import Inbox
+from drivers.job import Job
+from drivers.timing import Stepper
+from miniapps.contract import AllReduce, Collect, Pause, Place, Post
+
+EMPTY = (pickle.dumps(({}, [])), None)  # a message without arguments, packed once
+
+
+class BlockChare(Chare):
+    """Runs one block; block and inbox travel with it when it migrates, between steps.
+
+    Chares are indexed by their block's number: Charm4Py 1.1 never resumes a chare after a balancing
+    whose index has more than three places.
+    """
+
+    def __init__(self, pes: Any, place: Place) -> None:
+        self.pes, self.place = pes, place
+        (self.number,) = self.thisIndex
+        with self.pe.guard():
+            self.block = self.job.build(place[1])
+        self.stepper, self.inbox = Stepper(self.block, self.job.traced), Inbox(self.block)
+        self.home = charm.myPe()
+        self.ways = {
+            edge: (peer.kind, self.job.layout.numbers[peer.place], peer.edge)
+            for edge, peer in self.block.neighbors.items()
+        }
+        self.request: Any = None  # what the block asked for first in a round and nobody looked at
+        self.collect: Collect | None = None  # what it waits for
+        self.answer: Any = None  # what it waited for
+        self.step = self.end = self.at = 0  # next step, end of the phase, number of the round
+        self.count = 0  # steps of the round
+        self.leaving: list[Any] = []  # messages on their way from the device, for other PEs
+
+    def start(self, first: int, end: int, done: Future) -> None:
+        """Make the steps from ``first`` to ``end``. A broadcast's time is nobody's: only wake."""
+        self.step, self.end, self.at = first, end, 0
+        self.timed, self.done = first == self.job.warmup, done
+        self.wake_up()
+
+    def deliver(
+        self, step: int, phase: str, sender: Any, edges: tuple[Any, ...], *arrays: np.ndarray
+    ) -> None:
+        """Take in all messages of one block of another PE in this step and phase."""
+        with self.pe.guard():
+            came = [
+                self.put(step, phase, edge, sender, array)
+                for edge, array in zip(edges, arrays, strict=True)
+            ]
+            if any(came):
+                self.resume()
+
+    def reduced(self, total: Any) -> None:
+        """Take in the result of an AllReduce: one object for all chares of a PE, so copy it.
+
+        The runtime makes a number of an array with one element; the shape undoes that.
+        """
+        self.answer = np.array(total).reshape(self.reduced_shape)[()]
+        self.wake_up()
+
+    def resumeFromSync(self) -> None:  # noqa: N802 - the runtime's name
+        """Go on after a balancing, perhaps on another PE; at once, if nobody must know on which."""
+        moved, self.home = self.home != charm.myPe(), charm.myPe()
+        self.pe.log.end_wait(self.step, moved)
+        if len(self.pe.arrays) > 1:
+            where = np.zeros(len(self.pe.where), np.int64)
+            where[self.number] = 1 + self.home
+            self.reduce(self.pes.learn, where, Reducer.sum)
+        else:
+            self.resume()
+
+    @property
+    def pe(self) -> PE:
+        """The PE on which the block lives now."""
+        return charm.groups[self.pes.gid]
+
+    @property
+    def job(self) -> Job:
+        """What is run; kept by the PE, so that it does not migrate with every chare."""
+        return self.pe.job
+
+    def wake_up(self) -> None:
+        """Send this chare a message that resumes it."""
+        proxy = self.thisProxy
+        charm.CkArraySend(proxy.aid, self.thisIndex, proxy.resume.ep, EMPTY)
+
+    def leave(self) -> None:
+        """Send what was copied from the device while other chares had their turn."""
+        with self.pe.guard():
+            self.pe.mail.send_staged(self)
+
+    def put(self, step: int, phase: str, edge: Any, sender: Any, array: np.ndarray) -> bool:
+        """Keep a message; True if it was the last one that the block was waiting for."""
+        self.inbox.deliver(step, phase, edge, sender, array)
+        return self.answered()
+
+    def put_sum(self, step: int, phase: str, edges: Any, total: np.ndarray) -> None:
+        """Keep the sum of some messages, and wake up if it was the last one waited for."""
+        self.inbox.add(step, phase, edges, total)
+        if self.answered():
+            self.wake_up()
+
+    def answered(self) -> bool:
+        """Whether the block was waiting, and now has what it was waiting for."""
+        if self.collect is None or not self.inbox.has(self.collect):
+            return False
+        self.answer, self.collect = self.inbox.take(self.collect), None
+        return True
+
+    def resume(self) -> None:
+        """Go on with the block until it has to wait or its round ends."""
+        pe = self.pe
+        try:
+            if self.step == self.end:
+                self.end_phase()
+                return
+            request, self.request = self.request, None
+            if request is None:
+                answer, self.answer = self.answer, None
+                request = self.stepper.resume(answer) if self.stepper.generator else self.begin(pe)
+            if self.serve(request, pe.mail):
+                self.finish_round(pe)
+            if pe.job.lb_period:
+                self.block.device.synchronize()  # or the runtime takes its work for another's
+        except Exception as error:
+            pe.give_up(error)
+
+    def begin(self, pe: PE) -> Any:
+        """Begin the round that is due; returns the block's first request."""
+        pe.note_begin(self.step)
+        self.inbox.advance(self.step)
+        self.count = pe.job.count(self.step, self.end)
+        return self.stepper.start(self.count)
+
+    def serve(self, request: Any, mail: Mail) -> bool:
+        """Do what the block asks for, until its round ends: True; or it has to wait: False."""
+        while request is not None:
+            if isinstance(request, Post):
+                self.post(request, mail)
+                request = self.stepper.resume(None)
+            elif isinstance(request, Collect) and self.inbox.has(request):
+                request = self.stepper.resume(self.inbox.take(request))
+            else:
+                self.hold(request)
+                return False
+        return True
+
+    def post(self, request: Post, mail: Mail) -> None:
+        """Send messages; those on the device once they have been copied."""
+        mail.post(self, request)
+        if self.leaving:
+            self.thisProxy[self.thisIndex].leave()
+
+    def finish_round(self, pe: PE) -> None:
+        """Account for the round; then balance, or begin the next one.
+
+        What the block posts first is sent at once, for others may wait for it; then those go first
+        that are ready, for one of them may be waited for too.
+        """
+        pe.log.add(self.number, self.at, self.stepper)
+        before = self.step
+        self.step, self.at = before + self.count, self.at + 1
+        pe.job.keep_frame(charm.myPe(), before, self.step, self.block)
+        if self.stepper.finished and self.timed:
+            self.end = self.step
+        if self.timed and self.step < self.end and pe.job.balancing_due(before, self.step):
+            pe.mail.send_staged(self)
+            pe.log.begin_wait(self.step)
+            self.AtSync()
+            return
+        if self.step < self.end:
+            request = self.begin(pe)
+            if isinstance(request, Collect) and not self.inbox.has(request):
+                self.hold(request)
+                return
+            if isinstance(request, Post):
+                self.post(request, pe.mail)
+            # A Post is done with, and a Pause is once the others have had their turn.
+            self.request = None if isinstance(request, Post | Pause) else request
+        self.wake_up()
+
+    def end_phase(self) -> None:
+        """Say that the block has made its steps."""
+        self.pe.mail.send_staged(self)
+        self.block.device.synchronize()
+        if self.timed:
+            self.inbox.advance(self.step)  # raises where messages are left
+        self.contribute(self.step, Reducer.max, self.done)
+
+    def hold(self, request: Any) -> None:
+        """Leave a request to be answered when the others have come as far."""
+        if isinstance(request, Collect):
+            self.collect = request
+        elif isinstance(request, AllReduce):
+            self.reduced_shape = np.shape(request.value)
+            self.reduce(self.thisProxy.reduced, request.value, getattr(Reducer, request.op))
+        elif isinstance(request, Pause):
+            self.wake_up()
+        else:
+            raise TypeError(f"block {self.place[1]} yielded {request!r}, which is no request")

@@ -1,0 +1,90 @@
+"""The charm driver: one chare per block, several per PE, moved by the runtime's load balancers.
+
+Between chares of one PE a message is put into the other's inbox by a plain call, array and all by
+reference, and an empty message wakes a chare whose Collect has become complete; to another PE it
+goes through an entry method. So every block computes inside a message addressed to its own chare,
+which is what Charm++ measures as the chare's load. docs/messages.md has the measurements behind
+these choices.
+
+`charm_block` holds the chare, `charm_pe` what a PE keeps for its chares, `charm_mail` how their
+messages leave.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from charm4py import Array, Future, Group, charm
+
+from drivers.charm.chare import BlockChare
+from drivers.charm.pe import FAILED, PE, fail
+from drivers.job import Job, RunError, Watcher
+from drivers.outcome import Outcome, Report, joined
+
+__all__ = ["fail", "run"]
+
+
+# How messages that lie on a GPU travel.
+PATH = "staged", "Charm4Py takes no device memory; between blocks of a PE by reference"
+
+
+def run(job: Job, report: Report, watcher: Watcher) -> int:
+    """Run a job on all PEs; PE 0 reports the outcome. Ends the process with the exit status."""
+
+    def main(_: list[str]) -> None:
+        try:
+            status = report(_conduct(job, watcher))
+        except Exception as error:
+            watcher.fail(error)
+            status = FAILED
+        charm.exit(status)
+
+    charm.start(main, modules=["drivers.charm.pe", "drivers.charm.chare"])
+    return 0
+
+
+def _conduct(job: Job, watcher: Watcher) -> Outcome:
+    """On PE 0: create the chares, run warm-up and timed steps, and gather what was measured."""
+    layout = job.layout
+    if charm.numPes() != layout.pes:
+        raise RunError(f"asked for {layout.pes} PEs, started on {charm.numPes()}")
+    pes = Group(PE, args=[job, watcher])
+    charm.awaitCreation(pes)
+    pes.prepare(local_ranks(pes, job), awaitable=True).get()
+    arrays = {kind: Array(BlockChare, ndims=1) for kind in layout.families()}
+    pes.introduce(arrays, awaitable=True).get()
+    for place, number in layout.numbers.items():
+        home = layout.home(*place)
+        arrays[place[0]].ckInsert(number, [pes, place], onPE=home, useAtSync=True)
+    for blocks in arrays.values():
+        blocks.ckDoneInserting()
+    _advance(arrays, 0, 0)  # all have been made
+    pes.settle(awaitable=True).get()
+    charm.thisProxy.LBTurnInstrumentOff(awaitable=True).get()
+    _advance(arrays, 0, job.warmup)
+    charm.thisProxy.LBTurnInstrumentOn(awaitable=True).get()
+    pes.start_log(awaitable=True).get()
+    done = _advance(arrays, job.warmup, job.warmup + job.steps)
+    made = False
+    for pe in range(layout.pes if job.store else 0):
+        made = pes[pe].store(job.store, made, ret=True).get()
+    parts = [pes[pe].part(ret=True).get() for pe in range(layout.pes)]
+    return joined(job, parts, done, {"charm": "netlrts"}, PATH)
+
+
+def local_ranks(pes: Any, job: Job) -> list[int]:
+    """The number of each PE among those of its host; all zero where nobody needs to know."""
+    count = job.layout.pes
+    if job.device == "cpu":
+        return [0] * count
+    hosts = [pes[pe].host(ret=True).get() for pe in range(count)]
+    return [hosts[:pe].count(host) for pe, host in enumerate(hosts)]
+
+
+def _advance(arrays: dict[str, Any], first: int, end: int) -> int:
+    """Make all blocks take their steps from ``first`` to ``end``; returns how far they came."""
+    came = []
+    for blocks in arrays.values():
+        came.append(Future())
+        blocks.start(first, end, came[-1])
+    return int(max([done.get() for done in came]))

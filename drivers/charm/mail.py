@@ -1,0 +1,120 @@
+"""How messages leave a chare: by reference on its own PE, and to other PEs as few as can be.
+
+Where all blocks are of one kind, all messages of a block to one neighbour travel in one call of
+that chare's entry method, which goes on with the block at once. Where there are several kinds, one
+block sends the same array to many and is sent many to add up: then each PE gets one message, which
+fans out there by reference, and one with the sum of what its blocks have to say. Only that needs to
+know on which PE a chare is; `charm_pe.PE` learns it anew after each balancing.
+
+Messages that lie on a GPU go by reference too. Those for other PEs, and sums for them once they are
+complete, are copied to the host; the chare asks to be called again when others have had their turn,
+and sends them then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from devices.messages import DeviceMessage
+from miniapps.contract import Place, Post, checked_messages
+
+Way = tuple[str, int, Any]  # an edge's other end: kind and number of the block, its edge
+
+
+class Mail:
+    """What a PE's chares send."""
+
+    def __init__(self, pe: Any) -> None:
+        self.pe = pe
+        # Sums for blocks of other PEs, by (step, phase, number): edges that they see, and total.
+        self.sums: dict[tuple[int, str, int], tuple[list[Any], Any]] = {}
+        self.senders: dict[tuple[str, int], int] = {}  # edges that lead from blocks here to others
+
+    def relearn(self) -> None:
+        """Count by how many edges the blocks here, of each kind, reach each block of another PE."""
+        self.senders = {}
+        for chare in self.pe.chares():
+            for _, number, _ in chare.ways.values():
+                key = chare.place[0], number
+                self.senders[key] = self.senders.get(key, 0) + 1
+
+    def post(self, chare: Any, request: Post) -> None:
+        """Send a block's messages, or begin to copy from the device what goes to other PEs."""
+        step, phase, here = chare.inbox.step, request.phase, self.pe.here
+        away: list[tuple[Way, Any]] = []
+        for edge, message in checked_messages(request).items():
+            kind, number, its_edge = way = chare.ways[edge]
+            other = here[kind].get((number,))
+            if other is None:
+                away.append((way, message))
+            elif request.combine:
+                other.put_sum(step, phase, (its_edge,), message)
+            elif other.put(step, phase, its_edge, chare.place, message):
+                other.wake_up()
+        if request.combine:
+            away = self._add_up(step, phase, chare.place[0], away)
+        if not away:
+            return
+        staged = [message for _, message in away if isinstance(message, DeviceMessage)]
+        if staged:
+            chare.block.device.stage(staged)
+            chare.leaving.append((step, phase, request.combine, away))
+        else:
+            self._send(chare, step, phase, request.combine, away)
+
+    def send_staged(self, chare: Any) -> None:
+        """Send what has been copied from the device for a chare, as soon as it has."""
+        for step, phase, combine, away in chare.leaving:
+            on_host = {id(message): message.on_host() for _, message in away}
+            here = [(way, on_host[id(message)]) for way, message in away]
+            self._send(chare, step, phase, combine, here)
+        chare.leaving.clear()
+
+    def _send(self, chare: Any, step: int, phase: str, combine: bool, away: list[Any]) -> None:
+        """Send messages to other PEs, or sums of such."""
+        if combine:
+            for (to, number, edges), total in away:
+                pe = int(self.pe.where[number])
+                self.pe.thisProxy[pe].take_sum(step, phase, to, number, edges, total)
+        elif len(self.pe.here) > 1:
+            self._send_to_pes(step, phase, chare.place, away)
+        else:
+            self._send_to_blocks(step, phase, chare.place, away)
+
+    def _send_to_blocks(self, step: int, phase: str, sender: Place, away: list[Any]) -> None:
+        """One call for each block."""
+        blocks: dict[tuple[str, int], list[tuple[Any, np.ndarray]]] = {}
+        for (kind, number, edge), message in away:
+            blocks.setdefault((kind, number), []).append((edge, message))
+        for (kind, number), messages in blocks.items():
+            edges, arrays = zip(*messages, strict=True)
+            self.pe.arrays[kind][number].deliver(step, phase, sender, edges, *arrays)
+
+    def _send_to_pes(self, step: int, phase: str, sender: Place, away: list[Any]) -> None:
+        """One call for each PE, in which each array travels once."""
+        calls: dict[int, tuple[list[Any], dict[int, np.ndarray]]] = {}
+        for way, message in away:
+            targets, arrays = calls.setdefault(int(self.pe.where[way[1]]), ([], {}))
+            arrays.setdefault(id(message), message)
+            targets.append((*way, list(arrays).index(id(message))))
+        for pe, (targets, arrays) in calls.items():
+            self.pe.thisProxy[pe].fan_out(step, phase, sender, targets, *arrays.values())
+
+    def _add_up(self, step: int, phase: str, kind: str, away: list[Any]) -> list[Any]:
+        """Add messages to sums; returns those to which every block here has contributed."""
+        complete: list[tuple[Way, Any]] = []
+        for (to, number, edge), message in away:
+            key = step, phase, number
+            edges, total = self.sums.pop(key, ([], None))
+            if total is None:
+                total = message.copy()
+            else:
+                total += message
+            edges.append(edge)
+            if len(edges) == self.senders[kind, number]:
+                complete.append(((to, number, edges), total))
+            else:
+                self.sums[key] = edges, total
+        return complete

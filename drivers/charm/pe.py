@@ -1,0 +1,149 @@
+"""The PEs of the charm driver: what a PE keeps for its blocks, and what comes to it for them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from charm4py import Chare, charm
+
+from drivers.charm.mail import Mail
+from drivers.job import Job, Store, Watcher
+from drivers.outcome import Part
+from drivers.timing import PELog
+from miniapps.contract import MessageError, Place
+
+FAILED = 3  # exit status
+
+
+class PE(Chare):
+    """What belongs to a PE and not to a block: compiled kernels, the log, the watcher, the mail."""
+
+    def __init__(self, job: Job, watcher: Watcher) -> None:
+        self.job, self.watcher = job, watcher
+        self.jit_s = 0.0
+        self.log = PELog(charm.myPe())
+        self.round = -1  # the step at which the last round began here
+        self.mail = Mail(self)
+        self.arrays: dict[str, Any] = {}  # proxies, by kind
+        self.here: dict[str, dict[Any, Any]] = {}  # the chares on this PE, by kind and index
+        self.where = np.empty(0, np.int64)  # the PE of each block, if there are several kinds
+        self.heard: list[np.ndarray] = []  # tables that came since the last balancing
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """End the whole run, with a word to the watcher, where the code inside raises."""
+        try:
+            yield
+        except Exception as error:
+            self.give_up(error)
+
+    def give_up(self, error: Exception) -> None:
+        """End the whole run, with a word to the watcher."""
+        self.watcher.fail(error)
+        fail(FAILED)
+
+    def host(self) -> str:
+        """The name of this PE's host."""
+        return os.uname().nodename
+
+    def prepare(self, local_ranks: list[int]) -> None:
+        """Take a device and compile kernels; ``local_ranks``: each PE's number on its host."""
+        with self.guard():
+            self.job.take_device(local_ranks[charm.myPe()])
+            self.jit_s = self.job.compile()
+
+    # Who is where --------------------------------------------------------------------------------
+
+    def introduce(self, arrays: dict[str, Any]) -> None:
+        """Take note of the arrays of chares."""
+        self.arrays = arrays
+        self.here = {kind: charm.arrays[array.aid] for kind, array in arrays.items()}
+
+    def settle(self) -> None:
+        """All blocks have been made, each on the PE that the layout says."""
+        layout = self.job.layout
+        self.where = np.array([layout.home(*place) for place in layout.numbers])
+        self.mail.relearn()
+
+    def learn(self, pes: np.ndarray) -> None:
+        """Learn on which PE the blocks of a kind are after a balancing.
+
+        ``pes`` (blocks,): 1 + PE, by number; 0 for blocks of other kinds. Once all kinds are known,
+        no block is on its way any more, and those that are here go on.
+        """
+        with self.guard():
+            self.heard.append(pes)
+            if len(self.heard) < len(self.arrays):
+                return
+            self.where, self.heard = np.sum(self.heard, axis=0) - 1, []
+            self.mail.relearn()
+            for chare in self.chares():
+                chare.wake_up()
+
+    def chares(self) -> Iterator[Any]:
+        """The chares on this PE, of all kinds."""
+        return chain.from_iterable(family.values() for family in self.here.values())
+
+    # What comes from other PEs, where there are several kinds of blocks ---------------------------
+
+    def fan_out(
+        self, step: int, phase: str, sender: Place, targets: list[Any], *arrays: np.ndarray
+    ) -> None:
+        """Hand messages that travelled together to the blocks here."""
+        with self.guard():
+            for kind, number, edge, which in targets:
+                chare = self.found(kind, number)
+                if chare.put(step, phase, edge, sender, arrays[which]):
+                    chare.wake_up()
+
+    def take_sum(
+        self, step: int, phase: str, kind: str, number: int, edges: Any, total: np.ndarray
+    ) -> None:
+        """Hand a block the sum of what the blocks of another PE have for it."""
+        with self.guard():
+            self.found(kind, number).put_sum(step, phase, edges, total)
+
+    def found(self, kind: str, number: int) -> Any:
+        """The chare of a block that must be here."""
+        chare = self.here[kind].get((number,))
+        if chare is None:
+            raise MessageError(f"a message for {kind} {number} came to PE {charm.myPe()}")
+        return chare
+
+    # Measuring -----------------------------------------------------------------------------------
+
+    def start_log(self) -> None:
+        """Forget warm-up; time runs from now."""
+        self.log.start()
+
+    def note_begin(self, step: int) -> None:
+        """Tell the watcher that a block of this PE begins the round at ``step``, once a round."""
+        if step != self.round:
+            self.round = step
+            self.watcher.beat(charm.myPe(), step)
+
+    def part(self) -> Part:
+        """Everything that was measured on this PE."""
+        self.watcher.finish(charm.myPe())
+        blocks = [chare.block for chare in self.chares()]
+        return Part.of(blocks, self.log, self.jit_s)
+
+    def store(self, store: Store, made: bool) -> bool:
+        """Write the blocks of this PE, which may have none; returns whether the store is made."""
+        for chare in self.chares():
+            pieces = chare.block.state()
+            if not made and pieces:
+                store.create(pieces)
+                made = True
+            store.write(pieces)
+        return made
+
+
+def fail(status: int) -> None:
+    """End this PE at once; charmrun and the runtime then end the others."""
+    os._exit(status)

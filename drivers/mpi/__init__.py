@@ -1,0 +1,1 @@
+"""The mpi driver: one block per rank of MPI."""

@@ -1,0 +1,94 @@
+"""Whether this MPI takes messages from a GPU's memory: what it says itself, and where.
+
+An MPI that was built without CUDA is handed device pointers without complaint, and crashes. So the
+answer is no unless the library says yes, in one of three places, the most telling first:
+
+1. the info key ``mpi_memory_alloc_kinds`` of a communicator (MPI 4.1), where it names ``cuda``. A
+   library may leave out kinds that nobody asked for, so that it names none is no answer;
+2. ``MPIX_Query_cuda_support``, a function of Open MPI and MPICH, in the library that is loaded;
+3. variables by which Cray's MPICH and MVAPICH2 are told to support it.
+
+``python -m drivers.mpi.gpu_aware`` prints the answer as JSON. It starts MPI,
+which a process does once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+KINDS = "mpi_memory_alloc_kinds"
+QUERY = "MPIX_Query_cuda_support"
+VARIABLES = ("MPICH_GPU_SUPPORT_ENABLED", "MV2_USE_CUDA")
+
+
+def gpu_aware(
+    comm: Any,
+    environment: Mapping[str, str] = os.environ,
+    libraries: Iterable[Any] | None = None,
+) -> tuple[bool, str]:
+    """Whether messages of a communicator may lie in device memory, and by what that is known.
+
+    ``libraries``: the MPI libraries to ask, as ctypes has them; those of this process if None.
+    """
+    looks: tuple[Callable[[], tuple[bool, str] | None], ...] = (
+        lambda: by_info(comm),
+        lambda: by_query(loaded_libraries() if libraries is None else libraries),
+        lambda: by_environment(environment),
+    )
+    answers = (look() for look in looks)
+    unknown = False, "the MPI library does not say that it can read device memory"
+    return next((answer for answer in answers if answer is not None), unknown)
+
+
+def by_info(comm: Any) -> tuple[bool, str] | None:
+    """Yes where the communicator's info names the memory kind ``cuda``, else no answer."""
+    kinds = comm.Get_info().Get(KINDS)
+    named = {kind.split(":")[0].strip() for kind in (kinds or "").split(",")}
+    return (True, f"{KINDS} is {kinds}") if "cuda" in named else None
+
+
+def by_query(libraries: Iterable[Any]) -> tuple[bool, str] | None:
+    """What the library's function says; no answer where it has none."""
+    for library in libraries:
+        function = getattr(library, QUERY, None)  # ctypes raises AttributeError where it is missing
+        if function is not None:
+            answer = bool(function())
+            return answer, f"{QUERY} says {'yes' if answer else 'no'}"
+    return None
+
+
+def by_environment(environment: Mapping[str, str]) -> tuple[bool, str] | None:
+    """What the user has told the library to do."""
+    for name in VARIABLES:
+        if name in environment:
+            return environment[name] == "1", f"{name} is {environment[name]}"
+    return None
+
+
+def loaded_libraries(maps: Path = Path("/proc/self/maps")) -> list[ctypes.CDLL]:
+    """The MPI libraries that are mapped into this process; CDLL(None) would not find them."""
+    return [ctypes.CDLL(path) for path in mpi_libraries(maps.read_text())]
+
+
+def mpi_libraries(maps: str) -> list[str]:
+    """Paths of MPI libraries in the text of /proc/PID/maps, each once, as they come."""
+    columns = [line.split(None, 5) for line in maps.splitlines()]
+    paths = [row[5] for row in columns if len(row) == 6]
+    named = [path for path in paths if Path(path).name.startswith("libmpi")]
+    return list(dict.fromkeys(path for path in named if ".so" in Path(path).name))
+
+
+def main() -> None:
+    """Start MPI and print the answer."""
+    from drivers.mpi.driver import MPI
+
+    print(json.dumps(gpu_aware(MPI.COMM_WORLD)))
+
+
+if __name__ == "__main__":
+    main()

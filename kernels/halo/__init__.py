@@ -1,0 +1,1 @@
+"""Kernels that pack faces and unpack ghosts."""

@@ -1,0 +1,209 @@
+"""Jacobi2D on the GPU: the kernels of `kernels.jacobi2d.cpu`, with the same bits.
+
+A thread relaxes one column of `MARCH` cells, four at a time: it reads the four that come next and
+all their neighbours at both sides before it writes any, for a load cannot pass a store that may
+touch what it reads, and loads on their way are what memory's speed is made of. Threads of a warp
+hold neighbouring columns.
+
+Cost: 16 bytes a cell and sweep (`old` read, `new` written, each once), as the cells above a
+thread's first and below its last, 2 in `MARCH`, come from L2, and those beside from L1. Several
+sweeps at once (`sweep_tile`) cost that once, and what is read twice at the seams of thread blocks:
+12 % for four sweeps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from devices.cuda.toolkit import (
+    WARP,
+    Kernel,
+    blocks,
+    cuda,
+    flat,
+    inlined,
+    kernel,
+    mul,
+    to_host,
+    zeros,
+)
+from kernels.stencils.gpu import change, raise_to, reach
+
+THREADS = 128  # columns of a thread block
+MARCH = 16  # rows of one, a multiple of 4
+WIDEST, STRIP = 256, 128  # columns and rows of a thread block that makes several sweeps at once
+
+SWEEP = tuple(
+    f"void({real}[::1], {real}[::1], {real}, uint64, uint64, uint64, uint64, uint64)"
+    for real in ("float64", "float32")
+)
+SEVERAL = "void({0}[::1], {0}[::1], {0}, int64, int64, int64, int64, int64, UniTuple(int64, 4))"
+MEASURED = tuple(signature.replace(")", ", int64[::1])") for signature in SWEEP)
+
+
+@inlined
+def _relaxed(weight, here, above, below, left, right):  # type: ignore[no-untyped-def]
+    """The new value of a cell."""
+    return mul(weight, here + above + below + left + right)
+
+
+@inlined
+def _relax_column(old, new, weight, row, x0, x1, j):  # type: ignore[no-untyped-def]
+    """Relax this thread's cells of column j, four at a time; returns the largest `change`."""
+    one, four, most = np.uint64(1), np.uint64(4), np.int64(0)
+    i = x0 + np.uint64(cuda.blockIdx.y) * np.uint64(MARCH)
+    end = min(i + np.uint64(MARCH), x1)
+    at = i * row + j
+    above, here = old[at - row], old[at]
+    while i + four <= end:
+        a, b, c, d = at, at + row, at + row + row, at + row + row + row
+        first, second, third, fourth = old[b], old[c], old[d], old[d + row]
+        left_a, left_b, left_c, left_d = old[a - one], old[b - one], old[c - one], old[d - one]
+        right_a, right_b, right_c, right_d = old[a + one], old[b + one], old[c + one], old[d + one]
+        new_a = _relaxed(weight, here, above, first, left_a, right_a)
+        new_b = _relaxed(weight, first, here, second, left_b, right_b)
+        new_c = _relaxed(weight, second, first, third, left_c, right_c)
+        new_d = _relaxed(weight, third, second, fourth, left_d, right_d)
+        new[a], new[b], new[c], new[d] = new_a, new_b, new_c, new_d
+        most = max(most, change(new_a, here), change(new_b, first))
+        most = max(most, change(new_c, second), change(new_d, third))
+        above, here = third, fourth
+        i += four
+        at += four * row
+    while i < end:
+        below = old[at + row]
+        value = _relaxed(weight, here, above, below, old[at - one], old[at + one])
+        new[at] = value
+        most = max(most, change(value, here))
+        above, here = here, below
+        i += one
+        at += row
+    return most
+
+
+@inlined
+def _column(y0):  # type: ignore[no-untyped-def]
+    """The column of this thread."""
+    return y0 + np.uint64(cuda.blockIdx.x) * np.uint64(THREADS) + np.uint64(cuda.threadIdx.x)
+
+
+@kernel(*SWEEP)
+def _sweep(old, new, weight, row, x0, x1, y0, y1):  # type: ignore[no-untyped-def]
+    j = _column(y0)
+    if j < y1:
+        _relax_column(old, new, weight, row, x0, x1, j)
+
+
+@kernel(*MEASURED)
+def _measured(old, new, weight, row, x0, x1, y0, y1, most):  # type: ignore[no-untyped-def]
+    j, mine = _column(y0), np.int64(0)
+    if j < y1:
+        mine = _relax_column(old, new, weight, row, x0, x1, j)
+    raise_to(most, mine)
+
+
+def _several(sweeps: int, real: str) -> Kernel:
+    """A kernel that makes some sweeps at once: of `old`, left as it is, into `new`.
+
+    A thread block walks down a strip of columns, a thread on each. When row r has come, sweep s can
+    be made of row r - s: what is above and below a cell, the thread has in registers; what is
+    beside it, its neighbours have left in shared memory a row ago. So a row costs one barrier. At
+    both ends of the block ``sweeps`` threads only help. Where ``grow`` is 0 cells stay as they are.
+    """
+
+    @kernel(SEVERAL.format(real))
+    def fused(old, new, weight, row, x0, x1, y0, y1, grow):  # type: ignore[no-untyped-def]
+        beside = cuda.shared.array((2, sweeps, WIDEST), real)
+        above = cuda.local.array(sweeps, real)
+        here = cuda.local.array(sweeps, real)
+        me, wide = cuda.threadIdx.x, cuda.blockDim.x
+        left, right = max(me - 1, 0), min(me + 1, wide - 1)
+        j = y0 - sweeps + cuda.blockIdx.x * (wide - 2 * sweeps) + me
+        mine = me >= sweeps and me < wide - sweeps and j < y1
+        column = min(max(j, y0 - reach(sweeps, grow[2])), y1 + reach(sweeps, grow[3]) - 1)
+        stays = (j < y0 and grow[2] == 0) or (j >= y1 and grow[3] == 0)
+        top, bottom = x0 - reach(sweeps, grow[0]), x1 + reach(sweeps, grow[1]) - 1
+        first = x0 + cuda.blockIdx.y * STRIP
+        end = min(first + STRIP, x1)
+        next_one = old[np.uint64(min(max(first - sweeps, top), bottom) * row + column)]
+        for r in range(first - sweeps, end + sweeps):
+            value = next_one
+            next_one = old[np.uint64(min(max(r + 1, top), bottom) * row + column)]
+            for s in range(sweeps):
+                i = r - s - 1
+                fixed = stays or (i < x0 and grow[0] == 0) or (i >= x1 and grow[1] == 0)
+                relaxed = here[s]
+                if not fixed:
+                    sides = beside[(r + 1) & 1, s, left], beside[(r + 1) & 1, s, right]
+                    relaxed = _relaxed(weight, here[s], above[s], value, sides[0], sides[1])
+                above[s], here[s] = here[s], value
+                beside[r & 1, s, me] = value
+                value = relaxed
+            if mine and r - sweeps >= first:
+                new[np.uint64((r - sweeps) * row + j)] = value
+            cuda.syncthreads()
+
+    return fused
+
+
+_two64, _two32 = _several(2, "float64"), _several(2, "float32")
+_four64, _four32 = _several(4, "float64"), _several(4, "float32")
+AT_ONCE = {4: (_four64, _four32), 2: (_two64, _two32)}
+
+
+def sweep(old: Any, new: Any, x0: int, x1: int, y0: int, y1: int) -> None:
+    """Relax the cells [x0, x1) x [y0, y1) of `old` once, into `new`."""
+    if x0 < x1 and y0 < y1:
+        grid = blocks(y1 - y0, THREADS), blocks(x1 - x0, MARCH)
+        arrays = flat(old), flat(new), 0.2, old.shape[1]
+        _sweep[grid, THREADS, new.stream](*arrays, x0, x1, y0, y1)
+
+
+def sweep_residual(old: Any, new: Any, x0: int, x1: int, y0: int, y1: int) -> float:
+    """Do `sweep` and return the largest |new - old| over the region (0.0 if it is empty).
+
+    Waits for it. The bits of floats that are not negative are ordered as they are, and a NaN is
+    larger than any number.
+    """
+    if x0 >= x1 or y0 >= y1:
+        return 0.0
+    most = zeros(1, np.int64, new.stream)
+    grid = blocks(y1 - y0, THREADS), blocks(x1 - x0, MARCH)
+    arrays = flat(old), flat(new), 0.2, old.shape[1]
+    _measured[grid, THREADS, new.stream](*arrays, x0, x1, y0, y1, most)
+    return float(to_host(most).view(np.float64)[0])
+
+
+def sweep_tile(
+    old: Any, new: Any, sweeps: int, x0: int, x1: int, y0: int, y1: int, grow: np.ndarray
+) -> int:
+    """Relax the cells [x0, x1) x [y0, y1) `sweeps` >= 1 times; see the CPU's `sweep_tile`.
+
+    Returns 1 if `new` holds the newest values, 0 if `old` does; the other array holds older ones.
+    """
+    passes = 0
+    while sweeps:
+        count = next((count for count in AT_ONCE if count <= sweeps), 1)
+        sweeps -= count
+        low_x, high_x, low_y, high_y = (int(side) * sweeps for side in grow)
+        region = x0 - low_x, x1 + high_x, y0 - low_y, y1 + high_y
+        if count == 1:
+            sweep(old, new, *region)
+        else:
+            _sweep_at_once(count, old, new, *region, grow)
+        old, new, passes = new, old, passes + 1
+    return passes % 2
+
+
+def _sweep_at_once(
+    count: int, old: Any, new: Any, x0: int, x1: int, y0: int, y1: int, grow: np.ndarray
+) -> None:
+    """Make so many sweeps, each over a region smaller by a cell where it grows, the last this."""
+    threads = min(WIDEST, WARP * blocks(y1 - y0 + 2 * count, WARP))
+    grid = blocks(y1 - y0, threads - 2 * count), blocks(x1 - x0, STRIP)
+    fused = AT_ONCE[count][old.dtype.itemsize == 4]
+    sides = tuple(int(side) for side in grow)
+    arrays = flat(old), flat(new), 0.2, old.shape[1]
+    fused[grid, threads, new.stream](*arrays, x0, x1, y0, y1, sides)

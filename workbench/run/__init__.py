@@ -1,0 +1,1 @@
+"""``miniapps run``: options, launching, watching, records and files of one run."""

@@ -1,0 +1,77 @@
+"""Cases: the ways in which one and the same problem can be run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import miniapps
+from miniapps.problem import Variant
+from workbench.run.spec import RunSpec
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to run a problem: a driver, how it is cut and balanced, and a variant of the app."""
+
+    driver: str
+    pes: int = 1
+    odf: int = 1
+    balancer: str | None = None
+    lb_period: int = 0
+    variant: Variant | None = None
+
+    @property
+    def way(self) -> str:
+        """How a problem is run, PEs aside: a line in a figure."""
+        odf = f" ODF {self.odf}" if self.driver == "charm" else ""
+        balancing = f" {self.balancer} every {self.lb_period}" if self.balancer else ""
+        return f"{self.driver}{odf}{balancing}"
+
+    def spec(
+        self,
+        app: str,
+        problem: Any,
+        steps: int,
+        warmup: int,
+        device: str = "cpu",
+        blocks: tuple[int, ...] | None = None,
+        lb_first: int | None = None,
+    ) -> RunSpec:
+        """The run of a problem in this way, checked. Raises InputError where it cannot be."""
+        spec = RunSpec(
+            app=app,
+            problem=problem,
+            driver=self.driver,
+            pes=self.pes,
+            odf=self.odf,
+            balancer=self.balancer,
+            lb_period=self.lb_period,
+            device=device,
+            steps=steps,
+            warmup=warmup,
+            blocks=blocks,
+            output=None,
+            lb_first=lb_first if self.lb_period else None,
+        )
+        spec.check()
+        return spec
+
+    def __str__(self) -> str:
+        variant = f", {self.variant}" if self.variant else ""
+        balancing = f", {self.balancer} every {self.lb_period}" if self.balancer else ""
+        odf = f" x ODF {self.odf}" if self.driver == "charm" else ""
+        return f"{self.driver} {self.pes}{odf}{balancing}{variant}"
+
+
+def spec_of(
+    app: str, case: Case, preset: str, steps: int | None = None, device: str = "cpu"
+) -> RunSpec:
+    """The run of an app's preset as the case says; raises InputError where it cannot be."""
+    module = miniapps.load(app)
+    values: dict[str, Any] = dict(module.Problem.presets[preset])
+    usual_steps, warmup = values.pop("steps"), values.pop("warmup")
+    problem = module.Problem(**values)
+    if case.variant:
+        problem = replace(problem, **{case.variant.field: case.variant.value})
+    return case.spec(app, problem, steps or usual_steps, warmup, device)

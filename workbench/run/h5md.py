@@ -1,0 +1,117 @@
+"""Trajectories in H5MD 1.1 (de Buyl, Colberg and Hoefling, Comp. Phys. Comm. 185, 2014).
+
+The file is that of any other run, and besides has
+
+``particles/atoms/position``, ``velocity``, ``id``  each with ``step``, ``time`` and ``value``
+``particles/atoms/box``  the periodic box
+``observables``  the thermo table, column by column
+
+All in reduced units. Each PE keeps the frames of its blocks in a file of its own; at the end they
+are joined piece by piece, so nothing ever holds a whole frame. Atoms come in another order in each
+frame: ``id`` says which is which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from drivers.outcome import Outcome
+from miniapps.contract import Piece
+from workbench.run.output import append
+
+AT_ONCE = 1 << 16  # atoms
+COLUMNS = {"position": slice(0, 3), "velocity": slice(3, 6)}  # of the piece "atoms"
+UNITS = {"position": "sigma", "velocity": "sigma tau-1", "id": ""}
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """Keeps the atoms of a run in a box; a `workbench.run.output.Keeper`."""
+
+    name: ClassVar[str] = "trajectory"
+
+    box: tuple[float, ...]
+    dt: float
+    first_step: int
+    every: int  # steps; 0: the final state only
+
+    def wants(self, before: int, step: int) -> bool:
+        """At multiples of the steps."""
+        return self.every > 0 and step % self.every == 0
+
+    def add(self, frame: Any, pieces: list[Piece]) -> None:
+        """Append a block's atoms."""
+        for piece in pieces:
+            if "rows" not in frame:
+                frame.create_dataset("rows", (0, 6), "f8", maxshape=(None, 6))
+                frame.create_dataset("id", (0,), "i8", maxshape=(None,))
+            append(frame["rows"], piece.values)
+            append(frame["id"], piece.ids)
+
+    def join(
+        self, file: Any, frames: dict[int, list[Any]], record: dict[str, Any], outcome: Outcome
+    ) -> None:
+        """Join the frames, the final state the last of them, and add the thermo table."""
+        state = file["state"]
+        last = {outcome.steps_done: [{"rows": state["atoms"], "id": state["atoms.id"]}]}
+        frames = last | frames
+        steps = sorted(frames)
+        self._write_head(file, record)
+        group = file["particles/atoms"]
+        self._write_frames(group, steps, [frames[step] for step in steps], record["atoms"])
+        self._write_observables(file, record["thermo"])
+
+    def _write_head(self, file: Any, record: dict[str, Any]) -> None:
+        """Who wrote the file, and the box."""
+        head = file.create_group("h5md")
+        head.attrs["version"] = np.array([1, 1], np.int32)
+        head.create_group("author").attrs["name"] = "unknown"
+        creator = head.create_group("creator")
+        creator.attrs["name"] = "parallel-miniapps"
+        creator.attrs["version"] = record["versions"]["parallel-miniapps"]
+        box = file.create_group("particles/atoms/box")
+        box.attrs["dimension"] = 3
+        box.attrs["boundary"] = np.array([b"periodic"] * 3)
+        box["edges"] = np.array(self.box)
+
+    def _write_frames(self, group: Any, steps: list[int], frames: list[Any], atoms: int) -> None:
+        """Positions, velocities and ids of all frames, some atoms at a time."""
+        elements = {}
+        for name, unit in UNITS.items():
+            tail, kind = ((), "i8") if name == "id" else ((3,), "f8")
+            element = elements[name] = group.create_group(name)
+            self._write_times(element, steps)
+            element.create_dataset("value", (len(steps), atoms, *tail), kind)
+            element["value"].attrs["unit"] = unit
+        for number, sources in enumerate(frames):
+            first = 0
+            for rows, ids in chunks(sources):
+                end = first + len(ids)
+                elements["id"]["value"][number, first:end] = ids
+                for name, columns in COLUMNS.items():
+                    elements[name]["value"][number, first:end] = rows[:, columns]
+                first = end
+
+    def _write_observables(self, file: Any, thermo: list[dict[str, Any]]) -> None:
+        """The columns of the thermo table."""
+        steps = [row["step"] - self.first_step for row in thermo]
+        for name in (name for name in thermo[0] if name != "step"):
+            element = file.create_group(f"observables/{name}")
+            self._write_times(element, steps)
+            element["value"] = [row[name] for row in thermo]
+
+    def _write_times(self, element: Any, steps: list[int]) -> None:
+        """When the values of an element are from; steps since the run began."""
+        since = np.array(steps, np.int64) + self.first_step
+        element["step"], element["time"] = since, since * self.dt
+
+
+def chunks(sources: list[Any]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows and ids of a frame, as its sources hold them, `AT_ONCE` atoms at a time."""
+    for source in sources:
+        for first in range(0, len(source["id"]), AT_ONCE):
+            yield source["rows"][first : first + AT_ONCE], source["id"][first : first + AT_ONCE]

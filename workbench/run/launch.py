@@ -1,0 +1,272 @@
+"""Starting a run's launcher (mpiexec, charmrun), watching its PEs, and leaving nothing behind.
+
+Every PE chalks the step it begins on the run's board. The watch looks there and at the processes:
+one that died, was stopped, or has made no progress for too long ends the whole run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from drivers.charm.balancers import runtime_options
+from drivers.charm.datagrams import transport_options
+from miniapps.parameters import InputError
+from workbench import environment
+from workbench.exit_status import FAILED
+from workbench.run import output
+from workbench.run.board import ERRORS, FINISHING, STARTING, Board
+from workbench.run.progress import Progress
+from workbench.run.spec import RunSpec
+
+FOLDER = "MINIAPPS_RUN_FOLDER"  # environment variable: where a launched run keeps its files
+BOARD, RECORD, LOG = "board", "record.json", "log"
+LOOK_S = 0.02  # between two looks at the run
+GRACE_S = 1.0  # for a launcher to end a run in which a PE failed, before the watch does
+START_LIMIT_S = 180.0  # until the first round has ended: compilation and large steps take time
+FINISH_LIMIT_S = 1800.0  # to validate and write
+STEP_LIMIT_S = 10.0  # least time without progress that counts as hanging,
+STEP_FACTOR = 20.0  # or this many times the slowest round so far, whichever is longer
+
+
+def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str]:
+    """The command that starts the run under its launcher; ``runtime`` goes to that as it is.
+
+    Under serial there is no launcher: ``runtime`` is a command that starts another, if anything.
+    """
+    words = [*_program_itself(), *spec.arguments(), "--no-launch"]
+    if spec.driver == "serial":
+        return [*runtime, sys.executable, *words]
+    if spec.driver == "mpi":
+        mpiexec = _given(launcher) if launcher else _beside("mpiexec")
+        return [mpiexec, "-n", str(spec.pes), *runtime, sys.executable, *words]
+    charmrun = [sys.executable, "-m", "charmrun.start", f"+p{spec.pes}"]
+    return [*charmrun, sys.executable, *words, "--", *_charm_options(spec, runtime)]
+
+
+def _charm_options(spec: RunSpec, runtime: list[str]) -> list[str]:
+    """Options of charmrun and the runtime; they find theirs anywhere, so they stand at the end."""
+    where = [] if "++nodelist" in runtime else ["++local", *transport_options(spec.pes)]
+    return ["++quiet", *where, *runtime_options(spec.balancer), *runtime]
+
+
+def _program_itself() -> list[str]:
+    """What Python runs: the script of this installation, or where there is none the module.
+
+    By its module it would take a folder of that name in the current one for it.
+    """
+    script = Path(sys.executable).with_name("miniapps")
+    return [str(script)] if script.exists() else ["-m", "workbench.cli"]
+
+
+def _given(launcher: str) -> str:
+    """The program that the user names."""
+    found = shutil.which(launcher)
+    if found is None:
+        raise InputError("--launcher", launcher, "must be a program that can be started")
+    return found
+
+
+def program(name: str) -> str | None:
+    """A program of this Python's environment, else of the PATH; None where there is none."""
+    beside = Path(sys.executable).with_name(name)
+    return str(beside) if beside.exists() else shutil.which(name)
+
+
+def _beside(name: str) -> str:
+    """A program that must be there."""
+    found = program(name)
+    if found is None:
+        raise InputError("--driver", "mpi", f"no {name} found: see `miniapps doctor`")
+    return found
+
+
+def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str, Any] | int:
+    """Run a command and watch it; returns the record, or the exit status of a run that failed."""
+    with tempfile.TemporaryDirectory(prefix="miniapps-") as name:
+        folder = Path(name)
+        board = Board(folder / BOARD, spec.pes)
+        surroundings = os.environ | {FOLDER: name, **_cores()}
+        with (folder / LOG).open("wb") as log:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, lambda number, _: sys.exit(128 + number))
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=surroundings,
+                start_new_session=True,
+            )
+            watch = Watch(spec, folder, board, process, limit_s)
+            try:
+                with _guard(process):
+                    trouble = watch.until_end()
+            finally:
+                watch.end_all()
+        if (folder / RECORD).exists():
+            return json.loads((folder / RECORD).read_text())
+        return _failed(spec, folder, trouble, process.returncode)
+
+
+def _cores() -> dict[str, str]:
+    """What a PE that is tied to a core cannot see: how many there are."""
+    return {environment.CORES_VARIABLE: str(environment.cores_of_run())}
+
+
+@contextmanager
+def _guard(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Have a run ended if this process is killed, however hard.
+
+    Another process waits for the end of its standard input, which comes when nobody is left who
+    could write there. It asks the launcher to end its ranks before it kills what is left.
+    """
+    group = f"-{process.pid}"
+    wait = f"read nothing; kill -TERM {group}; sleep 1; kill -KILL {group}"
+    shell = ["/bin/sh", "-c", wait]
+    with subprocess.Popen(shell, stdin=subprocess.PIPE, start_new_session=True) as guard:
+        try:
+            yield
+        finally:
+            guard.kill()
+
+
+def _failed(spec: RunSpec, folder: Path, trouble: str | None, status: int | None) -> int:
+    """Say why a run gave no record: the PEs' own words first, else what the watch saw."""
+    errors = folder / ERRORS
+    log = (folder / LOG).read_text(errors="replace").strip()
+    if errors.exists():
+        trouble = errors.read_text().splitlines()[0]
+    if trouble is None:
+        said = [line for line in log.splitlines() if any(map(str.isalnum, line))]
+        last = said[-1] if said else "it said nothing"
+        trouble = f"the launcher ended with status {status}: {last}"
+    print(f"miniapps: run failed: {trouble}", file=sys.stderr)
+    if os.environ.get("MINIAPPS_LOG"):
+        print(log, file=sys.stderr)
+    if spec.output is not None:
+        output.aside(spec.output).unlink(missing_ok=True)
+    return FAILED
+
+
+class Watch:
+    """Looks after a launched run until it ends or has to be ended."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        folder: Path,
+        board: Board,
+        process: subprocess.Popen[bytes],
+        limit_s: float | None,
+    ) -> None:
+        self.log, self.errors = folder / LOG, folder / ERRORS
+        self.board, self.process, self.limit_s = board, process, limit_s
+        self.progress = Progress(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
+        self.slowest = 0.0
+        self.last_change = time.time()
+        self.lost: dict[int, float] = {}  # PEs whose process is gone, and when that was seen
+
+    def until_end(self) -> str | None:
+        """Wait for the end of the run; returns what went wrong, as far as the watch saw it."""
+        while self.process.poll() is None:
+            trouble = self.look()
+            if trouble is not None:
+                return trouble
+            time.sleep(LOOK_S)
+        if self.process.returncode:
+            self.look()
+            return self._first_lost()
+        return None
+
+    def look(self) -> str | None:
+        """One look at every PE; returns what is wrong."""
+        now = time.time()
+        slots = self.board.slots()
+        self.progress.update(max(slot.step for slot in slots))
+        gone = []
+        for pe, slot in enumerate(slots):
+            state = process_state(slot.pid) if slot.phase != STARTING else "R"
+            if state == "T":
+                return f"PE {pe} (process {slot.pid}) was stopped in step {slot.step}"
+            if state in "XZ" and slot.phase != FINISHING:
+                gone.append(pe)
+        self.lost = {pe: self.lost.get(pe, now) for pe in gone}
+        if self.lost and now - min(self.lost.values()) > GRACE_S:
+            return self._first_lost()
+        if self.errors.exists() and now - self.errors.stat().st_mtime > GRACE_S:
+            return self.errors.read_text().splitlines()[0]
+        return self._hanging(now, slots)
+
+    def _first_lost(self) -> str | None:
+        """Name the PE whose process was the first to be gone.
+
+        The launchers kill the other PEs at once, so several may be gone at one look; they also say
+        in their log which one it was.
+        """
+        if not self.lost:
+            return None
+        log = self.log.read_text(errors="replace")
+        named = [
+            pe
+            for pe in self.lost
+            if f"PID {self.board.slot(pe).pid} " in log or f"request socket to node {pe} " in log
+        ]
+        pe = min(named or self.lost, key=lambda pe: (self.lost[pe], pe))
+        slot = self.board.slot(pe)
+        return f"PE {pe} (process {slot.pid}) died in step {slot.step}"
+
+    def _hanging(self, now: float, slots: list[Any]) -> str | None:
+        """Name the PE that lags furthest behind where nobody has moved for too long."""
+        change = max(slot.changed for slot in slots)
+        if change > self.last_change:
+            if all(slot.phase != STARTING for slot in slots):
+                self.slowest = max(self.slowest, change - self.last_change)
+            self.last_change = change
+        quiet = now - self.last_change
+        if quiet <= self._limit(slots):
+            return None
+        pe = min(range(len(slots)), key=lambda pe: (slots[pe].phase, slots[pe].step))
+        where = f"in step {slots[pe].step}" if slots[pe].phase else "before its first step"
+        return f"no progress for {quiet:.0f} s; PE {pe} is furthest behind, {where}"
+
+    def _limit(self, slots: list[Any]) -> float:
+        """How long nothing may happen."""
+        if any(slot.phase == STARTING for slot in slots):
+            return max(START_LIMIT_S, self.limit_s or 0.0)
+        if self.limit_s is not None:
+            return self.limit_s
+        if any(slot.phase == FINISHING for slot in slots):
+            return FINISH_LIMIT_S
+        if not self.slowest:
+            return START_LIMIT_S
+        return max(STEP_LIMIT_S, STEP_FACTOR * self.slowest)
+
+    def end_all(self) -> None:
+        """Kill whatever of the run is left, on this host."""
+        self.progress.close()
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        for slot in self.board.slots():
+            if slot.pid and process_state(slot.pid) not in "XZ":
+                with suppress(ProcessLookupError):
+                    os.kill(slot.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def process_state(pid: int) -> str:
+    """A process's state letter as the kernel gives it; X where there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return "X"

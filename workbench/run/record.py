@@ -1,0 +1,204 @@
+"""The record of a run: one JSON object whose keys and units docs/records.md lists."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import os
+import platform
+from typing import Any
+
+import numpy as np
+
+import miniapps
+from drivers.outcome import Outcome
+from drivers.timing import imbalance
+from kernels.state_hash import digest
+from miniapps.contract import Check
+from workbench import environment
+from workbench.run.spec import RunSpec
+
+MANY = 100_000  # of PEs x rounds: more than that are in the HDF5 file only
+PACKAGES = ("parallel-miniapps", "numpy", "numba", "mpi4py", "charm4py", "h5py")
+
+
+def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
+    """Everything that is known of a finished run, as plain data."""
+    state_hash = digest(outcome.words)
+    problem = spec.prepared
+    checks = [
+        *spec.module.validate(problem, outcome.steps_done, outcome.measures, state_hash),
+        Check("blocks missing", float(len(spec.layout.numbers) - _blocks_seen(outcome)), 0),
+    ]
+    valid = all(check.ok for check in checks)
+    return {
+        "app": spec.app,
+        "driver": spec.driver,
+        "device": spec.device,
+        "pes": outcome.pes,
+        "blocks": list(spec.layout.grid),
+        "pe_grid": list(spec.layout.pe_grid),
+        "odf": spec.odf,
+        "balancer": spec.balancer,
+        "lb_period": spec.lb_period,
+        "lb_first": spec.lb_first,
+        "frames": spec.frames,
+        "traced": spec.trace,
+        "steps": outcome.steps_done - spec.warmup,
+        "warmup": spec.warmup,
+        "problem": problem.parameters(),
+        "valid": valid,
+        "checks": [_plain_check(check) for check in checks],
+        "state_hash": state_hash,
+        **problem.results(outcome.measures),
+        **(_timing(spec, outcome) if valid else {}),
+        "lb": outcome.balancing,
+        "jit_s": outcome.jit_s,
+        "import_s": import_s,
+        "first_step_at": outcome.first_step_at,
+        "peak_rss_bytes": outcome.peak_rss_bytes,
+        "versions": versions() | outcome.versions,
+        "host": host(),
+        "gpu": outcome.gpu,
+        "transport": outcome.transport,
+        "oversubscribed": outcome.pes > environment.cores_of_run(),
+    }
+
+
+def _blocks_seen(outcome: Outcome) -> int:
+    """How many different blocks finished every round."""
+    numbers, counts = np.unique(outcome.blocks["block"], return_counts=True)
+    return int(np.sum(counts == len(outcome.rounds)))
+
+
+def _plain_check(check: Check) -> dict[str, Any]:
+    """A check as plain data; JSON has no NaN, so a value that is no number becomes None."""
+    value = float(check.value)
+    return {
+        "name": check.name,
+        "value": value if math.isfinite(value) else None,
+        "limit": float(check.limit),
+        "ok": check.ok,
+    }
+
+
+def _timing(spec: RunSpec, outcome: Outcome) -> dict[str, Any]:
+    """What was measured; a run that is not valid has no such numbers."""
+    counts = np.array([count for _, count in outcome.rounds])
+    per_step = outcome.wall_s / counts
+    wall = float(outcome.wall_s.sum())
+    compute = outcome.compute_s
+    problem = spec.prepared
+    done = problem.work_done(spec.warmup, outcome.steps_done, outcome.measures)
+    return {
+        "step_time_s": {
+            "median": float(np.median(per_step)),
+            "min": float(per_step.min()),
+            "max": float(per_step.max()),
+        },
+        "wall_s": wall,
+        "rate": {"value": done / wall, "unit": f"{problem.unit}/s"},
+        "compute_s": float(compute.sum()),
+        "utilisation": float(compute.sum() / (outcome.pes * wall)),
+        "imbalance": imbalance(compute),
+        "migrations": sum(entry["moved"] for entry in outcome.balancing),
+        "rounds": {
+            "first": [first for first, _ in outcome.rounds],
+            "count": counts.tolist(),
+            "wall_s": _short(outcome.wall_s),
+            **({"compute_s": [_short(pe) for pe in compute]} if compute.size <= MANY else {}),
+        },
+    }
+
+
+def _short(seconds: np.ndarray) -> list[float]:
+    """Times to six digits: more would be noise, and long."""
+    return [float(f"{value:.6g}") for value in seconds]
+
+
+def fixed_parameters(record: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a record's problem without those that do not change its answer."""
+    variants = miniapps.load(record["app"]).Problem.variants
+    free = {variant.field for variant in variants}
+    return {name: value for name, value in record["problem"].items() if name not in free}
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that decide what is computed and how fast."""
+    found = {name: version(name) or "not installed" for name in PACKAGES}
+    return {"python": platform.python_version()} | found
+
+
+def version(package: str) -> str | None:
+    """The version of a package; None where it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def host() -> dict[str, Any]:
+    """The machine, without its name."""
+    processor = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo") as file:
+            lines = [line for line in file if line.startswith("model name")]
+        processor = lines[0].split(":", 1)[1].strip() if lines else processor
+    except OSError:
+        processor = f"{processor} (no /proc/cpuinfo)"
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
+        "processor": processor,
+        "cores": environment.cores_of_run(),
+        "memory_bytes": memory,
+    }
+
+
+def summary(record: dict[str, Any]) -> str:
+    """A finished run in a few lines, with units, for people."""
+    lines = [
+        f"{record['app']} under {record['driver']} on {record['pes']} PE(s), "
+        f"{record['gpu'] or record['device']}, "
+        f"blocks {'x'.join(map(str, record['blocks']))} (ODF {record['odf']}), "
+        f"{record['steps']} steps after {record['warmup']} of warm-up"
+    ]
+    for check in record["checks"]:
+        sign = "ok   " if check["ok"] else "WRONG"
+        value = "not a number" if check["value"] is None else f"{check['value']:.3g}"
+        lines.append(f"  {sign} {check['name']}: {value} (limit {check['limit']:.3g})")
+    lines += [f"  {line}" for line in miniapps.load(record["app"]).Problem.lines(record)]
+    lines.append(f"  state {record['state_hash']}")
+    if record["valid"]:
+        lines += _timing_lines(record)
+    else:
+        lines.append("  NOT VALID: no timing is given")
+    if record["oversubscribed"]:
+        cores = record["host"]["cores"]
+        lines.append(f"  oversubscribed: {record['pes']} PEs on {cores} core(s); no speed to quote")
+    return "\n".join(lines)
+
+
+def _timing_lines(record: dict[str, Any]) -> list[str]:
+    step, rate = record["step_time_s"], record["rate"]
+    lines = [
+        f"  step {step['median'] * 1e3:.4g} ms median ({step['min'] * 1e3:.4g} to "
+        f"{step['max'] * 1e3:.4g}), {rate['value']:.4g} {rate['unit']}",
+        f"  utilisation {record['utilisation']:.1%}, imbalance {record['imbalance']:.3f}, "
+        f"compiling {record['jit_s']:.2f} s, imports {record['import_s']:.2f} s",
+    ]
+    if record["transport"]:
+        sent = record["transport"]
+        staged = f"{sent['staged_bytes'] / 1e6:.4g} MB through hosts"
+        lines.append(f"  messages {sent['path']}: {sent['reason']}; {staged}")
+    return lines + [_balancing_line(entry) for entry in record["lb"]]
+
+
+def _balancing_line(entry: dict[str, Any]) -> str:
+    paid = f"paid after {entry['paid_after']} steps" if entry["paid_after"] else "has not paid"
+    paid = paid if entry["moved"] else "nothing to pay for"
+    return (
+        f"  balanced before step {entry['step']}: moved {entry['moved']}, imbalance "
+        f"{entry['imbalance_before']:.3f} -> {entry['imbalance_after']:.3f}, "
+        f"{entry['seconds'] * 1e3:.3g} ms, {paid}"
+    )

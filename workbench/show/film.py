@@ -1,0 +1,325 @@
+"""A film of a run as one HTML page that needs no network: plotly draws it, here and in the page.
+
+A slider goes over periods of steps. Each PE is a bar of its blocks, as long as they compute and
+coloured by it, so that a block that a balancing has moved is seen in another bar; beneath is the
+state at that time, then imbalance and step time as curves. Another run of the same problem may
+stand beside it. No period goes on over a balancing.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drivers.timing import imbalance
+from miniapps.parameters import InputError
+from workbench.run.output import write_text
+from workbench.run.record import fixed_parameters
+from workbench.show.saved import Period, SavedRun, cut
+
+FRAMES = 80  # about at most
+POINTS = 1000  # of a curve
+BORDERED = 64  # blocks; more of them would be all border
+SCALE = "Cividis"  # which colour-blind readers can tell apart too
+PANELS = BARS, STATE, IMBALANCE, STEP_TIME = 1, 2, 3, 4  # rows of the page
+LINE = {"color": "#0072B2", "width": 1}
+NOW = {"color": "#D55E00", "width": 2}
+
+
+def write_film(source: Path, beside: Path | None, target: Path) -> Path:
+    """Write the film of a run's file, with another one beside it. Raises InputError."""
+    runs = [SavedRun.read(source)]
+    if beside is not None:
+        runs.append(SavedRun.read(beside))
+        check_same(runs[0], runs[1], beside)
+    page = film(runs).to_html(include_plotlyjs=True, full_html=True, auto_play=False)
+    write_text(target, page)
+    return target
+
+
+def check_same(one: SavedRun, other: SavedRun, name: Path) -> None:
+    """Raise InputError unless two runs are of the same problem and came to the same state."""
+    for what, same in (
+        ("app", one.record["app"] == other.record["app"]),
+        ("problem", fixed_parameters(one.record) == fixed_parameters(other.record)),
+        ("final state", one.record["state_hash"] == other.record["state_hash"]),
+    ):
+        if not same:
+            raise InputError("--beside", name, f"must be of the same {what}")
+
+
+def film(runs: list[SavedRun], most: int = FRAMES) -> Any:
+    """The film of one run or several side by side, a plotly Figure with a frame per period."""
+    import plotly.graph_objects as go
+
+    balanced = sorted({step for run in runs for step in run.balanced})
+    periods = cut(runs[0].rounds[:, 0], runs[0].end, balanced, most)
+    figure = _page(runs)
+    columns = [Column(figure, run, number, periods) for number, run in enumerate(runs, 1)]
+    shared = Shared(columns)
+    for column in columns:
+        column.draw(shared)
+    frames = []
+    for k in range(len(periods)):
+        parts = [column.frame(k, shared) for column in columns]
+        data = [trace for traces, _ in parts for trace in traces]
+        moving = [number for column in columns for number in column.moving]
+        layout = {name: axis for _, axes in parts for name, axis in axes.items()}
+        frames.append(go.Frame(name=str(k), data=data, traces=moving, layout=layout))
+    figure.frames = frames
+    _add_slider(figure, periods)
+    _share_axes(figure, columns, shared)
+    return figure
+
+
+def _page(runs: list[SavedRun]) -> Any:
+    """The empty panels, a column per run, with their titles."""
+    from plotly.subplots import make_subplots
+
+    figure = make_subplots(
+        rows=len(PANELS),
+        cols=len(runs),
+        row_heights=[0.3, 0.4, 0.15, 0.15],
+        vertical_spacing=0.08,
+        column_titles=[f"<b>{run.command()}</b>" for run in runs],
+    )
+    versions = runs[0].record["versions"].items()
+    said = ", ".join(f"{name} {version}" for name, version in versions if version[:1].isdigit())
+    rows = runs[0].record["problem"].items()
+    problem = ", ".join(f"{name} {value}" for name, value in rows if value not in (None, "", []))
+    lines = textwrap.wrap(f"{runs[0].record['app']}: {problem}", 80 * (1 + len(runs)))
+    title = {"text": "<br>".join(lines), "font": {"size": 14}, "y": 0.98, "yanchor": "top"}
+    figure.update_layout(
+        title=title | {"subtitle": {"text": said}},
+        template="plotly_white",
+        height=1150,
+        margin={"t": 140, "b": 120},
+        showlegend=False,
+        barmode="overlay",
+        coloraxis={
+            "colorscale": SCALE,
+            "cmin": 0,
+            "colorbar": {"title": "block<br>[ms per step]", "y": 0.88, "len": 0.26},
+        },
+        coloraxis2={
+            "colorscale": "Viridis",
+            "colorbar": {"title": "state", "y": 0.52, "len": 0.36},
+        },
+    )
+    return figure
+
+
+class Column:
+    """One run's panels: what it shows in each of the ``periods``."""
+
+    def __init__(self, figure: Any, run: SavedRun, number: int, periods: list[Period]) -> None:
+        self.figure, self.run, self.number, self.periods = figure, run, number, periods
+        self.loads, self.pes = run.by_block(periods)
+        self.moving: list[int] = []  # numbers of the traces that frames change
+
+    def draw(self, shared: Shared) -> None:
+        """Add all traces, as they are in the first period."""
+        traces, axes = self.frame(0, shared)
+        traces[0].update(
+            orientation="h",
+            textposition="none",
+            customdata=[self.run.name_of(block) for block in range(self.run.blocks)],
+            hovertemplate="%{customdata} on %{y}<br>%{x:.3g} ms per step<extra></extra>",
+            marker_line={"color": "white", "width": 0.5 * (self.run.blocks <= BORDERED)},
+        )
+        for trace, row in zip(traces, (BARS, STATE, IMBALANCE, STEP_TIME), strict=True):
+            self.moving.append(len(self.figure.data))
+            self.figure.add_trace(trace, row=row, col=self.number)
+        self.figure.update_layout(axes)
+        curves = (self.curves["imbalance"], IMBALANCE), (self.curves["step_ms"], STEP_TIME)
+        for (steps, values), row in curves:
+            self._add_curve(steps, values, row)
+        for step in self.run.balanced:
+            for row in (IMBALANCE, STEP_TIME):
+                self.figure.add_vline(
+                    x=step, line={"dash": "dot", "width": 1}, row=row, col=self.number
+                )
+        for row, title in ((IMBALANCE, "imbalance"), (STEP_TIME, "step [ms]")):
+            self.figure.update_yaxes(title=title, row=row, col=self.number)
+        self.figure.update_xaxes(title="step", row=STEP_TIME, col=self.number)
+
+    def _add_curve(self, steps: np.ndarray, values: np.ndarray, row: int) -> None:
+        import plotly.graph_objects as go
+
+        curve = go.Scatter(x=steps, y=values, mode="lines", line=LINE)
+        self.figure.add_trace(curve, row=row, col=self.number)
+
+    def frame(self, k: int, shared: Shared) -> tuple[list[Any], dict[str, Any]]:
+        """What a period changes of the traces, in the order of `moving`, and of axes."""
+        period = self.periods[k]
+        picture, at = self._picture(period)
+        marks = [self._mark(period[0], top) for top in shared.heights]
+        compute = self.compute[:, self.run.rounds_in(period)]
+        return [self._bars(k, shared.heaviest), picture, *marks], {
+            self._axis(BARS): {
+                "title": {
+                    "text": f"computing [ms per step], imbalance {imbalance(compute):.3f}",
+                }
+            },
+            self._axis(STATE): {"title": {"text": f"x, state after {at} steps"}},
+        }
+
+    def _axis(self, row: int) -> str:
+        """The layout's name of the x axis of a panel."""
+        return str(self.figure.get_subplot(row, self.number).xaxis.plotly_name)
+
+    def _bars(self, k: int, heaviest: float) -> Any:
+        """A bar per PE: its blocks one after another, in the order of their numbers.
+
+        Colours are worked out here: plotly.js 4 complains of numbers as colours of bars.
+        """
+        import plotly.graph_objects as go
+        from plotly.colors import sample_colorscale
+
+        loads, pes = self.loads[:, k], self.pes[:, k]
+        shown = [float(f"{load:.5g}") for load in loads]
+        base = np.zeros(len(loads))
+        for pe in range(self.run.record["pes"]):
+            mine = pes == pe
+            base[mine] = np.cumsum(loads[mine]) - loads[mine]
+        colours = sample_colorscale(SCALE, np.minimum(loads / heaviest, 1).tolist())
+        where = {"base": base.astype(np.float32), "y": [f"PE {pe}" for pe in pes]}
+        return go.Bar(x=shown, **where, marker={"color": colours})
+
+    def _picture(self, period: Period) -> tuple[Any, int]:
+        """The state as last known at the end of a period, else first, and the step it is after."""
+        import plotly.graph_objects as go
+
+        steps = self.run.picture_steps
+        which = max(0, int(np.searchsorted(steps, period[1], side="right")) - 1)
+        picture = thin(self.run.pictures[which].T)
+        high, wide = picture.shape
+        dx, dy = self.run.sides[0] / wide, self.run.sides[1] / high
+        where = {"x0": dx / 2, "dx": dx, "y0": dy / 2, "dy": dy}
+        return go.Heatmap(z=picture, coloraxis="coloraxis2", **where), int(steps[which])
+
+    def _mark(self, step: int, top: float) -> Any:
+        """A line over a curve's panel where the period begins."""
+        import plotly.graph_objects as go
+
+        return go.Scatter(x=[step, step], y=[0, top], mode="lines", line=NOW, hoverinfo="skip")
+
+    @cached_property
+    def compute(self) -> np.ndarray:
+        """Seconds of each PE in each round."""
+        return self.run.compute()
+
+    @cached_property
+    def curves(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Imbalance and milliseconds per step over steps, some rounds in each point."""
+        run = self.run
+        points = cut(run.rounds[:, 0], run.end, run.balanced, POINTS)
+        parts = [run.rounds_in(period) for period in points]
+        steps = np.array([first for first, _ in points])
+        even = np.array([imbalance(self.compute[:, part]) for part in parts])
+        wall = np.array([run.wall_s[part].sum() / run.rounds[part, 1].sum() for part in parts])
+        return {
+            "imbalance": (steps, even.astype(np.float32)),
+            "step_ms": (steps, (1e3 * wall).astype(np.float32)),
+        }
+
+    @cached_property
+    def tops(self) -> list[float]:
+        """How high the panels of the curves are; single slow steps go beyond."""
+        return [
+            1.5 * float(np.quantile(self.curves[name][1], 0.9)) for name in ("imbalance", "step_ms")
+        ]
+
+    @property
+    def longest(self) -> float:
+        """How long bars are; those of single slow periods go beyond."""
+        pes = range(self.run.record["pes"])
+        return most_of(np.max([(self.loads * (self.pes == pe)).sum(axis=0) for pe in pes], axis=0))
+
+
+def most_of(values: np.ndarray) -> float:
+    """A limit that is the largest value, unless one or two in a hundred are far above the others.
+
+    Not more of them: what comes before the first balancing is a tenth of a run, and must be seen.
+    """
+    return min(float(values.max()), 1.5 * float(np.quantile(values, 0.98)))
+
+
+def thin(picture: np.ndarray) -> np.ndarray:
+    """The same values in few bytes: counts in as many as they need."""
+    with np.errstate(invalid="ignore"):  # a wrong run may hold no numbers
+        whole = picture.astype(np.int64)
+    small = whole.astype(np.min_scalar_type(whole.max()))
+    return small if np.array_equal(small, picture) else picture.astype(np.float32)
+
+
+class Shared:
+    """What makes columns comparable: the same lengths, colours and heights, in all periods."""
+
+    def __init__(self, columns: list[Column]) -> None:
+        self.longest = max(column.longest for column in columns)
+        self.heaviest = max(most_of(column.loads.max(axis=0)) for column in columns)
+        self.heights = np.max([column.tops for column in columns], axis=0).tolist()
+        shown = [column.run.pictures for column in columns]
+        self.darkest = min(float(np.nanmin(pictures)) for pictures in shown)
+        self.brightest = max(float(np.nanmax(pictures)) for pictures in shown)
+
+
+def _share_axes(figure: Any, columns: list[Column], shared: Shared) -> None:
+    """Give the axes of all columns the same ranges, and the scale of blocks' loads its bar."""
+    import plotly.graph_objects as go
+
+    figure.update_xaxes(range=[0, 1.03 * shared.longest], row=BARS)
+    figure.layout.coloraxis.cmax = shared.heaviest
+    nothing = {"color": [0], "coloraxis": "coloraxis"}  # shows the bar
+    figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", marker=nothing), BARS, 1)
+    figure.layout.coloraxis2.update(cmin=shared.darkest, cmax=shared.brightest)
+    for row, top in zip((IMBALANCE, STEP_TIME), shared.heights, strict=True):
+        figure.update_yaxes(range=[0, top], row=row)
+    span = [min(c.run.rounds[0, 0] for c in columns), max(c.run.end for c in columns)]
+    for column in columns:
+        names = [f"PE {pe}" for pe in reversed(range(column.run.record["pes"]))]
+        axes = {"categoryorder": "array", "categoryarray": names}
+        figure.update_yaxes(axes, row=BARS, col=column.number)
+        figure.update_yaxes(title="y", row=STATE, col=column.number)
+        for row in (IMBALANCE, STEP_TIME):
+            figure.update_xaxes(range=span, row=row, col=column.number)
+
+
+def _add_slider(figure: Any, periods: Iterable[Period]) -> None:
+    """A slider with a place per period, and buttons that go through all of them."""
+    at_once = {"mode": "immediate", "transition": {"duration": 0}}
+    show = at_once | {"frame": {"duration": 0, "redraw": True}}
+    play = at_once | {"fromcurrent": True, "frame": {"duration": 400, "redraw": True}}
+    steps = [
+        {
+            "method": "animate",
+            "args": [[str(k)], show],
+            "label": f"{first} to {end - 1}" if end > first + 1 else str(first),
+        }
+        for k, (first, end) in enumerate(periods)
+    ]
+    prefix = {"prefix": "steps ", "xanchor": "center"}
+    figure.update_layout(
+        sliders=[{"steps": steps, "currentvalue": prefix, "pad": {"t": 50, "l": 150}}],
+        updatemenus=[
+            {
+                "type": "buttons",
+                "direction": "left",
+                "x": 0,
+                "y": 0,
+                "pad": {"t": 85, "r": 10},
+                "xanchor": "left",
+                "yanchor": "top",
+                "buttons": [
+                    {"label": "play", "method": "animate", "args": [None, play]},
+                    {"label": "stop", "method": "animate", "args": [[None], show]},
+                ],
+            }
+        ],
+    )

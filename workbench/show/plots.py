@@ -1,0 +1,156 @@
+"""Figures of records and runs. matplotlib is imported here only, and draws without a display."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from miniapps.parameters import require
+from workbench.run.spec import check_writable
+from workbench.show.pictures import Sides, counts, shown_name
+from workbench.show.saved import SavedRun, cut, opened
+
+PERIODS = 200  # of steps, that blocks' loads are averaged over
+SUFFIXES = (".png", ".svg", ".pdf")
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+
+
+def plot_step_times(records: list[dict[str, Any]], path: Path) -> Path:
+    """One panel per app: the median step time of each run, a line down to the fastest."""
+    from matplotlib.figure import Figure
+
+    apps = list(dict.fromkeys(record["app"] for record in records))
+    figure = Figure(figsize=(3.6 * len(apps), 3.4), layout="constrained")
+    for axes, app in zip(figure.subplots(1, len(apps), squeeze=False)[0], apps, strict=True):
+        mine = [record for record in records if record["app"] == app and record["valid"]]
+        for place, record in enumerate(mine):
+            step = {name: seconds * 1e3 for name, seconds in record["step_time_s"].items()}
+            axes.bar(place, step["median"], color=COLOURS[place % len(COLOURS)])
+            axes.vlines(place, step["min"], step["median"], color="black", linewidth=1)
+        axes.set_xticks(range(len(mine)), [_label(record) for record in mine], fontsize=8)
+        axes.set_ylabel("step time, median down to fastest [ms]")
+        axes.set_title(app)
+    figure.savefig(path, dpi=150)
+    return path
+
+
+def _label(record: dict[str, Any]) -> str:
+    """A run in two or three short lines."""
+    lines = [record["driver"], f"{record['pes']} PE"]
+    if record["driver"] == "charm":
+        lines.append(f"ODF {record['odf']}")
+    if record["balancer"]:
+        lines.append(record["balancer"])
+    return "\n".join(lines)
+
+
+def write_figure(source: Path, target: Path) -> Path:
+    """Draw a run's file, as the suffix of the target says. Raises InputError."""
+    require(target.suffix in SUFFIXES, "--figure", target, f"must end in {', '.join(SUFFIXES)}")
+    check_writable("--figure", target)
+    run_figure(source).savefig(target, dpi=150)
+    return target
+
+
+def run_figure(source: Path) -> Any:
+    """A Figure of a run: final state, loads of PEs and blocks, step times, PEs of blocks, moves.
+
+    Raises InputError where ``source`` is no such file.
+    """
+    from matplotlib.figure import Figure
+
+    run = SavedRun.read(source)
+    figure = Figure(figsize=(13, 7.2), layout="constrained")
+    state, load, time, blocks, places, moves = figure.subplots(2, 3).flat
+    with opened(source) as file:
+        _draw_state(state, file["state"], run)
+    _draw_load(load, run)
+    _draw_step_times(time, run)
+    _draw_blocks(blocks, places, run)
+    _draw_migrations(moves, run)
+    figure.suptitle(run.command())
+    return figure
+
+
+def _draw_state(axes: Any, states: Any, run: SavedRun) -> None:
+    """Particles by their density, a field by its values; of three axes the middle along z."""
+    name = shown_name(states)
+    data = states[name]
+    unit = "cells"
+    if "box" in run.record:
+        shown, extent = _column_density(data, run.sides)
+        title, unit = "atoms per sigma$^2$ at the end, seen along z", "sigma"
+    elif f"{name}.id" in states:
+        shown, extent = _column_density(data, run.sides)
+        title = "particles per cell at the end"
+    else:
+        shown = data[...] if data.ndim == 2 else data[..., data.shape[-1] // 2]
+        title, extent = f"{name} at the end", (0, shown.shape[0], 0, shown.shape[1])
+    image = axes.imshow(shown.T, origin="lower", extent=extent, cmap="viridis", aspect="auto")
+    axes.figure.colorbar(image, ax=axes)
+    axes.set(title=title, xlabel=f"x [{unit}]", ylabel=f"y [{unit}]")
+
+
+def _column_density(rows: Any, sides: Sides) -> tuple[np.ndarray, tuple[float, ...]]:
+    """Particles per unit of area of x and y, and the extent of the picture."""
+    count = counts(rows, sides, 100)
+    return count * count.size / np.prod(sides), (0, sides[0], 0, sides[1])
+
+
+def _draw_load(axes: Any, run: SavedRun) -> None:
+    """What each PE computed per step, and where balancings were."""
+    compute = run.compute() / run.rounds[:, 1]
+    for pe, seconds in enumerate(compute):
+        colour = COLOURS[pe % len(COLOURS)]
+        axes.plot(run.rounds[:, 0], seconds * 1e3, color=colour, linewidth=0.8, label=f"PE {pe}")
+    for step in run.balanced:
+        axes.axvline(step, color="black", linewidth=0.5, linestyle=":")
+    axes.set(title="load of each PE", xlabel="step", ylabel="computing [ms per step]")
+    axes.set_ylim(0, 1.5e3 * float(np.quantile(compute.max(axis=0), 0.9)))
+    if run.record["pes"] <= len(COLOURS):
+        axes.legend(loc="upper right")
+
+
+def _draw_step_times(axes: Any, run: SavedRun) -> None:
+    """The wall of each step."""
+    seconds = run.wall_s / run.rounds[:, 1]
+    axes.plot(run.rounds[:, 0], seconds * 1e3, color=COLOURS[0], linewidth=0.8)
+    axes.set(title="time of each step", xlabel="step", ylabel="wall [ms per step]")
+    axes.set_ylim(0, 1.5e3 * float(np.quantile(seconds, 0.9)))
+
+
+def _draw_blocks(loads: Any, places: Any, run: SavedRun) -> None:
+    """Each block's computing over steps, with a line where it has moved, and the PE it was on."""
+    from matplotlib import colormaps
+    from matplotlib.colors import BoundaryNorm, ListedColormap
+
+    periods = cut(run.rounds[:, 0], run.end, run.balanced, PERIODS)
+    load, pe = run.by_block(periods)
+    steps = np.array([*(first for first, _ in periods), periods[-1][1]])
+    numbers = np.arange(run.blocks + 1) - 0.5
+    image = loads.pcolormesh(steps, numbers, load, cmap="cividis", vmin=0, rasterized=True)
+    loads.figure.colorbar(image, ax=loads)
+    block, period = np.nonzero(np.diff(pe, axis=1))
+    loads.vlines(steps[period + 1], block - 0.5, block + 0.5, color="white", linewidth=1)
+    loads.set(title="load of each block [ms per step]", xlabel="step", ylabel="block")
+    pes = run.record["pes"]
+    few = pes <= len(COLOURS)
+    colours = ListedColormap(COLOURS[:pes]) if few else colormaps["viridis"].resampled(pes)
+    norm = BoundaryNorm(np.arange(pes + 1) - 0.5, pes)
+    image = places.pcolormesh(steps, numbers, pe, cmap=colours, norm=norm, rasterized=True)
+    places.figure.colorbar(image, ax=places, ticks=range(pes) if few else None)
+    places.set(title="PE of each block", xlabel="step", ylabel="block")
+
+
+def _draw_migrations(axes: Any, run: SavedRun) -> None:
+    """How many blocks each balancing moved."""
+    moved = [entry["moved"] for entry in run.record["lb"]]
+    width = 0.4 * min(np.diff(run.balanced), default=10)
+    axes.bar(run.balanced, moved, width=width, color=COLOURS[0])
+    axes.set(title=f"migrations: {sum(moved)}", xlabel="step", ylabel="blocks moved")
+    axes.set_xlim(run.rounds[0, 0], run.end)
+    axes.set_ylim(0, 1.1 * max([*moved, 1]))
