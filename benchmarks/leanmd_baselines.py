@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from devices.backend import Device
+from devices.cpu.compiler import DISTINCT
+from devices.cpu.vectors import WIDTH, every, fma, load, numbers, store, where
 from drivers.serial import Engine
 from kernels.leanmd import cpu as leanmd_cpu
-from devices.cpu.compiler import DISTINCT
-from devices.backend import Device
-from devices.cpu.vectors import WIDTH, every, fma, load, numbers, store, where
 from kernels.leanmd.cpu import FAR, _inverse6
 from miniapps.leanmd import Block, Problem
 from miniapps.leanmd.block import LeanmdBlock
