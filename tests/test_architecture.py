@@ -27,7 +27,7 @@ ONLY_IN = {
     "cuda": r"tests/gpu_budget\.py",
     "cuda.pathfinder": r"workbench/doctor\.py",
     "matplotlib": r"workbench/(show/\w+|study/figures)\.py",
-    "plotly": r"workbench/show/film\.py",
+    "plotly": r"workbench/show/animation\.py",
     "playwright": r"tests/conftest\.py",
     "h5py": r"(workbench/\w+|tests)/\w+\.py|miniapps/leanmd/inputs/h5md\.py",
 }

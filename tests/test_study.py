@@ -24,10 +24,10 @@ from workbench import cli, environment
 from workbench.arguments import typed
 from workbench.exit_status import VALID, WRONG
 from workbench.run import launch
-from workbench.study import conduct, judging, noise, options, tables
+from workbench.study import noise, options, runner, tables, validation
 from workbench.study.campaign import Campaign, Writer
-from workbench.study.conduct import Effort
 from workbench.study.plan import Study
+from workbench.study.runner import Effort
 from workbench.study.statistics import mean_interval
 
 EFFORT = Effort(trials=3, until_ci=None, most_trials=20, pin=False, timeout=None)
@@ -93,7 +93,7 @@ def canned(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def conducted(study: Study, path: Path, effort: Effort = EFFORT) -> tuple[int, Campaign]:
     """Conduct a study in this process; its status, and the campaign as it stands in the file."""
-    status = conduct.conduct(study, study.specs(), effort, path)
+    status = runner.run_campaign(study, study.specs(), effort, path)
     return status, Campaign.read(path)
 
 
@@ -400,8 +400,8 @@ def test_each_trial_runs_every_point_once_in_an_order_of_its_own(tmp_path, canne
     assert [campaign.head["points"][run["point"]]["pes"] for run in runs] == [
         spec.pes for spec in launched
     ]
-    assert orders == [conduct.shuffled(0, trial, 5) for trial in range(3)]
-    assert conduct.shuffled(1, 0, 20) != conduct.shuffled(0, 0, 20)
+    assert orders == [runner.shuffled(0, trial, 5) for trial in range(3)]
+    assert runner.shuffled(1, 0, 20) != runner.shuffled(0, 0, 20)
 
 
 def test_noise_is_sampled_before_between_and_after(tmp_path, canned):
@@ -453,7 +453,7 @@ def test_each_pe_is_tied_to_a_core_of_its_own_the_same_under_all_drivers(tmp_pat
     """Mistake: words that a launcher takes and does not heed, or cores that are not allowed."""
     pes = min(2, environment.cores())
     (spec,) = study_of("strong", "echo", "--pes", str(pes), "--drivers", driver).specs()
-    pinning = conduct.pinning(spec, PINNED)
+    pinning = runner.pinning(spec, PINNED)
     program = tmp_path / "affinity.py"
     program.write_text(AFFINITY)
     start = {
@@ -481,11 +481,11 @@ def test_hardware_threads_of_a_core_come_after_all_cores(monkeypatch):
 def test_oversubscribed_runs_and_those_of_another_launcher_are_not_pinned():
     more = environment.cores() + 1
     study = study_of("strong", "echo", "--pes", str(more))
-    assert [conduct.pinning(spec, PINNED) for spec in study.specs()] == [[], []]
+    assert [runner.pinning(spec, PINNED) for spec in study.specs()] == [[], []]
     (spec,) = study_of("strong", "echo", "--pes", "1", "--drivers", "mpi").specs()
-    assert conduct.pinning(spec, PINNED) != []
-    assert conduct.pinning(spec, Effort(1, None, 1, False, None)) == []
-    assert conduct.pinning(spec, Effort(1, None, 1, True, None, "mpiexec")) == []
+    assert runner.pinning(spec, PINNED) != []
+    assert runner.pinning(spec, Effort(1, None, 1, False, None)) == []
+    assert runner.pinning(spec, Effort(1, None, 1, True, None, "mpiexec")) == []
 
 
 WRONG_RECORDS = {
@@ -543,8 +543,8 @@ def test_the_time_tile_is_no_other_problem(canned):
         record_of(study_of("strong", "jacobi2d", *TINY, "--time-tile", tile).specs()[0])
         for tile in ("1", "4")
     )
-    assert one["problem"] != other["problem"] and judging.same_answer(one, other)
-    assert not judging.same_answer(one, other | {"steps": 7})
+    assert one["problem"] != other["problem"] and validation.same_answer(one, other)
+    assert not validation.same_answer(one, other | {"steps": 7})
 
 
 def test_until_ci_goes_on_where_intervals_are_wide(tmp_path, canned):
@@ -567,7 +567,7 @@ def test_until_ci_ends_at_the_most_trials_and_says_so(tmp_path, canned):
     canned(lambda spec: record_of(spec, next(times)))
     _, campaign = conducted(study, tmp_path / "c.jsonl", Effort(3, 0.01, 5, False, None))
     assert len(list(campaign.of("run"))) == 10
-    assert sorted(judging.wide_points(campaign, 0.01)) == [0, 1]
+    assert sorted(validation.wide_points(campaign, 0.01)) == [0, 1]
     notes = [note for note in tables.tables(campaign)[0].notes if "wider than" in note]
     assert len(notes) == 2 and notes[0].startswith("mpi 1: the interval is ")
     assert "the 1.0% asked for" in notes[0]

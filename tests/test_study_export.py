@@ -17,7 +17,6 @@ import support
 
 from miniapps.parameters import InputError
 from workbench.study.campaign import Campaign
-from workbench.study.conduct import head_of
 from workbench.study.export import (
     FORMATS,
     SUFFIXES,
@@ -29,6 +28,7 @@ from workbench.study.export import (
 )
 from workbench.study.export import tolerance as tolerance_of
 from workbench.study.plan import NO_BALANCING, Study
+from workbench.study.runner import head_of
 
 SOURCE = Path("campaign.jsonl")
 EXTRAP = Path(sys.executable).parents[1] / "extrap"

@@ -239,14 +239,14 @@ def _add_plot(commands: Any) -> None:
 
 
 def _plot(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench.show import film, plots, trace
+    from workbench.show import animation, plots, trace
 
     source, written = options.file, []
     require(options.film or not options.beside, "--beside", options.beside, "needs --film")
     if options.figure or not (options.film or options.trace):
         written.append(plots.write_figure(source, options.figure or source.with_suffix(".png")))
     if options.film:
-        written.append(film.write_film(source, options.beside, source.with_suffix(".html")))
+        written.append(animation.write_film(source, options.beside, source.with_suffix(".html")))
     if options.trace:
         written.append(trace.write_trace(source, source.with_suffix(".trace.json")))
     print(*written, sep="\n")

@@ -28,7 +28,7 @@ from workbench.run import h5md, launch, output, record
 from workbench.run.board import Board, NoBoard
 from workbench.run.progress import Progress, ProgressThread
 from workbench.run.spec import RunSpec, check_writable
-from workbench.show.pictures import Pictures, sides_of
+from workbench.show.thumbnails import Pictures, sides_of
 
 
 def run(options: Namespace, runtime: list[str]) -> int:

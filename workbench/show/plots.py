@@ -9,8 +9,8 @@ import numpy as np
 
 from miniapps.parameters import require
 from workbench.run.spec import check_writable
-from workbench.show.pictures import Sides, counts, shown_name
 from workbench.show.saved import SavedRun, cut, opened
+from workbench.show.thumbnails import Sides, counts, shown_name
 
 PERIODS = 200  # of steps, that blocks' loads are averaged over
 SUFFIXES = (".png", ".svg", ".pdf")

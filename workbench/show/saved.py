@@ -15,7 +15,7 @@ import numpy as np
 
 from drivers.timing import SYNC, compute_per_pe
 from miniapps.parameters import InputError, words
-from workbench.show.pictures import Sides, picture_of, sides_of
+from workbench.show.thumbnails import Sides, picture_of, sides_of
 
 Period = tuple[int, int]  # of steps: the first, and the first after the last
 

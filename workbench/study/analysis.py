@@ -17,7 +17,6 @@ import numpy as np
 
 from workbench.run.cases import Case
 from workbench.study.campaign import Campaign
-from workbench.study.judging import answer_key, mean_step_s
 from workbench.study.plan import case_of
 from workbench.study.statistics import (
     Comparison,
@@ -35,6 +34,7 @@ from workbench.study.statistics import (
     ratio_interval,
     speedup,
 )
+from workbench.study.validation import answer_key, mean_step_s
 
 
 @dataclass(frozen=True)

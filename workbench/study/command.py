@@ -11,9 +11,9 @@ from workbench.exit_status import VALID
 from workbench.run.spec import RunSpec, check_writable
 from workbench.study import options as words
 from workbench.study.campaign import Campaign
-from workbench.study.conduct import Effort, conduct
 from workbench.study.plan import Study, case_of, described
 from workbench.study.report import published_tables, write
+from workbench.study.runner import Effort, run_campaign
 
 
 def study(options: argparse.Namespace) -> int:
@@ -41,7 +41,7 @@ def study(options: argparse.Namespace) -> int:
         timeout=options.timeout,
         launcher=options.launcher,
     )
-    status = conduct(study, specs, effort, path)
+    status = run_campaign(study, specs, effort, path)
     return max(status, write(path, options.published))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from miniapps.parameters import InputError, require, shown
 from workbench.study.campaign import Campaign
-from workbench.study.judging import mean_step_s
+from workbench.study.validation import mean_step_s
 
 SUFFIXES = {"csv": ".csv", "seed-csv": "", "extra-p": ".extra-p.txt", "reframe": ".reframe.py"}
 FORMATS = tuple(SUFFIXES)

@@ -25,9 +25,9 @@ from miniapps.parameters import InputError, require
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.run.spec import RunSpec
 from workbench.study.campaign import Writer, object_of
-from workbench.study.conduct import head_of, plain_command, shuffled
-from workbench.study.judging import judge
 from workbench.study.plan import Study
+from workbench.study.runner import head_of, plain_command, shuffled
+from workbench.study.validation import judge
 
 HEAD, SETTINGS, REMOTE_SHELL, SUBMIT = "head.json", "settings.sh", "remote-shell.sh", "submit.sh"
 VERDICT, MEASURED = {"valid", "checks", "state_hash"}, {"wall_s", "rounds"}  # keys of a record

@@ -16,10 +16,10 @@ from workbench.run.record import fixed_parameters
 from workbench.study import analysis
 from workbench.study.analysis import Contest, Gain, Result, Scaling
 from workbench.study.campaign import Campaign
-from workbench.study.judging import answer_key, label, own_problem, plain, wide_points
 from workbench.study.noise import Noise
 from workbench.study.plan import case_of
 from workbench.study.statistics import Fit, Interval
+from workbench.study.validation import answer_key, label, own_problem, plain, wide_points
 
 POOR = 0.1  # a fit whose residual is larger is none
 FEW = 5  # trials, below which an interval is hardly more than their range

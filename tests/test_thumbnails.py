@@ -13,7 +13,7 @@ import support
 
 import miniapps
 from miniapps.contract import Piece
-from workbench.show.pictures import picture_of, share, sides_of
+from workbench.show.thumbnails import picture_of, share, sides_of
 
 SIZE = (100, 7, 5)
 FIELD = (

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miniapps.parameters import InputError
-from workbench.show.film import FRAMES, check_same, film, most_of, thin
+from workbench.show.animation import FRAMES, check_same, film, most_of, thin
 from workbench.show.saved import SavedRun, cut
 
 

@@ -28,8 +28,8 @@ from workbench.run.record import host, versions
 from workbench.run.spec import RunSpec
 from workbench.study import noise
 from workbench.study.campaign import VERSION, Campaign, Writer
-from workbench.study.judging import judge, label, mean_step_s, wide_points
 from workbench.study.plan import Study, described
+from workbench.study.validation import judge, label, mean_step_s, wide_points
 
 SURROUNDINGS = ("versions", "host", "pinned")  # what must be the same when a study is resumed
 
@@ -46,7 +46,7 @@ class Effort:
     launcher: str | None = None  # another mpiexec than the one beside this Python
 
 
-def conduct(study: Study, specs: Sequence[RunSpec], effort: Effort, path: Path) -> int:
+def run_campaign(study: Study, specs: Sequence[RunSpec], effort: Effort, path: Path) -> int:
     """Run what of a study has not been run yet; returns the exit status. Raises InputError."""
     runs = [(spec, launch.command(spec, pinning(spec, effort), effort.launcher)) for spec in specs]
     with _alone():
