@@ -1,7 +1,7 @@
-"""Scaling studies: a matrix of runs, repeated and shuffled, judged, and drawn.
+"""Scaling studies: a matrix of runs, repeated in shuffled order, validated, analysed and drawn.
 
-`options` reads what is asked and `command` does it: `plan` says what is run, `runner` runs it,
-`validation` says what counts, `noise` how steady the machine was, and `campaign` keeps it in a file.
-`analysis` makes numbers of that, `tables`, `figures`, `report` and `export` show them; `slurm` has
-a cluster run the same study.
+`command` is the command line and `options` reads its arguments. `plan` makes the matrix of runs,
+`runner` launches them, `validation` decides which runs count, `noise` measures how steady the
+machine is, and `campaign` stores everything in one file. `analysis` computes the results; `tables`,
+`figures`, `report` and `export` present them. `slurm` runs the same study on a cluster.
 """
