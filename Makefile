@@ -1,16 +1,27 @@
 # Everything runs in .venv, which is made on first use. No compiler and no system package is needed.
-PYTHON ?= python3
+# PYTHON=... chooses the Python to make it with. By default it is the first of these that works:
+# Charm4Py has wheels for Python 3.11 to 3.13, and python3 may be later than that.
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11; do \
+  $$python -c 'import ensurepip, venv' >/dev/null 2>&1 && echo $$python && exit; done; echo python3)
+# The version of a Python, as it stands in the pyvenv.cfg of an environment made with it.
+VERSION = version = $$($(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])')
 BIN := .venv/bin
 APPS :=
 TESTS :=
 
-.PHONY: install demo test verify lint bench gpu-budget gpu-check gpu-bench clean
+# A .venv of another Python than the one that was asked for is made anew.
+ifneq ($(origin PYTHON),file)
+  ANEW := $(shell test ! -e .venv || grep -qx "$(VERSION)" .venv/pyvenv.cfg || echo anew)
+endif
+
+.PHONY: install demo test verify lint bench gpu-budget gpu-check gpu-bench clean $(ANEW)
 
 install: .venv/installed
 
-.venv/installed: pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
-	  { echo "needs Python 3.11 to 3.13, found $$($(PYTHON) --version); set PYTHON=..."; exit 1; }
+.venv/installed: pyproject.toml $(ANEW)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "needs Python 3.11 or later, found $$($(PYTHON) --version); set PYTHON=..."; exit 1; }
+	@grep -qsx "$(VERSION)" .venv/pyvenv.cfg || rm -rf .venv
 	@$(PYTHON) -m venv .venv || { echo "needs Python's venv (Debian: python3-venv)"; exit 1; }
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
