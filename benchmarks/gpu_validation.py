@@ -28,6 +28,7 @@ HOST = (  # what the host does with a GPU
     "kernels/halo/cpu.py",
 )
 IN_NO_KERNEL = (*HOST, "devices/cpu/compiler.py")
+WALKS = "kernels/*/gpu.py", "kernels/*/gpu/*.py"  # files of kernels
 PROGRAM = ("devices", "kernels", "miniapps", "drivers", "workbench", "benchmarks", "tests/gpu")
 IMPORT = re.compile(r"^from ((?:devices|kernels)[\w.]*) import \(?\s*(\w+)", re.MULTILINE)
 
@@ -48,8 +49,9 @@ def reached(name: str, root: Path = ROOT) -> set[str]:
 
 def kernel_files(root: Path = ROOT) -> list[str]:
     """The files of kernels for a GPU, paths from the root."""
-    found = [*root.glob("kernels/*/gpu.py"), *root.glob("devices/cuda/sums.py")]
-    return sorted(str(file.relative_to(root)) for file in found)
+    shared = "devices/cuda/primitives.py", "devices/cuda/sums.py"
+    found = [file for walk in (*WALKS, *shared) for file in root.glob(walk)]
+    return sorted(str(file.relative_to(root)) for file in found if file.stem != "__init__")
 
 
 def sources(root: Path = ROOT) -> dict[str, str]:

@@ -18,7 +18,8 @@ from devices.cpu.compiler import DISTINCT
 from devices.cpu.vectors import WIDTH, every, fma, load, numbers, store, where
 from drivers.serial import Engine
 from kernels.leanmd import cpu as leanmd_cpu
-from kernels.leanmd.cpu import FAR, _inverse6
+from kernels.leanmd.cpu.interactions import _inverse6
+from kernels.leanmd.units import FAR, FORCE_UNIT
 from miniapps.leanmd import Block, Problem
 from miniapps.leanmd.block import LeanmdBlock
 
@@ -128,7 +129,7 @@ def cost_of_exactness(cells: int, steps: int, trials: int) -> dict[str, float]:
         seconds["exact"].append(middle - start)
         seconds["float"].append(time.perf_counter() - middle)
     own = slice(None), slice(atoms.count)
-    difference = np.abs(exact[own] * leanmd_cpu.FORCE_UNIT - floating[own]).max()
+    difference = np.abs(exact[own] * FORCE_UNIT - floating[own]).max()
     if difference > 1e-9 * np.abs(floating[own]).max():
         raise RuntimeError(f"the two loops differ by {difference}")
     result: dict[str, Any] = {

@@ -1,8 +1,9 @@
 """Numerical kernels: numpy, numba, and of this project what `devices` offers them.
 
-Each app has one file per device, ``<app>/<device>.py``, with the same public names and signatures.
-Importing such a file compiles its kernels (or loads them from numba's cache on disk), so a kernel
-that was loaded never compiles inside a timed step.
+Each app has one file or package per device, ``<app>/<device>.py`` or ``<app>/<device>/``, with the
+same public names and signatures; the files of a package have the same names on all devices.
+Importing it compiles its kernels (or loads them from numba's cache on disk), so a kernel that was
+loaded never compiles inside a timed step.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from types import ModuleType
 
 def exist(app: str, device: str) -> bool:
     """Whether an app has kernels for a device."""
-    return Path(__file__).with_name(app).joinpath(f"{device}.py").exists()
+    folder = Path(__file__).with_name(app)
+    return (folder / f"{device}.py").exists() or (folder / device / "__init__.py").exists()
 
 
 def import_compiler() -> None:

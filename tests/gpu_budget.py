@@ -162,7 +162,8 @@ def contractions(code: Code) -> list[str]:
 
 def modules() -> list[ModuleType]:
     """The kernel files for a GPU."""
-    files = [*ROOT.glob("kernels/*/gpu.py"), ROOT / "devices" / "cuda" / "sums.py"]
+    walks = "kernels/*/gpu.py", "kernels/*/gpu/*.py", "devices/cuda/*.py"
+    files = [file for walk in walks for file in ROOT.glob(walk) if file.stem != "__init__"]
     paths = sorted(file.relative_to(ROOT).with_suffix("") for file in files)
     return [importlib.import_module(".".join(path.parts)) for path in paths]
 

@@ -19,7 +19,7 @@ ONLY_IN = {
     "mpi4py": r"drivers/mpi/\w+\.py",
     "charm4py": r"drivers/charm/\w+\.py",
     "cupy": r"devices/cuda/\w+\.py",
-    "numba": r"(devices|kernels)/\w+/\w+\.py|tests/(gpu_budget|gpu/hollow/\w+/\w+)\.py",
+    "numba": r"(devices|kernels)/(\w+/)+\w+\.py|tests/(gpu_budget|gpu/hollow/\w+/\w+)\.py",
     "numba.njit": r"devices/cpu/compiler\.py",  # where Numba is told how to compile
     "numba.vectorize": r"devices/cpu/compiler\.py",
     "numba.cuda": r"devices/cuda/\w+\.py|tests/(gpu/)?\w+\.py",

@@ -329,8 +329,9 @@ def test_commands_really_run_and_are_ended_in_time(check):
 # What has changed since --------------------------------------------------------------------------
 
 
-NAMES = ["kernels.halo.gpu._pack", "kernels.pic.gpu._push", "kernels.pic.gpu._sort"]
-TOOLKIT, HALO, PUSH = "devices/cuda/toolkit.py", "kernels/halo/gpu.py", "kernels/pic/gpu.py"
+NAMES = ["kernels.halo.gpu._pack", "kernels.pic.gpu.push._push", "kernels.pic.gpu.push._sort"]
+TOOLKIT, HALO = "devices/cuda/toolkit.py", "kernels/halo/gpu.py"
+PUSH = "kernels/pic/gpu/push.py"
 FILES = {
     TOOLKIT: "from devices.backend import DeviceUnavailable",
     "devices/backend.py": "from devices.messages import packed_empty",
@@ -339,11 +340,11 @@ FILES = {
     "devices/cpu/vectors.py": "",
     "kernels/halo/cpu.py": "",
     HALO: "from devices.cuda.toolkit import blocks\nfrom kernels.halo.cpu import Halo",
-    "kernels/pic/cpu.py": "from devices.cpu.compiler import njit\n"
+    "kernels/pic/cpu/push.py": "from devices.cpu.compiler import njit\n"
     "from kernels.pic.tally import HERE",
     "kernels/pic/tally.py": "",
-    PUSH: "from devices.cuda import toolkit as cuda\nfrom kernels.pic.cpu import (\n    ahead)\n"
-    "    from devices.cpu.vectors import f",
+    PUSH: "from devices.cuda import toolkit as cuda\n"
+    "from kernels.pic.cpu.push import (\n    ahead)\n    from devices.cpu.vectors import f",
 }
 
 
@@ -374,7 +375,7 @@ def line(validation, tmp_path) -> Callable[..., str]:
         (PUSH, 2),
         (HALO, 1),
         (TOOLKIT, 3),
-        ("kernels/pic/cpu.py", 2),  # of which a kernel takes a function
+        ("kernels/pic/cpu/push.py", 2),  # of which a kernel takes a function
         ("kernels/pic/tally.py", 2),  # and that a constant
         ("devices/backend.py", 0),  # for the host alone
         ("kernels/halo/cpu.py", 0),
@@ -408,7 +409,7 @@ def test_what_is_said_to_be_in_no_kernel_is_in_none(validation):
         assert "@" not in re.sub(
             "@(property|staticmethod|cached_property|cache|dataclass)", "", text
         )
-    on_cpu = "kernels/pic/cpu.py"
+    on_cpu = "kernels/pic/cpu/push.py"
     assert on_cpu in validation.reached(PUSH) and "@njit" in source(on_cpu)
 
 

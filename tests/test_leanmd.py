@@ -27,7 +27,7 @@ import miniapps
 from devices.backend import Device
 from devices.cpu.vectors import fused
 from drivers.serial import Engine
-from kernels.leanmd.units import ENERGY_UNIT, FAST, FASTEST, FORCE_UNIT, QUIET
+from kernels.leanmd.units import ENERGY_UNIT, FAR, FAST, FASTEST, FORCE_UNIT, QUIET
 from miniapps.leanmd import kinds
 from miniapps.leanmd import problem as leanmd_problem
 from miniapps.leanmd.atoms import Bins, Lists
@@ -559,7 +559,7 @@ def strewn(count: int, seed: int, low: float = -1.0, high: float = 7.0) -> np.nd
     """Points in and around a box from 0 to 6: (3, count), and places behind them."""
     position = np.full((3, count + CPU.WIDTH), 1.0)
     position[:, :count] = np.random.default_rng(seed).uniform(low, high, (3, count))
-    position[:, count:] = CPU.FAR * np.arange(1, CPU.WIDTH + 1)
+    position[:, count:] = FAR * np.arange(1, CPU.WIDTH + 1)
     return position
 
 

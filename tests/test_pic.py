@@ -24,7 +24,8 @@ from hypothesis import strategies as st
 import kernels
 import miniapps
 from drivers.serial import Engine
-from kernels.pic.cpu import CHUNK
+from kernels.pic import initial
+from kernels.pic.cpu.push import CHUNK
 from kernels.pic.tally import ASTRAY, HERE, LEFT, LOST, NOWHERE, OWNERS, clean_tally
 from miniapps.contract import Measure, MessageError
 from miniapps.decomposition import Layout
@@ -102,14 +103,14 @@ def test_jump(state: int, steps: int) -> None:
     by_hand = state
     for _ in range(steps):
         by_hand = (plain.MULTIPLIER * by_hand + plain.INCREMENT) & plain.MASK
-    assert CPU.jump(np.uint64(state), np.uint64(steps)) == by_hand
+    assert initial.jump(np.uint64(state), np.uint64(steps)) == by_hand
 
 
 @given(st.floats(0, 60), st.integers(1, plain.MASK - 1), st.integers(1, plain.MASK - 1))
 def test_draw(mean: float, first: int, second: int) -> None:
     """Catches a draw that differs from the definition on either side of a mean of 1."""
     right = plain.draw(mean, first, second)
-    assert CPU.draw(mean, np.uint64(first), np.uint64(second)) == right >= 0
+    assert initial.draw(mean, np.uint64(first), np.uint64(second)) == right >= 0
 
 
 def test_draws_have_their_mean() -> None:
@@ -227,8 +228,8 @@ def test_every_particle_is_where_it_must_be(k: int, m: int) -> None:
 
 
 SHOW_PUSH = """
-import kernels
-print(*kernels.load("pic", "cpu")._move.inspect_asm().values())
+from kernels.pic.cpu.push import _move
+print(*_move.inspect_asm().values())
 """
 
 

@@ -19,10 +19,12 @@ from devices import backend as device
 from devices.backend import Device
 from devices.cpu.vectors import fused
 from devices.cuda.backend import Gpu
+from devices.cuda.primitives import CHUNK, scan
 from devices.cuda.sums import pool
 from drivers.serial import Engine
+from kernels.leanmd.gpu.neighbours import _tidy_bins
 from kernels.leanmd.jobs import PairForces
-from kernels.leanmd.units import CLOSE, FAST, FASTEST, FORCE_UNIT, QUIET, STRAY
+from kernels.leanmd.units import CLOSE, FAR, FAST, FASTEST, FORCE_UNIT, QUIET, STRAY
 from miniapps.contract import checked_message
 from miniapps.leanmd.atoms import Atoms, Bins, Lists
 from miniapps.leanmd.domain import Explosion
@@ -55,7 +57,7 @@ def strewn(count: int, seed: int) -> np.ndarray:
     points = np.full((3, count + 2 * GPU.WIDTH), 0.0)
     points[:, :count] = 1.1 * sites - 0.5
     points[:, :count] += np.random.default_rng(seed).uniform(-0.08, 0.08, (3, count))
-    points[:, count:] = CPU.FAR * np.arange(1, 2 * GPU.WIDTH + 1)
+    points[:, count:] = FAR * np.arange(1, 2 * GPU.WIDTH + 1)
     return points
 
 
@@ -262,13 +264,13 @@ def test_velocities_that_are_drawn(count: int) -> None:
 # Moving atoms about ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [1, GPU.CHUNK, GPU.CHUNK + 1, GPU.CHUNK**2 + 1])
+@pytest.mark.parametrize("size", [1, CHUNK, CHUNK + 1, CHUNK**2 + 1])
 def test_scan(size: int) -> None:
     """Catches chunks whose sums are not passed on, at each level."""
     values = np.random.default_rng(size).integers(0, 1 << 40, size)
     there = Gpu()
     (scanned,) = on(there, values)
-    GPU.scan(scanned)
+    scan(scanned)
     assert there.to_host(scanned).tolist() == (np.cumsum(values) - values).tolist()
 
 
@@ -276,7 +278,7 @@ def test_scan(size: int) -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.uint32])
 def test_choose(below: float, above: float, dtype: Any) -> None:
     """Catches a value at a limit on the wrong side, one in two groups, groups that overlap."""
-    for count in (*COUNTS, GPU.CHUNK):
+    for count in (*COUNTS, CHUNK):
         values = np.random.default_rng(count).integers(0, 4, count + 3).astype(dtype)
         groups = values < below, values >= above, ~((values < below) | (values >= above))
         right = [np.flatnonzero(group[:count]) for group in groups]
@@ -322,7 +324,7 @@ def test_rows_are_arranged() -> None:
         twin.end_here(origin, 20)
         results.append(np.vstack([there.to_host(into), there.to_host(origin)])[:, : 20 + CPU.WIDTH])
     assert support.same_bits(*results)
-    assert (results[0][:7, :20] == rows[:, 23:3:-1]).all() and results[0][7, 20] == CPU.FAR
+    assert (results[0][:7, :20] == rows[:, 23:3:-1]).all() and results[0][7, 20] == FAR
 
 
 def test_first_outside() -> None:
@@ -377,7 +379,7 @@ def test_bins_are_tidied() -> None:
     ends = [0, 0, 3, 4, 11, 11]
     bins = [rng.permutation(np.arange(a, b)) for a, b in zip(ends, ends[1:], strict=False)]
     starts, order = on(there, np.array(ends), np.concatenate(bins).astype(np.uint32))
-    GPU._tidy_bins[1, 8, there.stream](len(bins), starts, order)
+    _tidy_bins[1, 8, there.stream](len(bins), starts, order)
     assert there.to_host(order).tolist() == list(range(11))
 
 
@@ -540,7 +542,7 @@ def told_by(there: Device, twin: Any, position: np.ndarray, count: int, height: 
     """What a cell with the first of some atoms tells its computes, numbered from 100 on."""
     rows = np.concatenate([position, 0 * position, [np.arange(100, 100 + position.shape[1])]])
     rows[-1] = rows[-1].astype(np.int64).view(np.float64)
-    rows[:3, count:] = CPU.FAR * np.arange(1, 1 + position.shape[1] - count)
+    rows[:3, count:] = FAR * np.arange(1, 1 + position.shape[1] - count)
     (message,) = there.messages({(): (height, count + twin.WIDTH)}, np.float64).values()
     twin.tell(there.to_device(rows), message)
     return checked_message((), message)

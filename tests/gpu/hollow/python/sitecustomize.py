@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 APPS = ("halo", "jacobi2d", "stencil3d", "pic", "leanmd")
-FILES = (*(f"kernels.{app}.gpu" for app in APPS), "devices.cuda.sums")
+FILES = (*(f"kernels.{app}.gpu" for app in APPS), "devices.cuda.primitives", "devices.cuda.sums")
 
 
 class Hook:

@@ -1,0 +1,99 @@
+"""How LeanMD's atoms move, on the CPU; `interactions` describes the arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import float64, int64, uint64, void
+
+from devices.cpu.compiler import DISTINCT, njit
+from devices.cpu.vectors import bits, fma
+from devices.cpu.vectors import fused as fused
+from kernels.leanmd.cpu.arrays import FLOATS, INTS, ROWS, WHOLE
+from kernels.leanmd.cpu.interactions import _add_wide
+from kernels.leanmd.units import (
+    ENERGY_UNIT,
+    FAST,
+    FASTEST,
+    FORCE_UNIT,
+    STRAY,
+)
+from kernels.state_hash.cpu import mix
+
+
+@njit(
+    void(int64, ROWS, ROWS, WHOLE, ROWS, float64, float64, float64, INTS),
+    cache=True, error_model="numpy", **DISTINCT,
+)  # fmt: skip
+def kick_and_drift(count, position, velocity, force, origin, dt, grain, allowed2, alarms):
+    """Half a step for the velocities, then a whole one for the positions, by multiples of a grain.
+
+    Says how far the farthest atom is from its ``origin`` if that squared is more than is allowed;
+    no number, where one is.
+    """
+    half = 0.5 * dt * FORCE_UNIT
+    magic = 1.5 * 2.0**52 * grain
+    x, y, z = position[0], position[1], position[2]
+    vx, vy, vz = velocity[0], velocity[1], velocity[2]
+    fx, fy, fz = force[0], force[1], force[2]
+    ox, oy, oz = origin[0], origin[1], origin[2]
+    farthest = uint64(0)
+    for i in range(count):
+        vx[i] = fma(half, float64(fx[i]), vx[i])
+        vy[i] = fma(half, float64(fy[i]), vy[i])
+        vz[i] = fma(half, float64(fz[i]), vz[i])
+        x[i] += fma(dt, vx[i], magic) - magic
+        y[i] += fma(dt, vy[i], magic) - magic
+        z[i] += fma(dt, vz[i], magic) - magic
+        dx, dy, dz = x[i] - ox[i], y[i] - oy[i], z[i] - oz[i]
+        # As bits, floats that are not negative keep their order and those that are no numbers,
+        # which have any sign, come last: a maximum that vectorises and loses none of them.
+        far = uint64(bits(dx * dx + dy * dy + dz * dz))
+        farthest = max(far, farthest)
+    if farthest > uint64(bits(allowed2)):
+        alarms[STRAY] = max(alarms[STRAY], int64(farthest & uint64((1 << 63) - 1)))
+
+
+@njit(void(int64, ROWS, WHOLE, float64), cache=True, **DISTINCT)
+def kick(count, velocity, force, dt):
+    """Half a step for the velocities."""
+    half = 0.5 * dt * FORCE_UNIT
+    for axis in range(3):
+        v, f = velocity[axis], force[axis]
+        for i in range(count):
+            v[i] = fma(half, float64(f[i]), v[i])
+
+
+@njit(void(int64, ROWS, WHOLE, INTS, INTS), cache=True)
+def sums_of_motion(count, velocity, force, totals, alarms):
+    """Add up v^2 (two integers, as `energies`), velocities and forces along each axis.
+
+    ``totals`` (8,), in units of `ENERGY_UNIT`, `ENERGY_UNIT` and `FORCE_UNIT`. Says if an atom is
+    too fast for that.
+    """
+    for i in range(count):
+        v2 = 0.0
+        for axis in range(3):
+            v = velocity[axis, i]
+            v2 = fma(v, v, v2)
+            if abs(v) > FASTEST:
+                alarms[FAST] = min(alarms[FAST], i)
+            totals[2 + axis] += int64(np.rint(v / ENERGY_UNIT))
+            totals[5 + axis] += force[axis, i]
+        _add_wide(totals, 0, int64(np.rint(v2 / ENERGY_UNIT)))
+
+
+@njit(void(INTS, uint64, ROWS), cache=True)
+def draw(ids, seed, numbers):
+    """Three numbers from -1/2 to 1/2 for each atom, which follow from its id alone; (3, n)."""
+    for i in range(ids.size):
+        for axis in range(3):
+            drawn = mix(seed + mix(np.uint64(3 * ids[i] + axis)))
+            numbers[axis, i] = (int64(drawn >> np.uint64(24)) - (1 << 39)) * 2.0**-40
+
+
+@njit(void(int64, ROWS, FLOATS, float64), cache=True)
+def adjust(count, velocity, drift, factor):
+    """Take a drift, (3,), away from all velocities, and multiply what is left."""
+    for axis in range(3):
+        for i in range(count):
+            velocity[axis, i] = (velocity[axis, i] - drift[axis]) * factor

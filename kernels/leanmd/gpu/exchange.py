@@ -1,0 +1,220 @@
+"""LeanMD's atoms and ghosts that go from block to block, on the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from devices.cuda.primitives import CHUNK, _set, _threads, scan
+from devices.cuda.toolkit import (
+    blocks,
+    cuda,
+    empty,
+    flat,
+    inlined,
+    kernel,
+    to_host,
+    zeros,
+)
+from kernels.leanmd.gpu.interactions import (
+    WIDTH,
+)
+from kernels.leanmd.gpu.motion import _numbers
+from kernels.leanmd.units import (
+    FAR,
+)
+
+
+@inlined
+def _groups(value, below, above):  # type: ignore[no-untyped-def]
+    """Whether a value is less than ``below``, from ``above`` on, or neither."""
+    under, over = value < below, value >= above
+    return under, over, not (under or over)
+
+
+CHOOSE = tuple(
+    f"void(uint32, {kind}[::1], float64, float64, uint32, int64[::1]{{}})"
+    for kind in ("float64", "uint32")
+)
+
+
+@kernel(*(signature.format("") for signature in CHOOSE))
+def _count_groups(count, values, below, above, chunks, counts):  # type: ignore[no-untyped-def]
+    chunk = np.uint64(cuda.grid(1))
+    if chunk < chunks:
+        low = high = rest = np.int64(0)
+        for n in range(chunk * np.uint64(CHUNK), (chunk + np.uint64(1)) * np.uint64(CHUNK)):
+            if n < count:
+                under, over, neither = _groups(values[n], below, above)
+                low += np.int64(under)
+                high += np.int64(over)
+                rest += np.int64(neither)
+        counts[chunk] = low
+        counts[chunks + chunk] = high
+        counts[np.uint64(2) * chunks + chunk] = rest
+
+
+@kernel(*(signature.format(", uint32[::1], int64[::1]") for signature in CHOOSE))
+def _number_groups(  # type: ignore[no-untyped-def]
+    count, values, below, above, chunks, counts, which, ends
+):
+    chunk = np.uint64(cuda.grid(1))
+    if chunk < chunks:
+        a = counts[chunk]
+        b = counts[chunks + chunk]
+        c = counts[np.uint64(2) * chunks + chunk]
+        for n in range(chunk * np.uint64(CHUNK), (chunk + np.uint64(1)) * np.uint64(CHUNK)):
+            if n < count:
+                under, over, neither = _groups(values[n], below, above)
+                if under:
+                    which[a] = n
+                    a += 1
+                if over:
+                    which[b] = n
+                    b += 1
+                if neither:
+                    which[c] = n
+                    c += 1
+        if chunk + np.uint64(1) == chunks:
+            ends[0], ends[1], ends[2] = a, b, c
+
+
+def choose(count: int, values: Any, below: float, above: float, which: Any) -> Sequence[int]:
+    """Number the values that are less than ``below``, then those from ``above`` on, then the rest.
+
+    The numbers go to ``which``, as many as there may be, each group in order. Returns how many
+    there are of each.
+    """
+    if count == 0:
+        return 0, 0, 0
+    chunks = blocks(count, CHUNK)
+    counts = empty((3 * chunks,), np.int64, which.stream)
+    ends = empty((3,), np.int64, which.stream)
+    what = count, values, below, above, chunks, counts
+    _count_groups[_threads(chunks, which)](*what)
+    scan(counts)
+    _number_groups[_threads(chunks, which)](*what, which, ends)
+    low, high, rest = to_host(ends).tolist()
+    return low, high - low, rest - high
+
+
+@kernel(
+    "void(uint32, uint32, uint32, float64[:, ::1], uint32[::1], uint32, float64, float64,"
+    "float64[::1], int64, int64)"
+)
+def _gather(  # type: ignore[no-untyped-def]
+    height, low, high, rows, which, axis, over_low, over_high, buffer, start_low, start_high
+):
+    thread = np.int64(cuda.grid(1))
+    if thread >= np.int64(low) + np.int64(high):
+        return
+    is_low = thread < low
+    into = start_low + thread if is_low else start_high + thread - low
+    over, size = (over_low, np.int64(low)) if is_low else (over_high, np.int64(high))
+    atom = which[thread]
+    for row in range(height):
+        value = rows[row, atom]
+        buffer[into] = value + over if row == axis else value
+        into += size
+
+
+def gather(rows: Any, which: Any, sizes: Any, axis: int, over: Any, messages: Any) -> None:
+    """Fill two messages (m, size) with the first m ``rows`` of the atoms of which one is told.
+
+    ``which`` holds ``sizes[0]`` numbers of atoms for the first message, then those for the second;
+    ``over``, one number for each message, is added along an axis. One kernel fills both.
+    """
+    low, high = messages
+    if sum(sizes):
+        _gather[_threads(sum(sizes), rows)](
+            low.shape[0], *sizes, rows, which, axis, *map(float, over), low.bundle.buffer,
+            low.start, high.start,
+        )  # fmt: skip
+
+
+PLACE = tuple(
+    f"void(uint32, {kind}[:, ::1], uint32, uint32, {kind}[::1], int64, uint32, {kind}[::1], int64)"
+    for kind in ("float64", "int64")
+)
+
+
+@kernel(*PLACE)
+def _place(height, rows, first, size_a, a, start_a, size_b, b, start_b):  # type: ignore[no-untyped-def]
+    thread = np.int64(cuda.grid(1))
+    column = np.int64(first) + thread
+    if thread < size_a:
+        for row in range(np.int64(height)):
+            rows[row, column] = a[start_a + row * size_a + thread]
+    elif thread < np.int64(size_a) + np.int64(size_b):
+        for row in range(np.int64(height)):
+            rows[row, column] = b[start_b + row * size_b + thread - size_a]
+
+
+def _source(part: Any) -> tuple[int, Any, int]:
+    """Columns of an array or a message, a flat array that holds it, and where it begins there."""
+    if hasattr(part, "bundle"):
+        return part.shape[1], part.bundle.buffer, part.start
+    return part.shape[1], flat(part), 0
+
+
+def place(rows: Any, first: int, parts: Any) -> None:
+    """Put one or two messages (m, size) down in the first m rows, from column ``first`` on."""
+    size = sum(part.shape[1] for part in parts)
+    if size:
+        sources = [_source(part) for part in (*parts, *parts)[:2]]
+        if len(parts) == 1:
+            sources[1] = 0, *sources[1][1:]
+        height = parts[0].shape[0]
+        _place[_threads(size, rows)](height, rows, first, *sources[0], *sources[1])
+
+
+@kernel("void(uint32, uint32, float64[:, ::1], uint32[::1], float64[:, ::1])")
+def _arrange(first, count, rows, order, into):  # type: ignore[no-untyped-def]
+    n = np.uint64(cuda.grid(1))
+    if n < count:
+        atom = order[np.uint64(first) + n]
+        for row in range(into.shape[0]):
+            into[row, n] = rows[row, atom]
+
+
+def arrange(first: int, count: int, rows: Any, order: Any, into: Any) -> None:
+    """Put ``count`` columns of some rows down in the order that ``order[first:]`` gives."""
+    if count:
+        _arrange[_threads(count, into)](first, count, rows, order, into)
+
+
+@kernel("void(float64[:, ::1], uint32)")
+def _end_here(position, total):  # type: ignore[no-untyped-def]
+    n = np.int64(cuda.grid(1))
+    if n < WIDTH:
+        for axis in range(3):
+            position[axis, np.int64(total) + n] = FAR * (n + 1)
+
+
+def end_here(position: Any, total: int) -> None:
+    """Put places where no atom is behind the others, far from each other too."""
+    _end_here[_threads(WIDTH, position)](position, total)
+
+
+@kernel("void(uint32, float64[:, ::1], UniTuple(float64, 3), UniTuple(float64, 3), int64[::1])")
+def _first_outside(count, position, low, high, first):  # type: ignore[no-untyped-def]
+    i = np.int64(cuda.grid(1))
+    if i < count:
+        for axis in range(3):
+            x = position[axis, i]
+            if x < low[axis] or x >= high[axis]:
+                cuda.atomic.min(first, 0, i)
+
+
+def first_outside(count: int, position: Any, low: Any, high: Any) -> int:
+    """The first atom that is not in [low, high); -1 where there is none."""
+    first = zeros((1,), np.int64, position.stream)
+    if count == 0:
+        return -1
+    _set[_threads(1, first)](1, first, count)
+    box = _numbers(low), _numbers(high)
+    _first_outside[_threads(count, position)](count, position, *box, first)
+    found = int(to_host(first)[0])
+    return found if found < count else -1

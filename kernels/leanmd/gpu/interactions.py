@@ -1,0 +1,260 @@
+"""Lennard-Jones atoms on the GPU: the kernels of `kernels.leanmd.cpu`, with the same bits.
+
+Formula, units and arrays are those of `kernels.leanmd.cpu`. Every term of a pair is computed by the
+same operations, rounded alike: `mul` keeps a product apart where the compiler would join it with a
+sum, `fma` joins where the CPU does. What pairs give is added up as integers, so neither the order
+of lists nor that of atomic additions shows in a result.
+
+A thread has one atom, and `WIDTH` threads, a quarter of a warp, share the list of their cluster.
+A list serves all its atoms: with lists of single atoms the 32 threads of a warp would load from 32
+places at once, which would cost L1 four times what the arithmetic costs; here they load from four,
+and most loads are broadcasts. Wider clusters load less but compute more pairs that are farther
+apart than the cutoff: in a melt 1.7 times as many as lists of atoms hold for clusters of 4, 2.2
+times for 8, about 4 times for 32.
+
+Cost of `forces`: a pair takes about 30 operations in float64, its division among them, and 9 of
+integers, and its list 4 B for 8 pairs, which come from L2. At 170 pairs for each atom of a melt
+the arithmetic takes 170 x 30 / 17 T/s = 0.3 ns per atom, memory 0.03 ns. Lists are made anew every
+10 to 20 steps, and cost about as much as a step then.
+
+No kernel has a barrier or asks its warp anything, and scans go by chunks of `CHUNK` numbers that a
+thread adds up one after another: they are a small part of what a new list costs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from devices.cuda.primitives import _threads
+from devices.cuda.toolkit import (
+    bits,
+    cuda,
+    empty,
+    fma,
+    inlined,
+    kernel,
+    mul,
+)
+from kernels.leanmd.units import (
+    CLOSE,
+    CLOSE_UNIT,
+    CLOSEST,
+    ENERGY_MAGIC,
+    ENERGY_ZERO,
+    FAR,
+    FORCE_MAGIC,
+    FORCE_ZERO,
+    VIRIAL_MAGIC,
+    VIRIAL_ZERO,
+)
+
+WIDTH = 8  # atoms of a cluster, and threads that build its list
+SUMMING = 1 << 14  # threads that add up over all atoms, at most
+CLOSEST2 = CLOSEST * CLOSEST
+
+
+@inlined
+def _distance2(dx, dy, dz):  # type: ignore[no-untyped-def]
+    """r^2."""
+    return fma(dz, dz, fma(dy, dy, mul(dx, dx)))
+
+
+@inlined
+def _inverses(r2, cutoff2):  # type: ignore[no-untyped-def]
+    """1 / r^2 and 1 / r^6, zero beyond the cutoff."""
+    inverse2 = 1.0 / r2 if r2 < cutoff2 else 0.0
+    return inverse2, inverse2 * inverse2 * inverse2
+
+
+@inlined
+def _pull(r2, cutoff2):  # type: ignore[no-untyped-def]
+    """The force over the distance of atoms whose distance squared is given."""
+    inverse2, inverse6 = _inverses(r2, cutoff2)
+    return fma(48.0, inverse6, -24.0) * (inverse6 * inverse2)
+
+
+@inlined
+def _pull_in_single(r2, cutoff2):  # type: ignore[no-untyped-def]
+    """The same in float32, from r^2 rounded once."""
+    inverse2 = np.float32(1.0) / np.float32(r2) if r2 < cutoff2 else np.float32(0.0)
+    inverse6 = mul(inverse2 * inverse2, inverse2)
+    strength = np.float32(48.0) * (inverse6 * inverse2)
+    return np.float64((inverse6 - np.float32(0.5)) * strength)
+
+
+@inlined
+def _alarm(closest, i):  # type: ignore[no-untyped-def]
+    """What says that an atom is too close to another one."""
+    return (np.int64(closest / CLOSE_UNIT) << 32) + np.int64(i)
+
+
+def _felt_by(pull: Any) -> Any:
+    """What atoms feel of all others, with a formula for two."""
+
+    @inlined
+    def add(dx, dy, dz, there, cutoff2, fx, fy, fz, closest):  # type: ignore[no-untyped-def]
+        """Add what an atom feels from another one to (fx, fy, fz, closest r^2 so far).
+
+        The zero that is taken away has no bits in its lower half, so this costs no instruction.
+        """
+        r2 = _distance2(dx, dy, dz) if there else FAR
+        felt = pull(r2, cutoff2)
+        return (
+            fx + (bits(fma(felt, dx, FORCE_MAGIC)) - FORCE_ZERO),
+            fy + (bits(fma(felt, dy, FORCE_MAGIC)) - FORCE_ZERO),
+            fz + (bits(fma(felt, dz, FORCE_MAGIC)) - FORCE_ZERO),
+            r2 if r2 < closest else closest,
+        )
+
+    @inlined
+    def felt_by(xi, yi, zi, others, neighbors, n, last, first, member, own, cutoff2):  # type: ignore[no-untyped-def]
+        """What an atom feels from its list and, if ``own``, from its cluster; closest r^2."""
+        x, y, z = others[0], others[1], others[2]
+        fx = fy = fz = np.int64(0)
+        closest = FAR
+        while n < last:  # numba's range would count down beside it
+            j = np.uint64(neighbors[n])
+            dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
+            fx, fy, fz, closest = add(dx, dy, dz, True, cutoff2, fx, fy, fz, closest)
+            n += np.uint64(1)
+        for m in range(np.uint64(WIDTH if own else 0)):
+            j = first + np.uint64(m)
+            dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
+            fx, fy, fz, closest = add(dx, dy, dz, m != member, cutoff2, fx, fy, fz, closest)
+        return fx, fy, fz, closest
+
+    return felt_by
+
+
+def _forces_by(felt_by: Any) -> Any:
+    """The kernel `forces`, with what atoms feel."""
+
+    @kernel(
+        "void(uint32, uint32, float64[:, ::1], float64[:, ::1], uint32[::1], int64[::1],"
+        "uint32[::1], boolean, float64, int64[:, ::1], int64[::1])"
+    )
+    def by_cluster(  # type: ignore[no-untyped-def]
+        first, end, position, others, clusters, starts, neighbors, own, cutoff2, force, alarms
+    ):
+        thread = np.uint32(cuda.grid(1))
+        place = np.uint64(first) + np.uint64(thread // np.uint32(WIDTH))
+        if place >= end:
+            return
+        k = np.uint64(clusters[place])
+        member = np.uint64(thread % np.uint32(WIDTH))
+        start = k * np.uint64(WIDTH)
+        i = start + member
+        fx, fy, fz, closest = felt_by(
+            position[0, i], position[1, i], position[2, i], others, neighbors,
+            np.uint64(starts[k]), np.uint64(starts[k + np.uint64(1)]), start, member, own, cutoff2,
+        )  # fmt: skip
+        force[0, i], force[1, i], force[2, i] = fx, fy, fz
+        if closest < CLOSEST2:
+            cuda.atomic.min(alarms, CLOSE, _alarm(closest, i))
+
+    return by_cluster
+
+
+_felt, _felt_in_single = _felt_by(_pull), _felt_by(_pull_in_single)
+_forces, _forces_in_single = _forces_by(_felt), _forces_by(_felt_in_single)
+
+
+def forces(
+    position: Any, others: Any, clusters: Any, first_cluster: int, end_cluster: int, starts: Any,
+    neighbors: Any, own: bool, cutoff: float, force: Any, alarms: Any,
+) -> None:  # fmt: skip
+    """Set the forces on the atoms of some ``clusters``, and say if a pair is too close.
+
+    ``others`` are the positions that the lists count, those of the block itself or of another;
+    ``own`` says whether the atoms of a cluster meet each other too.
+    """
+    if first_cluster < end_cluster:
+        _forces[_threads((end_cluster - first_cluster) * WIDTH, force)](
+            first_cluster, end_cluster, position, others, clusters, starts, neighbors, own,
+            cutoff * cutoff, force, alarms,
+        )  # fmt: skip
+
+
+def forces_in_single(
+    position: Any, others: Any, clusters: Any, first_cluster: int, end_cluster: int, starts: Any,
+    neighbors: Any, own: bool, cutoff: float, force: Any, alarms: Any,
+) -> None:  # fmt: skip
+    """As `forces`, but what two atoms feel is found in float32 from their distance.
+
+    Distances and sums are as exact as there, so momentum is kept as well and the order of sums does
+    not show; there is no such kernel on the CPU.
+    """
+    if first_cluster < end_cluster:
+        _forces_in_single[_threads((end_cluster - first_cluster) * WIDTH, force)](
+            first_cluster, end_cluster, position, others, clusters, starts, neighbors, own,
+            cutoff * cutoff, force, alarms,
+        )  # fmt: skip
+
+
+@inlined
+def _add_energies(dx, dy, dz, there, cutoff2, energy, virial, pairs):  # type: ignore[no-untyped-def]
+    """Add what an atom shares with another one to (energy, virial, pairs)."""
+    r2 = _distance2(dx, dy, dz) if there else FAR
+    _, inverse6 = _inverses(r2, cutoff2)
+    u = mul(fma(4.0, inverse6, -4.0), inverse6)
+    w = mul(fma(48.0, inverse6, -24.0), inverse6)
+    return (
+        energy + (bits(u + ENERGY_MAGIC) - ENERGY_ZERO),
+        virial + (bits(w + VIRIAL_MAGIC) - VIRIAL_ZERO),
+        pairs + (1 if r2 < cutoff2 else 0),
+    )
+
+
+@kernel(
+    "void(uint32, float64[:, ::1], float64[:, ::1], int64[::1], uint32[::1], boolean, float64,"
+    "int64[:, ::1])"
+)
+def _energies(count, position, others, starts, neighbors, own, cutoff2, shares):  # type: ignore[no-untyped-def]
+    i = np.uint64(cuda.grid(1))
+    if i >= count:
+        return
+    k = i // np.uint64(WIDTH)
+    start = k * np.uint64(WIDTH)
+    x, y, z = others[0], others[1], others[2]
+    xi, yi, zi = position[0, i], position[1, i], position[2, i]
+    energy = virial = pairs = np.int64(0)
+    for n in range(np.uint64(starts[k]), np.uint64(starts[k + np.uint64(1)])):
+        j = np.uint64(neighbors[n])
+        dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
+        energy, virial, pairs = _add_energies(dx, dy, dz, True, cutoff2, energy, virial, pairs)
+    for m in range(np.uint64(WIDTH if own else 0)):
+        j = start + np.uint64(m)
+        dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
+        energy, virial, pairs = _add_energies(dx, dy, dz, j != i, cutoff2, energy, virial, pairs)
+    shares[0, i], shares[1, i], shares[2, i] = energy, virial, pairs
+
+
+@kernel("void(uint32, int64[:, ::1], int64[::1])")
+def _add_shares(count, shares, totals):  # type: ignore[no-untyped-def]
+    """Add up rows of integers, each sum as two integers, so that it cannot overflow."""
+    for row in range(3):
+        high = low = np.int64(0)
+        for i in range(cuda.grid(1), np.int64(count), cuda.gridsize(1)):
+            high += shares[row, i] >> 32
+            low += shares[row, i] & 0xFFFFFFFF
+        cuda.atomic.add(totals, 2 * row, high)
+        cuda.atomic.add(totals, 2 * row + 1, low)
+
+
+def energies(
+    count: int, position: Any, others: Any, starts: Any, neighbors: Any, own: bool, cutoff: float,
+    totals: Any,
+) -> None:  # fmt: skip
+    """Add up over all pairs (i, j) and (j, i): energy, virial (force times distance), pairs.
+
+    ``totals`` (6,): each sum as two integers, 2^32 times the first plus the second; energies in
+    `ENERGY_UNIT`, virials in `VIRIAL_UNIT`.
+    """
+    if count:
+        shares = empty((3, count), np.int64, totals.stream)
+        _energies[_threads(count, totals)](
+            count, position, others, starts, neighbors, own, cutoff * cutoff, shares
+        )
+        _add_shares[_threads(min(count, SUMMING), totals)](count, shares, totals)

@@ -1,0 +1,155 @@
+"""How LeanMD's atoms move, on the GPU; `interactions` describes the arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from devices.cuda.primitives import _threads
+from devices.cuda.toolkit import (
+    bits,
+    cuda,
+    fma,
+    kernel,
+    mul,
+    ported,
+)
+from kernels.leanmd.gpu.interactions import (
+    SUMMING,
+)
+from kernels.leanmd.units import (
+    ENERGY_UNIT,
+    FAST,
+    FASTEST,
+    FORCE_UNIT,
+    STRAY,
+)
+from kernels.state_hash.cpu import mix
+
+NOT_NEGATIVE = (1 << 63) - 1  # all bits but that of the sign
+_mix = ported(mix)
+Three = tuple[Any, Any, Any]
+
+
+def _numbers(values: Any, kind: Any = float) -> Three:
+    """Three numbers of a small host array, as kernels take them."""
+    a, b, c = values
+    return kind(a), kind(b), kind(c)
+
+
+@kernel(
+    "void(uint32, float64[:, ::1], float64[:, ::1], int64[:, ::1], float64[:, ::1], float64,"
+    "float64, float64, float64, int64[::1])"
+)
+def _kick_and_drift(  # type: ignore[no-untyped-def]
+    count, position, velocity, force, origin, half, dt, magic, allowed2, alarms
+):
+    i = np.uint64(cuda.grid(1))
+    if i >= count:
+        return
+    far2 = 0.0
+    for axis in range(3):
+        speed = fma(half, np.float64(force[axis, i]), velocity[axis, i])
+        place = position[axis, i] + (fma(dt, speed, magic) - magic)
+        velocity[axis, i], position[axis, i] = speed, place
+        apart = place - origin[axis, i]
+        far2 = far2 + mul(apart, apart)
+    if not far2 <= allowed2:
+        cuda.atomic.max(alarms, STRAY, bits(far2) & NOT_NEGATIVE)
+
+
+def kick_and_drift(
+    count: int, position: Any, velocity: Any, force: Any, origin: Any, dt: float, grain: float,
+    allowed2: float, alarms: Any,
+) -> None:  # fmt: skip
+    """Half a step for the velocities, then a whole one for the positions, by multiples of a grain.
+
+    Says how far the farthest atom is from its ``origin`` if that squared is more than is allowed;
+    no number, where one is. So in most steps no atom says anything.
+    """
+    if count:
+        _kick_and_drift[_threads(count, position)](
+            count, position, velocity, force, origin, 0.5 * dt * FORCE_UNIT, dt,
+            1.5 * 2.0**52 * grain, allowed2, alarms,
+        )  # fmt: skip
+
+
+@kernel("void(uint32, float64[:, ::1], int64[:, ::1], float64)")
+def _kick(count, velocity, force, half):  # type: ignore[no-untyped-def]
+    i = np.uint64(cuda.grid(1))
+    if i < count:
+        for axis in range(3):
+            velocity[axis, i] = fma(half, np.float64(force[axis, i]), velocity[axis, i])
+
+
+def kick(count: int, velocity: Any, force: Any, dt: float) -> None:
+    """Half a step for the velocities."""
+    if count:
+        _kick[_threads(count, velocity)](count, velocity, force, 0.5 * dt * FORCE_UNIT)
+
+
+@kernel("void(uint32, float64[:, ::1], int64[:, ::1], int64[::1], int64[::1])")
+def _sums_of_motion(count, velocity, force, totals, alarms):  # type: ignore[no-untyped-def]
+    high = low = np.int64(0)
+    for axis in range(3):
+        momentum = push = np.int64(0)
+        for i in range(cuda.grid(1), np.int64(count), cuda.gridsize(1)):
+            momentum += np.int64(round(velocity[axis, i] / ENERGY_UNIT))
+            push += force[axis, i]
+        cuda.atomic.add(totals, 2 + axis, momentum)
+        cuda.atomic.add(totals, 5 + axis, push)
+    for i in range(cuda.grid(1), np.int64(count), cuda.gridsize(1)):
+        v2, fastest = 0.0, 0.0
+        for axis in range(3):
+            v = velocity[axis, i]
+            v2 = fma(v, v, v2)
+            fastest = max(fastest, abs(v))
+        share = np.int64(round(v2 / ENERGY_UNIT))
+        high += share >> 32
+        low += share & 0xFFFFFFFF
+        if fastest > FASTEST:
+            cuda.atomic.min(alarms, FAST, i)
+    cuda.atomic.add(totals, 0, high)
+    cuda.atomic.add(totals, 1, low)
+
+
+def sums_of_motion(count: int, velocity: Any, force: Any, totals: Any, alarms: Any) -> None:
+    """Add up v^2 (two integers, as `energies`), velocities and forces along each axis.
+
+    ``totals`` (8,), in units of `ENERGY_UNIT`, `ENERGY_UNIT` and `FORCE_UNIT`. Says if an atom is
+    too fast for that.
+    """
+    if count:
+        launch = _threads(min(count, SUMMING), totals)
+        _sums_of_motion[launch](count, velocity, force, totals, alarms)
+
+
+@kernel("void(uint32, int64[::1], uint64, float64[:, ::1])")
+def _draw(count, ids, seed, numbers):  # type: ignore[no-untyped-def]
+    i = np.uint64(cuda.grid(1))
+    if i < count:
+        for axis in range(3):
+            drawn = _mix(seed + _mix(np.uint64(3 * ids[i] + axis)))
+            whole = np.int64(drawn >> np.uint64(24)) - np.int64(1 << 39)
+            numbers[axis, i] = whole * 2.0**-40
+
+
+def draw(ids: Any, seed: int, numbers: Any) -> None:
+    """Three numbers from -1/2 to 1/2 for each atom, which follow from its id alone; (3, n)."""
+    if ids.size:
+        _draw[_threads(ids.size, numbers)](ids.size, ids, seed, numbers)
+
+
+@kernel("void(uint32, float64[:, ::1], UniTuple(float64, 3), float64)")
+def _adjust(count, velocity, drift, factor):  # type: ignore[no-untyped-def]
+    i = np.uint64(cuda.grid(1))
+    if i < count:
+        for axis in range(3):
+            velocity[axis, i] = (velocity[axis, i] - drift[axis]) * factor
+
+
+def adjust(count: int, velocity: Any, drift: Any, factor: float) -> None:
+    """Take a drift, (3,), away from all velocities, and multiply what is left."""
+    if count:
+        _adjust[_threads(count, velocity)](count, velocity, _numbers(drift), factor)

@@ -1,0 +1,228 @@
+"""LeanMD's bins and lists of neighbours, on the GPU; `interactions` describes the arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from devices.cuda.primitives import _set, _threads, scan
+from devices.cuda.toolkit import (
+    cuda,
+    empty,
+    inlined,
+    kernel,
+    mul,
+    to_host,
+    zeros,
+)
+from kernels.leanmd.gpu.interactions import (
+    WIDTH,
+    _distance2,
+)
+from kernels.leanmd.gpu.motion import _numbers
+from kernels.leanmd.units import (
+    ROUNDING,
+)
+
+
+@inlined
+def _bin(value, low, density, bins):  # type: ignore[no-untyped-def]
+    """The bin of a coordinate, the first or last where it lies beyond."""
+    return min(max(np.int64((value - low) * density), np.int64(0)), bins - 1)
+
+
+@kernel(
+    "void(uint32, float64[:, ::1], UniTuple(float64, 3), UniTuple(float64, 3), UniTuple(int64, 3),"
+    "boolean, int64[::1], int64[::1], uint32[::1])"
+)
+def _count_bins(count, position, low, density, bins, turning, counts, keys, ranks):  # type: ignore[no-untyped-def]
+    i = np.uint64(cuda.grid(1))
+    if i >= count:
+        return
+    a = _bin(position[0, i], low[0], density[0], bins[0])
+    b = _bin(position[1, i], low[1], density[1], bins[1])
+    c = _bin(position[2, i], low[2], density[2], bins[2])
+    if turning:
+        b = bins[1] - 1 - b if a & 1 else b
+        c = bins[2] - 1 - c if (a * bins[1] + b) & 1 else c
+    key = (a * bins[1] + b) * bins[2] + c
+    keys[i] = key
+    ranks[i] = cuda.atomic.add(counts, key, 1)
+
+
+@kernel("void(uint32, int64[::1], int64[::1], uint32[::1], uint32[::1])")
+def _fill_bins(count, starts, keys, ranks, order):  # type: ignore[no-untyped-def]
+    i = np.uint64(cuda.grid(1))
+    if i < count:
+        order[starts[keys[i]] + np.int64(ranks[i])] = i
+
+
+@kernel("void(uint32, int64[::1], uint32[::1])")
+def _tidy_bins(bins, starts, order):  # type: ignore[no-untyped-def]
+    """Sort each bin by number: which atom came first to a bin is chance. A bin holds one or two."""
+    b = np.int64(cuda.grid(1))
+    if b < bins:
+        for n in range(starts[b] + 1, starts[b + 1]):
+            atom, m = order[n], n
+            while m > starts[b] and order[m - 1] > atom:
+                order[m] = order[m - 1]
+                m -= 1
+            order[m] = atom
+
+
+def sort_into_bins(
+    count: int, position: Any, low: Any, density: Any, bins: Any, turning: bool, starts: Any,
+    order: Any,
+) -> None:  # fmt: skip
+    """Number atoms bin by bin: bins (x, y, z) in C order, from ``low``, ``density`` per length.
+
+    ``order`` (count,) is set to the atoms as they come, those of bin b from ``starts[b]`` to
+    ``starts[b + 1]``. With ``turning`` every other row of bins is walked backwards, so that atoms
+    which follow each other are always near each other; ``starts`` then means nothing.
+    """
+    stream = starts.stream
+    _set[_threads(starts.size, starts)](starts.size, starts, 0)
+    if count == 0:
+        return
+    keys, ranks = empty((count,), np.int64, stream), empty((count,), np.uint32, stream)
+    grid = _numbers(low), _numbers(density), _numbers(bins, int)
+    _count_bins[_threads(count, starts)](count, position, *grid, turning, starts, keys, ranks)
+    scan(starts)
+    _fill_bins[_threads(count, starts)](count, starts, keys, ranks, order)
+    _tidy_bins[_threads(starts.size - 1, starts)](starts.size - 1, starts, order)
+
+
+@inlined
+def _gap(low, high, bin_low, bin_high, outermost):  # type: ignore[no-untyped-def]
+    """How far a bin is from [low, high]; an outermost one holds what lies beyond it too."""
+    return 0.0 if outermost else max(0.0, bin_low - high, low - bin_high)
+
+
+@inlined
+def _is_near(position, first, xj, yj, zj, reach2):  # type: ignore[no-untyped-def]
+    """Whether any atom of a cluster is near a point."""
+    for i in range(first, first + np.uint64(WIDTH)):
+        dx, dy, dz = position[0, i] - xj, position[1, i] - yj, position[2, i] - zj
+        if _distance2(dx, dy, dz) < reach2:
+            return True
+    return False
+
+
+@inlined
+def _span(values, first, end):  # type: ignore[no-untyped-def]
+    """The smallest and largest of some values."""
+    low = high = values[first]
+    for i in range(first + np.uint64(1), end):
+        low, high = min(low, values[i]), max(high, values[i])
+    return low, high
+
+
+@inlined
+def _look(  # type: ignore[no-untyped-def]
+    position, others, own, first, order, begin, end, reach2, found, filling, neighbors
+):
+    """Count what is near a cluster of a thread's share of ``order[begin:end]``, and list it."""
+    for m in range(begin, end, np.int64(WIDTH)):
+        j = order[m]
+        mine = own and first <= j and j < first + np.uint64(WIDTH)
+        if not mine and _is_near(position, first, others[0, j], others[1, j], others[2, j], reach2):
+            if filling:
+                neighbors[found] = j
+            found += 1
+    return found
+
+
+@kernel(
+    "void(uint32, uint32, float64[:, ::1], float64[:, ::1], boolean, UniTuple(float64, 3),"
+    "UniTuple(float64, 3), UniTuple(int64, 3), int64[::1], uint32[::1], float64, boolean,"
+    "int64[::1], uint32[::1])"
+)
+def _list(  # type: ignore[no-untyped-def]
+    count, clusters, position, others, own, low, density, bins, first_in, order, reach, filling,
+    found_before, neighbors,
+):  # fmt: skip
+    """Every `WIDTH`-th candidate of a cluster: count those that are near, or list them.
+
+    Threads of a cluster look at the same bins side by side, and so at the same atoms of the
+    cluster at the same time.
+    """
+    thread = np.uint32(cuda.grid(1))
+    k, member = np.uint64(thread // np.uint32(WIDTH)), np.int64(thread % np.uint32(WIDTH))
+    if k >= clusters:
+        return
+    first = k * np.uint64(WIDTH)
+    end = min(first + np.uint64(WIDTH), np.uint64(count))
+    x0, x1 = _span(position[0], first, end)
+    y0, y1 = _span(position[1], first, end)
+    z0, z1 = _span(position[2], first, end)
+    wide, high, reach2 = 1.0 / density[0], 1.0 / density[1], mul(reach, reach)
+    found = found_before[thread] if filling else np.int64(0)
+    for a in range(
+        _bin(x0 - reach, low[0], density[0], bins[0]),
+        _bin(x1 + reach, low[0], density[0], bins[0]) + 1,
+    ):
+        edge = low[0] + mul(a, wide)
+        gap_x = _gap(x0, x1, edge, edge + wide, a == 0 or a == bins[0] - 1)
+        for b in range(
+            _bin(y0 - reach, low[1], density[1], bins[1]),
+            _bin(y1 + reach, low[1], density[1], bins[1]) + 1,
+        ):
+            edge = low[1] + mul(b, high)
+            gap_y = _gap(y0, y1, edge, edge + high, b == 0 or b == bins[1] - 1)
+            left2 = reach2 - mul(gap_x, gap_x) - mul(gap_y, gap_y)
+            if left2 >= -ROUNDING:
+                left = math.sqrt(max(left2, 0.0)) + ROUNDING
+                row = (a * bins[1] + b) * bins[2]
+                begin = first_in[row + _bin(z0 - left, low[2], density[2], bins[2])]
+                stop = first_in[row + _bin(z1 + left, low[2], density[2], bins[2]) + 1]
+                found = _look(
+                    position, others, own, first, order, begin + member, stop, reach2, found,
+                    filling, neighbors,
+                )  # fmt: skip
+    if not filling:
+        found_before[thread] = found
+
+
+@kernel("void(uint32, boolean, int64[::1], uint32[::1], int64[::1], uint32[::1])")
+def _finish(clusters, own, found_before, neighbors, starts, last):  # type: ignore[no-untyped-def]
+    """Where the list of each cluster begins, and its highest number."""
+    k = np.int64(cuda.grid(1))
+    if k > clusters:
+        return
+    starts[k] = found_before[k * WIDTH]
+    if k < clusters:
+        highest = np.uint32((k + 1) * WIDTH - 1 if own else 0)
+        for n in range(found_before[k * WIDTH], found_before[(k + 1) * WIDTH]):
+            highest = max(highest, neighbors[n])
+        last[k] = highest
+
+
+def fill_lists(
+    count: int, position: Any, others: Any, own: bool, low: Any, density: Any, bins: Any,
+    first_in: Any, order: Any, reach: float, starts: Any, neighbors: Any, last: Any,
+) -> int:  # fmt: skip
+    """List for each cluster the ``others`` within reach of any of its atoms, but not its own.
+
+    ``others`` lie in bins as `sort_into_bins` gives them in ``first_in`` and ``order``; ``own``
+    says that they are the same atoms as those of the clusters, which then are not listed. Sets
+    ``starts`` (clusters + 1,), ``neighbors`` and ``last`` (clusters,), the highest number in each
+    list and, if ``own``, cluster. Returns the number of entries, or -1 where there was too little
+    room for them. Entries come in another order than on the CPU.
+    """
+    clusters = starts.size - 1
+    found = zeros((clusters * WIDTH + 1,), np.int64, starts.stream)
+    grid = _numbers(low), _numbers(density), _numbers(bins, int)
+    what = count, clusters, position, others, own, *grid, first_in, order, reach
+    launch = _threads(clusters * WIDTH, starts)
+    if clusters:
+        _list[launch](*what, False, found, neighbors)
+    scan(found)
+    total = int(to_host(found[clusters * WIDTH :])[0])
+    if total > neighbors.size:
+        return -1
+    if clusters:
+        _list[launch](*what, True, found, neighbors)
+    _finish[_threads(clusters + 1, starts)](clusters, own, found, neighbors, starts, last)
+    return total

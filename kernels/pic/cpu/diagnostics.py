@@ -1,0 +1,34 @@
+"""What the checks of PIC need of the particles, on the CPU; `push` describes the arrays."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from devices.cpu.compiler import njit
+from kernels.state_hash.cpu import sums_of_ids as sums_of_ids
+
+
+@njit(
+    "float64(int64, float64[::1], float64[::1], int64[::1], int64[::1], int64[:, ::1], float64)",
+    cache=True,
+    error_model="numpy",
+)
+def largest_error(count, x, y, cells, motions, shifts, size):
+    """How far the particle that is farthest off is from where it must be, in cells; NaN for NaN.
+
+    ``shifts`` (motions, 2): cells that a particle of each motion has moved along x and y. Distances
+    are those on the periodic grid.
+    """
+    worst = 0.0
+    edge = np.int64(size)
+    for n in range(count):
+        to_x = (cells[n] // edge + shifts[motions[n], 0]) % edge + 0.5
+        to_y = (cells[n] % edge + shifts[motions[n], 1]) % edge + 0.5
+        off_x, off_y = abs(x[n] - to_x), abs(y[n] - to_y)
+        off = max(min(off_x, size - off_x), min(off_y, size - off_y))
+        if math.isnan(x[n] + y[n]):
+            return math.nan
+        worst = max(worst, off)
+    return worst

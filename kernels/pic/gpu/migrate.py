@@ -1,0 +1,251 @@
+"""Particles that come to a block of PIC and leave it, on the GPU; `push` describes the arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from devices.cuda.primitives import _copy, _grid, _thread
+from devices.cuda.toolkit import (
+    bits,
+    cuda,
+    empty,
+    from_bits,
+    kernel,
+    ported,
+    to_host,
+)
+from kernels.pic.gpu.push import _inside
+from kernels.pic.tally import HERE, HOLES, LEFT, LOST, MISPLACED, OWNERS, TAIL, owner_at
+from kernels.state_hash.cpu import mix
+
+PARTS = 8  # messages that one launch unpacks; a block has no more neighbours
+PARTICLES = "float64[::1]," * 5 + "int64[::1], int64[::1], int64[::1]"
+_mix = ported(mix)
+
+
+@kernel(
+    f"void(uint64, uint64, int64[::1], int64[::1], int64, int64, float64, float64, {PARTICLES})"
+)
+def _start(first, count, numbers, begin, motion, size, drift, force,
+           x, y, vx, vy, charge, ids, cells, motions):  # type: ignore[no-untyped-def]  # fmt: skip
+    n = _thread()
+    if n >= count:
+        return
+    at, cell = first + n, begin[n]
+    column, row = cell // size, cell % size
+    x[at], y[at] = column + 0.5, row + 0.5
+    vx[at], vy[at] = 0.0, drift
+    charge[at] = force if column % 2 == 0 else -force
+    ids[at], cells[at], motions[at] = numbers[n], cell, motion
+
+
+def start(first: int, numbers: Any, begin: Any, motion: int, *how: Any) -> None:
+    """Put particles of those ``numbers`` at the centres of the cells where they ``begin``."""
+    count, stream = numbers.shape[0], how[3].stream
+    if count:
+        launch = *_grid(count), stream
+        _start[launch](first, count, numbers, begin, motion, *how)
+
+
+@kernel(
+    f"void(uint64, int64[::1], uint8[::1], int64[::1], {PARTICLES}, float64[::1],"
+    f"UniTuple(int64, {OWNERS}))"
+)
+def _pack(total, leaving, owners, tally, x, y, vx, vy, charge, ids, cells, motions,
+          message, starts):  # type: ignore[no-untyped-def]  # fmt: skip
+    slot = _thread()
+    if slot == 0:
+        tally[LEFT] = 0
+    if slot >= total:
+        return
+    n = np.uint64(leaving[slot])
+    owner = np.uint32(owners[n])
+    start = starts[0]
+    for other in range(1, OWNERS):  # choices, as an index would put the tuple in local memory
+        if owner == other:
+            start = starts[other]
+    row = cuda.atomic.sub(tally, owner, 1) - 1
+    at = np.uint64(start) + np.uint64(8) * np.uint64(row)
+    message[at], message[at + np.uint64(1)], message[at + np.uint64(2)] = x[n], y[n], vx[n]
+    message[at + np.uint64(3)], message[at + np.uint64(4)] = vy[n], charge[n]
+    message[at + np.uint64(5)] = from_bits(ids[n])
+    message[at + np.uint64(6)] = from_bits(cells[n])
+    message[at + np.uint64(7)] = from_bits(motions[n])
+
+
+def pack(
+    total: int, leaving: Any, owners: Any, tally: Any, arrays: tuple[Any, ...], messages: Any
+) -> None:
+    """Copy the first ``total`` of the ``leaving`` particles into the message of their owner's edge.
+
+    ``messages``: a `bundle.Bundle`, keyed by edge. The tally of leavers is used up thereby, down to
+    zero; rows come in no order.
+    """
+    if total:
+        starts = [0] * OWNERS
+        for edge, start in messages.starts.items():
+            starts[owner_at(edge)] = start
+        launch = *_grid(total), tally.stream
+        _pack[launch](total, leaving, owners, tally, *arrays, messages.buffer, tuple(starts))
+
+
+@kernel(
+    f"void(float64[::1], UniTuple(int64, {PARTS}), UniTuple(int64, {PARTS}),"
+    f"UniTuple(int64, {PARTS}), UniTuple(float64, 4), int64[::1], int64, int64, uint8[::1],"
+    f"int64[::1], {PARTICLES})"
+)
+def _unpack(message, starts, ends, rows, cell, gaps, free, count, owners, tally,
+            x, y, vx, vy, charge, ids, cells, motions):  # type: ignore[no-untyped-def]  # fmt: skip
+    # Part p of the threads, up to ends[p], takes the message at starts[p], whose first row is
+    # rows[p] of all that came. Both are given as seen from thread 0.
+    n = np.int64(_thread())
+    if n >= ends[PARTS - 1]:
+        return
+    start, row = starts[0], rows[0] + n
+    for part in range(1, PARTS):
+        if n >= ends[part - 1]:
+            start, row = starts[part], rows[part] + n
+    m = np.uint64(start + 8 * n)
+    if row < free:
+        at = np.uint64(gaps[np.uint64(row)])
+        owners[at] = HERE
+    else:
+        at = np.uint64(count + row - free)
+    to_x, to_y = message[m], message[m + np.uint64(1)]
+    if not _inside(to_x, to_y, cell):
+        to_x, to_y = cell[0] + 0.5, cell[2] + 0.5
+        cuda.atomic.min(tally, MISPLACED, row)
+    x[at], y[at], vx[at] = to_x, to_y, message[m + np.uint64(2)]
+    vy[at], charge[at] = message[m + np.uint64(3)], message[m + np.uint64(4)]
+    ids[at] = bits(message[m + np.uint64(5)])
+    cells[at] = bits(message[m + np.uint64(6)])
+    motions[at] = bits(message[m + np.uint64(7)])
+
+
+def _batches(came: Mapping[Any, Any]) -> Iterable[tuple[Any, list[tuple[int, ...]]]]:
+    """Buffers, and of each message in it that is not empty where it begins, rows, and first row."""
+    batches: dict[int, tuple[Any, list[tuple[int, ...]]]] = {}
+    first = 0
+    for parcel in came.values():
+        rows = parcel.shape[0]
+        if rows:
+            _, parts = batches.setdefault(id(parcel.bundle), (parcel.bundle.buffer, []))
+            parts.append((parcel.start, rows, first))
+        first += rows
+    return batches.values()
+
+
+def unpack(
+    came: Mapping[Any, Any], frame: np.ndarray, gaps: Any, free: int, count: int, owners: Any,
+    tally: Any, arrays: tuple[Any, ...],
+) -> None:  # fmt: skip
+    """Put messages into the first ``free`` of the ``gaps`` and, when full, behind ``count``.
+
+    As the CPU's. ``came``: `bundle.Parcel` by edge; those in one buffer take one launch.
+    """
+    cell = tuple(frame[:4].tolist())
+    for buffer, parts in _batches(came):
+        starts, ends, firsts, threads = [], [], [], 0
+        for start, rows, first in parts:
+            starts.append(start - 8 * threads)
+            firsts.append(first - threads)
+            threads += rows
+            ends.append(threads)
+        missing = PARTS - len(parts)
+        ends += [threads] * missing
+        starts, firsts = starts + [0] * missing, firsts + [0] * missing
+        _unpack[*_grid(threads), tally.stream](
+            buffer, tuple(starts), tuple(ends), tuple(firsts), cell,
+            gaps, free, count, owners, tally, *arrays,
+        )  # fmt: skip
+
+
+def row_of(message: Any, row: int) -> np.ndarray:
+    """One row of a message, (8,) float64, on the host."""
+    start = message.start + 8 * row
+    return to_host(message.bundle.buffer)[start : start + 8]
+
+
+def grown(array: Any, used: int, room: int) -> Any:
+    """A longer array that begins with the ``used`` elements of this one."""
+    longer = empty(room, array.dtype, array.stream)
+    if used:
+        words = array.view(np.uint64), longer.view(np.uint64)
+        _copy[*_grid(used), array.stream](used, *words)
+    return longer
+
+
+@kernel("void(uint64, uint64, uint8[::1], int64[::1], uint64[::1])")
+def _list_tail(first, count, owners, tally, spare):  # type: ignore[no-untyped-def]
+    n = first + _thread()
+    if n == first:
+        tally[LEFT] = 0
+        tally[HOLES] = 0
+    if n < count and owners[n] == HERE:
+        spare[np.uint64(cuda.atomic.add(tally, TAIL, 1))] = n
+
+
+@kernel(f"void(uint64, int64[::1], uint64, uint64, int64[::1], uint64[::1], {PARTICLES})")
+def _fill_holes(kept, gaps, first, end, tally, spare,
+                x, y, vx, vy, charge, ids, cells, motions):  # type: ignore[no-untyped-def]  # fmt: skip
+    at = first + _thread()
+    if at == first:
+        tally[TAIL] = 0
+    if at >= end:
+        return
+    to = np.uint64(gaps[at])
+    if to >= kept:
+        return
+    n = spare[np.uint64(cuda.atomic.add(tally, HOLES, 1))]
+    x[to], y[to], vx[to], vy[to], charge[to] = x[n], y[n], vx[n], vy[n], charge[n]
+    ids[to], cells[to], motions[to] = ids[n], cells[n], motions[n]
+
+
+def close_gaps(
+    count: int, gaps: Any, first: int, end: int, owners: Any, tally: Any, spare: Any,
+    arrays: tuple[Any, ...],
+) -> None:  # fmt: skip
+    """Move those of the last of ``count`` particles that stay into ``gaps`` [first, end) before.
+
+    The gaps may be in any order. ``owners`` (count,): those that stay are `HERE`. Uses ``spare``
+    and the ``tally``, and leaves that clean. There are as many holes before the end as particles
+    behind it: both kernels hand out numbers to them, and those of one number meet.
+    """
+    if first >= end:
+        return
+    left = end - first
+    launch = *_grid(left), tally.stream
+    _list_tail[launch](count - left, count, owners, tally, spare)
+    _fill_holes[launch](count - left, gaps, first, end, tally, spare, *arrays)
+
+
+@kernel(
+    "void(uint64, float64[::1], float64[::1], int64[::1], UniTuple(float64, 4), uint64, uint64,"
+    "uint8[::1], int64[::1], int64[::1])"
+)
+def _find_removed(count, x, y, ids, patch, seed, limit, owners,
+                  tally, removed):  # type: ignore[no-untyped-def]  # fmt: skip
+    n = _thread()
+    if n >= count:
+        return
+    owners[n] = HERE
+    if _inside(x[n], y[n], patch) and _mix(np.uint64(ids[n]) + seed) <= limit:
+        owners[n] = LOST
+        removed[np.uint64(cuda.atomic.add(tally, LEFT, 1))] = np.int64(n)
+
+
+def find_removed(
+    count: int, x: Any, y: Any, ids: Any, patch: np.ndarray, seed: np.uint64, limit: np.uint64,
+    owners: Any, tally: Any, removed: Any,
+) -> None:  # fmt: skip
+    """List the places of the particles that a removal takes from a ``patch``, in no order.
+
+    As the CPU's; the ``tally`` must be clean of leavers.
+    """
+    if count:
+        cells = tuple(map(float, patch))
+        launch = *_grid(count), tally.stream
+        _find_removed[launch](count, x, y, ids, cells, seed, limit, owners, tally, removed)

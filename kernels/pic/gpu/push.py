@@ -1,0 +1,156 @@
+"""Particles among fixed charges on the GPU: the kernels of `kernels.pic.cpu`, with the same bits.
+
+Formulas, the particles' arrays and the shape of messages are those of `kernels.pic.cpu.push`; what
+a push counts is a tally. A thread pushes one particle and does all that the CPU does in several
+loops: force, push, owner, and if the particle leaves, a place in the list of those that do. Places
+and rows are handed out by atomic counters, so particles may lie in another order in another run,
+and no result depends on it. Every product that is added to something is rounded first (`mul`).
+
+Cost of a push: 72 bytes of a particle (x, y, vx, vy both ways, the charge) and a byte of owner,
+coalesced, which takes 17 us a million particles at 4.3 TB/s; four bytes of mesh, gathered, which
+come from L1 while particles lie by columns, and from L2 (36 MB at 6000 x 6000 cells) when not. 4
+square roots and 4 divisions are about 80 instructions of double precision, beside some 50 others:
+at 64 a clock on each multiprocessor half as long as the memory takes. So a thread reads all of its
+particle before it computes, and 4 blocks of 256 threads fit by their registers: 40 KB on their way
+to a multiprocessor, where 25 KB are enough to hide the memory. Nothing is kept in local memory. Of
+several steps at once only the first has to wait for the memory; then arithmetic is the bound.
+
+Leavers are few, a column in hundreds: two atomics for each of them do not show. A step waits for
+the device once, when the tally is read. Messages of all edges are packed by one launch, unpacked by
+one for each sender's buffer; gaps that are left take two.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from devices.cuda.primitives import _grid, _thread
+from devices.cuda.toolkit import (
+    cuda,
+    flat,
+    inlined,
+    kernel,
+    mul,
+    once,
+    ported,
+)
+from kernels.pic.cpu.push import ahead, owner_of
+from kernels.pic.tally import ASTRAY, HERE, LEFT
+
+_ahead, _owner_of = ported(ahead), ported(owner_of)
+
+
+@inlined
+def _note_leaver(n, owner, known, tally, leaving):  # type: ignore[no-untyped-def]
+    """Count a particle that leaves, and list its place where there is room."""
+    if not (known >> owner) & 1:
+        cuda.atomic.min(tally, ASTRAY, np.int64(n))
+        return
+    cuda.atomic.add(tally, np.uint32(owner), 1)
+    slot = cuda.atomic.add(tally, LEFT, 1)
+    if slot < leaving.size:
+        leaving[np.uint64(slot)] = np.int64(n)
+
+
+@inlined
+def _pull(charge, dx, dy):  # type: ignore[no-untyped-def]
+    """A corner's charge over the cubed distance."""
+    square = mul(dx, dx) + mul(dy, dy)
+    return charge / mul(square, sqrt(square))
+
+
+@inlined
+def _wrapped(to, size):  # type: ignore[no-untyped-def]
+    """A coordinate on the periodic grid; nothing moves by more than its size and a cell."""
+    turn = 0.0
+    if to >= size:
+        turn = size
+    if to >= size + size:
+        turn = size + size
+    if to < 0.0:
+        turn = -size
+    return to - turn
+
+
+@inlined
+def _inside(x, y, cells):  # type: ignore[no-untyped-def]
+    """Whether a place is in a block's cells."""
+    return x >= cells[0] and x < cells[1] and y >= cells[2] and y < cells[3]
+
+
+@kernel(
+    "void(uint64, uint32, float64[::1], float64[::1], float64[::1], float64[::1], float64[::1],"
+    "int8[::1], uint64, UniTuple(float64, 9), float64, int64, uint8[::1], int64[::1], int64[::1])"
+)
+def _push(count, steps, x, y, vx, vy, charge, mesh, height, frame, size,
+          known, owners, tally, leaving):  # type: ignore[no-untyped-def]  # fmt: skip
+    n = np.uint32(_thread())  # `once` tests a 64-bit index for negative ones
+    if n >= count:
+        return
+    at_x, at_y, mine = once(x, n), once(y, n), once(charge, n)
+    by_x, by_y = once(vx, n), once(vy, n)
+    for _ in range(steps):
+        column = np.float64(np.uint32(at_x))  # rounds down, as none is negative
+        row = np.float64(np.uint32(at_y))
+        corner = np.uint64(np.uint32(_ahead(column, frame[0], size))) * height
+        corner += np.uint64(np.uint32(_ahead(row, frame[8], size)))
+        if corner >= np.uint64(mesh.size) - height - np.uint64(1):
+            corner = np.uint64(0)  # of no number: that is lost, but first its force is computed
+        beside = corner + height
+        dx, dy = at_x - column, at_y - row
+        ex, ey = dx - 1.0, dy - 1.0
+        f00 = _pull(np.float64(mesh[corner]), dx, dy)
+        f01 = _pull(np.float64(mesh[corner + np.uint64(1)]), dx, ey)
+        f10 = _pull(np.float64(mesh[beside]), ex, dy)
+        f11 = _pull(np.float64(mesh[beside + np.uint64(1)]), ex, ey)
+        ax = mul(mine, mul(dx, f00 + f01) + mul(ex, f10 + f11))
+        ay = mul(mine, mul(dy, f00 + f10) + mul(ey, f01 + f11))
+        at_x = _wrapped(at_x + (by_x + mul(0.5, ax)), size)
+        at_y = _wrapped(at_y + (by_y + mul(0.5, ay)), size)
+        by_x += ax
+        by_y += ay
+    x[n], y[n], vx[n], vy[n] = at_x, at_y, by_x, by_y
+    owner = _owner_of(at_x, at_y, frame, size)
+    owners[n] = owner
+    if owner != HERE:
+        _note_leaver(n, owner, known, tally, leaving)
+
+
+def push(
+    count: int, steps: int, x: Any, y: Any, vx: Any, vy: Any, charge: Any, mesh: Any,
+    frame: np.ndarray, size: float, known: int, owners: Any, tally: Any, leaving: Any,
+) -> None:  # fmt: skip
+    """Move ``count`` particles by some ``steps``, and list and count those that leave.
+
+    As the CPU's, but the ``tally`` must be clean of leavers, as `pack` and `close_gaps` leave it,
+    and those that leave are listed in no order.
+    """
+    if count:
+        limits, height = tuple(frame.tolist()), mesh.shape[1]
+        _push[*_grid(count), x.stream](
+            count, steps, x, y, vx, vy, charge, flat(mesh), height, limits, size,
+            known, owners, tally, leaving,
+        )  # fmt: skip
+
+
+@kernel("void(int64[::1])")
+def _forget_leavers(tally):  # type: ignore[no-untyped-def]
+    tally[np.uint32(cuda.threadIdx.x)] = 0
+
+
+@kernel("void(uint64, uint8[::1], int64, int64[::1], int64[::1])")
+def _find_leaving(count, owners, known, tally, leaving):  # type: ignore[no-untyped-def]
+    n = _thread()
+    if n < count and owners[n] != HERE:
+        _note_leaver(n, np.int64(owners[n]), known, tally, leaving)
+
+
+def find_leaving(count: int, owners: Any, known: int, tally: Any, leaving: Any) -> None:
+    """List and count again those that the last push found to leave, with more room."""
+    _forget_leavers[1, LEFT + 1, tally.stream](tally)
+    if count:
+        launch = *_grid(count), tally.stream
+        _find_leaving[launch](count, owners, known, tally, leaving)
