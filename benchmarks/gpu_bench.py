@@ -193,7 +193,7 @@ def pushing(device_name: str, size: int, particles: int) -> Any:
     layout = problem.cut(1, 1, None)
     problem = problem.prepared(layout, device_name)
     block = app.Block(problem, layout, layout.indices()[0], device.get(device_name))
-    Engine([block]).round(0, 1)
+    Engine([block]).setup().round(0, 1)
     return block
 
 

@@ -105,7 +105,7 @@ def melted(lattice: tuple[int, int, int], steps: int, where: Device) -> LeanmdBl
     problem = Problem(lattice=lattice)
     layout = problem.cut(1, 1, None)
     block = Block(problem, layout, (0, 0, 0), where)
-    engine = Engine([block])
+    engine = Engine([block]).setup()
     for step in range(steps):
         engine.round(step, 1)
     return block

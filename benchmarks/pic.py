@@ -42,7 +42,7 @@ def initial_cells(problem: Any) -> np.ndarray:
     """Where the particles begin: (n, 2) int64."""
     layout = Layout.create(problem.shape, problem.periodic, 1)
     block = miniapps.load("pic").Block(problem, layout, (0, 0), Device())
-    Engine([block]).round(0, 1)
+    Engine([block]).setup().round(0, 1)
     cells = block.particles.cells[: block.particles.count]
     return np.stack(divmod(cells, problem.size), axis=1)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miniapps.contract import Collect, Edge, MessageError, Place
+from miniapps.contract import SETUP, Collect, CollectSum, Edge, MessageError, Place
 
 
 class Sum(NamedTuple):
@@ -27,7 +27,7 @@ class Inbox:
 
     def __init__(self, block: Any) -> None:
         self.block = block
-        self.step = 0
+        self.step = SETUP
         self.waiting: dict[tuple[int, str], dict[Edge, np.ndarray]] = {}
         self.sums: dict[tuple[int, str], Sum] = {}
 
@@ -63,17 +63,17 @@ class Inbox:
         if total is not before.total:  # an array has met a sum on a device
             self.sums[step, phase] = Sum(before.edges, total)
 
-    def has(self, request: Collect) -> bool:
+    def has(self, request: Collect | CollectSum) -> bool:
         """Whether every message that the block waits for is there."""
-        if request.combine:
+        if type(request) is CollectSum:
             came = self.sums.get((self.step, request.phase))
             return came is not None and len(came.edges) == len(request.edges)
         messages = self.waiting.get((self.step, request.phase), {})
         return len(messages) >= len(request.edges) and all(e in messages for e in request.edges)
 
-    def take(self, request: Collect) -> Any:
-        """Hand over the messages of a Collect for which `has` holds."""
-        if request.combine:
+    def take(self, request: Collect | CollectSum) -> Any:
+        """Hand over the messages of a request for which `has` holds."""
+        if type(request) is CollectSum:
             came = self.sums.pop((self.step, request.phase))
             if came.edges != set(request.edges):
                 raise self._error(self.step, request.phase, came.edges, "not those waited for")

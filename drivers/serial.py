@@ -8,15 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from drivers.inbox import Inbox
 from drivers.job import Job, RunError, Watcher
 from drivers.outcome import Part, Report, joined
-from drivers.timing import PELog, Stepper
-from miniapps.contract import REDUCTIONS, AllReduce, Collect, Pause, Place, Post, checked_messages
+from drivers.timing import PELog, Stepper, answer_batches
+from miniapps.contract import (
+    REDUCTIONS,
+    SETUP,
+    AllReduce,
+    Batch,
+    Collect,
+    CollectSum,
+    Pause,
+    Place,
+    Post,
+    PostSum,
+    checked_messages,
+)
 
 PATH = "by reference", "all blocks are in one process"  # how messages that lie on a GPU travel
 
@@ -30,20 +42,31 @@ class Engine:
         self.inboxes = {p: Inbox(b) for p, b in zip(places, blocks, strict=True)}
         self.requests: dict[Place, Any] = {}
 
+    def setup(self) -> Self:
+        """Run every block's setup; returns the engine, ready for the first step."""
+        for place, stepper in self.steppers.items():
+            self.requests[place] = stepper.set_up()
+        self._finish(SETUP)
+        return self
+
     def round(self, step: int, count: int) -> bool:
         """Advance every block ``count`` steps; True where they say that the run is finished."""
         for inbox in self.inboxes.values():
             inbox.advance(step)
         for place, stepper in self.steppers.items():
             self.requests[place] = stepper.start(count)
-        while any(request is not None for request in self.requests.values()):
-            moved = [self._serve(place, step) for place in self.steppers]
-            if not any(moved) and not self._reduce():
-                raise RunError(f"step {step}: every block waits: {self._waiting()}")
+        self._finish(step)
         finished = {stepper.finished for stepper in self.steppers.values()}
         if len(finished) > 1:
             raise RunError(f"step {step}: some blocks say that the run is finished, others do not")
         return finished.pop()
+
+    def _finish(self, step: int) -> None:
+        """Serve all blocks until their generators have ended."""
+        while any(request is not None for request in self.requests.values()):
+            moved = [self._serve(place, step) for place in self.steppers]
+            if not any(moved) and not self._batch() and not self._reduce():
+                raise RunError(f"step {step}: every block waits: {self._waiting()}")
 
     def close(self, done: int) -> None:
         """Look that no message is left that nobody has collected."""
@@ -55,10 +78,10 @@ class Engine:
         moved = False
         while True:
             request = self.requests[place]
-            if isinstance(request, Post):
+            if isinstance(request, Post | PostSum):
                 self._post(place, step, request)
                 answer = None
-            elif isinstance(request, Collect) and self.inboxes[place].has(request):
+            elif isinstance(request, Collect | CollectSum) and self.inboxes[place].has(request):
                 answer = self.inboxes[place].take(request)
             elif isinstance(request, Pause) and not moved:  # the others had their turn since
                 answer = None
@@ -67,16 +90,27 @@ class Engine:
             self.requests[place] = self.steppers[place].resume(answer)
             moved = True
 
-    def _post(self, place: Place, step: int, request: Post) -> None:
+    def _post(self, place: Place, step: int, request: Post | PostSum) -> None:
         """Put a block's messages into its neighbours' inboxes, by reference."""
         neighbors = self.steppers[place].block.neighbors
         for edge, message in checked_messages(request).items():
             peer = neighbors[edge]
             inbox = self.inboxes[peer.place]
-            if request.combine:
+            if type(request) is PostSum:
                 inbox.add(step, request.phase, (peer.edge,), message)
             else:
                 inbox.deliver(step, request.phase, peer.edge, place, message)
+
+    def _batch(self) -> bool:
+        """Do the work that blocks want done at once; False where none does."""
+        asked = {
+            id(stepper): (place, stepper, self.requests[place])
+            for place, stepper in self.steppers.items()
+            if isinstance(self.requests[place], Batch)
+        }
+        for stepper, answer in answer_batches([(s, batch) for _, s, batch in asked.values()]):
+            self.requests[asked[id(stepper)][0]] = stepper.resume(answer)
+        return bool(asked)
 
     def _reduce(self) -> bool:
         """Answer an AllReduce once every block of a kind has come to it; False where none has."""
@@ -108,6 +142,7 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
     jit_s = job.compile()
     engine = Engine([job.build(index) for _, index in job.layout.numbers], job.traced)
     blocks = [stepper.block for stepper in engine.steppers.values()]
+    engine.setup()
     log, done = PELog(0), 0
     for start, end in job.phases():
         for block in blocks:

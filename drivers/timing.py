@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import perf_counter, time
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from miniapps.contract import Mark, Pause, Post
+from drivers.job import RunError
+from miniapps.contract import Batch, Life, Pause, Post, PostSum
 
 ROW = np.dtype(
     [
@@ -61,6 +62,7 @@ SYNC = np.dtype(
 class Spans(NamedTuple):
     """When a round was begun and ended, and the times inside the block: pairs of device marks.
 
+    ``batched_s``: the block's share of the seconds that batches took, measured on the host;
     ``slices``: (kind, begin, end) of what it did between two requests, where that is traced.
     """
 
@@ -68,6 +70,7 @@ class Spans(NamedTuple):
     begin: Any
     end: Any
     compute: list[tuple[Any, Any]]
+    batched_s: float
     slices: list[tuple[int, Any, Any]]
 
 
@@ -79,19 +82,29 @@ class Stepper:
 
     def __init__(self, block: Any, traced: bool = False) -> None:
         self.block, self.traced = block, traced
-        self.answered_here = {Mark} if block.device.lag else {Mark, Pause}  # no driver sees them
-        self.generator: Generator[Any, Any, Any] | None = None
+        # Where the device runs in step with the host, no driver sees these.
+        self.answered_here: set[type] = set() if block.device.lag else {Pause, Batch}
+        self.generator: Life | None = None
         self.finished = False  # the block said that the whole run is finished
         self._forget()
 
     def _forget(self) -> None:
         self.begin: Any = None
         self.compute: list[tuple[Any, Any]] = []
+        self.batched_s = 0.0
         self.slices: list[tuple[int, Any, Any]] = []
+
+    def set_up(self) -> Any:
+        """Begin the block's setup; returns its first request, or None where it has no setup."""
+        setup = getattr(self.block, "setup", None)
+        return None if setup is None else self._begin(setup())
 
     def start(self, count: int) -> Any:
         """Begin a round of ``count`` steps; returns the block's first request."""
-        self.generator = self.block.step(count)
+        return self._begin(self.block.step(count))
+
+    def _begin(self, generator: Life) -> Any:
+        self.generator = generator
         self._forget()
         self.begin = self.block.device.mark()
         return self.resume(None)
@@ -99,7 +112,7 @@ class Stepper:
     def spans(self) -> Spans:
         """The marks of the round that has just ended."""
         device = self.block.device
-        taken = Spans(device, self.begin, device.mark(), self.compute, self.slices)
+        taken = Spans(device, self.begin, device.mark(), self.compute, self.batched_s, self.slices)
         self._forget()
         return taken
 
@@ -109,19 +122,52 @@ class Stepper:
         mark = self.block.device.mark
         before = begun = mark()
         try:
-            request = self.generator.send(answer)
+            request = self._send(answer)
             while type(request) in self.answered_here:
+                if type(request) is Batch:
+                    request = self._send(answers_to(request.function, [request.task])[0])
+                    continue
                 if self.traced:
                     self.slices.append((COMPUTE, begun, begun := mark()))
-                request = self.generator.send(None)
+                request = self._send(None)
         except StopIteration as stop:
             self.generator, request = None, None
             self.finished = bool(stop.value)
         now = mark()
         self.compute.append((before, now))
         if self.traced:
-            self.slices.append((PACK if type(request) is Post else COMPUTE, begun, now))
+            packed = type(request) in (Post, PostSum)
+            self.slices.append((PACK if packed else COMPUTE, begun, now))
         return request
+
+    def _send(self, answer: Any) -> Any:
+        """Resume the generator; an answer that is an exception is raised in it."""
+        assert self.generator is not None
+        if isinstance(answer, Exception):
+            return self.generator.throw(answer)
+        return self.generator.send(answer)
+
+
+def answers_to(function: Callable[[list[Any]], list[Any]], tasks: list[Any]) -> list[Any]:
+    """A batch's answers, one for each task. Raises RunError where there are more or fewer."""
+    answers = function(tasks)
+    if len(answers) != len(tasks):
+        raise RunError(f"{function.__name__} gave {len(answers)} answers to {len(tasks)} tasks")
+    return answers
+
+
+def answer_batches(batches: list[tuple[Stepper, Batch]]) -> Iterator[tuple[Stepper, Any]]:
+    """Do the work of all batches, one call per function; yields each block's stepper and answer."""
+    functions: dict[Any, list[tuple[Stepper, Batch]]] = {}
+    for stepper, batch in batches:
+        functions.setdefault(batch.function, []).append((stepper, batch))
+    for function, asked in functions.items():
+        before = perf_counter()
+        answers = answers_to(function, [batch.task for _, batch in asked])
+        share = (perf_counter() - before) / len(asked)
+        for (stepper, _), answer in zip(asked, answers, strict=True):
+            stepper.batched_s += share
+            yield stepper, answer
 
 
 @dataclass
@@ -163,7 +209,8 @@ class PELog:
         """Keep the times of a round."""
         device, origin = spans.device, self.origin
         begin, end = device.time_of(spans.begin) - origin, device.time_of(spans.end) - origin
-        self.rows.append((block, self.pe, number, begin, end, device.total(spans.compute)))
+        compute = device.total(spans.compute) + spans.batched_s
+        self.rows.append((block, self.pe, number, begin, end, compute))
         for kind, *marks in spans.slices:
             times = (device.time_of(mark) - origin for mark in marks)
             self.slices.append((self.pe, block, number, kind, *times))

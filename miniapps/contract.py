@@ -1,34 +1,27 @@
 """The contract between a block of a problem and the driver that moves its messages.
 
-A problem is cut into blocks. The parallel life of a block stands in its ``step``: a generator that
-yields what it needs from other blocks and is resumed by the driver with the answer. No block knows
-a communicator, no driver knows physics. `docs/architecture.md` states the rules; here they are in
-code.
-
-A block offers
-
-``index``      its place in the grid of blocks, a tuple of ints
-``kind``       which family of blocks it belongs to; most problems have one, ``"block"``
-``neighbors``  ``{edge: Peer}``: who is reached by each of its edges
-``step(count)``  a generator that advances the block ``count`` time steps (`BaseProblem.stride` says
-               how many it may take at once) and returns True where the problem is finished
-``state()``    the canonical state on the host, a list of `Piece`, for hashing, output and tests
-``measure()``  this block's part of what `validate` judges, ``{name: Measure}``
+A problem is cut into blocks. A block describes its part of the run in generators: each yields what
+it needs from other blocks and is resumed by the driver with the answer. A block calls no
+communicator, and a driver contains no physics. `Block` says what a block offers, the classes below
+are the requests that it may yield, and docs/contract.md explains both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from devices.backend import Device
 from devices.messages import DeviceMessage, Envelope
 
 Edge = tuple[int, ...]
 Index = tuple[int, ...]
 Place = tuple[str, Index]  # kind and index: which block
+Life = Generator[Any, Any, Any]  # yields requests, is sent answers, returns whether the run ends
+SETUP = -1  # the step number of messages that blocks exchange in their `setup`
 
 REDUCTIONS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 
@@ -56,31 +49,49 @@ class Peer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """Send ``messages[edge]`` along each edge. The arrays are the driver's from then on.
+    """Send ``messages[edge]`` along each edge. From then on the arrays belong to the driver.
 
-    One array may go along several edges; a driver then sends it to each PE once, and those who
-    receive it share it and only read it. With ``combine`` the messages are integers, one for every
-    edge of the block, and the receiver wants no more than the sum of all that it is sent: a driver
-    may add them up on the way.
+    One array may go along several edges. A driver then sends it to each PE once; its receivers
+    share it and may only read it.
     """
 
     phase: str
     messages: Mapping[Edge, np.ndarray]
-    combine: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """Wait for this step's messages of a phase; answered with ``{edge: array}``.
+    """Wait for this step's messages of a phase; the answer is ``{edge: array}``.
 
-    ``edges`` names the receiver's own edges. The arrays may be read and, unless they came to others
-    too, written until the block's next Collect on the same edges. With ``combine`` the answer is
-    one array, the sum of what was posted so.
+    ``edges`` are edges of the receiver. The arrays may be read and, unless they went to several
+    receivers, written until the block's next Collect on the same edges.
     """
 
     phase: str
     edges: tuple[Edge, ...]
-    combine: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PostSum:
+    """Send integers along each edge to receivers that only want the sum of all they are sent.
+
+    ``messages`` holds one array for every edge. The driver may add arrays up on the way, in any
+    order: sums of integers have the same bits in every order.
+    """
+
+    phase: str
+    messages: Mapping[Edge, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectSum:
+    """Wait for this step's `PostSum` messages of a phase; the answer is their sum, one array.
+
+    ``edges`` are the edges of the receiver along which the messages come.
+    """
+
+    phase: str
+    edges: tuple[Edge, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +111,29 @@ class AllReduce:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """What the block did since its last request was computing, though a Post may come next.
+class Pause:
+    """What the block did since its last request was computing, and others may go first now.
 
-    It asks for nothing and no driver sees it: whoever measures the block goes on with it at once.
-    Without it all that a block does before a Post counts as packing.
+    Nothing is sent and nothing is waited for. Without a Pause everything that a block does before
+    a Post is recorded as packing. On a GPU the driver resumes other blocks of the process before
+    this one, so that the work they launch overlaps with what this one is about to wait for. On the
+    CPU there is nothing to wait for, and the block goes on at once.
     """
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
-    """What comes next waits for the device: other blocks of the process may go first.
+class Batch:
+    """Work that pays when it is done for many blocks at once; the answer is that of ``task``.
 
-    So what they ask of the device overlaps with what this one waits for. What was done before it
-    was computing, as before a Mark. On the CPU, where nothing is waited for, no driver sees it.
+    ``function(tasks)`` takes a list of tasks and returns a list of as many answers, in the same
+    order. On a GPU the driver collects the tasks of all blocks of its process and calls each
+    function once, when no block can go on without its answer. On the CPU the block is answered at
+    once, by ``function([task])[0]``. An answer that is an Exception is raised in the block that
+    asked, at its ``yield``.
     """
+
+    function: Callable[[list[Any]], list[Any]]
+    task: Any
 
 
 class Exchange:
@@ -148,6 +167,52 @@ class Measure(NamedTuple):
 
     op: str
     value: Any
+
+
+class Block(Protocol):
+    """One part of a problem: what drivers and checks may ask of it.
+
+    Between steps a block must pickle, as it may move to another process there. A block that has
+    something to do before its first step, such as placing particles, is a `BlockWithSetup`.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The family of blocks that it belongs to; most problems have one, ``"block"``."""
+
+    @property
+    def index(self) -> Index:
+        """Its place in the grid of the blocks of its kind."""
+
+    @property
+    def device(self) -> Device:
+        """Where its arrays are."""
+
+    @property
+    def neighbors(self) -> Mapping[Edge, Peer]:
+        """The block at the other end of each of its edges."""
+
+    def step(self, count: int) -> Life:
+        """Advance ``count`` time steps; returns True where the whole problem is finished.
+
+        `BaseProblem.stride` says how many steps a block may be asked to take at once.
+        """
+
+    def state(self) -> list[Piece]:
+        """Its part of the global state, on the host, for the state hash, output and tests."""
+
+    def measure(self) -> dict[str, Measure]:
+        """Its part of what `validate` needs, by name."""
+
+
+class BlockWithSetup(Block, Protocol):
+    """A block that does something before its first step."""
+
+    def setup(self) -> Life:
+        """Get ready for the first step; yields requests as `step` does. It is not timed."""
+
+
+BlockMaker = Callable[[Any, Any, Index, Device], Block]  # of problem, layout, index and device
 
 
 class Check(NamedTuple):
@@ -192,11 +257,11 @@ def checked_message(edge: Edge, array: Any) -> Any:
     return travelling
 
 
-def checked_messages(request: Post) -> dict[Edge, Any]:
+def checked_messages(request: Post | PostSum) -> dict[Edge, Any]:
     """What travels along each edge; an array that goes along several is the same one for all.
 
-    Raises MessageError as `checked_message` does, and where floats are to be combined: their sum
-    would depend on the order of additions.
+    Raises MessageError as `checked_message` does, and for a PostSum of anything but integers: a
+    sum of floats would depend on the order of additions.
     """
     result: dict[Edge, Any] = {}
     travelling: dict[int, Any] = {}
@@ -204,10 +269,10 @@ def checked_messages(request: Post) -> dict[Edge, Any]:
         if id(array) in travelling:
             if isinstance(array, np.ndarray):
                 travelling[id(array)].flags.writeable = False
-        elif request.combine and array.dtype.kind != "i":
-            raise MessageError(f"phase {request.phase!r}: only integers can be combined")
         else:
             travelling[id(array)] = checked_message(edge, array)
+            if type(request) is PostSum and array.dtype.kind != "i":
+                raise MessageError(f"phase {request.phase!r}: PostSum takes integers only")
         result[edge] = travelling[id(array)]
     return result
 

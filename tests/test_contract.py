@@ -20,14 +20,17 @@ from drivers.job import RunError
 from drivers.serial import Engine
 from miniapps.contract import (
     AllReduce,
+    Batch,
     Check,
     Collect,
+    CollectSum,
     Exchange,
     Measure,
     MessageError,
     Pause,
     Peer,
     Post,
+    PostSum,
     checked_message,
     combine,
 )
@@ -482,6 +485,7 @@ def cases() -> list[tuple[str, dict[str, Any]]]:
 def advanced(blocks: list[Any], steps: int, between: Callable[[Any], Any]) -> list[Any]:
     """Blocks after some steps, each put through ``between`` before every round."""
     step = 0
+    Engine(blocks).setup()
     while step < steps:
         blocks = [between(block) for block in blocks]
         count = min(blocks[0].problem.stride(step), steps - step)
@@ -675,8 +679,8 @@ def test_structured_messages_are_refused() -> None:
 def sums_up(toy: Toy, count: int) -> Generator[Any, Any, None]:
     """Send integers along all edges, and take the sum of what comes."""
     number = 1 + toy.index[0] + 10 * toy.index[1]
-    yield Post("sum", {edge: np.full(3, number) for edge in toy.neighbors}, combine=True)
-    toy.seen.append((yield Collect("sum", tuple(toy.neighbors), combine=True)))
+    yield PostSum("sum", {edge: np.full(3, number) for edge in toy.neighbors})
+    toy.seen.append((yield CollectSum("sum", tuple(toy.neighbors))))
 
 
 @pytest.mark.parametrize("grid", PERIODIC_GRIDS)
@@ -690,24 +694,24 @@ def test_sums_are_of_all_neighbours(grid: tuple[int, ...]) -> None:
 
 
 def sums_floats(toy: Toy, count: int) -> Generator[Any, Any, None]:
-    yield Post("sum", messages(toy), combine=True)
-    yield Collect("sum", tuple(toy.neighbors), combine=True)
+    yield PostSum("sum", messages(toy))
+    yield CollectSum("sum", tuple(toy.neighbors))
 
 
 def sums_other_shapes(toy: Toy, count: int) -> Generator[Any, Any, None]:
     shape = 3 + toy.index[0]
-    yield Post("sum", {edge: np.ones(shape, np.int64) for edge in toy.neighbors}, combine=True)
-    yield Collect("sum", tuple(toy.neighbors), combine=True)
+    yield PostSum("sum", {edge: np.ones(shape, np.int64) for edge in toy.neighbors})
+    yield CollectSum("sum", tuple(toy.neighbors))
 
 
 def sums_never_collected(toy: Toy, count: int) -> Generator[Any, Any, None]:
-    yield Post("sum", {edge: np.ones(3, np.int64) for edge in toy.neighbors}, combine=True)
+    yield PostSum("sum", {edge: np.ones(3, np.int64) for edge in toy.neighbors})
 
 
 @pytest.mark.parametrize(
     ("steps", "words"),
     [
-        (sums_floats, "only integers can be combined"),
+        (sums_floats, "PostSum takes integers only"),
         (sums_other_shapes, "not as others"),
         (sums_never_collected, "never collected"),
     ],
@@ -724,14 +728,14 @@ def test_wrong_sums_are_an_error(steps: Steps, words: str) -> None:
 def test_inbox_adds_each_edge_once(inbox: Inbox) -> None:
     """Catches a sum that takes a message twice, late, or from an edge that is not there."""
     inbox.add(5, "sum", (LOW,), np.array([3]))
-    assert not inbox.has(Collect("sum", (LOW, HIGH), combine=True))
+    assert not inbox.has(CollectSum("sum", (LOW, HIGH)))
     for edges, words in (((LOW,), "arrived twice"), (((7, 7),), "not all of these are edges")):
         with pytest.raises(MessageError, match=words):
             inbox.add(5, "sum", edges, np.array([1]))
     with pytest.raises(MessageError, match="late"):
         inbox.add(4, "sum", (HIGH,), np.array([1]))
     inbox.add(5, "sum", (HIGH,), np.array([4]))
-    assert inbox.take(Collect("sum", (LOW, HIGH), combine=True)).tolist() == [7]
+    assert inbox.take(CollectSum("sum", (LOW, HIGH))).tolist() == [7]
 
 
 def test_inbox_leaves_what_it_adds_alone(inbox: Inbox) -> None:
@@ -776,13 +780,13 @@ def asks(toy: Toy, count: int) -> Generator[Any, Any, None]:
     number = np.full(2, 1 + toy.index[0])
     yield Post("question", dict.fromkeys(toy.neighbors, number))
     toy.seen.append((yield AllReduce(1, "sum")))
-    toy.seen.append((yield Collect("answer", tuple(toy.neighbors), combine=True)))
+    toy.seen.append((yield CollectSum("answer", tuple(toy.neighbors))))
 
 
 def answers(toy: Toy, count: int) -> Generator[Any, Any, None]:
     """Answer each with ten times what it said."""
     came = yield Collect("question", tuple(toy.neighbors))
-    yield Post("answer", {edge: 10 * said for edge, said in came.items()}, combine=True)
+    yield PostSum("answer", {edge: 10 * said for edge, said in came.items()})
 
 
 def test_kinds_have_sequences_of_their_own() -> None:
@@ -794,3 +798,49 @@ def test_kinds_have_sequences_of_their_own() -> None:
     for number, toy in enumerate(askers):
         assert toy.seen[0] == 3
         assert toy.seen[1].tolist() == [2 * 10 * (1 + number)] * 2
+
+
+# 9. Work done for many blocks at once ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("behind", "calls"), [(True, [[0, 1, 2]]), (False, [[0], [1], [2]])])
+def test_batches(behind: bool, calls: list[list[int]]) -> None:
+    """Catches answers that go to another block, an error that ends others, and early batches."""
+    seen: list[list[int]] = []
+
+    def halves(tasks: list[int]) -> list[Any]:
+        seen.append(tasks)
+        return [ValueError("odd") if task % 2 else task // 2 for task in tasks]
+
+    def asks_for_half(toy: Toy, count: int) -> Generator[Any, Any, None]:
+        yield from Exchange("halo", messages(toy))
+        try:
+            toy.seen.append((yield Batch(halves, toy.index[0])))
+        except ValueError as error:
+            toy.seen.append(str(error))
+        yield AllReduce(1, "sum")
+
+    layout = Layout.create((7, 5), (True, True), 3, 1, (3, 1))
+    toys = [Toy(layout, index, asks_for_half) for index in layout.indices()]
+    for toy in toys:
+        toy.device = Behind() if behind else Device()
+    Engine(toys).round(0, 1)
+    assert [toy.seen for toy in toys] == [[0], ["odd"], [1]]
+    assert sorted(seen) == calls
+
+
+@pytest.mark.parametrize("device", [Device(), Behind()])
+def test_batch_with_too_few_answers(device: Device) -> None:
+    """Catches a block that waits for an answer that was forgotten."""
+
+    def forgets(tasks: list[int]) -> list[int]:
+        return tasks[1:]
+
+    def asks_in_vain(toy: Toy, count: int) -> Generator[Any, Any, None]:
+        yield Batch(forgets, 1)
+
+    layout = Layout.create((7, 5), (True, True), 1, 1, (1, 1))
+    toy = Toy(layout, (0, 0), asks_in_vain)
+    toy.device = device
+    with pytest.raises(RunError, match="forgets gave 0 answers to 1 tasks"):
+        Engine([toy]).round(0, 1)

@@ -63,19 +63,14 @@ def domains(blocks: list[Any]) -> list[Any]:
 def begun(problem: LeanmdProblem, grid: Grid = (1, 1, 1)) -> list[Any]:
     """The domains of a problem, once the first forces are known and before the first step."""
     blocks = blocks_of(problem, grid)
-    for block in blocks:
-        if block.kind == "compute":
-            block.step = lambda _, block=block: block.answer(" at first", True)
-        else:
-            block.step = lambda _, block=block: block.begin()
-    Engine(blocks).round(0, 1)
+    Engine(blocks).setup()
     return domains(blocks)
 
 
 def moved(problem: LeanmdProblem, steps: int, grid: Grid = (1, 1, 1)) -> list[Any]:
     """The domains of a problem after some steps, which nobody judges."""
     blocks = blocks_of(problem, grid)
-    engine = Engine(blocks)
+    engine = Engine(blocks).setup()
     for step in range(steps):
         engine.round(step, 1)
     engine.close(steps)
@@ -346,7 +341,7 @@ def test_atoms_after_many_changes_of_domain(grid: Grid, decomposition: str, step
         cells=(3, 3, 3), per_cell=9, temperature=8.0, rebuild=1, decomposition=decomposition
     )
     blocks = blocks_of(problem, grid)
-    engine, owners = Engine(blocks), domains(blocks)
+    engine, owners = Engine(blocks).setup(), domains(blocks)
     moves, before = 0, {int(n): owner.index for owner in owners for n in owner.atoms.ids}
     for step in range(steps):
         engine.round(step, 1)

@@ -76,7 +76,7 @@ PUBLISHED = [  # what the Parallel Research Kernels' C program places
 def placed(problem: PicProblem, grid: tuple[int, int]) -> list[Any]:
     """A problem's blocks after no more than the placing of particles."""
     blocks = support.blocks_of("pic", problem, grid)
-    steps = [block.place() for block in blocks]
+    steps = [block.setup() for block in blocks]
     totals = sum(step.send(None).value for step in steps)
     for step in steps:
         with pytest.raises(StopIteration):
@@ -392,7 +392,7 @@ def test_empty_and_emptied_blocks() -> None:
     corner = Distribution.parse("patch:0,3,0,3")
     problem = problem_of(distribution=corner, particles=200, k=1, m=4)
     blocks = support.blocks_of("pic", problem, (6, 6))
-    engine, held = Engine(blocks), []
+    engine, held = Engine(blocks).setup(), []
     for step in range(12):
         engine.round(step, 1)
         held.append([block.particles.count for block in blocks])
@@ -549,7 +549,7 @@ def test_one_wrong_particle_of_many_is_enough() -> None:
     """Catches a verdict on most particles, or an inverted one: 0 of 201 right once passed."""
     problem = problem_of()
     blocks = support.blocks_of("pic", problem, (2, 2))
-    Engine(blocks).round(0, 1)
+    Engine(blocks).setup().round(0, 1)
     right = [block.measure()["error"].value for block in blocks]
     assert max(right) < 1e-12
     for place in (0, blocks[0].particles.count - 1):

@@ -18,7 +18,7 @@ import miniapps as apps
 from devices.backend import Device
 from drivers.serial import Engine
 from drivers.timing import COMPUTE, PACK, PELog, Stepper
-from miniapps.contract import AllReduce, Collect, Mark, Post
+from miniapps.contract import AllReduce, Collect, Pause, Post
 from miniapps.echo.block import EchoBlock
 from miniapps.jacobi2d.block import JacobiBlock
 from miniapps.kernel_user import KernelUser
@@ -40,7 +40,7 @@ class Busy:
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Its life."""
         spend(2)
-        yield Mark()
+        yield Pause()
         spend(1)
         yield Post("a", {})
         spend(3)
@@ -49,7 +49,7 @@ class Busy:
         yield Post("b", {})
         yield AllReduce(1, "sum")
         spend(1)
-        yield Mark()
+        yield Pause()
         return False
 
 
@@ -106,10 +106,10 @@ class Slowed:
     [
         ("pic", {}, PicBlock, "push"),
         ("leanmd", {"rebuild": 1}, LeanmdBlock, "kick_and_drift"),
-        ("leanmd", {}, LeanmdBlock, "sort_into_bins"),
+        ("leanmd", {"rebuild": 1}, LeanmdBlock, "sort_into_bins"),
         ("leanmd", {"decomposition": "pairs", "rebuild": 1}, Cell, "kick_and_drift"),
         ("leanmd", {"decomposition": "pairs"}, Compute, "pair_forces"),
-        ("leanmd", {"decomposition": "pairs"}, Compute, "energies"),
+        ("leanmd", {"decomposition": "pairs", "thermo": 1}, Compute, "energies"),
         ("jacobi2d", {"time_tile": 1}, JacobiBlock, "sweep"),
         ("stencil3d", {"time_tile": 1}, StencilBlock, "sweep"),
     ],
@@ -139,6 +139,8 @@ def assert_computing(app: str, problem: Any, spans: list[tuple[float, float]]) -
     problem = problem.prepared(layout, "cpu")
     build = apps.load(app).Block
     engine = Engine([build(problem, layout, i, Device()) for _, i in layout.numbers], traced=True)
+    engine.setup()
+    spans.clear()
     log = PELog(0)
     for step in range(2):
         engine.round(step, 1)

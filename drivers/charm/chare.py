@@ -16,7 +16,17 @@ from drivers.charm.pe import PE
 from drivers.inbox import Inbox
 from drivers.job import Job
 from drivers.timing import Stepper
-from miniapps.contract import AllReduce, Collect, Pause, Place, Post
+from miniapps.contract import (
+    SETUP,
+    AllReduce,
+    Batch,
+    Collect,
+    CollectSum,
+    Pause,
+    Place,
+    Post,
+    PostSum,
+)
 
 EMPTY = (pickle.dumps(({}, [])), None)  # a message without arguments, packed once
 
@@ -40,7 +50,7 @@ class BlockChare(Chare):
             for edge, peer in self.block.neighbors.items()
         }
         self.request: Any = None  # what the block asked for first in a round and nobody looked at
-        self.collect: Collect | None = None  # what it waits for
+        self.collect: Collect | CollectSum | None = None  # what it waits for
         self.answer: Any = None  # what it waited for
         self.step = self.end = self.at = 0  # next step, end of the phase, number of the round
         self.count = 0  # steps of the round
@@ -141,25 +151,28 @@ class BlockChare(Chare):
 
     def begin(self, pe: PE) -> Any:
         """Begin the round that is due; returns the block's first request."""
-        pe.note_begin(self.step)
         self.inbox.advance(self.step)
+        if self.step == SETUP:
+            self.count = -SETUP
+            return self.stepper.set_up()
+        pe.note_begin(self.step)
         self.count = pe.job.count(self.step, self.end)
         return self.stepper.start(self.count)
 
     def serve(self, request: Any, mail: Mail) -> bool:
         """Do what the block asks for, until its round ends: True; or it has to wait: False."""
         while request is not None:
-            if isinstance(request, Post):
+            if isinstance(request, Post | PostSum):
                 self.post(request, mail)
                 request = self.stepper.resume(None)
-            elif isinstance(request, Collect) and self.inbox.has(request):
+            elif isinstance(request, Collect | CollectSum) and self.inbox.has(request):
                 request = self.stepper.resume(self.inbox.take(request))
             else:
                 self.hold(request)
                 return False
         return True
 
-    def post(self, request: Post, mail: Mail) -> None:
+    def post(self, request: Post | PostSum, mail: Mail) -> None:
         """Send messages; those on the device once they have been copied."""
         mail.post(self, request)
         if self.leaving:
@@ -171,9 +184,12 @@ class BlockChare(Chare):
         What the block posts first is sent at once, for others may wait for it; then those go first
         that are ready, for one of them may be waited for too.
         """
-        pe.log.add(self.number, self.at, self.stepper)
         before = self.step
         self.step, self.at = before + self.count, self.at + 1
+        if before == SETUP:
+            self.wake_up()
+            return
+        pe.log.add(self.number, self.at - 1, self.stepper)
         pe.job.keep_frame(charm.myPe(), before, self.step, self.block)
         if self.stepper.finished and self.timed:
             self.end = self.step
@@ -184,13 +200,13 @@ class BlockChare(Chare):
             return
         if self.step < self.end:
             request = self.begin(pe)
-            if isinstance(request, Collect) and not self.inbox.has(request):
+            if isinstance(request, Collect | CollectSum) and not self.inbox.has(request):
                 self.hold(request)
                 return
-            if isinstance(request, Post):
+            if isinstance(request, Post | PostSum):
                 self.post(request, pe.mail)
             # A Post is done with, and a Pause is once the others have had their turn.
-            self.request = None if isinstance(request, Post | Pause) else request
+            self.request = None if isinstance(request, Post | PostSum | Pause) else request
         self.wake_up()
 
     def end_phase(self) -> None:
@@ -203,12 +219,14 @@ class BlockChare(Chare):
 
     def hold(self, request: Any) -> None:
         """Leave a request to be answered when the others have come as far."""
-        if isinstance(request, Collect):
+        if isinstance(request, Collect | CollectSum):
             self.collect = request
         elif isinstance(request, AllReduce):
             self.reduced_shape = np.shape(request.value)
             self.reduce(self.thisProxy.reduced, request.value, getattr(Reducer, request.op))
         elif isinstance(request, Pause):
             self.wake_up()
+        elif isinstance(request, Batch):
+            self.pe.batch(self, request)
         else:
             raise TypeError(f"block {self.place[1]} yielded {request!r}, which is no request")

@@ -20,6 +20,7 @@ from drivers.charm.chare import BlockChare
 from drivers.charm.pe import FAILED, PE, fail
 from drivers.job import Job, RunError, Watcher
 from drivers.outcome import Outcome, Report, joined
+from miniapps.contract import SETUP
 
 __all__ = ["fail", "run"]
 
@@ -61,6 +62,7 @@ def _conduct(job: Job, watcher: Watcher) -> Outcome:
     _advance(arrays, 0, 0)  # all have been made
     pes.settle(awaitable=True).get()
     charm.thisProxy.LBTurnInstrumentOff(awaitable=True).get()
+    _advance(arrays, SETUP, 0)
     _advance(arrays, 0, job.warmup)
     charm.thisProxy.LBTurnInstrumentOn(awaitable=True).get()
     pes.start_log(awaitable=True).get()

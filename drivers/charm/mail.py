@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from devices.messages import DeviceMessage
-from miniapps.contract import Place, Post, checked_messages
+from miniapps.contract import Place, Post, PostSum, checked_messages
 
 Way = tuple[str, int, Any]  # an edge's other end: kind and number of the block, its edge
 
@@ -40,29 +40,30 @@ class Mail:
                 key = chare.place[0], number
                 self.senders[key] = self.senders.get(key, 0) + 1
 
-    def post(self, chare: Any, request: Post) -> None:
+    def post(self, chare: Any, request: Post | PostSum) -> None:
         """Send a block's messages, or begin to copy from the device what goes to other PEs."""
         step, phase, here = chare.inbox.step, request.phase, self.pe.here
+        combine = type(request) is PostSum
         away: list[tuple[Way, Any]] = []
         for edge, message in checked_messages(request).items():
             kind, number, its_edge = way = chare.ways[edge]
             other = here[kind].get((number,))
             if other is None:
                 away.append((way, message))
-            elif request.combine:
+            elif combine:
                 other.put_sum(step, phase, (its_edge,), message)
             elif other.put(step, phase, its_edge, chare.place, message):
                 other.wake_up()
-        if request.combine:
+        if combine:
             away = self._add_up(step, phase, chare.place[0], away)
         if not away:
             return
         staged = [message for _, message in away if isinstance(message, DeviceMessage)]
         if staged:
             chare.block.device.stage(staged)
-            chare.leaving.append((step, phase, request.combine, away))
+            chare.leaving.append((step, phase, combine, away))
         else:
-            self._send(chare, step, phase, request.combine, away)
+            self._send(chare, step, phase, combine, away)
 
     def send_staged(self, chare: Any) -> None:
         """Send what has been copied from the device for a chare, as soon as it has."""

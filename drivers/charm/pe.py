@@ -14,8 +14,8 @@ from charm4py import Chare, charm
 from drivers.charm.mail import Mail
 from drivers.job import Job, Store, Watcher
 from drivers.outcome import Part
-from drivers.timing import PELog
-from miniapps.contract import MessageError, Place
+from drivers.timing import PELog, answer_batches
+from miniapps.contract import Batch, MessageError, Place
 
 FAILED = 3  # exit status
 
@@ -32,6 +32,7 @@ class PE(Chare):
         self.arrays: dict[str, Any] = {}  # proxies, by kind
         self.here: dict[str, dict[Any, Any]] = {}  # the chares on this PE, by kind and index
         self.where = np.empty(0, np.int64)  # the PE of each block, if there are several kinds
+        self.batches: list[tuple[Any, Batch]] = []  # chares that wait for work done at once
         self.heard: list[np.ndarray] = []  # tables that came since the last balancing
 
     @contextmanager
@@ -88,6 +89,27 @@ class PE(Chare):
     def chares(self) -> Iterator[Any]:
         """The chares on this PE, of all kinds."""
         return chain.from_iterable(family.values() for family in self.here.values())
+
+    # Batches -------------------------------------------------------------------------------------
+
+    def batch(self, chare: Any, request: Batch) -> None:
+        """Take note of a chare's work; it is done once all others of this PE had their turn."""
+        self.batches.append((chare, request))
+        if len(self.batches) == 1:
+            self.thisProxy[charm.myPe()].do_batches(1)
+
+    def do_batches(self, asked: int) -> None:
+        """Do the work that chares wait for, or wait on where more has come in meanwhile."""
+        with self.guard():
+            if len(self.batches) > asked:
+                self.thisProxy[charm.myPe()].do_batches(len(self.batches))
+                return
+            batches, self.batches = self.batches, []
+            chares = {id(chare.stepper): chare for chare, _ in batches}
+            for stepper, answer in answer_batches([(c.stepper, batch) for c, batch in batches]):
+                chare = chares[id(stepper)]
+                chare.answer = answer
+                chare.wake_up()
 
     # What comes from other PEs, where there are several kinds of blocks ---------------------------
 

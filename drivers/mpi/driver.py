@@ -21,8 +21,8 @@ from drivers.job import Job, RunError, Watcher
 from drivers.mpi.gpu_aware import gpu_aware
 from drivers.mpi.links import DeviceLink, Link, SelfLink
 from drivers.outcome import Part, Report, joined
-from drivers.timing import PELog, Stepper
-from miniapps.contract import AllReduce, Collect, Edge, Pause, Post, checked_message
+from drivers.timing import PELog, Stepper, answer_batches
+from miniapps.contract import SETUP, AllReduce, Batch, Collect, Edge, Pause, Post, checked_message
 
 OPS = {"sum": MPI.SUM, "min": MPI.MIN, "max": MPI.MAX}
 
@@ -46,22 +46,29 @@ class Engine:
             else:
                 self.links[edge] = Link(comm, edge, peer, rank)
 
+    def setup(self) -> None:
+        """Run the block's setup."""
+        self._finish(SETUP, self.stepper.set_up())
+
     def round(self, step: int, count: int) -> bool:
         """Advance the block ``count`` steps; True where it says that the run is finished."""
-        request = self.stepper.start(count)
+        self._finish(step, self.stepper.start(count))
+        return self.stepper.finished
+
+    def _finish(self, step: int, request: Any) -> None:
+        """Answer the block's requests until its generator has ended."""
         while request is not None:
             request = self.stepper.resume(self._answer(step, request))
         self._send_leaving()
-        return self.stepper.finished
 
     def _answer(self, step: int, request: Any) -> Any:
         """Do what the block asks for."""
-        if isinstance(request, Post) and not request.combine:
+        if isinstance(request, Post):
             self._post(step, request)
             return None
         if self.leaving:
             self._send_leaving()
-        if isinstance(request, Collect) and not request.combine:
+        if isinstance(request, Collect):
             return {edge: self.links[edge].receive(step, request.phase) for edge in request.edges}
         if isinstance(request, AllReduce):
             total = np.array(request.value)
@@ -69,6 +76,9 @@ class Engine:
             return total[()]
         if isinstance(request, Pause):  # there is one block only
             return None
+        if isinstance(request, Batch):
+            ((_, answer),) = answer_batches([(self.stepper, request)])
+            return answer
         raise TypeError(f"block {self.block.index} yielded {request!r}, which mpi cannot answer")
 
     def _post(self, step: int, request: Post) -> None:
@@ -124,6 +134,7 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
     job.take_device(comm.Split_type(MPI.COMM_TYPE_SHARED).rank)
     jit_s = job.compile()
     engine = Engine(comm, job)
+    engine.setup()
     log, done = PELog(comm.rank), 0
     for start, end in job.phases():
         engine.block.device.synchronize()

@@ -9,7 +9,7 @@ import numpy as np
 
 from devices.backend import Device
 from devices.messages import packed
-from miniapps.contract import Edge, Exchange, Index, Mark, Measure, Piece
+from miniapps.contract import BlockMaker, Edge, Exchange, Index, Measure, Pause, Piece
 from miniapps.decomposition import Layout
 from miniapps.echo.problem import PHASES, WORDS, EchoProblem
 
@@ -40,7 +40,7 @@ class EchoBlock:
             for edge, peer in self.neighbors.items():
                 wrong += self.is_wrong(came[edge], self.message(phase, peer.block, edge))
             self.messages += len(came)
-            yield Mark()
+            yield Pause()
         self.wrong += wrong
         self.counters += wrong == 0
         self.time += count
@@ -70,3 +70,6 @@ class EchoBlock:
             "wrong": Measure("sum", self.wrong),
             "edges": Measure("sum", len(self.neighbors)),
         }
+
+
+_: BlockMaker = EchoBlock  # mypy: it keeps the contract

@@ -18,7 +18,6 @@ from miniapps.contract import (
     Edge,
     Exchange,
     Index,
-    Mark,
     Measure,
     Pause,
     Piece,
@@ -95,8 +94,6 @@ class Domain(KernelUser):
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Make a step of velocity Verlet."""
-        if self.time == 0:
-            yield from self.begin()
         atoms, problem = self.atoms, self.problem
         self.kernels.kick_and_drift(
             atoms.count, atoms.position, atoms.velocity, atoms.force, atoms.origin,
@@ -113,7 +110,7 @@ class Domain(KernelUser):
             yield from self.report()
         return False
 
-    def begin(self) -> Generator[Any, Any, None]:
+    def setup(self) -> Generator[Any, Any, None]:
         """Give the atoms velocities and find the first forces."""
         if self.problem.draws_velocities:
             yield from self.warm()
@@ -189,7 +186,7 @@ class Domain(KernelUser):
         atoms.arrange(count, rows, order)
         atoms.be_quiet()
         self.built = self.time
-        yield Mark()
+        yield Pause()
 
     def change_along(self, axis: int, rows: Any, count: int) -> Generator[Any, Any, Any]:
         """Send and take in atoms along an axis; returns the rows of those that are here, and n."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devices.backend import Device
-from miniapps.contract import Index
+from miniapps.contract import BlockMaker, Index
 from miniapps.decomposition import Layout
 from miniapps.leanmd.block import LeanmdBlock
 from miniapps.leanmd.pair_layout import PairLayout
@@ -18,3 +18,6 @@ def Block(  # noqa: N802 - what an app exports
     if not isinstance(layout, PairLayout):
         return LeanmdBlock(problem, layout, index, device)
     return (Cell if len(index) == 3 else Compute)(problem, layout, index, device)
+
+
+_: BlockMaker = Block  # mypy: they keep the contract

@@ -14,7 +14,18 @@ from typing import Any
 import numpy as np
 
 from devices.backend import Device
-from miniapps.contract import Collect, Edge, Index, Mark, Measure, Peer, Piece, Post
+from miniapps.contract import (
+    Collect,
+    CollectSum,
+    Edge,
+    Index,
+    Measure,
+    Pause,
+    Peer,
+    Piece,
+    Post,
+    PostSum,
+)
 from miniapps.kernel_user import KernelUser
 from miniapps.leanmd.atoms import Lists
 from miniapps.leanmd.domain import Domain, heed_closeness, strayed
@@ -44,7 +55,6 @@ class Cell(Domain):
             pair, edge = (index + other, FIRST) if step in FORWARD else (other + index, SECOND)
             self.computes[*step, COMPUTE] = Peer("compute", pair, edge)
         self.neighbors |= self.computes
-        self.first = True  # the step to come is the first
 
     def message(self, anew: bool) -> Any:
         """What computes are told: positions, and empty places behind them: (3, count + WIDTH).
@@ -60,17 +70,14 @@ class Cell(Domain):
 
     def find_forces(self, anew: bool) -> Generator[Any, Any, None]:
         """Send positions to all computes, and take the sum of their forces."""
-        phase = " at first" if self.first else ""
         told = self.message(anew)
-        yield Post(f"positions{phase}", dict.fromkeys(self.computes, told))
-        forces = yield Collect(f"forces{phase}", tuple(self.computes), combine=True)
+        yield Post("positions", dict.fromkeys(self.computes, told))
+        forces = yield CollectSum("forces", tuple(self.computes))
         self.kernels.place(self.atoms.force, 0, [self.device.received({(): forces})[()]])
 
     def potential(self) -> Generator[Any, Any, np.ndarray]:
         """Energy, virial and pairs of the cell's atoms, from all computes."""
-        phase = " at first" if self.first else ""
-        self.first = False
-        return (yield Collect(f"energies{phase}", tuple(self.computes), combine=True))
+        return (yield CollectSum("energies", tuple(self.computes)))
 
 
 class Compute(KernelUser):
@@ -112,25 +119,27 @@ class Compute(KernelUser):
         self.__dict__.update(state)
         self.ids = {edge: self.device.to_device(told) for edge, told in self.ids.items()}
 
+    def setup(self) -> Generator[Any, Any, None]:
+        """Find the first forces and energies."""
+        yield from self.answer(True)
+
     def step(self, count: int) -> Generator[Any, Any, bool]:
-        """Answer the cells' positions with forces; the first time twice, as steps begin so."""
-        if self.time == 0:
-            yield from self.answer(" at first", True)
+        """Answer the cells' positions with forces."""
         self.time += count
-        yield from self.answer("", self.problem.is_reported(self.time))
+        yield from self.answer(self.problem.is_reported(self.time))
         return False
 
-    def answer(self, phase: str, reported: bool) -> Generator[Any, Any, None]:
+    def answer(self, reported: bool) -> Generator[Any, Any, None]:
         """Take in positions, and give back forces and, where reported, energies."""
-        came = yield Collect(f"positions{phase}", tuple(self.neighbors))
+        came = yield Collect("positions", tuple(self.neighbors))
         self.hear(came)
         forces = {edge: self.forces(edge) for edge in self.neighbors}
-        yield Mark()
-        yield Post(f"forces{phase}", forces, True)
+        yield Pause()
+        yield PostSum("forces", forces)
         if reported:
             energies = {edge: self.energies(edge) for edge in self.neighbors}
-            yield Mark()
-            yield Post(f"energies{phase}", energies, True)
+            yield Pause()
+            yield PostSum("energies", energies)
 
     def hear(self, came: Mapping[Edge, Any]) -> None:
         """Take in what the cells say, and list neighbours anew if atoms have changed cells."""

@@ -11,6 +11,7 @@ from devices.backend import Device
 from kernels.pic.tally import ASTRAY, LEFT, MISPLACED, NOWHERE, OWNERS, owner_at
 from miniapps.contract import (
     AllReduce,
+    BlockMaker,
     Collect,
     Edge,
     Index,
@@ -111,8 +112,6 @@ class PicBlock(KernelUser):
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Let the events that are due happen, push, and exchange those that left."""
-        if self.time == 0:
-            yield from self.place()
         for number, event in enumerate(self.problem.ordered_events):
             if event.step == self.time:
                 happen = self.inject if event.action == "inject" else self.remove
@@ -128,7 +127,7 @@ class PicBlock(KernelUser):
 
     # Coming and going ----------------------------------------------------------------------------
 
-    def place(self) -> Generator[Any, Any, None]:
+    def setup(self) -> Generator[Any, Any, None]:
         """Place the particles of the beginning and number them column by column, as if one by one.
 
         How many begin in each column of each row of blocks is told to all blocks.
@@ -276,3 +275,6 @@ class PicBlock(KernelUser):
             "removed": Measure("sum", self.removed),
             "placed": Measure("max", self.placed),
         }
+
+
+_: BlockMaker = PicBlock  # mypy: it keeps the contract

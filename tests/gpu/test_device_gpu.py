@@ -20,7 +20,7 @@ from devices.cuda.buffers import Bundle, Parcel
 from devices.cuda.sums import Job, pool
 from devices.messages import HEADER_BYTES, Envelope, packed_empty
 from drivers.inbox import Inbox
-from miniapps.contract import Collect
+from miniapps.contract import SETUP, CollectSum
 
 SHAPES = [(7,), (3, 5), (2, 3, 4), (0,), (4, 0)]
 TYPES = [np.float64, np.float32, np.int64, np.uint8]
@@ -355,9 +355,9 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     return seen
 
 
-def inbox_of(edges: int) -> tuple[Inbox, Collect]:
+def inbox_of(edges: int) -> tuple[Inbox, CollectSum]:
     """The inbox of a block that is sent a sum along some edges, and what the block asks for."""
-    waited = Collect("sum", tuple((edge,) for edge in range(edges)), combine=True)
+    waited = CollectSum("sum", tuple((edge,) for edge in range(edges)))
     return Inbox(SimpleNamespace(neighbors=dict.fromkeys(waited.edges), index=())), waited
 
 
@@ -375,7 +375,7 @@ def test_inboxes_add_up_what_is_not_computed_yet(terms, launches):
     inbox, waited = inbox_of(len(terms))
     for edge, term in enumerate(terms):
         assert not inbox.has(waited)
-        inbox.add(0, "sum", [(edge,)], term)
+        inbox.add(SETUP, "sum", [(edge,)], term)
     assert launches == []
     gpu = Gpu()
     (got,) = gpu.received({(): inbox.take(waited)}).values()

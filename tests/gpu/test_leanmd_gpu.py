@@ -447,7 +447,7 @@ def told(blocks: list[Any]) -> tuple[str, list[Any]]:
 def ran(problem: LeanmdProblem, grid: tuple[int, ...], name: str, steps: int) -> Any:
     """What blocks say after some steps, and the measures that they give."""
     blocks = blocks_of(problem, grid, name)
-    engine = Engine(blocks)
+    engine = Engine(blocks).setup()
     for step in range(steps):
         engine.round(step, 1)
     engine.close(steps)
@@ -501,7 +501,7 @@ def test_pairs_have_the_bits_of_the_cpu(launches: list[int]) -> None:
     problem = LeanmdProblem(per_cell=2, **PAIRS)
     right, _ = ran(dataclasses.replace(problem, decomposition="blocks"), (1, 1, 1), "cpu", 2)
     blocks = blocks_of(problem, (1, 1, 1), "gpu")
-    engine = Engine(blocks)
+    engine = Engine(blocks).setup()
     for step in range(2):
         engine.round(step, 1)
     assert launches == [27 * 27] * 3  # the first forces, and those of two steps
@@ -530,6 +530,7 @@ def test_blocks_migrate() -> None:
     """Catches a block that leaves something on its device, or comes back with the wrong lists."""
     problem = LeanmdProblem(lattice=(3, 2, 2), **HOT | {"rebuild": 9, "temperature": 1.0})
     blocks = blocks_of(problem, (2, 1, 1), "gpu")
+    Engine(blocks).setup()
     for step in range(4):
         if step == 2:
             blocks = [pickle.loads(pickle.dumps(block)) for block in blocks]

@@ -494,7 +494,7 @@ def test_particles_stay_in_order_on_the_device() -> None:
     """Catches sorts that never happen, or lose particles, and arrays that never grow."""
     problem = problem_of(particles=150, k=0, m=3, distribution=Distribution("geometric", (1.0,)))
     blocks = support.blocks_of("pic", problem, (1, 2), device="gpu")
-    engine, sorted_at = Engine(blocks), []
+    engine, sorted_at = Engine(blocks).setup(), []
     for step in range(4):
         engine.round(step, 1)
         mine = blocks[0].particles
@@ -507,7 +507,7 @@ def test_particles_stay_in_order_on_the_device() -> None:
 def test_block_pickled_in_mid_run() -> None:
     """Catches device state that a migration loses, or that stays behind."""
     problem = problem_of(*EVENTS)
-    engine = Engine(support.blocks_of("pic", problem, (2, 1), device="gpu"))
+    engine = Engine(support.blocks_of("pic", problem, (2, 1), device="gpu")).setup()
     engine.round(0, 1)
     engine.round(1, 1)
     moved = [pickle.loads(pickle.dumps(s.block)) for s in engine.steppers.values()]
@@ -522,7 +522,7 @@ def test_block_pickled_in_mid_run() -> None:
 def test_arrivals_that_do_not_belong_here_are_named() -> None:
     """Catches a wrong particle that is never reported, as the step does not wait to look."""
     blocks = support.blocks_of("pic", problem_of(), (2, 1), device="gpu")
-    engine = Engine(blocks)
+    engine = Engine(blocks).setup()
     engine.round(0, 1)
     block = blocks[0]
     row = np.zeros((1, 8))
@@ -542,7 +542,7 @@ def test_arrivals_that_do_not_belong_here_are_named() -> None:
 def test_leavers_that_no_move_leads_to_are_named() -> None:
     """Catches a particle that goes astray in silence."""
     blocks = support.blocks_of("pic", problem_of(), (3, 1), device="gpu")
-    engine = Engine(blocks)
+    engine = Engine(blocks).setup()
     engine.round(0, 1)
     mine = blocks[0].particles
     charges = np.zeros(mine.charge.shape)
@@ -562,7 +562,7 @@ def toolkit_copy(array: Any, values: np.ndarray) -> None:
 def test_one_wait_a_step() -> None:
     """Catches a step that waits for the device twice, or before all blocks have pushed."""
     blocks = support.blocks_of("pic", problem_of(k=0), (2, 2), device="gpu")
-    engine = Engine(blocks)
+    engine = Engine(blocks).setup()
     engine.round(0, 1)
     seen = []
     for block in blocks:
