@@ -189,7 +189,7 @@ def small_study(**values: Any) -> Study:
         "pes": (1, 2),
         "drivers": ("serial", "mpi", "charm"),
         "odfs": (2,),
-        "balancings": (NO_BALANCING, ("RefineB", 4)),
+        "balancer_settings": (NO_BALANCING, ("RefineB", 4)),
         "halvings": 0,
         "blocks": None,
         "shuffle_seed": 7,

@@ -34,9 +34,9 @@ def noisy(times: np.ndarray, deviation: float = 0.03) -> np.ndarray:
 
 def test_half_width_is_a_share_of_the_value() -> None:
     """Catches a whole width, a share of a bound, a sign, and a division by zero."""
-    assert Interval(4.0, 3.0, 6.0).half_width_share == 0.375  # 3 / 2 / 4
-    assert Interval(-4.0, -6.0, -3.0).half_width_share == 0.375
-    assert Interval(0.0, -1.0, 1.0).half_width_share == math.inf
+    assert Interval(4.0, 3.0, 6.0).relative_half_width == 0.375  # 3 / 2 / 4
+    assert Interval(-4.0, -6.0, -3.0).relative_half_width == 0.375
+    assert Interval(0.0, -1.0, 1.0).relative_half_width == math.inf
 
 
 def test_mean_interval_is_that_of_scipy() -> None:
@@ -60,7 +60,7 @@ def test_mean_interval_where_bca_is_undefined() -> None:
     assert almost.low <= almost.value <= almost.high == pytest.approx(1.0)
     single = statistics.mean_interval([2.0])
     assert single.value == 2.0 and math.isnan(single.low) and math.isnan(single.high)
-    assert math.isnan(single.half_width_share)
+    assert math.isnan(single.relative_half_width)
 
 
 def test_mean_interval_covers_the_mean() -> None:
@@ -95,7 +95,7 @@ def test_levels_that_are_none(level: float) -> None:
         lambda: statistics.mean_interval(TIMES, level),
         lambda: statistics.mean_interval([1.0], level),
         lambda: statistics.ratio_interval(TIMES, OTHERS, level),
-        lambda: statistics.compare(TIMES, OTHERS, level),
+        lambda: statistics.u_test(TIMES, OTHERS, level),
         lambda: statistics.fit_amdahl([1, 2], [2.0, 1.0], level),
     ):
         with pytest.raises(ValueError, match="level .*: must be between 0 and 1"):
@@ -181,31 +181,31 @@ def test_compare_by_hand() -> None:
     """Catches the other set's U, a one-sided p, and an effect over another number of pairs."""
     # 3 beats 1 and 2; 5 and 6 beat all: 8 of 9 pairs. Of the C(6, 3) = 20 ways to choose the
     # first set one has U = 9 and one U = 8: 2/20 on this side, as many on the other.
-    found = statistics.compare([3.0, 5.0, 6.0], [1.0, 2.0, 4.0], 0.75)
+    found = statistics.u_test([3.0, 5.0, 6.0], [1.0, 2.0, 4.0], 0.75)
     assert (found.u, found.effect) == (8.0, 8 / 9)
     assert found.p == pytest.approx(0.2)
     assert found.least_p == pytest.approx(0.1)
     assert found.significant and found.note == ""
-    turned = statistics.compare([1.0, 2.0, 4.0], [3.0, 5.0, 6.0], 0.85)
+    turned = statistics.u_test([1.0, 2.0, 4.0], [3.0, 5.0, 6.0], 0.85)
     assert (turned.u, turned.effect) == (1.0, 1 / 9)
     assert turned.p == pytest.approx(0.2) and not turned.significant
-    uneven = statistics.compare([1.0, 2.0], [3.0, 4.0, 5.0, 6.0])
+    uneven = statistics.u_test([1.0, 2.0], [3.0, 4.0, 5.0, 6.0])
     assert uneven.least_p == pytest.approx(2 / 15)  # C(6, 2)
 
 
 def test_compare_says_when_trials_are_too_few() -> None:
     """Catches "no difference" where none could have been found, and the reverse."""
-    few = statistics.compare([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])
+    few = statistics.u_test([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])
     assert few.note == "3 against 3 trials cannot reach p < 0.01: the least is 0.1"
     assert few.p == pytest.approx(0.1) and not few.significant
-    five = statistics.compare(range(5), range(5, 10))
+    five = statistics.u_test(range(5), range(5, 10))
     assert five.p == five.least_p == pytest.approx(2 / 252)
     assert five.significant and five.note == ""
-    strict = statistics.compare(range(5), range(5, 10), 0.995)
+    strict = statistics.u_test(range(5), range(5, 10), 0.995)
     assert strict.note == "5 against 5 trials cannot reach p < 0.005: the least is 0.0079"
     assert not strict.significant
     # 2 / C(200, 1) is 0.01 and not below it, whatever 1 - 0.99 is in binary
-    edge = statistics.compare(range(199), [1000.0])
+    edge = statistics.u_test(range(199), [1000.0])
     assert edge.note and not edge.significant
 
 
@@ -213,21 +213,21 @@ def test_compare_is_exact_with_ten_trials() -> None:
     """Catches the normal approximation, which SciPy takes by itself from 9 trials on."""
     rng = np.random.default_rng(3)
     one, two = rng.normal(0, 1, 10), rng.normal(1, 1, 10)
-    found = statistics.compare(one, two)
+    found = statistics.u_test(one, two)
     assert found.p == stats.mannwhitneyu(one, two, method="exact").pvalue
     assert found.p != stats.mannwhitneyu(one, two, method="asymptotic").pvalue
 
 
 def test_compare_with_ties() -> None:
     """Catches an approximation that finds a p no five trials can reach."""
-    found = statistics.compare([1.0] * 5, [2.0] * 5, 0.995)
+    found = statistics.u_test([1.0] * 5, [2.0] * 5, 0.995)
     assert stats.mannwhitneyu([1.0] * 5, [2.0] * 5).pvalue < 0.005
     assert found.p == pytest.approx(2 / 252) and not found.significant
-    same = statistics.compare([1.0] * 5, [1.0] * 5)
+    same = statistics.u_test([1.0] * 5, [1.0] * 5)
     assert (same.p, same.effect, same.significant) == (1.0, 0.5, False)
     # Of the 20 ways to choose three of 1, 2, 3, 3, 3, 4 the three with 3, 3, 4 have the largest u:
     # 2.5 for each 3, and 3 for the 4. So p = 2 x 3/20; SciPy's "exact" takes no notice of ties.
-    mixed = statistics.compare([3.0, 3.0, 4.0], [1.0, 2.0, 3.0])
+    mixed = statistics.u_test([3.0, 3.0, 4.0], [1.0, 2.0, 3.0])
     assert (mixed.u, mixed.effect) == (8.0, 8 / 9)
     assert mixed.p == pytest.approx(0.3)
     assert stats.mannwhitneyu([3.0, 3.0, 4.0], [1.0, 2.0, 3.0], method="exact").pvalue < 0.25
@@ -235,18 +235,18 @@ def test_compare_with_ties() -> None:
 
 def test_compare_of_many_trials() -> None:
     """Catches an approximate p below the least, and an exact test that never ends."""
-    found = statistics.compare([1.0] * 3, [2.0] * 60)
+    found = statistics.u_test([1.0] * 3, [2.0] * 60)
     assert stats.mannwhitneyu([1.0] * 3, [2.0] * 60).pvalue < 1e-9
     assert found.p == found.least_p == pytest.approx(2 / math.comb(63, 3))
     one, two = np.arange(0.0, 2000.0, 2.0), np.arange(1.0, 2001.0, 2.0)
-    many = statistics.compare(one, two)
+    many = statistics.u_test(one, two)
     assert many.p == stats.mannwhitneyu(one, two, method="asymptotic").pvalue
 
 
 def test_compare_refuses_nan() -> None:
     """Catches a failed trial that is compared."""
     with pytest.raises(ValueError, match="second nan: must be finite"):
-        statistics.compare([1.0], [math.nan])
+        statistics.u_test([1.0], [math.nan])
 
 
 def amdahl(pes: np.ndarray) -> np.ndarray:

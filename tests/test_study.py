@@ -1,4 +1,4 @@
-"""Studies: what is run, in which order, how runs are judged, and that no run is lost or made twice.
+"""Studies: what is run, in which order, which runs count, and that no run is lost or repeated.
 
 Canned records stand for runs where only the study is tested; `killed` studies are real ones.
 """
@@ -27,10 +27,10 @@ from workbench.run import launch
 from workbench.study import noise, options, runner, tables, validation
 from workbench.study.campaign import Campaign, Writer
 from workbench.study.plan import Study
-from workbench.study.runner import Effort
+from workbench.study.runner import Policy
 from workbench.study.statistics import mean_interval
 
-EFFORT = Effort(trials=3, until_ci=None, most_trials=20, pin=False, timeout=None)
+POLICY = Policy(trials=3, until_ci=None, most_trials=20, pin=False, timeout=None)
 TINY = ("--preset", "tiny", "--pes", "1,2", "--drivers", "mpi")
 
 
@@ -91,9 +91,9 @@ def canned(monkeypatch: pytest.MonkeyPatch) -> Any:
     return replace
 
 
-def conducted(study: Study, path: Path, effort: Effort = EFFORT) -> tuple[int, Campaign]:
+def conducted(study: Study, path: Path, policy: Policy = POLICY) -> tuple[int, Campaign]:
     """Conduct a study in this process; its status, and the campaign as it stands in the file."""
-    status = runner.run_campaign(study, study.specs(), effort, path)
+    status = runner.run_campaign(study, study.specs(), policy, path)
     return status, Campaign.read(path)
 
 
@@ -306,9 +306,9 @@ def test_published_studies_are_as_published():
     assert weak.problem.size == (6144, 6144) and weak.problem.weak(2).size == (12288, 6144)
     pic = published("pic-lb.toml")
     assert (pic.problem.particles, pic.problem.size, pic.steps) == (600_000, 5998, 1000)
-    assert pic.odfs == (8,) and {period for _, period in pic.balancings} == {0, 80}
+    assert pic.odfs == (8,) and {period for _, period in pic.balancer_settings} == {0, 80}
     stencil = published("stencil3d-lb.toml")
-    assert stencil.odfs == (4,) and {period for _, period in stencil.balancings} == {0, 30}
+    assert stencil.odfs == (4,) and {period for _, period in stencil.balancer_settings} == {0, 30}
     assert stencil.problem.imbalance == "paper" and stencil.steps == 1000
     assert 8e6 <= published("leanmd-strong.toml").problem.atoms < 8.2e6
     assert 51e6 <= published("leanmd-large.toml").problem.atoms < 52e6
@@ -332,7 +332,7 @@ def test_a_torn_last_line_is_cut_off_and_nothing_else(tmp_path):
         assert [run["point"] for run in Campaign.read(path).of("run")] == [1]
         writer = Writer(path, HEAD)
         assert path.read_bytes() == whole
-        assert writer.campaign.settled == {(0, 1)}
+        assert writer.campaign.completed == {(0, 1)}
         writer.close()
 
 
@@ -414,7 +414,7 @@ def test_noise_is_sampled_before_between_and_after(tmp_path, canned):
 
 def test_runs_say_how_and_where(tmp_path):
     study = study_of("strong", "echo", "--preset", "tiny", "--pes", "2")
-    status, campaign = conducted(study, tmp_path / "c.jsonl", Effort(1, None, 1, True, None))
+    status, campaign = conducted(study, tmp_path / "c.jsonl", Policy(1, None, 1, True, None))
     assert status == VALID
     runs = {run["record"]["driver"]: run for run in campaign.of("run")}
     assert runs["mpi"]["command"].startswith("mpiexec -n 2 -bind-to user:")
@@ -429,7 +429,7 @@ def test_runs_say_how_and_where(tmp_path):
     assert start["host"]["cores"] == environment.cores() and start["pinned"]
 
 
-PINNED = Effort(1, None, 1, True, None)
+PINNED = Policy(1, None, 1, True, None)
 AFFINITY = """
 import os, sys
 def said():
@@ -484,8 +484,8 @@ def test_oversubscribed_runs_and_those_of_another_launcher_are_not_pinned():
     assert [runner.pinning(spec, PINNED) for spec in study.specs()] == [[], []]
     (spec,) = study_of("strong", "echo", "--pes", "1", "--drivers", "mpi").specs()
     assert runner.pinning(spec, PINNED) != []
-    assert runner.pinning(spec, Effort(1, None, 1, False, None)) == []
-    assert runner.pinning(spec, Effort(1, None, 1, True, None, "mpiexec")) == []
+    assert runner.pinning(spec, Policy(1, None, 1, False, None)) == []
+    assert runner.pinning(spec, Policy(1, None, 1, True, None, "mpiexec")) == []
 
 
 WRONG_RECORDS = {
@@ -529,7 +529,7 @@ def test_a_run_that_failed_is_made_again(tmp_path, canned):
     assert status == WRONG and campaign.failures[0]["reason"] == "failed with status 3"
     status, campaign = conducted(study, tmp_path / "c.jsonl")
     assert status == VALID and not campaign.failures
-    assert len(campaign.settled) == len(list(campaign.of("run"))) == 6
+    assert len(campaign.completed) == len(list(campaign.of("run"))) == 6
 
 
 def test_different_problems_may_end_in_different_states(tmp_path, canned):
@@ -553,19 +553,19 @@ def test_until_ci_goes_on_where_intervals_are_wide(tmp_path, canned):
     values = np.random.default_rng(7).normal(1e-3, 2e-4, 100)
     times = iter(values)
     canned(lambda spec: record_of(spec, next(times) if spec.pes == 1 else 1e-3))
-    _, campaign = conducted(study, tmp_path / "c.jsonl", Effort(5, 0.05, 99, False, None))
+    _, campaign = conducted(study, tmp_path / "c.jsonl", Policy(5, 0.05, 99, False, None))
     found = [[run for run in campaign.of("run") if run["point"] == point] for point in (0, 1)]
     assert len(found[1]) == 5 and 5 < len(found[0]) < 99
     count = len(found[0])
-    assert mean_interval(values[:count]).half_width_share <= 0.05
-    assert mean_interval(values[: count - 1]).half_width_share > 0.05
+    assert mean_interval(values[:count]).relative_half_width <= 0.05
+    assert mean_interval(values[: count - 1]).relative_half_width > 0.05
 
 
 def test_until_ci_ends_at_the_most_trials_and_says_so(tmp_path, canned):
     study = study_of("strong", "echo", *TINY)
     times = iter(np.geomspace(1e-3, 1.0, 100))
     canned(lambda spec: record_of(spec, next(times)))
-    _, campaign = conducted(study, tmp_path / "c.jsonl", Effort(3, 0.01, 5, False, None))
+    _, campaign = conducted(study, tmp_path / "c.jsonl", Policy(3, 0.01, 5, False, None))
     assert len(list(campaign.of("run"))) == 10
     assert sorted(validation.wide_points(campaign, 0.01)) == [0, 1]
     notes = [note for note in tables.tables(campaign)[0].notes if "wider than" in note]
@@ -583,7 +583,7 @@ def test_a_point_with_a_wrong_run_is_not_made_narrower(tmp_path, canned):
         return record_of(spec, step_s, valid=not (spec.pes == 1 and next(wrong, False)))
 
     canned(result)
-    _, campaign = conducted(study, tmp_path / "c.jsonl", Effort(3, 0.01, 9, False, None))
+    _, campaign = conducted(study, tmp_path / "c.jsonl", Policy(3, 0.01, 9, False, None))
     assert len(list(campaign.of("run"))) == 5 and len(list(campaign.of("dropped"))) == 1
 
 
@@ -598,7 +598,7 @@ def test_a_point_with_a_wrong_run_is_not_made_narrower(tmp_path, canned):
 def test_a_study_is_not_resumed_elsewhere_or_otherwise(tmp_path, canned, what, line):
     path, study = tmp_path / "c.jsonl", study_of("strong", "echo", *TINY)
     canned(record_of)
-    conducted(study, path, Effort(1, None, 1, False, None))
+    conducted(study, path, Policy(1, None, 1, False, None))
     text = path.read_text()
     start = next(Campaign.read(path).of("start"))
     other = {"host": {"cores": 99}, "versions": {"numpy": "1.0"}, "pinned": True}[what]
@@ -630,7 +630,7 @@ def test_more_trials_are_added_to_the_same_campaign(tmp_path, canned):
     launched = canned(record_of)
     conducted(study, tmp_path / "c.jsonl")
     assert not launched and (tmp_path / "c.jsonl").read_bytes() == before
-    conducted(study, tmp_path / "c.jsonl", Effort(4, None, 4, False, None))
+    conducted(study, tmp_path / "c.jsonl", Policy(4, None, 4, False, None))
     assert len(launched) == 2 and (tmp_path / "c.jsonl").read_bytes().startswith(before)
 
 

@@ -28,7 +28,7 @@ from workbench.study.export import (
 )
 from workbench.study.export import tolerance as tolerance_of
 from workbench.study.plan import NO_BALANCING, Study
-from workbench.study.runner import head_of
+from workbench.study.runner import header_of
 
 SOURCE = Path("campaign.jsonl")
 EXTRAP = Path(sys.executable).parents[1] / "extrap"
@@ -42,7 +42,7 @@ def a_study(**values: Any) -> Study:
         "warmup": 3,
         "pes": (1, 2, 4, 8, 16),
         "odfs": (1, 4),
-        "balancings": (NO_BALANCING, ("Greedy", 2)),
+        "balancer_settings": (NO_BALANCING, ("Greedy", 2)),
     }
     return support.small_study(**(usual | values))
 
@@ -83,7 +83,7 @@ def record_of(head: dict[str, Any], number: int, trial: int) -> dict[str, Any]:
 def a_campaign(trials: int = 2, **values: Any) -> Campaign:
     """A campaign as its file would give it, and a run that does not count."""
     study = a_study(**values)
-    head = json.loads(json.dumps(head_of(study, study.specs())))
+    head = json.loads(json.dumps(header_of(study, study.specs())))
     events = [
         {
             "event": "run",
@@ -259,7 +259,7 @@ def measured(number: int) -> str:
 def measured_campaign(slow: float = 1e6, **changes: Any) -> Campaign:
     """A campaign of real runs, whose times are made ``slow`` times longer."""
     study = a_study(pes=(2,), drivers=("serial", "mpi"), steps=6, warmup=0)
-    head = json.loads(json.dumps(head_of(study, study.specs())))
+    head = json.loads(json.dumps(header_of(study, study.specs())))
     events = []
     for number in range(len(head["points"])):
         record = json.loads(measured(number))

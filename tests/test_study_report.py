@@ -184,8 +184,8 @@ def test_speedup_efficiency_karp_flatt(strong: Canned) -> None:
     E = 0.5714, Karp-Flatt 0.25 again. charm: S(2) = 9/6 = 1.5, E = 0.75, (2/3 - 1/2) * 2 = 1/3.
     """
     table = titled(tables.tables(strong.campaign()), "Strong scaling")
-    ways = list(zip(cells(table, "way"), cells(table, "PEs"), strict=True))
-    assert ways == [
+    configurations = list(zip(cells(table, "configuration"), cells(table, "PEs"), strict=True))
+    assert configurations == [
         ("serial", "1"),
         *[("mpi", pes) for pes in "124"],
         *[("charm ODF 4", pes) for pes in "12"],
@@ -201,12 +201,12 @@ def test_oversubscribed_is_never_scaling(strong: Canned) -> None:
     """Catches a point with more PEs than cores in any table about speed, or one without a mark."""
     strong.point("charm", 8, trials(9), odf=4)
     found = tables.tables(strong.campaign())
-    for title in ("Strong scaling", "Ways of running against each other"):
+    for title in ("Strong scaling", "Pairwise comparisons"):
         assert "8" not in cells(titled(found, title), "PEs")
         assert any("more PEs than cores" in note for note in titled(found, title).notes)
     points = titled(found, "All points")
     last = points.rows[-1]
-    assert last[1] == "8" and last[-1] == "valid; oversubscribed: no speed to quote"
+    assert last[1] == "8" and last[-1] == "valid; oversubscribed: times mean nothing"
     assert cells(points, "rate [M points/s]")[-1] == "-"
     assert cells(points, "rate [M points/s]")[1] == "125.0"  # 1e6 points in 8 ms
 
@@ -218,7 +218,7 @@ def test_fits_of_an_exact_law(strong: Canned) -> None:
     too few for the three parameters of USL.
     """
     table = titled(tables.tables(strong.campaign()), "Scaling laws, fitted")
-    assert cells(table, "way") == ["mpi", "mpi", "charm ODF 4"]
+    assert cells(table, "configuration") == ["mpi", "mpi", "charm ODF 4"]
     assert cells(table, "law") == ["amdahl", "usl", "amdahl"]
     assert values(cells(table, "time on 1 PE [ms]")) == [8, 8, 9]
     assert values(cells(table, "serial part, or sigma")) == [0.25, 0.25, 0.3333]
@@ -245,7 +245,7 @@ def test_weak_scaling() -> None:
     assert cells(law, "law")[0] == "gustafson"
     assert values(cells(law, "serial part, or sigma"))[0] == 0.4
     assert cells(titled(found, "All points"), "problem")[1] == "size 20x10, time_tile 2"
-    assert len(titled(found, "One problem, one state").rows) == 2
+    assert len(titled(found, "Final states").rows) == 2
 
 
 def test_contests_and_their_note(strong: Canned) -> None:
@@ -254,8 +254,8 @@ def test_contests_and_their_note(strong: Canned) -> None:
     charm against mpi on one PE: 9/8 = 1.125; all 3 x 3 pairs are slower: U = 9, effect 1, and three
     against three trials reach no p below 2 / C(6, 3) = 0.1. mpi against serial: 8/8.4 = 0.952.
     """
-    table = titled(tables.tables(strong.campaign()), "Ways of running against each other")
-    assert cells(table, "way") == ["mpi", "charm ODF 4", "charm ODF 4"]
+    table = titled(tables.tables(strong.campaign()), "Pairwise comparisons")
+    assert cells(table, "configuration") == ["mpi", "charm ODF 4", "charm ODF 4"]
     assert cells(table, "against") == ["serial", "serial", "mpi"]
     assert values(cells(table, "ratio of times")) == [0.9524, 1.071, 1.2]
     assert cells(table, "U") == ["0", "9", "9"] and cells(table, "p") == ["0.1"] * 3
@@ -265,7 +265,7 @@ def test_contests_and_their_note(strong: Canned) -> None:
 
 
 def test_significant_with_enough_trials() -> None:
-    """Catches a verdict that does not follow p, or says slower for faster.
+    """Catches a conclusion that does not follow p, or says slower for faster.
 
     All 6 x 6 pairs agree, so p = 2 / C(12, 6) = 0.0022.
     """
@@ -273,24 +273,24 @@ def test_significant_with_enough_trials() -> None:
     canned.point("mpi", 2, np.linspace(4, 4.5, 6))
     canned.point("charm", 2, np.linspace(6, 6.5, 6), odf=1)
     canned.point("charm", 2, np.linspace(2, 2.5, 6), odf=2)
-    table = titled(tables.tables(canned.campaign()), "Ways of running against each other")
+    table = titled(tables.tables(canned.campaign()), "Pairwise comparisons")
     assert cells(table, "difference at 1 %") == ["significant: slower", "significant: faster"]
     assert cells(table, "p") == ["0.0022"] * 2 and len(table.notes) == 1  # of the noise
 
 
-def test_gain_and_promise(balancing: Canned) -> None:
-    """Catches a gain upside down, and the promise of the balanced run itself.
+def test_gain_and_ideal_gain(balancing: Canned) -> None:
+    """Catches a gain upside down, and the ideal gain of the balanced run itself.
 
     5/4 = 1.25 of 1.5 (83.3 %) over mpi, 6/4 = 1.5 of 1.8 (83.3 %) over no balancing; 3 + 2 moves
     and 4 + 1 ms a run.
     """
-    table = titled(tables.tables(balancing.campaign()), "What balancing brings")
+    table = titled(tables.tables(balancing.campaign()), "Gain of load balancing")
     assert cells(table, "against") == ["mpi", "charm ODF 4"]
     assert values(cells(table, "gain")) == [1.25, 1.5]
-    assert cells(table, "promise") == ["1.500", "1.800"]
-    assert cells(table, "share of promise") == ["83.3%", "83.3%"]
+    assert cells(table, "ideal gain (max/mean)") == ["1.500", "1.800"]
+    assert cells(table, "fraction achieved") == ["83.3%", "83.3%"]
     assert values(cells(table, "migrations per run")) == [5, 5]
-    assert values(cells(table, "balancing [ms per run]")) == [5, 5]
+    assert values(cells(table, "load balancing [ms per run]")) == [5, 5]
 
 
 def test_oversubscribed_is_no_gain() -> None:
@@ -298,7 +298,7 @@ def test_oversubscribed_is_no_gain() -> None:
     canned = Canned("lb")
     canned.point("charm", 8, trials(6), odf=4)
     canned.point("charm", 8, trials(4), odf=4, balancer="Greedy")
-    assert titled(tables.tables(canned.campaign()), "What balancing brings").rows == ()
+    assert titled(tables.tables(canned.campaign()), "Gain of load balancing").rows == ()
     assert list(figures.figures(canned.campaign())) == ["parts"]
 
 
@@ -318,10 +318,10 @@ def test_points_that_failed_stay_in_the_table(strong: Canned) -> None:
     waiting = strong.point("charm", 4, odf=8)
     table = titled(tables.tables(strong.campaign()), "All points")
     assert len(table.rows) == len(strong.points)
-    verdicts = cells(table, "verdict")
-    assert verdicts[2] == "1 dropped: not valid: missing cells"
-    assert verdicts[never] == "1 dropped: failed with status 3"
-    assert verdicts[waiting] == "no run that counts"
+    results = cells(table, "result")
+    assert results[2] == "1 dropped: not valid: missing cells"
+    assert results[never] == "1 dropped: failed with status 3"
+    assert results[waiting] == "no run that counts"
     assert cells(table, "ms per step")[never] == "-" and cells(table, "trials")[never] == "0"
 
 
@@ -334,29 +334,29 @@ def test_one_trial_has_no_interval() -> None:
     assert "[none]: one trial has no interval" in table.notes
 
 
-def test_surroundings(strong: Canned) -> None:
+def test_environment(strong: Canned) -> None:
     """Catches a report that does not say where its numbers come from."""
     found = tables.tables(strong.campaign())
     said = dict(titled(found, MACHINE).rows)
     assert said["MPI library"] == "MPICH 5" and said["Charm4Py layer"] == "netlrts"
     assert said["clock"] == "ticks 60 ns at worst" and said["shuffle seed"] == "77"
     assert said["cores"] == "4" and said["memory"] == "8.0 GiB" and said["python"] == "3.11.7"
-    assert said["pinning"] == "each PE tied to a core, where there are enough; see the commands"
+    assert said["pinning"] == "each PE pinned to a core, if there are enough; see the commands"
     assert said["trials"] == "3 of each point that has any, 21 in all"
     # 9.6, 10 and 10.4 ms are the first tenth, the middle and the ninth tenth
     noise = "a fixed 10.0 ms of work, timed 11 times, varied by 8.0% (slowest +5.0%)"
     assert noise in said["noise"] and any(noise in note for note in found[0].notes)
-    state = titled(found, "One problem, one state")
+    state = titled(found, "Final states")
     assert state.rows == (("size 10x10; 12 steps", "21", HASH, "one state"),)
 
 
 def test_first_balancing_is_named_where_it_was_asked_for(balancing: Canned) -> None:
     """Catches a report that passes over it, and one of an older file that knows of none."""
     campaign = balancing.campaign()
-    assert "first balancing" not in dict(titled(tables.tables(campaign), MACHINE).rows)
+    assert "first load-balancing step" not in dict(titled(tables.tables(campaign), MACHINE).rows)
     campaign.head["study"]["lb_first"] = 7
     said = dict(titled(tables.tables(campaign), MACHINE).rows)
-    assert said["first balancing"] == "at step 7"
+    assert said["first load-balancing step"] == "before step 7"
 
 
 def test_same_problem_in_two_states(tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_same_problem_in_two_states(tmp_path: Path) -> None:
     canned.point("mpi", 1, trials(8))
     assert not report.is_wrong(canned.campaign())
     canned.point("charm", 1, trials(5), odf=4, state_hash=OTHER_HASH)
-    table = titled(tables.tables(canned.campaign()), "One problem, one state")
+    table = titled(tables.tables(canned.campaign()), "Final states")
     assert [row[-1] for row in table.rows] == ["WRONG: 2 states"] * 2
     assert report.write(canned.write(tmp_path / "c.jsonl"), None) == 1
     assert "ended in different states" in (tmp_path / "c.html").read_text()
@@ -432,11 +432,11 @@ def test_step_time_figure(strong: Canned) -> None:
     assert axes.get_xscale() == axes.get_yscale() == "log" and axes.xaxis.get_transform().base == 2
     assert ticks(axes.xaxis) == ["1", "2", "4", "8"]
     assert not any("10^" in text or "mathdefault" in text for text in ticks(axes.yaxis))
-    ways = analysis.by_way(analysis.results(strong.campaign()))
+    configurations = analysis.by_configuration(analysis.results(strong.campaign()))
     found = bars(axes)
     assert len(found) == 4  # serial, mpi, mpi with too many PEs, charm
     line, steps, ends = found[1]
-    mine = ways["mpi"][:3]
+    mine = configurations["mpi"][:3]
     np.testing.assert_allclose(steps, [8, 5, 3.5])
     np.testing.assert_allclose(ends, [[r.step.low * 1e3, r.step.high * 1e3] for r in mine])
     np.testing.assert_allclose(ends[0], _ends(trials(8)))
@@ -469,12 +469,12 @@ def test_oversubscribed_points_are_hollow(strong: Canned) -> None:
         assert ticks(others.xaxis) == ["1", "2", "4"]
 
 
-def test_ways_can_be_told_apart_without_colour(strong: Canned) -> None:
-    """Catches two ways that are the same line on a grey print, and colours of another palette."""
+def test_configurations_are_distinguishable_without_colour(strong: Canned) -> None:
+    """Catches two configurations with the same line in greyscale, and another palette."""
     _, axes = drawn(strong, "efficiency")
     lines = [line for line, *_ in bars(axes)]
-    looks = {(line.get_marker(), str(line._unscaled_dash_pattern)) for line in lines}
-    assert len(looks) == len({line.get_color() for line in lines}) == len(lines) == 3
+    styles = {(line.get_marker(), str(line._unscaled_dash_pattern)) for line in lines}
+    assert len(styles) == len({line.get_color() for line in lines}) == len(lines) == 3
     assert {line.get_color() for line in lines} <= set(COLOURS)
 
 
@@ -501,7 +501,7 @@ def test_efficiency_figure(strong: Canned) -> None:
 def test_parts_figure(balancing: Canned) -> None:
     """Catches parts that do not add up to the step, or cannot be told apart in print.
 
-    The balanced way: 4 ms a step, half of it computing, 5 ms of balancing in 10 steps.
+    The balanced configuration: 4 ms a step, half of it computing, 5 ms of balancing in 10 steps.
     """
     figure, axes = drawn(balancing, "parts")
     compute, wait, balance = axes.containers
@@ -541,14 +541,14 @@ def test_odf_figure(factors: Canned) -> None:
 
 
 def test_gain_figure(balancing: Canned) -> None:
-    """Catches a gain without its interval or its promise, and no mark of no gain."""
+    """Catches a gain without its interval or its ideal gain, and no mark of no gain."""
     figure, axes = drawn(balancing, "gain")
-    gain, promise = [box for box in axes.containers if hasattr(box, "patches")]
+    gain, ideal = [box for box in axes.containers if hasattr(box, "patches")]
     assert [bar.get_width() for bar in gain] == pytest.approx([1.25, 1.5])
-    assert [bar.get_width() for bar in promise] == pytest.approx([1.5, 1.8])
-    assert gain.errorbar is not None and promise[0].get_hatch()
+    assert [bar.get_width() for bar in ideal] == pytest.approx([1.5, 1.8])
+    assert gain.errorbar is not None and ideal[0].get_hatch()
     assert line_of(axes, "no gain")[0] == [1, 1]
-    assert set(legend(figure)) == {"gain", "promise", "no gain"}
+    assert set(legend(figure)) == {"gain", "ideal gain (max/mean)", "no gain"}
 
 
 def test_granularity_figure(grains: Canned) -> None:
@@ -560,7 +560,7 @@ def test_granularity_figure(grains: Canned) -> None:
     np.testing.assert_allclose(shares, [0.3125, 0.5, 0.8, 1])
     place, level = line_of(axes, "_metg")
     assert level == [0.5] and place == pytest.approx([4])
-    assert line_of(axes, "half of the best rate")[1] == [0.5, 0.5]
+    assert line_of(axes, "half of the best rate per PE")[1] == [0.5, 0.5]
 
 
 def test_nothing_to_scale_is_not_drawn() -> None:
@@ -632,9 +632,9 @@ def test_commands_of_every_point(strong: Canned, tmp_path: Path) -> None:
     never = strong.point("charm", 4, odf=4)
     strong.drop(never, 0, "failed")
     table = tables.commands_table(strong.campaign())
-    assert cells(table, "to run it")[1] == "miniapps run jacobi2d --driver mpi -n 1"
-    assert cells(table, "as it was launched")[1] == "launch point 1"
-    assert cells(table, "as it was launched")[never] == f"dropped {never}"
+    assert cells(table, "command")[1] == "miniapps run jacobi2d --driver mpi -n 1"
+    assert cells(table, "as launched")[1] == "launch point 1"
+    assert cells(table, "as launched")[never] == f"dropped {never}"
     report.write(strong.write(tmp_path / "my.jsonl"), None)
     page = (tmp_path / "my.html").read_text()
     assert all(f"launch point {number}" in page for number in range(never))
@@ -731,7 +731,7 @@ def test_page_in_a_browser(strong: Canned, tmp_path: Path, browser_page: Show) -
     assert complaints == []
     assert page.locator("h1").inner_text() == page.title() == "Strong scaling of jacobi2d"
     heads = page.locator("h2").all_inner_texts()
-    sections = ["Figures", "Tables", "Commands", "What the words mean"]
+    sections = ["Figures", "Tables", "Commands", "Definitions"]
     assert heads == ["This study has failed", *sections]
     assert page.locator("script").count() == 0
     assert HOSTILE in page.locator("[role=alert]").inner_text()
@@ -767,9 +767,9 @@ def test_page_of_every_kind(
 ) -> None:
     """Catches a kind of study whose page lacks its own figure, table or explanation."""
     wanted = (
-        (balancing, "gain", "What balancing brings", "Gain, promise, share of promise"),
+        (balancing, "gain", "Gain of load balancing", "Gain, ideal gain, fraction achieved"),
         (grains, "granularity", "Granularity", "METG(50 %)"),
-        (factors, "odf", "Ways of running against each other", "ODF"),
+        (factors, "odf", "Pairwise comparisons", "ODF"),
     )
     for canned, figure, title, term in wanted:
         report.write(canned.write(tmp_path / f"{figure}.jsonl"), None)
@@ -792,6 +792,6 @@ def test_a_slow_down_is_no_law() -> None:
         canned.point("charm", pes, [step_ms, step_ms * 1.01, step_ms * 0.99])
     campaign = canned.campaign()
     table = titled(tables.tables(campaign), "Scaling laws, fitted")
-    assert "a residual above 10.0%: the law does not describe that way" in table.notes
+    assert "a residual above 10.0%: the law does not fit that configuration" in table.notes
     figure = figures.speedup_figure(analysis.results(campaign), False)
     assert not [line for line in figure.axes[0].get_lines() if line.get_label() == "_law"]

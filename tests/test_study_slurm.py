@@ -185,7 +185,7 @@ def test_scripts_are_clean_and_travel(tmp_path: Path) -> None:
 
 
 def test_points_are_shuffled_and_the_same_again(tmp_path: Path) -> None:
-    """Mistake: an order that favours one way of running, or that nobody can repeat."""
+    """Mistake: an order that favours one configuration, or that nobody can repeat."""
     orders = []
     for folder in (tmp_path / "one", tmp_path / "two"):
         scripts = jobs(folder, trials=6, odfs=(1, 2, 4))
@@ -203,7 +203,7 @@ def test_points_are_shuffled_and_the_same_again(tmp_path: Path) -> None:
 
 
 def test_nodes_are_listed_as_often_as_they_have_tasks(tmp_path: Path) -> None:
-    """Mistake: PEs that lie on the nodes in another way than ranks do."""
+    """Mistake: PEs that are placed on nodes differently from ranks."""
     jobs(tmp_path)
     line = 'scontrol() { printf "%s\\n" a b c; }; . ./settings.sh; nodes list'
     variables = {"SLURM_JOB_NODELIST": "x", "SLURM_TASKS_PER_NODE": "2(x2),1"}
@@ -239,7 +239,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
 
 
 def test_a_wrong_run_does_not_count_until_it_is_made_again(tmp_path: Path) -> None:
-    """Mistake: collecting without judging."""
+    """Mistake: collecting without validating."""
     jobs(tmp_path, pes=(1,), drivers=("serial", "mpi"))
     forged(tmp_path, 0, 0)
     forged(tmp_path, 0, 1, state_hash="cd")

@@ -22,8 +22,8 @@ class Case:
     variant: Variant | None = None
 
     @property
-    def way(self) -> str:
-        """How a problem is run, PEs aside: a line in a figure."""
+    def configuration(self) -> str:
+        """The configuration without the number of PEs: one line in a figure."""
         odf = f" ODF {self.odf}" if self.driver == "charm" else ""
         balancing = f" {self.balancer} every {self.lb_period}" if self.balancer else ""
         return f"{self.driver}{odf}{balancing}"

@@ -1,4 +1,4 @@
-"""Figures of records and runs. matplotlib is imported here only, and draws without a display."""
+"""Figures of records and of one run. matplotlib draws without a display."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from workbench.run.spec import check_writable
 from workbench.show.saved import SavedRun, cut, opened
 from workbench.show.thumbnails import Sides, counts, shown_name
 
-PERIODS = 200  # of steps, that blocks' loads are averaged over
+PERIODS = 200  # periods of steps over which the loads of blocks are averaged
 SUFFIXES = (".png", ".svg", ".pdf")
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart.
+# Okabe and Ito's palette: distinguishable with colour-vision deficiency.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 
 
 def plot_step_times(records: list[dict[str, Any]], path: Path) -> Path:
-    """One panel per app: the median step time of each run, a line down to the fastest."""
+    """One panel per app: a bar to each run's median step time, a line down to its fastest."""
     from matplotlib.figure import Figure
 
     apps = list(dict.fromkeys(record["app"] for record in records))
@@ -57,9 +57,9 @@ def write_figure(source: Path, target: Path) -> Path:
 
 
 def run_figure(source: Path) -> Any:
-    """A Figure of a run: final state, loads of PEs and blocks, step times, PEs of blocks, moves.
+    """A Figure of a run: final state, loads of PEs and blocks, step times, placement, migrations.
 
-    Raises InputError where ``source`` is no such file.
+    Raises InputError if ``source`` is not a file of ``miniapps run --output``.
     """
     from matplotlib.figure import Figure
 
@@ -77,7 +77,7 @@ def run_figure(source: Path) -> Any:
 
 
 def _draw_state(axes: Any, states: Any, run: SavedRun) -> None:
-    """Particles by their density, a field by its values; of three axes the middle along z."""
+    """Draw the density of particles or the values of a field; of a 3-d field the middle slice."""
     name = shown_name(states)
     data = states[name]
     unit = "cells"
@@ -96,13 +96,13 @@ def _draw_state(axes: Any, states: Any, run: SavedRun) -> None:
 
 
 def _column_density(rows: Any, sides: Sides) -> tuple[np.ndarray, tuple[float, ...]]:
-    """Particles per unit of area of x and y, and the extent of the picture."""
+    """Particles per unit of volume, averaged along z, and the extent of the image."""
     count = counts(rows, sides, 100)
     return count * count.size / np.prod(sides), (0, sides[0], 0, sides[1])
 
 
 def _draw_load(axes: Any, run: SavedRun) -> None:
-    """What each PE computed per step, and where balancings were."""
+    """What each PE computed per step, and the load-balancing steps."""
     compute = run.compute() / run.rounds[:, 1]
     for pe, seconds in enumerate(compute):
         colour = COLOURS[pe % len(COLOURS)]
@@ -124,7 +124,7 @@ def _draw_step_times(axes: Any, run: SavedRun) -> None:
 
 
 def _draw_blocks(loads: Any, places: Any, run: SavedRun) -> None:
-    """Each block's computing over steps, with a line where it has moved, and the PE it was on."""
+    """Draw each block's compute time and its PE over steps, with a line at each migration."""
     from matplotlib import colormaps
     from matplotlib.colors import BoundaryNorm, ListedColormap
 
@@ -147,7 +147,7 @@ def _draw_blocks(loads: Any, places: Any, run: SavedRun) -> None:
 
 
 def _draw_migrations(axes: Any, run: SavedRun) -> None:
-    """How many blocks each balancing moved."""
+    """Draw the number of blocks that each load-balancing step moved."""
     moved = [entry["moved"] for entry in run.record["lb"]]
     width = 0.4 * min(np.diff(run.balanced), default=10)
     axes.bar(run.balanced, moved, width=width, color=COLOURS[0])

@@ -142,10 +142,10 @@ class SavedRun:
 
 
 def cut(starts: Iterable[int], end: int, balanced: Iterable[int], most: int) -> list[Period]:
-    """Periods of steps, about ``most`` at most, none of which goes on over a balancing.
+    """Periods of steps, about ``most`` at most, none of which spans a load-balancing step.
 
-    ``starts``: first steps of rounds; periods begin at these. Where there are more balancings than
-    periods, some of what lies between them is left out.
+    ``starts``: first steps of rounds; periods begin at these. ``balanced``: load-balancing steps.
+    If there are more of these than periods, some of the intervals between them are left out.
     """
     first = min(starts)
     inner = [step for step in balanced if first < step < end]  # another run may begin earlier

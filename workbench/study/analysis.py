@@ -1,8 +1,8 @@
-"""What a campaign says, in numbers: results of points, and what follows from several of them.
+"""Results of a campaign: the numbers of each point, and comparisons between points.
 
-The time of a trial is the wall of all its timed steps over their number. A *way* is how a problem
-is run, PEs aside: a driver, its ODF, its balancing; a line in a figure. Points with more PEs than
-cores are results too, but nothing here that is called scaling is made of them.
+The time of a trial is the wall time of all its timed steps over their number. A *configuration* is
+a driver with its ODF and its balancer settings, without the number of PEs: one line in a figure.
+Points with more PEs than cores have results, but take no part in scaling and comparisons.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from workbench.run.cases import Case
 from workbench.study.campaign import Campaign
 from workbench.study.plan import case_of
 from workbench.study.statistics import (
-    Comparison,
     Fit,
     Interval,
-    compare,
+    UTest,
     crossing,
     efficiency_strong,
     efficiency_weak,
@@ -33,13 +32,14 @@ from workbench.study.statistics import (
     mean_interval,
     ratio_interval,
     speedup,
+    u_test,
 )
 from workbench.study.validation import answer_key, mean_step_s
 
 
 @dataclass(frozen=True)
 class Result:
-    """A point of the matrix and the records of its trials, one at least."""
+    """A point of the matrix and the records of its trials, at least one."""
 
     number: int
     case: Case
@@ -47,13 +47,13 @@ class Result:
     records: tuple[dict[str, Any], ...]
 
     @property
-    def way(self) -> str:
-        """How the problem is run, PEs aside."""
-        return self.case.way
+    def configuration(self) -> str:
+        """The configuration, such as "charm ODF 4 Greedy every 30"."""
+        return self.case.configuration
 
     @property
     def pes(self) -> int:
-        """PEs."""
+        """Number of PEs."""
         return self.case.pes
 
     @property
@@ -72,21 +72,21 @@ class Result:
         return mean_interval(self.times)
 
     def mean(self, key: str) -> float:
-        """The mean of a number of the records."""
+        """The mean over trials of a key of the records."""
         return float(np.mean([record[key] for record in self.records]))
 
     @cached_property
     def rate(self) -> float:
-        """Mean work of a step over its mean time, per second, in the unit of the records.
+        """Mean work of a step over its mean time, in the unit of the records.
 
-        Not the mean of the rates: that is larger, and would contradict the ratios of times.
+        The mean of the rates would be larger, and would contradict the ratios of times.
         """
         work = [record["rate"]["value"] * mean_step_s(record) for record in self.records]
         return float(np.mean(work) / self.times.mean())
 
     @cached_property
     def parts(self) -> dict[str, float]:
-        """Where a PE's time of a step goes, on average: seconds computing, balancing, waiting."""
+        """Mean seconds of a PE per step: "compute", "balance" and "wait"."""
         compute, balance = [], []
         for record in self.records:
             compute.append(record["compute_s"] / record["pes"] / record["steps"])
@@ -97,7 +97,7 @@ class Result:
 
 
 def results(campaign: Campaign) -> list[Result]:
-    """The points that have runs, in the order of the matrix."""
+    """The results of all points that have runs, in the order of the matrix."""
     records: dict[int, list[dict[str, Any]]] = {}
     for run in campaign.of("run"):
         records.setdefault(run["point"], []).append(run["record"])
@@ -108,12 +108,15 @@ def results(campaign: Campaign) -> list[Result]:
     ]
 
 
-def by_way(found: list[Result]) -> dict[str, list[Result]]:
-    """Results by way, each with its PEs ascending."""
-    ways: dict[str, list[Result]] = {}
+def by_configuration(found: list[Result]) -> dict[str, list[Result]]:
+    """Results by configuration, each list in ascending order of PEs."""
+    groups: dict[str, list[Result]] = {}
     for result in found:
-        ways.setdefault(result.way, []).append(result)
-    return {way: sorted(mine, key=lambda result: result.pes) for way, mine in ways.items()}
+        groups.setdefault(result.configuration, []).append(result)
+    return {
+        configuration: sorted(mine, key=lambda result: result.pes)
+        for configuration, mine in groups.items()
+    }
 
 
 # Strong and weak scaling --------------------------------------------------------------------------
@@ -121,19 +124,21 @@ def by_way(found: list[Result]) -> dict[str, list[Result]]:
 
 @dataclass(frozen=True)
 class Scaling:
-    """A result against that of the same way on the fewest PEs."""
+    """A result compared with that of the same configuration on the fewest PEs."""
 
     result: Result
     base: Result
     speedup: Interval  # weak: of the work done per second
     efficiency: Interval
-    serial_share: float | None  # Karp and Flatt's, in strong scaling from one PE
+    serial_fraction: float | None  # Karp and Flatt's, in strong scaling from one PE
 
 
 def scaling(found: list[Result], weak: bool) -> list[Scaling]:
-    """How each way scales, over the points that have a core for each PE."""
+    """The scaling of each configuration, over the points with a core for each PE."""
     rows = []
-    for mine in by_way([result for result in found if not result.oversubscribed]).values():
+    for mine in by_configuration(
+        [result for result in found if not result.oversubscribed]
+    ).values():
         rows += [_scaled(mine[0], result, weak) for result in mine]
     return rows
 
@@ -157,73 +162,75 @@ def _scaled(base: Result, result: Result, weak: bool) -> Scaling:
 
 
 def fits(found: list[Result], weak: bool) -> list[tuple[str, Fit | str]]:
-    """Scaling laws fitted to each way, or why one cannot be."""
+    """Configurations and the scaling law fitted to each, or the reason why none could be."""
     usl = partial(fit_usl, weak=weak)
     rows: list[tuple[str, Fit | str]] = []
-    for way, mine in by_way([result for result in found if not result.oversubscribed]).items():
+    for configuration, mine in by_configuration(
+        [result for result in found if not result.oversubscribed]
+    ).items():
         pes = np.concatenate([np.full(len(result.times), result.pes) for result in mine])
         times = np.concatenate([result.times for result in mine])
         for law in (fit_gustafson if weak else fit_amdahl, usl):
             try:
-                rows.append((way, law(pes, times)))
+                rows.append((configuration, law(pes, times)))
             except ValueError as error:
-                rows.append((way, str(error)))
+                rows.append((configuration, str(error)))
     return rows
 
 
-# Ways against each other --------------------------------------------------------------------------
+# Pairwise comparisons -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Contest:
-    """Two ways of running the same problem on the same PEs."""
+class PairwiseComparison:
+    """Two configurations that ran the same problem on the same number of PEs."""
 
     first: Result
     second: Result
-    ratio: Interval  # time of the second over the first's
-    test: Comparison
+    ratio: Interval  # time of the second over time of the first
+    test: UTest
 
 
-def contests(found: list[Result]) -> list[Contest]:
-    """The first way of each problem and number of PEs against every other one.
+def pairwise_comparisons(found: list[Result]) -> list[PairwiseComparison]:
+    """For each problem and number of PEs, the first configuration against every other one.
 
-    Points with more PEs than cores are left out: their times compare nothing.
+    Points with more PEs than cores are left out: their times cannot be compared.
     """
     rows = []
     counted = [result for result in found if not result.oversubscribed]
-    for _, group in groupby(sorted(counted, key=_contest_key), _contest_key):
+    for _, group in groupby(sorted(counted, key=_problem_key), _problem_key):
         first, *others = sorted(group, key=lambda result: result.number)
         for other in others:
             ratio = ratio_interval(other.times, first.times)
-            rows.append(Contest(first, other, ratio, compare(other.times, first.times)))
+            rows.append(PairwiseComparison(first, other, ratio, u_test(other.times, first.times)))
     return sorted(rows, key=lambda row: row.second.number)
 
 
-def _contest_key(result: Result) -> tuple[int, str]:
+def _problem_key(result: Result) -> tuple[int, str]:
     return result.pes, repr(answer_key(result.records[0]))
 
 
-# Balancing ----------------------------------------------------------------------------------------
+# Load balancing -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Gain:
-    """A balanced result against one that was not, which promises max/mean of its compute."""
+    """A result with load balancing compared with a baseline without."""
 
     balanced: Result
     other: Result
-    gain: Interval  # time of the other over the balanced one's
-    promise: float
-    test: Comparison  # of the other's times with the balanced one's
+    gain: Interval  # time of the baseline over time of the balanced result
+    ideal: float  # the gain of a perfect balancer without cost: the baseline's max/mean compute
+    test: UTest  # of the baseline's times against the balanced ones
 
     @property
-    def share_of_promise(self) -> float:
-        """How much of the promise was kept."""
-        return self.gain.value / self.promise
+    def fraction_achieved(self) -> float:
+        """Gain over ideal gain."""
+        return self.gain.value / self.ideal
 
 
 def gains(found: list[Result]) -> list[Gain]:
-    """Every balanced result against the unbalanced ones of its PEs: of its ODF, and under mpi.
+    """Every balanced result against its baselines on as many PEs: its own ODF unbalanced, and mpi.
 
     Points with more PEs than cores are left out.
     """
@@ -234,18 +241,18 @@ def gains(found: list[Result]) -> list[Gain]:
         for result in counted
         if result.case.balancer
         for other in plain
-        if other.pes == result.pes and _promises(other, result)
+        if other.pes == result.pes and _is_baseline(other, result)
     ]
 
 
 def _gain(balanced: Result, other: Result) -> Gain:
     gain = ratio_interval(other.times, balanced.times)
-    test = compare(other.times, balanced.times)
+    test = u_test(other.times, balanced.times)
     return Gain(balanced, other, gain, other.mean("imbalance"), test)
 
 
-def _promises(other: Result, balanced: Result) -> bool:
-    """Whether a result without balancing is what a balanced one is measured against."""
+def _is_baseline(other: Result, balanced: Result) -> bool:
+    """Whether a result without balancing is a baseline of a balanced one."""
     same = other.case.driver == balanced.case.driver and other.case.odf == balanced.case.odf
     return other.case.driver == "mpi" or same
 
@@ -254,40 +261,42 @@ def _promises(other: Result, balanced: Result) -> bool:
 
 
 @dataclass(frozen=True)
-class Grain:
-    """A result of a shrinking problem: how long a step is, and what share of the best rate."""
+class GranularityPoint:
+    """A result of one problem size in a study of granularity."""
 
     result: Result
-    efficiency: float  # rate over the best rate of all results
-    block_step_s: float  # a PE's time per step and block
+    efficiency: float  # rate per PE over the best rate per PE of all results
+    block_step_s: float  # time per step of a PE, divided by its blocks
 
 
 @dataclass(frozen=True)
 class Granularity:
-    """How one way bears ever shorter steps."""
+    """The efficiency of one configuration over the length of a step."""
 
-    way: str
-    grains: tuple[Grain, ...]
-    half_at_s: float | None  # step length at which half of the best rate is left: METG(50 %)
+    configuration: str
+    points: tuple[GranularityPoint, ...]
+    metg_s: float | None  # METG(50 %): the step length at which the efficiency is one half
 
 
 def granularity(found: list[Result]) -> list[Granularity]:
-    """METG of each way (Slaughter et al., Task Bench, SC 2020)."""
+    """METG of each configuration (Slaughter et al., Task Bench, SC 2020)."""
     counted = [result for result in found if not result.oversubscribed]
     best = max((result.rate / result.pes for result in counted), default=0.0)
     rows = []
-    for way, mine in _ways_on_pes(counted):
-        grains = tuple(
-            Grain(result, result.rate / result.pes / best, result.step.value / result.case.odf)
+    for configuration, mine in _configurations_on_pes(counted):
+        points = tuple(
+            GranularityPoint(
+                result, result.rate / result.pes / best, result.step.value / result.case.odf
+            )
             for result in mine
         )
-        lengths = [grain.result.step.value for grain in grains]
-        half = crossing(lengths, [grain.efficiency for grain in grains])
-        rows.append(Granularity(way, grains, half))
+        lengths = [point.result.step.value for point in points]
+        half = crossing(lengths, [point.efficiency for point in points])
+        rows.append(Granularity(configuration, points, half))
     return rows
 
 
-def _ways_on_pes(found: list[Result]) -> Iterator[tuple[str, list[Result]]]:
-    for way, mine in by_way(found).items():
+def _configurations_on_pes(found: list[Result]) -> Iterator[tuple[str, list[Result]]]:
+    for configuration, mine in by_configuration(found).items():
         for pes, group in groupby(mine, lambda result: result.pes):
-            yield f"{way} on {pes} PE", list(group)
+            yield f"{configuration} on {pes} PE", list(group)

@@ -1,9 +1,8 @@
-"""The campaign file: everything a study has measured, one JSON object per line.
+"""The campaign file: everything that a study has measured, one JSON object per line.
 
-Lines are only ever added, each by one write that is on the disk before the next run begins. So a
-study that is killed at any moment loses at most the run under way: what a torn write may leave is
-an unfinished last line, which is cut off when the file is opened again. An HDF5 file that was open
-for writing when its process was killed may not open at all.
+Lines are only appended, and each is on the disk before the next run begins. So a study that is
+killed loses at most the current run: an incomplete last line is cut off when the file is opened
+again. (An HDF5 file that is open for writing when its process is killed may become unreadable.)
 
 The first line is the head: ``campaign`` (version of this format), ``study`` (what is asked, see
 `plan.Study.head`) and ``points`` (the runs of one trial). Each later line has an ``event``:
@@ -12,7 +11,8 @@ The first line is the head: ``campaign`` (version of this format), ``study`` (wh
              ``pinned``, ``until_ci``
 ``noise``    ``seconds`` of the fixed work (`noise.sample`)
 ``run``      ``trial``, ``point``, ``command``, ``seconds``, ``record`` of a run that counts
-``dropped``  ``trial``, ``point``, ``command``, ``reason``, ``final`` of a run that does not count
+``dropped``  ``trial``, ``point``, ``command``, ``reason`` of a run that does not count, and
+             ``final``: whether repeating it is pointless
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ VERSION = 1
 
 @dataclass
 class Campaign:
-    """What a campaign file holds."""
+    """The contents of a campaign file."""
 
     head: dict[str, Any]
     events: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a file; an unfinished last line counts as not there. Raises InputError."""
+        """Read a file; an incomplete last line is ignored. Raises InputError."""
         try:
             text = path.read_bytes()
         except OSError as error:
@@ -52,18 +52,18 @@ class Campaign:
         return cls(objects[0], objects[1:])
 
     def of(self, event: str) -> Iterator[dict[str, Any]]:
-        """All lines of a kind, in order."""
+        """All events of a kind, in order."""
         return (entry for entry in self.events if entry["event"] == event)
 
     @property
-    def settled(self) -> set[tuple[int, int]]:
-        """Trial and point of every run that need not be made again."""
+    def completed(self) -> set[tuple[int, int]]:
+        """Trial and point of every run that is not to be repeated."""
         made = [*self.of("run"), *(entry for entry in self.of("dropped") if entry["final"])]
         return {(entry["trial"], entry["point"]) for entry in made}
 
     @property
     def failures(self) -> list[dict[str, Any]]:
-        """Runs that were dropped and have not been made since."""
+        """Dropped runs without a later run that counts."""
         made = {(entry["trial"], entry["point"]) for entry in self.of("run")}
         last = {(entry["trial"], entry["point"]): entry for entry in self.of("dropped")}
         return [entry for key, entry in last.items() if key not in made]
@@ -80,10 +80,10 @@ def object_of(path: Path, number: int, line: bytes | str) -> dict[str, Any]:
 
 
 class Writer:
-    """Adds to a campaign file, alone: a second writer is refused."""
+    """Appends to a campaign file; a second writer at the same time is refused."""
 
     def __init__(self, path: Path, head: dict[str, Any]) -> None:
-        """Create the file, or go on with one of the same study. Raises InputError."""
+        """Create the file, or continue one of the same study. Raises InputError."""
         self.file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             self._open(path, head)
@@ -92,7 +92,7 @@ class Writer:
             raise
 
     def _open(self, path: Path, head: dict[str, Any]) -> None:
-        """Keep others out, cut off what a torn write left, and read what is there."""
+        """Lock the file, cut off an incomplete last line, and read the rest."""
         try:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -121,7 +121,7 @@ class Writer:
         os.fsync(self.file)
 
     def close(self) -> None:
-        """Let others write."""
+        """Close the file, which unlocks it."""
         os.close(self.file)
 
 
@@ -130,7 +130,7 @@ def _line(entry: dict[str, Any]) -> bytes:
 
 
 def _require_same(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Raise InputError where a file holds another study than the one asked for."""
+    """Raise InputError if a file holds another study than the one asked for."""
     wanted = json.loads(json.dumps(wanted))
     for part in ("study", "points"):
         if found[part] != wanted[part]:

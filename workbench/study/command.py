@@ -13,12 +13,12 @@ from workbench.study import options as words
 from workbench.study.campaign import Campaign
 from workbench.study.plan import Study, case_of, described
 from workbench.study.report import published_tables, write
-from workbench.study.runner import Effort, run_campaign
+from workbench.study.runner import Policy, run_campaign
 
 
 def study(options: argparse.Namespace) -> int:
     """Run a study, or write or list its runs; returns the exit status. Raises InputError."""
-    words.check_effort(options)
+    words.check_policy(options)
     study = words.study_of(options)
     specs = study.specs()
     if options.launcher == "slurm":
@@ -33,7 +33,7 @@ def study(options: argparse.Namespace) -> int:
     check_writable("--campaign", path)
     if options.published is not None:
         published_tables(options.published)  # what is wrong with it is said before anything runs
-    effort = Effort(
+    policy = Policy(
         trials=options.trials,
         until_ci=options.until_ci,
         most_trials=options.max_trials or max(options.trials, words.MOST_TRIALS),
@@ -41,7 +41,7 @@ def study(options: argparse.Namespace) -> int:
         timeout=options.timeout,
         launcher=options.launcher,
     )
-    status = run_campaign(study, specs, effort, path)
+    status = run_campaign(study, specs, policy, path)
     return max(status, write(path, options.published))
 
 

@@ -1,4 +1,4 @@
-"""A campaign for other programs: tidy CSV, the seed code's CSV, Extra-P text, a ReFrame check.
+"""Exports a campaign: tidy CSV, the seed code's CSV, Extra-P's text format, a ReFrame check.
 
 Only runs that count are exported, in the order in which they were made.
 """
@@ -32,16 +32,16 @@ SEED_REASON = """\
 One file per run; a row per process and iteration; seconds.
 
 Iteration           number of the time step, warm-up included; where a round takes several steps at
-                    once, each has its share of the round
-Iteration Time      from the end of the step before, on the last process, to the end of this one
-Computation Time    of this process: physics, packing of faces, checks of what came
-Communication Time  what is left of the iteration under mpi and serial: messages, and waiting for
-                    slower processes. In a single row it may be below 0, where a process began while
-                    a slower one was still in the step before; sums over rows are right.
+                    once, the time of the round is divided equally among them
+Iteration Time      from the end of the previous step, on the last process, to the end of this one
+Computation Time    of this process: physics, packing of messages, checks of received messages
+Communication Time  the rest of the iteration, under mpi and serial: messages, and waiting for
+                    slower processes. A single row may be negative, if a process began while a
+                    slower one was still in the previous step; sums over rows are correct.
 
 Communication Time is empty under charm. There a process holds several chares, and while one waits
-for a message another computes: the time is spent once and would be counted as both. What is left
-of an iteration is idle time, scheduling and balancing, and no measure of communication.
+for a message another computes: the same time would be counted twice. The rest of an iteration is
+idle time, scheduling and load balancing, and does not measure communication.
 """
 RUN_COLUMNS = ("driver", "pes", "odf", "balancer", "lb_period", "steps", "warmup")
 MEASURED_COLUMNS = ("compute_s", "utilisation", "imbalance", "migrations", "jit_s", "import_s")
@@ -90,7 +90,7 @@ def tidy_csv(campaign: Campaign) -> str:
     """A row per run, a column per thing; a column ``problem.NAME`` per parameter of the app.
 
     Units as in the records: seconds, bytes, and ``rate`` in ``rate_unit``. ``step_s`` is the mean
-    wall of a step; ``balancing_s`` that of all balancings together.
+    wall of a step; ``balancing_s`` the time of all load-balancing steps.
     """
     rows = [_tidy_row(run) for run in campaign.of("run")]
     columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -130,8 +130,7 @@ def seed_csv(campaign: Campaign) -> dict[str, str]:
     """File names and texts: the seed code's columns, a file per run, and README.txt.
 
     Communication time is empty under charm, where a process computes for one chare while another
-    one waits; README.txt says so to whoever gets the files. Raises InputError for a record without
-    ``rounds``.
+    one waits; README.txt explains it. Raises InputError for a record without ``rounds``.
     """
     return {_run_name(run) + ".csv": _seed_table(run["record"]) for run in campaign.of("run")} | {
         "README.txt": SEED_REASON
@@ -140,11 +139,11 @@ def seed_csv(campaign: Campaign) -> dict[str, str]:
 
 def _run_name(run: dict[str, Any]) -> str:
     """Such as trial03-point07-charm-2pe-odf4-Greedy30."""
-    return f"trial{run['trial']:02}-point{run['point']:02}-{_way(run['record'], '-')}"
+    return f"trial{run['trial']:02}-point{run['point']:02}-{_configuration(run['record'], '-')}"
 
 
-def _way(run: dict[str, Any], joint: str, pes: bool = True) -> str:
-    """How a record or point is run, in letters that file names, Extra-P and ReFrame allow."""
+def _configuration(run: dict[str, Any], joint: str, pes: bool = True) -> str:
+    """The configuration of a record or point, in characters that Extra-P and ReFrame allow."""
     words = [run["driver"], *([f"{run['pes']}pe"] if pes else [])]
     if run["driver"] == "charm":
         words.append(f"odf{run['odf']}")
@@ -173,10 +172,10 @@ def _seed_table(record: dict[str, Any]) -> str:
 def extra_p(campaign: Campaign) -> str:
     """Extra-P's text format: seconds per step over PEs ``p``, every trial of a point in its line.
 
-    A region per way of running (and per problem in a study of granularity). Each region needs the
-    same points, so there are those PEs that all ways have. Left out are points with more PEs than
-    cores, and ways with one number of PEs, of which nothing follows. Raises InputError where fewer
-    than two numbers of PEs are left.
+    One region per configuration (and per problem in a study of granularity). All regions need the
+    same points, so only numbers of PEs that all configurations have are exported. Points with more
+    PEs than cores and configurations with a single number of PEs are left out. Raises InputError if
+    fewer than two numbers of PEs are left.
     """
     regions: dict[str, dict[int, list[float]]] = {}
     for run in campaign.of("run"):
@@ -195,36 +194,36 @@ def extra_p(campaign: Campaign) -> str:
 
 
 def _region(campaign: Campaign, run: dict[str, Any]) -> str:
-    way = _way(run["record"], "_", pes=False)
+    configuration = _configuration(run["record"], "_", pes=False)
     if campaign.head["study"]["kind"] != "granularity":
-        return way
+        return configuration
     problems: list[Any] = []
     for point in campaign.head["points"]:
         parameters = _size(point["problem"])
         if parameters not in problems:
             problems.append(parameters)
-    return f"{way}_problem{problems.index(_size(run['record']['problem']))}"
+    return f"{configuration}_problem{problems.index(_size(run['record']['problem']))}"
 
 
 def _size(problem: dict[str, Any]) -> dict[str, Any]:
-    """A problem without what is settled anew for every number of PEs."""
+    """A problem without the parameters that are chosen anew for every number of PEs."""
     return {name: value for name, value in problem.items() if name != "time_tile"}
 
 
 # ReFrame ------------------------------------------------------------------------------------------
 
 CHECK_TEXT = '''\
-"""ReFrame check of {app}: the same bits as this campaign, and no slower beyond its spread.
+"""ReFrame check of {app}: the same bits as this campaign, and not slower than its spread allows.
 
     reframe -c THIS_FILE -r                                  with `miniapps` on the PATH
     reframe -c THIS_FILE -r -n mpi-2pe                       only these
     reframe -c THIS_FILE -r -S program=/path/to/miniapps
 
 Every run starts its own PEs on one node, so ReFrame starts it without a launcher. A step may take
-longer than this campaign's mean by `tolerance`: three standard deviations of its trials and not
-less than {least:.0%}; {blind:.0%} where there are fewer than {trials} trials. Faster is no failure.
-The numbers hold on the machine of the campaign: elsewhere say --skip-performance-check. Points with
-more PEs than cores have no numbers.
+longer than this campaign's mean by `tolerance`: three standard deviations of the trials, at least
+{least:.0%}; {blind:.0%} if there are fewer than {trials} trials. A faster run does not fail.
+The numbers hold on the campaign's machine; elsewhere use --skip-performance-check. Points with more
+PEs than cores have no reference times.
 """
 
 import json
@@ -257,8 +256,8 @@ class MiniappsCheck(rfm.RunOnlyRegressionTest):
     num_tasks = 1
 
     @run_after("init")
-    def ask(self):
-        """The run of the point."""
+    def set_up(self):
+        """Set up the run of the point."""
         asked = POINTS[self.point]
         self.descr = f"{{APP}}, {{self.point}}"
         self.executable = self.program
@@ -274,12 +273,12 @@ class MiniappsCheck(rfm.RunOnlyRegressionTest):
             }}
 
     @run_before("run")
-    def start_itself(self):
-        """Take no launcher: the run has its own."""
+    def use_no_launcher(self):
+        """Start the command itself: it launches its own PEs."""
         self.job.launcher = getlauncher("local")()
 
     def record(self):
-        """What the run wrote down, in the stage directory, where ReFrame judges."""
+        """The run's record, in the stage directory, where ReFrame evaluates it."""
         with open("record.json") as file:
             return json.load(file)
 
@@ -309,16 +308,16 @@ class MiniappsCheck(rfm.RunOnlyRegressionTest):
 
 
 def reframe_check(campaign: Campaign) -> str:
-    """A check file for ReFrame 4: a run per point, right if its bits are those of the campaign.
+    """A check file for ReFrame 4: one run per point, which must end in the campaign's state.
 
-    The reference of step time and rate is the campaign's mean. Raises InputError where runs of one
+    The references of step time and rate are the campaign's means. Raises InputError if runs of one
     point ended in different states.
     """
     points = {}
     for number, point in enumerate(campaign.head["points"]):
         records = [run["record"] for run in campaign.of("run") if run["point"] == number]
         if records:
-            points[f"{number:02}-{_way(point, '-')}"] = _expected(point, records)
+            points[f"{number:02}-{_configuration(point, '-')}"] = _expected(point, records)
     return CHECK_TEXT.format(
         app=campaign.head["study"]["app"],
         unit=next(campaign.of("run"))["record"]["rate"]["unit"],
@@ -330,7 +329,7 @@ def reframe_check(campaign: Campaign) -> str:
 
 
 def _expected(point: dict[str, Any], records: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a check asks of a point's run, and how it is asked for."""
+    """The arguments of a point's run, and the results that the check expects."""
     hashes = {record["state_hash"] for record in records}
     require(len(hashes) == 1, "export", "reframe", "runs of one point ended in different states")
     times = [mean_step_s(record) for record in records]
@@ -346,7 +345,7 @@ def _expected(point: dict[str, Any], records: list[dict[str, Any]]) -> dict[str,
 
 
 def tolerance(times: list[float]) -> float:
-    """How much longer than the mean a run may take, as a share of it: three standard deviations."""
+    """By which fraction of the mean a run may be longer: three standard deviations."""
     if len(times) < TRIALS_FOR_SPREAD:
         return BLIND_TOLERANCE
     return max(LEAST_TOLERANCE, 3 * statistics.stdev(times) / statistics.fmean(times))

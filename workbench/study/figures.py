@@ -1,9 +1,8 @@
 """Figures of a campaign, for a page or a paper.
 
-A way of running has one colour, one marker and one line style in all figures of a study, so that
-they can be told apart without colour. Intervals are of 99 %. Points with more PEs than cores are
-hollow, and no line goes through them. matplotlib draws without a display, and nothing global is
-changed.
+A configuration has the same colour, marker and line style in all figures of a study, so that it is
+recognised without colour. Intervals are 99 % intervals. Points with more PEs than cores have open
+markers without a line. matplotlib draws without a display, and no global setting is changed.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ PARTS = (  # of a PE's time: colour and hatch
     ("balance", COLOURS[1], "xxxx"),
 )
 OVERSUBSCRIBED = "more PEs than cores"
-HALF = "half of the best rate"
+HALF = "half of the best rate per PE"
 REFERENCES = ("ideal", HALF)  # lines that are no measurement stand last in a legend
-DODGE = 0.05  # octaves between two ways on the same PEs, so that no interval hides another
-FAR_APART = 12.0  # times, from which on stacked bars of one length are compared by their parts
+DODGE = 0.05  # octaves between two points on the same PEs, so that no interval hides another
+FAR_APART = 12.0  # longest over shortest step above which stacked bars are drawn as percentages
 DPI = 200
 STYLE: Mapping[str, Any] = MappingProxyType(
     {
@@ -61,22 +60,24 @@ CAPTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "step-time": (
             "Time per step over PEs",
-            "Means of the trials with 99 % intervals, drawn a little beside each other; both axes "
-            "are logarithmic. Dashed: ideal scaling of the fastest way on the fewest PEs.",
+            "Means of the trials with 99 % intervals, shifted a little against each other; both "
+            "axes are logarithmic. Dashed: ideal scaling of the fastest configuration on the "
+            "fewest PEs.",
         ),
         "speed-up": (
             "Speed-up over PEs",
-            "Against the fewest PEs of the same way, with 99 % intervals. Dashed: ideal. Thin "
-            "curves: fitted laws; with as many parameters as points, a law is not tested by them.",
+            "Relative to the fewest PEs of the same configuration, with 99 % intervals. Dashed: "
+            "ideal. Thin curves: fitted laws; points do not test a law with as many parameters.",
         ),
         "efficiency": (
             "Parallel efficiency over PEs",
-            "Against the fewest PEs of the same way, with 99 % intervals. Dashed: ideal.",
+            "Relative to the fewest PEs of the same configuration, with 99 % intervals. Dashed: "
+            "ideal.",
         ),
         "parts": (
             "Where a PE's time goes",
-            "Means over PEs, steps and trials. Wait is what is neither computing nor balancing: "
-            "messages, the runtime, and waiting for slower PEs.",
+            "Means over PEs, steps and trials. Wait is all time that is neither compute nor load "
+            "balancing: messages, the runtime, and waiting for slower PEs.",
         ),
         "odf": (
             "Time per step over the over-decomposition factor",
@@ -84,21 +85,22 @@ CAPTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "has one block per PE.",
         ),
         "gain": (
-            "What balancing brings, and what it could",
-            "Time per step without balancing over that with it, with 99 % intervals. The promise "
-            "is the imbalance without balancing: what a perfect balancer that costs nothing gains.",
+            "Gain of load balancing, and the ideal gain",
+            "Time per step without balancing over time with it, with 99 % intervals. The ideal "
+            "gain is the imbalance (max/mean) without balancing: the gain of a perfect balancer "
+            "without cost.",
         ),
         "granularity": (
             "Efficiency over the length of a step",
-            "Rate per PE over the best rate per PE of the study, as the problem is made smaller. "
-            "Crosses: METG(50 %), the step length at which half of the best rate is left.",
+            "Rate per PE over the best rate per PE of the study, for smaller and smaller problems. "
+            "Crosses: METG(50 %), the step length at which the efficiency is one half.",
         ),
     }
 )
 
 
 def figures(campaign: Campaign) -> dict[str, Any]:
-    """Figures by name (see `CAPTIONS`), as many as the study has points to draw."""
+    """Figures by name (see `CAPTIONS`), as far as the study has points for them."""
     import matplotlib as mpl
 
     found = analysis.results(campaign)
@@ -124,7 +126,7 @@ def figures(campaign: Campaign) -> dict[str, Any]:
 
 
 def saved(figure: Any, form: str, salt: str) -> bytes:
-    """A figure as a file, the same bytes each time. ``salt``: what ids of an SVG are made from."""
+    """The bytes of a figure's file, reproducible. ``salt``: seeds the ids of an SVG."""
     import matplotlib as mpl
 
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
@@ -145,21 +147,21 @@ def _figure(width: float = 5.2, height: float = 4.0) -> tuple[Any, Any]:
     return figure, figure.subplots()
 
 
-def _looks(ways: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Colour, marker and line style of each way."""
+def _styles(configurations: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Colour, marker and line style of each configuration."""
     return {
-        way: {
+        configuration: {
             "color": COLOURS[place % len(COLOURS)],
             "marker": MARKERS[place % len(MARKERS)],
             "linestyle": DASHES[place % len(DASHES)],
         }
-        for place, way in enumerate(ways)
+        for place, configuration in enumerate(configurations)
     }
 
 
-def dodged(pes: Sequence[int], place: int, ways: int) -> list[float]:
-    """Where the points of a way are drawn: beside their PEs, a little, each way elsewhere."""
-    return [count * 2 ** (DODGE * (place - (ways - 1) / 2)) for count in pes]
+def dodged(pes: Sequence[int], place: int, configurations: int) -> list[float]:
+    """Positions for the points of one configuration, shifted a little so that none overlap."""
+    return [count * 2 ** (DODGE * (place - (configurations - 1) / 2)) for count in pes]
 
 
 def _draw_line(
@@ -173,21 +175,23 @@ def _draw_line(
     axes.errorbar(places, middle, yerr=bars, **look, **more)
 
 
-def _draw_hollow(axes: Any, places: Sequence[float], values: Sequence[Interval], look: Any) -> None:
-    """Values that are not to be compared: hollow, and joined to nothing."""
-    hollow = look | {"linestyle": "none", "markerfacecolor": "white"}
-    _draw_line(axes, places, values, hollow, label="_hollow", elinewidth=0.8, capsize=0)
+def _draw_open(axes: Any, places: Sequence[float], values: Sequence[Interval], look: Any) -> None:
+    """Values that must not be compared: open markers without a line."""
+    unfilled = look | {"linestyle": "none", "markerfacecolor": "white"}
+    _draw_line(axes, places, values, unfilled, label="_open", elinewidth=0.8, capsize=0)
 
 
-def _legend(figure: Any, axes: Any, hollow: bool, more: Sequence[tuple[str, Any]] = ()) -> None:
-    """The legend below the axes, hollow points and ``more`` line styles included."""
+def _legend(
+    figure: Any, axes: Any, oversubscribed: bool, more: Sequence[tuple[str, Any]] = ()
+) -> None:
+    """The legend below the axes, with entries for open markers and ``more`` line styles."""
     from matplotlib.lines import Line2D
 
     handles, labels = axes.get_legend_handles_labels()
     for label, style in more:
         handles.append(Line2D([], [], color="#555555", linewidth=0.9, linestyle=style))
         labels.append(label)
-    if hollow:
+    if oversubscribed:
         look: dict[str, Any] = {"color": "#555555", "marker": "o", "markerfacecolor": "white"}
         handles.append(Line2D([], [], linestyle="none", **look))
         labels.append(OVERSUBSCRIBED)
@@ -222,7 +226,7 @@ def _plain_log(axis: Any, low: float, high: float, set_limits: Callable[..., Any
 
 
 def _reach(values: Sequence[Interval], scale: float = 1.0) -> tuple[float, float]:
-    """The least and the largest number above 0 among values and bounds."""
+    """The smallest and the largest positive number among values and bounds."""
     numbers = [number for value in values for number in (value.value, value.low, value.high)]
     positive = [number * scale for number in numbers if number > 0]
     return min(positive), max(positive)
@@ -242,17 +246,17 @@ def _steps_ms(found: Sequence[Result]) -> list[Interval]:
 def step_time_figure(found: list[Result], weak: bool) -> Any:
     """Time per step over PEs, with ideal scaling."""
     figure, axes = _figure()
-    ways = analysis.by_way(found)
-    looks = _looks(list(ways))
-    for place, (way, mine) in enumerate(ways.items()):
+    configurations = analysis.by_configuration(found)
+    styles = _styles(list(configurations))
+    for place, (configuration, mine) in enumerate(configurations.items()):
         counted = [result for result in mine if not result.oversubscribed]
         apart = [result for result in mine if result.oversubscribed]
         if counted:
-            pes = dodged([result.pes for result in counted], place, len(ways))
-            _draw_line(axes, pes, _steps_ms(counted), looks[way], label=way)
+            pes = dodged([result.pes for result in counted], place, len(configurations))
+            _draw_line(axes, pes, _steps_ms(counted), styles[configuration], label=configuration)
         if apart:
-            pes = dodged([result.pes for result in apart], place, len(ways))
-            _draw_hollow(axes, pes, _steps_ms(apart), looks[way])
+            pes = dodged([result.pes for result in apart], place, len(configurations))
+            _draw_open(axes, pes, _steps_ms(apart), styles[configuration])
     ideal = ideal_times(found, weak)
     if ideal:
         times = [seconds * 1e3 for seconds in ideal.values()]
@@ -267,9 +271,9 @@ def step_time_figure(found: list[Result], weak: bool) -> Any:
 
 
 def ideal_times(found: list[Result], weak: bool) -> dict[int, float]:
-    """Seconds per step by PEs if the fastest way on the fewest PEs scaled ideally.
+    """Seconds per step by PEs if the fastest configuration on the fewest PEs scaled ideally.
 
-    Over the points that have a core for each PE; empty where these are of one number of PEs.
+    Uses the points with a core for each PE; empty if these have a single number of PEs.
     """
     counted = [result for result in found if not result.oversubscribed]
     pes = sorted({result.pes for result in counted})
@@ -283,8 +287,8 @@ def speedup_figure(found: list[Result], weak: bool) -> Any:
     """Speed-up over PEs with the ideal diagonal and the fitted laws."""
     figure, axes = _figure()
     rows = analysis.scaling(found, weak)
-    looks = _draw_ways(axes, found, rows, lambda row: row.speedup)
-    laws = _draw_laws(axes, found, weak, looks)
+    styles = _draw_configurations(axes, found, rows, lambda row: row.speedup)
+    laws = _draw_laws(axes, found, weak, styles)
     pes = sorted({row.result.pes for row in rows})
     ideal = [count / pes[0] for count in pes]
     axes.plot(pes, ideal, color="black", linewidth=1, linestyle="--", label="ideal")
@@ -297,44 +301,48 @@ def speedup_figure(found: list[Result], weak: bool) -> Any:
     return figure
 
 
-def _draw_ways(
+def _draw_configurations(
     axes: Any,
     found: list[Result],
     rows: Sequence[analysis.Scaling],
     value: Callable[[analysis.Scaling], Interval],
 ) -> dict[str, dict[str, Any]]:
-    """A line over PEs for each way; returns the looks of all ways of the study."""
-    looks = _looks(list(analysis.by_way(found)))
-    for place, way in enumerate(looks):
-        mine = [row for row in rows if row.result.way == way]
+    """Draw a line over PEs for each configuration; returns the styles of all configurations."""
+    styles = _styles(list(analysis.by_configuration(found)))
+    for place, configuration in enumerate(styles):
+        mine = [row for row in rows if row.result.configuration == configuration]
         if mine:
-            places = dodged([row.result.pes for row in mine], place, len(looks))
-            _draw_line(axes, places, list(map(value, mine)), looks[way], label=way)
-    return looks
+            places = dodged([row.result.pes for row in mine], place, len(styles))
+            _draw_line(
+                axes, places, list(map(value, mine)), styles[configuration], label=configuration
+            )
+    return styles
 
 
 LAW_STYLES = (("amdahl", "Amdahl", ":"), ("gustafson", "Gustafson", ":"), ("usl", "USL", "-."))
 
 
 def _draw_laws(
-    axes: Any, found: list[Result], weak: bool, looks: dict[str, Any]
+    axes: Any, found: list[Result], weak: bool, styles: dict[str, Any]
 ) -> list[tuple[str, str]]:
-    """Thin curves of the laws that could be fitted; returns names and styles for the legend."""
+    """Draw thin curves of the fitted laws; returns their names and styles for the legend."""
     shown = {}
-    for way, fit in analysis.fits(found, weak):
+    for configuration, fit in analysis.fits(found, weak):
         if not isinstance(fit, Fit) or fit.residual > POOR:
             continue
-        counted = [r for r in analysis.by_way(found)[way] if not r.oversubscribed]
+        counted = [
+            r for r in analysis.by_configuration(found)[configuration] if not r.oversubscribed
+        ]
         pes, gains = law_curve(counted, fit, weak)
         name, title, style = next(law for law in LAW_STYLES if fit.model.startswith(law[0]))
-        colour = looks[way]["color"]
+        colour = styles[configuration]["color"]
         axes.plot(pes, gains, color=colour, linewidth=0.9, linestyle=style, label="_law")
         shown[name] = (f"fit of {title}", style)
     return list(shown.values())
 
 
 def law_curve(counted: list[Result], fit: Fit, weak: bool) -> tuple[np.ndarray, np.ndarray]:
-    """PEs (n,) and the speed-up (n,) over the measured base that a law says for them."""
+    """PEs (n,) and the speed-up (n,) over the measured base that a law predicts."""
     base = counted[0]
     pes = np.geomspace(base.pes, counted[-1].pes, 60)
     growth = pes / base.pes if weak else 1.0
@@ -342,10 +350,10 @@ def law_curve(counted: list[Result], fit: Fit, weak: bool) -> tuple[np.ndarray, 
 
 
 def efficiency_figure(found: list[Result], weak: bool) -> Any:
-    """Efficiency over PEs; 1 is ideal."""
+    """Parallel efficiency over PEs; 1 is ideal."""
     figure, axes = _figure()
     rows = analysis.scaling(found, weak)
-    _draw_ways(axes, found, rows, lambda row: row.efficiency)
+    _draw_configurations(axes, found, rows, lambda row: row.efficiency)
     axes.axhline(1.0, color="black", linewidth=1, linestyle="--", label="ideal")
     _pe_axis(axes, [row.result.pes for row in rows])
     axes.set_ylim(0, 1.08 * max(1.0, _reach([row.efficiency for row in rows])[1]))
@@ -357,8 +365,8 @@ def efficiency_figure(found: list[Result], weak: bool) -> Any:
 def parts_figure(campaign: Campaign, found: list[Result]) -> Any:
     """Compute, wait and balancing of each point, stacked; oversubscribed points below a line.
 
-    Bars are ms per step. Where steps differ so much that short ones could not be seen, they are
-    shares of the step, with its length beside them.
+    Bars are in ms per step. If steps differ so much in length that short ones would be invisible,
+    bars are percentages of the step, annotated with its length.
     """
     order = sorted(found, key=lambda result: (result.oversubscribed, result.number))
     lengths = [result.step.value for result in order]
@@ -393,7 +401,7 @@ def _part(result: Result, name: str, shares: bool) -> float:
 
 
 def _point_label(campaign: Campaign, result: Result) -> str:
-    label = f"{result.way}, {result.pes} PE"
+    label = f"{result.configuration}, {result.pes} PE"
     if campaign.head["study"]["kind"] == "granularity":
         label += f", {problem_cell(campaign, result.number)}"
     return f"{label} ({OVERSUBSCRIBED})" if result.oversubscribed else label
@@ -403,14 +411,19 @@ def _point_label(campaign: Campaign, result: Result) -> str:
 
 
 def odf_figure(found: list[Result]) -> Any:
-    """Time per step over ODF; drivers without ODF are horizontal."""
+    """Time per step over ODF; drivers without over-decomposition are horizontal lines."""
     figure, axes = _figure()
-    ways: dict[str, list[Result]] = {}
+    configurations: dict[str, list[Result]] = {}
     for result in found:
-        ways.setdefault(_way_of_any_odf(result), []).append(result)
-    looks = _looks(list(ways))
-    for way, mine in ways.items():
-        _draw_odf(axes, way, sorted(mine, key=lambda result: result.case.odf), looks[way])
+        configurations.setdefault(_configuration_of_any_odf(result), []).append(result)
+    styles = _styles(list(configurations))
+    for configuration, mine in configurations.items():
+        _draw_odf(
+            axes,
+            configuration,
+            sorted(mine, key=lambda result: result.case.odf),
+            styles[configuration],
+        )
     odfs = [result.case.odf for result in found]
     axes.set_yscale("log")
     _pe_axis(axes, odfs, "ODF: blocks per PE")
@@ -420,17 +433,17 @@ def odf_figure(found: list[Result]) -> Any:
     return figure
 
 
-def _way_of_any_odf(result: Result) -> str:
+def _configuration_of_any_odf(result: Result) -> str:
     case = result.case
     balancing = f" {case.balancer} every {case.lb_period}" if case.balancer else ""
     return f"{case.driver}{balancing} on {case.pes} PE"
 
 
-def _draw_odf(axes: Any, way: str, mine: list[Result], look: dict[str, Any]) -> None:
+def _draw_odf(axes: Any, name: str, mine: list[Result], look: dict[str, Any]) -> None:
     if mine[0].case.driver != "charm":
         (step,) = _steps_ms(mine)
         mark = OVERSUBSCRIBED if mine[0].oversubscribed else ""
-        label = f"{way}, {mark}" if mark else way
+        label = f"{name}, {mark}" if mark else name
         axes.axhline(step.value, color=look["color"], linestyle=look["linestyle"], label=label)
         if not math.isnan(step.low):
             axes.axhspan(step.low, step.high, color=look["color"], alpha=0.18, linewidth=0)
@@ -439,13 +452,13 @@ def _draw_odf(axes: Any, way: str, mine: list[Result], look: dict[str, Any]) -> 
     apart = [result for result in mine if result.oversubscribed]
     if counted:
         odfs = [result.case.odf for result in counted]
-        _draw_line(axes, odfs, _steps_ms(counted), look, label=way)
+        _draw_line(axes, odfs, _steps_ms(counted), look, label=name)
     if apart:
-        _draw_hollow(axes, [result.case.odf for result in apart], _steps_ms(apart), look)
+        _draw_open(axes, [result.case.odf for result in apart], _steps_ms(apart), look)
 
 
 def gain_figure(found: list[Result]) -> Any:
-    """The gain of each balancing with its interval, beside the promise."""
+    """The gain of each balanced result with its interval, beside the ideal gain."""
     gains = analysis.gains(found)
     figure, axes = _figure(5.6, 1.5 + 0.55 * len(gains))
     places = np.arange(len(gains))
@@ -455,12 +468,13 @@ def gain_figure(found: list[Result]) -> Any:
     bars = np.maximum(np.nan_to_num([below, above]), 0.0)
     look: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.5}
     axes.barh(places - 0.19, values, 0.38, xerr=bars, color=COLOURS[0], label="gain", **look)
-    promises = [row.promise for row in gains]
+    ideals = [row.ideal for row in gains]
     look |= {"color": "white", "hatch": "////"}
-    axes.barh(places + 0.19, promises, 0.38, label="promise", **look)
+    axes.barh(places + 0.19, ideals, 0.38, label="ideal gain (max/mean)", **look)
     axes.axvline(1.0, color="black", linewidth=1, linestyle="--", label="no gain")
     labels = [
-        f"{row.balanced.way}, {row.balanced.pes} PE\nagainst {row.other.way}" for row in gains
+        f"{row.balanced.configuration}, {row.balanced.pes} PE\nagainst {row.other.configuration}"
+        for row in gains
     ]
     axes.set_yticks(places, labels, fontsize=8)
     axes.invert_yaxis()
@@ -474,19 +488,21 @@ def granularity_figure(found: list[Result]) -> Any:
     """Efficiency over step length, METG(50 %) marked."""
     figure, axes = _figure()
     rows = analysis.granularity(found)
-    looks = _looks([row.way for row in rows])
+    styles = _styles([row.configuration for row in rows])
     for row in rows:
-        grains = sorted(row.grains, key=lambda grain: grain.result.step.value)
-        steps = [grain.result.step.value * 1e3 for grain in grains]
-        label = f"{row.way}, METG {half_point(row.half_at_s)}"
-        axes.plot(steps, [grain.efficiency for grain in grains], **looks[row.way], label=label)
-        if row.half_at_s is not None and math.isfinite(row.half_at_s):
+        points = sorted(row.points, key=lambda point: point.result.step.value)
+        steps = [point.result.step.value * 1e3 for point in points]
+        label = f"{row.configuration}, METG {half_point(row.metg_s)}"
+        axes.plot(
+            steps, [point.efficiency for point in points], **styles[row.configuration], label=label
+        )
+        if row.metg_s is not None and math.isfinite(row.metg_s):
             mark = {"marker": "x", "markersize": 9, "markeredgewidth": 2}
-            colour = looks[row.way]["color"]
-            axes.plot([row.half_at_s * 1e3], [0.5], color=colour, label="_metg", zorder=3, **mark)
+            colour = styles[row.configuration]["color"]
+            axes.plot([row.metg_s * 1e3], [0.5], color=colour, label="_metg", zorder=3, **mark)
     axes.axhline(0.5, color="black", linewidth=1, linestyle="--", label=HALF)
     axes.set_xscale("log")
-    steps = [grain.result.step.value * 1e3 for row in rows for grain in row.grains]
+    steps = [point.result.step.value * 1e3 for row in rows for point in row.points]
     _plain_log(axes.xaxis, min(steps), max(steps), axes.set_xlim)
     axes.set_ylim(0, 1.08)
     axes.set_xlabel("time per step [ms]")

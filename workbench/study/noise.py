@@ -1,8 +1,8 @@
-"""How steady the machine is, and how fine its clock.
+"""Measures the noise of the machine and the resolution of its clock.
 
-A fixed piece of work is timed before, between and after the runs of a study. It never changes, so
-what its times vary by is the machine's doing: other users, clock rates, a thermal limit. Means
-over shuffled runs vary less, but a reader should know.
+A fixed piece of work is timed before, between and after the runs of a study. The work never
+changes, so all variation of its time comes from the machine: other users, clock rates, thermal
+limits. Means over shuffled runs vary less; the report shows both.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import numpy as np
 
 from workbench.run.record import host, versions
 
-CELLS = 1 << 18  # 2 MiB an array: some in cache, some not, as the runs themselves
+CELLS = 1 << 18  # 2 MiB per array: partly in cache, like the runs themselves
 REPEATS = 600
 READINGS = 2000
 
 
 def sample() -> float:
-    """Seconds that the fixed work takes, about a tenth of one.
+    """Seconds that the fixed work takes: about 0.1.
 
-    Not less: a run lasts a second or so, and its mean does not feel what disturbs a moment.
+    Shorter work would measure disturbances that the mean of a run of a second does not feel.
     """
     first, second = np.full(CELLS, 1.5), np.arange(CELLS, dtype=float)
-    out = np.zeros(CELLS)  # touched, so that no page is met for the first time below
+    out = np.zeros(CELLS)
     before = perf_counter()
     for _ in range(REPEATS):
         np.multiply(first, second, out=out)
@@ -35,30 +35,30 @@ def sample() -> float:
 
 
 def clock_tick() -> float:
-    """The smallest step between two readings of the clock that differ, s."""
+    """The smallest difference between two differing readings of the clock, s."""
     readings = np.array([perf_counter() for _ in range(READINGS)])
     steps = np.diff(readings)
     return float(steps[steps > 0].min())
 
 
 def noted() -> dict[str, Any]:
-    """A sample, and what it is a sample of, for a campaign file."""
+    """A sample with the environment that it was taken in, for a campaign file."""
     around = {"versions": versions(), "host": host(), "clock_tick_s": clock_tick()}
     return around | {"seconds": sample()}
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Samples of a study in a few numbers: ``median_s``, and over it, minus 1, two others."""
+    """The noise samples of a study summarised: a median, and two numbers relative to it."""
 
     samples: int
     median_s: float
-    spread: float  # from the first to the ninth tenth
-    worst: float  # the slowest
+    spread: float  # 90 % quantile minus 10 % quantile, over the median
+    worst: float  # slowest over median, minus 1
 
     @classmethod
     def of(cls, seconds: list[float]) -> Noise:
-        """Of one sample at least."""
+        """Summarise one or more samples."""
         low, median, high = np.quantile(seconds, [0.1, 0.5, 0.9])
         spread, worst = (high - low) / median, max(seconds) / median - 1
         return cls(len(seconds), float(median), float(spread), float(worst))

@@ -161,7 +161,7 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add("--drivers", type=typed(names), default=("mpi", "charm"), help="default: mpi,charm")
     add("--odf", type=typed(numbers), metavar="LIST", help="blocks per PE under charm")
     add("--balancers", type=typed(names), metavar="LIST", help=f"of {', '.join(BALANCERS)}")
-    add("--lb-periods", type=typed(numbers), metavar="LIST", help="steps between balancings")
+    add("--lb-periods", type=typed(numbers), metavar="LIST", help="steps between balancing")
     add("--lb-first", type=typed(int), metavar="STEP", help="first balancing; default: the period")
     add("--halvings", type=typed(int), default=12, metavar="N", help="of a granularity study")
     add("--blocks", type=typed(extents), metavar="AxB[xC]", help="grid of PEs")
@@ -206,7 +206,7 @@ def study_of(options: argparse.Namespace) -> Study:
         pes=options.pes or usual_pes(kind),
         drivers=options.drivers,
         odfs=options.odf or usual_odf.get(kind, (1,)),
-        balancings=_balancings(options),
+        balancer_settings=_balancer_settings(options),
         halvings=options.halvings if kind == "granularity" else 0,
         blocks=options.blocks,
         shuffle_seed=options.shuffle_seed,
@@ -224,7 +224,7 @@ def study_of(options: argparse.Namespace) -> Study:
     return study
 
 
-def _balancings(options: argparse.Namespace) -> tuple[tuple[str | None, int], ...]:
+def _balancer_settings(options: argparse.Namespace) -> tuple[tuple[str | None, int], ...]:
     """Pairs of balancer and period: none, and in a study of balancing all that are named."""
     balancers, periods = options.balancers, options.lb_periods
     if options.kind != "lb" and balancers is None:
@@ -241,7 +241,7 @@ def _balancings(options: argparse.Namespace) -> tuple[tuple[str | None, int], ..
     return (NO_BALANCING, *pairs) if options.kind == "lb" else pairs
 
 
-def check_effort(options: argparse.Namespace) -> None:
+def check_policy(options: argparse.Namespace) -> None:
     """Raise InputError unless the options that say how often to run make sense."""
     require(options.trials >= 1, "--trials", options.trials, "must be 1 or more")
     if options.until_ci is not None:

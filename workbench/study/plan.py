@@ -1,6 +1,6 @@
-"""What a study runs: the product of problem sizes, PEs, drivers, ODFs and balancings.
+"""The matrix of runs of a study: problem sizes x PEs x drivers x ODFs x balancer settings.
 
-The five `KINDS` differ in what varies and in how the problem goes with it.
+The five `KINDS` of study differ in what varies, and in how the problem size follows it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "strong": "the same problem on more and more PEs",
         "weak": "a problem that grows with the PEs, as each app says",
         "odf": "the same problem and PEs, more and more blocks per PE",
-        "lb": "the same problem and PEs, every balancer with every period, and none",
-        "granularity": "the same PEs, a problem that is halved again and again",
+        "lb": "the same problem and PEs; no balancing, and every balancer with every period",
+        "granularity": "the same PEs, a problem that is halved repeatedly",
     }
 )
-CASE = ("driver", "pes", "odf", "balancer", "lb_period")  # of a run, a point and a record
+CASE = ("driver", "pes", "odf", "balancer", "lb_period")  # keys of a Case, a point and a record
 NO_BALANCING: tuple[None, int] = (None, 0)
 
 
 @dataclass(frozen=True)
 class Study:
-    """A study as asked for. ``balancings``: pairs of balancer and period; lb adds none itself."""
+    """What the user asked for.
+
+    ``balancer_settings``: pairs of a balancer (None: no balancing) and its period in steps.
+    """
 
     kind: str
     app: str
@@ -42,14 +45,14 @@ class Study:
     pes: tuple[int, ...]
     drivers: tuple[str, ...]
     odfs: tuple[int, ...]
-    balancings: tuple[tuple[str | None, int], ...]
+    balancer_settings: tuple[tuple[str | None, int], ...]
     halvings: int
     blocks: tuple[int, ...] | None
     shuffle_seed: int
     lb_first: int | None = None
 
     def head(self) -> dict[str, Any]:
-        """What the campaign file says of the study; two studies with the same head are one."""
+        """The study as the campaign file stores it; studies with equal heads are the same study."""
         return {
             "kind": self.kind,
             "app": self.app,
@@ -61,7 +64,7 @@ class Study:
         } | ({} if self.lb_first is None else {"lb_first": self.lb_first})
 
     def specs(self) -> list[RunSpec]:
-        """The runs of one trial, each checked. Raises InputError where one cannot be."""
+        """The runs of one trial, each checked. Raises InputError if one is impossible."""
         return [
             self._spec(problem, case)
             for problem, pes in self._problems()
@@ -69,9 +72,9 @@ class Study:
         ]
 
     def _problems(self) -> Iterator[tuple[Any, int]]:
-        """Problems, and on how many PEs they run."""
+        """Pairs of a problem and the number of PEs that it runs on."""
         if self.kind == "granularity":
-            sizes = list(self._smaller_and_smaller())
+            sizes = list(self._halved_problems())
             yield from ((problem, pes) for pes, problem in product(self.pes, sizes))
             return
         least = min(self.pes)
@@ -84,8 +87,8 @@ class Study:
             else:
                 yield self.problem, pes
 
-    def _smaller_and_smaller(self) -> Iterator[Any]:
-        """The problem, and its halves as far as they can be cut for every run."""
+    def _halved_problems(self) -> Iterator[Any]:
+        """The problem and its successive halves, as long as every run can decompose them."""
         problem = self.problem
         for halving in range(self.halvings + 1):
             try:
@@ -100,10 +103,10 @@ class Study:
             yield problem
 
     def _cases(self, pes: int) -> Iterator[Case]:
-        """How a problem is run on so many PEs."""
+        """The configurations in which a problem is run on ``pes`` PEs."""
         for driver in self.drivers:
             if driver == "charm":
-                for odf, balancing in product(self.odfs, self.balancings):
+                for odf, balancing in product(self.odfs, self.balancer_settings):
                     yield Case(driver, pes, odf, *balancing)
             elif driver == "mpi" or pes == min(self.pes):
                 yield Case(driver, pes if driver == "mpi" else 1)
@@ -115,7 +118,7 @@ class Study:
 
 
 def described(spec: RunSpec) -> dict[str, Any]:
-    """A run of the matrix as the campaign file's head describes it."""
+    """A point of the matrix as the head of the campaign file stores it."""
     return {name: getattr(spec, name) for name in CASE} | {
         "problem": spec.prepared.parameters(),
         "arguments": spec.arguments(),
@@ -123,12 +126,12 @@ def described(spec: RunSpec) -> dict[str, Any]:
 
 
 def case_of(point: dict[str, Any]) -> Case:
-    """How a run of the matrix is made, the problem aside."""
+    """The configuration of a point of the matrix."""
     return Case(*(point[name] for name in CASE))
 
 
 def usual_pes(kind: str) -> tuple[int, ...]:
-    """PEs where none were asked for: 1, 2, 4, ... up to the cores, or the cores."""
+    """The default for ``--pes``: 1, 2, 4, ... up to the number of cores, or that number alone."""
     cores = environment.cores()
     if kind in ("strong", "weak"):
         return tuple(1 << n for n in range(cores.bit_length()))

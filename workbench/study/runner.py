@@ -1,7 +1,7 @@
-"""Runs a study: launch after launch, each judged and kept before the next one begins.
+"""Runs a study: one launch after another, each validated and stored before the next one begins.
 
-Inside a trial the order of all runs is shuffled, so that what disturbs the machine for a while does
-not disturb one way of running only. Compilation and warm-up are not timed by the runs themselves.
+The order of runs is shuffled in every trial, so that a temporary disturbance of the machine does
+not hit one configuration only. The runs themselves exclude compilation and warm-up from timing.
 """
 
 from __future__ import annotations
@@ -29,36 +29,39 @@ from workbench.run.spec import RunSpec
 from workbench.study import noise
 from workbench.study.campaign import VERSION, Campaign, Writer
 from workbench.study.plan import Study, described
-from workbench.study.validation import judge, label, mean_step_s, wide_points
+from workbench.study.validation import label, mean_step_s, rejection_reason, wide_points
 
-SURROUNDINGS = ("versions", "host", "pinned")  # what must be the same when a study is resumed
+ENVIRONMENT = ("versions", "host", "pinned")  # must be the same when a study is resumed
 
 
 @dataclass(frozen=True)
-class Effort:
-    """How often and how to run: ``trials`` at least, until intervals are as narrow as wanted."""
+class Policy:
+    """How often and how to run: at least ``trials``, then until intervals are narrow enough."""
 
     trials: int
-    until_ci: float | None  # half of the 99 % interval of the mean, over the mean
+    until_ci: float | None  # half the width of the mean's 99 % interval, over the mean
     most_trials: int
     pin: bool
     timeout: float | None
-    launcher: str | None = None  # another mpiexec than the one beside this Python
+    launcher: str | None = None  # path of the mpiexec; None: the one beside this Python
 
 
-def run_campaign(study: Study, specs: Sequence[RunSpec], effort: Effort, path: Path) -> int:
-    """Run what of a study has not been run yet; returns the exit status. Raises InputError."""
-    runs = [(spec, launch.command(spec, pinning(spec, effort), effort.launcher)) for spec in specs]
+def run_campaign(study: Study, specs: Sequence[RunSpec], policy: Policy, path: Path) -> int:
+    """Make the runs of a study that are still missing; returns the exit status.
+
+    Raises InputError.
+    """
+    runs = [(spec, launch.command(spec, pinning(spec, policy), policy.launcher)) for spec in specs]
     with _alone():
-        writer = Writer(path, head_of(study, specs))
+        writer = Writer(path, header_of(study, specs))
         try:
-            if next(_todo(study, effort, writer.campaign), None) is not None:
-                _begin(writer, effort, path)
-                for trial, point, left in _todo(study, effort, writer.campaign):
-                    _one_run(writer, trial, point, *runs[point], effort.timeout, left)
+            if next(_todo(study, policy, writer.campaign), None) is not None:
+                _begin(writer, policy, path)
+                for trial, point, left in _todo(study, policy, writer.campaign):
+                    _one_run(writer, trial, point, *runs[point], policy.timeout, left)
                     writer.add("noise", seconds=noise.sample())
         except KeyboardInterrupt:
-            kept = len(writer.campaign.settled)
+            kept = len(writer.campaign.completed)
             print(
                 f"interrupted: {kept} runs are in {path}; the same command goes on", file=sys.stderr
             )
@@ -70,7 +73,7 @@ def run_campaign(study: Study, specs: Sequence[RunSpec], effort: Effort, path: P
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Keep other studies of this user away: they would disturb each other's times."""
+    """Refuse to run beside another study of this user: they would disturb each other's times."""
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "study.lock").open("w") as lock:
@@ -82,8 +85,8 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def head_of(study: Study, specs: Sequence[RunSpec]) -> dict[str, Any]:
-    """The campaign file's first line."""
+def header_of(study: Study, specs: Sequence[RunSpec]) -> dict[str, Any]:
+    """The first line of the campaign file."""
     return {
         "campaign": VERSION,
         "study": study.head(),
@@ -91,22 +94,22 @@ def head_of(study: Study, specs: Sequence[RunSpec]) -> dict[str, Any]:
     }
 
 
-def _begin(writer: Writer, effort: Effort, path: Path) -> None:
-    """Note where and how the study is begun or resumed, which must be the same each time."""
-    around = {"versions": versions(), "host": host(), "pinned": effort.pin}
+def _begin(writer: Writer, policy: Policy, path: Path) -> None:
+    """Store the environment of this start; raise InputError if an earlier start's differs."""
+    around = {"versions": versions(), "host": host(), "pinned": policy.pin}
     for start in writer.campaign.of("start"):
-        for what in SURROUNDINGS:
+        for what in ENVIRONMENT:
             if start[what] != around[what]:
                 was, now = _differing(start[what], around[what])
                 allowed = f"was begun with {what} {was}, not {now}; name another file"
                 raise InputError("--campaign", path, allowed)
     tick = noise.clock_tick()
-    writer.add("start", **around, clock_tick_s=tick, until_ci=effort.until_ci)
+    writer.add("start", **around, clock_tick_s=tick, until_ci=policy.until_ci)
     writer.add("noise", seconds=noise.sample())
 
 
 def _differing(was: Any, now: Any) -> tuple[Any, Any]:
-    """Of two dicts what is not the same in both; other values as they are."""
+    """The differing entries of two dicts; other values unchanged."""
     if not isinstance(was, dict):
         return was, now
     keys = [key for key in was | now if was.get(key) != now.get(key)]
@@ -114,24 +117,24 @@ def _differing(was: Any, now: Any) -> tuple[Any, Any]:
 
 
 def shuffled(study_seed: int, trial: int, points: int) -> list[int]:
-    """The order of the runs of a trial, the same whenever it is asked for."""
+    """The order of the runs of a trial: a function of its arguments only."""
     order = list(range(points))
     random.Random(f"{study_seed} {trial}").shuffle(order)
     return order
 
 
-def _todo(study: Study, effort: Effort, campaign: Campaign) -> Iterator[tuple[int, int, int]]:
-    """Trial and point of what is to be run next, and how many runs are left, as far as known."""
+def _todo(study: Study, policy: Policy, campaign: Campaign) -> Iterator[tuple[int, int, int]]:
+    """Trial and point of each run still to be made, and the number of runs left, if known."""
     points = len(campaign.head["points"])
-    for trial in range(effort.most_trials if effort.until_ci else effort.trials):
+    for trial in range(policy.most_trials if policy.until_ci else policy.trials):
         order = shuffled(study.shuffle_seed, trial, points)
-        if trial >= effort.trials:
-            wide = wide_points(campaign, effort.until_ci or 0.0)
+        if trial >= policy.trials:
+            wide = wide_points(campaign, policy.until_ci or 0.0)
             order = [point for point in order if point in wide]
-        settled = campaign.settled
-        order = [point for point in order if (trial, point) not in settled]
+        completed = campaign.completed
+        order = [point for point in order if (trial, point) not in completed]
         for place, point in enumerate(order):
-            later = max(0, effort.trials - trial - 1) * points
+            later = max(0, policy.trials - trial - 1) * points
             yield trial, point, len(order) - place + later
 
 
@@ -144,12 +147,12 @@ def _one_run(
     timeout: float | None,
     left: int,
 ) -> None:
-    """Launch one run, judge it, keep it and say so."""
+    """Launch one run, validate it, store it and print a line about it."""
     entry: dict[str, Any] = {"trial": trial, "point": point, "command": plain_command(command)}
     begun = time.perf_counter()
     result = launch.launch(spec, command, timeout)
     entry["seconds"] = round(time.perf_counter() - begun, 3)
-    reason = judge(writer.campaign, writer.campaign.head["points"][point], result)
+    reason = rejection_reason(writer.campaign, writer.campaign.head["points"][point], result)
     if reason is None and isinstance(result, dict):
         writer.add("run", **entry, record=result)
         said = f"{mean_step_s(result) * 1e3:.4g} ms per step"
@@ -162,28 +165,28 @@ def _one_run(
 
 
 def _time_left(campaign: Campaign, left: int) -> str:
-    """How long the runs that are left will take, by those that were made."""
+    """The time that the remaining runs will take, estimated from those made."""
     made = [run["seconds"] for run in campaign.events if "seconds" in run and "trial" in run]
     seconds = statistics.fmean(made) * left
     span = f"{seconds / 60:.0f} min" if seconds > 100 else f"{seconds:.0f} s"
     return f"{left} runs left, about {span}"
 
 
-def pinning(spec: RunSpec, effort: Effort) -> list[str]:
-    """The launcher's words that tie each PE to a core of its own, under all drivers to the same.
+def pinning(spec: RunSpec, policy: Policy) -> list[str]:
+    """The launcher's options that pin each PE to its own core, the same cores under all drivers.
 
-    None where there are too few cores, or a launcher is used whose words nobody knows.
+    Empty if there are too few cores, or if another launcher with unknown options is used.
     """
-    if not effort.pin or spec.pes > environment.cores():
+    if not policy.pin or spec.pes > environment.cores():
         return []
     cores = ",".join(map(str, environment.core_numbers()[: spec.pes]))
     if spec.driver == "mpi":
-        return [] if effort.launcher else ["-bind-to", f"user:{cores}"]
+        return [] if policy.launcher else ["-bind-to", f"user:{cores}"]
     if spec.driver == "charm":
         return ["+setcpuaffinity", "+pemap", cores]
     return ["taskset", "-c", cores] if which("taskset") else []
 
 
 def plain_command(command: Sequence[str]) -> str:
-    """A command without the folders of this machine: what to type in an installed environment."""
+    """A command without this machine's folders, as it is typed in an installed environment."""
     return shlex.join(word if "=" in word else word.rsplit("/", 1)[-1] for word in command)

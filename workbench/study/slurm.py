@@ -26,11 +26,14 @@ from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.run.spec import RunSpec
 from workbench.study.campaign import Writer, object_of
 from workbench.study.plan import Study
-from workbench.study.runner import head_of, plain_command, shuffled
-from workbench.study.validation import judge
+from workbench.study.runner import header_of, plain_command, shuffled
+from workbench.study.validation import rejection_reason
 
 HEAD, SETTINGS, REMOTE_SHELL, SUBMIT = "head.json", "settings.sh", "remote-shell.sh", "submit.sh"
-VERDICT, MEASURED = {"valid", "checks", "state_hash"}, {"wall_s", "rounds"}  # keys of a record
+RESULT_KEYS, TIMING_KEYS = (
+    {"valid", "checks", "state_hash"},
+    {"wall_s", "rounds"},
+)  # keys of a record
 RUN_FILE = re.compile(r"trial-(\d+)-point-(\d+)\.(json|failed)")
 
 SETTINGS_TEXT = """\
@@ -137,7 +140,7 @@ def write_jobs(
         require(_is_option(option), "--sbatch", option, "must be one option, such as --time=10:00")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write_head(folder / HEAD, head_of(study, specs), trials)
+        _write_head(folder / HEAD, header_of(study, specs), trials)
         (folder / SETTINGS).write_text(SETTINGS_TEXT)
         _write_script(folder / REMOTE_SHELL, REMOTE_SHELL_TEXT)
         scripts = [
@@ -275,8 +278,8 @@ def merge(folder: Path, path: Path) -> Collected:
         writer.close()
     made = {(entry["trial"], entry["point"]) for entry in writer.campaign.of("run")}
     failed = writer.campaign.failures
-    settled = made | {(entry["trial"], entry["point"]) for entry in failed}
-    return Collected(len(asked), added, failed, sorted(asked - settled))
+    completed = made | {(entry["trial"], entry["point"]) for entry in failed}
+    return Collected(len(asked), added, failed, sorted(asked - completed))
 
 
 def _found(
@@ -326,7 +329,7 @@ def _require_run(
     for key, value in wanted.items():
         allowed = f"is of another run: {key} is {record.get(key)}, not {value}"
         require(record.get(key) == value, "collect", file, allowed)
-    needed = VERDICT | (MEASURED if record.get("valid") else set())
+    needed = RESULT_KEYS | (TIMING_KEYS if record.get("valid") else set())
     lacking = ", ".join(sorted(needed - record.keys()))
     require(not lacking, "collect", file, f"lacks {lacking}: was it another version of miniapps?")
     steps = record.get("steps", 0)
@@ -357,12 +360,12 @@ def _command(file: Path) -> str:
 
 def _add(writer: Writer, folder: Path, trial: int, point: int, found: dict[str, Any] | int) -> bool:
     """Add a run to the campaign unless it is there; returns whether it is new and counts."""
-    if (trial, point) in writer.campaign.settled:
+    if (trial, point) in writer.campaign.completed:
         return False
     asked = writer.campaign.head["points"][point]
     command = _command(folder / f"trial-{trial:02}-point-{point:02}.command")
     run = {"trial": trial, "point": point, "command": command}
-    reason = judge(writer.campaign, asked, found)
+    reason = rejection_reason(writer.campaign, asked, found)
     if reason is None:
         writer.add("run", **run, record=found)
         return True

@@ -1,8 +1,8 @@
-"""Statistics of repeated trials for scaling studies: numbers in, numbers out.
+"""Statistics of repeated trials for scaling studies; pure functions of numbers.
 
 The method is that of Fink et al. (ESPM2 2021, arXiv:2111.04872): the mean of some ten trials with a
 bootstrapped 99 % interval, and Mann and Whitney's U test where two sets of trials are compared.
-Times are in seconds, and a trial is one number: for instance the median step time of one run.
+Times are in seconds. A trial is one number, such as the mean step time of one run.
 
 An interval is as good as the trials are independent, and it covers the mean less often than its
 level says where trials are few: of lognormal times with a deviation of 0.5 in the logarithm, a 99 %
@@ -22,8 +22,8 @@ import numpy as np
 from scipy import optimize, stats
 
 LEVEL = 0.99
-LARGEST_EXACT = 10_000  # pairs of trials: above, the exact test takes seconds and says the same
-MOST_ARRANGEMENTS = 20_000  # with ties the exact test tries them all, 0.1 s for 8 against 8 trials
+LARGEST_EXACT = 10_000  # pairs of trials; above, the exact test takes seconds for the same result
+MOST_ARRANGEMENTS = 20_000  # tried by the exact test with ties: 0.1 s for 8 against 8 trials
 
 Numbers = Sequence[float] | np.ndarray
 
@@ -37,8 +37,8 @@ class Interval:
     high: float
 
     @property
-    def half_width_share(self) -> float:
-        """Half the width over the value's magnitude; infinite for a value of 0."""
+    def relative_half_width(self) -> float:
+        """Half the width over the magnitude of the value; infinite for a value of 0."""
         return (self.high - self.low) / 2 / abs(self.value) if self.value else math.inf
 
 
@@ -81,7 +81,7 @@ def efficiency_strong(
     level: float = LEVEL,
     seed: int = 0,
 ) -> Interval:
-    """Speed-up over the number of times that there are more PEs; the problem is the same.
+    """Speed-up of a fixed problem over the factor by which the PEs grew.
 
     ``base`` (n,) are times on ``base_pes`` PEs, ``times`` (m,) on ``pes`` PEs, in s.
     """
@@ -91,7 +91,7 @@ def efficiency_strong(
 
 
 def efficiency_weak(base: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0) -> Interval:
-    """Time of the base over the time on more PEs; the problem grows as the number of PEs does.
+    """Time of the base over the time on more PEs; the problem grows with the number of PEs.
 
     ``base`` (n,) and ``times`` (m,) are in s.
     """
@@ -101,10 +101,10 @@ def efficiency_weak(base: Numbers, times: Numbers, level: float = LEVEL, seed: i
 def karp_flatt(speedup: float, pes: int) -> float:
     """The serial fraction that a speed-up over one PE implies: (1/S - 1/p) / (1 - 1/p).
 
-    It is 0 for a perfect speed-up, 1 for none, below 0 for one that is more than perfect, and grows
-    with p where overheads do. It is not defined for a speed-up over more than one PE. Source: Karp
-    and Flatt, Comm. ACM 33 (1990) 539. Raises ValueError for fewer than 2 PEs and for a speed-up
-    that is not above 0.
+    It is 0 for linear speed-up, 1 for none, negative for superlinear speed-up, and grows with p if
+    overheads do. It is not defined for a speed-up over more than one PE. Source: Karp and Flatt,
+    Comm. ACM 33 (1990) 539. Raises ValueError for fewer than 2 PEs and for a speed-up that is not
+    above 0.
     """
     if pes < 2:
         raise ValueError(f"pes {pes}: must be at least 2")
@@ -114,23 +114,23 @@ def karp_flatt(speedup: float, pes: int) -> float:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Two sets of trials compared by Mann and Whitney's test, two-sided."""
+class UTest:
+    """The result of a two-sided Mann-Whitney U test of two sets of trials."""
 
     u: float  # pairs in which the first set's trial is larger; a tie counts half
     p: float
-    effect: float  # u over the number of pairs: how likely the first is larger; 0.5 is no effect
-    least_p: float  # no trials can reach less with sets of these sizes
+    effect: float  # u over the number of pairs: probability that the first is larger; 0.5: none
+    least_p: float  # the smallest p that sets of these sizes can have
     significant: bool
-    note: str  # why no result could have been significant, or empty
+    note: str  # why no difference could have been significant, or empty
 
 
-def compare(first: Numbers, second: Numbers, level: float = LEVEL) -> Comparison:
+def u_test(first: Numbers, second: Numbers, level: float = LEVEL) -> UTest:
     """Whether ``first`` (n,) tends to be larger or smaller than ``second`` (m,), at 1 - ``level``.
 
-    The test is exact, except with more than `LARGEST_EXACT` pairs, or with ties and more than
-    `MOST_ARRANGEMENTS` ways to choose n of n + m: there it is the normal approximation. n against
-    m trials reach no p below 2 / C(n + m, n), so too few show nothing, and ``note`` says so.
+    The p value is exact, except for more than `LARGEST_EXACT` pairs, or for ties with more than
+    `MOST_ARRANGEMENTS` choices of n from n + m: then it is the normal approximation. With n and m
+    trials p is at least 2 / C(n + m, n); if that is too large for significance, ``note`` says so.
 
     Source of the effect: McGraw and Wong, Psych. Bull. 111 (1992) 361; ties as in Vargha and
     Delaney, J. Educ. Behav. Stat. 25 (2000) 101. Raises ValueError like `mean_interval`.
@@ -146,11 +146,11 @@ def compare(first: Numbers, second: Numbers, level: float = LEVEL) -> Comparison
             f"{one.size} against {two.size} trials cannot reach p < {limit:g}: "
             f"the least is {least:.2g}"
         )
-    return Comparison(float(u), p, float(u) / (one.size * two.size), least, p < limit, note)
+    return UTest(float(u), p, float(u) / (one.size * two.size), least, p < limit, note)
 
 
 def _test_method(one: np.ndarray, two: np.ndarray) -> Any:
-    """How the U test finds its p: by the exact distribution wherever that is cheap."""
+    """How the U test computes p: from the exact distribution if that is cheap."""
     if np.unique(np.concatenate([one, two])).size == one.size + two.size:
         return "exact" if one.size * two.size <= LARGEST_EXACT else "asymptotic"
     if math.comb(one.size + two.size, one.size) <= MOST_ARRANGEMENTS:
@@ -182,11 +182,11 @@ def fit_amdahl(pes: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0
     others. Parameters: ``t1_s`` in s, ``serial`` from 0 to 1.
 
     Intervals are percentiles of a bootstrap that resamples the trials of each PE count: near a
-    bound, such as no serial part, linearised errors are wrong. With few trials they are too narrow,
-    and they hold what trials differ by, not what the law lacks; for that there is ``residual``.
+    bound, such as no serial part, linearised errors are wrong. With few trials they are too narrow.
+    They measure the scatter of trials, not the misfit of the law, which ``residual`` measures.
 
-    Raises ValueError for fewer PE counts than parameters, PE counts that are no positive whole
-    numbers, and times that are not above 0. Source: Amdahl, AFIPS 1967.
+    Raises ValueError for fewer PE counts than parameters, PE counts that are not positive
+    integers, and times that are not above 0. Source: Amdahl, AFIPS 1967.
     """
     return _fit("amdahl", pes, times, level, seed)
 
@@ -207,9 +207,9 @@ def fit_usl(
 
     The throughput X is work over step time. The work of a step is the same for all p, or p times
     that of one PE where scaling is ``weak``. Parameters: ``t1_s`` in s, ``sigma`` from 0 to 1 (the
-    share that is done one after the other), ``kappa`` from 0 (what each pair of PEs costs). Input,
-    intervals and errors are those of `fit_amdahl`; ValueError too where the best fit takes no time
-    on one PE. Source: Gunther, Guerrilla Capacity Planning, Springer 2007.
+    serial fraction), ``kappa`` from 0 (the cost of each pair of PEs). Input, intervals and errors
+    are those of `fit_amdahl`; ValueError also if the best fit takes no time on one PE. Source:
+    Gunther, Guerrilla Capacity Planning, Springer 2007.
     """
     return _fit("usl, weak" if weak else "usl", pes, times, level, seed)
 
@@ -218,9 +218,9 @@ def crossing(lengths: Numbers, efficiencies: Numbers, level: float = 0.5) -> flo
     """The step length in s at which efficiency falls below ``level`` as steps get shorter.
 
     ``lengths`` (n,) are step lengths in s, all different, in any order; ``efficiencies`` (n,) are
-    shares of the best rate. Between two lengths the efficiency is linear in log(length). Where it
-    falls below the level more than once, the longest of these lengths counts. None where it never
-    is below, infinity where it always is (the answer is then longer than any length given). With
+    fractions of the best rate. Between two lengths the efficiency is linear in log(length). If it
+    falls below the level more than once, the longest of these lengths counts. None if it is never
+    below; infinity if it is always below (the crossing is then beyond the longest length). With
     0.5 this is METG(50 %) of Slaughter et al., Task Bench, SC 2020. Raises ValueError for lengths
     that are equal or not above 0, and for arrays of different sizes.
     """
@@ -257,7 +257,7 @@ def _positive(name: str, values: Numbers) -> np.ndarray:
 
 
 def _pe_count(name: str, pes: float) -> int:
-    """A number of PEs; raises ValueError where it is none."""
+    """A number of PEs as int; raises ValueError if it is not a positive integer."""
     if pes < 1 or pes != int(pes):
         raise ValueError(f"{name} {pes}: must be a positive whole number")
     return int(pes)
@@ -281,10 +281,10 @@ def _ratio_of_means(numerator: np.ndarray, denominator: np.ndarray, axis: int = 
 def _bca(
     data: tuple[np.ndarray, ...], statistic: Callable[..., Any], level: float, seed: int
 ) -> Interval:
-    """A statistic of independent samples with its BCa interval, and what holds where it has none.
+    """A statistic of independent samples with its BCa interval.
 
-    BCa is 0/0 where leaving out a value changes nothing: for values that are equal, or equal but
-    for rounding. Percentiles stand for it there.
+    BCa is 0/0 if leaving out a value changes nothing, that is for values that are equal up to
+    rounding. Then the interval is that of percentiles.
     """
     low, high = _bounds(data, statistic, level, seed, "BCa")
     if np.isnan([low, high]).any():
@@ -295,9 +295,9 @@ def _bca(
 def _bounds(
     data: Sequence[np.ndarray], statistic: Callable[..., Any], level: float, seed: int, method: str
 ) -> tuple[Any, Any]:
-    """Low and high bounds of a statistic, in its shape, by a bootstrap over all samples.
+    """Lower and upper bounds of a statistic, in its shape, by a bootstrap over all samples.
 
-    NaN where a sample has one value, or where the method has no bounds.
+    NaN if a sample has a single value, or if the method has no bounds.
     """
     _checked_level(level)
     value = statistic(*data)
@@ -320,9 +320,9 @@ def _bounds(
 
 @dataclass(frozen=True)
 class _Law:
-    """A law whose time, or whose rate, is linear in unknowns that are not below 0.
+    """A law whose time, or whose rate, is linear in non-negative unknowns.
 
-    So the best fit within the bounds is found without a starting value, and is the best of all.
+    So the global optimum within the bounds is found without a starting value.
     """
 
     names: tuple[str, ...]
@@ -357,7 +357,7 @@ def _gustafson_time(pes: np.ndarray, t1_s: float, serial: float) -> np.ndarray:
 
 
 def _usl_columns(pes: np.ndarray) -> list[np.ndarray]:
-    """Amdahl's, whose serial fraction is sigma, and one for what pairs of PEs cost."""
+    """Amdahl's columns, whose serial fraction is sigma, and one for the cost of pairs of PEs."""
     return [np.ones_like(pes), 1 / pes, pes - 1]
 
 
@@ -435,7 +435,7 @@ def _estimate(law: _Law, counts: np.ndarray, *trials: np.ndarray, axis: int = -1
 
 
 def _fit_note(counts: np.ndarray, trials: list[np.ndarray], parameters: int) -> str:
-    """What the numbers of PE counts and trials do not allow, or an empty text."""
+    """The limits set by the numbers of PE counts and trials as a note, or an empty text."""
     notes = []
     if len(counts) == parameters:
         notes.append(

@@ -1,7 +1,7 @@
-"""The numbers of a campaign as tables of plain text, for the terminal and for the report.
+"""The results of a campaign as plain-text tables, for the terminal and for the report.
 
-Numbers in brackets are an interval, of 99 % throughout. Points with more PEs than cores stand in
-the table of all points, with no rate, and in no table that is about speed.
+Numbers in brackets are 99 % intervals. Points with more PEs than cores appear in the table of all
+points, without a rate, and in no table about speed.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import Any
 
 from workbench.run.record import fixed_parameters
 from workbench.study import analysis
-from workbench.study.analysis import Contest, Gain, Result, Scaling
+from workbench.study.analysis import Gain, PairwiseComparison, Result, Scaling
 from workbench.study.campaign import Campaign
 from workbench.study.noise import Noise
 from workbench.study.plan import case_of
 from workbench.study.statistics import Fit, Interval
 from workbench.study.validation import answer_key, label, own_problem, plain, wide_points
 
-POOR = 0.1  # a fit whose residual is larger is none
-FEW = 5  # trials, below which an interval is hardly more than their range
-SHORT_S = 0.2  # of a run's timed part, below which a moment's disturbance is most of it
-NONE = "-"  # a cell for which there is no number
-OVERSUBSCRIBED = "oversubscribed: no speed to quote"
+POOR = 0.1  # the largest residual of a usable fit
+FEW = 5  # trials below which an interval is hardly more than their range
+SHORT_S = 0.2  # timed seconds of a run below which a brief disturbance dominates
+NONE = "-"  # a cell without a value
+OVERSUBSCRIBED = "oversubscribed: times mean nothing"
 PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 @dataclass(frozen=True)
 class Column:
-    """What a column is called, and whether its cells are numbers, or words of a machine."""
+    """The title of a column, and whether its cells are numbers or code."""
 
     title: str
     numeric: bool = False
@@ -40,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of plain text: as many cells in each row as there are columns."""
+    """A table of plain text; every row has a cell for each column."""
 
     title: str
     columns: tuple[Column, ...]
@@ -49,7 +49,7 @@ class Table:
 
 
 def tables(campaign: Campaign) -> list[Table]:
-    """All tables of a campaign: its points, what its kind of study asks, and where it was run."""
+    """All tables of a campaign: points, the tables of its kind of study, hashes, environment."""
     found = analysis.results(campaign)
     kind = campaign.head["study"]["kind"]
     made = [points_table(campaign, found)]
@@ -59,15 +59,15 @@ def tables(campaign: Campaign) -> list[Table]:
         made.append(gains_table(campaign, found))
     elif kind == "granularity":
         made.append(granularity_table(found))
-    made.append(contests_table(campaign, found))
-    return [*made, hashes_table(campaign), surroundings_table(campaign)]
+    made.append(pairwise_table(campaign, found))
+    return [*made, hashes_table(campaign), environment_table(campaign)]
 
 
 # Cells --------------------------------------------------------------------------------------------
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A number with so many significant digits, without an exponent where it can do without."""
+    """A number with ``digits`` significant digits, without an exponent if it is of usual size."""
     if math.isnan(value):
         return NONE
     if math.isinf(value):
@@ -79,7 +79,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def with_bounds(interval: Interval, scale: float = 1.0) -> str:
-    """A value with the bounds of its interval in brackets, if there is one."""
+    """A value with the bounds of its interval, if any, in brackets."""
     value = number(interval.value * scale)
     if math.isnan(interval.low):
         return f"{value} [none]"
@@ -87,24 +87,24 @@ def with_bounds(interval: Interval, scale: float = 1.0) -> str:
 
 
 def share(value: float) -> str:
-    """A share in percent."""
+    """A fraction in percent."""
     return f"{value:.1%}"
 
 
 def _columns(*titles: str) -> tuple[Column, ...]:
-    """Columns by their titles; # in front of one marks numbers, $ words of a machine."""
+    """Columns by their titles; a leading # marks numbers, a leading $ code."""
     return tuple(
         Column(title.lstrip("#$"), title.startswith("#"), title.startswith("$")) for title in titles
     )
 
 
 def problem_cell(campaign: Campaign, number: int) -> str:
-    """What of a point's problem is not the same for all points."""
+    """The parameters of a point's problem that differ between points."""
     return own_problem(campaign.head, number) or "the same"
 
 
 def _distinct(values: Iterable[Any]) -> list[str]:
-    """Values as text, each once, in the order in which they come; on one line each."""
+    """The distinct values as one-line texts, in their original order."""
     return list(dict.fromkeys(" ".join(str(value).split()) for value in values))
 
 
@@ -112,34 +112,36 @@ def _distinct(values: Iterable[Any]) -> list[str]:
 
 
 def points_table(campaign: Campaign, found: Sequence[Result]) -> Table:
-    """Every point of the matrix, those included that have no run that counts."""
+    """Every point of the matrix, including those without a run that counts."""
     by_number = {result.number: result for result in found}
     factor, unit = _rate_unit(found)
     rows = []
     for number_, point in enumerate(campaign.head["points"]):
         head = (
-            case_of(point).way,
+            case_of(point).configuration,
             str(point["pes"]),
             problem_cell(campaign, number_),
         )
-        verdict = _verdict(campaign, number_, by_number.get(number_))
-        rows.append((*head, *_measured(by_number.get(number_), factor), verdict))
-    columns = _columns("way", "#PEs", "problem", "#trials", "#ms per step", f"#rate [{unit}]")
-    columns += _columns("#utilisation", "#imbalance", "verdict")
+        outcome = _outcome(campaign, number_, by_number.get(number_))
+        rows.append((*head, *_measured(by_number.get(number_), factor), outcome))
+    columns = _columns(
+        "configuration", "#PEs", "problem", "#trials", "#ms per step", f"#rate [{unit}]"
+    )
+    columns += _columns("#utilisation", "#imbalance", "result")
     notes = [noise_line(campaign), *_too_wide(campaign)]
     if any(len(result.records) < 2 for result in found):
         notes.append("[none]: one trial has no interval")
     if any(1 < len(result.records) < FEW for result in found):
         notes.append(f"fewer than {FEW} trials: an interval is hardly more than their range")
     if any(result.mean("wall_s") < SHORT_S for result in found):
-        notes.append(f"runs shorter than {SHORT_S} s: a moment's disturbance counts; add --steps")
+        notes.append(f"runs shorter than {SHORT_S} s: sensitive to brief noise; increase --steps")
     if len({result.problem.get("time_tile") for result in found}) > 1:
-        notes.append("time_tile is not the same for all: give --time-tile a number to compare ways")
+        notes.append("time_tile differs between points: set --time-tile to compare configurations")
     return Table("All points", columns, tuple(rows), tuple(notes))
 
 
 def _too_wide(campaign: Campaign) -> list[str]:
-    """A note for each point whose interval is wider than the study was to make it."""
+    """A note for each point whose interval is wider than --until-ci asked for."""
     wanted = [start.get("until_ci") for start in campaign.of("start")]
     if not wanted or wanted[-1] is None:
         return []
@@ -163,7 +165,7 @@ def _measured(result: Result | None, factor: float) -> tuple[str, ...]:
 
 
 def _rate_unit(found: Sequence[Result]) -> tuple[float, str]:
-    """What rates are divided by to be short, and the unit they then have."""
+    """A divisor that makes the rates short, and the unit that they then have."""
     if not found:
         return 1.0, "1/s"
     unit = found[0].records[0]["rate"]["unit"]
@@ -174,7 +176,7 @@ def _rate_unit(found: Sequence[Result]) -> tuple[float, str]:
     return 1.0, unit
 
 
-def _verdict(campaign: Campaign, number_: int, result: Result | None) -> str:
+def _outcome(campaign: Campaign, number_: int, result: Result | None) -> str:
     dropped = [entry for entry in campaign.failures if entry["point"] == number_]
     said = "valid" if result else "no run that counts"
     if dropped:
@@ -184,7 +186,7 @@ def _verdict(campaign: Campaign, number_: int, result: Result | None) -> str:
 
 
 def noise_line(campaign: Campaign) -> str:
-    """How steady the machine was while the study ran."""
+    """The noise of the machine while the study ran."""
     seconds = [entry["seconds"] for entry in campaign.of("noise")]
     return str(Noise.of(seconds)) if seconds else "machine noise: not measured"
 
@@ -196,58 +198,60 @@ def scaling_table(campaign: Campaign, found: list[Result], weak: bool) -> Table:
     """Speed-up, efficiency and Karp and Flatt's serial fraction."""
     rows = [_scaling_row(row) for row in analysis.scaling(found, weak)]
     gain = "#scaled speed-up" if weak else "#speed-up"
-    columns = _columns("way", "#PEs", "#against PEs", gain, "#efficiency", "#Karp-Flatt")
+    columns = _columns("configuration", "#PEs", "#against PEs", gain, "#efficiency", "#Karp-Flatt")
     if weak:  # Karp and Flatt's fraction is of a problem that stays the same
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     notes = [noise_line(campaign), *_left_out(found)]
     if not _several(found):
-        notes.append("one number of PEs only: there is nothing to scale over")
+        notes.append("only one number of PEs: no scaling")
     if not weak and any(result.pes > 1 and not result.oversubscribed for result in found):
         notes.append(
-            "Karp-Flatt: the serial fraction that the speed-up over one PE implies; above 1 more "
-            "PEs are slower"
+            "Karp-Flatt: the serial fraction that the speed-up over one PE implies; above 1, more "
+            "PEs are slower than one"
         )
     return Table("Weak scaling" if weak else "Strong scaling", columns, tuple(rows), tuple(notes))
 
 
 def _several(found: Sequence[Result]) -> bool:
-    """Whether there are several numbers of PEs that have a core for each."""
+    """Whether there are several numbers of PEs without oversubscription."""
     return len({result.pes for result in found if not result.oversubscribed}) > 1
 
 
 def _scaling_row(row: Scaling) -> tuple[str, ...]:
-    head = (row.result.way, str(row.result.pes), str(row.base.pes))
+    head = (row.result.configuration, str(row.result.pes), str(row.base.pes))
     if row.result is row.base:
         return (*head, "1 (base)", "1 (base)", NONE)
-    serial = NONE if row.serial_share is None else number(row.serial_share)
+    serial = NONE if row.serial_fraction is None else number(row.serial_fraction)
     return (*head, with_bounds(row.speedup), with_bounds(row.efficiency), serial)
 
 
 def _left_out(found: Sequence[Result]) -> list[str]:
-    """A note on the points that a table about speed leaves out."""
+    """A note on points that a table about speed leaves out."""
     count = sum(result.oversubscribed for result in found)
     if not count:
         return []
-    return [f"{count} point(s) with more PEs than cores are left out: they have no speed to quote"]
+    return [f"{count} point(s) with more PEs than cores are left out: their times mean nothing"]
 
 
 def fits_table(found: list[Result], weak: bool) -> Table:
-    """Scaling laws and their parameters, or why there are none."""
+    """The fitted scaling laws and their parameters, or the reasons why there are none."""
     parallel = [result for result in found if result.case.driver != "serial"]
     fits = analysis.fits(parallel, weak)
-    rows = [_fit_row(way, fit) for way, fit in fits if isinstance(fit, Fit)]
+    rows = [_fit_row(configuration, fit) for configuration, fit in fits if isinstance(fit, Fit)]
     notes = _distinct(f"not fitted: {fit}" for _, fit in fits if not isinstance(fit, Fit))
     if any(fit.residual > POOR for _, fit in fits if isinstance(fit, Fit)):
-        notes.append(f"a residual above {share(POOR)}: the law does not describe that way")
-    columns = _columns("way", "law", "#time on 1 PE [ms]", "#serial part, or sigma", "#kappa")
+        notes.append(f"a residual above {share(POOR)}: the law does not fit that configuration")
+    columns = _columns(
+        "configuration", "law", "#time on 1 PE [ms]", "#serial part, or sigma", "#kappa"
+    )
     columns += _columns("#largest residual", "note")
     return Table("Scaling laws, fitted", columns, tuple(rows), tuple(notes))
 
 
-def _fit_row(way: str, fit: Fit) -> tuple[str, ...]:
+def _fit_row(configuration: str, fit: Fit) -> tuple[str, ...]:
     time, serial, *rest = fit.parameters.values()
     return (
-        way,
+        configuration,
         fit.model,
         with_bounds(time, 1e3),
         with_bounds(serial),
@@ -257,26 +261,26 @@ def _fit_row(way: str, fit: Fit) -> tuple[str, ...]:
     )
 
 
-# Contests, balancing, granularity -----------------------------------------------------------------
+# Pairwise comparisons, load balancing, granularity ------------------------------------------------
 
 
-def contests_table(campaign: Campaign, found: list[Result]) -> Table:
-    """The first way of each problem and number of PEs against every other one."""
-    contests = analysis.contests(found)
-    rows = tuple(_contest_row(campaign, row) for row in contests)
-    columns = _columns("way", "against", "#PEs", "problem", "#ratio of times", "#U", "#p")
+def pairwise_table(campaign: Campaign, found: list[Result]) -> Table:
+    """For each problem and number of PEs, the first configuration against every other one."""
+    comparisons = analysis.pairwise_comparisons(found)
+    rows = tuple(_pairwise_row(campaign, row) for row in comparisons)
+    columns = _columns("configuration", "against", "#PEs", "problem", "#ratio of times", "#U", "#p")
     columns += _columns("#effect", "difference at 1 %")
     notes = [noise_line(campaign), *_left_out(found)]
-    notes += _distinct(row.test.note for row in contests if row.test.note)
-    return Table("Ways of running against each other", columns, rows, tuple(notes))
+    notes += _distinct(row.test.note for row in comparisons if row.test.note)
+    return Table("Pairwise comparisons", columns, rows, tuple(notes))
 
 
-def _contest_row(campaign: Campaign, row: Contest) -> tuple[str, ...]:
+def _pairwise_row(campaign: Campaign, row: PairwiseComparison) -> tuple[str, ...]:
     said = "slower" if row.test.effect > 0.5 else "faster"
     said = f"significant: {said}" if row.test.significant else "not significant"
     return (
-        row.second.way,
-        row.first.way,
+        row.second.configuration,
+        row.first.configuration,
         str(row.first.pes),
         problem_cell(campaign, row.second.number),
         with_bounds(row.ratio),
@@ -288,25 +292,27 @@ def _contest_row(campaign: Campaign, row: Contest) -> tuple[str, ...]:
 
 
 def gains_table(campaign: Campaign, found: list[Result]) -> Table:
-    """What each balancing brought, and what a perfect one could have."""
+    """The gain of each balanced point, and the ideal gain."""
     gains = analysis.gains(found)
-    columns = _columns("way", "against", "#PEs", "#gain", "#promise", "#share of promise")
-    columns += _columns("#p", "#migrations per run", "#balancing [ms per run]")
+    columns = _columns(
+        "configuration", "against", "#PEs", "#gain", "#ideal gain (max/mean)", "#fraction achieved"
+    )
+    columns += _columns("#p", "#migrations per run", "#load balancing [ms per run]")
     notes = [noise_line(campaign), *_left_out(found)]
     notes += _distinct(row.test.note for row in gains if row.test.note)
-    return Table("What balancing brings", columns, tuple(map(_gain_row, gains)), tuple(notes))
+    return Table("Gain of load balancing", columns, tuple(map(_gain_row, gains)), tuple(notes))
 
 
 def _gain_row(row: Gain) -> tuple[str, ...]:
     records = row.balanced.records
     seconds = sum(entry["seconds"] for record in records for entry in record["lb"])
     return (
-        row.balanced.way,
-        row.other.way,
+        row.balanced.configuration,
+        row.other.configuration,
         str(row.balanced.pes),
         with_bounds(row.gain),
-        f"{row.promise:.3f}",
-        share(row.share_of_promise),
+        f"{row.ideal:.3f}",
+        share(row.fraction_achieved),
         f"{row.test.p:.2g}",
         number(row.balanced.mean("migrations")),
         number(seconds / len(records) * 1e3),
@@ -314,18 +320,22 @@ def _gain_row(row: Gain) -> tuple[str, ...]:
 
 
 def granularity_table(found: list[Result]) -> Table:
-    """How short a step may be: efficiency over step length, and METG(50 %)."""
+    """Efficiency over step length, and METG(50 %)."""
     rows = []
-    for ways in analysis.granularity(found):
-        for grain in sorted(ways.grains, key=lambda grain: -grain.result.step.value):
-            lengths = (with_bounds(grain.result.step, 1e3), number(grain.block_step_s * 1e3))
-            rows.append((ways.way, *lengths, share(grain.efficiency), half_point(ways.half_at_s)))
-    columns = _columns("way", "#step [ms]", "#step of a block [ms]", "#efficiency", "#METG(50 %)")
+    for group in analysis.granularity(found):
+        for point in sorted(group.points, key=lambda point: -point.result.step.value):
+            lengths = (with_bounds(point.result.step, 1e3), number(point.block_step_s * 1e3))
+            rows.append(
+                (group.configuration, *lengths, share(point.efficiency), half_point(group.metg_s))
+            )
+    columns = _columns(
+        "configuration", "#step [ms]", "#step of a block [ms]", "#efficiency", "#METG(50 %)"
+    )
     return Table("Granularity", columns, tuple(rows), tuple(_left_out(found)))
 
 
 def half_point(seconds: float | None) -> str:
-    """METG(50 %) in words."""
+    """METG(50 %) as text."""
     if seconds is None:
         return "never below 50 %"
     if math.isinf(seconds):
@@ -333,11 +343,11 @@ def half_point(seconds: float | None) -> str:
     return f"{number(seconds * 1e3)} ms"
 
 
-# Where and how ------------------------------------------------------------------------------------
+# States, environment, commands --------------------------------------------------------------------
 
 
 def hashes(campaign: Campaign) -> dict[str, dict[str, int]]:
-    """Problem and steps, in words, to the states that its runs ended in and how many did."""
+    """For each problem with its steps: final state hashes and how many runs ended in each."""
     found: dict[str, dict[str, int]] = {}
     for run in campaign.of("run"):
         record = run["record"]
@@ -348,39 +358,39 @@ def hashes(campaign: Campaign) -> dict[str, dict[str, int]]:
 
 
 def _problem(record: dict[str, Any]) -> str:
-    """The problem of a record in words, without what does not change the answer."""
+    """The problem of a record as text, without parameters that cannot change the final state."""
     return ", ".join(f"{name} {plain(value)}" for name, value in fixed_parameters(record).items())
 
 
 def hashes_table(campaign: Campaign) -> Table:
-    """The state that each problem ended in: one hash over all bits, whoever computed it."""
+    """The final state of each problem: one hash over all bits, the same for every configuration."""
     rows = []
     for problem, states in hashes(campaign).items():
         said = "one state" if len(states) == 1 else f"WRONG: {len(states)} states"
         rows += [(problem, str(runs), state, said) for state, runs in states.items()]
-    columns = _columns("problem", "#runs", "$state hash", "verdict")
-    return Table("One problem, one state", columns, tuple(rows))
+    columns = _columns("problem", "#runs", "$state hash", "result")
+    return Table("Final states", columns, tuple(rows))
 
 
-def surroundings_table(campaign: Campaign) -> Table:
-    """Machine, versions, clock, noise and how the runs were made."""
-    rows = tuple((name, "; ".join(values) or NONE) for name, values in _surroundings(campaign))
-    return Table("Machine and versions", _columns("what", "value"), rows)
+def environment_table(campaign: Campaign) -> Table:
+    """Machine, versions, clock, noise, and settings of the runs."""
+    rows = tuple((name, "; ".join(values) or NONE) for name, values in _environment(campaign))
+    return Table("Machine and versions", _columns("item", "value"), rows)
 
 
-def _surroundings(campaign: Campaign) -> Iterator[tuple[str, list[str]]]:
+def _environment(campaign: Campaign) -> Iterator[tuple[str, list[str]]]:
     starts = list(campaign.of("start"))
     records = [run["record"] for run in campaign.of("run")]
     study = campaign.head["study"]
     yield "steps", [f"{study['steps']} timed, after {study['warmup']} of warm-up"]
     if "lb_first" in study:
-        yield "first balancing", [f"at step {study['lb_first']}"]
+        yield "first load-balancing step", [f"before step {study['lb_first']}"]
     yield "trials", _trials(campaign)
     yield "shuffle seed", [str(study["shuffle_seed"])]
     yield "device", [study["device"]]
     pinned = {
-        True: "each PE tied to a core, where there are enough; see the commands",
-        False: "PEs not tied to cores",
+        True: "each PE pinned to a core, if there are enough; see the commands",
+        False: "PEs not pinned",
     }
     yield "pinning", _distinct(pinned[start["pinned"]] for start in starts)
     ticks = [start["clock_tick_s"] for start in starts]
@@ -407,7 +417,7 @@ def _trials(campaign: Campaign) -> list[str]:
 
 
 def commands_table(campaign: Campaign) -> Table:
-    """How each point is run: by the command line, and as it was launched."""
+    """The commands of each point: as typed, and as launched."""
     launched: dict[int, str] = {}
     for entry in (*campaign.of("run"), *campaign.of("dropped")):
         launched.setdefault(entry["point"], entry["command"])
@@ -419,11 +429,11 @@ def commands_table(campaign: Campaign) -> Table:
         )
         for place, point in enumerate(campaign.head["points"])
     )
-    return Table("Commands", _columns("point", "$to run it", "$as it was launched"), rows)
+    return Table("Commands", _columns("point", "$command", "$as launched"), rows)
 
 
 def failures_table(campaign: Campaign) -> Table:
-    """Runs that were dropped and have not been made since."""
+    """Dropped runs without a later run that counts."""
     rows = tuple(
         (
             str(entry["trial"] + 1),

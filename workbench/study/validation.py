@@ -1,4 +1,4 @@
-"""Which runs count, and which must have come to the same answer."""
+"""Decides which runs of a study count, and which runs must end in the same state."""
 
 from __future__ import annotations
 
@@ -10,36 +10,38 @@ from workbench.study.campaign import Campaign
 from workbench.study.plan import CASE, case_of
 from workbench.study.statistics import mean_interval
 
-TICKS = 100  # a round must last as many steps of the clock, on average
+TICKS = 100  # the least mean length of a round, in ticks of the clock
 
 
 def label(head: dict[str, Any], number: int) -> str:
-    """A point of the matrix in a few words, its problem where the points have different ones."""
+    """A point of the matrix in a few words; with its problem if problems differ between points."""
     problem = own_problem(head, number)
     return f"{case_of(head['points'][number])}{problem and f', {problem}'}"
 
 
 def own_problem(head: dict[str, Any], number: int) -> str:
-    """What of a point's problem is not the same for all points; empty where all is."""
+    """The parameters of a point's problem that differ between points; empty if none does."""
     points = [point["problem"] for point in head["points"]]
     differing = [key for key in points[0] if any(point[key] != points[0][key] for point in points)]
     return ", ".join(f"{key} {plain(points[number][key])}" for key in differing)
 
 
 def plain(value: Any) -> str:
-    """A parameter as the command line writes it."""
+    """A parameter in the syntax of the command line."""
     return "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def mean_step_s(record: dict[str, Any]) -> float:
-    """Wall over steps: from the common start to the last PE's end, and no slow step is hidden."""
+    """Wall time over steps, s: from the common start to the last PE's end, slow steps included."""
     return record["wall_s"] / record["steps"]
 
 
-def judge(campaign: Campaign, point: dict[str, Any], result: dict[str, Any] | int) -> str | None:
-    """Why the run of a point does not count; None where it does.
+def rejection_reason(
+    campaign: Campaign, point: dict[str, Any], result: dict[str, Any] | int
+) -> str | None:
+    """Why the run of a point does not count; None if it does.
 
-    ``result`` is its record, or the exit status of a run that failed.
+    ``result``: the run's record, or the exit status of a run that failed.
     """
     if isinstance(result, int):
         return f"failed with status {result}"
@@ -66,22 +68,22 @@ def same_answer(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def answer_key(record: dict[str, Any]) -> tuple[Any, ...]:
-    """What the state at the end of a run depends on."""
+    """Everything that the final state of a run depends on: app, steps, problem."""
     fixed = sorted(fixed_parameters(record).items())
     return record["app"], record["warmup"] + record["steps"], repr(fixed)
 
 
 def wide_points(campaign: Campaign, until: float) -> dict[int, float]:
-    """Points whose mean is known less exactly than to a share of itself, and how exactly it is.
+    """Points whose relative half width of the mean's interval is above ``until``, with that width.
 
-    Not those of which a run was wrong: more runs would not mend that.
+    Points with a wrong run are left out: more runs would not help.
     """
     times: dict[int, list[float]] = {}
     for run in campaign.of("run"):
         times.setdefault(run["point"], []).append(mean_step_s(run["record"]))
     wrong = {entry["point"] for entry in campaign.of("dropped") if entry["final"]}
     shares = {
-        point: mean_interval(values).half_width_share
+        point: mean_interval(values).relative_half_width
         for point, values in times.items()
         if point not in wrong
     }
