@@ -1,9 +1,14 @@
-"""Installing: which Python the Makefile takes, and what it says where that is too old."""
+"""Installing: which Python the Makefile takes, what a wheel holds, what runs without Charm4Py."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import sys
+import sysconfig
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -69,3 +74,102 @@ def test_make_refuses_an_old_python(tmp_path):
     said = made(tmp_path, {"python3": old})
     assert "needs Python 3.11 or later, found Python 3.10.9; set PYTHON=..." in said
     assert not (tmp_path / ".venv").exists()
+
+
+# An installed copy -------------------------------------------------------------------------------
+
+PACKAGES = ("devices", "kernels", "miniapps", "drivers", "workbench", "studies")
+NOT_THERE = ("charm", "__editable__", "parallel_miniapps")
+
+
+def tracked() -> list[str]:
+    """The project's files, as git names them."""
+    listed = support.execute(["git", "-C", support.ROOT, "ls-files"])
+    assert listed.returncode == 0, listed.stderr
+    return [name for name in listed.stdout.splitlines() if (support.ROOT / name).exists()]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project's wheel, built from a copy of what git knows."""
+    copy = tmp_path_factory.mktemp("source")
+    for name in tracked():
+        if name.startswith(PACKAGES) or "/" not in name:
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(support.ROOT / name, copy / name)
+    words = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", copy, copy]
+    done = support.execute([sys.executable, "-m", "pip", *words])
+    assert done.returncode == 0, done.stderr
+    (built,) = copy.glob("*.whl")
+    return built
+
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
+    """``miniapps`` of the wheel in an environment of its own, where Charm4Py is not installed.
+
+    It sees the packages of this environment but Charm4Py and the project itself, and runs in an
+    empty folder.
+    """
+    folder = tmp_path_factory.mktemp("installed")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    python = folder / "venv" / "bin" / "python"
+    seen, own = Path(sysconfig.get_path("purelib")), folder / "packages"
+    own.mkdir()
+    for package in seen.iterdir():
+        if not package.name.startswith(NOT_THERE) and package.suffix != ".pth":
+            (own / package.name).symlink_to(package)
+    (site,) = folder.glob("venv/lib/python*/site-packages")
+    (site / "others.pth").write_text(f"{own}\n")
+    for kept in ("bin/mpi*", "bin/hydra*", "lib/libmpi*"):
+        for file in seen.parents[2].glob(kept):
+            (folder / "venv" / file.relative_to(seen.parents[2])).symlink_to(file)
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps"]
+    done = support.execute([*pip, "--disable-pip-version-check", "--no-index", wheel])
+    assert done.returncode == 0, done.stderr
+    work = folder / "work"
+    work.mkdir()
+    before = Path.cwd()
+    os.chdir(work)
+    yield lambda *words: support.execute([python.with_name("miniapps"), *words])
+    os.chdir(before)
+
+
+def test_wheel_holds_every_file_of_the_packages(wheel):
+    """Catches a template, balancer's table or study that only a source tree has."""
+    expected = {name for name in tracked() if name.split("/")[0] in PACKAGES}
+    assert {"workbench/study/report.html", "studies/published/charmpy.json"} <= expected
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert held == expected
+
+
+def test_installed_copy_runs(installed):
+    """Catches a package or a preset that is found in the source tree only."""
+    assert installed("list").stdout.split()[0] == "echo"
+    done = installed("run", "jacobi2d", "--preset", "tiny")
+    assert done.returncode == 0, done.stderr
+    state = "state 1887c5926d055c42b7682a59cd1879d8a4ca42aba354d9dd63771f404ca5b280"
+    assert state in done.stdout
+
+
+def test_installed_copy_has_the_studies(installed):
+    """Catches a study that comes with the project and is not found where it is installed."""
+    inside = installed("study", "studies/pic-lb.toml", "--quick", "--dry-run")
+    assert inside.returncode == 0, inside.stderr
+    assert "miniapps run pic --driver charm" in inside.stdout
+    assert installed("study", "pic-lb.toml", "--quick", "--dry-run").stdout == inside.stdout
+    assert "FILE.toml nowhere.toml: cannot be read" in installed("study", "nowhere.toml").stderr
+
+
+def test_installed_copy_writes_a_report(installed):
+    """Catches a report whose template is found in the source tree only."""
+    study = "study strong jacobi2d --preset tiny --drivers serial --pes 1 --trials 1 --no-pin"
+    done = installed(*study.split(), "--campaign", "small.jsonl")
+    assert done.returncode == 0, done.stderr
+    Path("small.html").unlink()
+    assert installed("study", "report", "small.jsonl").returncode == 0
+    assert "jacobi2d" in Path("small.html").read_text()

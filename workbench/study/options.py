@@ -28,6 +28,7 @@ EXAMPLES = """examples:
   miniapps study studies/pic-lb.toml --quick
   miniapps study report strong-jacobi2d.jsonl
 """
+SHIPPED = Path(__file__).parents[2] / "studies"  # in the source tree and where it is installed
 MOST_TRIALS = 100
 LEAST_WARMUP = 10  # steps, as in the studies of ESPM2 2021, unless the user says otherwise
 MATRIX = ("pes", "drivers", "odf", "balancers", "lb-periods")  # options that take a list
@@ -67,8 +68,19 @@ def expanded(arguments: list[str]) -> list[str]:
         return arguments
     rest = [word for word in arguments if word not in ("--quick", files[0])]
     quick = "--quick" in arguments
-    name = Path(files[0]).stem + ("-quick" if quick else "")
-    return [*words_of_file(Path(files[0]), quick), f"--name={name}", *rest]
+    path = study_file(Path(files[0]))
+    name = path.stem + ("-quick" if quick else "")
+    return [*words_of_file(path, quick), f"--name={name}", *rest]
+
+
+def study_file(path: Path) -> Path:
+    """A TOML file as named, else the project's own of that name, such as ``pic-lb.toml``.
+
+    An installed copy has no folder ``studies`` in the current one, so ``studies/pic-lb.toml`` names
+    the project's own there too.
+    """
+    own = SHIPPED / (path.relative_to("studies") if path.parts[0] == "studies" else path)
+    return own if own.exists() and not path.exists() else path
 
 
 def add_commands(parser: Any, arguments: Sequence[str]) -> None:
