@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from drivers.descriptor import Driver
 from drivers.inbox import Inbox
 from drivers.job import Job, RunError, Watcher
 from drivers.outcome import Part, Report, joined
@@ -30,6 +31,16 @@ from miniapps.contract import (
     checked_messages,
 )
 
+DRIVER = Driver(
+    name="serial",
+    summary="all blocks in this process, one after the other",
+    file="drivers.serial",
+    without="nothing works",
+    example="--blocks 2x2",
+    one_process=True,
+    one_pe=True,
+    waits_alone=True,
+)
 PATH = "by reference", "all blocks are in one process"  # how messages that lie on a GPU travel
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import support
 
+import drivers
 import miniapps
 
 LAYERS = ("devices", "kernels", "miniapps", "drivers", "workbench", "tests")
@@ -205,6 +206,66 @@ def test_drivers_name_no_app() -> None:
     for file in FILES:
         if file.startswith("drivers/"):
             assert not names.findall((support.ROOT / file).read_text()), file
+
+
+SCALING_LAW = re.compile(r"\bserial(?= (part|fraction)\b)")  # a term of the field, not the driver
+
+
+def drivers_named(tree: ast.AST) -> list[str]:
+    """Names of drivers in the texts of a file that are no docstrings, and in its imports."""
+    names = re.compile(r"(?<!--)\b(" + "|".join(drivers.names()) + r")\b")  # srun has a --mpi
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    texts = [
+        SCALING_LAW.sub("", node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in docstrings
+    ]
+    found = [name for text in texts for name in names.findall(text)]
+    found += [name for name in imported(tree, "workbench/x.py") if names.search(name)]
+    return found
+
+
+@pytest.mark.parametrize("file", [name for name in FILES if name.startswith("workbench/")])
+def test_the_workbench_names_no_driver(file: str) -> None:
+    """Catches what a new driver would have to be added to, and would silently be wrong without."""
+    assert drivers_named(tree_of(file)) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if spec.driver == 'mpi':\n    pass",
+        "print(f'{x} under charm')",
+        "example = 'run echo --driver serial'",
+        "titles = {'serial': 1}",
+        "from drivers.charm.balancers import BALANCERS",
+    ],
+)
+def test_the_name_of_a_driver_is_seen(source: str) -> None:
+    """Catches a count of names that cannot fail."""
+    assert len(drivers_named(ast.parse(source))) == 1
+
+
+def test_other_words_are_no_names_of_drivers() -> None:
+    """Catches a count that forbids a docstring, a library or a law of scaling."""
+    source = "def f():\n  'Under mpi.'\n  return 'mpi4py', 'charmrun', 'the serial part'"
+    assert drivers_named(ast.parse(source)) == []
+
+
+def test_drivers_describe_themselves() -> None:
+    """Catches a driver that nobody finds, or whose file cannot be run."""
+    assert {"serial", "mpi", "charm"} <= set(drivers.names())
+    for name, driver in drivers.found().items():
+        assert driver.name == name and driver.summary and driver.without and driver.example
+        assert (support.ROOT / f"{driver.file.replace('.', '/')}.py").exists()
 
 
 def test_no_file_hides_a_library() -> None:

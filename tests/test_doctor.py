@@ -13,6 +13,7 @@ import skips
 import support
 from rich.console import Console
 
+import drivers
 from devices.cuda import driver_info as nvidia
 from drivers.mpi import gpu_aware as asked
 from drivers.mpi.gpu_aware import gpu_aware
@@ -107,7 +108,7 @@ def test_doctor_says_what_is_missing(driver, number, works, monkeypatch):
     """Catches a driver that is too old for the packages, or none, that is called right."""
     monkeypatch.setattr(nvidia, "library", lambda: driver)
     monkeypatch.setattr(nvidia, "driver_version", lambda: number)
-    monkeypatch.setattr(doctor, "gpu_aware_mpi", lambda: doctor.Finding("mpi", True, "", ""))
+    monkeypatch.setattr(doctor, "gpu_aware", lambda _: doctor.Finding("mpi", True, "", ""))
     findings = list(doctor.gpu())
     assert [finding.what for finding in findings] == [
         *("NVIDIA driver", "GPU", "numba-cuda", "CuPy", "CUDA compiler", "mpi")
@@ -123,7 +124,7 @@ def test_doctor_says_what_is_missing(driver, number, works, monkeypatch):
 def test_packages_are_found_by_any_of_their_names(monkeypatch):
     """Catches a CuPy that was built from source, or one of the wheels, taken for none."""
     monkeypatch.setattr(record, "version", {"cupy": "14.0.1"}.get)
-    monkeypatch.setattr(doctor, "gpu_aware_mpi", lambda: doctor.Finding("mpi", True, "", ""))
+    monkeypatch.setattr(doctor, "gpu_aware", lambda _: doctor.Finding("mpi", True, "", ""))
     found = {finding.what: finding for finding in doctor.gpu()}
     assert (found["CuPy"].works, found["CuPy"].found) == (True, "14.0.1")
     assert (found["numba-cuda"].works, found["numba-cuda"].found) == (False, "not installed")
@@ -225,7 +226,7 @@ def test_the_mpis_of_the_wheels_say_no(name):
 def test_doctor_asks_mpi_in_another_process():
     """Catches a doctor that starts MPI itself, after which its own small runs could fail."""
     loaded = set(sys.modules)
-    finding = doctor.gpu_aware_mpi()
+    finding = doctor.gpu_aware(drivers.get("mpi"))
     assert (finding.works, finding.found) == (False, "MPIX_Query_cuda_support says no")
     assert "mpi4py" not in set(sys.modules) - loaded
 
@@ -233,5 +234,5 @@ def test_doctor_asks_mpi_in_another_process():
 def test_doctor_survives_an_mpi_that_does_not_start(monkeypatch, tmp_path):
     """Catches a report that ends in a traceback where MPI is broken."""
     monkeypatch.setenv("MPI4PY_LIBMPI", str(tmp_path / "libmpi.so"))
-    finding = doctor.gpu_aware_mpi()
-    assert (finding.works, finding.found) == (False, "MPI could not be started to ask")
+    finding = doctor.gpu_aware(drivers.get("mpi"))
+    assert (finding.works, finding.found) == (False, "MPI library could not be started to ask")

@@ -275,8 +275,8 @@ def fit_usl_weak(*arguments: Any) -> statistics.Fit:
 
 
 CASES = [
-    (statistics.fit_amdahl, amdahl, {"t1_s": 10.0, "serial": 0.1}, 3.25),
-    (statistics.fit_gustafson, gustafson, {"t1_s": 2.0, "serial": 0.25}, 8 / 3.25),
+    (statistics.fit_amdahl, amdahl, {"t1_s": 10.0, "serial_part": 0.1}, 3.25),
+    (statistics.fit_gustafson, gustafson, {"t1_s": 2.0, "serial_part": 0.25}, 8 / 3.25),
     (statistics.fit_usl, usl, {"t1_s": 8.0, "sigma": 0.1, "kappa": 0.01}, 2.84),
     (fit_usl_weak, usl_weak, {"t1_s": 8.0, "sigma": 0.1, "kappa": 0.01}, 11.36),
 ]
@@ -357,7 +357,7 @@ def test_fit_resamples_the_trials_of_each_pe_count() -> None:
     """Catches trials that are resampled across PE counts, and a one-sided interval."""
     # serial = 2 t(2) / t(1) - 1; each of the 16 pairs of resamples is likelier than 1 %
     found = statistics.fit_amdahl([2, 1, 1, 2], [0.6, 1.0, 1.1, 0.7])
-    t1, serial = found.parameters["t1_s"], found.parameters["serial"]
+    t1, serial = found.parameters["t1_s"], found.parameters["serial_part"]
     assert (t1.value, t1.low, t1.high) == pytest.approx((1.05, 1.0, 1.1))
     wanted = (2 * 0.65 / 1.05 - 1, 2 * 0.6 / 1.1 - 1, 2 * 0.7 / 1.0 - 1)
     assert (serial.value, serial.low, serial.high) == pytest.approx(wanted)
@@ -367,11 +367,11 @@ def test_fit_stays_within_bounds() -> None:
     """Catches a negative serial part where scaling is better than perfect, or none at all."""
     better = statistics.fit_amdahl([1, 2, 4], [8.0, 3.0, 1.0])
     # t = a/p, and relative errors a/8 - 1, a/6 - 1, a/4 - 1: least squares at a = 312/61
-    assert better.parameters["serial"].value == 0.0
+    assert better.parameters["serial_part"].value == 0.0
     assert better.parameters["t1_s"].value == pytest.approx(312 / 61)
     assert better.residual == pytest.approx(1 - 312 / 61 / 8)  # the first, which is below 0
     worse = statistics.fit_amdahl([1, 2, 4], [1.0, 2.0, 3.0])
-    assert worse.parameters["serial"].value == 1.0
+    assert worse.parameters["serial_part"].value == 1.0
     linear = statistics.fit_usl(PES, noisy(10.0 / PES))
     for name in ("sigma", "kappa"):
         assert linear.parameters[name].low == 0.0 <= linear.parameters[name].value < 0.01
@@ -383,7 +383,7 @@ def test_fit_says_what_was_not_measured() -> None:
     assert exact.note == (
         "2 PE counts for 2 parameters leave no degree of freedom: the law is not tested"
     )
-    assert exact.parameters["serial"].low < exact.parameters["serial"].high
+    assert exact.parameters["serial_part"].low < exact.parameters["serial_part"].high
     single = statistics.fit_amdahl([1, 1, 2, 4], [10.0, 10.2, 5.5, 3.2])
     assert single.note == "one trial only on 2, 4 PE(s): no intervals"
     assert all(math.isnan(i.low) and math.isnan(i.high) for i in single.parameters.values())

@@ -19,19 +19,17 @@ from workbench import environment
 from workbench.arguments import add_app_options, typed
 from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
 
-RUN_EXAMPLES = """examples:
-  miniapps run jacobi2d                                     serial, the default problem
-  miniapps run jacobi2d --driver mpi -n 4 --size 4096x4096
-  miniapps run stencil3d --driver charm -n 2 --odf 4 --balancer Greedy --lb-period 30 \\
-                         --imbalance paper --imbalance-scale 0.1
-  miniapps run jacobi2d --driver charm -n 2 -- +setcpuaffinity
-"""
-
 PLOT_EXAMPLES = """examples:
   miniapps run pic --output run.h5 && miniapps plot run.h5
-  miniapps run pic --output run.h5 --driver charm -n 2 --odf 4 --balancer Greedy --lb-period 20 \\
-                   --frames 5 --trace && miniapps plot run.h5 --film --trace
+  miniapps run pic --output run.h5 --frames 5 --trace && miniapps plot run.h5 --film --trace
 """
+
+
+def run_examples() -> str:
+    """A run under every driver."""
+    runs = [driver.example for driver in drivers.found().values()]
+    lines = ["run jacobi2d", *(f"run jacobi2d --size 4096x4096 {words}" for words in runs)]
+    return "\n".join(["examples:", *(f"  miniapps {line}" for line in lines)])
 
 
 class Parser(argparse.ArgumentParser):
@@ -44,7 +42,7 @@ class Parser(argparse.ArgumentParser):
 
 def bad_input(message: str) -> NoReturn:
     """Exit with status 2 and one line; inside a launcher every rank comes to the same end."""
-    if environment.rank() == 0:
+    if drivers.rank() == 0:
         print(f"miniapps: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(BAD_INPUT)
 
@@ -117,14 +115,14 @@ def _list(options: argparse.Namespace, runtime: list[str]) -> int:
 
 
 def _add_run(commands: Any, arguments: Sequence[str]) -> None:
-    parser = _command(commands, "run", "run one app", RUN_EXAMPLES, None)
+    parser = _command(commands, "run", "run one app", run_examples(), None)
     apps = parser.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
     wanted = [word for word in arguments if word in miniapps.names()][:1]
     for name in miniapps.names():
         app = apps.add_parser(
             name,
             help=f"miniapps run {name} --help lists its options",
-            epilog=f"example: miniapps run {name} --preset small --driver mpi -n 2",
+            epilog=f"example: miniapps run {name} --preset small",
             allow_abbrev=False,
         )
         if name in wanted:
@@ -136,10 +134,12 @@ def _add_run(commands: Any, arguments: Sequence[str]) -> None:
 def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     """The options that every app's run has."""
     add = parser.add_argument_group("run").add_argument
-    add("--driver", choices=drivers.NAMES, default="serial", help="default: serial")
+    summaries = [f"{d.name}: {d.summary}" for d in drivers.found().values()]
+    usual = drivers.names()[0]
+    add("--driver", choices=drivers.names(), default=usual, help="; ".join(summaries))
     add("-n", dest="pes", type=typed(int), metavar="PES", help="ranks or PEs; default: 1")
-    add("--odf", type=typed(int), default=1, metavar="K", help="blocks per PE (charm); default: 1")
-    add("--balancer", metavar="NAME", help="load balancer (charm)")
+    add("--odf", type=typed(int), default=1, metavar="K", help="blocks per PE; default: 1")
+    add("--balancer", metavar="NAME", help="load balancer")
     add("--lb-period", type=typed(int), default=0, metavar="STEPS", help="steps between balancings")
     add("--lb-first", type=typed(int), metavar="STEP", help="first balancing; default: the period")
     add("--device", choices=("cpu", "gpu"), default="cpu", help="default: cpu")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+import drivers
 import miniapps
 from workbench import environment
 from workbench.exit_status import FAILED, VALID, WRONG
@@ -20,16 +22,15 @@ from workbench.show.plots import plot_step_times
 STEPS = 100
 
 
-def ways() -> list[Case]:
-    """The ways each app is run: all drivers, on as many PEs as there are cores, at most two."""
+def configurations() -> Iterator[Case]:
+    """How each app is run: all drivers, on as many PEs as there are cores, at most two."""
     pes = min(2, environment.cores())
-    return [
-        Case("serial"),
-        Case("mpi", pes),
-        Case("charm", pes),
-        Case("charm", pes, 4),
-        Case("charm", pes, 4, "Greedy", 30),
-    ]
+    for name, driver in drivers.found().items():
+        yield Case(name, 1 if driver.one_pe else pes)
+        if driver.over_decomposition:
+            yield Case(name, pes, 4)
+        if driver.balancing:
+            yield Case(name, pes, 4, driver.balancers[0], 30)
 
 
 def demo(folder: Path) -> int:
@@ -42,7 +43,7 @@ def demo(folder: Path) -> int:
     records: list[dict[str, Any]] = []
     status = VALID
     for app in miniapps.names():
-        for case in ways():
+        for case in configurations():
             console.print(f"running {app}, {case} ...", style="dim")
             result = solve(spec_of(app, case, "small", STEPS))
             if isinstance(result, int):

@@ -19,11 +19,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+import drivers
 from devices.cuda import driver_info as nvidia
+from drivers.descriptor import Driver, program
 from miniapps.parameters import InputError
 from workbench import environment
 from workbench.exit_status import FAILED, VALID
-from workbench.run import launch, record
+from workbench.run import record
 from workbench.run.cases import Case, spec_of
 from workbench.run.execute import solve
 
@@ -49,7 +51,8 @@ def doctor() -> int:
         cost = "" if finding.works else finding.cost
         table.add_row(mark, finding.what, escape(finding.found), escape(cost))
     Console().print(table)
-    return VALID if all(f.works for f in findings if f.what == "driver serial") else FAILED
+    needed = [f"driver {driver.name}" for driver in drivers.found().values() if driver.one_pe]
+    return VALID if all(f.works for f in findings if f.what in needed) else FAILED
 
 
 def examine() -> Iterator[Finding]:
@@ -65,8 +68,9 @@ def examine() -> Iterator[Finding]:
             cost = "install the project again: pip install -e ."
             yield Finding(package, version != "not installed", version, cost)
     yield kernel_cache()
-    yield mpiexec()
-    yield from map(driver, ("serial", "mpi", "charm"))
+    for found in drivers.found().values():
+        yield from launcher(found)
+        yield driver(found)
     yield from gpu()
 
 
@@ -79,21 +83,18 @@ def kernel_cache() -> Finding:
     return Finding("kernel cache", writable, str(folder), "every start compiles, for some seconds")
 
 
-def mpiexec() -> Finding:
-    """The launcher of the mpi driver."""
-    found = launch.program("mpiexec")
-    cost = "--driver mpi needs --launcher PATH or srun"
-    return Finding("mpiexec", found is not None, found or "not found", cost)
+def launcher(driver: Driver) -> Iterator[Finding]:
+    """The program that starts a driver's runs, if it needs one."""
+    if driver.program:
+        found = program(driver.program)
+        cost = f"--driver {driver.name} needs --launcher PATH or srun"
+        yield Finding(driver.program, found is not None, found or "not found", cost)
 
 
-def driver(name: str) -> Finding:
+def driver(driver: Driver) -> Finding:
     """Whether messages arrive under a driver, on as many PEs as there are cores, at most two."""
-    case = Case(name, 1 if name == "serial" else min(2, environment.cores()))
-    cost = {
-        "serial": "nothing works",
-        "mpi": "no runs on several ranks",
-        "charm": "no over-decomposition and no load balancing",
-    }[name]
+    name, cost = driver.name, driver.without
+    case = Case(name, 1 if driver.one_pe else min(2, environment.cores()))
     try:
         result = solve(spec_of("echo", case, "tiny"))
     except InputError as error:
@@ -107,14 +108,14 @@ def driver(name: str) -> Finding:
 
 def gpu() -> Iterator[Finding]:
     """What ``--device gpu`` needs: a driver, a GPU, and two packages; and what helps it."""
-    driver, needed = nvidia.library(), "no --device gpu"
-    cuda, number = nvidia.cuda_version(driver), nvidia.driver_version()
+    nvidia_driver, needed = nvidia.library(), "no --device gpu"
+    cuda, number = nvidia.cuda_version(nvidia_driver), nvidia.driver_version()
     found = f"version {number or 'unknown'}, for CUDA {'.'.join(map(str, cuda or ('unknown',)))}"
     there = cuda is not None or number is not None
     enough = cuda is not None and cuda >= nvidia.NEEDED
     least = f"{needed}: it takes one for CUDA {'.'.join(map(str, nvidia.NEEDED))} or later"
     yield Finding("NVIDIA driver", enough, found if there else "not found", least)
-    seen = [f"{gpu.name}, {gpu.memory_bytes / 2**30:.0f} GiB" for gpu in nvidia.gpus(driver)]
+    seen = [f"{gpu.name}, {gpu.memory_bytes / 2**30:.0f} GiB" for gpu in nvidia.gpus(nvidia_driver)]
     yield Finding("GPU", bool(seen), "; ".join(seen) or "none", needed)
     for name, packages in GPU_PACKAGES.items():
         versions = filter(None, map(record.version, packages))
@@ -122,7 +123,9 @@ def gpu() -> Iterator[Finding]:
         install = f"{needed}: pip install -e '.[gpu]'"
         yield Finding(name, version != "not installed", version, install)
     yield kernel_compiler()
-    yield gpu_aware_mpi()
+    for driver in drivers.found().values():
+        if driver.gpu_aware:
+            yield gpu_aware(driver)
 
 
 def kernel_compiler() -> Finding:
@@ -138,13 +141,14 @@ def kernel_compiler() -> Finding:
     return Finding(what, True, found, cost)
 
 
-def gpu_aware_mpi() -> Finding:
-    """Whether MPI takes messages from device memory; another process asks, as that starts MPI."""
-    what, cost = "GPU-aware MPI", "--device gpu under mpi copies messages by way of the host"
-    command = [sys.executable, "-m", "drivers.mpi.gpu_aware"]
+def gpu_aware(driver: Driver) -> Finding:
+    """Whether a runtime takes messages from device memory; asked in a process that may start it."""
+    what = f"GPU-aware {driver.runtime}"
+    cost = f"--device gpu under {driver.name} copies messages by way of the host"
+    command = [sys.executable, "-m", driver.gpu_aware]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_LIMIT_S)
         aware, why = json.loads(done.stdout.splitlines()[-1])
     except (subprocess.TimeoutExpired, IndexError, ValueError):
-        return Finding(what, False, "MPI could not be started to ask", cost)
+        return Finding(what, False, f"{driver.runtime} could not be started to ask", cost)
     return Finding(what, aware, why, cost)

@@ -13,14 +13,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Console
 from rich.table import Table
 
+import drivers
 import miniapps
+from drivers.descriptor import Driver
 from miniapps.problem import Variant
 from workbench.exit_status import VALID, WRONG
 from workbench.run.cases import Case, spec_of
 from workbench.run.execute import solve
 
-MPI_RANKS = (1, 2, 3, 4, 6)
-CHARM_PES = (1, 2, 3)
+COUNTS = (1, 2, 3, 4, 6)  # of ranks with one block each, or of blocks in one process
+PES = (1, 2, 3)  # where there are several blocks on each
 ODFS = (1, 2, 4, 8)
 BALANCING = tuple(itertools.product(("Greedy", "GreedyRefine", "Rotate"), (1, 5)))
 
@@ -34,22 +36,35 @@ def cases(variants: Sequence[Variant], full: bool) -> Iterator[Case]:
     every: list[Variant | None] = list(variants) or [None]
     plain = [variant for variant in every if variant is None or not variant.several_kinds]
     turn, plain_turn = itertools.cycle(every), itertools.cycle(plain)
-    for blocks in (1, 2, 3, 4, 6):
-        yield Case("serial", blocks, variant=next(turn))
-    for ranks, variant in zip(MPI_RANKS, plain_turn, strict=False):
-        yield Case("mpi", ranks, variant=variant)
-    for variant in plain[1:]:
-        yield Case("mpi", 2, variant=variant)
-    for pes, odf in itertools.product(CHARM_PES, ODFS):
-        yield Case("charm", pes, odf, variant=next(plain_turn))
-    for balancer, period in BALANCING:
-        yield Case("charm", 2, 4, balancer, period, next(plain_turn))
-    for variant in every[len(plain) :]:
-        yield from (Case("charm", pes, variant=variant) for pes in CHARM_PES)
-        yield from (Case("charm", 2, 1, *balancing, variant) for balancing in BALANCING)
+    for driver in drivers.found().values():
+        if driver.one_pe:
+            yield from (Case(driver.name, blocks, variant=next(turn)) for blocks in COUNTS)
+        elif not driver.over_decomposition:
+            yield from (Case(driver.name, pes, variant=next(plain_turn)) for pes in COUNTS)
+            yield from (Case(driver.name, 2, variant=variant) for variant in plain[1:])
+        else:
+            yield from _over_decomposed(driver, every, plain, plain_turn, full)
+
+
+def _over_decomposed(
+    driver: Driver,
+    every: list[Variant | None],
+    plain: list[Variant | None],
+    turn: Iterator[Variant | None],
+    full: bool,
+) -> Iterator[Case]:
+    """The cases of a driver that has several blocks per PE."""
+    balancing = [pair for pair in BALANCING if pair[0] in driver.balancers]
+    for pes, odf in itertools.product(PES, ODFS):
+        yield Case(driver.name, pes, odf, variant=next(turn))
+    for balancer, period in balancing:
+        yield Case(driver.name, 2, 4, balancer, period, next(turn))
+    for variant in every[len(plain) :] if driver.several_kinds else ():
+        yield from (Case(driver.name, pes, variant=variant) for pes in PES)
+        yield from (Case(driver.name, 2, 1, *pair, variant) for pair in balancing)
     if full:
-        for (balancer, period), variant in itertools.product(BALANCING, plain):
-            yield Case("charm", 3, 8, balancer, period, variant)
+        for (balancer, period), variant in itertools.product(balancing, plain):
+            yield Case(driver.name, 3, 8, balancer, period, variant)
 
 
 def verify(apps: list[str], full: bool, device: str = "cpu") -> int:
@@ -77,7 +92,7 @@ def verify(apps: list[str], full: bool, device: str = "cpu") -> int:
 def on_device(cases: Iterable[Case], device: str) -> Iterator[tuple[Case, str]]:
     """The cases on a device; before them, unless that is the CPU, the plainest there."""
     if device != "cpu":
-        yield Case("serial"), "cpu"
+        yield Case(drivers.names()[0]), "cpu"
     yield from ((case, device) for case in cases)
 
 

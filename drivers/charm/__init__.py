@@ -1,1 +1,91 @@
 """The charm driver: chares of Charm4Py, several per PE, that migrate."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+
+from drivers.charm.balancers import BALANCERS, runtime_options
+from drivers.charm.datagrams import transport_options
+from drivers.descriptor import Driver, Launcher, Start, listed
+
+VARIABLE = "NETSTART"  # set by charmrun for every process it starts
+NEWEST = (3, 13)  # Python for which charm4py 1.1 has wheels
+CHARMRUN = "-m charmrun.start"
+JOB_SETUP = """\
+list="nodes-{job}"
+nodes "$list"
+"""
+
+
+def around() -> Launcher | None:
+    """The charmrun around this process; it tells neither how many PEs it has started nor which."""
+    return Launcher("charmrun", None, 0) if VARIABLE in os.environ else None
+
+
+def command(start: Start) -> list[str]:
+    """The command that starts the PEs.
+
+    charmrun and the runtime find their options anywhere, so these stand at the end.
+    """
+    where = [] if "++nodelist" in start.runtime else ["++local", *transport_options(start.pes)]
+    options = ["++quiet", *where, *runtime_options(start.balancer), *start.runtime]
+    return [sys.executable, *CHARMRUN.split(), f"+p{start.pes}", *start.program, "--", *options]
+
+
+def pin(cores: Sequence[int]) -> list[str]:
+    """Options of the runtime."""
+    return ["+setcpuaffinity", "+pemap", listed(cores)]
+
+
+def job_setup(job: str) -> str:
+    """Write charmrun's list of the job's nodes."""
+    return JOB_SETUP.format(job=job)
+
+
+def job_command(words: str, pes: int, balancer: str | None) -> str:
+    """The command of a run in a Slurm job: charmrun over the job's nodes."""
+    start = f'"$PYTHON" {CHARMRUN} +p{pes} "$PYTHON" "$MINIAPPS"'
+    where = '++quiet ++nodelist "$list" ++remote-shell "$REMOTE_SHELL"'
+    end = f"--no-launch -- {where} {_balancing(balancer)} $CHARM"
+    return f"{start} {words} \\\n  {end}"
+
+
+def _balancing(balancer: str | None) -> str:
+    """The runtime's options for a balancer; a file of this installation is found by the script."""
+    words = [shlex.quote(word) for word in runtime_options(balancer)]
+    if "+TreeLBFile" in words:
+        module = (
+            "import drivers.charm.balancers as b, sys; print(b.runtime_options(sys.argv[1])[-1])"
+        )
+        words[-1] = f'"$("$PYTHON" -c {shlex.quote(module)} {balancer})"'
+    return " ".join(words)
+
+
+def _install() -> str:
+    """How to get charm4py for this Python."""
+    if sys.version_info[:2] <= NEWEST:
+        return ": pip install charm4py==1.1"
+    this, newest = (".".join(map(str, version)) for version in (sys.version_info[:2], NEWEST))
+    return f" (no wheel for Python {this}): make PYTHON=python{newest} install"
+
+
+DRIVER = Driver(
+    name="charm",
+    summary="several blocks per PE that migrate, Charm4Py",
+    file="drivers.charm.driver",
+    without="no over-decomposition and no load balancing",
+    modules=("charm4py", "charmrun"),
+    install=_install(),
+    runtime="Charm4Py layer",
+    example="--driver charm -n 2 --odf 4 --balancer Greedy --lb-period 30",
+    over_decomposition=True,
+    balancers=BALANCERS,
+    command=command,
+    pin=pin,
+    around=around,
+    job_setup=job_setup,
+    job_command=job_command,
+)

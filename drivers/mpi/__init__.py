@@ -1,1 +1,82 @@
-"""The mpi driver: one block per rank of MPI."""
+"""The mpi driver: one block per rank, messages of MPI from buffer to buffer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drivers.descriptor import Asked, Driver, Launcher, Options, Start, chosen_or_found, listed
+from miniapps.parameters import parameter, require
+
+# Rank and size as set by PMI (MPICH, Intel MPI, srun --mpi=pmi2), Open MPI, MVAPICH2, Slurm.
+VARIABLES = (
+    ("PMI_RANK", "PMI_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+)
+SLURM_NO_STEPS = ("4294967290", "4294967291")  # salloc's interactive step and batch scripts
+MPIEXEC = "mpiexec"
+
+
+@dataclass(frozen=True)
+class RankOptions(Options):
+    """Options of this driver alone."""
+
+    gpu_aware: str = parameter(
+        "--gpu-aware",
+        "auto",
+        str,
+        "give MPI messages that lie on the GPU; auto: if it says that it takes them",
+        choices=("on", "off", "auto"),
+    )
+
+    def check(self, asked: Asked) -> None:
+        """Only messages of a GPU can lie there."""
+        used = asked.device == "gpu" or self.gpu_aware == "auto"
+        require(used, "--gpu-aware", self.gpu_aware, "only with --device gpu")
+
+
+def around() -> Launcher | None:
+    """The MPI launcher around this process.
+
+    Slurm sets SLURM_PROCID for batch scripts too; only inside a step (srun) does it count.
+    """
+    if os.environ.get("SLURM_STEP_ID") in SLURM_NO_STEPS:
+        return None
+    for rank, size in VARIABLES:
+        if rank in os.environ and size in os.environ:
+            return Launcher("MPI launcher", int(os.environ[size]), int(os.environ[rank]))
+    return None
+
+
+def command(start: Start) -> list[str]:
+    """The command that starts the ranks. Raises InputError where there is no mpiexec."""
+    mpiexec = chosen_or_found("mpi", start.launcher, MPIEXEC)
+    return [mpiexec, "-n", str(start.pes), *start.runtime, *start.program]
+
+
+def pin(cores: Sequence[int]) -> list[str]:
+    """Words of MPICH's mpiexec."""
+    return ["-bind-to", f"user:{listed(cores)}"]
+
+
+DRIVER = Driver(
+    name="mpi",
+    summary="one block per rank, mpi4py",
+    file="drivers.mpi.driver",
+    without="no runs on several ranks",
+    modules=("mpi4py",),
+    install=": pip install mpi4py",
+    program=MPIEXEC,
+    runtime="MPI library",
+    gpu_aware="drivers.mpi.gpu_aware",
+    example="--driver mpi -n 4",
+    options=RankOptions,
+    several_kinds=False,
+    waits_alone=True,
+    command=command,
+    pin=pin,
+    around=around,
+)

@@ -17,9 +17,9 @@ import traceback
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import drivers
 from drivers.job import RunError
 from miniapps.contract import MessageError, StepError
-from workbench import environment
 
 ERRORS = "errors"  # file beside the board, with a line from each PE that failed
 SLOT = struct.Struct("=qqdq")  # pid, step, time of the last change, phase
@@ -98,7 +98,7 @@ class NoBoard:
 
     def fail(self, error: Exception) -> None:
         """Say on stderr why this process cannot go on."""
-        if environment.rank() == 0 or not isinstance(error, RunError):  # RunErrors: on all alike
+        if drivers.rank() == 0 or not isinstance(error, RunError):  # RunErrors: on all alike
             print(f"miniapps: {explained(error)}", file=sys.stderr)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import drivers
 import miniapps
+from drivers.descriptor import Driver
 from miniapps.problem import Variant
 from workbench.run.spec import RunSpec
 
@@ -22,9 +24,14 @@ class Case:
     variant: Variant | None = None
 
     @property
+    def can(self) -> Driver:
+        """What the driver says of itself."""
+        return drivers.of_record(self.driver)
+
+    @property
     def configuration(self) -> str:
         """The configuration without the number of PEs: one line in a figure."""
-        odf = f" ODF {self.odf}" if self.driver == "charm" else ""
+        odf = f" ODF {self.odf}" if self.can.over_decomposition else ""
         balancing = f" {self.balancer} every {self.lb_period}" if self.balancer else ""
         return f"{self.driver}{odf}{balancing}"
 
@@ -60,7 +67,7 @@ class Case:
     def __str__(self) -> str:
         variant = f", {self.variant}" if self.variant else ""
         balancing = f", {self.balancer} every {self.lb_period}" if self.balancer else ""
-        odf = f" x ODF {self.odf}" if self.driver == "charm" else ""
+        odf = f" x ODF {self.odf}" if self.can.over_decomposition else ""
         return f"{self.driver} {self.pes}{odf}{balancing}{variant}"
 
 

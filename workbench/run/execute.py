@@ -33,8 +33,9 @@ from workbench.show.thumbnails import Pictures, sides_of
 
 def run(options: Namespace, runtime: list[str]) -> int:
     """Run one app; returns the exit status. Raises InputError before anything is launched."""
-    if options.pes is None and options.driver == "mpi":
-        options.pes = environment.mpi_size()
+    around = drivers.launchers().get(options.driver)
+    if options.pes is None and around is not None:
+        options.pes = around.size
     if options.timeout is not None:
         require(0 < options.timeout < math.inf, "--timeout", options.timeout, "must be above 0")
     if options.json not in (None, "-"):
@@ -42,7 +43,7 @@ def run(options: Namespace, runtime: list[str]) -> int:
     refuse_other_launchers(options, runtime)
     spec = RunSpec.create(options)
     show = partial(deliver, json_target=options.json)
-    if options.no_launch or spec.driver == "serial" or _inside(spec.driver):
+    if options.no_launch or drivers.get(spec.driver).one_process or around is not None:
         if not options.dry_run:
             return execute(spec, show)
         print("nothing to launch: this process does the run, or its part")
@@ -57,20 +58,22 @@ def run(options: Namespace, runtime: list[str]) -> int:
 
 def refuse_other_launchers(options: Namespace, runtime: list[str]) -> None:
     """Raise InputError for a driver that cannot run under the launcher around this process."""
-    driver, ranks = options.driver, environment.mpi_size() or 1
-    if driver != "mpi":
-        allowed = f"cannot run on the {ranks} ranks of this MPI launcher: use --driver mpi"
-        require(ranks == 1, "--driver", driver, allowed)
-    if driver == "charm" and environment.inside_charmrun():
-        require(options.pes is not None, "-n", "missing", "inside charmrun say -n N as in +pN")
+    mine = drivers.get(options.driver)
+    for name, launcher in drivers.launchers().items():
+        ranks = launcher.size or 1
+        allowed = f"cannot run on the {ranks} ranks of this {launcher.name}: use --driver {name}"
+        require(name == mine.name or ranks == 1, "--driver", mine.name, allowed)
+        known = name != mine.name or launcher.size is not None or options.pes is not None
+        require(known, "-n", "missing", f"inside {launcher.name} say -n N as in +pN")
     for word in runtime:
-        require(driver != "serial", "--", word, "--driver serial has no runtime to pass it to")
+        allowed = f"--driver {mine.name} has no runtime to pass it to"
+        require(not mine.one_process, "--", word, allowed)
         require(not word.startswith("+p") or not word[2:].isdigit(), "--", word, "use -n instead")
 
 
 def solve(spec: RunSpec) -> dict[str, Any] | int:
     """Run a checked spec; returns its record, or the exit status of a run that failed."""
-    if spec.driver != "serial":
+    if not drivers.get(spec.driver).one_process:
         return launch.launch(spec, launch.command(spec, [], None), None)
     records: list[dict[str, Any]] = []
 
@@ -80,11 +83,6 @@ def solve(spec: RunSpec) -> dict[str, Any] | int:
 
     status = execute(spec, keep)
     return records[0] if records else status
-
-
-def _inside(driver: str) -> bool:
-    """Whether this process was started by the launcher that the driver needs."""
-    return environment.mpi_size() is not None if driver == "mpi" else environment.inside_charmrun()
 
 
 def execute(spec: RunSpec, show: Callable[[dict[str, Any]], int]) -> int:
@@ -143,7 +141,7 @@ class _watched:
         if self.folder is not None:
             path = Path(self.folder) / launch.BOARD
             return Board(path, self.spec.pes) if path.exists() else NoBoard()
-        if self.spec.driver != "serial":
+        if not drivers.get(self.spec.driver).one_process:
             return NoBoard()
         self.scratch = tempfile.TemporaryDirectory(prefix="miniapps-")
         board = Board(Path(self.scratch.name) / launch.BOARD, 1)

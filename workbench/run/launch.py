@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,9 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from drivers.charm.balancers import runtime_options
-from drivers.charm.datagrams import transport_options
-from miniapps.parameters import InputError
+import drivers
+from drivers.descriptor import Start
 from workbench import environment
 from workbench.exit_status import FAILED
 from workbench.run import output
@@ -42,22 +40,12 @@ STEP_FACTOR = 20.0  # or this many times the slowest round so far, whichever is 
 def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str]:
     """The command that starts the run under its launcher; ``runtime`` goes to that as it is.
 
-    Under serial there is no launcher: ``runtime`` is a command that starts another, if anything.
+    Raises InputError where its driver is not installed, or there is no launcher.
     """
-    words = [*_program_itself(), *spec.arguments(), "--no-launch"]
-    if spec.driver == "serial":
-        return [*runtime, sys.executable, *words]
-    if spec.driver == "mpi":
-        mpiexec = _given(launcher) if launcher else _beside("mpiexec")
-        return [mpiexec, "-n", str(spec.pes), *runtime, sys.executable, *words]
-    charmrun = [sys.executable, "-m", "charmrun.start", f"+p{spec.pes}"]
-    return [*charmrun, sys.executable, *words, "--", *_charm_options(spec, runtime)]
-
-
-def _charm_options(spec: RunSpec, runtime: list[str]) -> list[str]:
-    """Options of charmrun and the runtime; they find theirs anywhere, so they stand at the end."""
-    where = [] if "++nodelist" in runtime else ["++local", *transport_options(spec.pes)]
-    return ["++quiet", *where, *runtime_options(spec.balancer), *runtime]
+    driver = drivers.get(spec.driver)
+    driver.require()
+    words = [sys.executable, *_program_itself(), *spec.arguments(), "--no-launch"]
+    return driver.command(Start(words, spec.pes, spec.balancer, runtime, launcher))
 
 
 def _program_itself() -> list[str]:
@@ -67,28 +55,6 @@ def _program_itself() -> list[str]:
     """
     script = Path(sys.executable).with_name("miniapps")
     return [str(script)] if script.exists() else ["-m", "workbench.cli"]
-
-
-def _given(launcher: str) -> str:
-    """The program that the user names."""
-    found = shutil.which(launcher)
-    if found is None:
-        raise InputError("--launcher", launcher, "must be a program that can be started")
-    return found
-
-
-def program(name: str) -> str | None:
-    """A program of this Python's environment, else of the PATH; None where there is none."""
-    beside = Path(sys.executable).with_name(name)
-    return str(beside) if beside.exists() else shutil.which(name)
-
-
-def _beside(name: str) -> str:
-    """A program that must be there."""
-    found = program(name)
-    if found is None:
-        raise InputError("--driver", "mpi", f"no {name} found: see `miniapps doctor`")
-    return found
 
 
 def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str, Any] | int:
@@ -120,7 +86,7 @@ def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str
 
 
 def _cores() -> dict[str, str]:
-    """What a PE that is tied to a core cannot see: how many there are."""
+    """What a PE that is pinned to a core cannot see: how many there are."""
     return {environment.CORES_VARIABLE: str(environment.cores_of_run())}
 
 

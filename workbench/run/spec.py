@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 import tempfile
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import drivers
 import kernels
 import miniapps
 from devices import backend as device
-from drivers.charm.balancers import BALANCERS
+from drivers.descriptor import Driver
 from drivers.job import Job, Store
 from miniapps.decomposition import Layout
 from miniapps.parameters import InputError, require, words
-from workbench import environment
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,11 @@ class RunSpec:
         return spec
 
     @property
+    def can(self) -> Driver:
+        """What the driver says of itself."""
+        return drivers.get(self.driver)
+
+    @property
     def module(self) -> ModuleType:
         """The app."""
         return miniapps.load(self.app)
@@ -85,8 +91,8 @@ class RunSpec:
 
         A process that starts others does not measure on a GPU: it would keep a part of it.
         """
-        alone = environment.mpi_size() is None and not environment.inside_charmrun()
-        own = self.device == "cpu" or self.driver == "serial"
+        own = self.device == "cpu" or self.can.one_process
+        alone = not drivers.launchers()
         return self.problem.prepared(self.layout, self.device, measure=alone and own)
 
     def job(self, store: Store | None = None) -> Job:
@@ -111,7 +117,7 @@ class RunSpec:
         """The command line that asks for this run, with every "auto" settled."""
         given = {
             "--driver": self.driver,
-            "-n": 1 if self.driver == "serial" else self.pes,
+            "-n": 1 if self.can.one_pe else self.pes,
             "--odf": self.odf,
             "--balancer": self.balancer,
             "--lb-period": self.lb_period,
@@ -141,7 +147,8 @@ class RunSpec:
             require(used, option, value, "only with --device gpu")
         require(per_host is None or per_host >= 1, "--gpus-per-host", per_host, "must be 1 or more")
         direct = self.gpu_aware == "on"
-        require(not direct or self.driver == "mpi", "--gpu-aware", "on", "only with --driver mpi")
+        able = only_with(lambda driver: bool(driver.gpu_aware))
+        require(not direct or bool(self.can.gpu_aware), "--gpu-aware", "on", able)
         app, allowed = self.problem.app, f"{self.app} has no kernels for it"
         there = app is None or kernels.exist(app, self.device)
         require(there, "--device", self.device, allowed)
@@ -157,13 +164,14 @@ class RunSpec:
         require(self.steps >= 1, "--steps", self.steps, "must be 1 or more")
         require(self.warmup >= 0, "--warmup", self.warmup, "must be 0 or more")
         require(self.lb_period >= 0, "--lb-period", self.lb_period, "must be 0 or more (0: never)")
-        if self.driver != "charm":
-            require(self.odf == 1, "--odf", self.odf, "only --driver charm over-decomposes")
-            require(self.balancer is None, "--balancer", self.balancer, "only with --driver charm")
-            require(self.lb_period == 0, "--lb-period", self.lb_period, "only with --driver charm")
+        can, cutting = self.can, only_with(lambda driver: driver.over_decomposition)
+        balancing = only_with(lambda driver: driver.balancing)
+        require(can.over_decomposition or self.odf == 1, "--odf", self.odf, cutting)
+        require(can.balancing or self.balancer is None, "--balancer", self.balancer, balancing)
+        require(can.balancing or self.lb_period == 0, "--lb-period", self.lb_period, balancing)
         if self.balancer is not None:
-            known = ", ".join(BALANCERS)
-            require(self.balancer in BALANCERS, "--balancer", self.balancer, f"one of {known}")
+            known = ", ".join(can.balancers)
+            require(self.balancer in can.balancers, "--balancer", self.balancer, f"one of {known}")
             require(self.lb_period > 0, "--balancer", self.balancer, "needs --lb-period STEPS")
         if self.lb_first is not None:
             require(self.lb_period > 0, "--lb-first", self.lb_first, "needs --lb-period STEPS")
@@ -176,11 +184,17 @@ class RunSpec:
         for option, asked in (("--frames", self.frames), ("--trace", self.trace)):
             require(not asked or self.output is not None, option, asked, "needs --output FILE.h5")
         kinds = list(self.layout.families())
-        if self.driver == "mpi":
-            allowed = f"has one block per rank, this problem blocks of {len(kinds)} kinds"
-            require(len(kinds) == 1, "--driver", "mpi", f"{allowed}: {', '.join(kinds)}")
+        allowed = f"has one block per rank, this problem blocks of {len(kinds)} kinds"
+        one = can.several_kinds or len(kinds) == 1
+        require(one, "--driver", self.driver, f"{allowed}: {', '.join(kinds)}")
         self.problem.check_steps(self.warmup + self.steps)
         _ = self.prepared
+
+
+def only_with(able: Callable[[Driver], bool]) -> str:
+    """What to say of an option that only some drivers have a use for."""
+    names = [f"--driver {driver.name}" for driver in drivers.found().values() if able(driver)]
+    return f"only with {' or '.join(names)}"
 
 
 def asked_for(options: Namespace) -> tuple[Any, int, int]:
@@ -214,16 +228,12 @@ def _preset(app: ModuleType, name: str | None) -> dict[str, Any]:
 def _pes(options: Namespace) -> int:
     """PEs: as asked for, else as the grid of blocks says, else one.
 
-    The serial driver counts blocks, all on its one PE, where a parallel one counts PEs.
+    A driver with one PE counts blocks, all on that, where the others count PEs.
     """
     blocks = math.prod(options.blocks) if options.blocks else 1
-    if options.driver == "serial":
-        require(
-            options.pes in (None, 1),
-            "-n",
-            options.pes,
-            "--driver serial has one PE; use --blocks to cut the problem",
-        )
+    if drivers.get(options.driver).one_pe:
+        allowed = f"--driver {options.driver} has one PE; use --blocks to cut the problem"
+        require(options.pes in (None, 1), "-n", options.pes, allowed)
         return blocks
     return blocks if options.pes is None else options.pes
 

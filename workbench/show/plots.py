@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import drivers
 from miniapps.parameters import require
 from workbench.run.spec import check_writable
 from workbench.show.saved import SavedRun, cut, opened
@@ -41,7 +42,7 @@ def plot_step_times(records: list[dict[str, Any]], path: Path) -> Path:
 def _label(record: dict[str, Any]) -> str:
     """A run in two or three short lines."""
     lines = [record["driver"], f"{record['pes']} PE"]
-    if record["driver"] == "charm":
+    if drivers.of_record(record["driver"]).over_decomposition:
         lines.append(f"ODF {record['odf']}")
     if record["balancer"]:
         lines.append(record["balancer"])

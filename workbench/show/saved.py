@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+import drivers
 from drivers.timing import SYNC, compute_per_pe
 from miniapps.parameters import InputError, words
 from workbench.show.thumbnails import Sides, picture_of, sides_of
@@ -129,7 +130,7 @@ class SavedRun:
         record = self.record
         given = {
             "--driver": record["driver"],
-            "-n": record["pes"] if record["driver"] != "serial" else None,
+            "-n": None if drivers.of_record(record["driver"]).one_pe else record["pes"],
             "--odf": record["odf"] if record["odf"] > 1 else None,
             "--balancer": record["balancer"],
             "--lb-period": record["lb_period"] or None,

@@ -254,7 +254,8 @@ def _gain(balanced: Result, other: Result) -> Gain:
 def _is_baseline(other: Result, balanced: Result) -> bool:
     """Whether a result without balancing is a baseline of a balanced one."""
     same = other.case.driver == balanced.case.driver and other.case.odf == balanced.case.odf
-    return other.case.driver == "mpi" or same
+    fixed = not (other.case.can.one_process or other.case.can.over_decomposition)
+    return fixed or same
 
 
 # Granularity --------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import drivers
 from miniapps.parameters import InputError, require, shown
 from workbench.study.campaign import Campaign
 from workbench.study.validation import mean_step_s
@@ -35,11 +36,11 @@ Iteration           number of the time step, warm-up included; where a round tak
                     once, the time of the round is divided equally among them
 Iteration Time      from the end of the previous step, on the last process, to the end of this one
 Computation Time    of this process: physics, packing of messages, checks of received messages
-Communication Time  the rest of the iteration, under mpi and serial: messages, and waiting for
+Communication Time  the rest of the iteration, under {alone}: messages, and waiting for
                     slower processes. A single row may be negative, if a process began while a
                     slower one was still in the previous step; sums over rows are correct.
 
-Communication Time is empty under charm. There a process holds several chares, and while one waits
+Communication Time is empty under {others}. There a process holds several blocks; while one waits
 for a message another computes: the same time would be counted twice. The rest of an iteration is
 idle time, scheduling and load balancing, and does not measure communication.
 """
@@ -129,12 +130,18 @@ def _tidy_row(run: dict[str, Any]) -> dict[str, Any]:
 def seed_csv(campaign: Campaign) -> dict[str, str]:
     """File names and texts: the seed code's columns, a file per run, and README.txt.
 
-    Communication time is empty under charm, where a process computes for one chare while another
-    one waits; README.txt explains it. Raises InputError for a record without ``rounds``.
+    Communication time is empty where a process computes for one block while another one waits;
+    README.txt explains it. Raises InputError for a record without ``rounds``.
     """
     return {_run_name(run) + ".csv": _seed_table(run["record"]) for run in campaign.of("run")} | {
-        "README.txt": SEED_REASON
+        "README.txt": SEED_REASON.format(alone=_named(True), others=_named(False))
     }
+
+
+def _named(alone: bool) -> str:
+    """The drivers under which waiting is communication, or the others."""
+    found = drivers.found().values()
+    return " and ".join(driver.name for driver in found if driver.waits_alone == alone)
 
 
 def _run_name(run: dict[str, Any]) -> str:
@@ -145,7 +152,7 @@ def _run_name(run: dict[str, Any]) -> str:
 def _configuration(run: dict[str, Any], joint: str, pes: bool = True) -> str:
     """The configuration of a record or point, in characters that Extra-P and ReFrame allow."""
     words = [run["driver"], *([f"{run['pes']}pe"] if pes else [])]
-    if run["driver"] == "charm":
+    if drivers.of_record(run["driver"]).over_decomposition:
         words.append(f"odf{run['odf']}")
     if run["balancer"]:
         words.append(f"{run['balancer']}{run['lb_period']}")
@@ -158,9 +165,10 @@ def _seed_table(record: dict[str, Any]) -> str:
     require("compute_s" in rounds, "export", "seed-csv", few)
     spans = list(zip(rounds["first"], rounds["count"], rounds["wall_s"], strict=True))
     rows = []
+    alone = drivers.of_record(record["driver"]).waits_alone
     for process, computed in enumerate(rounds["compute_s"]):
         for (first, count, wall), compute in zip(spans, computed, strict=True):
-            waited = None if record["driver"] == "charm" else (wall - compute) / count
+            waited = (wall - compute) / count if alone else None
             times = (wall / count, waited, compute / count)
             rows += [(process, step, *times) for step in range(first, first + count)]
     return _table(SEED_COLUMNS, rows)
@@ -216,7 +224,7 @@ CHECK_TEXT = '''\
 """ReFrame check of {app}: the same bits as this campaign, and not slower than its spread allows.
 
     reframe -c THIS_FILE -r                                  with `miniapps` on the PATH
-    reframe -c THIS_FILE -r -n mpi-2pe                       only these
+    reframe -c THIS_FILE -r -n {example:<30} only these
     reframe -c THIS_FILE -r -S program=/path/to/miniapps
 
 Every run starts its own PEs on one node, so ReFrame starts it without a launcher. A step may take
@@ -325,6 +333,7 @@ def reframe_check(campaign: Campaign) -> str:
         least=LEAST_TOLERANCE,
         blind=BLIND_TOLERANCE,
         trials=TRIALS_FOR_SPREAD,
+        example=next(iter(points)),
     )
 
 
@@ -336,7 +345,7 @@ def _expected(point: dict[str, Any], records: list[dict[str, Any]]) -> dict[str,
     counts = not any(record["oversubscribed"] for record in records)
     return {
         "arguments": json.loads(json.dumps(point["arguments"])),
-        "pes": point["pes"] if point["driver"] != "serial" else 1,
+        "pes": 1 if drivers.of_record(point["driver"]).one_pe else point["pes"],
         "state_hash": hashes.pop(),
         "step_s": statistics.fmean(times) if counts else None,
         "rate": statistics.fmean(record["rate"]["value"] for record in records) if counts else None,

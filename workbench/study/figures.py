@@ -81,8 +81,8 @@ CAPTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "odf": (
             "Time per step over the over-decomposition factor",
-            "Means of the trials with 99 % intervals. The horizontal line and band are mpi, which "
-            "has one block per PE.",
+            "Means of the trials with 99 % intervals. A horizontal line and band are a "
+            "driver that has one block per PE.",
         ),
         "gain": (
             "Gain of load balancing, and the ideal gain",
@@ -440,7 +440,7 @@ def _configuration_of_any_odf(result: Result) -> str:
 
 
 def _draw_odf(axes: Any, name: str, mine: list[Result], look: dict[str, Any]) -> None:
-    if mine[0].case.driver != "charm":
+    if not mine[0].case.can.over_decomposition:
         (step,) = _steps_ms(mine)
         mark = OVERSUBSCRIBED if mine[0].oversubscribed else ""
         label = f"{name}, {mark}" if mark else name

@@ -10,12 +10,12 @@ import argparse
 import json
 import tomllib
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import drivers
 import miniapps
-from drivers.charm.balancers import BALANCERS
 from miniapps.parameters import InputError, extents, require
 from workbench.arguments import add_app_options, typed
 from workbench.exit_status import VALID
@@ -23,7 +23,7 @@ from workbench.run.spec import asked_for
 from workbench.study.plan import KINDS, NO_BALANCING, Study, usual_pes
 
 EXAMPLES = """examples:
-  miniapps study strong jacobi2d --pes 1,2 --drivers mpi,charm --odf 1,4 --trials 10
+  miniapps study strong jacobi2d --pes 1,2 --odf 1,4 --trials 10
   miniapps study lb stencil3d --balancers Greedy,GreedyRefine --lb-periods 30 --imbalance paper
   miniapps study studies/pic-lb.toml --quick
   miniapps study report strong-jacobi2d.jsonl
@@ -46,7 +46,7 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Read "mpi,charm"."""
+    """Read names with commas between."""
     return tuple(text.split(","))
 
 
@@ -170,9 +170,11 @@ def add_study_options(parser: Any, problem: Any) -> None:
     """The options of a study of one app."""
     add = parser.add_argument_group("matrix").add_argument
     add("--pes", type=typed(numbers), metavar="LIST", help="default: 1,2,4.. or the cores")
-    add("--drivers", type=typed(names), default=("mpi", "charm"), help="default: mpi,charm")
-    add("--odf", type=typed(numbers), metavar="LIST", help="blocks per PE under charm")
-    add("--balancers", type=typed(names), metavar="LIST", help=f"of {', '.join(BALANCERS)}")
+    several = tuple(d.name for d in drivers.found().values() if not d.one_process)
+    usual = f"default: {','.join(several)}"
+    add("--drivers", type=typed(names), default=several, help=usual)
+    add("--odf", type=typed(numbers), metavar="LIST", help="blocks per PE")
+    add("--balancers", type=typed(names), metavar="LIST", help=f"of {', '.join(balancers())}")
     add("--lb-periods", type=typed(numbers), metavar="LIST", help="steps between balancing")
     add("--lb-first", type=typed(int), metavar="STEP", help="first balancing; default: the period")
     add("--halvings", type=typed(int), default=12, metavar="N", help="of a granularity study")
@@ -202,6 +204,12 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add("--sbatch", action="append", default=[], metavar="OPTION", help="a line for every script")
 
 
+def balancers() -> list[str]:
+    """The balancers of all drivers."""
+    named = (driver.balancers for driver in drivers.found().values())
+    return list(dict.fromkeys(chain.from_iterable(named)))
+
+
 def study_of(options: argparse.Namespace) -> Study:
     """The study that options ask for. Raises InputError."""
     kind, usual_odf = options.kind, {"odf": (1, 2, 4, 8), "lb": (4,)}
@@ -225,8 +233,7 @@ def study_of(options: argparse.Namespace) -> Study:
         lb_first=options.lb_first,
     )
     for driver in study.drivers:
-        known = f"one of {', '.join(drivers.NAMES)}"
-        require(driver in drivers.NAMES, "--drivers", driver, known)
+        drivers.get(driver, "--drivers")
     require(min(study.pes) >= 1, "--pes", min(study.pes), "must be 1 or more")
     require(study.halvings >= 0, "--halvings", study.halvings, "must be 0 or more")
     for option in MATRIX:
@@ -238,18 +245,20 @@ def study_of(options: argparse.Namespace) -> Study:
 
 def _balancer_settings(options: argparse.Namespace) -> tuple[tuple[str | None, int], ...]:
     """Pairs of balancer and period: none, and in a study of balancing all that are named."""
-    balancers, periods = options.balancers, options.lb_periods
-    if options.kind != "lb" and balancers is None:
+    named, periods = options.balancers, options.lb_periods
+    if options.kind != "lb" and named is None:
         require(periods is None, "--lb-periods", periods, "needs --balancers")
         require(options.lb_first is None, "--lb-first", options.lb_first, "needs --balancers")
         return (NO_BALANCING,)
-    for name in balancers or ():
-        known = f"must be of {', '.join(BALANCERS)}"
-        require(name in BALANCERS, "--balancers", name, known)
-    only = "charm" in options.drivers
-    require(only, "--drivers", ",".join(options.drivers), "only charm balances, and must be there")
-    balancers = balancers or ("Greedy", "GreedyRefine")
-    pairs = tuple((name, period) for name in balancers for period in periods or (30,))
+    for name in named or ():
+        known = f"must be of {', '.join(balancers())}"
+        require(name in balancers(), "--balancers", name, known)
+    able = [driver.name for driver in drivers.found().values() if driver.balancing]
+    allowed = f"only {' and '.join(able)} balances, and must be there"
+    given = options.drivers
+    require(bool({*able} & {*given}), "--drivers", ",".join(given), allowed)
+    named = named or ("Greedy", "GreedyRefine")
+    pairs = tuple((name, period) for name in named for period in periods or (30,))
     return (NO_BALANCING, *pairs) if options.kind == "lb" else pairs
 
 

@@ -11,6 +11,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any
 
+import drivers
 from miniapps.parameters import InputError, require
 from workbench import environment
 from workbench.run.cases import Case
@@ -78,8 +79,9 @@ class Study:
             yield from ((problem, pes) for pes, problem in product(self.pes, sizes))
             return
         least = min(self.pes)
-        one = self.kind != "weak" or least == 1 or "serial" not in self.drivers
-        require(one, "--drivers", "serial", "in weak scaling needs 1 among --pes")
+        alone = [driver for driver in self.drivers if drivers.get(driver).one_pe]
+        one = self.kind != "weak" or least == 1 or not alone
+        require(one, "--drivers", ",".join(alone), "in weak scaling needs 1 among --pes")
         for pes in self.pes:
             if self.kind == "weak":
                 require(pes % least == 0, "--pes", pes, f"must be a multiple of {least}")
@@ -105,11 +107,14 @@ class Study:
     def _cases(self, pes: int) -> Iterator[Case]:
         """The configurations in which a problem is run on ``pes`` PEs."""
         for driver in self.drivers:
-            if driver == "charm":
+            can = drivers.get(driver)
+            if can.over_decomposition:
                 for odf, balancing in product(self.odfs, self.balancer_settings):
                     yield Case(driver, pes, odf, *balancing)
-            elif driver == "mpi" or pes == min(self.pes):
-                yield Case(driver, pes if driver == "mpi" else 1)
+            elif not can.one_pe:
+                yield Case(driver, pes)
+            elif pes == min(self.pes):
+                yield Case(driver)
 
     def _spec(self, problem: Any, case: Case) -> RunSpec:
         return case.spec(

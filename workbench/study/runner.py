@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 from miniapps.parameters import InputError
@@ -179,12 +178,9 @@ def pinning(spec: RunSpec, policy: Policy) -> list[str]:
     """
     if not policy.pin or spec.pes > environment.cores():
         return []
-    cores = ",".join(map(str, environment.core_numbers()[: spec.pes]))
-    if spec.driver == "mpi":
-        return [] if policy.launcher else ["-bind-to", f"user:{cores}"]
-    if spec.driver == "charm":
-        return ["+setcpuaffinity", "+pemap", cores]
-    return ["taskset", "-c", cores] if which("taskset") else []
+    if policy.launcher and spec.can.program:
+        return []
+    return spec.can.pin(environment.core_numbers()[: 1 if spec.can.one_process else spec.pes])
 
 
 def plain_command(command: Sequence[str]) -> str:

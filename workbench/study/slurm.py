@@ -20,7 +20,7 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from drivers.charm.balancers import runtime_options
+import drivers
 from miniapps.parameters import InputError, require
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.run.spec import RunSpec
@@ -109,11 +109,6 @@ cd "${{SLURM_SUBMIT_DIR:-$(dirname "$0")}}" || exit 2
 steady {name}
 """
 
-NODES_TEXT = """\
-list="nodes-{name}"
-nodes "$list"
-"""
-
 SUBMIT_TEXT = """\
 #!/bin/bash
 # Submits all jobs in shuffled order. Options go to sbatch: ./submit.sh --partition=NAME
@@ -186,8 +181,8 @@ def _write_job(
     order = shuffled(study.shuffle_seed, trial, len(specs))
     runs = [(point, specs[point]) for point in order if specs[point].pes == pes]
     text = JOB_TEXT.format(name=name, trial=trial, pes=pes, extra=directives)
-    if any(spec.driver == "charm" for _, spec in runs):
-        text += NODES_TEXT.format(name=name)
+    used = dict.fromkeys(spec.driver for _, spec in runs)
+    text += "".join(drivers.get(driver).job_setup(name) for driver in used)
     lines = [_run_line(name, f"trial-{trial:02}-point-{point:02}", spec) for point, spec in runs]
     return _write_script(folder / f"{name}.sh", text + "".join(lines))
 
@@ -195,24 +190,8 @@ def _write_job(
 def _run_line(job: str, name: str, spec: RunSpec) -> str:
     """The lines of a job script that make one run."""
     run = shlex.join([*spec.arguments(), "--json", f"{name}.json"])
-    if spec.driver != "charm":
-        start = f'srun --mpi="$MPI" -n {spec.pes} --cpu-bind=cores "$MINIAPPS"'
-        return f"keep {name} \\\n  {start} {run}\nsteady {job}\n"
-    start = f'"$PYTHON" -m charmrun.start +p{spec.pes} "$PYTHON" "$MINIAPPS"'
-    where = '++quiet ++nodelist "$list" ++remote-shell "$REMOTE_SHELL"'
-    end = f"--no-launch -- {where} {_balancing_words(spec.balancer)} $CHARM"
-    return f"keep {name} \\\n  {start} {run} \\\n  {end}\nsteady {job}\n"
-
-
-def _balancing_words(balancer: str | None) -> str:
-    """The runtime's options for a balancer; a file of this installation is found by the script."""
-    words = [shlex.quote(word) for word in runtime_options(balancer)]
-    if "+TreeLBFile" in words:
-        module = (
-            "import drivers.charm.balancers as b, sys; print(b.runtime_options(sys.argv[1])[-1])"
-        )
-        words[-1] = f'"$("$PYTHON" -c {shlex.quote(module)} {balancer})"'
-    return " ".join(words)
+    command = drivers.get(spec.driver).job_command(run, spec.pes, spec.balancer)
+    return f"keep {name} \\\n  {command}\nsteady {job}\n"
 
 
 def submit(folder: Path) -> int:

@@ -179,7 +179,7 @@ def fit_amdahl(pes: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0
     ``times`` (n,) are the step times in s of single trials on ``pes`` (n,) PEs, so a PE count comes
     as often as it has trials. The mean times are fitted by least squares of relative errors, each
     with the weight of its number of trials; in the times themselves the few PEs would outweigh all
-    others. Parameters: ``t1_s`` in s, ``serial`` from 0 to 1.
+    others. Parameters: ``t1_s`` in s, ``serial_part`` from 0 to 1.
 
     Intervals are percentiles of a bootstrap that resamples the trials of each PE count: near a
     bound, such as no serial part, linearised errors are wrong. With few trials they are too narrow.
@@ -378,7 +378,7 @@ def _usl_weak_time(pes: np.ndarray, t1_s: float, sigma: float, kappa: float) -> 
     return pes * _usl_time(pes, t1_s, sigma, kappa)
 
 
-_SERIAL = ("t1_s", "serial")
+_SERIAL = ("t1_s", "serial_part")
 _USL = ("t1_s", "sigma", "kappa")
 _LAWS = {
     "amdahl": _Law(_SERIAL, _amdahl_columns, False, _amdahl_parameters, _amdahl_time),

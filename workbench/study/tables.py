@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import drivers
 from workbench.run.record import fixed_parameters
 from workbench.study import analysis
 from workbench.study.analysis import Gain, PairwiseComparison, Result, Scaling
@@ -235,7 +236,7 @@ def _left_out(found: Sequence[Result]) -> list[str]:
 
 def fits_table(found: list[Result], weak: bool) -> Table:
     """The fitted scaling laws and their parameters, or the reasons why there are none."""
-    parallel = [result for result in found if result.case.driver != "serial"]
+    parallel = [result for result in found if not result.case.can.one_pe]
     fits = analysis.fits(parallel, weak)
     rows = [_fit_row(configuration, fit) for configuration, fit in fits if isinstance(fit, Fit)]
     notes = _distinct(f"not fitted: {fit}" for _, fit in fits if not isinstance(fit, Fit))
@@ -402,7 +403,7 @@ def _environment(campaign: Campaign) -> Iterator[tuple[str, list[str]]]:
     yield "memory", _distinct(f"{host['memory_bytes'] / 2**30:.1f} GiB" for host in hosts)
     yield "system", _distinct(host["system"] for host in hosts)
     versions = [source["versions"] for source in (*starts, *records)]
-    titles = {"mpi": "MPI library", "charm": "Charm4Py layer"}
+    titles = {driver.name: driver.runtime for driver in drivers.found().values() if driver.runtime}
     for name in dict.fromkeys(name for found in versions for name in found):
         values = _distinct(found[name] for found in versions if name in found)
         yield titles.get(name, name), values
