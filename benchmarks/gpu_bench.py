@@ -50,7 +50,6 @@ from leanmd_baselines import melted
 import kernels
 import miniapps
 from devices import backend as device
-from devices.cuda import driver_info as nvidia
 from drivers.serial import Engine
 from kernels.halo.cpu import Region, box
 from kernels.leanmd.units import FORCE_UNIT
@@ -489,22 +488,22 @@ def main() -> int:
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, and no results")
     smoke = parser.parse_args().smoke
     try:
-        device.require("gpu")
-        from devices.cuda.toolkit import SIMULATED, free_unused
+        backend: Any = device.open_backend("gpu")
+        from devices.cuda.compiler import simulated
     except device.DeviceUnavailable as error:
         print(f"gpu-bench: {error}", file=sys.stderr)
         return NO_GPU
-    if SIMULATED and not smoke:
+    if simulated() and not smoke:
         print("gpu-bench: the simulator's speed says nothing; --smoke", file=sys.stderr)
         return NO_GPU
-    name = "numba's simulator" if SIMULATED else nvidia.gpus(nvidia.library())[0].name
+    name = backend.described()
 
     def keep(results: dict[str, Any]) -> None:
-        free_unused()  # runs in processes of their own need memory too
+        backend.toolkit.free_unused()  # runs in processes of their own need memory too
         if not smoke:
             write("gpu", {"device": name} | results)
 
-    results = measure(parts(device.get("gpu"), SMOKE if smoke else FULL, SIMULATED), keep)
+    results = measure(parts(device.get("gpu"), SMOKE if smoke else FULL, simulated()), keep)
     failures = [f"{part}: {why}" for part, why in results["failures"].items()]
     if smoke:
         print(json.dumps(results, indent=1))

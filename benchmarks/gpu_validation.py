@@ -24,6 +24,9 @@ HOST = (  # what the host does with a GPU
     "devices/messages.py",
     "devices/cuda/backend.py",
     "devices/cuda/buffers.py",
+    "devices/cuda/memory.py",
+    "devices/cuda/streams.py",
+    "devices/cuda/toolkit.py",
     "devices/cuda/driver_info.py",
     "kernels/halo/cpu.py",
 )

@@ -8,8 +8,11 @@ A device pickles by its name, so blocks that hold one can migrate.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -87,41 +90,80 @@ class Device:
         return get, (self.name,), {"staged_bytes": self.staged_bytes}
 
 
-def require(name: str, least: int = 1) -> None:
-    """Raise DeviceUnavailable where there are not so many of that name; takes nothing of one."""
-    if name != "cpu":
-        from devices.cuda import toolkit as cuda
+class Backend:
+    """What one process has of a kind of device; a driver opens it, blocks get devices of it."""
 
-        cuda.require(least)
+    name = "cpu"
 
+    def require(self, least: int = 1) -> None:
+        """Raise DeviceUnavailable where there are not so many; takes nothing of one."""
 
-def take(name: str, local_rank: int, per_host: int | None) -> None:
-    """Let this process, of those on its host the one of that number, use one device from now on.
+    def select(self, local_rank: int, per_host: int | None) -> None:
+        """Use one device from now on, as the process of that number on its host.
 
-    They take turns with the first ``per_host`` of the host's devices, or with all of them.
-    """
-    if name != "cpu":
-        from devices.cuda import toolkit as cuda
+        Processes take turns with the first ``per_host`` of the host's devices, or with all of them.
+        """
 
-        cuda.select(local_rank % (per_host or cuda.count()))
-        from devices.cuda.sums import pool  # compiles kernels, on the device that is used by then
-
-        pool.cache_clear()  # that of a run before, perhaps on another one
-
-
-def described(name: str) -> str | None:
-    """What device this process uses, in words; None for the CPU."""
-    if name == "cpu":
+    def described(self) -> str | None:
+        """What device this process uses, in words; None for the CPU."""
         return None
-    from devices.cuda import toolkit as cuda
 
-    return cuda.described()
+    def compile(self, module: ModuleType) -> None:
+        """Compile all kernels that a module of kernels uses, so that none compiles in a step."""
+
+    def device(self) -> Device:
+        """What a block has of it."""
+        return Device()
+
+
+class Opened:
+    """The backends that this process has, by name.
+
+    Devices pickle by name and find the backend of the process to which their block has migrated.
+    """
+
+    def __init__(self) -> None:
+        self.backends: dict[str, Backend] = {}
+
+    def get(self, name: str) -> Backend:
+        """The backend of that name, made the first time."""
+        if name not in self.backends:
+            self.backends[name] = _packages()[name].create()
+        return self.backends[name]
+
+
+OPENED = Opened()
+
+
+def _packages() -> dict[str, Any]:
+    """The modules and packages beside this one that have a backend, by the name of the device."""
+    import devices
+
+    found = {}
+    for module in pkgutil.iter_modules(devices.__path__, "devices."):
+        if module.name != __name__:
+            package = importlib.import_module(module.name)
+            if hasattr(package, "DEVICE"):
+                found[package.DEVICE] = package
+    return found
+
+
+def names() -> list[str]:
+    """The kinds of devices that there are backends for."""
+    return sorted(_packages())
+
+
+def open_backend(name: str, local_rank: int = 0, per_host: int | None = None) -> Backend:
+    """Open a backend for this process, of those on its host the one of that number.
+
+    Raises DeviceUnavailable. ``per_host``: see `Backend.select`.
+    """
+    backend = OPENED.get(name)
+    backend.require()
+    backend.select(local_rank, per_host)
+    return backend
 
 
 def get(name: str) -> Device:
     """A device of that name for one block. Raises DeviceUnavailable."""
-    if name == "cpu":
-        return Device()
-    from devices.cuda.backend import Gpu
-
-    return Gpu()
+    return OPENED.get(name).device()

@@ -74,7 +74,7 @@ class Job:
 
     def take_device(self, local_rank: int) -> None:
         """Let this process, of those on its host the one of that number, use one device."""
-        device.take(self.device, local_rank, self.gpus_per_host)
+        device.open_backend(self.device, local_rank, self.gpus_per_host)
 
     def compile(self) -> float:
         """Compile the app's kernels, or load them from numba's cache; returns the seconds."""

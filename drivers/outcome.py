@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from devices.backend import described
+from devices.backend import OPENED
 from drivers.charm.balancers import summary
 from drivers.job import Job
 from drivers.timing import PELog, compute_per_pe, wall_of_rounds
@@ -129,5 +129,5 @@ def joined(
         balancing=summary(rounds, syncs, compute),
         versions=versions,
         transport=None if job.device == "cpu" else _transport(*transport, parts),
-        gpu=described(job.device),
+        gpu=OPENED.get(job.device).described(),
     )

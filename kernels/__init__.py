@@ -2,21 +2,24 @@
 
 Each app has one file or package per device, ``<app>/<device>.py`` or ``<app>/<device>/``, with the
 same public names and signatures; the files of a package have the same names on all devices.
-Importing it compiles its kernels (or loads them from numba's cache on disk), so a kernel that was
-loaded never compiles inside a timed step.
+Importing those for the CPU compiles them (or loads them from numba's cache on disk), and `load` has
+the backend compile those for other devices, so a kernel that was loaded never compiles inside a
+timed step.
 """
 
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
+import importlib.util
 from types import ModuleType
+
+from devices.backend import OPENED
 
 
 def exist(app: str, device: str) -> bool:
     """Whether an app has kernels for a device."""
-    folder = Path(__file__).with_name(app)
-    return (folder / f"{device}.py").exists() or (folder / device / "__init__.py").exists()
+    package = importlib.util.find_spec(f"kernels.{app}")
+    return package is not None and importlib.util.find_spec(f"{package.name}.{device}") is not None
 
 
 def import_compiler() -> None:
@@ -26,4 +29,6 @@ def import_compiler() -> None:
 
 def load(app: str, device: str) -> ModuleType:
     """The kernels of an app for a device ("cpu" or "gpu"), compiled."""
-    return importlib.import_module(f"kernels.{app}.{device}")
+    module = importlib.import_module(f"kernels.{app}.{device}")
+    OPENED.get(device).compile(module)
+    return module

@@ -74,7 +74,7 @@ def told_not_to_join() -> Iterator[None]:
 
 
 def compiled(kernel: Any, signature: str) -> Code:
-    """Compile a `devices.cuda.toolkit.Kernel` for one of its signatures."""
+    """Compile a `devices.cuda.compiler.Kernel` for one of its signatures."""
     from cuda.core import Linker, LinkerOptions, ObjectCode
     from numba import cuda
     from numba.core import sigutils
@@ -145,7 +145,7 @@ def contractions(code: Code) -> list[str]:
     These are ``fma``, where there are more of them than the kernel says, and sums of products where
     neither names its rounding: such a pair the assembler may join. Where the machine code has no
     joined instruction it did not; where it has, they may be those of a division too, and only
-    ``mul`` of `devices.cuda.toolkit` keeps out of doubt.
+    ``mul`` of `devices.cuda.compiler` keeps out of doubt.
     """
     found = joins(code.ptx)
     if len(found) == code.said:
@@ -170,17 +170,9 @@ def modules() -> list[ModuleType]:
 
 def kernels_of(module: ModuleType) -> dict[str, Any]:
     """The kernels of a file by name, those in its tuples, lists and dicts too."""
-    from devices.cuda.toolkit import Kernel
+    from devices.cuda.compiler import declared
 
-    found = {}
-    for name, value in vars(module).items():
-        inside = {name: value}
-        if isinstance(value, dict):
-            inside = {f"{name}[{key}]": kernel for key, kernel in value.items()}
-        elif isinstance(value, list | tuple):
-            inside = {f"{name}[{number}]": kernel for number, kernel in enumerate(value)}
-        found |= {key: kernel for key, kernel in inside.items() if isinstance(kernel, Kernel)}
-    own = module.__name__
+    found, own = declared(module), module.__name__
     return {f"{own}.{k}": v for k, v in found.items() if v.function.__module__ == own}
 
 

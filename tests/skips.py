@@ -54,9 +54,9 @@ def missing(layer: str) -> str | None:
         return None if shutil.which("cc") else "no C compiler, cc, was found"
     if layer != "gpu":
         return None
-    from devices.cuda import toolkit as cuda
+    from devices.cuda.toolkit import chosen
 
-    return None if cuda.PRESENT else "there is no NVIDIA GPU with a working driver"
+    return chosen().missing() and "there is no NVIDIA GPU with a working driver"
 
 
 def installed(wheel: str) -> bool:

@@ -172,7 +172,7 @@ def test_the_walk_can_fail(file: str, source: str) -> None:
         ("drivers/charm/pe.py", "from charm4py import Chare\nfrom . import inbox"),
         ("miniapps/echo/block.py", "from .problem import X\nfrom .. import block\nimport kernels"),
         ("miniapps/leanmd/inputs/h5md.py", "def read():\n    import h5py"),
-        ("devices/cuda/toolkit.py", "from numba import cuda\ndef f():\n    import cupy"),
+        ("devices/cuda/compiler.py", "from numba import cuda\ndef f():\n    import cupy"),
         ("kernels/jacobi2d/gpu.py", "from kernels import cuda\nfrom numba import types"),
         ("tests/gpu/test_x.py", "from numba import cuda"),
         (
@@ -408,7 +408,7 @@ print(*sorted({"numba", "llvmlite", "scipy", "h5py", "mpi4py", "charm4py"} & set
 """
 
 LOADED_FOR_GPUS = """
-names = ("devices.cuda.toolkit", "devices.cuda.backend", "cupy", "cuda")
+names = ("devices.cuda.compiler", "devices.cuda.backend", "cupy", "cuda")
 print([name for name in sys.modules if name in names or name.endswith(".gpu")])
 """
 

@@ -26,11 +26,11 @@ def code() -> dict[str, dict[str, gpu_budget.Code]]:
 
 @pytest.fixture
 def toolkit() -> ModuleType:
-    """`devices.cuda.toolkit`, where kernels can be compiled."""
+    """`devices.cuda.compiler`, where kernels can be compiled."""
     skips.without("compile")
-    import devices.cuda.toolkit
+    import devices.cuda.compiler
 
-    return devices.cuda.toolkit
+    return devices.cuda.compiler
 
 
 def test_kernels_keep_their_budget(code):

@@ -330,7 +330,7 @@ def test_commands_really_run_and_are_ended_in_time(check):
 
 
 NAMES = ["kernels.halo.gpu._pack", "kernels.pic.gpu.push._push", "kernels.pic.gpu.push._sort"]
-TOOLKIT, HALO = "devices/cuda/toolkit.py", "kernels/halo/gpu.py"
+TOOLKIT, HALO = "devices/cuda/compiler.py", "kernels/halo/gpu.py"
 PUSH = "kernels/pic/gpu/push.py"
 FILES = {
     TOOLKIT: "from devices.backend import DeviceUnavailable",
@@ -339,11 +339,11 @@ FILES = {
     "devices/cpu/compiler.py": "",
     "devices/cpu/vectors.py": "",
     "kernels/halo/cpu.py": "",
-    HALO: "from devices.cuda.toolkit import blocks\nfrom kernels.halo.cpu import Halo",
+    HALO: "from devices.cuda.compiler import blocks\nfrom kernels.halo.cpu import Halo",
     "kernels/pic/cpu/push.py": "from devices.cpu.compiler import njit\n"
     "from kernels.pic.tally import HERE",
     "kernels/pic/tally.py": "",
-    PUSH: "from devices.cuda import toolkit as cuda\n"
+    PUSH: "from devices.cuda import compiler as cuda\n"
     "from kernels.pic.cpu.push import (\n    ahead)\n    from devices.cpu.vectors import f",
 }
 

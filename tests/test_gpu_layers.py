@@ -113,8 +113,8 @@ def test_there_are_files_to_simulate():
 
 IN_SIMULATOR = """
 import os
-from devices.cuda import toolkit as cuda
-def test(): assert cuda.SIMULATED and cuda.PRESENT and len(os.sched_getaffinity(0)) == 1
+from devices.cuda.toolkit import Simulator, chosen
+def test(): assert type(chosen()) is Simulator and len(os.sched_getaffinity(0)) == 1
 """
 
 

@@ -8,17 +8,21 @@ blocks of a process compute together has a stream of its own (`devices.cuda.sums
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Iterable, Mapping
 from time import perf_counter
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from devices.backend import Device
-from devices.cuda import toolkit as cuda
+from devices.backend import Backend, Device
+from devices.cuda import memory, streams
 from devices.cuda.buffers import Bundle, Parcel, each_bundle, stage
+from devices.cuda.compiler import declared
 from devices.cuda.sums import Job, Sum, pool
+from devices.cuda.toolkit import Toolkit, chosen, require
 
 RENEWED_S = 1.0  # event times are float32: a device's clock is set anew after so many seconds
 
@@ -37,37 +41,37 @@ class Slot:
         if bundle is not None and (bundle.shapes, bundle.dtype) == (shapes, dtype):
             return bundle.read
         self.bundle = Bundle(shapes, dtype, stream)
-        return cuda.mark(stream)  # what had this memory before may be in use until then
+        return streams.mark(stream)  # what had this memory before may be in use until then
 
 
 class Gpu(Device):
-    """What one block has of a GPU. Raises DeviceUnavailable where there is none."""
+    """What one block has of a GPU."""
 
     name = "gpu"
     line = 128
     lag = 64
 
-    def __init__(self) -> None:
-        cuda.require()
-        self.stream, self.copies = cuda.stream(), cuda.stream()
-        weakref.finalize(self, cuda.idle().extend, (self.stream, self.copies))
+    def __init__(self, backend: CudaBackend) -> None:
+        self.backend, toolkit = backend, backend.toolkit
+        self.stream, self.copies = toolkit.stream(), toolkit.stream()
+        weakref.finalize(self, toolkit.idle.extend, (self.stream, self.copies))
         self.staged_bytes = 0
         self.slots: dict[Any, list[Slot]] = {}  # by edge; None for what comes from the host
         self.reading: list[Bundle] = []  # since the last `received`
         self.stream.synchronize()
-        self.epoch = cuda.mark(self.stream), perf_counter()
+        self.epoch = streams.mark(self.stream), perf_counter()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """An array on the device; what is in it is not said."""
-        return cuda.empty(shape, dtype, self.stream)
+        return memory.empty(shape, dtype, self.stream)
 
     def to_device(self, array: np.ndarray) -> Any:
         """A copy on the device."""
-        return cuda.to_device(array, self.stream)
+        return memory.to_device(array, self.stream)
 
     def to_host(self, array: Any) -> np.ndarray:
         """A copy of a contiguous array in host memory, when all work on it is done."""
-        return array.on_host() if isinstance(array, Job) else cuda.to_host(array)
+        return array.on_host() if isinstance(array, Job) else memory.to_host(array)
 
     # Messages ------------------------------------------------------------------------------------
 
@@ -90,7 +94,7 @@ class Gpu(Device):
         parcels = self.landed(came)
         for bundle in each_bundle(parcel.bundle for parcel in parcels.values()):
             if bundle.stream is not self.stream:
-                cuda.wait_for(bundle.ready, self.stream)
+                streams.wait_for(bundle.ready, self.stream)
             self.reading.append(bundle)
         return parcels
 
@@ -105,7 +109,7 @@ class Gpu(Device):
     def room(self, edge: Any, shape: tuple[int, ...], dtype: Any) -> Parcel:
         """Memory for a message that MPI puts there itself; the next but one has it again."""
         slot = self._next_slot(edge)
-        cuda.reached(slot.make_room({edge: shape}, np.dtype(dtype), self.stream))
+        streams.reached(slot.make_room({edge: shape}, np.dtype(dtype), self.stream))
         assert slot.bundle is not None
         return slot.bundle[edge]
 
@@ -119,10 +123,10 @@ class Gpu(Device):
         """Keep the memory of what was received until kernels here have read it."""
         if not self.reading:
             return
-        read = cuda.mark(self.stream)
+        read = streams.mark(self.stream)
         for bundle in self.reading:
             if bundle.stream is not self.stream:
-                cuda.wait_for(read, bundle.stream)
+                streams.wait_for(read, bundle.stream)
             bundle.read = read
         self.reading.clear()
 
@@ -131,21 +135,21 @@ class Gpu(Device):
         slot = self._next_slot(None)
         (dtype,) = {array.dtype for array in staged.values()}
         shapes = {edge: array.shape for edge, array in staged.items()}
-        cuda.wait_for(slot.make_room(shapes, dtype, self.stream), self.copies)
+        streams.wait_for(slot.make_room(shapes, dtype, self.stream), self.copies)
         if slot.copied is not None:
-            cuda.reached(slot.copied)
+            streams.reached(slot.copied)
         bundle = slot.bundle
         assert bundle is not None
         if slot.pinned.size < bundle.nbytes:
-            slot.pinned = cuda.pinned(bundle.nbytes)
+            slot.pinned = self.stream.toolkit.pinned(bundle.nbytes)
         host = slot.pinned[: bundle.nbytes].view(dtype)
         for edge, array in staged.items():
             start = bundle.starts[edge]
             host[start : start + array.size] = array.reshape(-1)
         if bundle.nbytes:
             bundle.buffer.copy_to_device(host, stream=self.copies)
-        slot.copied = bundle.ready = cuda.mark(self.copies)
-        cuda.wait_for(slot.copied, self.stream)
+        slot.copied = bundle.ready = streams.mark(self.copies)
+        streams.wait_for(slot.copied, self.stream)
         self.staged_bytes += bundle.nbytes
         return bundle
 
@@ -153,20 +157,20 @@ class Gpu(Device):
 
     def mark(self) -> Any:  # type: ignore[override]
         """A point in the block's stream."""
-        return cuda.mark(self.stream)
+        return streams.mark(self.stream)
 
     def seconds(self, first: Any, last: Any) -> float:
         """The time between two marks; waits until the second has been reached."""
-        return cuda.seconds(first, last)
+        return streams.seconds(first, last)
 
     def total(self, spans: Iterable[tuple[Any, Any]]) -> float:
         """The time between pairs of marks, added up; waits until all have been reached."""
-        return sum([cuda.seconds(*span) for span in spans])
+        return sum([streams.seconds(*span) for span in spans])
 
     def time_of(self, mark: Any) -> float:
         """When a mark was reached, by ``perf_counter``; waits until it has been."""
         event, then = self.epoch
-        return then + cuda.seconds(event, mark)
+        return then + streams.seconds(event, mark)
 
     def renew(self, mark: Any) -> None:
         """Tell the time from that mark on, if it has been told from an older one for long."""
@@ -194,3 +198,40 @@ class Gpu(Device):
     def __reduce__(self) -> tuple[Any, ...]:
         assert not pool().terms, "a block migrates before its jobs have been launched"
         return super().__reduce__()
+
+
+class CudaBackend(Backend):
+    """The GPU that this process uses, by a toolkit."""
+
+    name = "gpu"
+
+    def __init__(self, toolkit: Toolkit | None = None) -> None:
+        self.toolkit = toolkit or chosen()
+        self.required = False  # and found to be there
+
+    def require(self, least: int = 1) -> None:
+        """Raise DeviceUnavailable where kernels cannot run, or not on so many GPUs."""
+        require(self.toolkit, least)
+        self.required = True
+
+    def select(self, local_rank: int, per_host: int | None) -> None:
+        """Use one of the host's GPUs from now on."""
+        self.toolkit.select(local_rank % (per_host or self.toolkit.count()))
+        pool.cache_clear()  # that of a run before, perhaps on another GPU
+
+    def described(self) -> str:
+        """The name of the GPU."""
+        return self.toolkit.described()
+
+    def compile(self, module: ModuleType) -> None:
+        """Compile the kernels of a package of kernels, and those that it may take from others."""
+        packages = module.__name__, "kernels.stencils", "devices.cuda"
+        for name, loaded in list(sys.modules.items()):
+            if any(name == package or name.startswith(f"{package}.") for package in packages):
+                self.toolkit.compile_all(declared(loaded).values())
+
+    def device(self) -> Gpu:
+        """What a block has of the GPU. Raises DeviceUnavailable where there is none."""
+        if not self.required:
+            self.require()
+        return Gpu(self)

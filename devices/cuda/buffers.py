@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from devices.cuda import toolkit as cuda
+from devices.cuda import memory, streams
 from devices.messages import HEADER_BYTES, DeviceMessage, Envelope
 
 
@@ -28,7 +28,7 @@ class Bundle(Mapping[Any, "Parcel"]):
         shapes: Mapping[Any, tuple[int, ...]],
         dtype: Any,
         stream: Any,
-        make: Callable[..., Any] = cuda.empty,
+        make: Callable[..., Any] = memory.empty,
     ) -> None:
         self.dtype, self.stream, self.shapes = np.dtype(dtype), stream, dict(shapes)
         header = HEADER_BYTES // self.dtype.itemsize
@@ -60,12 +60,12 @@ class Bundle(Mapping[Any, "Parcel"]):
     @cached_property
     def address(self) -> int:
         """Where the buffer begins."""
-        return cuda.address(self.buffer)
+        return memory.address(self.buffer)
 
     def seal(self) -> None:
         """Say that kernels which fill it have been launched."""
         if self.ready is None:
-            self.ready = cuda.mark(self.stream)
+            self.ready = streams.mark(self.stream)
 
     def stage(self, edges: Iterable[Any], stream: Any) -> int:
         """Begin to copy messages to some edges, and what is between; returns the bytes.
@@ -75,20 +75,20 @@ class Bundle(Mapping[Any, "Parcel"]):
         spans = [(self.starts[edge], math.prod(self.shapes[edge])) for edge in edges]
         begin, end = min(first for first, _ in spans), max(first + size for first, size in spans)
         if self.pinned is None:
-            self.pinned = cuda.pinned(self.nbytes).view(Envelope)
+            self.pinned = self.stream.toolkit.pinned(self.nbytes).view(Envelope)
         if begin < end:
             host = self.pinned.view(np.ndarray).view(self.dtype)[begin:end]
             if stream is not self.stream:
                 self.seal()
-                cuda.wait_for(self.ready, stream)
+                streams.wait_for(self.ready, stream)
             self.buffer[begin:end].copy_to_host(host, stream=stream)
-        self.copied = cuda.mark(stream)
+        self.copied = streams.mark(stream)
         return (end - begin) * self.dtype.itemsize
 
     def on_host(self, edge: Any) -> np.ndarray:
         """A staged message in host memory, as `messages.packed` gives one; waits for its copy."""
         assert self.pinned is not None, "stage() comes first"
-        cuda.reached(self.copied)
+        streams.reached(self.copied)
         start = self.starts[edge] * self.dtype.itemsize
         end = start + math.prod(self.shapes[edge]) * self.dtype.itemsize
         envelope = self.pinned[start - HEADER_BYTES : end]
@@ -135,11 +135,11 @@ class Parcel(DeviceMessage):
     def in_place(self) -> Any:
         """It where it lies, as MPI takes it, once all kernels that write it are done."""
         if self.bundle.ready is not None:
-            cuda.reached(self.bundle.ready)
-        return cuda.sent(self.array)
+            streams.reached(self.bundle.ready)
+        return self.bundle.stream.toolkit.for_mpi(self.array)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return np.array, (cuda.to_host(self.array),)
+        return np.array, (memory.to_host(self.array),)
 
 
 def each_bundle(bundles: Iterable[Bundle]) -> list[Bundle]:

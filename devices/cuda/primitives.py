@@ -6,15 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from devices.cuda.toolkit import (
-    WARP,
-    blocks,
-    cuda,
-    empty,
-    inlined,
-    kernel,
-    zeros,
-)
+from devices.cuda.compiler import WARP, blocks, cuda, inlined, kernel
+from devices.cuda.memory import empty, zeros
 
 FEW_THREADS = 64  # of a thread block; few, so that a block waits for few
 CHUNK = 32  # numbers that a thread of a scan adds up

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from devices.cuda import toolkit as cuda
+from devices.backend import OPENED
+from devices.cuda import memory, streams
 from devices.cuda.buffers import Bundle, Parcel, each_bundle, stage
-from devices.cuda.toolkit import cuda as numba_cuda
+from devices.cuda.compiler import blocks, cuda, kernel
 from devices.messages import DeviceMessage
 
 THREADS = 64  # of a thread block
@@ -120,15 +121,15 @@ class Pool:
     per launch and bundle.
     """
 
-    def __init__(self) -> None:
-        self.stream = cuda.stream()
+    def __init__(self, toolkit: Any) -> None:
+        self.stream = toolkit.stream()
         self.terms: list[tuple[Sum, Job | np.ndarray]] = []
         self.launches: list[Launch] = []
 
     def follow(self, array: Any) -> None:
         """Let launches wait for kernels that have been asked to write a device array."""
         if not hasattr(array, "followed"):
-            cuda.wait_for(cuda.mark(array.stream), self.stream)
+            streams.wait_for(streams.mark(array.stream), self.stream)
             array.followed = True
 
     def launch(self) -> None:
@@ -141,14 +142,14 @@ class Pool:
         jobs = [(term, total.parcel) for total, term in terms if isinstance(term, Job)]
         read = each_bundle(bundle for job, _ in jobs for bundle in job.reads)
         for bundle in read:
-            cuda.wait_for(bundle.ready, self.stream)
+            streams.wait_for(bundle.ready, self.stream)
         report = jobs[0][0].launch(jobs, self.stream) if jobs else None
         arrays = [(term, t.parcel) for t, term in terms if not isinstance(term, Job)]
         kept = [self._add(*those) for those in arrays]
-        done = cuda.mark(self.stream)
+        done = streams.mark(self.stream)
         for bundle in read:
             bundle.read = done
-            cuda.wait_for(done, bundle.stream)  # and so what has its memory next
+            streams.wait_for(done, bundle.stream)  # and so what has its memory next
         self.launches.append(Launch(done, kept, report))
         self._finish(sums, done)
 
@@ -157,18 +158,18 @@ class Pool:
         if not sums:
             return
         shapes = {number: total.shape for number, total in enumerate(sums)}
-        bundle = Bundle(shapes, Sum.dtype, self.stream, cuda.zeros)
+        bundle = Bundle(shapes, Sum.dtype, self.stream, memory.zeros)
         for number, total in enumerate(sums):
             total.parcel = bundle[number]
 
     def _add(self, array: np.ndarray, parcel: Any) -> np.ndarray:
         """Add an array of the host to a sum; returns host memory to keep until that is done."""
-        host = cuda.pinned(array.nbytes).view(array.dtype)
+        host = self.stream.toolkit.pinned(array.nbytes).view(array.dtype)
         host[:] = array.reshape(-1)
         if array.size:
-            there = cuda.empty(array.size, array.dtype, self.stream)
+            there = memory.empty(array.size, array.dtype, self.stream)
             there.copy_to_device(host, stream=self.stream)
-            launch = cuda.blocks(array.size, THREADS), THREADS, self.stream
+            launch = blocks(array.size, THREADS), THREADS, self.stream
             _add[launch](array.size, there, parcel.bundle.buffer, parcel.start)
         return host
 
@@ -186,7 +187,7 @@ class Pool:
         """Wait for what has been launched, and raise the first that was found wrong."""
         launches, self.launches = self.launches, []
         for done, _, report in launches:
-            cuda.reached(done)
+            streams.reached(done)
             try:
                 if report is not None:
                     report()
@@ -198,11 +199,12 @@ class Pool:
 @cache
 def pool() -> Pool:
     """That of this process."""
-    return Pool()
+    backend: Any = OPENED.get("gpu")
+    return Pool(backend.toolkit)
 
 
-@cuda.kernel("void(uint32, int64[::1], int64[::1], int64)")
+@kernel("void(uint32, int64[::1], int64[::1], int64)")
 def _add(count, terms, sums, start):  # type: ignore[no-untyped-def]
-    n = np.int64(numba_cuda.grid(1))
+    n = np.int64(cuda.grid(1))
     if n < count:
         sums[start + n] += terms[n]

@@ -1,87 +1,261 @@
-"""CUDA kernels from Python: numba-cuda and CuPy are imported here and nowhere else.
+"""The toolkits that run kernels for a GPU: numba-cuda with CuPy, and numba's simulator.
 
-Three ways lead through this file. On a machine with a GPU kernels are compiled when their file is
-imported, and arrays lie in CuPy's memory pool. In numba's simulator (``NUMBA_ENABLE_CUDASIM=1``)
-kernels run as Python, a thread at a time, on arrays in host memory. On any other machine kernels
-can only be looked at and compiled, which tests do.
-
-Every array carries the stream on which it is used, as ``array.stream``, and a kernel is launched on
-the stream of the array that it writes.
+A `Toolkit` compiles kernels and makes arrays, streams and marks; all else in `devices.cuda` and all
+kernels use what it gives them, so that another toolkit can take its place. `chosen` says which one
+a process uses.
 """
 
 from __future__ import annotations
 
-import ctypes
+import importlib
 import importlib.util
-import math
 import os
-from collections.abc import Callable
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from devices.backend import DeviceUnavailable
-from devices.cuda import driver_info as nvidia
+from devices.cuda import driver_info
+from devices.cuda.compiler import Kernel, cuda, simulated
 
-if importlib.util.find_spec("numba_cuda") is None:
-    raise DeviceUnavailable("numba-cuda is not installed; pip install 'parallel-miniapps[gpu]'")
-from numba import cuda as _cuda
-from numba.core import config as _config
-
-cuda: Any = _cuda
-config: Any = _config
-# Small halos and few leavers make small grids; numba would warn of each size.
-config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
-
-SIMULATED = bool(getattr(config, "ENABLE_CUDASIM", False))
-# What CUDA the driver takes; asked first, as numba looks further where there is none, and for long.
-TAKES = nvidia.NEEDED if SIMULATED else nvidia.cuda_version(nvidia.library())
-PRESENT = SIMULATED or bool(TAKES and TAKES >= nvidia.NEEDED and cuda.is_available())  # can run
-WITH_ARRAYS = SIMULATED or importlib.util.find_spec("cupy") is not None  # in the GPU's memory
-WARP = 32
 LAUNCHERS = 512  # that a kernel keeps: one for each grid and stream
+CHOICE = "MINIAPPS_CUDA_TOOLKIT"  # names another toolkit, as module:class
+Launcher = Callable[[tuple[Any, ...]], Callable[..., None]]  # of (blocks, threads, stream)
 
 
-class Kernel:
-    """A CUDA kernel: its Python source, its signatures and, where it can run, its machine code."""
+class Toolkit:
+    """What a toolkit offers; subclasses fill in what is not implemented here.
 
-    def __init__(self, function: Any, signatures: tuple[str, ...], options: Any) -> None:
-        self.function, self.signatures, self.options = function, signatures, options
-        self._launcher: Callable[[tuple[Any, ...]], Callable[..., None]] = refused
-        if SIMULATED:  # where a launcher is the kernel itself and cannot be kept
-            self._launcher = cuda.jit(list(signatures), **options)(function).__getitem__
-        elif PRESENT:
-            compiled = cuda.jit(list(signatures), cache=True, **options)(function)
-            self._launcher = lru_cache(LAUNCHERS)(compiled.__getitem__)
+    Arrays have ``shape``, ``dtype``, ``size``, slices, ``reshape``, ``view``, ``copy_to_host(array,
+    stream=)`` and ``copy_to_device(array, stream=)``; streams have ``synchronize()``; marks have
+    ``synchronize()``, ``wait(stream)`` and ``elapsed_time(later mark)`` in milliseconds.
+    """
 
-    def __getitem__(self, launch: tuple[Any, ...]) -> Callable[..., None]:
-        """``kernel[blocks, threads, stream](*arguments)`` launches it and does not wait."""
-        return self._launcher(launch)
+    def __init__(self) -> None:
+        self.launchers: dict[Kernel, Launcher] = {}
+        self.idle: list[Any] = []  # streams of the GPU in use that no block uses any more
+
+    def missing(self) -> str | None:
+        """What is missing for kernels to run, in one line; None where they can."""
+        return None
+
+    def count(self) -> int:
+        """How many GPUs this process sees."""
+        raise NotImplementedError
+
+    def select(self, number: int) -> None:
+        """Use the GPU of that number, of those that this process sees, from now on."""
+        self.idle = []  # blocks that go later give their streams back to the list before
+
+    def described(self) -> str:
+        """The name of the GPU in use."""
+        raise NotImplementedError
+
+    def compile(self, kernel: Kernel) -> Launcher:
+        """Compile a kernel for its signatures.
+
+        Returns ``launcher((blocks, threads, stream))``, which returns a function that launches the
+        kernel with some arguments and does not wait for it.
+        """
+        raise NotImplementedError
+
+    def launcher(self, kernel: Kernel) -> Launcher:
+        """The launcher of a kernel, which is compiled the first time."""
+        found = self.launchers.get(kernel)
+        if found is None:
+            found = self.launchers[kernel] = self.compile(kernel)
+        return found
+
+    def compile_all(self, kernels: Iterable[Kernel]) -> None:
+        """Compile kernels before they are first launched."""
+        for kernel in kernels:
+            self.launcher(kernel)
+
+    def new_stream(self) -> Any:
+        """A queue of work, which waits for no other and none for it."""
+        raise NotImplementedError
+
+    def stream(self) -> Any:
+        """A stream that no other block uses: an idle one before a new one.
+
+        CuPy keeps the memory that was freed in a stream for that stream alone, and blocks come and
+        go.
+        """
+        if self.idle:
+            return self.idle.pop()
+        stream = self.new_stream()
+        stream.toolkit = self
+        return stream
+
+    def mark(self, stream: Any) -> Any:
+        """A point in a stream's work."""
+        raise NotImplementedError
+
+    def array(self, how: str, size: int, dtype: Any, stream: Any) -> Any:
+        """A flat array in device memory; ``how``: empty or zeros."""
+        raise NotImplementedError
+
+    def pinned(self, count: int) -> np.ndarray:
+        """So many bytes of host memory that the device copies from and to by itself."""
+        return np.empty(count, np.uint8)
+
+    def address(self, array: Any) -> int:
+        """Where a device array begins."""
+        raise NotImplementedError
+
+    def for_mpi(self, array: Any) -> Any:
+        """A device array as MPI takes it: by its address."""
+        return array
+
+    def free_unused(self) -> None:
+        """Give memory of the device that no array uses back to it, for other processes."""
 
 
-def refused(launch: tuple[Any, ...]) -> Callable[..., None]:
-    """What a launch is where there is nothing to run kernels. Raises DeviceUnavailable."""
-    require()
-    raise AssertionError("kernels can run here")
+class HostMark:
+    """A mark in work that is done as soon as it is asked for."""
+
+    def __init__(self) -> None:
+        self.time = perf_counter()
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
+    def wait(self, stream: Any) -> None:
+        """Nothing to wait for."""
+
+    def elapsed_time(self, later: HostMark) -> float:
+        """Milliseconds from this mark to a later one."""
+        return 1000.0 * (later.time - self.time)
 
 
-def require(least: int = 1) -> None:
-    """Raise DeviceUnavailable where kernels cannot run, or not on so many GPUs."""
-    if TAKES and TAKES < nvidia.NEEDED:
-        newest = ".".join(map(str, TAKES))
-        needed = f"CUDA {nvidia.NEEDED[0]} is needed (driver 580 or later)"
-        raise DeviceUnavailable(f"NVIDIA's driver takes CUDA up to {newest}; {needed}")
-    if not PRESENT:
-        wanting = TAKES and not compiler_is_there()
-        compiler = "numba-cuda finds no compiler; pip install 'parallel-miniapps[gpu]'"
-        there = "no NVIDIA GPU with a working driver was found"
-        raise DeviceUnavailable(compiler if wanting else there)
-    if not WITH_ARRAYS:
-        raise DeviceUnavailable("CuPy is not installed; pip install 'parallel-miniapps[gpu]'")
-    if least > 1 and least > count():
-        raise DeviceUnavailable(f"{least} GPUs are asked for, {count()} found")
+class Simulator(Toolkit):
+    """numba's simulator: kernels run as Python, a thread at a time, on arrays in host memory."""
+
+    def count(self) -> int:
+        """As many as are asked for."""
+        return 1 << 10
+
+    def described(self) -> str:
+        """What the record says."""
+        return "numba's simulator"
+
+    def compile(self, kernel: Kernel) -> Launcher:
+        """The kernel itself, which the simulator interprets."""
+        return cuda.jit(list(kernel.signatures), **kernel.options)(kernel.function).__getitem__
+
+    def new_stream(self) -> Any:
+        """A stream in name only."""
+        return cuda.stream()
+
+    def mark(self, stream: Any) -> HostMark:
+        """A point in a stream's work, which is done by now."""
+        return HostMark()
+
+    def array(self, how: str, size: int, dtype: Any, stream: Any) -> Any:
+        """A flat array that the simulator takes for one in device memory."""
+        return cuda.to_device(getattr(np, how)(size, dtype)).bind(stream)
+
+    def address(self, array: Any) -> int:
+        """Where an array begins."""
+        return array._ary.ctypes.data
+
+    def for_mpi(self, array: Any) -> Any:
+        """The host's array."""
+        return array._ary
+
+
+class Nvidia(Toolkit):
+    """numba-cuda compiles and launches kernels; arrays lie in CuPy's memory pool."""
+
+    def missing(self) -> str | None:
+        """What is missing: a driver, one that is new enough, a compiler, or CuPy."""
+        # The driver is asked first, as numba looks further where there is none, and for long.
+        takes = driver_info.cuda_version(driver_info.library())
+        if takes and takes < driver_info.NEEDED:
+            newest = ".".join(map(str, takes))
+            needed = f"CUDA {driver_info.NEEDED[0]} is needed (driver 580 or later)"
+            return f"NVIDIA's driver takes CUDA up to {newest}; {needed}"
+        if not takes or not cuda.is_available():
+            if takes and not compiler_is_there():
+                return "numba-cuda finds no compiler; pip install 'parallel-miniapps[gpu]'"
+            return "no NVIDIA GPU with a working driver was found"
+        if importlib.util.find_spec("cupy") is None:
+            return "CuPy is not installed; pip install 'parallel-miniapps[gpu]'"
+        return None
+
+    def count(self) -> int:
+        """How many GPUs this process sees."""
+        return len(cuda.gpus)
+
+    def select(self, number: int) -> None:
+        """Use the GPU of that number, of those that this process sees, from now on."""
+        import cupy
+
+        super().select(number)
+        cuda.select_device(number)
+        cupy.cuda.Device(number).use()
+
+    def described(self) -> str:
+        """The name of the GPU in use."""
+        name = cuda.get_current_device().name
+        return name.decode() if isinstance(name, bytes) else name
+
+    def compile(self, kernel: Kernel) -> Launcher:
+        """Machine code for the GPU in use, from numba's cache on disk where it is there."""
+        compiled = cuda.jit(list(kernel.signatures), cache=True, **kernel.options)(kernel.function)
+        return lru_cache(LAUNCHERS)(compiled.__getitem__)
+
+    def new_stream(self) -> Any:
+        """A stream of CuPy's, as numba sees it."""
+        import cupy
+
+        queue = cupy.cuda.Stream(non_blocking=True)
+        stream = cuda.external_stream(queue.ptr)
+        stream.queue = queue  # lives as long
+        return stream
+
+    def mark(self, stream: Any) -> Any:
+        """An event that is recorded in the stream."""
+        event = cuda.event()
+        event.record(stream)
+        return event
+
+    def array(self, how: str, size: int, dtype: Any, stream: Any) -> Any:
+        """A flat array from CuPy's pool, as numba sees it; or, for sanitizers, memory of its own.
+
+        They cannot see where in a pool an array ends.
+        """
+        import cupy
+
+        if "MINIAPPS_NO_POOL" in os.environ:
+            cupy.cuda.set_allocator(None)
+        with stream.queue:
+            flat = cuda.as_cuda_array(getattr(cupy, how)(size, dtype), sync=False)
+        flat.stream = stream
+        return flat
+
+    def pinned(self, count: int) -> np.ndarray:
+        """So many bytes from CuPy's pool of pinned memory.
+
+        The pool gives memory back for the very same size only, so there are few: powers of two.
+        """
+        import cupy
+
+        size = 1 << max(count - 1, 511).bit_length()
+        return np.frombuffer(cupy.cuda.alloc_pinned_memory(size), np.uint8, count)
+
+    def address(self, array: Any) -> int:
+        """Where an array begins."""
+        return array.device_ctypes_pointer.value or 0
+
+    def free_unused(self) -> None:
+        """Empty CuPy's pool."""
+        import cupy
+
+        cupy.get_default_memory_pool().free_all_blocks()
 
 
 def compiler_is_there() -> bool:
@@ -91,297 +265,18 @@ def compiler_is_there() -> bool:
     return nvvm.is_available()
 
 
-def kernel(*signatures: str, **options: Any) -> Callable[[Any], Kernel]:
-    """Declare a CUDA kernel for arguments of given types, with options of ``cuda.jit``."""
-    return lambda function: Kernel(function, signatures, options)
-
-
-def inlined(function: Any) -> Any:
-    """Declare a function that kernels call."""
-    options = {} if SIMULATED else {"forceinline": True}
-    return cuda.jit(device=True, **options)(function)
-
-
-def ported(function: Any) -> Any:
-    """A function of the CPU's kernels, for those here: one source, compiled for each."""
-    return function if SIMULATED else inlined(function.py_func)
-
-
-def blocks(count: int, threads: int) -> int:
-    """Thread blocks for ``count`` threads; at least one, as none is illegal."""
-    return max(1, -(-count // threads))
-
-
-# Arithmetic --------------------------------------------------------------------------------------
-
-# The compiler joins a product and a sum into one rounding wherever it can. `mul` keeps a product
-# apart, so that a kernel has the bits of its CPU twin; `fma` joins them and says so.
-if SIMULATED:
-    from devices.cpu.vectors import fused as fma
-
-    @inlined
-    def mul(a, b):  # type: ignore[no-untyped-def]
-        """The product, rounded."""
-        return a * b
-
-    @inlined
-    def bits(a):  # type: ignore[no-untyped-def]
-        """The bits of a float64 as an int64."""
-        return np.float64(a).view(np.int64)
-
-    @inlined
-    def once(array, i):  # type: ignore[no-untyped-def]
-        """An element that is read once: it need not stay in a cache, and is read where it stands.
-
-        The compiler puts other reads off until they are needed, behind all that takes long.
-        """
-        return array[i]
-
-    @inlined
-    def from_bits(a):  # type: ignore[no-untyped-def]
-        """The float64 of an int64's bits."""
-        return np.int64(a).view(np.float64)
-else:
-    from llvmlite import ir
-    from numba.cuda import libdevice
-    from numba.cuda.extending import intrinsic
-
-    types: Any = cuda.types
-    bits, from_bits = libdevice.double_as_longlong, libdevice.longlong_as_double
-    fma, once = libdevice.fma, cuda.ldcs
-
-    @intrinsic
-    def mul(typing: Any, a: Any, b: Any) -> Any:
-        """The product, rounded: of two float32 as one, of anything else as a float64."""
-        single = a == b == types.float32
-        kind, letter = (types.float32, "f") if single else (types.float64, "d")
-
-        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            number = context.get_data_type(kind)
-            product = ir.FunctionType(number, (number, number))
-            name = f"llvm.nvvm.mul.rn.{letter}"
-            return builder.call(builder.module.declare_intrinsic(name, (), product), arguments)
-
-        return kind(kind, kind), code
-
-
-# Arrays by address -------------------------------------------------------------------------------
-
-# A kernel that reads arrays of many blocks is given their addresses in a table. `viewer` makes
-# functions ``view(address, columns)`` by which it sees one as an array, in global memory.
-
-if SIMULATED:
-
-    def viewer(dtype: str, rows: int | None = None) -> Any:
-        """A function that sees an array, (columns,) or (rows, columns), at an address."""
-        kind = np.dtype(dtype)
-
-        def view(address: int, columns: int) -> np.ndarray:
-            shape = (int(columns),) if rows is None else (rows, int(columns))
-            memory = ctypes.c_char * (math.prod(shape) * kind.itemsize)
-            return np.ndarray(shape, kind, memoryview(memory.from_address(int(address))))
-
-        return view
-else:
-    GLOBAL = 1  # an address space
-
-    def viewer(dtype: str, rows: int | None = None) -> Any:
-        """A function that sees an array, (columns,) or (rows, columns), at an address."""
-        kind = types.Array(getattr(types, dtype), 1 if rows is None else 2, "C")
-
-        @intrinsic
-        def view(typing: Any, address: Any, columns: Any) -> Any:
-            """The array; that its address is of global memory, loads and stores know."""
-
-            def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                element = context.get_data_type(kind.dtype)
-                size = context.get_constant(types.intp, context.get_abi_sizeof(element))
-                place = builder.inttoptr(arguments[0], ir.PointerType(element, GLOBAL))
-                shape, strides = [arguments[1]], [size]
-                if rows is not None:
-                    shape = [context.get_constant(types.intp, rows), *shape]
-                    strides = [builder.mul(arguments[1], size), *strides]
-                array = context.make_array(kind)(context, builder)
-                context.populate_array(
-                    array, data=builder.addrspacecast(place, ir.PointerType(element)), shape=shape,
-                    strides=strides, itemsize=size, meminfo=None,
-                )  # fmt: skip
-                return array._getvalue()
-
-            return kind(types.int64, types.int64), code
-
-        return view
-
-
-def address(array: Any) -> int:
-    """Where a device array begins."""
-    return array._ary.ctypes.data if SIMULATED else array.device_ctypes_pointer.value or 0
-
-
-# Memory and streams ------------------------------------------------------------------------------
-
-
-def select(number: int) -> None:
-    """Use the GPU of that number, of those that this process sees, from now on."""
-    idle.cache_clear()
-    if not SIMULATED:
-        import cupy
-
-        cuda.select_device(number)
-        cupy.cuda.Device(number).use()
-
-
-def count() -> int:
-    """GPUs that this process sees; the simulator has as many as are asked for."""
-    return 1 << 10 if SIMULATED else len(cuda.gpus)
-
-
-def described() -> str:
-    """The name of the GPU that this process uses."""
-    if SIMULATED:
-        return "numba's simulator"
-    name = cuda.get_current_device().name
-    return name.decode() if isinstance(name, bytes) else name
-
-
-@cache
-def idle() -> list[Any]:
-    """Streams of the GPU that is used, of which nobody has any use."""
-    return []
-
-
-def stream() -> Any:
-    """A queue of work of its own, which waits for no other and none for it.
-
-    One that is `idle` before a new one: CuPy keeps the memory that was freed in a stream for it
-    alone, and blocks come and go.
-    """
-    if idle():
-        return idle().pop()
-    if SIMULATED:
-        return cuda.stream()
-    import cupy
-
-    queue = cupy.cuda.Stream(non_blocking=True)
-    mine = cuda.external_stream(queue.ptr)
-    mine.queue = queue  # lives as long
-    return mine
-
-
-def empty(shape: int | tuple[int, ...], dtype: Any, stream: Any) -> Any:
-    """An array in device memory, used on a stream; its memory goes back to the pool by itself."""
-    return _made("empty", shape, dtype, stream)
-
-
-def zeros(shape: int | tuple[int, ...], dtype: Any, stream: Any) -> Any:
-    """An array of zeros in device memory."""
-    return _made("zeros", shape, dtype, stream)
-
-
-def _made(how: str, shape: int | tuple[int, ...], dtype: Any, stream: Any) -> Any:
-    """An array that an array library makes."""
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    size = math.prod(shape)
-    if SIMULATED:
-        flat = cuda.to_device(getattr(np, how)(size, dtype)).bind(stream)
-    else:
-        flat = _pooled(how, size, dtype, stream)
-    array = flat.reshape(shape)
-    array.stream, array.flat_array = stream, flat
-    return array
-
-
-def _pooled(how: str, size: int, dtype: Any, stream: Any) -> Any:
-    """A flat array from CuPy's pool, as numba sees it; or, for sanitizers, memory of its own.
-
-    They cannot see where in a pool an array ends.
-    """
-    import cupy
-
-    if "MINIAPPS_NO_POOL" in os.environ:
-        cupy.cuda.set_allocator(None)
-    with stream.queue:
-        flat = cuda.as_cuda_array(getattr(cupy, how)(size, dtype), sync=False)
-    flat.stream = stream
-    return flat
-
-
-def flat(array: Any) -> Any:
-    """The elements of a contiguous device array in a row; made once, as it costs microseconds."""
-    return array.flat_array if hasattr(array, "flat_array") else array.reshape(array.size)
-
-
-def to_device(array: np.ndarray, stream: Any) -> Any:
-    """A copy in device memory."""
-    copy, source = empty(array.shape, array.dtype, stream), np.ascontiguousarray(array)
-    if array.size:
-        copy.copy_to_device(source, stream=stream)
-        stream.synchronize()  # before the source goes
-    return copy
-
-
-def to_host(array: Any) -> np.ndarray:
-    """A copy of a contiguous device array in host memory, once all that comes before it is done."""
-    copy = np.empty(array.shape, array.dtype)  # of its own: numba's would be a view of bytes
-    if array.size:
-        array.copy_to_host(copy, stream=array.stream)
-        array.stream.synchronize()
-    return copy
-
-
-def free_unused() -> None:
-    """Give memory of the device that no array uses back to it, for other processes."""
-    if not SIMULATED:
-        import cupy
-
-        cupy.get_default_memory_pool().free_all_blocks()
-
-
-def pinned(count: int) -> np.ndarray:
-    """Bytes of host memory that the device copies from and to by itself, from a pool.
-
-    The pool gives memory back for the very same size only, so there are few: powers of two.
-    """
-    if SIMULATED:
-        return np.empty(count, np.uint8)
-    import cupy
-
-    size = 1 << max(count - 1, 511).bit_length()
-    return np.frombuffer(cupy.cuda.alloc_pinned_memory(size), np.uint8, count)
-
-
-def sent(array: Any) -> Any:
-    """A device array as MPI takes it: by its address."""
-    return array._ary if SIMULATED else array
-
-
-# Time --------------------------------------------------------------------------------------------
-
-
-def mark(stream: Any) -> Any:
-    """A point in a stream's work."""
-    if SIMULATED:
-        return perf_counter()
-    event = cuda.event()
-    event.record(stream)
-    return event
-
-
-def seconds(first: Any, last: Any) -> float:
-    """From one mark to another, once both have been reached."""
-    if SIMULATED:
-        return last - first
-    last.synchronize()
-    return first.elapsed_time(last) / 1000.0
-
-
-def wait_for(event: Any, stream: Any) -> None:
-    """Let a stream go on only when a mark, if there is one, has been reached."""
-    if event is not None and not SIMULATED:
-        event.wait(stream)
-
-
-def reached(event: Any) -> None:
-    """Wait until a mark, if there is one, has been reached."""
-    if event is not None and not SIMULATED:
-        event.synchronize()
+def chosen() -> Toolkit:
+    """A toolkit for this process: that which `CHOICE` names in the environment, else numba's."""
+    if CHOICE in os.environ:
+        module, _, name = os.environ[CHOICE].partition(":")
+        return getattr(importlib.import_module(module), name)()
+    return Simulator() if simulated() else Nvidia()
+
+
+def require(toolkit: Toolkit, least: int = 1) -> None:
+    """Raise DeviceUnavailable where kernels cannot run, or not on so many GPUs."""
+    missing = toolkit.missing()
+    if missing is not None:
+        raise DeviceUnavailable(missing)
+    if least > 1 and least > toolkit.count():
+        raise DeviceUnavailable(f"{least} GPUs are asked for, {toolkit.count()} found")

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from devices.backend import Device
-from devices.cuda.toolkit import blocks, cuda, flat, inlined, kernel
+from devices.cuda.compiler import blocks, cuda, inlined, kernel
+from devices.cuda.memory import flat
 from kernels.halo.cpu import Halo as HaloOnCpu
 from kernels.halo.cpu import Region, shape_of
 

@@ -17,18 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from devices.cuda.toolkit import (
-    WARP,
-    Kernel,
-    blocks,
-    cuda,
-    flat,
-    inlined,
-    kernel,
-    mul,
-    to_host,
-    zeros,
-)
+from devices.cuda.compiler import WARP, Kernel, blocks, cuda, inlined, kernel, mul
+from devices.cuda.memory import flat, to_host, zeros
 from kernels.stencils.gpu import change, raise_to, reach
 
 THREADS = 128  # columns of a thread block

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from devices.cuda import toolkit as cuda
+from devices.cuda import memory
 from devices.cuda.sums import Job, Report, pool
 from kernels.leanmd.units import CLOSE, QUIET
 
@@ -59,7 +59,7 @@ class PairForces(Job):
             shift = [a - b for a, b in zip(position.over, others.over, strict=True)]
         return (
             position.parcel.address, position.shape[1], others.parcel.address, others.shape[1],
-            cuda.address(self.starts), cuda.address(self.neighbors), self.neighbors.size,
+            memory.address(self.starts), memory.address(self.neighbors), self.neighbors.size,
             into.address, self.shape[1], self.own, block, *shift, self.cutoff * self.cutoff,
         )  # fmt: skip
 
@@ -70,13 +70,13 @@ class PairForces(Job):
         count, blocks = len(jobs), [job.blocks for job, _ in jobs]
         firsts = list(itertools.accumulate(blocks, initial=0))
         size = count * (1 + WORDS) + firsts[-1]
-        table = cuda.pinned(8 * size).view(np.int64)
+        table = stream.toolkit.pinned(8 * size).view(np.int64)
         table[:count] = QUIET[CLOSE]
         for number, (job, into) in enumerate(jobs):
             place = 8 * (count + number * WORDS)
             ROW.pack_into(table.data, place, *job.row(firsts[number], into))
         table[count * (1 + WORDS) :] = np.repeat(np.arange(count), blocks)
-        words = cuda.empty(size, np.int64, stream)
+        words = memory.empty(size, np.int64, stream)
         words.copy_to_device(table, stream=stream)
         if firsts[-1]:
             kernel[firsts[-1], JOB_THREADS, stream](words, count)

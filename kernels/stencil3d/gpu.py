@@ -16,17 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from devices.cuda.toolkit import (
-    Kernel,
-    blocks,
-    cuda,
-    flat,
-    inlined,
-    kernel,
-    mul,
-    to_host,
-    zeros,
-)
+from devices.cuda.compiler import Kernel, blocks, cuda, inlined, kernel, mul
+from devices.cuda.memory import flat, to_host, zeros
 from kernels.stencils.gpu import change, raise_to, reach
 
 WIDE, HIGH = 32, 8  # cells of a row, and rows, of a thread block

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from devices.cuda.toolkit import bits, cuda, inlined
+from devices.cuda.compiler import bits, cuda, inlined
 
 
 @inlined

@@ -23,7 +23,7 @@ def _launches() -> Iterator[None]:
     if file is None:
         yield
         return
-    from devices.cuda.toolkit import Kernel
+    from devices.cuda.compiler import Kernel
 
     launched, launch = set(), Kernel.__getitem__
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import math
 import pickle
+import sys
 from time import perf_counter, sleep
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +15,13 @@ import numpy as np
 import pytest
 from numba import cuda
 
-import devices.cuda.toolkit as toolkit
+import kernels
 from devices import backend as device
-from devices.cuda.backend import Gpu
+from devices.cuda import compiler, driver_info, memory, streams, toolkit
+from devices.cuda.backend import CudaBackend, Gpu
 from devices.cuda.buffers import Bundle, Parcel
 from devices.cuda.sums import Job, pool
+from devices.cuda.toolkit import Nvidia, Simulator
 from devices.messages import HEADER_BYTES, Envelope, packed_empty
 from drivers.inbox import Inbox
 from miniapps.contract import SETUP, CollectSum
@@ -28,17 +32,20 @@ STEP = 2.0**-30
 EDGES = {"low": (3, 5), "none": (0, 5), "high": (9,)}
 
 
-@toolkit.kernel("void(float64[::1], float64[::1], float64[::1], float64[:,::1], int64[::1])")
+TOOLKIT: Any = device.OPENED.get("gpu").toolkit  # type: ignore[attr-defined]
+
+
+@compiler.kernel("void(float64[::1], float64[::1], float64[::1], float64[:,::1], int64[::1])")
 def arithmetic(a, b, c, sums, words):
     """Products and sums, each rounded on its own and both at once."""
     i = cuda.grid(1)
     if i < words.size:
-        sums[0, i] = toolkit.mul(a[i], b[i]) + c[i]
-        sums[1, i] = toolkit.fma(a[i], b[i], c[i])
-        words[i] = toolkit.bits(a[i])
+        sums[0, i] = compiler.mul(a[i], b[i]) + c[i]
+        sums[1, i] = compiler.fma(a[i], b[i], c[i])
+        words[i] = compiler.bits(a[i])
 
 
-@toolkit.kernel("void(float64[::1], float64)")
+@compiler.kernel("void(float64[::1], float64)")
 def add(array, value):
     """Add to all elements."""
     i = cuda.grid(1)
@@ -48,7 +55,7 @@ def add(array, value):
 
 def launch_add(gpu: Gpu, array, value: float) -> None:
     """Run `add` on the stream of a device."""
-    add[toolkit.blocks(array.size, 32), 32, gpu.stream](array, value)
+    add[compiler.blocks(array.size, 32), 32, gpu.stream](array, value)
 
 
 def numbers(shape: tuple[int, ...], dtype=np.float64, first: int = 1) -> np.ndarray:
@@ -83,7 +90,7 @@ def same(got: np.ndarray, wanted: np.ndarray) -> bool:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_arrays_survive_the_way_there_and_back(shape, dtype):
     """Catches a copy that loses shape, type or order, or fails where there is nothing to copy."""
-    gpu = Gpu()
+    gpu = device.get("gpu")
     array = numbers(shape, dtype)
     there = gpu.to_device(array)
     assert same(gpu.to_host(there), array)
@@ -92,31 +99,31 @@ def test_arrays_survive_the_way_there_and_back(shape, dtype):
 
 def test_arrays_that_are_not_contiguous_are_copied_in_order():
     """Catches a copy of memory as it lies, where a view was meant."""
-    gpu = Gpu()
+    gpu = device.get("gpu")
     view = numbers((6, 8)).T[::2]
     assert same(gpu.to_host(gpu.to_device(view)), np.ascontiguousarray(view))
 
 
 def test_zeros_and_empty_have_the_asked_for_shape():
     """Catches zeros that are what lay there before, and a number taken for a shape of none."""
-    stream = toolkit.stream()
-    toolkit.to_device(numbers((4, 6)), stream)
-    assert same(toolkit.to_host(toolkit.zeros((4, 6), np.float64, stream)), np.zeros((4, 6)))
-    assert toolkit.empty(5, np.int64, stream).shape == (5,)
-    assert toolkit.empty((2, 3), np.int64, stream).dtype == np.int64
+    stream = TOOLKIT.stream()
+    memory.to_device(numbers((4, 6)), stream)
+    assert same(memory.to_host(memory.zeros((4, 6), np.float64, stream)), np.zeros((4, 6)))
+    assert memory.empty(5, np.int64, stream).shape == (5,)
+    assert memory.empty((2, 3), np.int64, stream).dtype == np.int64
 
 
 def test_flat_is_the_same_memory():
     """Catches a flat copy, into which a kernel would write in vain."""
-    gpu = Gpu()
+    gpu = device.get("gpu")
     array = gpu.to_device(numbers((3, 5)))
-    launch_add(gpu, toolkit.flat(array), 0.5)
+    launch_add(gpu, memory.flat(array), 0.5)
     assert same(gpu.to_host(array), numbers((3, 5)) + 0.5)
 
 
 def test_blocks_cover_all_threads():
     """Catches a launch of no blocks, which is illegal, and one that leaves the last threads out."""
-    assert [toolkit.blocks(n, 32) for n in (0, 1, 32, 33)] == [1, 1, 1, 2]
+    assert [compiler.blocks(n, 32) for n in (0, 1, 32, 33)] == [1, 1, 1, 2]
 
 
 # Arithmetic --------------------------------------------------------------------------------------
@@ -124,7 +131,7 @@ def test_blocks_cover_all_threads():
 
 def test_products_are_rounded_alone_or_not_as_the_kernel_says():
     """Catches contraction: (1 + e)(1 - e) - 1 is 0 in two roundings, and -e * e in one."""
-    gpu = Gpu()
+    gpu = device.get("gpu")
     a, b = np.array([1.0 + STEP, 1.0, -0.0]), np.array([1.0 - STEP, 3.0, 2.0])
     c = np.array([-1.0, 0.25, 0.0])
     there = [gpu.to_device(array) for array in (a, b, c)]
@@ -141,7 +148,7 @@ def test_products_are_rounded_alone_or_not_as_the_kernel_says():
 
 def test_bundles_have_room_for_headers():
     """Catches messages that overlap, lie askew, or have no room in front for a header."""
-    bundle = Gpu().messages(EDGES, np.float64)
+    bundle = device.get("gpu").messages(EDGES, np.float64)
     header = HEADER_BYTES // 8
     assert list(bundle) == list(EDGES) and len(bundle) == len(EDGES)
     end = 0
@@ -155,7 +162,7 @@ def test_bundles_have_room_for_headers():
 
 def test_staged_messages_are_as_packed_ones():
     """Catches messages for which a driver must make another copy to put its header in front."""
-    gpu = Gpu()
+    gpu = device.get("gpu")
     bundle, wanted = filled(gpu)
     gpu.stage(bundle.values())
     for edge, shape in EDGES.items():
@@ -170,7 +177,7 @@ def test_staged_messages_are_as_packed_ones():
 
 def test_a_header_does_not_touch_the_neighbour_message():
     """Catches room for headers that is another message's memory."""
-    gpu = Gpu()
+    gpu = device.get("gpu")
     bundle, wanted = filled(gpu)
     gpu.stage(bundle.values())
     for edge in EDGES:
@@ -180,7 +187,7 @@ def test_a_header_does_not_touch_the_neighbour_message():
 
 def test_only_what_leaves_the_device_is_staged():
     """Catches copies of messages that stay, which a record would count as travel."""
-    gpu = Gpu()
+    gpu = device.get("gpu")
     bundle, wanted = filled(gpu)
     other, other_wanted = filled(gpu, first=50)
     gpu.stage([])
@@ -198,18 +205,18 @@ def test_only_what_leaves_the_device_is_staged():
 
 def test_copies_to_the_host_hold_up_no_kernels(monkeypatch):
     """Catches copies that begin before the messages are there, or in the stream of the kernels."""
-    gpu, seen = Gpu(), []
+    gpu, seen = device.get("gpu"), []
     bundle, _ = filled(gpu)
     bundle.ready = None  # as if nobody had said yet that it is filled
-    monkeypatch.setattr(toolkit, "wait_for", lambda mark, stream: seen.append((mark, stream)))
-    monkeypatch.setattr(toolkit, "mark", lambda stream: seen.append(stream) or "mark")
+    monkeypatch.setattr(streams, "wait_for", lambda mark, stream: seen.append((mark, stream)))
+    monkeypatch.setattr(streams, "mark", lambda stream: seen.append(stream) or "mark")
     gpu.stage(bundle.values())
     assert seen == [gpu.stream, ("mark", gpu.copies), gpu.copies]
 
 
 def test_empty_messages_travel():
     """Catches a bundle without any bytes in it that cannot be staged, or sent, or read."""
-    gpu = Gpu()
+    gpu = device.get("gpu")
     bundle = gpu.messages({"a": (0,), "b": (3, 0)}, np.float64)
     bundle.seal()
     gpu.stage(bundle.values())
@@ -225,7 +232,7 @@ def test_empty_messages_travel():
 
 def test_host_messages_arrive_on_the_device():
     """Catches messages from the host that land in each other's place."""
-    gpu = Gpu()
+    gpu = device.get("gpu")
     came = {edge: numbers(shape, first=7 * i) for i, (edge, shape) in enumerate(EDGES.items())}
     parcels = gpu.received(came)
     assert set(parcels) == set(EDGES)
@@ -237,7 +244,7 @@ def test_host_messages_arrive_on_the_device():
 
 def test_each_call_brings_its_own_messages():
     """Catches a slot that is filled anew before it was read, and one that keeps an old shape."""
-    gpu = Gpu()
+    gpu = device.get("gpu")
     for turn in range(9):
         shape = (3 + turn // 3, 5)  # three calls of each shape
         came = {"a": numbers(shape, first=turn), "b": numbers((2, turn), first=20 + turn)}
@@ -250,7 +257,7 @@ def test_each_call_brings_its_own_messages():
 
 def test_what_arrived_last_outlives_the_senders_array():
     """Catches a copy that still reads the host's array after the call, when it may change."""
-    gpu = Gpu()
+    gpu = device.get("gpu")
     array = numbers((64, 8))
     parcel = gpu.received({"a": array})["a"]
     array[...] = -1.0
@@ -259,20 +266,20 @@ def test_what_arrived_last_outlives_the_senders_array():
 
 def test_parcels_of_another_stream_are_read_in_place():
     """Catches a message between blocks of a GPU that goes by the host, or is read too early."""
-    sender, receiver = Gpu(), Gpu()
+    sender, receiver = device.get("gpu"), device.get("gpu")
     for turn in range(4):
         bundle, wanted = filled(sender, first=turn)
         parcels = receiver.received(dict(bundle))
         for edge in EDGES:
             assert parcels[edge].bundle is bundle
-            copy = toolkit.to_host(parcels[edge].array)
+            copy = memory.to_host(parcels[edge].array)
             assert same(copy, wanted[edge]), (turn, edge)
     assert sender.staged_bytes == receiver.staged_bytes == 0
 
 
 def test_kinds_of_messages_mix():
     """Catches a receiver that takes all messages to come from where the first came from."""
-    sender, gpu = Gpu(), Gpu()
+    sender, gpu = device.get("gpu"), device.get("gpu")
     theirs, wanted = filled(sender)
     mine, mine_wanted = filled(gpu, first=40)
     host = numbers((4, 4), first=80)
@@ -285,7 +292,7 @@ def test_kinds_of_messages_mix():
 
 def test_nothing_received_is_nothing():
     """Catches a block without neighbours that fails where there is nothing to copy."""
-    assert dict(Gpu().received({})) == {}
+    assert dict(device.get("gpu").received({})) == {}
 
 
 # Pickling ----------------------------------------------------------------------------------------
@@ -293,7 +300,7 @@ def test_nothing_received_is_nothing():
 
 def test_a_device_is_found_again_after_a_pickle():
     """Catches a block that cannot migrate, as a stream cannot be pickled."""
-    gpu = Gpu()
+    gpu = device.get("gpu")
     again = pickle.loads(pickle.dumps(gpu))
     assert isinstance(again, Gpu) and again is not gpu
     assert again.stream is not gpu.stream
@@ -302,7 +309,7 @@ def test_a_device_is_found_again_after_a_pickle():
 
 def test_a_parcel_pickles_as_an_array_of_the_host():
     """Catches a message to another process that points into this one's device memory."""
-    bundle, wanted = filled(Gpu())
+    bundle, wanted = filled(device.get("gpu"))
     for edge in EDGES:
         assert isinstance(bundle[edge], Parcel)
         again = pickle.loads(pickle.dumps(bundle[edge]))
@@ -312,7 +319,7 @@ def test_a_parcel_pickles_as_an_array_of_the_host():
 # Sums of what is not computed yet ----------------------------------------------------------------
 
 
-@toolkit.kernel("void(int64[::1], int64, int64, int64)")
+@compiler.kernel("void(int64[::1], int64, int64, int64)")
 def count_up(sums, start, size, value):
     """Add to a part of an array."""
     n = cuda.grid(1)
@@ -377,7 +384,7 @@ def test_inboxes_add_up_what_is_not_computed_yet(terms, launches):
         assert not inbox.has(waited)
         inbox.add(SETUP, "sum", [(edge,)], term)
     assert launches == []
-    gpu = Gpu()
+    gpu = device.get("gpu")
     (got,) = gpu.received({(): inbox.take(waited)}).values()
     right = sum(term.value if isinstance(term, Ones) else term[0, 0] for term in terms)
     assert same(gpu.to_host(got.array), np.full((2, 3), right))
@@ -388,7 +395,7 @@ def test_inboxes_add_up_what_is_not_computed_yet(terms, launches):
 
 def test_one_launch_does_all_that_waits(launches):
     """Catches a launch per sum, jobs that are done twice, and sums of which one is early."""
-    gpu, sums = Gpu(), [Ones(1).copy(), Ones(10).copy(), Ones(100).copy()]
+    gpu, sums = device.get("gpu"), [Ones(1).copy(), Ones(10).copy(), Ones(100).copy()]
     sums[0] += Ones(2)
     sums[2].stage()
     early = sums[0].landed()
@@ -407,14 +414,14 @@ def test_one_launch_does_all_that_waits(launches):
 def test_sums_wait_for_what_they_are_computed_from(launches, monkeypatch):
     """Catches memory that is read too early, or used again before it has been read."""
     waits: list[Any] = []
-    right = toolkit.wait_for
+    right = streams.wait_for
 
     def wait_for(mark: Any, stream: Any) -> None:
         waits.append((mark, stream))
         right(mark, stream)
 
-    monkeypatch.setattr(toolkit, "wait_for", wait_for)
-    sender, receiver = Gpu(), Gpu()
+    monkeypatch.setattr(streams, "wait_for", wait_for)
+    sender, receiver = device.get("gpu"), device.get("gpu")
     (bundle, _), shared = filled(sender), pool().stream
     total = Ones(1, reads=(bundle,)).copy()
     total += Ones(2, reads=(bundle, bundle))
@@ -429,7 +436,7 @@ def test_sums_wait_for_what_they_are_computed_from(launches, monkeypatch):
 @pytest.mark.parametrize("look", ["heed", "settle", "synchronize"])
 def test_what_is_found_wrong_is_raised_once(look, launches):
     """Catches an alarm that is lost, raised by the next run too, or seen after the sum has left."""
-    gpu, total = Gpu(), Ones(1, "too close").copy()
+    gpu, total = device.get("gpu"), Ones(1, "too close").copy()
     gpu.heed()
     if look != "settle":
         total.landed()
@@ -450,7 +457,7 @@ def test_what_is_found_wrong_is_raised_once(look, launches):
 
 def test_marks_measure_what_lies_between_them():
     """Catches times in milliseconds, or of the wrong sign, or of a clock of its own."""
-    gpu = Gpu()
+    gpu = device.get("gpu")
     array = gpu.to_device(numbers((64,)))
     before, first = perf_counter(), gpu.mark()
     gpu.synchronize()
@@ -468,7 +475,7 @@ def test_marks_measure_what_lies_between_them():
 
 def test_the_clock_is_set_anew():
     """Catches event times that lose digits as a run goes on: they are float32."""
-    gpu = Gpu()
+    gpu = device.get("gpu")
     epoch = gpu.epoch
     sleep(1.05)
     mark = gpu.mark()
@@ -487,53 +494,117 @@ def test_processes_take_devices_in_turn(
 ) -> None:
     """Catches ranks of a host that all take its first GPU, or one that is not there."""
     taken: list[int] = []
+    toolkit = Simulator()
     monkeypatch.setattr(toolkit, "count", lambda: 3)
     monkeypatch.setattr(toolkit, "select", taken.append)
     for rank in range(6):
-        device.take("gpu", rank, per_host)
+        CudaBackend(toolkit).select(rank, per_host)
     assert taken == right
 
 
-def test_a_gpu_without_cupy_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def nvidia(monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
+    """A backend for a GPU that is there, as far as the driver says."""
+    monkeypatch.setattr(driver_info, "cuda_version", lambda driver: (13, 0))
+    monkeypatch.setattr(compiler.cuda, "is_available", lambda: True)
+    return CudaBackend(Nvidia())
+
+
+def test_a_gpu_without_cupy_is_said_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, nvidia: CudaBackend
+) -> None:
     """Catches a traceback, long after the launch, where only kernels can run."""
-    device.require("gpu")
-    monkeypatch.setattr(toolkit, "WITH_ARRAYS", False)
-    with pytest.raises(device.DeviceUnavailable, match="CuPy is not installed; pip install"):
-        device.require("gpu")
+    find = importlib.util.find_spec
+    for there in (True, False):
+        cupy = {"cupy": SimpleNamespace() if there else None}
+        monkeypatch.setattr(
+            importlib.util,
+            "find_spec",
+            lambda name, cupy=cupy: cupy[name] if name in cupy else find(name),
+        )
+        if there:
+            nvidia.require()
+            continue
+        with pytest.raises(device.DeviceUnavailable, match="CuPy is not installed; pip install"):
+            nvidia.require()
 
 
-def test_a_driver_that_is_too_old_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_is_too_old_is_said_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, nvidia: CudaBackend
+) -> None:
     """Catches a traceback of CuPy's, or none, where the driver takes no CUDA 13."""
-    monkeypatch.setattr(toolkit, "TAKES", (12, 4))
+    monkeypatch.setattr(driver_info, "cuda_version", lambda driver: (12, 4))
     with pytest.raises(device.DeviceUnavailable, match="up to 12.4; CUDA 13 is needed"):
-        device.require("gpu")
+        nvidia.require()
 
 
-def test_a_missing_compiler_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_compiler_is_said_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, nvidia: CudaBackend
+) -> None:
     """Catches a GPU that is there and said not to be, where only kernels cannot be compiled."""
-    monkeypatch.setattr(toolkit, "PRESENT", False)
+    monkeypatch.setattr(compiler.cuda, "is_available", lambda: False)
     for there, words in ((False, "finds no compiler; pip install"), (True, "no NVIDIA GPU")):
         monkeypatch.setattr(toolkit, "compiler_is_there", lambda there=there: there)
         with pytest.raises(device.DeviceUnavailable, match=words):
-            device.require("gpu")
+            nvidia.require()
+
+
+def test_more_gpus_than_there_are_is_said_in_a_line():
+    """Catches a run on fewer GPUs than it was asked for."""
+    backend = CudaBackend(Simulator())
+    backend.require(1 << 10)
+    with pytest.raises(device.DeviceUnavailable, match="1025 GPUs are asked for, 1024 found"):
+        backend.require(1 + (1 << 10))
+
+
+class Counting(Simulator):
+    """A toolkit that notes what it compiles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.compiled: list[str] = []
+
+    def compile(self, kernel: Any) -> Any:
+        """Note the kernel's name."""
+        self.compiled.append(f"{kernel.function.__module__}.{kernel.function.__name__}")
+        return super().compile(kernel)
+
+
+def test_another_toolkit_takes_the_place_of_numbas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches kernels, arrays or streams that do not come from the toolkit that is chosen."""
+    monkeypatch.setenv(toolkit.CHOICE, f"{__name__}:Counting")
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[Counting.__module__])
+    backend = CudaBackend()
+    assert type(backend.toolkit).__name__ == "Counting"
+    monkeypatch.setitem(device.OPENED.backends, "gpu", backend)
+    app = kernels.load("stencil3d", "gpu")
+    seen = backend.toolkit.compiled
+    assert "kernels.stencil3d.gpu._sweep" in seen
+    assert not any(name.startswith("kernels.jacobi2d") for name in seen)
+    number = len(seen)
+    gpu = device.get("gpu")
+    old, new = (gpu.to_device(np.ones((4, 4, 4))) for _ in range(2))
+    app.sweep(old, new, 1, 3, 1, 3, 1, 3)
+    assert same(gpu.to_host(new), np.ones((4, 4, 4))) and len(seen) == number
+    assert gpu.stream.toolkit is backend.toolkit
 
 
 def test_blocks_that_come_use_streams_of_those_that_went():
     """Catches memory that is lost with every block that migrates, as CuPy keeps it by stream."""
     gc.collect()
-    toolkit.idle().clear()
-    gpu = Gpu()
+    TOOLKIT.idle.clear()
+    gpu = device.get("gpu")
     streams = {id(gpu.stream), id(gpu.copies)}
     moved = pickle.loads(pickle.dumps(gpu))
     assert not streams & {id(moved.stream), id(moved.copies)}
     del gpu
     gc.collect()
-    again = Gpu()
+    again = device.get("gpu")
     assert {id(again.stream), id(again.copies)} == streams
     del again
     gc.collect()
-    assert len(toolkit.idle()) == 2
-    toolkit.select(0)  # streams are of one GPU
+    assert len(TOOLKIT.idle) == 2
+    TOOLKIT.select(0)  # streams are of one GPU
     del moved
     gc.collect()
-    assert toolkit.idle() == []
+    assert TOOLKIT.idle == []

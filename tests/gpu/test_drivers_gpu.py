@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from devices.cuda.toolkit import SIMULATED
+from devices.cuda.compiler import simulated
 
 # Real MPI here may not take a GPU's memory, and then only the simulator's, which is the host's.
-AWARE = "on" if SIMULATED else "auto"
+AWARE = "on" if simulated() else "auto"
 LAUNCHES = [
     ("jacobi2d", "--size 9x7 --time-tile 1 --boundary periodic", f"mpi -n 2 --gpu-aware {AWARE}"),
     ("stencil3d", "--size 4x3x5 --time-tile 2 --dtype float32", "mpi -n 2"),
@@ -36,7 +36,7 @@ def test_same_bits_under_every_driver(app: str, problem: str, driver: str, run_r
     assert gpu["migrations"] == cpu["migrations"]
     assert (gpu["migrations"] > 0) == ("Rotate" in driver)
     assert cpu["transport"] is None and cpu["gpu"] is None
-    assert (gpu["gpu"] == "numba's simulator") == SIMULATED
+    assert (gpu["gpu"] == "numba's simulator") == simulated()
     staged = "-n 2" in driver and gpu["transport"]["path"] == "staged"
     assert (gpu["transport"]["staged_bytes"] > 0) == staged
     assert ("aware on" in driver) <= (gpu["transport"]["path"] == "gpu-aware")

@@ -12,13 +12,12 @@ import pytest
 import support
 from placed_atoms import Placed
 
-import devices.cuda.toolkit as toolkit
 import kernels
 import miniapps
 from devices import backend as device
 from devices.backend import Device
 from devices.cpu.vectors import fused
-from devices.cuda.backend import Gpu
+from devices.cuda import streams
 from devices.cuda.primitives import CHUNK, scan
 from devices.cuda.sums import pool
 from drivers.serial import Engine
@@ -39,7 +38,7 @@ CPU, GPU = kernels.load("leanmd", "cpu"), kernels.load("leanmd", "gpu")
 
 def both() -> list[tuple[Any, Device]]:
     """The kernels and a device of each kind; only tests may ask for a GPU."""
-    return [(CPU, Device()), (GPU, Gpu())]
+    return [(CPU, Device()), (GPU, device.get("gpu"))]
 
 
 COUNTS = [0, 1, 7, 8, 9, 65]  # of atoms: none, one, and a cluster or a thread block more or less
@@ -182,7 +181,7 @@ def single_forces(apart: np.ndarray) -> np.ndarray:
 
 def test_forces_in_single_precision() -> None:
     """Catches distances that lose their last bits, and forces that are float64's after all."""
-    there, count = Gpu(), 65
+    there, count = device.get("gpu"), 65
     position = strewn(count, 1)
     lists, here, near = listed(GPU, there, position, count, position, count, True)
     force, alarms = there.to_device(np.zeros(here.shape, np.int64)), quiet(there)
@@ -268,7 +267,7 @@ def test_velocities_that_are_drawn(count: int) -> None:
 def test_scan(size: int) -> None:
     """Catches chunks whose sums are not passed on, at each level."""
     values = np.random.default_rng(size).integers(0, 1 << 40, size)
-    there = Gpu()
+    there = device.get("gpu")
     (scanned,) = on(there, values)
     scan(scanned)
     assert there.to_host(scanned).tolist() == (np.cumsum(values) - values).tolist()
@@ -375,7 +374,7 @@ def test_sort_into_bins(count: int, turning: bool) -> None:
 
 def test_bins_are_tidied() -> None:
     """Catches an order of atoms in a bin that is left to chance, which no simulator throws."""
-    rng, there = np.random.default_rng(1), Gpu()
+    rng, there = np.random.default_rng(1), device.get("gpu")
     ends = [0, 0, 3, 4, 11, 11]
     bins = [rng.permutation(np.arange(a, b)) for a, b in zip(ends, ends[1:], strict=False)]
     starts, order = on(there, np.array(ends), np.concatenate(bins).astype(np.uint32))
@@ -388,7 +387,7 @@ def test_bins_are_tidied() -> None:
 def test_lists(count: int, own: bool) -> None:
     """Catches an atom near a cluster that is not listed, one that is not near, or listed twice."""
     position, others = (scattered if own else strewn)(count, 1), scattered(600, 3)
-    there = Gpu()
+    there = device.get("gpu")
     total, atoms = (count, max(count - 5, 0)) if own else (600, count)
     lists, *_ = listed(GPU, there, position, atoms, others, total, own)
     near = position if own else others
@@ -409,7 +408,7 @@ def test_lists(count: int, own: bool) -> None:
 
 def test_lists_without_room() -> None:
     """Catches a list that runs over its end."""
-    position, there = strewn(20, 1), Gpu()
+    position, there = strewn(20, 1), device.get("gpu")
     lists, here, _ = listed(GPU, there, position, 20, position, 20, True)
     bins = Bins(LOW, HIGH, there)
     order = bins.sort(GPU, here, 20, turning=False)
@@ -604,7 +603,7 @@ def test_computes_in_single_precision() -> None:
 
 def test_computes_migrate() -> None:
     """Catches a compute that forgets its lists or who is in its cells."""
-    there = Gpu()
+    there = device.get("gpu")
     for compute in computes_of("gpu").values():
         first, second = strewn(9, 1), strewn(9, 2) + 0.55
         for height in (4, 3):
@@ -622,7 +621,7 @@ def test_computes_migrate() -> None:
 def test_what_has_been_posted_cannot_migrate() -> None:
     """Catches a balancing that takes a compute away before its job has been launched."""
     compute = computes_of("gpu")[0, 0, 0, 0, 0, 0]
-    compute.hear({(0,): told_by(Gpu(), GPU, strewn(9, 1), 9)})
+    compute.hear({(0,): told_by(device.get("gpu"), GPU, strewn(9, 1), 9)})
     total = compute.forces((0,)).copy()
     for what in (compute, total):
         with pytest.raises(AssertionError, match="migrates before"):
@@ -634,14 +633,14 @@ def test_what_has_been_posted_cannot_migrate() -> None:
 def test_memory_is_kept_until_jobs_have_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a launch that waits for too few, and memory that is used again too early."""
     waits: list[tuple[Any, Any]] = []
-    right = toolkit.wait_for
+    right = streams.wait_for
 
     def wait_for(mark: Any, stream: Any) -> None:
         waits.append((mark, stream))
         right(mark, stream)
 
-    monkeypatch.setattr(toolkit, "wait_for", wait_for)
-    computes, cell, other = list(computes_of("gpu").values()), Gpu(), Gpu()
+    monkeypatch.setattr(streams, "wait_for", wait_for)
+    computes, cell, other = list(computes_of("gpu").values()), device.get("gpu"), device.get("gpu")
     said = told_by(cell, GPU, strewn(9, 1), 9), told_by(other, GPU, strewn(9, 2) + 0.55, 9)
     for compute in computes:
         compute.hear(dict(zip(compute.neighbors, said, strict=False)))
@@ -728,7 +727,7 @@ def test_a_run_inherits_nothing() -> None:
     """Catches jobs of a run that failed, which the next run in this process would launch."""
     Broken().copy()
     assert pool().terms
-    device.take("gpu", 0, None)
+    device.open_backend("gpu", 0, None)
     assert not pool().terms
     pool().launch()
     assert not pool().launches

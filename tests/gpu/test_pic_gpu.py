@@ -12,7 +12,8 @@ import support
 
 import kernels
 from devices import backend as device
-from devices.cuda import toolkit
+from devices.cuda import memory
+from devices.cuda.compiler import simulated
 from drivers.serial import Engine
 from kernels.pic.tally import (
     ASTRAY,
@@ -556,7 +557,7 @@ def test_leavers_that_no_move_leads_to_are_named() -> None:
 def toolkit_copy(array: Any, values: np.ndarray) -> None:
     """Overwrite an array on the device."""
     array.copy_to_device(values, stream=array.stream)
-    assert toolkit.to_host(array).tobytes() == values.tobytes()
+    assert memory.to_host(array).tobytes() == values.tobytes()
 
 
 def test_one_wait_a_step() -> None:
@@ -574,7 +575,7 @@ def test_one_wait_a_step() -> None:
 
 
 LAUNCHES = [  # real MPI here may not take a GPU's memory
-    f"--driver mpi -n 2 --gpu-aware {'on' if toolkit.SIMULATED else 'auto'}",
+    f"--driver mpi -n 2 --gpu-aware {'on' if simulated() else 'auto'}",
     "--driver charm -n 2 --odf 2 --balancer Rotate --lb-period 2",
 ]
 

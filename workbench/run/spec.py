@@ -153,7 +153,7 @@ class RunSpec:
         there = app is None or kernels.exist(app, self.device)
         require(there, "--device", self.device, allowed)
         try:
-            device.require(self.device, per_host or 1)
+            device.OPENED.get(self.device).require(per_host or 1)
         except device.DeviceUnavailable as error:
             raise InputError("--device", self.device, str(error)) from None
 

@@ -7,17 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from devices.cuda.compiler import blocks, cuda, inlined, kernel
+from devices.cuda.memory import empty, flat, to_host, zeros
 from devices.cuda.primitives import CHUNK, _set, _threads, scan
-from devices.cuda.toolkit import (
-    blocks,
-    cuda,
-    empty,
-    flat,
-    inlined,
-    kernel,
-    to_host,
-    zeros,
-)
 from kernels.leanmd.gpu.interactions import (
     WIDTH,
 )

@@ -27,16 +27,9 @@ from typing import Any
 
 import numpy as np
 
+from devices.cuda.compiler import bits, cuda, fma, inlined, kernel, mul
+from devices.cuda.memory import empty
 from devices.cuda.primitives import _threads
-from devices.cuda.toolkit import (
-    bits,
-    cuda,
-    empty,
-    fma,
-    inlined,
-    kernel,
-    mul,
-)
 from kernels.leanmd.units import (
     CLOSE,
     CLOSE_UNIT,

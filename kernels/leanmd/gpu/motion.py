@@ -6,15 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from devices.cuda.compiler import bits, cuda, fma, kernel, mul, ported
 from devices.cuda.primitives import _threads
-from devices.cuda.toolkit import (
-    bits,
-    cuda,
-    fma,
-    kernel,
-    mul,
-    ported,
-)
 from kernels.leanmd.gpu.interactions import (
     SUMMING,
 )

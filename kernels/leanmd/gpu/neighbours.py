@@ -7,16 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from devices.cuda.compiler import cuda, inlined, kernel, mul
+from devices.cuda.memory import empty, to_host, zeros
 from devices.cuda.primitives import _set, _threads, scan
-from devices.cuda.toolkit import (
-    cuda,
-    empty,
-    inlined,
-    kernel,
-    mul,
-    to_host,
-    zeros,
-)
 from kernels.leanmd.gpu.interactions import (
     WIDTH,
     _distance2,

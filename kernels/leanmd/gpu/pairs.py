@@ -7,13 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from devices.cuda.compiler import cuda, from_bits, kernel, viewer
 from devices.cuda.primitives import _threads
-from devices.cuda.toolkit import (
-    cuda,
-    from_bits,
-    kernel,
-    viewer,
-)
 from kernels.leanmd.gpu.interactions import (
     CLOSEST2,
     WIDTH,

@@ -6,18 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from devices.cuda.compiler import bits, blocks, cuda, inlined, kernel, ported
+from devices.cuda.memory import flat, to_host, zeros
 from devices.cuda.primitives import THREADS, _thread
-from devices.cuda.toolkit import (
-    bits,
-    blocks,
-    cuda,
-    flat,
-    inlined,
-    kernel,
-    ported,
-    to_host,
-    zeros,
-)
 from kernels.state_hash.cpu import mix
 
 MANY_BLOCKS = 1024  # enough to fill a GPU, where threads take several particles each

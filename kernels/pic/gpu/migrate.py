@@ -7,16 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from devices.cuda.compiler import bits, cuda, from_bits, kernel, ported
+from devices.cuda.memory import empty, to_host
 from devices.cuda.primitives import _copy, _grid, _thread
-from devices.cuda.toolkit import (
-    bits,
-    cuda,
-    empty,
-    from_bits,
-    kernel,
-    ported,
-    to_host,
-)
 from kernels.pic.gpu.push import _inside
 from kernels.pic.tally import HERE, HOLES, LEFT, LOST, MISPLACED, OWNERS, TAIL, owner_at
 from kernels.state_hash.cpu import mix

@@ -27,16 +27,9 @@ from typing import Any
 
 import numpy as np
 
+from devices.cuda.compiler import cuda, inlined, kernel, mul, once, ported
+from devices.cuda.memory import flat
 from devices.cuda.primitives import _grid, _thread
-from devices.cuda.toolkit import (
-    cuda,
-    flat,
-    inlined,
-    kernel,
-    mul,
-    once,
-    ported,
-)
 from kernels.pic.cpu.push import ahead, owner_of
 from kernels.pic.tally import ASTRAY, HERE, LEFT
 

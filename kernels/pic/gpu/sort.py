@@ -6,13 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from devices.cuda.compiler import cuda, inlined, kernel
+from devices.cuda.memory import empty
 from devices.cuda.primitives import _clear, _copy, _grid, _thread
-from devices.cuda.toolkit import (
-    cuda,
-    empty,
-    inlined,
-    kernel,
-)
 
 RUN = 16  # neighbouring particles that a thread of the sort takes
 CHUNKS = 64  # into how many the columns are cut for their prefix sum

@@ -22,7 +22,7 @@ FILES = (*(f"kernels.{app}.gpu" for app in APPS), "devices.cuda.primitives", "de
 
 
 class Hook:
-    """Finds ``devices.cuda.toolkit`` and, the first time, loads the twins before."""
+    """Finds ``devices.cuda.compiler`` and, the first time, loads the twins before."""
 
     def __init__(self) -> None:
         self.twins: dict[str, list[Any]] = {}  # kernels of each file, in their order
@@ -31,7 +31,7 @@ class Hook:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """As the usual finder, but that kernels of the file are noted."""
-        if name != "devices.cuda.toolkit" or self.state == "finding":
+        if name != "devices.cuda.compiler" or self.state == "finding":
             return None
         if self.state == "waiting":
             self.state = "simulating"
@@ -96,7 +96,8 @@ def note_kernels(toolkit: ModuleType, hook: Hook) -> None:
 
     def noting(kernel: Any, function: Any, *rest: Any) -> None:
         make(kernel, function, *rest)
-        hook.twins.setdefault(function.__module__, []).append(kernel)
+        simulated = toolkit.cuda.jit(list(kernel.signatures), **kernel.options)(function)
+        hook.twins.setdefault(function.__module__, []).append(simulated)
 
     toolkit.Kernel.__init__ = noting
 
