@@ -14,7 +14,7 @@ ifneq ($(origin PYTHON),file)
   ANEW := $(shell test ! -e .venv || grep -qx "$(VERSION)" .venv/pyvenv.cfg || echo anew)
 endif
 
-.PHONY: install demo test verify lint bench gpu-budget gpu-check gpu-bench clean $(ANEW)
+.PHONY: install demo test verify lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
 
 install: .venv/installed
 
@@ -64,6 +64,10 @@ lint: install
 
 bench: install .venv/peers
 	$(BIN)/python benchmarks/run.py
+
+# Another revision against this tree, on the main cases: make compare REV=... ; takes about half an hour.
+compare: install
+	$(BIN)/python benchmarks/compare.py $(REV)
 
 # What kernels for a GPU cost as machine code, written down as what they may cost; needs no GPU.
 gpu-budget: .venv/gpu-check

@@ -6,13 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import support
+
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(support.ROOT / "benchmarks")
+    import environments
 
 MAKE = shutil.which("make") or "make"
 REAL = f'exec {sys.executable} "$@"'
@@ -79,7 +82,6 @@ def test_make_refuses_an_old_python(tmp_path):
 # An installed copy -------------------------------------------------------------------------------
 
 PACKAGES = ("devices", "kernels", "miniapps", "drivers", "workbench", "studies")
-NOT_THERE = ("charm", "__editable__", "parallel_miniapps")
 
 
 def tracked() -> list[str]:
@@ -115,18 +117,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     empty folder.
     """
     folder = tmp_path_factory.mktemp("installed")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
-    python = folder / "venv" / "bin" / "python"
-    seen, own = Path(sysconfig.get_path("purelib")), folder / "packages"
-    own.mkdir()
-    for package in seen.iterdir():
-        if not package.name.startswith(NOT_THERE) and package.suffix != ".pth":
-            (own / package.name).symlink_to(package)
-    (site,) = folder.glob("venv/lib/python*/site-packages")
-    (site / "others.pth").write_text(f"{own}\n")
-    for kept in ("bin/mpi*", "bin/hydra*", "lib/libmpi*"):
-        for file in seen.parents[2].glob(kept):
-            (folder / "venv" / file.relative_to(seen.parents[2])).symlink_to(file)
+    python = environments.make(folder / "venv", without=("charm",))
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps"]
     done = support.execute([*pip, "--disable-pip-version-check", "--no-index", wheel])
     assert done.returncode == 0, done.stderr
