@@ -1,4 +1,4 @@
-"""``miniapps plot --film``: what the page shows, by its data; and that a browser shows it."""
+"""``miniapps plot --animation``: what the page shows, by its data; and that a browser shows it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miniapps.parameters import InputError
-from workbench.show.animation import FRAMES, check_same, film, most_of, thin
-from workbench.show.saved import SavedRun, cut
+from workbench.show.animation import MOST_PERIODS, animation, check_same, most_of, thin
+from workbench.show.saved import SavedRun, periods_of_steps
 
 
 @pytest.fixture
@@ -37,10 +37,10 @@ def bars_of(figure: Any, column: int = 0) -> list[Any]:
     return [bars[column] for bars in found]
 
 
-@pytest.mark.parametrize("most", [6, FRAMES])
+@pytest.mark.parametrize("most", [6, MOST_PERIODS])
 def test_bars_move_where_blocks_were_moved(charm: SavedRun, most: int) -> None:
     """Catches a bar that moves a frame early or late, or a move that is not shown."""
-    figure = film([charm], most)
+    figure = animation([charm], most)
     bars, begins = bars_of(figure), [first for first, _ in periods_of(figure)]
     changed = {
         begin: sum(was != now for was, now in zip(before.y, after.y, strict=True))
@@ -55,10 +55,10 @@ def test_bars_move_where_blocks_were_moved(charm: SavedRun, most: int) -> None:
         assert {(row["block"], f"PE {row['pe']}") for row in rows} == set(enumerate(bars[k].y))
 
 
-@pytest.mark.parametrize("most", [6, FRAMES])
+@pytest.mark.parametrize("most", [6, MOST_PERIODS])
 def test_bars_are_as_long_as_pes_compute(charm: SavedRun, most: int) -> None:
     """Catches blocks that are left out, counted on another PE, or for a period and not a step."""
-    figure = film([charm], most)
+    figure = animation([charm], most)
     assert len(figure.frames) == len(figure.layout.sliders[0].steps) <= most
     for bars, (first, last) in zip(bars_of(figure), periods_of(figure), strict=True):
         steps = charm.rounds[charm.rows["round"], 0]
@@ -72,14 +72,14 @@ def test_bars_are_as_long_as_pes_compute(charm: SavedRun, most: int) -> None:
 
 
 def test_the_state_moves_beneath(charm: SavedRun, traced_runs: dict[str, Path]) -> None:
-    """Catches one picture for all steps, a later one than is known, and lost particles."""
-    figure = film([charm])
+    """Catches one thumbnail for all steps, a later one than is known, and lost particles."""
+    figure = animation([charm])
     with h5py.File(traced_runs["charm"]) as file:
-        steps, pictures = file["frames/step"][:].tolist(), file["frames/picture"][:]
+        steps, thumbnails = file["snapshots/step"][:].tolist(), file["snapshots/thumbnail"][:]
         particles = len(file["state/particles"])
     for frame, (_, last) in zip(figure.frames, periods_of(figure), strict=True):
         known = max((n for n, step in enumerate(steps) if step <= last + 1), default=0)
-        assert np.array_equal(frame.data[1].z, pictures[known].T)
+        assert np.array_equal(frame.data[1].z, thumbnails[known].T)
         assert frame.layout.xaxis2.title.text == f"x, state after {steps[known]} steps"
     assert figure.frames[-1].data[1].z.sum() == particles
     assert len({frame.data[1].z.tobytes() for frame in figure.frames}) == len(steps)
@@ -87,7 +87,7 @@ def test_the_state_moves_beneath(charm: SavedRun, traced_runs: dict[str, Path]) 
 
 def test_curves_and_marks(charm: SavedRun) -> None:
     """Catches curves of something else, a balancing without its line, a mark at another step."""
-    figure = film([charm])
+    figure = animation([charm])
     even, wall = (trace for trace in figure.data if trace.type == "scatter" and len(trace.x) > 2)
     compute = charm.compute()
     assert wall.y == pytest.approx(1e3 * charm.wall_s / charm.rounds[:, 1], rel=1e-5)
@@ -106,7 +106,7 @@ def test_colours_are_loads(charm: SavedRun) -> None:
     """
     rows = charm.rows.copy()
     rows["compute_s"] = 1e-3 * (1 + rows["block"] + rows["round"])
-    figure = film([replace(charm, rows=rows)])
+    figure = animation([replace(charm, rows=rows)])
     brightest = figure.layout.coloraxis.cmax
     assert brightest == pytest.approx(max(max(bars.x) for bars in bars_of(figure)), rel=1e-3)
     pairs = {
@@ -125,10 +125,10 @@ def test_one_slow_period_in_a_hundred_does_not_make_the_others_dark() -> None:
     assert most_of(np.array(10 * [5.0] + 90 * [1.0])) == 5.0
 
 
-def test_another_run_stands_beside(traced_runs: dict[str, Path], charm: SavedRun) -> None:
+def test_another_run_is_shown_beside(traced_runs: dict[str, Path], charm: SavedRun) -> None:
     """Catches a second column that shows the first run, or has a scale of its own."""
     mpi = SavedRun.read(traced_runs["mpi"])
-    figure = film([charm, mpi])
+    figure = animation([charm, mpi])
     assert figure.layout.xaxis.range == figure.layout.xaxis2.range
     titles = [note.text for note in figure.layout.annotations]
     assert "--driver charm -n 2 --odf 4" in titles[0] and "--driver mpi -n 2" in titles[1]
@@ -139,7 +139,7 @@ def test_another_run_stands_beside(traced_runs: dict[str, Path], charm: SavedRun
     check_same(charm, mpi, Path("mpi.h5"))
 
 
-def test_runs_that_cannot_stand_beside(
+def test_runs_that_cannot_be_compared(
     traced_runs: dict[str, Path], run_record: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Catches a comparison of two problems, and one of two numbers of steps."""
@@ -152,7 +152,7 @@ def test_runs_that_cannot_stand_beside(
     for what, words in others.items():
         path = tmp_path / "other.h5"
         run_record(*words.split(), "--output", path)
-        with pytest.raises(InputError, match=f"must be of the same {what}"):
+        with pytest.raises(InputError, match=f"must have the same {what}"):
             check_same(one, SavedRun.read(path), path)
 
 
@@ -166,7 +166,7 @@ def test_tiles_and_decompositions_are_the_same_problem(
         run_record(*f"jacobi2d --preset tiny --time-tile {tile}".split(), "--output", path)
         runs.append(SavedRun.read(path))
     check_same(*runs, tmp_path)
-    figure = film(runs)
+    figure = animation(runs)
     assert len(figure.frames) == len(runs[0].rounds)
     for column, run in enumerate(runs):
         for bars, (first, _) in zip(bars_of(figure, column), periods_of(figure), strict=True):
@@ -181,45 +181,48 @@ def test_tiles_and_decompositions_are_the_same_problem(
     most=st.integers(2, 90),
     data=st.data(),
 )
-def test_periods_stop_at_balancings(
+def test_periods_stop_at_lb_steps(
     counts: list[int], first: int, most: int, data: st.DataObject
 ) -> None:
-    """Catches a period that goes on over a balancing, a gap, and too many of them."""
+    """Catches a period that spans a load-balancing step, a gap, and too many of them."""
     starts = first + np.cumsum([0, *counts[:-1]])
     end = int(starts[-1] + counts[-1])
-    balanced = data.draw(st.lists(st.sampled_from(starts.tolist()), unique=True))
-    balanced = sorted(step for step in balanced if step > first)
-    periods = cut(starts, end, [0, *balanced, end, end + 9], most)
+    lb_steps = data.draw(st.lists(st.sampled_from(starts.tolist()), unique=True))
+    lb_steps = sorted(step for step in lb_steps if step > first)
+    periods = periods_of_steps(starts, end, [0, *lb_steps, end, end + 9], most)
     assert 1 <= len(periods) <= most
     for low, high in periods:
-        assert low < high and low in starts and not any(low < step < high for step in balanced)
-    if len(balanced) < most:
+        assert low < high and low in starts and not any(low < step < high for step in lb_steps)
+    if len(lb_steps) < most:
         assert [low for low, _ in periods[1:]] == [high for _, high in periods[:-1]]
         assert (periods[0][0], periods[-1][1]) == (first, end)
-        assert set(balanced) <= {low for low, _ in periods}
+        assert set(lb_steps) <= {low for low, _ in periods}
 
 
 @pytest.mark.parametrize("values", [(0, 7), (3, 300), (-3, 5), (0.25, 7), (5, 70_000)])
 def test_thin_pictures_are_the_same(values: tuple[float, float]) -> None:
     """Catches counts that wrap, and values of a field that are cut to integers."""
-    picture = np.array([values], np.float32)
-    assert np.array_equal(thin(picture), picture) and thin(picture).nbytes <= picture.nbytes
+    thumbnail = np.array([values], np.float32)
+    assert np.array_equal(thin(thumbnail), thumbnail) and thin(thumbnail).nbytes <= thumbnail.nbytes
 
 
 def test_frames_are_few(charm: SavedRun) -> None:
     """Catches a page that grows with the steps of a run."""
-    assert len(cut(range(100_000), 100_000, range(500, 100_000, 500), FRAMES)) <= FRAMES
-    assert len(cut(range(100_000), 100_000, (), FRAMES)) >= FRAMES // 2
+    assert (
+        len(periods_of_steps(range(100_000), 100_000, range(500, 100_000, 500), MOST_PERIODS))
+        <= MOST_PERIODS
+    )
+    assert len(periods_of_steps(range(100_000), 100_000, (), MOST_PERIODS)) >= MOST_PERIODS // 2
 
 
-def test_a_browser_shows_the_film(
+def test_a_browser_shows_the_animation(
     traced_runs: dict[str, Path],
     miniapps: Callable[..., Any],
     browser_page: Callable[[Path], tuple[Any, list[str]]],
 ) -> None:
     """Catches a page that needs the network, raises, or whose slider does nothing."""
     source = traced_runs["charm"]
-    done = miniapps("plot", source, "--film", "--beside", traced_runs["mpi"])
+    done = miniapps("plot", source, "--animation", "--compare", traced_runs["mpi"])
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(source.with_suffix(".html"))]
     page, complaints = browser_page(source.with_suffix(".html"))
@@ -256,8 +259,8 @@ def test_film_options_that_make_no_sense(
     """Catches a traceback, or an option that is silently ignored."""
     source = traced_runs["charm"]
     for words, said in (
-        (("--beside", traced_runs["mpi"]), "needs --film"),
-        (("--film", "--beside", tmp_path / "none.h5"), "must be written by --output"),
+        (("--compare", traced_runs["mpi"]), "needs --animation"),
+        (("--animation", "--compare", tmp_path / "none.h5"), "must be written by --output"),
     ):
         done = miniapps("plot", source, *words)
         assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1

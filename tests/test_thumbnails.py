@@ -1,4 +1,4 @@
-"""Pictures that a run keeps: those of the gathered state, under every driver and decomposition."""
+"""Thumbnails of a run: equal to those of the gathered state under every driver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import support
 
 import miniapps
 from miniapps.contract import Piece
-from workbench.show.thumbnails import picture_of, share, sides_of
+from workbench.show.thumbnails import share, sides_of, thumbnail_of
 
 SIZE = (100, 7, 5)
 FIELD = (
@@ -28,11 +28,11 @@ WAYS = {
 
 def plain_means(field: np.ndarray, pixels: int) -> np.ndarray:
     """Mean over z and over the cells behind each of so many pixels along x, by a loop."""
-    picture = np.zeros((pixels, field.shape[1]))
+    thumbnail = np.zeros((pixels, field.shape[1]))
     for x in range(pixels):
         behind = [i for i in range(field.shape[0]) if i * pixels // field.shape[0] == x]
-        picture[x] = field[behind].mean(axis=(0, 2))
-    return picture
+        thumbnail[x] = field[behind].mean(axis=(0, 2))
+    return thumbnail
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -41,13 +41,17 @@ def test_pictures_of_a_field(way: str, run_record: Callable[..., Any], tmp_path:
     words = f"{FIELD} {WAYS[way]} --frames 4"
     run_record(*words.split(), "--output", tmp_path / "run.h5")
     with h5py.File(tmp_path / "run.h5") as file:
-        steps, pictures = file["frames/step"][:].tolist(), file["frames/picture"][:]
-    assert steps == [5, 8, 12] and pictures.shape == (3, 64, 7)  # rounds of 2, 3, 3, 3 and 1 steps
-    assert pictures.dtype == np.float32
+        steps, thumbnails = file["snapshots/step"][:].tolist(), file["snapshots/thumbnail"][:]
+    assert steps == [5, 8, 12] and thumbnails.shape == (
+        3,
+        64,
+        7,
+    )  # rounds of 2, 3, 3, 3 and 1 steps
+    assert thumbnails.dtype == np.float32
     problem = miniapps.load("stencil3d").Problem(size=SIZE, boundary="heated", initial="noise")
-    for step, picture in zip(steps, pictures, strict=True):
+    for step, thumbnail in zip(steps, thumbnails, strict=True):
         field = support.solve("stencil3d", problem, (1, 1, 1), step).fields["u"]
-        np.testing.assert_allclose(picture, plain_means(field, 64), rtol=1e-6)
+        np.testing.assert_allclose(thumbnail, plain_means(field, 64), rtol=1e-6)
 
 
 @pytest.mark.parametrize("driver", WAYS)
@@ -55,21 +59,21 @@ def test_pictures_of_particles(driver: str, traced_runs: dict[str, Path]) -> Non
     """Catches lost particles, x and y that are swapped, and rows behind another pixel."""
     app = miniapps.load("pic")
     with h5py.File(traced_runs[driver]) as file:
-        steps, pictures = file["frames/step"][:].tolist(), file["frames/picture"][:]
+        steps, thumbnails = file["snapshots/step"][:].tolist(), file["snapshots/thumbnail"][:]
     assert steps == [4, 8, 12, 16, 20, 22]
     problem = support.small_problem(app)
-    for step, picture in zip(steps, pictures, strict=True):
+    for step, thumbnail in zip(steps, thumbnails, strict=True):
         kept = [event for event in problem.events if event.step < step]
         known = support.small_problem(app, events=tuple(kept))
         rows = support.solve("pic", known, (1, 1), step).fields["particles"]
         right = np.zeros((64, 64))
         for x, y in rows[:, :2]:
             right[int(x * 64 / 96), int(y * 64 / 96)] += 1
-        assert np.array_equal(picture, right)
+        assert np.array_equal(thumbnail, right)
 
 
 @pytest.mark.parametrize("shape", [(9,), (70, 3), (3, 130), (65, 64, 2), (5, 6, 7)])
-def test_shares_add_up_to_the_picture(shape: tuple[int, ...], tmp_path: Path) -> None:
+def test_shares_add_up_to_the_thumbnail(shape: tuple[int, ...], tmp_path: Path) -> None:
     """Catches shares that are weighted by the block and not by the pixel, and other axes than 3."""
     field = np.random.default_rng(1).random(shape)
     low = shape[0] // 2 + 1
@@ -78,7 +82,7 @@ def test_shares_add_up_to_the_picture(shape: tuple[int, ...], tmp_path: Path) ->
     total = sum(share(Piece("u", part, (at, *rest), shape), (1, 1)) for at, part in parts)
     with h5py.File(tmp_path / "state.h5", "w") as file:
         file["u"] = field
-        whole = picture_of(file, (1, 1))
+        whole = thumbnail_of(file, (1, 1))
     np.testing.assert_allclose(total, whole)
     assert whole.shape == tuple(min(n, 64) for n in (*shape, 1)[:2])
     assert whole.mean() == pytest.approx(field.mean(), rel=0.05)

@@ -254,9 +254,9 @@ def test_traces_are_written_where_there_are_slices(
     assert json.loads(target.read_text())["displayTimeUnit"] == "ms"
     run_record("jacobi2d", "--preset", "tiny", "--output", tmp_path / "plain.h5")
     with h5py.File(tmp_path / "plain.h5") as file:
-        assert "slices" not in file["timing"] and "frames" not in file
+        assert "slices" not in file["timing"] and "snapshots" not in file
     done = miniapps("plot", tmp_path / "plain.h5", "--trace")
-    assert done.returncode == 2 and "must be run with --trace" in done.stderr
+    assert done.returncode == 2 and "run with --trace" in done.stderr
     for option in (["--trace"], ["--frames", 3]):
         done = miniapps("run", "jacobi2d", "--preset", "tiny", *option)
         assert done.returncode == 2 and "needs --output" in done.stderr

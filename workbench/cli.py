@@ -21,7 +21,7 @@ from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
 
 PLOT_EXAMPLES = """examples:
   miniapps run pic --output run.h5 && miniapps plot run.h5
-  miniapps run pic --output run.h5 --frames 5 --trace && miniapps plot run.h5 --film --trace
+  miniapps run pic --output run.h5 --frames 5 --trace && miniapps plot run.h5 --animation --trace
 """
 
 
@@ -226,15 +226,19 @@ def _add_plot(commands: Any) -> None:
     parser = _command(
         commands,
         "plot",
-        "draw one run: its final state, loads, step times and migrations; or a film or trace of it",
+        "draw one run: final state, loads, step times and migrations; or write its animation or "
+        "trace",
         PLOT_EXAMPLES,
         _plot,
     )
     parser.add_argument("file", type=Path, metavar="FILE.h5", help="written by run --output")
     add = parser.add_argument
     add("--figure", type=Path, metavar="FILE", help=".png, .svg or .pdf; default: FILE.png")
-    add("--film", action="store_true", help="write FILE.html: a slider goes over the steps")
-    add("--beside", type=Path, metavar="OTHER.h5", help="in the film, a run of the same problem")
+    add("--animation", action="store_true", help="write FILE.html, with a slider over the steps")
+    add("--film", action="store_true", dest="animation", help=argparse.SUPPRESS)  # its name in 0.1
+    second = "a second run of the same problem, beside the first in the animation"
+    add("--compare", type=Path, metavar="OTHER.h5", help=second)
+    add("--beside", type=Path, dest="compare", help=argparse.SUPPRESS)  # its name in 0.1
     add("--trace", action="store_true", help="write FILE.trace.json, for Perfetto")
 
 
@@ -242,11 +246,13 @@ def _plot(options: argparse.Namespace, runtime: list[str]) -> int:
     from workbench.show import animation, plots, trace
 
     source, written = options.file, []
-    require(options.film or not options.beside, "--beside", options.beside, "needs --film")
-    if options.figure or not (options.film or options.trace):
+    animated = options.animation
+    require(animated or not options.compare, "--compare", options.compare, "needs --animation")
+    if options.figure or not (animated or options.trace):
         written.append(plots.write_figure(source, options.figure or source.with_suffix(".png")))
-    if options.film:
-        written.append(animation.write_film(source, options.beside, source.with_suffix(".html")))
+    if animated:
+        page = source.with_suffix(".html")
+        written.append(animation.write_animation(source, options.compare, page))
     if options.trace:
         written.append(trace.write_trace(source, source.with_suffix(".trace.json")))
     print(*written, sep="\n")

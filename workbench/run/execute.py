@@ -28,7 +28,7 @@ from workbench.run import h5md, launch, output, record
 from workbench.run.board import Board, NoBoard
 from workbench.run.progress import Progress, ProgressThread
 from workbench.run.spec import RunSpec, check_writable
-from workbench.show.thumbnails import Pictures, sides_of
+from workbench.show.thumbnails import Thumbnails, sides_of
 
 
 def run(options: Namespace, runtime: list[str]) -> int:
@@ -127,7 +127,7 @@ def store_of(spec: RunSpec) -> output.Hdf5Store | None:
         where = tuple(box.tolist()), problem.dt, problem.first_step
         keepers.append(h5md.Trajectory(*where, problem.trajectory))
     if spec.frames:
-        keepers.append(Pictures(spec.frames, sides_of(box, problem.parameters())))
+        keepers.append(Thumbnails(spec.frames, sides_of(box, problem.parameters())))
     return output.Hdf5Store(spec.output.resolve(), tuple(keepers))
 
 

@@ -1,1 +1,1 @@
-"""Figures, films and traces of one run."""
+"""Figures, animations and traces of one run."""

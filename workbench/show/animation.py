@@ -1,9 +1,9 @@
-"""A film of a run as one HTML page that needs no network: plotly draws it, here and in the page.
+"""An animation of a run as one HTML page, drawn by plotly, that needs no network.
 
-A slider goes over periods of steps. Each PE is a bar of its blocks, as long as they compute and
-coloured by it, so that a block that a balancing has moved is seen in another bar; beneath is the
-state at that time, then imbalance and step time as curves. Another run of the same problem may
-stand beside it. No period goes on over a balancing.
+A slider selects a period of steps. Each PE is a stacked bar of its blocks; the length and colour of
+a block show its compute time, so a migrated block appears in another bar. Below are the state at
+that time, and curves of imbalance and step time. A second run of the same problem can be shown
+beside the first. No period spans a load-balancing step.
 """
 
 from __future__ import annotations
@@ -20,47 +20,47 @@ from drivers.timing import imbalance
 from miniapps.parameters import InputError
 from workbench.run.output import write_text
 from workbench.run.record import fixed_parameters
-from workbench.show.saved import Period, SavedRun, cut
+from workbench.show.saved import Period, SavedRun, periods_of_steps
 
-FRAMES = 80  # about at most
+MOST_PERIODS = 80
 POINTS = 1000  # of a curve
-BORDERED = 64  # blocks; more of them would be all border
-SCALE = "Cividis"  # which colour-blind readers can tell apart too
+BORDERED = 64  # the largest number of blocks that are drawn with borders
+SCALE = "Cividis"  # readable with colour-vision deficiency
 PANELS = BARS, STATE, IMBALANCE, STEP_TIME = 1, 2, 3, 4  # rows of the page
 LINE = {"color": "#0072B2", "width": 1}
 NOW = {"color": "#D55E00", "width": 2}
 
 
-def write_film(source: Path, beside: Path | None, target: Path) -> Path:
-    """Write the film of a run's file, with another one beside it. Raises InputError."""
+def write_animation(source: Path, other: Path | None, target: Path) -> Path:
+    """Write the animation of a run's file, beside that of another if given. Raises InputError."""
     runs = [SavedRun.read(source)]
-    if beside is not None:
-        runs.append(SavedRun.read(beside))
-        check_same(runs[0], runs[1], beside)
-    page = film(runs).to_html(include_plotlyjs=True, full_html=True, auto_play=False)
+    if other is not None:
+        runs.append(SavedRun.read(other))
+        check_same(runs[0], runs[1], other)
+    page = animation(runs).to_html(include_plotlyjs=True, full_html=True, auto_play=False)
     write_text(target, page)
     return target
 
 
 def check_same(one: SavedRun, other: SavedRun, name: Path) -> None:
-    """Raise InputError unless two runs are of the same problem and came to the same state."""
+    """Raise InputError unless two runs have the same app, problem and final state."""
     for what, same in (
         ("app", one.record["app"] == other.record["app"]),
         ("problem", fixed_parameters(one.record) == fixed_parameters(other.record)),
         ("final state", one.record["state_hash"] == other.record["state_hash"]),
     ):
         if not same:
-            raise InputError("--beside", name, f"must be of the same {what}")
+            raise InputError("--compare", name, f"must have the same {what}")
 
 
-def film(runs: list[SavedRun], most: int = FRAMES) -> Any:
-    """The film of one run or several side by side, a plotly Figure with a frame per period."""
+def animation(runs: list[SavedRun], most: int = MOST_PERIODS) -> Any:
+    """The animation of runs side by side: a plotly Figure with one frame per period."""
     import plotly.graph_objects as go
 
-    balanced = sorted({step for run in runs for step in run.balanced})
-    periods = cut(runs[0].rounds[:, 0], runs[0].end, balanced, most)
+    lb_steps = sorted({step for run in runs for step in run.lb_steps})
+    periods = periods_of_steps(runs[0].rounds[:, 0], runs[0].end, lb_steps, most)
     figure = _page(runs)
-    columns = [Column(figure, run, number, periods) for number, run in enumerate(runs, 1)]
+    columns = [RunPanels(figure, run, number, periods) for number, run in enumerate(runs, 1)]
     shared = Shared(columns)
     for column in columns:
         column.draw(shared)
@@ -78,7 +78,7 @@ def film(runs: list[SavedRun], most: int = FRAMES) -> Any:
 
 
 def _page(runs: list[SavedRun]) -> Any:
-    """The empty panels, a column per run, with their titles."""
+    """The empty panels with their titles, a column per run."""
     from plotly.subplots import make_subplots
 
     figure = make_subplots(
@@ -114,8 +114,8 @@ def _page(runs: list[SavedRun]) -> Any:
     return figure
 
 
-class Column:
-    """One run's panels: what it shows in each of the ``periods``."""
+class RunPanels:
+    """The panels of one run, and their contents in each of the ``periods``."""
 
     def __init__(self, figure: Any, run: SavedRun, number: int, periods: list[Period]) -> None:
         self.figure, self.run, self.number, self.periods = figure, run, number, periods
@@ -139,7 +139,7 @@ class Column:
         curves = (self.curves["imbalance"], IMBALANCE), (self.curves["step_ms"], STEP_TIME)
         for (steps, values), row in curves:
             self._add_curve(steps, values, row)
-        for step in self.run.balanced:
+        for step in self.run.lb_steps:
             for row in (IMBALANCE, STEP_TIME):
                 self.figure.add_vline(
                     x=step, line={"dash": "dot", "width": 1}, row=row, col=self.number
@@ -155,12 +155,12 @@ class Column:
         self.figure.add_trace(curve, row=row, col=self.number)
 
     def frame(self, k: int, shared: Shared) -> tuple[list[Any], dict[str, Any]]:
-        """What a period changes of the traces, in the order of `moving`, and of axes."""
+        """The traces of a period, in the order of `moving`, and its changes of axes."""
         period = self.periods[k]
-        picture, at = self._picture(period)
+        thumbnail, at = self._thumbnail(period)
         marks = [self._mark(period[0], top) for top in shared.heights]
         compute = self.compute[:, self.run.rounds_in(period)]
-        return [self._bars(k, shared.heaviest), picture, *marks], {
+        return [self._bars(k, shared.heaviest), thumbnail, *marks], {
             self._axis(BARS): {
                 "title": {
                     "text": f"computing [ms per step], imbalance {imbalance(compute):.3f}",
@@ -174,9 +174,9 @@ class Column:
         return str(self.figure.get_subplot(row, self.number).xaxis.plotly_name)
 
     def _bars(self, k: int, heaviest: float) -> Any:
-        """A bar per PE: its blocks one after another, in the order of their numbers.
+        """A stacked bar per PE: its blocks in the order of their numbers.
 
-        Colours are worked out here: plotly.js 4 complains of numbers as colours of bars.
+        Colours are computed here, because plotly.js 4 rejects numbers as colours of bars.
         """
         import plotly.graph_objects as go
         from plotly.colors import sample_colorscale
@@ -191,34 +191,34 @@ class Column:
         where = {"base": base.astype(np.float32), "y": [f"PE {pe}" for pe in pes]}
         return go.Bar(x=shown, **where, marker={"color": colours})
 
-    def _picture(self, period: Period) -> tuple[Any, int]:
-        """The state as last known at the end of a period, else first, and the step it is after."""
+    def _thumbnail(self, period: Period) -> tuple[Any, int]:
+        """The last thumbnail at or before the end of a period, else the first; and its step."""
         import plotly.graph_objects as go
 
-        steps = self.run.picture_steps
+        steps = self.run.thumbnail_steps
         which = max(0, int(np.searchsorted(steps, period[1], side="right")) - 1)
-        picture = thin(self.run.pictures[which].T)
-        high, wide = picture.shape
+        thumbnail = thin(self.run.thumbnails[which].T)
+        high, wide = thumbnail.shape
         dx, dy = self.run.sides[0] / wide, self.run.sides[1] / high
         where = {"x0": dx / 2, "dx": dx, "y0": dy / 2, "dy": dy}
-        return go.Heatmap(z=picture, coloraxis="coloraxis2", **where), int(steps[which])
+        return go.Heatmap(z=thumbnail, coloraxis="coloraxis2", **where), int(steps[which])
 
     def _mark(self, step: int, top: float) -> Any:
-        """A line over a curve's panel where the period begins."""
+        """A vertical line in a curve's panel at the begin of the period."""
         import plotly.graph_objects as go
 
         return go.Scatter(x=[step, step], y=[0, top], mode="lines", line=NOW, hoverinfo="skip")
 
     @cached_property
     def compute(self) -> np.ndarray:
-        """Seconds of each PE in each round."""
+        """Compute time of each PE in each round, s."""
         return self.run.compute()
 
     @cached_property
     def curves(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Imbalance and milliseconds per step over steps, some rounds in each point."""
+        """Imbalance and milliseconds per step over steps; each point averages some rounds."""
         run = self.run
-        points = cut(run.rounds[:, 0], run.end, run.balanced, POINTS)
+        points = periods_of_steps(run.rounds[:, 0], run.end, run.lb_steps, POINTS)
         parts = [run.rounds_in(period) for period in points]
         steps = np.array([first for first, _ in points])
         even = np.array([imbalance(self.compute[:, part]) for part in parts])
@@ -230,48 +230,48 @@ class Column:
 
     @cached_property
     def tops(self) -> list[float]:
-        """How high the panels of the curves are; single slow steps go beyond."""
+        """The upper limits of the curves' panels; single slow steps exceed them."""
         return [
             1.5 * float(np.quantile(self.curves[name][1], 0.9)) for name in ("imbalance", "step_ms")
         ]
 
     @property
     def longest(self) -> float:
-        """How long bars are; those of single slow periods go beyond."""
+        """The length of the axis of bars; bars of single slow periods exceed it."""
         pes = range(self.run.record["pes"])
         return most_of(np.max([(self.loads * (self.pes == pe)).sum(axis=0) for pe in pes], axis=0))
 
 
 def most_of(values: np.ndarray) -> float:
-    """A limit that is the largest value, unless one or two in a hundred are far above the others.
+    """The largest value, unless one or two per cent of the values are far above the others.
 
-    Not more of them: what comes before the first balancing is a tenth of a run, and must be seen.
+    A larger fraction would hide the time before the first load-balancing step.
     """
     return min(float(values.max()), 1.5 * float(np.quantile(values, 0.98)))
 
 
-def thin(picture: np.ndarray) -> np.ndarray:
-    """The same values in few bytes: counts in as many as they need."""
+def thin(thumbnail: np.ndarray) -> np.ndarray:
+    """The same values in a small dtype: integers if all are, else float32."""
     with np.errstate(invalid="ignore"):  # a wrong run may hold no numbers
-        whole = picture.astype(np.int64)
+        whole = thumbnail.astype(np.int64)
     small = whole.astype(np.min_scalar_type(whole.max()))
-    return small if np.array_equal(small, picture) else picture.astype(np.float32)
+    return small if np.array_equal(small, thumbnail) else thumbnail.astype(np.float32)
 
 
 class Shared:
-    """What makes columns comparable: the same lengths, colours and heights, in all periods."""
+    """Limits of lengths, colours and heights that all runs share, so that they compare."""
 
-    def __init__(self, columns: list[Column]) -> None:
+    def __init__(self, columns: list[RunPanels]) -> None:
         self.longest = max(column.longest for column in columns)
         self.heaviest = max(most_of(column.loads.max(axis=0)) for column in columns)
         self.heights = np.max([column.tops for column in columns], axis=0).tolist()
-        shown = [column.run.pictures for column in columns]
-        self.darkest = min(float(np.nanmin(pictures)) for pictures in shown)
-        self.brightest = max(float(np.nanmax(pictures)) for pictures in shown)
+        shown = [column.run.thumbnails for column in columns]
+        self.darkest = min(float(np.nanmin(thumbnails)) for thumbnails in shown)
+        self.brightest = max(float(np.nanmax(thumbnails)) for thumbnails in shown)
 
 
-def _share_axes(figure: Any, columns: list[Column], shared: Shared) -> None:
-    """Give the axes of all columns the same ranges, and the scale of blocks' loads its bar."""
+def _share_axes(figure: Any, columns: list[RunPanels], shared: Shared) -> None:
+    """Give the axes of all runs the same ranges, and add the colour bar of loads."""
     import plotly.graph_objects as go
 
     figure.update_xaxes(range=[0, 1.03 * shared.longest], row=BARS)
@@ -292,7 +292,7 @@ def _share_axes(figure: Any, columns: list[Column], shared: Shared) -> None:
 
 
 def _add_slider(figure: Any, periods: Iterable[Period]) -> None:
-    """A slider with a place per period, and buttons that go through all of them."""
+    """Add a slider with one position per period, and buttons that play and stop."""
     at_once = {"mode": "immediate", "transition": {"duration": 0}}
     show = at_once | {"frame": {"duration": 0, "redraw": True}}
     play = at_once | {"fromcurrent": True, "frame": {"duration": 400, "redraw": True}}

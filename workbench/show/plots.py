@@ -10,7 +10,7 @@ import numpy as np
 import drivers
 from miniapps.parameters import require
 from workbench.run.spec import check_writable
-from workbench.show.saved import SavedRun, cut, opened
+from workbench.show.saved import SavedRun, opened, periods_of_steps
 from workbench.show.thumbnails import Sides, counts, shown_name
 
 PERIODS = 200  # periods of steps over which the loads of blocks are averaged
@@ -108,7 +108,7 @@ def _draw_load(axes: Any, run: SavedRun) -> None:
     for pe, seconds in enumerate(compute):
         colour = COLOURS[pe % len(COLOURS)]
         axes.plot(run.rounds[:, 0], seconds * 1e3, color=colour, linewidth=0.8, label=f"PE {pe}")
-    for step in run.balanced:
+    for step in run.lb_steps:
         axes.axvline(step, color="black", linewidth=0.5, linestyle=":")
     axes.set(title="load of each PE", xlabel="step", ylabel="computing [ms per step]")
     axes.set_ylim(0, 1.5e3 * float(np.quantile(compute.max(axis=0), 0.9)))
@@ -129,7 +129,7 @@ def _draw_blocks(loads: Any, places: Any, run: SavedRun) -> None:
     from matplotlib import colormaps
     from matplotlib.colors import BoundaryNorm, ListedColormap
 
-    periods = cut(run.rounds[:, 0], run.end, run.balanced, PERIODS)
+    periods = periods_of_steps(run.rounds[:, 0], run.end, run.lb_steps, PERIODS)
     load, pe = run.by_block(periods)
     steps = np.array([*(first for first, _ in periods), periods[-1][1]])
     numbers = np.arange(run.blocks + 1) - 0.5
@@ -150,8 +150,8 @@ def _draw_blocks(loads: Any, places: Any, run: SavedRun) -> None:
 def _draw_migrations(axes: Any, run: SavedRun) -> None:
     """Draw the number of blocks that each load-balancing step moved."""
     moved = [entry["moved"] for entry in run.record["lb"]]
-    width = 0.4 * min(np.diff(run.balanced), default=10)
-    axes.bar(run.balanced, moved, width=width, color=COLOURS[0])
+    width = 0.4 * min(np.diff(run.lb_steps), default=10)
+    axes.bar(run.lb_steps, moved, width=width, color=COLOURS[0])
     axes.set(title=f"migrations: {sum(moved)}", xlabel="step", ylabel="blocks moved")
     axes.set_xlim(run.rounds[0, 0], run.end)
     axes.set_ylim(0, 1.1 * max([*moved, 1]))

@@ -1,4 +1,4 @@
-"""A run as its HDF5 file has it, for figures, films and traces."""
+"""Reads the HDF5 file of a run, for figures, animations and traces."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ import numpy as np
 import drivers
 from drivers.timing import SYNC, compute_per_pe
 from miniapps.parameters import InputError, words
-from workbench.show.thumbnails import Sides, picture_of, sides_of
+from workbench.run.schema import upgraded
+from workbench.show.thumbnails import Sides, sides_of, thumbnail_of
 
 Period = tuple[int, int]  # of steps: the first, and the first after the last
 
 
 @contextmanager
 def opened(source: Path) -> Iterator[Any]:
-    """A run's file. Raises InputError where it is missing, or some other file."""
+    """Open a run's file. Raises InputError if it is missing or not written by --output."""
     import h5py
 
     try:
@@ -35,11 +36,11 @@ def opened(source: Path) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class SavedRun:
-    """Record and timings of a run, and its pictures.
+    """The record, timings and thumbnails of a run.
 
     ``rounds`` (rounds, 2), ``wall_s`` (rounds,), ``rows`` as `drivers.timing.ROW`, ``slices`` as
-    ``SLICE`` or None where the run was not traced, ``syncs`` as ``SYNC``; ``picture_steps`` (n,)
-    and ``pictures`` (n, nx, ny), of which the last is of the final state.
+    ``SLICE`` or None if the run was not traced, ``syncs`` as ``SYNC``; ``thumbnail_steps`` (n,)
+    and ``thumbnails`` (n, nx, ny), the last one of the final state.
     """
 
     record: dict[str, Any]
@@ -48,21 +49,25 @@ class SavedRun:
     rows: np.ndarray
     slices: np.ndarray | None
     syncs: np.ndarray
-    picture_steps: np.ndarray
-    pictures: np.ndarray
+    thumbnail_steps: np.ndarray
+    thumbnails: np.ndarray
 
     @classmethod
     def read(cls, source: Path) -> SavedRun:
         """Read a file that ``run --output`` wrote. Raises InputError."""
         with opened(source) as file:
-            record = json.loads(file.attrs["record"])
+            record = upgraded(json.loads(file.attrs["record"]))
             timing = {name: data[...] for name, data in file["timing"].items()}
             end = timing["rounds"][-1].sum()
-            if "frames" in file:
-                steps, pictures = file["frames/step"][...], file["frames/picture"][...]
+            if "snapshots" in file:
+                kept = file["snapshots"]
+                steps, thumbnails = kept["step"][...], kept["thumbnail"][...]
+            elif "frames" in file:  # schema 1
+                kept = file["frames"]
+                steps, thumbnails = kept["step"][...], kept["picture"][...]
             else:
                 sides = sides_of(record.get("box"), record["problem"])
-                steps, pictures = np.array([end]), picture_of(file["state"], sides)[np.newaxis]
+                steps, thumbnails = np.array([end]), thumbnail_of(file["state"], sides)[np.newaxis]
             return cls(
                 record,
                 timing["rounds"],
@@ -71,35 +76,35 @@ class SavedRun:
                 timing.get("slices"),
                 timing.get("balancing", np.empty(0, SYNC)),
                 steps,
-                pictures,
+                thumbnails,
             )
 
     @property
     def sides(self) -> Sides:
-        """Lengths of the space along x and y."""
+        """Lengths of the domain along x and y."""
         return sides_of(self.record.get("box"), self.record["problem"])
 
     @property
-    def balanced(self) -> list[int]:
-        """The steps before which blocks were balanced."""
+    def lb_steps(self) -> list[int]:
+        """The steps before which load balancing took place."""
         return [entry["step"] for entry in self.record["lb"]]
 
     @cached_property
     def blocks(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return int(self.rows["block"].max()) + 1
 
     @property
     def end(self) -> int:
-        """The first step after the last."""
+        """The last step plus one."""
         return int(self.rounds[-1].sum())
 
     def compute(self) -> np.ndarray:
-        """Seconds of computing of each PE in each round: (PEs, rounds)."""
+        """Compute time of each PE in each round, s: (PEs, rounds)."""
         return compute_per_pe(self.rows, self.record["pes"], len(self.rounds))
 
     def rounds_in(self, period: Period) -> slice:
-        """The rounds that begin in a period, else the one that goes on through it."""
+        """The rounds that begin in a period; if there is none, the round that spans it."""
         low, high = np.searchsorted(self.rounds[:, 0], period)
         if low == high:
             low = max(0, high - 1)
@@ -107,7 +112,7 @@ class SavedRun:
         return slice(int(low), int(high))
 
     def by_block(self, periods: Iterable[Period]) -> tuple[np.ndarray, np.ndarray]:
-        """Each block in each period: ms of computing per step, and its PE; (blocks, periods)."""
+        """Compute time per step in ms, and PE, of each block in each period: (blocks, periods)."""
         rows = self.rows
         shape = self.blocks, len(self.rounds)
         seconds, pes = np.zeros(shape), np.zeros(shape, np.int64)
@@ -118,7 +123,7 @@ class SavedRun:
         return 1e3 * np.array(loads).T, np.array([pes[:, part.start] for part in parts]).T
 
     def name_of(self, block: int) -> str:
-        """A block's number, and where it is in the grid of blocks if there is one kind only."""
+        """The number of a block, and its index in the grid if there is only one kind of blocks."""
         grid = self.record["blocks"]
         if np.prod(grid) != self.blocks:
             return f"block {block}"
@@ -126,7 +131,7 @@ class SavedRun:
         return f"block {block} ({place})"
 
     def command(self) -> str:
-        """The run's command line in short, without its problem's options."""
+        """The command line of the run without the options of its problem."""
         record = self.record
         given = {
             "--driver": record["driver"],
@@ -142,14 +147,16 @@ class SavedRun:
         return " ".join(line) + ("" if record["valid"] else " (NOT VALID)")
 
 
-def cut(starts: Iterable[int], end: int, balanced: Iterable[int], most: int) -> list[Period]:
+def periods_of_steps(
+    starts: Iterable[int], end: int, lb_steps: Iterable[int], most: int
+) -> list[Period]:
     """Periods of steps, about ``most`` at most, none of which spans a load-balancing step.
 
-    ``starts``: first steps of rounds; periods begin at these. ``balanced``: load-balancing steps.
+    ``starts``: first steps of rounds; periods begin at these. ``lb_steps``: as in `SavedRun`.
     If there are more of these than periods, some of the intervals between them are left out.
     """
     first = min(starts)
-    inner = [step for step in balanced if first < step < end]  # another run may begin earlier
+    inner = [step for step in lb_steps if first < step < end]  # another run may begin earlier
     walls = np.unique([first, *inner, end])
     edges = np.unique([*starts, *inner])
     spare = max(0, most - len(walls))

@@ -1,8 +1,8 @@
-"""Coarse pictures of the state, seen along z: what lies beneath a film of a run.
+"""Thumbnails: coarse images of the state, projected along z, for the animation of a run.
 
-A picture has at most `PIXELS` pixels along x and y. Of a field it holds the mean over the cells
-behind each pixel, of particles and atoms how many are behind it. Both are sums over the pieces of
-the state, so each PE adds up the shares of its own blocks and nothing gathers the state.
+A thumbnail has at most `PIXELS` pixels along x and along y. A pixel holds the mean of a field over
+its cells, or the number of particles or atoms in it. Both are sums over the pieces of the state, so
+each PE adds up the contributions of its own blocks, and nothing gathers the state.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from drivers.outcome import Outcome
 from miniapps.contract import Piece
 
 PIXELS = 64
-AT_ONCE = 1 << 20  # values of a final state that are read at a time
-Sides = tuple[float, ...]  # two
+CHUNK = 1 << 20  # values of a final state that are read at a time
+Sides = tuple[float, ...]  # lengths of the domain along x and y
 
 
 def sides_of(box: Any, parameters: dict[str, Any]) -> Sides:
-    """Lengths along x and y of the space of a problem: of its box, else in cells of its size."""
+    """Lengths of a problem's domain along x and y: those of its box, else its size in cells."""
     if box is not None:
         return float(box[0]), float(box[1])
     size = parameters.get("size", 1)
@@ -31,7 +31,7 @@ def sides_of(box: Any, parameters: dict[str, Any]) -> Sides:
 
 
 def shown_name(names: Iterable[str]) -> str:
-    """Which part of a state pictures show. Raises KeyError where there is none."""
+    """The name of the part of a state that thumbnails show. Raises KeyError if there is none."""
     found = sorted(name for name in names if not name.endswith(".id"))
     if not found:
         raise KeyError("no state")
@@ -39,7 +39,7 @@ def shown_name(names: Iterable[str]) -> str:
 
 
 def share(piece: Piece, sides: Sides) -> np.ndarray:
-    """A piece's share of the picture of its whole array: (nx, ny) float64."""
+    """The contribution of a piece to the thumbnail of its whole array: (nx, ny) float64."""
     if piece.origin is None:
         return counts(piece.values, sides, PIXELS)
     shape, wide, low = (
@@ -56,13 +56,13 @@ def share(piece: Piece, sides: Sides) -> np.ndarray:
         sums = np.add.reduceat(sums, starts, axis=axis)
         sums /= behind[:, np.newaxis] if axis == 0 else behind
         where.append(mine)
-    picture = np.zeros([min(cells, PIXELS) for cells in shape])
-    picture[np.ix_(*where)] = sums
-    return picture
+    thumbnail = np.zeros([min(cells, PIXELS) for cells in shape])
+    thumbnail[np.ix_(*where)] = sums
+    return thumbnail
 
 
 def counts(rows: Any, sides: Sides, most: int) -> np.ndarray:
-    """How many rows lie behind each pixel: (nx, ny), at most ``most`` and one per unit of length.
+    """The number of rows in each pixel: (nx, ny); at most ``most`` pixels per side, >= 1 unit each.
 
     ``rows`` (n, 2 or more): x and y first, in [0, side].
     """
@@ -75,14 +75,14 @@ def counts(rows: Any, sides: Sides, most: int) -> np.ndarray:
     return counted.reshape(pixels).astype(np.float64)
 
 
-def picture_of(states: Any, sides: Sides) -> np.ndarray:
-    """The picture of a state in an HDF5 group, read some of it at a time."""
+def thumbnail_of(states: Any, sides: Sides) -> np.ndarray:
+    """The thumbnail of a state in an HDF5 group, which is read in chunks."""
     name = shown_name(states)
     data = states[name]
     total = np.zeros(())
-    at_once = max(1, AT_ONCE // max(1, math.prod(data.shape[1:])))
-    for first in range(0, max(1, len(data)), at_once):
-        values = data[first : first + at_once]
+    chunk = max(1, CHUNK // max(1, math.prod(data.shape[1:])))
+    for first in range(0, max(1, len(data)), chunk):
+        values = data[first : first + chunk]
         origin = (first, *[0] * (data.ndim - 1))
         if f"{name}.id" in states:
             total = total + share(Piece(name, values, None, ()), sides)
@@ -92,35 +92,35 @@ def picture_of(states: Any, sides: Sides) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Pictures:
-    """Keeps a picture every so many steps and one of the end; a `workbench.run.output.Keeper`."""
+class Thumbnails:
+    """A snapshot writer (see `workbench.run.output`): thumbnails of every so many steps."""
 
-    name: ClassVar[str] = "pictures"
+    name: ClassVar[str] = "thumbnails"
 
     every: int
     sides: Sides
 
     def wants(self, before: int, step: int) -> bool:
-        """At the end of a round in which a multiple of the steps was reached."""
+        """Whether the round from step ``before`` to ``step`` reached a multiple of ``every``."""
         return before // self.every < step // self.every
 
     def add(self, frame: Any, pieces: list[Piece]) -> None:
-        """Add a block's share to the sum of its PE."""
+        """Add a block's contribution to the sum of its PE."""
         name = shown_name(piece.name for piece in pieces)
         mine = sum(share(piece, self.sides) for piece in pieces if piece.name == name)
-        if "picture" in frame:
-            frame["picture"][...] += mine
+        if "thumbnail" in frame:
+            frame["thumbnail"][...] += mine
         else:
-            frame["picture"] = mine
+            frame["thumbnail"] = mine
 
     def join(
         self, file: Any, frames: dict[int, list[Any]], record: dict[str, Any], outcome: Outcome
     ) -> None:
-        """Add up what the PEs have, and finish with a picture of the final state."""
-        pictures = {
-            step: sum(part["picture"][...] for part in parts) for step, parts in frames.items()
+        """Add up the sums of all PEs, and append a thumbnail of the final state."""
+        thumbnails = {
+            step: sum(part["thumbnail"][...] for part in parts) for step, parts in frames.items()
         }
-        if outcome.steps_done not in pictures:
-            pictures[outcome.steps_done] = picture_of(file["state"], self.sides)
-        file["frames/step"] = np.array(list(pictures), np.int64)
-        file["frames/picture"] = np.array(list(pictures.values()), np.float32)
+        if outcome.steps_done not in thumbnails:
+            thumbnails[outcome.steps_done] = thumbnail_of(file["state"], self.sides)
+        file["snapshots/step"] = np.array(list(thumbnails), np.int64)
+        file["snapshots/thumbnail"] = np.array(list(thumbnails.values()), np.float32)

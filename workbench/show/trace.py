@@ -1,8 +1,8 @@
-"""A run's trace in Chrome's trace-event format, which Perfetto and chrome://tracing open.
+"""The trace of a run in Chrome's trace-event format, for Perfetto and chrome://tracing.
 
-A process per PE with one thread. On it lie complete events: *compute* and *pack* as the blocks'
-slices have them, *balance* from the last block that stopped to the first that went on, and *wait*
-where nothing of these was going on. Times are those of each PE's own clock.
+Each PE is a process with one thread of complete events: *compute* and *pack* are the slices of its
+blocks, *balance* lasts from the last block that stopped to the first that continued, and *wait* is
+the rest. Times are those of each PE's own clock.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ US = 1e6  # the format's microseconds in a second
 
 
 class Span(NamedTuple):
-    """Something that a PE did, in seconds of its clock."""
+    """An activity of a PE; times in seconds of its clock."""
 
     begin: float
     end: float
@@ -32,10 +32,10 @@ class Span(NamedTuple):
 
 
 def write_trace(source: Path, target: Path) -> Path:
-    """Write the trace of a run's file. Raises InputError where the run was not traced."""
+    """Write the trace of a run's file. Raises InputError if the run was not traced."""
     run = SavedRun.read(source)
     if run.slices is None:
-        raise InputError("--trace", source, "has no slices: it must be run with --trace")
+        raise InputError("--trace", source, "has no slices: run with --trace")
     write_text(target, json.dumps(trace(run), separators=(",", ":")))
     return target
 
@@ -56,10 +56,10 @@ def trace(run: SavedRun) -> dict[str, Any]:
 
 
 def spans(run: SavedRun, pe: int, end: float) -> Iterator[Span]:
-    """What a PE did from the common start to ``end``, in order and without a gap."""
+    """The activities of a PE from the common start to ``end``, in order and without gaps."""
     assert run.slices is not None
     mine = run.syncs[run.syncs["pe"] == pe]
-    done = sorted([*_slices(run, pe), *_balancings(mine)], key=lambda span: span[:2])
+    done = sorted([*_slices(run, pe), *_lb_steps(mine)], key=lambda span: span[:2])
     now = 0.0
     for span in (*done, Span(end, end, "", {})):
         if span.begin > now:
@@ -77,8 +77,8 @@ def _slices(run: SavedRun, pe: int) -> Iterator[Span]:
         yield Span(float(row["begin_s"]), float(row["end_s"]), KIND_NAMES[row["kind"]], args)
 
 
-def _balancings(syncs: np.ndarray) -> Iterator[Span]:
-    """Those for which a PE had blocks before and after; else it just waited."""
+def _lb_steps(syncs: np.ndarray) -> Iterator[Span]:
+    """The load-balancing steps of a PE that had blocks before and after; else it only waited."""
     for row in syncs[np.isfinite(syncs["begin_s"] + syncs["end_s"])]:
         args = {"step": int(row["step"]), "came": int(row["came"])}
         yield Span(float(row["begin_s"]), float(row["end_s"]), "balance", args)

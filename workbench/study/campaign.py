@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from miniapps.parameters import InputError, require
+from workbench.run.schema import upgraded, upgraded_head
 
 VERSION = 1
 
@@ -49,7 +50,7 @@ class Campaign:
         require(bool(objects), "campaign", path, "holds no campaign")
         version = objects[0].get("campaign")
         require(version == VERSION, "campaign", path, f"has no head of version {VERSION}")
-        return cls(objects[0], objects[1:])
+        return cls(upgraded_head(objects[0]), list(map(_upgraded, objects[1:])))
 
     def of(self, event: str) -> Iterator[dict[str, Any]]:
         """All events of a kind, in order."""
@@ -67,6 +68,11 @@ class Campaign:
         made = {(entry["trial"], entry["point"]) for entry in self.of("run")}
         last = {(entry["trial"], entry["point"]): entry for entry in self.of("dropped")}
         return [entry for key, entry in last.items() if key not in made]
+
+
+def _upgraded(entry: dict[str, Any]) -> dict[str, Any]:
+    """An event whose record, if any, has the keys of the current schema."""
+    return entry | {"record": upgraded(entry["record"])} if "record" in entry else entry
 
 
 def object_of(path: Path, number: int, line: bytes | str) -> dict[str, Any]:
@@ -131,7 +137,7 @@ def _line(entry: dict[str, Any]) -> bytes:
 
 def _require_same(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Raise InputError if a file holds another study than the one asked for."""
-    wanted = json.loads(json.dumps(wanted))
+    wanted = upgraded_head(json.loads(json.dumps(wanted)))
     for part in ("study", "points"):
         if found[part] != wanted[part]:
             allowed = f"holds another study ({_difference(found[part], wanted[part])})"

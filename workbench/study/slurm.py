@@ -23,6 +23,7 @@ from typing import Any
 import drivers
 from miniapps.parameters import InputError, require
 from workbench.exit_status import FAILED, VALID, WRONG
+from workbench.run.schema import upgraded, upgraded_head
 from workbench.run.spec import RunSpec
 from workbench.study.campaign import Writer, object_of
 from workbench.study.plan import Study
@@ -159,7 +160,7 @@ def _is_option(text: str) -> bool:
 def _write_head(path: Path, head: dict[str, Any], trials: int) -> None:
     """Write what is asked, unless another study is there: its records must not be mixed in."""
     if path.exists():
-        found, wanted = _read_json(path), json.loads(json.dumps(head))
+        found, wanted = upgraded_head(_read_json(path)), upgraded_head(json.loads(json.dumps(head)))
         same = all(found.get(key) == wanted[key] for key in ("study", "points"))
         require(same, "--folder", path.parent, "holds the jobs of another study")
         trials = max(trials, found.get("trials", 0))
@@ -245,6 +246,7 @@ def merge(folder: Path, path: Path) -> Collected:
     head = _read_json(folder / HEAD)
     known = {"campaign", "study", "points", "trials"} <= head.keys()
     require(known, "collect", folder / HEAD, "is no head of a study: write its jobs again")
+    head = upgraded_head(head)
     trials = head.pop("trials")
     asked = {(trial, point) for trial in range(trials) for point in range(len(head["points"]))}
     found = sorted(_found(folder, head, asked), key=lambda run: run[:2])
@@ -275,7 +277,7 @@ def _found(
             if not file.with_suffix(".json").exists():
                 yield trial, point, _status(file)
             continue
-        record = _read_json(file)
+        record = upgraded(_read_json(file))
         _require_run(file, record, head["study"], head["points"][point])
         yield trial, point, record
 

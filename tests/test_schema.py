@@ -1,0 +1,60 @@
+"""Files of schema 1, written by earlier versions, are still read: `tests/data/schema-1.*`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+from miniapps.parameters import InputError
+from workbench.run.schema import SCHEMA, upgraded
+from workbench.show.animation import write_animation
+from workbench.show.saved import SavedRun
+from workbench.study import report
+from workbench.study.campaign import Campaign, Writer
+
+OUTPUT = ROOT / "tests/data/schema-1.h5"
+CAMPAIGN = ROOT / "tests/data/schema-1.jsonl"
+
+
+def test_an_old_output_file_is_read(tmp_path: Path) -> None:
+    """Catches an old file whose snapshots are ignored, or whose record keeps its old keys."""
+    run = SavedRun.read(OUTPUT)
+    assert run.record["schema"] == SCHEMA and "frames" not in run.record
+    assert run.record["snapshot_every"] == 2
+    assert run.thumbnail_steps.tolist() == [2, 4, 5] and run.thumbnails.shape == (3, 6, 5)
+    assert write_animation(OUTPUT, None, tmp_path / "run.html").stat().st_size > 0
+
+
+def test_an_old_campaign_is_read_and_reported(tmp_path: Path) -> None:
+    """Catches an old campaign whose records, or whose commands, keep their old names."""
+    campaign = Campaign.read(CAMPAIGN)
+    records = [run["record"] for run in campaign.of("run")]
+    assert records and all(record["snapshot_every"] == 0 for record in records)
+    assert all("frames" not in record for record in records)
+    for point in campaign.head["points"]:
+        assert "--snapshot-every" in point["arguments"] and "--frames" not in point["arguments"]
+    copy = shutil.copy(CAMPAIGN, tmp_path / "old.jsonl")
+    assert report.write(copy, None) == 0
+    assert "--snapshot-every" in copy.with_suffix(".html").read_text()
+
+
+def test_an_old_campaign_is_continued(tmp_path: Path) -> None:
+    """Catches a refusal to continue an old campaign with the same study, and one of any study."""
+    copy = shutil.copy(CAMPAIGN, tmp_path / "old.jsonl")
+    head = json.loads(CAMPAIGN.read_text().splitlines()[0])
+    Writer(copy, Campaign.read(CAMPAIGN).head).close()
+    Writer(copy, head).close()
+    head["points"][0]["arguments"].append("--trace")
+    with pytest.raises(InputError, match="holds another study"):
+        Writer(copy, head)
+
+
+def test_a_new_record_stays_as_it_is() -> None:
+    """Catches an upgrade that renames a key which means something else in a new record."""
+    record = {"app": "echo", "schema": SCHEMA, "frames": "of a later version"}
+    assert upgraded(record) == record
+    assert upgraded({"frames": 3}) == {"snapshot_every": 3, "schema": SCHEMA}

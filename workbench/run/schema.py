@@ -1,0 +1,38 @@
+"""Keys of records and campaigns that changed their names, and the upgrade of older files.
+
+A record without ``schema`` has schema 1. Readers upgrade what they read, so that the rest of the
+workbench knows the names of schema 2 only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+SCHEMA = 2
+RENAMED_KEYS: Mapping[str, str] = MappingProxyType({"frames": "snapshot_every"})
+RENAMED_OPTIONS: Mapping[str, str] = MappingProxyType({"--frames": "--snapshot-every"})
+
+
+def upgraded(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record with the keys of the current schema, in their original order."""
+    if record.get("schema", 1) >= SCHEMA:
+        return dict(record)
+    renamed = {RENAMED_KEYS.get(key, key): value for key, value in record.items()}
+    return renamed | {"schema": SCHEMA}
+
+
+def upgraded_arguments(arguments: Sequence[str]) -> list[str]:
+    """The arguments of a run with the current names of options."""
+    return [RENAMED_OPTIONS.get(word, word) for word in arguments]
+
+
+def upgraded_head(head: Mapping[str, Any]) -> dict[str, Any]:
+    """The head of a campaign whose points have current arguments."""
+    points = head.get("points", [])
+    return dict(head) | {
+        "points": [
+            point | {"arguments": upgraded_arguments(point["arguments"])} for point in points
+        ]
+    }
