@@ -50,7 +50,7 @@ from leanmd_baselines import melted
 import kernels
 import miniapps
 from devices import backend as device
-from drivers.serial import Engine
+from drivers.engine import Engine
 from kernels.halo.cpu import Region, box
 from kernels.leanmd.units import FORCE_UNIT
 from miniapps.arrays import ghosted

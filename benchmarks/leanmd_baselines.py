@@ -16,7 +16,7 @@ from numba import njit
 from devices.backend import Device
 from devices.cpu.compiler import DISTINCT
 from devices.cpu.vectors import WIDTH, every, fma, load, numbers, store, where
-from drivers.serial import Engine
+from drivers.engine import Engine
 from kernels.leanmd import cpu as leanmd_cpu
 from kernels.leanmd.cpu.interactions import _inverse6
 from kernels.leanmd.units import FAR, FORCE_UNIT

@@ -15,7 +15,7 @@ from pic_baselines import numba_loop, numpy_arrays, rate
 
 import miniapps
 from devices.backend import Device
-from drivers.serial import Engine
+from drivers.engine import Engine
 from miniapps.decomposition import Layout
 
 PAPER: list[object] = ["pic", "--preset", "paper"]

@@ -26,7 +26,7 @@ import kernels
 import miniapps
 from devices.backend import Device
 from devices.cpu.vectors import fused
-from drivers.serial import Engine
+from drivers.engine import Engine
 from kernels.leanmd.units import ENERGY_UNIT, FAR, FAST, FASTEST, FORCE_UNIT, QUIET
 from miniapps.leanmd import kinds
 from miniapps.leanmd import problem as leanmd_problem

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import kernels
 import miniapps
-from drivers.serial import Engine
+from drivers.engine import Engine
 from kernels.pic import initial
 from kernels.pic.cpu.push import CHUNK
 from kernels.pic.tally import ASTRAY, HERE, LEFT, LOST, NOWHERE, OWNERS, clean_tally

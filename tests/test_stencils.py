@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import miniapps
 from devices.backend import Device
-from drivers.serial import Engine
+from drivers.engine import Engine
 from kernels.halo.cpu import box
 from miniapps import grid
 from miniapps.contract import Exchange

@@ -16,7 +16,7 @@ import support
 
 import miniapps as apps
 from devices.backend import Device
-from drivers.serial import Engine
+from drivers.engine import Engine
 from drivers.timing import COMPUTE, PACK, PELog, Stepper
 from miniapps.contract import AllReduce, Collect, Pause, Post
 from miniapps.echo.block import EchoBlock
@@ -144,8 +144,8 @@ def assert_computing(app: str, problem: Any, spans: list[tuple[float, float]]) -
     log = PELog(0)
     for step in range(2):
         engine.round(step, 1)
-        for stepper in engine.steppers.values():
-            log.add(0, step, stepper)
+        for runner in engine.runners.values():
+            log.add(0, step, runner.stepper)
     assert spans
     slices = log.tables()["slices"]
     for span in spans:

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 from charm4py import Chare, Future, Reducer, charm
 
-from drivers.charm.mail import Mail
 from drivers.charm.pe import PE
-from drivers.inbox import Inbox
+from drivers.engine import Runner
 from drivers.job import Job
-from drivers.timing import Stepper
 from miniapps.contract import (
     SETUP,
     AllReduce,
@@ -31,6 +29,17 @@ from miniapps.contract import (
 EMPTY = (pickle.dumps(({}, [])), None)  # a message without arguments, packed once
 
 
+class Routed(Runner):
+    """A runner whose messages go to chares, by their numbers."""
+
+    def __init__(self, block: Any, numbers: dict[Place, int], traced: bool) -> None:
+        super().__init__(block, traced)
+        self.routes = {
+            edge: (peer.kind, numbers[peer.place], peer.edge)
+            for edge, peer in block.neighbors.items()
+        }
+
+
 class BlockChare(Chare):
     """Runs one block; block and inbox travel with it when it migrates, between steps.
 
@@ -43,18 +52,15 @@ class BlockChare(Chare):
         (self.number,) = self.thisIndex
         with self.pe.guard():
             self.block = self.job.build(place[1])
-        self.stepper, self.inbox = Stepper(self.block, self.job.traced), Inbox(self.block)
+        numbers = self.job.layout.numbers
+        self.runner = Routed(self.block, numbers, self.job.traced)
         self.home = charm.myPe()
-        self.ways = {
-            edge: (peer.kind, self.job.layout.numbers[peer.place], peer.edge)
-            for edge, peer in self.block.neighbors.items()
-        }
-        self.request: Any = None  # what the block asked for first in a round and nobody looked at
-        self.collect: Collect | CollectSum | None = None  # what it waits for
-        self.answer: Any = None  # what it waited for
+        self.waiting: Collect | CollectSum | None = None  # for messages that have not come
+        self.answered = False  # the runner's request has been answered, by `answer`
+        self.answer: Any = None
         self.step = self.end = self.at = 0  # next step, end of the phase, number of the round
         self.count = 0  # steps of the round
-        self.leaving: list[Any] = []  # messages on their way from the device, for other PEs
+        self.begun = False  # the round
 
     def start(self, first: int, end: int, done: Future) -> None:
         """Make the steps from ``first`` to ``end``. A broadcast's time is nobody's: only wake."""
@@ -79,8 +85,7 @@ class BlockChare(Chare):
 
         The runtime makes a number of an array with one element; the shape undoes that.
         """
-        self.answer = np.array(total).reshape(self.reduced_shape)[()]
-        self.wake_up()
+        self.go_on(np.array(total).reshape(self.reduced_shape)[()])
 
     def resumeFromSync(self) -> None:  # noqa: N802 - the runtime's name
         """Go on after a balancing, perhaps on another PE; at once, if nobody must know on which."""
@@ -111,72 +116,70 @@ class BlockChare(Chare):
     def leave(self) -> None:
         """Send what was copied from the device while other chares had their turn."""
         with self.pe.guard():
-            self.pe.mail.send_staged(self)
+            self.pe.mail.send_staged(self.runner)
 
     def put(self, step: int, phase: str, edge: Any, sender: Any, array: np.ndarray) -> bool:
         """Keep a message; True if it was the last one that the block was waiting for."""
-        self.inbox.deliver(step, phase, edge, sender, array)
-        return self.answered()
+        self.runner.inbox.deliver(step, phase, edge, sender, array)
+        return self.complete()
 
     def put_sum(self, step: int, phase: str, edges: Any, total: np.ndarray) -> None:
         """Keep the sum of some messages, and wake up if it was the last one waited for."""
-        self.inbox.add(step, phase, edges, total)
-        if self.answered():
+        self.runner.inbox.add(step, phase, edges, total)
+        if self.complete():
             self.wake_up()
 
-    def answered(self) -> bool:
-        """Whether the block was waiting, and now has what it was waiting for."""
-        if self.collect is None or not self.inbox.has(self.collect):
+    def complete(self) -> bool:
+        """Whether the block was waiting for messages, and now has all of them."""
+        if self.waiting is None or not self.runner.inbox.has(self.waiting):
             return False
-        self.answer, self.collect = self.inbox.take(self.collect), None
+        self.answer, self.waiting = self.runner.inbox.take(self.waiting), None
+        self.answered = True
         return True
+
+    def go_on(self, answer: Any) -> None:
+        """Answer the block's request when its turn comes."""
+        self.answer, self.answered = answer, True
+        self.wake_up()
 
     def resume(self) -> None:
         """Go on with the block until it has to wait or its round ends."""
-        pe = self.pe
+        pe, runner = self.pe, self.runner
         try:
             if self.step == self.end:
                 self.end_phase()
                 return
-            request, self.request = self.request, None
-            if request is None:
-                answer, self.answer = self.answer, None
-                request = self.stepper.resume(answer) if self.stepper.generator else self.begin(pe)
-            if self.serve(request, pe.mail):
-                self.finish_round(pe)
+            if self.answered:
+                answer, self.answer, self.answered = self.answer, None, False
+                runner.answer(answer)
+            elif not self.begun:
+                self.begin(pe)
+            self.serve(pe)
             if pe.job.lb_period:
                 self.block.device.synchronize()  # or the runtime takes its work for another's
         except Exception as error:
             pe.give_up(error)
 
-    def begin(self, pe: PE) -> Any:
-        """Begin the round that is due; returns the block's first request."""
-        self.inbox.advance(self.step)
+    def begin(self, pe: PE) -> None:
+        """Begin the setup, or the round that is due."""
+        self.begun = True
         if self.step == SETUP:
             self.count = -SETUP
-            return self.stepper.set_up()
-        pe.note_begin(self.step)
-        self.count = pe.job.count(self.step, self.end)
-        return self.stepper.start(self.count)
+        else:
+            pe.note_begin(self.step)
+            self.count = pe.job.count(self.step, self.end)
+        self.runner.begin(self.step, self.count)
 
-    def serve(self, request: Any, mail: Mail) -> bool:
-        """Do what the block asks for, until its round ends: True; or it has to wait: False."""
-        while request is not None:
-            if isinstance(request, Post | PostSum):
-                self.post(request, mail)
-                request = self.stepper.resume(None)
-            elif isinstance(request, Collect | CollectSum) and self.inbox.has(request):
-                request = self.stepper.resume(self.inbox.take(request))
-            else:
-                self.hold(request)
-                return False
-        return True
-
-    def post(self, request: Post | PostSum, mail: Mail) -> None:
-        """Send messages; those on the device once they have been copied."""
-        mail.post(self, request)
-        if self.leaving:
+    def serve(self, pe: PE) -> None:
+        """Do what the block asks for, until it has to wait or its round ends."""
+        runner = self.runner
+        runner.serve(pe.mail, True)
+        if runner.leaving:
             self.thisProxy[self.thisIndex].leave()
+        if runner.request is None:
+            self.finish_round(pe)
+        else:
+            self.hold(runner.request)
 
     def finish_round(self, pe: PE) -> None:
         """Account for the round; then balance, or begin the next one.
@@ -184,48 +187,52 @@ class BlockChare(Chare):
         What the block posts first is sent at once, for others may wait for it; then those go first
         that are ready, for one of them may be waited for too.
         """
-        before = self.step
+        before, self.begun = self.step, False
         self.step, self.at = before + self.count, self.at + 1
         if before == SETUP:
             self.wake_up()
             return
-        pe.log.add(self.number, self.at - 1, self.stepper)
+        pe.log.add(self.number, self.at - 1, self.runner.stepper)
         pe.job.keep_frame(charm.myPe(), before, self.step, self.block)
-        if self.stepper.finished and self.timed:
+        if self.runner.stepper.finished and self.timed:
             self.end = self.step
         if self.timed and self.step < self.end and pe.job.balancing_due(before, self.step):
-            pe.mail.send_staged(self)
+            pe.mail.send_staged(self.runner)
             pe.log.begin_wait(self.step)
             self.AtSync()
             return
         if self.step < self.end:
-            request = self.begin(pe)
-            if isinstance(request, Collect | CollectSum) and not self.inbox.has(request):
+            self.begin(pe)
+            runner = self.runner
+            request = runner.request
+            if isinstance(request, Collect | CollectSum) and not runner.inbox.has(request):
                 self.hold(request)
                 return
             if isinstance(request, Post | PostSum):
-                self.post(request, pe.mail)
+                pe.mail.post(runner, request)
+                if runner.leaving:
+                    self.thisProxy[self.thisIndex].leave()
             # A Post is done with, and a Pause is once the others have had their turn.
-            self.request = None if isinstance(request, Post | PostSum | Pause) else request
+            self.answered = isinstance(request, Post | PostSum | Pause)
         self.wake_up()
 
     def end_phase(self) -> None:
         """Say that the block has made its steps."""
-        self.pe.mail.send_staged(self)
+        self.pe.mail.send_staged(self.runner)
         self.block.device.synchronize()
         if self.timed:
-            self.inbox.advance(self.step)  # raises where messages are left
+            self.runner.inbox.advance(self.step)  # raises where messages are left
         self.contribute(self.step, Reducer.max, self.done)
 
     def hold(self, request: Any) -> None:
         """Leave a request to be answered when the others have come as far."""
         if isinstance(request, Collect | CollectSum):
-            self.collect = request
+            self.waiting = request
         elif isinstance(request, AllReduce):
             self.reduced_shape = np.shape(request.value)
             self.reduce(self.thisProxy.reduced, request.value, getattr(Reducer, request.op))
         elif isinstance(request, Pause):
-            self.wake_up()
+            self.go_on(None)
         elif isinstance(request, Batch):
             self.pe.batch(self, request)
         else:

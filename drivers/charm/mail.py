@@ -20,11 +20,11 @@ import numpy as np
 from devices.messages import DeviceMessage
 from miniapps.contract import Place, Post, PostSum, checked_messages
 
-Way = tuple[str, int, Any]  # an edge's other end: kind and number of the block, its edge
+Route = tuple[str, int, Any]  # an edge's other end: kind and number of the block, its edge
 
 
 class Mail:
-    """What a PE's chares send."""
+    """Sends what a PE's chares post; their runners use it as their transport."""
 
     def __init__(self, pe: Any) -> None:
         self.pe = pe
@@ -36,53 +36,56 @@ class Mail:
         """Count by how many edges the blocks here, of each kind, reach each block of another PE."""
         self.senders = {}
         for chare in self.pe.chares():
-            for _, number, _ in chare.ways.values():
+            for _, number, _ in chare.runner.routes.values():
                 key = chare.place[0], number
                 self.senders[key] = self.senders.get(key, 0) + 1
 
-    def post(self, chare: Any, request: Post | PostSum) -> None:
+    def post(self, runner: Any, request: Post | PostSum) -> None:
         """Send a block's messages, or begin to copy from the device what goes to other PEs."""
-        step, phase, here = chare.inbox.step, request.phase, self.pe.here
-        combine = type(request) is PostSum
-        away: list[tuple[Way, Any]] = []
+        step, phase, here = runner.inbox.step, request.phase, self.pe.here
+        summed = type(request) is PostSum
+        away: list[tuple[Route, Any]] = []
         for edge, message in checked_messages(request).items():
-            kind, number, its_edge = way = chare.ways[edge]
+            kind, number, its_edge = route = runner.routes[edge]
             other = here[kind].get((number,))
             if other is None:
-                away.append((way, message))
-            elif combine:
+                away.append((route, message))
+            elif summed:
                 other.put_sum(step, phase, (its_edge,), message)
-            elif other.put(step, phase, its_edge, chare.place, message):
+            elif other.put(step, phase, its_edge, runner.place, message):
                 other.wake_up()
-        if combine:
-            away = self._add_up(step, phase, chare.place[0], away)
+        if summed:
+            away = self._add_up(step, phase, runner.place[0], away)
         if not away:
             return
-        staged = [message for _, message in away if isinstance(message, DeviceMessage)]
-        if staged:
-            chare.block.device.stage(staged)
-            chare.leaving.append((step, phase, combine, away))
+        if any(isinstance(message, DeviceMessage) for _, message in away):
+            runner.stage(request, away, True)
         else:
-            self._send(chare, step, phase, combine, away)
+            self._send(runner, step, phase, summed, away)
 
-    def send_staged(self, chare: Any) -> None:
-        """Send what has been copied from the device for a chare, as soon as it has."""
-        for step, phase, combine, away in chare.leaving:
-            on_host = {id(message): message.on_host() for _, message in away}
-            here = [(way, on_host[id(message)]) for way, message in away]
-            self._send(chare, step, phase, combine, here)
-        chare.leaving.clear()
+    def fetch(self, runner: Any, request: Any) -> bool:
+        """False: the runtime calls the block when its messages have come."""
+        return False
 
-    def _send(self, chare: Any, step: int, phase: str, combine: bool, away: list[Any]) -> None:
+    def flush(self, runner: Any) -> None:
+        """Nothing: what was copied from the device leaves when other chares have had their turn."""
+
+    def send_staged(self, runner: Any) -> None:
+        """Send what has been copied from the device for a block, as soon as it has."""
+        for departure in runner.departures():
+            step, phase, summed, _ = departure
+            self._send(runner, step, phase, summed, departure.on_host())
+
+    def _send(self, runner: Any, step: int, phase: str, summed: bool, away: list[Any]) -> None:
         """Send messages to other PEs, or sums of such."""
-        if combine:
+        if summed:
             for (to, number, edges), total in away:
                 pe = int(self.pe.where[number])
                 self.pe.thisProxy[pe].take_sum(step, phase, to, number, edges, total)
         elif len(self.pe.here) > 1:
-            self._send_to_pes(step, phase, chare.place, away)
+            self._send_to_pes(step, phase, runner.place, away)
         else:
-            self._send_to_blocks(step, phase, chare.place, away)
+            self._send_to_blocks(step, phase, runner.place, away)
 
     def _send_to_blocks(self, step: int, phase: str, sender: Place, away: list[Any]) -> None:
         """One call for each block."""
@@ -96,16 +99,16 @@ class Mail:
     def _send_to_pes(self, step: int, phase: str, sender: Place, away: list[Any]) -> None:
         """One call for each PE, in which each array travels once."""
         calls: dict[int, tuple[list[Any], dict[int, np.ndarray]]] = {}
-        for way, message in away:
-            targets, arrays = calls.setdefault(int(self.pe.where[way[1]]), ([], {}))
+        for route, message in away:
+            targets, arrays = calls.setdefault(int(self.pe.where[route[1]]), ([], {}))
             arrays.setdefault(id(message), message)
-            targets.append((*way, list(arrays).index(id(message))))
+            targets.append((*route, list(arrays).index(id(message))))
         for pe, (targets, arrays) in calls.items():
             self.pe.thisProxy[pe].fan_out(step, phase, sender, targets, *arrays.values())
 
     def _add_up(self, step: int, phase: str, kind: str, away: list[Any]) -> list[Any]:
         """Add messages to sums; returns those to which every block here has contributed."""
-        complete: list[tuple[Way, Any]] = []
+        complete: list[tuple[Route, Any]] = []
         for (to, number, edge), message in away:
             key = step, phase, number
             edges, total = self.sums.pop(key, ([], None))

@@ -12,6 +12,7 @@ import numpy as np
 from charm4py import Chare, charm
 
 from drivers.charm.mail import Mail
+from drivers.engine import write_state
 from drivers.job import Job, Store, Watcher
 from drivers.outcome import Part
 from drivers.timing import PELog, answer_batches
@@ -105,11 +106,10 @@ class PE(Chare):
                 self.thisProxy[charm.myPe()].do_batches(len(self.batches))
                 return
             batches, self.batches = self.batches, []
-            chares = {id(chare.stepper): chare for chare, _ in batches}
-            for stepper, answer in answer_batches([(c.stepper, batch) for c, batch in batches]):
-                chare = chares[id(stepper)]
-                chare.answer = answer
-                chare.wake_up()
+            chares = {chare.runner.stepper: chare for chare, _ in batches}
+            work = [(chare.runner.stepper, batch) for chare, batch in batches]
+            for stepper, answer in answer_batches(work):
+                chares[stepper].go_on(answer)
 
     # What comes from other PEs, where there are several kinds of blocks ---------------------------
 
@@ -157,13 +157,7 @@ class PE(Chare):
 
     def store(self, store: Store, made: bool) -> bool:
         """Write the blocks of this PE, which may have none; returns whether the store is made."""
-        for chare in self.chares():
-            pieces = chare.block.state()
-            if not made and pieces:
-                store.create(pieces)
-                made = True
-            store.write(pieces)
-        return made
+        return write_state(store, (chare.block for chare in self.chares()), made)
 
 
 def fail(status: int) -> None:

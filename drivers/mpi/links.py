@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
+from collections import deque
 from functools import cache, lru_cache
 from typing import Any
 
@@ -15,14 +16,14 @@ import numpy as np
 from mpi4py import MPI
 
 from devices.messages import HEADER_BYTES, Envelope, packed
-from miniapps.contract import Edge, MessageError, Peer, checked_message
+from miniapps.contract import Edge, MessageError, Peer
 
 HEAD = struct.Struct("<q56s")  # step, and what is the same for many messages
 KIND = struct.Struct("<qIiB7s4q")  # bytes, phase (CRC-32), sender's rank, axes, dtype, shape
 assert (HEAD.size, KIND.size) == (HEADER_BYTES, 56)
 FIRST_CAPACITY = 4096
 NO_AXES = (0, 0, 0, 0)
-SENDS_IN_FLIGHT = 2
+TESTED_SENDS = 2  # with so many under way on an edge, look which of them are done
 
 
 def tag_of(edge: Edge) -> int:
@@ -34,17 +35,17 @@ def tag_of(edge: Edge) -> int:
 
 
 @cache
-def phase_code(phase: str) -> int:
-    """What a header says of a phase."""
-    return zlib.crc32(phase.encode())
+def phase_code(phase: str, summed: bool) -> int:
+    """What a header says of a phase; ``summed``: of its messages that are to be added up."""
+    return zlib.crc32(phase.encode(), int(summed))
 
 
 @lru_cache(1024)
-def kind_of(phase: str, rank: int, shape: tuple[int, ...], dtype: np.dtype) -> bytes:
+def kind_of(code: int, rank: int, shape: tuple[int, ...], dtype: np.dtype) -> bytes:
     """What a header says of a message but for its step."""
     nbytes, axes = math.prod(shape) * dtype.itemsize, len(shape)
     padded = shape + NO_AXES[axes:]
-    return KIND.pack(nbytes, phase_code(phase), rank, axes, dtype.str.encode(), *padded)
+    return KIND.pack(nbytes, code, rank, axes, dtype.str.encode(), *padded)
 
 
 @lru_cache(1024)
@@ -61,6 +62,9 @@ def enveloped(array: np.ndarray) -> np.ndarray:
     return envelope
 
 
+Message = tuple[int, int]  # what tells the messages on an edge apart: step and phase code
+
+
 class Link:
     """One edge of this rank's block: the messages to and from the neighbour there.
 
@@ -72,7 +76,8 @@ class Link:
         self.comm, self.edge, self.rank = comm, edge, rank
         self.send_tag, self.receive_tag = tag_of(peer.edge), tag_of(edge)
         self.send_capacity = FIRST_CAPACITY
-        self.sending: list[tuple[MPI.Request, np.ndarray]] = []
+        self.sending: deque[tuple[MPI.Request, np.ndarray]] = deque()
+        self.early: dict[Message, Any] = {}  # came before the block asked for them
         # Two buffers: the block may use one message until it collects the next.
         self.buffers = [np.empty(FIRST_CAPACITY, np.uint8) for _ in range(2)]
         self._stand()
@@ -82,13 +87,12 @@ class Link:
         self.buffers.reverse()
         self.request = self.comm.Irecv(self.buffers[0], self.rank, self.receive_tag)
 
-    def send(self, step: int, phase: str, array: np.ndarray) -> None:
+    def send(self, step: int, code: int, array: np.ndarray) -> None:
         """Send an array that the block has given away."""
-        checked_message(self.edge, array)
         buffer = enveloped(array)
-        self._write_head(buffer, step, phase, array)
-        while len(self.sending) >= SENDS_IN_FLIGHT:
-            self.sending.pop(0)[0].Wait()
+        self._write_head(buffer, step, code, array)
+        while len(self.sending) >= TESTED_SENDS and self.sending[0][0].Test():
+            self.sending.popleft()
         fits = self.send_capacity
         if buffer.nbytes <= fits:
             self._isend(buffer)
@@ -97,34 +101,52 @@ class Link:
             self._isend(buffer[fits:])
             self.send_capacity = buffer.nbytes
 
-    def _write_head(self, buffer: np.ndarray, step: int, phase: str, message: Any) -> None:
+    def _write_head(self, buffer: np.ndarray, step: int, code: int, message: Any) -> None:
         """Say in a buffer's header which message comes behind it."""
-        kind = kind_of(phase, self.comm.rank, message.shape, message.dtype)
+        kind = kind_of(code, self.comm.rank, message.shape, message.dtype)
         HEAD.pack_into(buffer.data, 0, step, kind)
-
-    def _read_head(self, step: int, phase: str) -> tuple[int, tuple[int, ...], np.dtype]:
-        """Bytes, shape and data type of the message that came, which must be the one waited for."""
-        came, kind = HEAD.unpack_from(self.buffers[0].data)
-        crc, sender, nbytes, shape, dtype = read_kind(kind)
-        if (came, crc, sender) != (step, phase_code(phase), self.rank):
-            raise MessageError(
-                f"edge {self.edge}: waited for step {step}, phase {phase!r} from rank {self.rank};"
-                f" got step {came}, phase CRC {crc:#x} from rank {sender}"
-            )
-        return nbytes, shape, dtype
 
     def _isend(self, part: Any) -> None:
         self.sending.append((self.comm.Isend(part, self.rank, self.send_tag), part))
 
-    def receive(self, step: int, phase: str) -> Any:
-        """Wait for the next message on this edge, which must be the one of this step and phase."""
-        self.request.Wait()
+    def receive(self, step: int, code: int) -> Any:
+        """Wait for this edge's message of a step and phase; others that come first are kept.
+
+        Raises MessageError where the neighbour has gone on to another step without posting it.
+        """
+        wanted = step, code
+        while wanted not in self.early:
+            self.request.Wait()
+            came, kind = HEAD.unpack_from(self.buffers[0].data)
+            crc, sender, nbytes, shape, dtype = read_kind(kind)
+            if sender != self.rank or came != step:
+                self._refuse(step, came, sender)
+            if crc == code:
+                return self._body(nbytes, shape, dtype)
+            if (came, crc) in self.early:
+                raise MessageError(f"edge {self.edge}: a message of step {step} arrived twice")
+            self.early[came, crc] = self._kept(self._body(nbytes, shape, dtype))
+        return self.early.pop(wanted)
+
+    def _refuse(self, step: int, came: int, sender: int) -> None:
+        """Raise MessageError for a message that cannot come before the one waited for."""
+        what = "never collected" if came < step else "another one must have come before it"
+        raise MessageError(
+            f"edge {self.edge}, step {step}: a message of step {came} from rank {sender}: {what}"
+        )
+
+    def _body(self, nbytes: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        """The message that has come, all of it; the next one is received from now on."""
         buffer = self.buffers[0]
-        nbytes, shape, dtype = self._read_head(step, phase)
         if HEADER_BYTES + nbytes > buffer.nbytes:
             buffer = self._longer(HEADER_BYTES + nbytes)
         self._stand()
         return np.ndarray(shape, dtype, buffer, HEADER_BYTES)
+
+    def _kept(self, message: Any) -> Any:
+        """A message that came early, in memory that nothing else is received into."""
+        self.buffers[1] = np.empty_like(self.buffers[1])
+        return message
 
     def _longer(self, nbytes: int) -> np.ndarray:
         """Make room for a message that outgrew its buffer, and receive the rest of it."""
@@ -135,17 +157,24 @@ class Link:
         self.comm.Recv(buffer[begun.nbytes :], self.rank, self.receive_tag)
         return buffer
 
+    def advance(self) -> None:
+        """Begin a round. Raises MessageError where the block has left a message behind."""
+        if self.early:
+            step = min(self.early)[0]
+            raise MessageError(f"edge {self.edge}: a message of step {step}: never collected")
+
     def close(self) -> None:
         """Finish the sends and withdraw the standing receive; raises where a message has come."""
+        self.advance()
+        if self.request.Test():
+            raise MessageError(f"edge {self.edge}: a message that was never collected")
         for request, _ in self.sending:
             request.Wait()
-        if self.request.Test():
-            raise MessageError(f"edge {self.edge}: a message that nobody collected")
         self.request.Cancel()
         status = MPI.Status()
         self.request.Wait(status)
         if not status.Is_cancelled():
-            raise MessageError(f"edge {self.edge}: a message that nobody collected")
+            raise MessageError(f"edge {self.edge}: a message that was never collected")
 
 
 class DeviceLink(Link):
@@ -158,48 +187,23 @@ class DeviceLink(Link):
         super().__init__(comm, edge, peer, rank)
         self.device = device
 
-    def send(self, step: int, phase: str, array: Any) -> None:
+    def send(self, step: int, code: int, array: Any) -> None:
         """Send a message, once all kernels that write it are done."""
         head = np.empty(HEADER_BYTES, np.uint8)
-        self._write_head(head, step, phase, array)
-        while len(self.sending) >= 2 * SENDS_IN_FLIGHT:
-            self.sending.pop(0)[0].Wait()
+        self._write_head(head, step, code, array)
+        while len(self.sending) >= TESTED_SENDS and self.sending[0][0].Test():
+            self.sending.popleft()
         self._isend(head)
         self._isend(array.in_place())
 
-    def receive(self, step: int, phase: str) -> Any:
-        """Wait for the next message on this edge; it is put where kernels find it."""
-        self.request.Wait()
-        _, shape, dtype = self._read_head(step, phase)
+    def _body(self, nbytes: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        """The message behind the header that has come; it is put where kernels find it."""
         message = self.device.room(self.edge, shape, dtype)
         self.comm.Recv(message.in_place(), self.rank, self.receive_tag)
         self._stand()
         return message
 
-
-class SelfLink:
-    """An edge that leads back to the block itself, on a periodic axis with one block."""
-
-    def __init__(self, links: dict[Edge, Any], edge: Edge, peer: Peer) -> None:
-        self.links, self.edge, self.peer = links, edge, peer
-        self.waiting: list[tuple[int, str, np.ndarray]] = []
-
-    def send(self, step: int, phase: str, array: np.ndarray) -> None:
-        """Hand an array over to the edge by which the block sees it come."""
-        message = step, phase, checked_message(self.edge, array)
-        self.links[self.peer.edge].waiting.append(message)
-
-    def receive(self, step: int, phase: str) -> np.ndarray:
-        """The next message on this edge, which must be there, and of this step and phase."""
-        came, of, array = self.waiting.pop(0) if self.waiting else (None, None, np.empty(0))
-        if (came, of) != (step, phase):
-            raise MessageError(
-                f"edge {self.edge}: waited for step {step}, phase {phase!r} from this block itself;"
-                f" got step {came}, phase {of!r}"
-            )
-        return array
-
-    def close(self) -> None:
-        """Raise where a message has been left."""
-        if self.waiting:
-            raise MessageError(f"edge {self.edge}: a message that nobody collected")
+    def _kept(self, message: Any) -> Any:
+        """A copy on the host: the memory on the device is used again."""
+        self.device.stage([message])
+        return message.on_host()

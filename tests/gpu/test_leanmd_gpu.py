@@ -20,7 +20,7 @@ from devices.cpu.vectors import fused
 from devices.cuda import streams
 from devices.cuda.primitives import CHUNK, scan
 from devices.cuda.sums import pool
-from drivers.serial import Engine
+from drivers.engine import Engine
 from kernels.leanmd.gpu.neighbours import _tidy_bins
 from kernels.leanmd.jobs import PairForces
 from kernels.leanmd.units import CLOSE, FAR, FAST, FASTEST, FORCE_UNIT, QUIET, STRAY

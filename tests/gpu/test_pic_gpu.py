@@ -14,7 +14,7 @@ import kernels
 from devices import backend as device
 from devices.cuda import memory
 from devices.cuda.compiler import simulated
-from drivers.serial import Engine
+from drivers.engine import Engine
 from kernels.pic.tally import (
     ASTRAY,
     HERE,
@@ -511,7 +511,7 @@ def test_block_pickled_in_mid_run() -> None:
     engine = Engine(support.blocks_of("pic", problem, (2, 1), device="gpu")).setup()
     engine.round(0, 1)
     engine.round(1, 1)
-    moved = [pickle.loads(pickle.dumps(s.block)) for s in engine.steppers.values()]
+    moved = [pickle.loads(pickle.dumps(block)) for block in engine.blocks]
     for block in moved:
         assert block.particles.device is block.device
     again = Engine(moved)

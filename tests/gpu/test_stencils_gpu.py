@@ -13,7 +13,7 @@ import support
 import kernels
 import miniapps as apps
 from devices import backend as device
-from drivers.serial import Engine
+from drivers.engine import Engine
 from kernels.halo.cpu import Halo as HostHalo
 from kernels.halo.cpu import box
 
@@ -215,7 +215,7 @@ def test_block_pickled_in_mid_run(app: str) -> None:
     grid = (2,) + (1,) * (len(shape) - 1)
     engine = Engine(support.blocks_of(app, problem, grid, device="gpu"))
     engine.round(0, 1)
-    moved = [pickle.loads(pickle.dumps(s.block)) for s in engine.steppers.values()]
+    moved = [pickle.loads(pickle.dumps(block)) for block in engine.blocks]
     again = Engine(moved)
     again.round(1, 1)
     assert support.state_hash_of(moved) == support.solve(app, problem, grid, 2).state_hash

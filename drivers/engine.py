@@ -1,0 +1,294 @@
+"""The engine that the drivers share: it resumes blocks, answers their requests and runs the rounds.
+
+A driver adds a transport, which moves messages between processes. `Runner` runs one block, under
+every driver. `Engine` runs all blocks of a process in turn, for drivers that decide by themselves
+which block goes next; under charm the runtime decides. docs/contract.md explains the requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from devices.messages import DeviceMessage
+from drivers.inbox import Inbox
+from drivers.job import Job, RunError, Store, Watcher
+from drivers.timing import PELog, Stepper, answer_batches
+from miniapps.contract import (
+    REDUCTIONS,
+    SETUP,
+    AllReduce,
+    Batch,
+    Collect,
+    CollectSum,
+    Pause,
+    Place,
+    Post,
+    PostSum,
+    checked_messages,
+)
+
+REQUESTS = Post | PostSum | Collect | CollectSum | AllReduce | Pause | Batch
+
+
+class Departure(NamedTuple):
+    """Messages of one Post that are being copied from the device and have yet to be sent.
+
+    ``messages`` are pairs of what the transport needs to address a message, and the message.
+    """
+
+    step: int
+    phase: str
+    summed: bool
+    messages: list[tuple[Any, Any]]
+
+    def on_host(self) -> list[tuple[Any, Any]]:
+        """The same pairs with messages in host memory; waits for their copies."""
+        copies = {id(message): message.on_host() for _, message in self.messages}
+        return [(target, copies[id(message)]) for target, message in self.messages]
+
+
+class Transport:
+    """Moves the messages of one process's blocks. This one has all blocks in the same process.
+
+    Messages go into the receivers' inboxes by reference.
+    """
+
+    def __init__(self) -> None:
+        self.runners: dict[Place, Runner] = {}
+
+    def connect(self, runners: dict[Place, Runner]) -> None:
+        """Take note of the blocks of this process."""
+        self.runners = runners
+
+    def post(self, runner: Runner, request: Post | PostSum) -> None:
+        """Send a block's messages. Raises MessageError for one that the contract does not allow."""
+        neighbors = runner.block.neighbors
+        for edge, message in checked_messages(request).items():
+            self.deliver(runner, neighbors[edge], request, message)
+
+    def deliver(self, runner: Runner, peer: Any, request: Post | PostSum, message: Any) -> None:
+        """Put one message into the inbox of a block of this process."""
+        inbox, step = self.runners[peer.place].inbox, runner.inbox.step
+        if type(request) is PostSum:
+            inbox.add(step, request.phase, (peer.edge,), message)
+        else:
+            inbox.deliver(step, request.phase, peer.edge, runner.place, message)
+
+    def fetch(self, runner: Runner, request: Collect | CollectSum) -> bool:
+        """Wait for messages that the block collects; False where no process could bring them."""
+        return False
+
+    def flush(self, runner: Runner) -> None:
+        """Send what was copied from the device since the block posted it."""
+
+    def all_reduce(self, value: Any, op: str) -> Any:
+        """Combine this process's value with those of all others."""
+        return np.array(value)[()]
+
+    def begin(self) -> None:
+        """Begin a round. Raises MessageError where a message of the last one was not collected."""
+
+    def barrier(self) -> None:
+        """Wait until all processes have come here."""
+
+    def close(self) -> None:
+        """End all communication. Raises MessageError where a message was not collected."""
+
+
+class Runner:
+    """One block under way: its generator, its inbox, and the request that it waits on."""
+
+    def __init__(self, block: Any, traced: bool = False) -> None:
+        self.block, self.place = block, (block.kind, tuple(block.index))
+        self.stepper, self.inbox = Stepper(block, traced), Inbox(block)
+        self.request: Any = None  # None: the round has ended
+        self.leaving: list[Departure] = []
+
+    def begin(self, step: int, count: int) -> None:
+        """Begin the round of ``count`` steps at ``step``, or the block's setup."""
+        self.inbox.advance(step)
+        stepper = self.stepper
+        self.request = stepper.set_up() if step == SETUP else stepper.start(count)
+
+    def answer(self, value: Any) -> None:
+        """Resume the block with the answer to its request."""
+        self.request = self.stepper.resume(value)
+
+    def serve(self, transport: Any, moved: bool = False) -> bool:
+        """Answer requests until the block has to wait or its round ends; True if any was answered.
+
+        A Pause is answered where nothing else was before it, so that other blocks go first.
+        """
+        while True:
+            request = self.request
+            if isinstance(request, Post | PostSum):
+                transport.post(self, request)
+                answer = None
+            else:
+                if self.leaving:
+                    transport.flush(self)
+                if isinstance(request, Collect | CollectSum):
+                    if not self.inbox.has(request) and not transport.fetch(self, request):
+                        return moved
+                    answer = self.inbox.take(request)
+                elif isinstance(request, Pause) and not moved:
+                    answer = None
+                else:
+                    return moved
+            self.request = self.stepper.resume(answer)
+            moved = True
+
+    def stage(self, request: Post | PostSum, messages: list[tuple[Any, Any]], copy: bool) -> None:
+        """Let messages on the device leave later; ``copy``: begin to copy them to the host."""
+        if copy:
+            on_device = [m for _, m in messages if isinstance(m, DeviceMessage)]
+            self.block.device.stage(on_device)
+        summed = type(request) is PostSum
+        self.leaving.append(Departure(self.inbox.step, request.phase, summed, messages))
+
+    def departures(self) -> list[Departure]:
+        """The messages that have yet to be sent; the transport sends them now."""
+        leaving, self.leaving = self.leaving, []
+        return leaving
+
+
+class Engine:
+    """The blocks of one process, resumed in turn."""
+
+    def __init__(
+        self, blocks: Sequence[Any], traced: bool = False, transport: Transport | None = None
+    ) -> None:
+        self.transport = Transport() if transport is None else transport
+        runners = [Runner(block, traced) for block in blocks]
+        self.runners = {runner.place: runner for runner in runners}
+        self.transport.connect(self.runners)
+
+    @property
+    def blocks(self) -> list[Any]:
+        """The blocks of this process."""
+        return [runner.block for runner in self.runners.values()]
+
+    def setup(self) -> Self:
+        """Run every block's setup; returns the engine, ready for the first step."""
+        self._advance(SETUP, 0)
+        return self
+
+    def round(self, step: int, count: int) -> bool:
+        """Advance every block ``count`` steps; True where they say that the run is finished."""
+        self._advance(step, count)
+        finished = {runner.stepper.finished for runner in self.runners.values()}
+        if len(finished) > 1:
+            raise RunError(f"step {step}: some blocks say that the run is finished, others do not")
+        return finished.pop()
+
+    def close(self, done: int) -> None:
+        """End the run after step ``done``. Raises MessageError where a message is left."""
+        for runner in self.runners.values():
+            runner.inbox.advance(done)
+        self.transport.close()
+
+    def turns(self) -> Iterable[Runner]:
+        """The blocks in the order in which they get their turn."""
+        return self.runners.values()
+
+    def _advance(self, step: int, count: int) -> None:
+        """Begin a round and answer requests until all blocks have ended it."""
+        self.transport.begin()
+        for runner in self.runners.values():
+            runner.begin(step, count)
+        while True:
+            moved = [runner.serve(self.transport) for runner in self.turns()]
+            if all(runner.request is None for runner in self.runners.values()):
+                return
+            if not any(moved) and not self._batch() and not self._reduce():
+                raise RunError(f"step {step}: {self._waiting()}")
+
+    def _batch(self) -> bool:
+        """Do the work that blocks want done at once; False where no block asked for any."""
+        asked = {
+            runner.stepper: runner
+            for runner in self.runners.values()
+            if isinstance(runner.request, Batch)
+        }
+        batches = [(stepper, runner.request) for stepper, runner in asked.items()]
+        for stepper, answer in answer_batches(batches):
+            asked[stepper].answer(answer)
+        return bool(asked)
+
+    def _reduce(self) -> bool:
+        """Answer an AllReduce once every block of a kind has come to it; False where none has."""
+        kinds: dict[str, list[Runner]] = {}
+        for runner in self.runners.values():
+            kinds.setdefault(runner.place[0], []).append(runner)
+        return any([self._reduce_kind(runners) for runners in kinds.values()])
+
+    def _reduce_kind(self, runners: list[Runner]) -> bool:
+        requests = [runner.request for runner in runners]
+        if not all(isinstance(request, AllReduce) for request in requests):
+            return False
+        if len({request.op for request in requests}) != 1:
+            raise RunError(f"blocks reduce by different operations: {self._waiting()}")
+        op = requests[0].op
+        total = reduce(REDUCTIONS[op], [request.value for request in requests])
+        total = self.transport.all_reduce(total, op)
+        for runner in runners:
+            runner.answer(np.array(total)[()])
+        return True
+
+    def _waiting(self) -> str:
+        """What each block waits for, for an error message."""
+        waits = [f"{r.block.index} on {r.request}" for r in self.runners.values()]
+        wrong = [r for r in self.runners.values() if not isinstance(r.request, REQUESTS | None)]
+        if wrong:
+            return f"block {wrong[0].block.index} yielded {wrong[0].request!r}, which is no request"
+        return f"every block waits: {'; '.join(waits)}"[:500]
+
+
+def run_phases(
+    job: Job, engine: Engine, pe: int, watcher: Watcher, between: Callable[[], None] | None = None
+) -> tuple[PELog, int]:
+    """Run setup, warm-up and timed steps on PE ``pe``; returns what was timed, and steps made.
+
+    ``between`` is called after each round. Raises what blocks raise, RunError and MessageError.
+    """
+    engine.setup()
+    log, done = PELog(pe), 0
+    for start, end in job.phases():
+        for block in engine.blocks:
+            block.device.synchronize()
+        engine.transport.barrier()
+        log.start()
+        for number, (step, count) in enumerate(job.rounds(start, end)):
+            watcher.beat(pe, step)
+            finished = engine.round(step, count)
+            done = step + count
+            for place, runner in engine.runners.items():
+                log.add(job.layout.numbers[place], number, runner.stepper)
+                job.keep_frame(pe, step, done, runner.block)
+            if between is not None:
+                between()
+            if finished and start == job.warmup:
+                break
+        engine.transport.barrier()
+    engine.close(done)
+    watcher.finish(pe)
+    return log, done
+
+
+def write_state(store: Store, blocks: Iterable[Any], created: bool) -> bool:
+    """Write the final state of a process's blocks, which may be none.
+
+    ``created``: whether a process before this one has created the store; returns whether one has
+    by now.
+    """
+    for block in blocks:
+        pieces = block.state()
+        if pieces and not created:
+            store.create(pieces)
+            created = True
+        store.write(pieces)
+    return created
