@@ -31,6 +31,17 @@ def _order(driver: Driver) -> tuple[bool, bool, bool, str]:
     return not driver.one_pe, not driver.one_process, driver.over_decomposition, driver.name
 
 
+def usable() -> list[Driver]:
+    """The drivers that can be used with this Python."""
+    return [driver for driver in found().values() if driver.unavailable() is None]
+
+
+def left_out() -> list[str]:
+    """A line for each driver that cannot be used: why, and how to get it."""
+    reasons = {name: driver.unavailable() for name, driver in found().items()}
+    return [f"left out: {name}: {reason}" for name, reason in reasons.items() if reason]
+
+
 def names() -> list[str]:
     """The names of all drivers."""
     return list(found())

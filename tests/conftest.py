@@ -45,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def judged(report: Any, option: Callable[[str], Any]) -> Any:
     """A report of a test or of a file of tests, with a skip made a failure where asked."""
+    skips.skip_without_wheel(report)
     if report.skipped and not hasattr(report, "wasxfail"):
         switch = skips.must_fail(str(report.longrepr), option)
         if switch:
@@ -68,7 +69,10 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say at the end of a test run what was not checked for want of a GPU or its tools."""
     reports = terminalreporter.stats.get("skipped", [])
-    lines = skips.unchecked(str(report.longrepr) for report in reports)
+    why = [str(report.longrepr) for report in reports]
+    for line in skips.without_charm(why):
+        terminalreporter.write_line(line)
+    lines = skips.unchecked(why)
     if lines:
         terminalreporter.section("kernels for a GPU")
         for line in lines:

@@ -19,6 +19,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import drivers
+
+# How tests fail where there is no wheel of Charm4Py for this Python.
+NO_CHARM = r"charm4py is not installed \(no wheel|No module named '(charm4py|charmrun)'"
 NO_BROWSER = "there is no chromium to open the page in"
 
 
@@ -74,6 +78,17 @@ def without(layer: str) -> None:
         pytest.skip(skip_reason(layer, reason), allow_module_level=True)
 
 
+def skip_without_wheel(report: Any) -> None:
+    """Make a failed test's report a skip where it failed as Charm4Py has no wheel for this Python.
+
+    Where there is a wheel, a missing Charm4Py is a failure as any other.
+    """
+    reason = drivers.get("charm").unavailable()
+    no_wheel = reason is not None and "no wheel" in reason
+    if report.failed and no_wheel and re.search(NO_CHARM, str(report.longrepr)):
+        report.outcome, report.longrepr = "skipped", (report.nodeid, None, f"Skipped: {reason}")
+
+
 def skip_reason(layer: str, reason: str) -> str:
     """The words of a skip from which `layer_of` reads the layer."""
     return f"layer {layer}: {reason}"
@@ -95,8 +110,15 @@ def must_fail(why: str, option: Callable[[str], Any]) -> str | None:
     if layer and option(f"--require-{layer[0]}"):
         return f"--require-{layer[0]}"
     excused = layer and layer[0] in ("gpu", "hollow")
+    excused = excused or re.search(NO_CHARM, why) is not None
     excused = excused or (NO_BROWSER in why and not option("--require-browser"))
     return "--no-skips" if option("--no-skips") and not excused else None
+
+
+def without_charm(skips: Iterable[str]) -> list[str]:
+    """How many tests were skipped for want of Charm4Py, why and how to get it: one line or none."""
+    count = sum(re.search(NO_CHARM, skip) is not None for skip in skips)
+    return [f"{count} skipped under charm: {drivers.get('charm').unavailable()}"] if count else []
 
 
 def unchecked(skips: Iterable[str]) -> list[str]:

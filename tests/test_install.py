@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import skips
 import support
+
+import drivers
+from workbench import demo, verify
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(support.ROOT / "benchmarks")
@@ -141,10 +149,9 @@ def test_wheel_holds_every_file_of_the_packages(wheel):
 def test_installed_copy_runs(installed):
     """Catches a package or a preset that is found in the source tree only."""
     assert installed("list").stdout.split()[0] == "echo"
-    done = installed("run", "jacobi2d", "--preset", "tiny")
+    done = installed("run", "echo", "--preset", "tiny")
     assert done.returncode == 0, done.stderr
-    state = "state 1887c5926d055c42b7682a59cd1879d8a4ca42aba354d9dd63771f404ca5b280"
-    assert state in done.stdout
+    assert "ok    differs from reference: 0" in done.stdout
 
 
 def test_installed_copy_has_the_studies(installed):
@@ -158,9 +165,110 @@ def test_installed_copy_has_the_studies(installed):
 
 def test_installed_copy_writes_a_report(installed):
     """Catches a report whose template is found in the source tree only."""
-    study = "study strong jacobi2d --preset tiny --drivers serial --pes 1 --trials 1 --no-pin"
+    study = "study strong echo --preset tiny --drivers serial --pes 1 --trials 1 --no-pin"
     done = installed(*study.split(), "--campaign", "small.jsonl")
     assert done.returncode == 0, done.stderr
     Path("small.html").unlink()
     assert installed("study", "report", "small.jsonl").returncode == 0
-    assert "jacobi2d" in Path("small.html").read_text()
+    assert "echo" in Path("small.html").read_text()
+
+
+# Without Charm4Py --------------------------------------------------------------------------------
+
+NO_WHEEL = "charm4py is not installed (no wheel for Python 3.14): make PYTHON=python3.13 install"
+FAILED_RUN = f"E assert 2 == 0\nE miniapps: --driver charm: {NO_WHEEL}"
+FAILED_IMPORT = "E ModuleNotFoundError: No module named 'charmrun'"
+
+
+def test_charm_is_refused_where_it_is_not_installed(installed):
+    """Catches a run that is launched to fail, with a traceback or the launcher's words."""
+    done = installed("run", "echo", "--driver", "charm", "-n", 2)
+    assert done.returncode == 2 and not done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("miniapps: --driver charm: charm4py is not installed")
+
+
+def test_study_under_charm_is_refused_where_it_is_not_installed(installed):
+    """Catches a study that runs the other drivers first and ends in the middle."""
+    done = installed("study", "strong", "echo", "--preset", "tiny", "--pes", "1", "--no-pin")
+    assert done.returncode == 2 and not Path("strong-echo.jsonl").exists()
+    (line,) = done.stderr.splitlines()
+    assert "charm: charm4py is not installed" in line
+
+
+def test_verify_leaves_charm_out(installed):
+    """Catches runs under charm that count as wrong, and a verdict that hides what it lacks."""
+    done = installed("verify", "echo")
+    assert done.returncode == 0, done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if "charm" in line]
+    assert line.startswith("left out: charm: charm4py is not installed")
+
+
+def test_doctor_says_how_to_get_charm(installed):
+    """Catches a package that is called broken where there is none for this Python."""
+    done = installed("doctor")
+    assert done.returncode == 0
+    assert "driver charm" in done.stdout and "install the project again" not in done.stdout
+
+
+def hide(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """Have this process find no Charm4Py, and say how to get it."""
+    charm, spec = replace(drivers.get("charm"), install=how), importlib.util.find_spec
+    found = {**drivers.found(), "charm": charm}
+    monkeypatch.setattr(drivers, "found", lambda: found)
+
+    def find_spec(name: str) -> Any:
+        return None if name in charm.modules else spec(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
+
+
+@pytest.fixture
+def without_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have this process be as it is where there is no wheel of Charm4Py."""
+    how = " (no wheel for Python 3.14): make PYTHON=python3.13 install"
+    hide(monkeypatch, how)
+
+
+@pytest.mark.usefixtures("without_wheel")
+def test_demo_and_verify_plan_nothing_under_charm():
+    """Catches a demo that fails for a driver that nobody can have."""
+    planned = {case.driver for case in [*demo.configurations(), *verify.cases((), full=True)]}
+    assert planned == set(drivers.found()) - {"charm"}
+    assert len(drivers.left_out()) == 1
+
+
+def report_of(failure: str) -> SimpleNamespace:
+    """A failed test's report."""
+    return SimpleNamespace(failed=True, outcome="failed", longrepr=failure, nodeid="tests/a.py::b")
+
+
+@pytest.mark.usefixtures("without_wheel")
+def test_tests_under_charm_are_skipped_without_a_wheel():
+    """Catches a test run that fails on Python 3.14, and one that does not say what it lacks."""
+    for failure in (FAILED_RUN, FAILED_IMPORT):
+        report = report_of(failure)
+        skips.skip_without_wheel(report)
+        assert report.outcome == "skipped" and NO_WHEEL in report.longrepr[2]
+        assert skips.must_fail(str(report.longrepr), {"--no-skips": True}.get) is None
+    lines = skips.without_charm([str(report.longrepr)] * 3 + ["Skipped: no browser"])
+    assert lines == [f"3 skipped under charm: {NO_WHEEL}"]
+
+
+@pytest.mark.usefixtures("without_wheel")
+def test_other_failures_stay_without_a_wheel():
+    """Catches wrong results that count as skipped as Charm4Py is missing."""
+    for failure in ("E assert 1 == 2", "E ModuleNotFoundError: No module named 'mpi4py'"):
+        report = report_of(failure)
+        skips.skip_without_wheel(report)
+        assert report.outcome == "failed"
+
+
+@pytest.mark.parametrize("how", [None, ": pip install charm4py==1.1"])
+def test_a_missing_charm4py_that_can_be_had_is_a_failure(how, monkeypatch):
+    """Catches tests under charm that are skipped on a Python that has it."""
+    if how:
+        hide(monkeypatch, how)
+    report = report_of(FAILED_IMPORT)
+    skips.skip_without_wheel(report)
+    assert report.outcome == "failed" and skips.without_charm([]) == []

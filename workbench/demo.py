@@ -25,7 +25,8 @@ STEPS = 100
 def configurations() -> Iterator[Case]:
     """How each app is run: all drivers, on as many PEs as there are cores, at most two."""
     pes = min(2, environment.cores())
-    for name, driver in drivers.found().items():
+    for driver in drivers.usable():
+        name = driver.name
         yield Case(name, 1 if driver.one_pe else pes)
         if driver.over_decomposition:
             yield Case(name, pes, 4)
@@ -55,6 +56,8 @@ def demo(folder: Path) -> int:
             if not result["valid"] or result["state_hash"] != _first(records, app):
                 status = max(status, WRONG)
     console.print(table)
+    for line in drivers.left_out():
+        console.print(line, soft_wrap=True, markup=False)
     output.write_text(folder / "records.json", json.dumps(records, indent=1) + "\n")
     figure = plot_step_times(records, folder / "step_times.png")
     console.print(f"figure: {figure}\nrecords: {folder / 'records.json'}")

@@ -63,8 +63,9 @@ def examine() -> Iterator[Finding]:
     yield Finding(
         "machine", True, f"{host['processor']}, {host['cores']} cores, {memory:.0f} GiB", ""
     )
+    optional = {name for driver in drivers.found().values() for name in driver.modules}
     for package, version in record.versions().items():
-        if package != "python":
+        if package != "python" and (package not in optional or version != "not installed"):
             cost = "install the project again: pip install -e ."
             yield Finding(package, version != "not installed", version, cost)
     yield kernel_cache()
@@ -94,6 +95,9 @@ def launcher(driver: Driver) -> Iterator[Finding]:
 def driver(driver: Driver) -> Finding:
     """Whether messages arrive under a driver, on as many PEs as there are cores, at most two."""
     name, cost = driver.name, driver.without
+    reason = driver.unavailable()
+    if reason is not None:
+        return Finding(f"driver {name}", False, reason, cost)
     case = Case(name, 1 if driver.one_pe else min(2, environment.cores()))
     try:
         result = solve(spec_of("echo", case, "tiny"))

@@ -36,7 +36,7 @@ def cases(variants: Sequence[Variant], full: bool) -> Iterator[Case]:
     every: list[Variant | None] = list(variants) or [None]
     plain = [variant for variant in every if variant is None or not variant.several_kinds]
     turn, plain_turn = itertools.cycle(every), itertools.cycle(plain)
-    for driver in drivers.found().values():
+    for driver in drivers.usable():
         if driver.one_pe:
             yield from (Case(driver.name, blocks, variant=next(turn)) for blocks in COUNTS)
         elif not driver.over_decomposition:
@@ -83,6 +83,8 @@ def verify(apps: list[str], full: bool, device: str = "cpu") -> int:
             shown = str(case) if where == device else f"{case}, on the {where}"
             table.add_row(shown, found[:12], verdict, style=None if verdict == "ok" else "red")
         console.print(table)
+    for line in drivers.left_out():
+        console.print(line, soft_wrap=True, markup=False)
     console.print(
         f"{wrong} of the runs above went wrong" if wrong else "all the same bits, all valid"
     )
