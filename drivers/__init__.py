@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING
 
 from drivers.descriptor import Driver, Launcher
 from miniapps.parameters import require
+
+if TYPE_CHECKING:
+    from drivers.job import Job, Watcher
+    from drivers.outcome import Report
 
 
 @cache
@@ -61,6 +66,17 @@ def of_record(name: str) -> Driver:
 def load(name: str) -> ModuleType:
     """Import the file in which a driver runs; for mpi this initialises MPI."""
     return importlib.import_module(get(name).file)
+
+
+def run_all(name: str, runs: Iterable[tuple[Job, Report]], watcher: Watcher) -> int:
+    """Run jobs one after the other in the processes of one launch; returns the highest status.
+
+    A driver whose runtime starts once in a process has a ``run_all`` of its own.
+    """
+    module = load(name)
+    if hasattr(module, "run_all"):
+        return int(module.run_all(runs, watcher))
+    return max(module.run(job, report, watcher) for job, report in runs)
 
 
 def launchers() -> dict[str, Launcher]:

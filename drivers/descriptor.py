@@ -135,7 +135,7 @@ class Driver:
 
     def unavailable(self) -> str | None:
         """Why the driver cannot be used with this Python, in one line; None where it can."""
-        missing = [name for name in self.modules if importlib.util.find_spec(name) is None]
+        missing = [name for name in self.modules if not importable(name)]
         return f"{missing[0]} is not installed{self.install}" if missing else None
 
     def require(self) -> None:
@@ -143,6 +143,14 @@ class Driver:
         reason = self.unavailable()
         if reason is not None:
             raise InputError("--driver", self.name, reason)
+
+
+def importable(module: str) -> bool:
+    """Whether a top-level module can be found, which is not to say that its import works."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ImportError:
+        return False
 
 
 def program(name: str) -> str | None:

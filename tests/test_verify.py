@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 import miniapps
 from workbench import verify
+from workbench.run import batch
 from workbench.run.cases import Case, spec_of
 
 
@@ -16,33 +22,107 @@ def test_every_case_can_be_run(app: str) -> None:
         spec_of(app, case, "tiny").check()
 
 
-@pytest.mark.parametrize("outcome", [("other", "ok"), ("same", "wrong: mode"), ("-", "failed")])
+def results(monkeypatch: pytest.MonkeyPatch, result: Callable[[int, Any], Any]) -> None:
+    """Let runs end as ``result`` says, by their number and spec."""
+
+    def solve_all(specs: list[Any]) -> list[Any]:
+        return [result(number, spec) for number, spec in enumerate(specs)]
+
+    monkeypatch.setattr(verify.batch, "solve_all", solve_all)
+
+
+def valid(state: str) -> dict[str, Any]:
+    """A valid record."""
+    return {"state_hash": state, "checks": [{"name": "mode", "ok": True}]}
+
+
+@pytest.mark.parametrize("outcome", ["other", "wrong", "PE 1 died in step 3"])
 def test_one_bad_case_is_enough(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], outcome: tuple[str, str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], outcome: str
 ) -> None:
-    """Catches a verdict that looks at the last case only, or at hashes but not at checks."""
-    outcomes = iter([("same", "ok"), ("same", "ok"), outcome])
-    monkeypatch.setattr(
-        verify, "outcome_of", lambda app, case, device: next(outcomes, ("same", "ok"))
-    )
+    """Catches a result that looks at the last case only, or at hashes but not at checks."""
+    bad = {
+        "other": valid("other"),
+        "wrong": {"state_hash": "same", "checks": [{"name": "mode", "ok": False}]},
+    }.get(outcome, outcome)
+    results(monkeypatch, lambda number, spec: bad if number == 2 else valid("same"))
     assert verify.verify(["echo"], full=False) == 1
     assert "1 of the runs above went wrong" in capsys.readouterr().out
 
 
 def test_all_alike_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a command that fails whatever it finds."""
-    monkeypatch.setattr(verify, "outcome_of", lambda app, case, device: ("same", "ok"))
+    results(monkeypatch, lambda number, spec: valid("same"))
     assert verify.verify(["echo"], full=False) == 0
 
 
-def test_a_gpu_is_held_against_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_is_compared_with_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches runs on a GPU that are compared with each other only, or that ran on the CPU."""
     devices: list[str] = []
 
-    def outcome(app: str, case: Case, device: str) -> tuple[str, str]:
+    def spec_of(app: str, case: Case, preset: str, device: str) -> Any:
         devices.append(device)
-        return ("right" if device == "cpu" else "wrong", "ok")
+        return device
 
-    monkeypatch.setattr(verify, "outcome_of", outcome)
+    monkeypatch.setattr(verify, "spec_of", spec_of)
+    results(monkeypatch, lambda number, device: valid("right" if device == "cpu" else "wrong"))
     assert verify.verify(["echo"], full=False, device="gpu") == 1
     assert devices[0] == "cpu" and set(devices[1:]) == {"gpu"} and len(devices) > 20
+
+
+def test_few_launches_make_all_runs() -> None:
+    """Catches runs that no longer share a launch, and runs that share one though they cannot."""
+    specs = [
+        spec_of(app, case, "tiny")
+        for app in miniapps.names()
+        for case in verify.cases(miniapps.load(app).Problem.variants, full=False)
+    ]
+    launches = {batch.launch_of(spec) for spec in specs if not spec.can.one_process}
+    assert len(specs) > 150 and len(launches) == 11
+    assert len({(driver, pes) for driver, pes, *_ in launches}) == 8
+
+
+def test_a_run_that_fails_is_that_case_and_the_others_still_run(
+    tmp_path: Path, miniapps: Callable[..., Any]
+) -> None:
+    """Catches a failure that takes the runs behind it along, or is taken for another run's."""
+    (tmp_path / "sitecustomize.py").write_text(SABOTAGE)
+    lines = "\n".join(
+        f"run jacobi2d --preset tiny --warmup 0 --steps {steps} --driver {driver} -n 2"
+        for driver in ("mpi", "charm")
+        for steps in (3, 4, 5)
+    )
+    (tmp_path / "runs").write_text(f"# comments are left out\n\n{lines}\n")
+    done = miniapps("batch", tmp_path / "runs", env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 3, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one.get("steps") for one in found] == [3, None, 5] * 2
+    assert all("out of cheese" in found[n]["failed"] for n in (1, 4))
+
+
+SABOTAGE = """
+import miniapps
+load = miniapps.load
+def spoilt(name):
+    module = load(name)
+    if name == "jacobi2d" and not hasattr(module, "spoilt"):
+        from miniapps.jacobi2d.block import JacobiBlock
+        module.spoilt, measure = True, JacobiBlock.measure
+        def wrong(self):
+            if self.time == 4:
+                raise ValueError("out of cheese")
+            return measure(self)
+        JacobiBlock.measure = wrong
+    return module
+miniapps.load = spoilt
+"""
+
+
+def test_a_bad_line_is_refused_before_anything_runs(
+    tmp_path: Path, miniapps: Callable[..., Any]
+) -> None:
+    """Catches runs that are made for nothing, as the last of them cannot be made."""
+    for line in ("run jacobi2d --size 0x5", "study report"):
+        (tmp_path / "runs").write_text(f"run echo\n{line}\n")
+        done = miniapps("batch", tmp_path / "runs")
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

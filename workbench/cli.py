@@ -7,10 +7,11 @@ is wrong; 2 bad input, said in one line before anything is launched; 3 the run f
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import drivers
 import miniapps
@@ -18,6 +19,9 @@ from miniapps.parameters import InputError, extents, require
 from workbench import environment
 from workbench.arguments import add_app_options, typed
 from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
+
+if TYPE_CHECKING:
+    from workbench.run.spec import RunSpec
 
 PLOT_EXAMPLES = """examples:
   miniapps run pic --output run.h5 && miniapps plot run.h5
@@ -82,6 +86,7 @@ def build_parser(arguments: Sequence[str]) -> Parser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_list(commands)
     _add_run(commands, arguments)
+    _add_batch(commands)
     _add_verify(commands)
     _add_study(commands, arguments)
     _add_doctor(commands)
@@ -172,6 +177,37 @@ def _run(options: argparse.Namespace, runtime: list[str]) -> int:
     from workbench.run import execute as run
 
     return run.run(options, runtime)
+
+
+def _add_batch(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "batch",
+        "many runs by few launches: a line of JSON for each",
+        "example: printf '%s\\n' 'run echo' 'run pic --preset tiny' | miniapps batch -",
+        _batch,
+    )
+    help = "a command line `run ...` per line; - is standard input"
+    parser.add_argument("file", nargs="?", default="-", metavar="FILE", help=help)
+    limit = "longest time without progress"
+    parser.add_argument("--timeout", type=typed(float), metavar="SECONDS", help=limit)
+    parser.add_argument("--no-launch", action="store_true", help=argparse.SUPPRESS)
+
+
+def _batch(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench.run import batch
+
+    if options.no_launch:
+        return batch.take_part()
+    return batch.batch(options.file, _spec_of, options.timeout)
+
+
+def _spec_of(words: list[str]) -> RunSpec:
+    """The run that a command line asks for. Raises InputError."""
+    from workbench.run.spec import RunSpec
+
+    require(words[:1] == ["run"], "batch", shlex.join(words), "must be `run ...`")
+    return RunSpec.create(build_parser(words).parse_args(words))
 
 
 def _add_verify(commands: Any) -> None:

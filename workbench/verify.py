@@ -2,7 +2,8 @@
 
 A hash that is the same everywhere says nothing if every run is wrong in the same way; so each run
 is validated too, by its app's own checks, and the small problems used here are all compared with
-the app's NumPy reference. On a GPU all runs are held against one on the CPU.
+the app's NumPy reference. On a GPU all runs are compared with one on the CPU. Few launches make all
+of the runs: `workbench.run.batch`.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import miniapps
 from drivers.descriptor import Driver
 from miniapps.problem import Variant
 from workbench.exit_status import VALID, WRONG
+from workbench.run import batch
 from workbench.run.cases import Case, spec_of
-from workbench.run.execute import solve
 
 COUNTS = (1, 2, 3, 4, 6)  # of ranks with one block each, or of blocks in one process
 PES = (1, 2, 3)  # where there are several blocks on each
@@ -70,18 +71,28 @@ def _over_decomposed(
 def verify(apps: list[str], full: bool, device: str = "cpu") -> int:
     """Run every case of every app on a device and show a table; returns the exit status."""
     console = Console()
+    for driver in missing():
+        console.print(f"not run: {driver.name}: {driver.unavailable()}", style="yellow")
+    runs = [
+        (app, case, where)
+        for app in apps
+        for case, where in on_device(cases(miniapps.load(app).Problem.variants, full), device)
+        if case.can.unavailable() is None
+    ]
+    specs = [spec_of(app, case, "tiny", device=where) for app, case, where in runs]
+    results = zip(runs, batch.solve_all(specs), strict=True)
     wrong = 0
-    for app in apps:
-        table = Table("case", "state", "verdict", title=app)
+    for app, mine in itertools.groupby(results, key=lambda found: found[0][0]):
+        table = Table("case", "state", "result", title=app)
         expected = None
-        for case, where in on_device(cases(miniapps.load(app).Problem.variants, full), device):
-            found, verdict = outcome_of(app, case, where)
-            expected = expected or found
-            if verdict == "ok" and found != expected:
-                verdict = f"differs from {expected[:12]}"
-            wrong += verdict != "ok"
+        for (_, case, where), found in mine:
+            state, result = described(found)
+            expected = expected or state
+            if result == "ok" and state != expected:
+                result = f"differs from {expected[:12]}"
+            wrong += result != "ok"
             shown = str(case) if where == device else f"{case}, on the {where}"
-            table.add_row(shown, found[:12], verdict, style=None if verdict == "ok" else "red")
+            table.add_row(shown, state[:12], result, style=None if result == "ok" else "red")
         console.print(table)
     for line in drivers.left_out():
         console.print(line, soft_wrap=True, markup=False)
@@ -91,6 +102,11 @@ def verify(apps: list[str], full: bool, device: str = "cpu") -> int:
     return WRONG if wrong else VALID
 
 
+def missing() -> list[Driver]:
+    """The drivers that cannot be used with this Python."""
+    return [driver for driver in drivers.found().values() if driver.unavailable() is not None]
+
+
 def on_device(cases: Iterable[Case], device: str) -> Iterator[tuple[Case, str]]:
     """The cases on a device; before them, unless that is the CPU, the plainest there."""
     if device != "cpu":
@@ -98,10 +114,9 @@ def on_device(cases: Iterable[Case], device: str) -> Iterator[tuple[Case, str]]:
     yield from ((case, device) for case in cases)
 
 
-def outcome_of(app: str, case: Case, device: str) -> tuple[str, str]:
-    """The state hash of a case and its verdict."""
-    record = solve(spec_of(app, case, "tiny", device=device))
-    if isinstance(record, int):
-        return "-", f"failed with status {record}"
-    failed = [check["name"] for check in record["checks"] if not check["ok"]]
-    return record["state_hash"], f"wrong: {', '.join(failed)}" if failed else "ok"
+def described(found: batch.Result) -> tuple[str, str]:
+    """The state hash of a run, and whether it is valid."""
+    if isinstance(found, str):
+        return "-", f"failed: {found}"
+    failed = [check["name"] for check in found["checks"] if not check["ok"]]
+    return found["state_hash"], f"wrong: {', '.join(failed)}" if failed else "ok"

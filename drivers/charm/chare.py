@@ -89,6 +89,8 @@ class BlockChare(Chare):
 
     def resumeFromSync(self) -> None:  # noqa: N802 - the runtime's name
         """Go on after a balancing, perhaps on another PE; at once, if nobody must know on which."""
+        if self.block is None:
+            return
         moved, self.home = self.home != charm.myPe(), charm.myPe()
         self.pe.log.end_wait(self.step, moved)
         if len(self.pe.arrays) > 1:
@@ -97,6 +99,11 @@ class BlockChare(Chare):
             self.reduce(self.pes.learn, where, Reducer.sum)
         else:
             self.resume()
+
+    def retire(self) -> None:
+        """Forget the block: the run is over, and this chare stays for as long as the process."""
+        self.block = None
+        del self.stepper, self.inbox
 
     @property
     def pe(self) -> PE:
@@ -199,6 +206,8 @@ class BlockChare(Chare):
         if self.timed and self.step < self.end and pe.job.balancing_due(before, self.step):
             pe.mail.send_staged(self.runner)
             pe.log.begin_wait(self.step)
+            if self.number == 0:
+                pe.balance_retired()
             self.AtSync()
             return
         if self.step < self.end:

@@ -12,6 +12,7 @@ messages leave.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from charm4py import Array, Future, Group, charm
@@ -31,10 +32,20 @@ PATH = "staged", "Charm4Py takes no device memory; between blocks of a PE by ref
 
 def run(job: Job, report: Report, watcher: Watcher) -> int:
     """Run a job on all PEs; PE 0 reports the outcome. Ends the process with the exit status."""
+    return run_all([(job, report)], watcher)
+
+
+def run_all(runs: Iterable[tuple[Job, Report]], watcher: Watcher) -> int:
+    """Run jobs one after the other: the runtime starts once in a process. PE 0 alone takes them.
+
+    Ends the process with the highest exit status; the first job that raises is the last.
+    """
 
     def main(_: list[str]) -> None:
+        status, earlier = 0, list[Any]()
         try:
-            status = report(_conduct(job, watcher))
+            for job, report in runs:
+                status = max(status, report(_execute(job, watcher, earlier)))
         except Exception as error:
             watcher.fail(error)
             status = FAILED
@@ -44,19 +55,22 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
     return 0
 
 
-def _conduct(job: Job, watcher: Watcher) -> Outcome:
-    """On PE 0: create the chares, run warm-up and timed steps, and gather what was measured."""
+def _execute(job: Job, watcher: Watcher, earlier: list[Any]) -> Outcome:
+    """On PE 0: create the chares, run warm-up and timed steps, and gather what was measured.
+
+    ``earlier``: the PEs' groups of the runs before, to which this run's is added.
+    """
     layout = job.layout
     if charm.numPes() != layout.pes:
         raise RunError(f"asked for {layout.pes} PEs, started on {charm.numPes()}")
-    pes = Group(PE, args=[job, watcher])
+    pes = Group(PE, args=[job, watcher, list(earlier)])
     charm.awaitCreation(pes)
     pes.prepare(local_ranks(pes, job), awaitable=True).get()
     arrays = {kind: Array(BlockChare, ndims=1) for kind in layout.families()}
     pes.introduce(arrays, awaitable=True).get()
     for place, number in layout.numbers.items():
         home = layout.home(*place)
-        arrays[place[0]].ckInsert(number, [pes, place], onPE=home, useAtSync=True)
+        arrays[place[0]].ckInsert(number, [pes, place], onPE=home, useAtSync=job.lb_period > 0)
     for blocks in arrays.values():
         blocks.ckDoneInserting()
     _advance(arrays, 0, 0)  # all have been made
@@ -71,6 +85,8 @@ def _conduct(job: Job, watcher: Watcher) -> Outcome:
     for pe in range(layout.pes if job.store else 0):
         made = pes[pe].store(job.store, made, ret=True).get()
     parts = [pes[pe].part(ret=True).get() for pe in range(layout.pes)]
+    pes.retire(awaitable=True).get()
+    earlier.append(pes)
     return joined(job, parts, done, {"charm": "netlrts"}, PATH)
 
 

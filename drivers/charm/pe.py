@@ -24,8 +24,8 @@ FAILED = 3  # exit status
 class PE(Chare):
     """What belongs to a PE and not to a block: compiled kernels, the log, the watcher, the mail."""
 
-    def __init__(self, job: Job, watcher: Watcher) -> None:
-        self.job, self.watcher = job, watcher
+    def __init__(self, job: Job, watcher: Watcher, earlier: list[Any]) -> None:
+        self.job, self.watcher, self.earlier = job, watcher, earlier
         self.jit_s = 0.0
         self.log = PELog(charm.myPe())
         self.round = -1  # the step at which the last round began here
@@ -90,6 +90,24 @@ class PE(Chare):
     def chares(self) -> Iterator[Any]:
         """The chares on this PE, of all kinds."""
         return chain.from_iterable(family.values() for family in self.here.values())
+
+    # Runs that are over ---------------------------------------------------------------------------
+
+    def retire(self) -> None:
+        """Forget the blocks of a run that is over; their chares cannot be removed."""
+        for chare in self.chares():
+            chare.retire()
+
+    def balance_retired(self) -> None:
+        """Have the chares of earlier runs balance too: the runtime waits for every chare."""
+        for pes in self.earlier:
+            pes.sync_retired()
+
+    def sync_retired(self) -> None:
+        """Let the chares of a run that is over take part in a balancing of a later one."""
+        if self.job.lb_period:
+            for chare in list(self.chares()):
+                chare.AtSync()
 
     # Batches -------------------------------------------------------------------------------------
 

@@ -13,14 +13,15 @@ import os
 import shlex
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import drivers
 import kernels
-from drivers.outcome import Outcome
+from drivers.job import Job
+from drivers.outcome import Outcome, Report
 from miniapps.parameters import require
 from workbench import environment
 from workbench.exit_status import FAILED, VALID, WRONG
@@ -41,6 +42,7 @@ def run(options: Namespace, runtime: list[str]) -> int:
     if options.json not in (None, "-"):
         check_writable("--json", Path(options.json))
     refuse_other_launchers(options, runtime)
+    drivers.get(options.driver).require()
     spec = RunSpec.create(options)
     show = partial(deliver, json_target=options.json)
     if options.no_launch or drivers.get(spec.driver).one_process or around is not None:
@@ -73,7 +75,7 @@ def refuse_other_launchers(options: Namespace, runtime: list[str]) -> None:
 
 def solve(spec: RunSpec) -> dict[str, Any] | int:
     """Run a checked spec; returns its record, or the exit status of a run that failed."""
-    if not drivers.get(spec.driver).one_process:
+    if not spec.can.one_process:
         return launch.launch(spec, launch.command(spec, [], None), None)
     records: list[dict[str, Any]] = []
 
@@ -87,34 +89,53 @@ def solve(spec: RunSpec) -> dict[str, Any] | int:
 
 def execute(spec: RunSpec, show: Callable[[dict[str, Any]], int]) -> int:
     """Be the run, or a rank of it, and have its root show the record; returns the exit status."""
-    folder = os.environ.get(launch.FOLDER)
-    store = store_of(spec)
-    if store is not None:
-        store.clear()
-    driver = None
+    return execute_all([spec], lambda _, result: show(result))
 
-    def report(outcome: Outcome) -> int:
+
+def execute_all(specs: Sequence[RunSpec], show: Callable[[int, dict[str, Any]], int]) -> int:
+    """Be runs of one driver, or a rank of them, one after the other.
+
+    Their root shows each record with the run's number, or leaves it for the launching process.
+    Returns the highest exit status; the first run that fails is the last.
+    """
+    folder = os.environ.get(launch.FOLDER)
+    stores = [store_of(spec) for spec in specs]
+    name, loaded = specs[0].driver, False
+
+    def runs() -> Iterator[tuple[Job, Report]]:
+        for number, (spec, store) in enumerate(zip(specs, stores, strict=True)):
+            yield spec.job(store), partial(report, number, spec, store)
+
+    def report(number: int, spec: RunSpec, store: output.Hdf5Store | None, outcome: Outcome) -> int:
         result = record.build(spec, outcome, import_s)
         if store is not None:
             store.close(result, outcome)
         if folder is None:
-            return show(result)
-        output.write_text(Path(folder) / launch.RECORD, json.dumps(result))
+            return show(number, result)
+        output.write_text(Path(folder) / launch.record_name(number), json.dumps(result))
         return VALID if result["valid"] else WRONG
 
-    with _watched(spec, folder) as watcher:
+    _clear(stores)
+    with _watched(specs[0], folder) as watcher:
         try:
-            driver = drivers.load(spec.driver)
+            drivers.load(name)
+            loaded = True
             kernels.import_compiler()
             import_s = environment.age_s()
-            return driver.run(spec.job(store), report, watcher)
+            return drivers.run_all(name, runs(), watcher)
         except Exception as error:
             (watcher if folder is not None else NoBoard()).fail(error)
-            if store is not None:
-                store.clear()
-            if driver is not None:
-                driver.fail(FAILED)
+            _clear(stores)
+            if loaded:
+                drivers.load(name).fail(FAILED)
             return FAILED
+
+
+def _clear(stores: Sequence[output.Hdf5Store | None]) -> None:
+    """Remove what runs that failed have left beside their outputs."""
+    for store in stores:
+        if store is not None:
+            store.clear()
 
 
 def store_of(spec: RunSpec) -> output.Hdf5Store | None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from workbench.run.progress import Progress
 from workbench.run.spec import RunSpec
 
 FOLDER = "MINIAPPS_RUN_FOLDER"  # environment variable: where a launched run keeps its files
-BOARD, RECORD, LOG = "board", "record.json", "log"
+BOARD, LOG, RUNS = "board", "log", "runs.pickle"
 LOOK_S = 0.02  # between two looks at the run
 GRACE_S = 1.0  # for a launcher to end a run in which a PE failed, before the watch does
 START_LIMIT_S = 180.0  # until the first round has ended: compilation and large steps take time
@@ -43,9 +45,18 @@ def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str
     Raises InputError where its driver is not installed, or there is no launcher.
     """
     driver = drivers.get(spec.driver)
-    driver.require()
     words = [sys.executable, *_program_itself(), *spec.arguments(), "--no-launch"]
     return driver.command(Start(words, spec.pes, spec.balancer, runtime, launcher))
+
+
+def command_for_all(specs: Sequence[RunSpec]) -> list[str]:
+    """The command that starts PEs which make runs one after the other, all by one driver.
+
+    The PEs find the runs in the folder of their launch. Raises InputError as `command` does.
+    """
+    spec = specs[0]
+    words = [sys.executable, *_program_itself(), "batch", "--no-launch"]
+    return spec.can.command(Start(words, spec.pes, spec.balancer))
 
 
 def _program_itself() -> list[str]:
@@ -59,10 +70,27 @@ def _program_itself() -> list[str]:
 
 def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str, Any] | int:
     """Run a command and watch it; returns the record, or the exit status of a run that failed."""
+    (result,) = launch_all([spec], command, limit_s)
+    if isinstance(result, str):
+        print(f"miniapps: run failed: {result}", file=sys.stderr)
+        return FAILED
+    return result
+
+
+def launch_all(
+    specs: Sequence[RunSpec], command: list[str], limit_s: float | None
+) -> list[dict[str, Any] | str]:
+    """Run a command that makes runs one after the other, and watch it.
+
+    Returns the records of the runs that ended, in order, and, unless all did, the reason why the
+    next one failed.
+    """
+    spec = specs[0]
     with tempfile.TemporaryDirectory(prefix="miniapps-") as name:
         folder = Path(name)
         board = Board(folder / BOARD, spec.pes)
-        surroundings = os.environ | {FOLDER: name, **_cores()}
+        variables = os.environ | {FOLDER: name, **_cores()}
+        (folder / RUNS).write_bytes(pickle.dumps(specs))
         with (folder / LOG).open("wb") as log:
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, lambda number, _: sys.exit(128 + number))
@@ -71,7 +99,7 @@ def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=surroundings,
+                env=variables,
                 start_new_session=True,
             )
             watch = Watch(spec, folder, board, process, limit_s)
@@ -80,9 +108,19 @@ def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str
                     trouble = watch.until_end()
             finally:
                 watch.end_all()
-        if (folder / RECORD).exists():
-            return json.loads((folder / RECORD).read_text())
-        return _failed(spec, folder, trouble, process.returncode)
+        files = [folder / record_name(number) for number in range(len(specs))]
+        results: list[dict[str, Any] | str] = [
+            json.loads(file.read_text()) for file in takewhile(Path.exists, files)
+        ]
+        if len(results) < len(specs):
+            failed = specs[len(results)]
+            results.append(_failed(failed, folder, trouble, process.returncode))
+        return results
+
+
+def record_name(number: int) -> str:
+    """The file of a run's record in the folder of its launch."""
+    return f"record-{number}.json"
 
 
 def _cores() -> dict[str, str]:
@@ -107,8 +145,8 @@ def _guard(process: subprocess.Popen[bytes]) -> Iterator[None]:
             guard.kill()
 
 
-def _failed(spec: RunSpec, folder: Path, trouble: str | None, status: int | None) -> int:
-    """Say why a run gave no record: the PEs' own words first, else what the watch saw."""
+def _failed(spec: RunSpec, folder: Path, trouble: str | None, status: int | None) -> str:
+    """Why a run gave no record: the PEs' own words first, else what the watch saw."""
     errors = folder / ERRORS
     log = (folder / LOG).read_text(errors="replace").strip()
     if errors.exists():
@@ -117,12 +155,11 @@ def _failed(spec: RunSpec, folder: Path, trouble: str | None, status: int | None
         said = [line for line in log.splitlines() if any(map(str.isalnum, line))]
         last = said[-1] if said else "it said nothing"
         trouble = f"the launcher ended with status {status}: {last}"
-    print(f"miniapps: run failed: {trouble}", file=sys.stderr)
     if os.environ.get("MINIAPPS_LOG"):
         print(log, file=sys.stderr)
     if spec.output is not None:
         output.aside(spec.output).unlink(missing_ok=True)
-    return FAILED
+    return trouble
 
 
 class Watch:

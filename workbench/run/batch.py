@@ -1,0 +1,85 @@
+"""Many runs by few launches: PEs that are started once make one run after the other.
+
+Starting a PE takes 0.7 s of a core, far more than a small run. Runs share a launch if they have the
+same driver, number of PEs and device, and the same balancer, which the runtime takes at its start.
+A run that fails ends its launch: it has failed, and another launch makes the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from miniapps.parameters import require
+from workbench.exit_status import FAILED, VALID, WRONG
+from workbench.run import launch
+from workbench.run.execute import execute_all, solve
+from workbench.run.spec import RunSpec
+
+Result = dict[str, Any] | str  # a record, or why the run failed
+
+
+def solve_all(specs: Sequence[RunSpec], timeout: float | None = None) -> list[Result]:
+    """The result of each run, in order. Raises InputError where a launcher is missing."""
+    return [result for _, result in sorted(solved(specs, timeout), key=lambda found: found[0])]
+
+
+def solved(specs: Sequence[RunSpec], timeout: float | None = None) -> Iterator[tuple[int, Result]]:
+    """Number and result of each run, as they come."""
+    groups: dict[Any, list[int]] = {}
+    for number, spec in enumerate(specs):
+        groups.setdefault(launch_of(spec), []).append(number)
+    for numbers in groups.values():
+        yield from _group([(number, specs[number]) for number in numbers], timeout)
+
+
+def launch_of(spec: RunSpec) -> tuple[Any, ...]:
+    """What runs must have in common to share a launch."""
+    if spec.can.one_process:
+        return (spec.driver,)
+    return spec.driver, spec.pes, spec.balancer, spec.device, spec.gpus_per_host
+
+
+def _group(runs: list[tuple[int, RunSpec]], timeout: float | None) -> Iterator[tuple[int, Result]]:
+    """Make runs that share a launch; as many launches as it takes, if some of them fail."""
+    while runs and not runs[0][1].can.one_process:
+        specs = [spec for _, spec in runs]
+        results = launch.launch_all(specs, launch.command_for_all(specs), timeout)
+        yield from zip((number for number, _ in runs), results, strict=False)
+        runs = runs[len(results) :]
+    for number, spec in runs:
+        result = solve(spec)
+        yield number, result if isinstance(result, dict) else f"ended with status {result}"
+
+
+def take_part() -> int:
+    """Be a PE of a launch that makes several runs; returns the exit status."""
+    folder = os.environ.get(launch.FOLDER)
+    require(folder is not None, "--no-launch", "given", "only where `miniapps batch` has launched")
+    specs = pickle.loads((Path(str(folder)) / launch.RUNS).read_bytes())
+    return execute_all(specs, lambda number, result: VALID)
+
+
+def batch(source: str, spec_of: Callable[[list[str]], RunSpec], timeout: float | None) -> int:
+    """Make the runs of a file of command lines, "-" for standard input; returns the worst status.
+
+    Prints one line of JSON per run, in order: its record, or ``{"failed": reason}``. Raises
+    InputError before anything is launched.
+    """
+    text = sys.stdin.read() if source == "-" else Path(source).read_text()
+    lines = [shlex.split(line, comments=True) for line in text.splitlines()]
+    specs = [spec_of(words) for words in lines if words]
+    status = VALID
+    for result in solve_all(specs, timeout):
+        print(json.dumps({"failed": result} if isinstance(result, str) else result))
+        if isinstance(result, str):
+            status = FAILED
+        elif not result["valid"]:
+            status = max(status, WRONG)
+    return status
