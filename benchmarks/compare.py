@@ -250,9 +250,11 @@ def measure(
             print(f"trial {trial} of {trials}: {case.name}", file=sys.stderr, flush=True)
             try:
                 pair = _pair(old, new, case, scale, old_first=trial % 2 == 0)
-            except CaseFailed as error:
+            except (CaseFailed, KeyError) as error:
                 broken.add(case.name)
-                results[case.name] = Measured(case.group, failed=str(error))
+                lacks = f"a record has no {error}"
+                failed = lacks if isinstance(error, KeyError) else str(error)
+                results[case.name] = Measured(case.group, failed=failed)
                 continue
             for name in pair[0] if trial else ():
                 one = results.setdefault(name, Measured(case.group))

@@ -111,6 +111,7 @@ def test_rates(tmp_path):
     ("changed", "why"),
     [
         ({"valid": False}, "no number: new: the run is not valid"),
+        ({"rounds": {"seconds": []}}, "no number: a record has no 'wall_s'"),
         ({"state_hash": "b" * 64}, "no number: another state: aaaaaaaa before, bbbbbbbb now"),
     ],
 )
