@@ -107,7 +107,7 @@ def run_record() -> Callable[..., dict[str, Any]]:
     return support.run_record
 
 
-PIC = "pic --preset tiny --frames 4 --trace"
+PIC = "pic --preset tiny --snapshot-every 4 --trace"
 TRACED = {
     "serial": "--blocks 2x2",
     "mpi": "--driver mpi -n 2",

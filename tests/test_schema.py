@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 from support import ROOT
 
 from miniapps.parameters import InputError
+from workbench.cli import build_parser
 from workbench.run.schema import SCHEMA, upgraded
 from workbench.show.animation import write_animation
 from workbench.show.saved import SavedRun
@@ -58,3 +60,16 @@ def test_a_new_record_stays_as_it_is() -> None:
     record = {"app": "echo", "schema": SCHEMA, "frames": "of a later version"}
     assert upgraded(record) == record
     assert upgraded({"frames": 3}) == {"snapshot_every": 3, "schema": SCHEMA}
+
+
+def test_old_names_of_options_still_work() -> None:
+    """Catches a script of an earlier version that is refused, or whose option is ignored."""
+
+    def read(line: str) -> Namespace:
+        words = line.split()
+        return build_parser(words).parse_args(words)
+
+    assert read("run echo --frames 3").snapshot_every == 3
+    assert read("run echo --snapshot-every 4").snapshot_every == 4
+    old, new = read("plot a.h5 --film --beside b.h5"), read("plot a.h5 --animation --compare b.h5")
+    assert vars(old) == vars(new) and new.animation and new.compare == Path("b.h5")

@@ -38,7 +38,7 @@ def plain_means(field: np.ndarray, pixels: int) -> np.ndarray:
 @pytest.mark.parametrize("way", WAYS)
 def test_pictures_of_a_field(way: str, run_record: Callable[..., Any], tmp_path: Path) -> None:
     """Catches a block that is left out or added twice, cells behind another pixel, a wrong step."""
-    words = f"{FIELD} {WAYS[way]} --frames 4"
+    words = f"{FIELD} {WAYS[way]} --snapshot-every 4"
     run_record(*words.split(), "--output", tmp_path / "run.h5")
     with h5py.File(tmp_path / "run.h5") as file:
         steps, thumbnails = file["snapshots/step"][:].tolist(), file["snapshots/thumbnail"][:]

@@ -257,8 +257,8 @@ def test_traces_are_written_where_there_are_slices(
         assert "slices" not in file["timing"] and "snapshots" not in file
     done = miniapps("plot", tmp_path / "plain.h5", "--trace")
     assert done.returncode == 2 and "run with --trace" in done.stderr
-    for option in (["--trace"], ["--frames", 3]):
+    for option in (["--trace"], ["--snapshot-every", 3]):
         done = miniapps("run", "jacobi2d", "--preset", "tiny", *option)
         assert done.returncode == 2 and "needs --output" in done.stderr
-    done = miniapps("run", "jacobi2d", "--frames", -1, "--output", tmp_path / "x.h5")
-    assert done.returncode == 2 and "--frames -1: must be 0 or more" in done.stderr
+    done = miniapps("run", "jacobi2d", "--snapshot-every", -1, "--output", tmp_path / "x.h5")
+    assert done.returncode == 2 and "--snapshot-every -1: must be 0 or more" in done.stderr

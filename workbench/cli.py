@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 PLOT_EXAMPLES = """examples:
   miniapps run pic --output run.h5 && miniapps plot run.h5
-  miniapps run pic --output run.h5 --frames 5 --trace && miniapps plot run.h5 --animation --trace
+  miniapps run pic --output run.h5 --snapshot-every 5 --trace
+  miniapps plot run.h5 --animation --trace
 """
 
 
@@ -165,7 +166,9 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     add("--preset", metavar="NAME", help=f"sizes and steps, one of: {presets}")
     add("--json", metavar="FILE|-", help="write the record as one JSON object")
     add("--output", type=Path, metavar="FILE.h5", help="write record, timings and final state")
-    add("--frames", type=typed(int), default=0, metavar="K", help="picture every K steps in it")
+    add("--snapshot-every", type=typed(int), default=0, metavar="K", help="and thumbnails of it")
+    old = {"dest": "snapshot_every", "help": argparse.SUPPRESS}  # its name in schema 1
+    add("--frames", type=typed(int), default=0, **old)
     add("--trace", action="store_true", help="and what each block did between messages")
     add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
     add("--timeout", type=typed(float), metavar="SECONDS", help="longest time without progress")

@@ -147,8 +147,8 @@ def store_of(spec: RunSpec) -> output.Hdf5Store | None:
     if box is not None:
         where = tuple(box.tolist()), problem.dt, problem.first_step
         keepers.append(h5md.Trajectory(*where, problem.trajectory))
-    if spec.frames:
-        keepers.append(Thumbnails(spec.frames, sides_of(box, problem.parameters())))
+    if spec.snapshot_every:
+        keepers.append(Thumbnails(spec.snapshot_every, sides_of(box, problem.parameters())))
     return output.Hdf5Store(spec.output.resolve(), tuple(keepers))
 
 

@@ -16,6 +16,7 @@ from drivers.timing import imbalance
 from kernels.state_hash import digest
 from miniapps.contract import Check
 from workbench import environment
+from workbench.run.schema import SCHEMA
 from workbench.run.spec import RunSpec
 
 MANY = 100_000  # of PEs x rounds: more than that are in the HDF5 file only
@@ -32,6 +33,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
     ]
     valid = all(check.ok for check in checks)
     return {
+        "schema": SCHEMA,
         "app": spec.app,
         "driver": spec.driver,
         "device": spec.device,
@@ -42,7 +44,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "balancer": spec.balancer,
         "lb_period": spec.lb_period,
         "lb_first": spec.lb_first,
-        "frames": spec.frames,
+        "snapshot_every": spec.snapshot_every,
         "traced": spec.trace,
         "steps": outcome.steps_done - spec.warmup,
         "warmup": spec.warmup,

@@ -38,7 +38,7 @@ class RunSpec:
     warmup: int
     blocks: tuple[int, ...] | None
     output: Path | None
-    frames: int = 0
+    snapshot_every: int = 0
     trace: bool = False
     gpus_per_host: int | None = None
     gpu_aware: str = "auto"
@@ -61,7 +61,7 @@ class RunSpec:
             warmup=warmup,
             blocks=options.blocks,
             output=options.output,
-            frames=options.frames,
+            snapshot_every=options.snapshot_every,
             trace=options.trace,
             gpus_per_host=options.gpus_per_host,
             gpu_aware=options.gpu_aware,
@@ -127,7 +127,7 @@ class RunSpec:
             "--warmup": self.warmup,
             "--blocks": self.layout.pe_grid,
             "--output": self.output and self.output.resolve(),
-            "--frames": self.frames,
+            "--snapshot-every": self.snapshot_every,
             "--gpus-per-host": self.gpus_per_host,
             "--gpu-aware": None if self.gpu_aware == "auto" else self.gpu_aware,
         }
@@ -180,8 +180,9 @@ class RunSpec:
             require(self.warmup < self.lb_first < end, "--lb-first", self.lb_first, timed)
         self._check_device()
         check_writable("--output", self.output)
-        require(self.frames >= 0, "--frames", self.frames, "must be 0 or more (0: none)")
-        for option, asked in (("--frames", self.frames), ("--trace", self.trace)):
+        least = "must be 0 or more (0: none)"
+        require(self.snapshot_every >= 0, "--snapshot-every", self.snapshot_every, least)
+        for option, asked in (("--snapshot-every", self.snapshot_every), ("--trace", self.trace)):
             require(not asked or self.output is not None, option, asked, "needs --output FILE.h5")
         kinds = list(self.layout.families())
         allowed = f"has one block per rank, this problem blocks of {len(kinds)} kinds"
