@@ -167,8 +167,8 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     add("--json", metavar="FILE|-", help="write the record as one JSON object")
     add("--output", type=Path, metavar="FILE.h5", help="write record, timings and final state")
     add("--snapshot-every", type=typed(int), default=0, metavar="K", help="and thumbnails of it")
-    old = {"dest": "snapshot_every", "help": argparse.SUPPRESS}  # its name in schema 1
-    add("--frames", type=typed(int), default=0, **old)
+    hidden = argparse.SUPPRESS  # the name of the same option in schema 1
+    add("--frames", dest="snapshot_every", type=typed(int), default=0, help=hidden)
     add("--trace", action="store_true", help="and what each block did between messages")
     add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
     add("--timeout", type=typed(float), metavar="SECONDS", help="longest time without progress")
