@@ -103,7 +103,7 @@ class BlockChare(Chare):
     def retire(self) -> None:
         """Forget the block: the run is over, and this chare stays for as long as the process."""
         self.block = None
-        del self.stepper, self.inbox
+        del self.runner
 
     @property
     def pe(self) -> PE:
