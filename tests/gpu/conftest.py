@@ -17,7 +17,22 @@ import skips
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _launches() -> Iterator[None]:
+def _emulated() -> Iterator[None]:
+    """Where there is no GPU, run kernels compiled for the CPU and not in numba's simulator."""
+    from devices.cuda import toolkit
+
+    if not toolkit.SIMULATED:
+        yield
+        return
+    import emulation
+
+    undo = emulation.install()
+    yield
+    undo()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _launches(_emulated: None) -> Iterator[None]:
     """Write down the names of the kernels that this process launches, if that is asked for."""
     file = os.environ.get(gpu_budget.LAUNCHED)
     if file is None:

@@ -1,0 +1,148 @@
+"""What an emulated kernel calls: compiled for the CPU, with the arithmetic of a GPU.
+
+`emulation` writes modules that import these. ``t`` is a thread's place: threadIdx, blockIdx,
+blockDim and gridDim, three int32 each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from devices.cpu.compiler import njit as _njit
+
+PLACES = ("threadIdx", "blockIdx", "blockDim", "gridDim")
+
+
+def njit(function: Any, signature: Any = None) -> Any:
+    """Compile as kernels are: out of bounds is an error, division by zero is not."""
+    options = {"cache": True, "boundscheck": True, "error_model": "numpy"}
+    return _njit(signature, **options)(function) if signature else _njit(**options)(function)
+
+
+@njit
+def grid_1(t):  # type: ignore[no-untyped-def]
+    """``cuda.grid(1)``."""
+    return np.int64(t[3]) * np.int64(t[6]) + np.int64(t[0])
+
+
+@njit
+def gridsize_1(t):  # type: ignore[no-untyped-def]
+    """``cuda.gridsize(1)``."""
+    return np.int64(t[6]) * np.int64(t[9])
+
+
+@njit
+def grid_2(t):  # type: ignore[no-untyped-def]
+    """``cuda.grid(2)``."""
+    return grid_1(t), np.int64(t[4]) * np.int64(t[7]) + np.int64(t[1])
+
+
+# Threads run one after another, so an atomic operation is one like any other.
+
+
+@njit
+def atomic_add(array, at, value):  # type: ignore[no-untyped-def]
+    """Add; returns what was there."""
+    old = array[at]
+    array[at] = old + array.dtype.type(value)
+    return old
+
+
+@njit
+def atomic_sub(array, at, value):  # type: ignore[no-untyped-def]
+    """Subtract; returns what was there."""
+    old = array[at]
+    array[at] = old - array.dtype.type(value)
+    return old
+
+
+@njit
+def atomic_max(array, at, value):  # type: ignore[no-untyped-def]
+    """Keep the larger; returns what was there."""
+    old = array[at]
+    array[at] = max(old, array.dtype.type(value))
+    return old
+
+
+@njit
+def atomic_min(array, at, value):  # type: ignore[no-untyped-def]
+    """Keep the smaller; returns what was there."""
+    old = array[at]
+    array[at] = min(old, array.dtype.type(value))
+    return old
+
+
+@njit
+def once(array, i):  # type: ignore[no-untyped-def]
+    """An element."""
+    return array[i]
+
+
+@intrinsic
+def mul(typing: Any, a: Any, b: Any) -> Any:
+    """The product, rounded: of two float32 as one, of anything else as a float64."""
+    kind = types.float32 if a == b == types.float32 else types.float64
+    return kind(kind, kind), lambda context, builder, signature, args: builder.fmul(*args)
+
+
+@intrinsic
+def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
+    """The product a b plus c, rounded once."""
+    kind = types.float64
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number = ir.DoubleType()
+        joined = ir.FunctionType(number, (number,) * 3)
+        function = builder.module.declare_intrinsic("llvm.fma.f64", (), joined)
+        return builder.call(function, arguments)
+
+    return kind(kind, kind, kind), code
+
+
+def _bitcast(into: Any) -> Any:
+    """Code that takes bits for a value of another type."""
+    return lambda context, builder, signature, args: builder.bitcast(args[0], into)
+
+
+@intrinsic
+def bits(typing: Any, a: Any) -> Any:
+    """The bits of a float64 as an int64."""
+    return types.int64(types.float64), _bitcast(ir.IntType(64))
+
+
+@intrinsic
+def from_bits(typing: Any, a: Any) -> Any:
+    """The float64 of an int64's bits."""
+    return types.float64(types.int64), _bitcast(ir.DoubleType())
+
+
+def viewer(dtype: str, rows: int | None) -> Any:
+    """A function that sees an array, (columns,) or (rows, columns), at an address."""
+    kind = types.Array(getattr(types, dtype), 1 if rows is None else 2, "C")
+
+    @intrinsic
+    def view(typing: Any, address: Any, columns: Any) -> Any:
+        """The array."""
+
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            element = context.get_data_type(kind.dtype)
+            size = context.get_constant(types.intp, context.get_abi_sizeof(element))
+            shape, strides = [arguments[1]], [size]
+            if rows is not None:
+                shape = [context.get_constant(types.intp, rows), *shape]
+                strides = [builder.mul(arguments[1], size), *strides]
+            array = context.make_array(kind)(context, builder)
+            data = builder.inttoptr(arguments[0], ir.PointerType(element))
+            context.populate_array(
+                array, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None
+            )
+            return array._getvalue()
+
+        return kind(types.int64, types.int64), code
+
+    return view
