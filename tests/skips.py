@@ -3,7 +3,7 @@
 Kernels for a GPU are checked in four ways, called layers.
 
 ``gpu``: on a GPU. ``sim``: in numba's simulator, in a process of its own. ``compile``: to machine
-code, which needs no GPU. ``hollow``: by runs over a driver without a GPU, made of C. Where
+code, which needs no GPU. ``stub``: by runs over a driver without a GPU, made of C. Where
 something is missing a test is skipped, and says so in words that the test run counts by layer at
 its end.
 """
@@ -43,18 +43,18 @@ LAYERS = (
     ),
     Layer("sim", "in numba's simulator", "pip install -e '.[gpu-check]' brings it."),
     Layer("compile", "by NVIDIA's compiler", "pip install -e '.[gpu-check]' brings it."),
-    Layer("hollow", "on a hollow driver", "It needs a C compiler and the extra gpu-check."),
+    Layer("stub", "on a stub driver", "It needs a C compiler and the extra gpu-check."),
 )
 COMPILER = ("cuda-core", "nvidia-nvvm", "nvidia-nvjitlink")  # wheels
 
 
 def missing(layer: str) -> str | None:
     """Why a layer cannot run in this process; None where it can."""
-    needed = ("numba-cuda", *(COMPILER if layer in ("compile", "hollow") else ()))
+    needed = ("numba-cuda", *(COMPILER if layer in ("compile", "stub") else ()))
     absent = [wheel for wheel in needed if not installed(wheel)]
     if absent:
         return f"{', '.join(absent)} not installed"
-    if layer == "hollow":
+    if layer == "stub":
         return None if shutil.which("cc") else "no C compiler, cc, was found"
     if layer != "gpu":
         return None
@@ -109,7 +109,7 @@ def must_fail(why: str, option: Callable[[str], Any]) -> str | None:
     layer = layer_of(why)
     if layer and option(f"--require-{layer[0]}"):
         return f"--require-{layer[0]}"
-    excused = layer and layer[0] in ("gpu", "hollow")
+    excused = layer and layer[0] in ("gpu", "stub")
     excused = excused or re.search(NO_CHARM, why) is not None
     excused = excused or (NO_BROWSER in why and not option("--require-browser"))
     return "--no-skips" if option("--no-skips") and not excused else None

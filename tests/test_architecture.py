@@ -20,7 +20,7 @@ ONLY_IN = {
     "mpi4py": r"drivers/mpi/\w+\.py",
     "charm4py": r"drivers/charm/\w+\.py",
     "cupy": r"devices/cuda/\w+\.py",
-    "numba": r"(devices|kernels)/(\w+/)+\w+\.py|tests/(gpu_budget|gpu/hollow/\w+/\w+)\.py",
+    "numba": r"(devices|kernels)/(\w+/)+\w+\.py|tests/gpu(_budget|/(emulat|stub/python/)\w+)\.py",
     "numba.njit": r"devices/cpu/compiler\.py",  # where Numba is told how to compile
     "numba.vectorize": r"devices/cpu/compiler\.py",
     "numba.cuda": r"devices/cuda/\w+\.py|tests/(gpu/)?\w+\.py",
@@ -271,7 +271,7 @@ def test_drivers_describe_themselves() -> None:
 def test_no_file_hides_a_library() -> None:
     """Catches a file that Python would import in place of the library of the same name."""
     hiding = {"mpi4py.py", "charm4py.py", "numpy.py", "numba.py", "cupy.py", "h5py.py"}
-    stand_in = "tests/gpu/hollow/python/cupy.py"  # which is meant to
+    stand_in = "tests/gpu/stub/python/cupy.py"  # which is meant to
     assert [name for name in FILES if Path(name).name in hiding] == [stand_in]
     assert not [name for name in FILES if set(name.split("/")[:-1]) & {"mpi4py", "charm4py"}]
 

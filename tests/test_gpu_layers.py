@@ -1,21 +1,16 @@
-"""The tests of kernels for a GPU, in numba's simulator; and what a test run says of those it skips.
+"""The tests of kernels for a GPU without one; and what a test run says of those it skips.
 
-The simulator must be asked for before numba is imported, so each file of tests/gpu has a process
-of its own. It runs one thread at a time: on one core it is several times as fast as on many. So
-each core simulates a file of its own.
+Device arrays are those of numba's simulator, which must be asked for before numba is imported, so
+these tests have a process of their own. Kernels run under `tests/gpu/emulation.py`.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
 from typing import NamedTuple
 
 import gpu_budget
@@ -23,14 +18,8 @@ import pytest
 import skips
 import support
 
-FILES = sorted((support.ROOT / "tests" / "gpu").glob("test_*.py"))
-PIN = """
-import os, sys
-os.sched_setaffinity(0, {int(sys.argv[1])})
-os.execv(sys.argv[2], sys.argv[2:])
-"""
-LONGEST = "test_stencils_gpu"
-LIMIT_S = 1200
+FOLDER = support.ROOT / "tests" / "gpu"
+LIMIT_S = 600
 SIMULATOR = {"NUMBA_ENABLE_CUDASIM": "1"}
 
 
@@ -40,25 +29,22 @@ class Ended(NamedTuple):
     status: int
     counts: Counter[str]  # passed, failures, errors, skipped
     said: str
-    launched: set[str]  # names of kernels
+    ran: dict[str, list[str]]  # names of kernels, see tests/gpu/conftest.py
 
 
-def pytest_of(
-    folder: Path, *words: object, env: dict[str, str] | None = None, core: int | None = None
-) -> Ended:
-    """Run pytest on one core, or the first; its report goes into a folder."""
-    core = min(os.sched_getaffinity(0)) if core is None else core
+def pytest_of(folder: Path, *words: object, env: dict[str, str] | None = None) -> Ended:
+    """Run pytest; its report goes into a folder."""
     report, names = folder / "report.xml", folder / "launched"
     own = ["-p", "no:cacheprovider", "-rA", f"--junit-xml={report}"]
-    command = [sys.executable, "-c", PIN, core, sys.executable, "-m", "pytest", *own, *words]
+    command = [sys.executable, "-m", "pytest", *own, *words]
     done = support.execute(command, LIMIT_S, {gpu_budget.LAUNCHED: str(names)} | (env or {}))
     counts: Counter[str] = Counter()
     if report.exists():
         for suite in ElementTree.parse(report).getroot():
             seen = {k: int(suite.attrib[k]) for k in ("failures", "errors", "skipped")}
             counts.update(seen, passed=int(suite.attrib["tests"]) - sum(seen.values()))
-    launched = set(names.read_text().split()) if names.exists() else set()
-    return Ended(done.returncode, counts, f"{done.stdout}\n{done.stderr}", launched)
+    ran = json.loads(names.read_text()) if names.exists() else {}
+    return Ended(done.returncode, counts, f"{done.stdout}\n{done.stderr}", ran)
 
 
 def all_passed(ended: Ended) -> bool:
@@ -67,73 +53,54 @@ def all_passed(ended: Ended) -> bool:
     return ended.status == 0 and passed > 0 and ended.counts.total() == passed
 
 
-@pytest.fixture(scope="module")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Path, Future[Ended]]]:
-    """How the tests of each file end, as many at once as there are cores, the longest first."""
-    cores: SimpleQueue[int] = SimpleQueue()
-    for core in os.sched_getaffinity(0):
-        cores.put(core)
-
-    def simulate(file: Path) -> Ended:
-        core = cores.get()
-        try:
-            return pytest_of(tmp_path_factory.mktemp(file.stem), file, env=SIMULATOR, core=core)
-        finally:
-            cores.put(core)
-
-    with ThreadPoolExecutor(cores.qsize()) as pool:
-        files = sorted(FILES, key=lambda file: file.stem != LONGEST)
-        yield {file: pool.submit(simulate, file) for file in files}
-
-
 @pytest.mark.timeout(LIMIT_S + 60)
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_in_the_simulator(file, request):
-    """Catches kernels, and the host's part around them, that compute something else."""
+def test_kernels_without_a_gpu(tmp_path):
+    """Catches kernels, and the host's part around them, that compute something else.
+
+    Every kernel must have been launched, and once in the simulator too, with the same bits: one
+    that was not is a kernel that no test launches.
+    """
     skips.without("sim")
-    ended = request.getfixturevalue("simulated")[file].result()
+    ended = pytest_of(tmp_path, FOLDER, env=SIMULATOR)
     assert all_passed(ended), ended.said[-20000:]
-
-
-@pytest.mark.timeout(LIMIT_S + 60)
-def test_the_simulator_runs_every_kernel(request):
-    """Catches a kernel that no test launches."""
-    skips.without("sim")
-    ended = [future.result() for future in request.getfixturevalue("simulated").values()]
-    launched = set().union(*(one.launched for one in ended))
-    assert launched == set(json.loads(gpu_budget.BUDGET.read_text())["kernels"])
-
-
-def test_there_are_files_to_simulate():
-    """Catches a folder that was moved, after which nothing would be simulated."""
-    assert "test_device_gpu" in [file.stem for file in FILES]
+    assert ended.counts["passed"] > 300
+    every = set(json.loads(gpu_budget.BUDGET.read_text())["kernels"])
+    assert set(ended.ran["launched"]) == set(ended.ran["simulated"]) == every
 
 
 # That the check above can fail -------------------------------------------------------------------
 
-IN_SIMULATOR = """
-import os
-from devices.cuda.toolkit import Simulator, chosen
-def test(): assert type(chosen()) is Simulator and len(os.sched_getaffinity(0)) == 1
-"""
+SOURCES = {  # a file of tests, and how its tests count
+    "passes": ("def test(): pass", {"passed": 1}),
+    "fails": ("def test(): pass\ndef test_wrong(): assert False", {"passed": 1, "failures": 1}),
+    "skips": ("import pytest\ndef test_left(): pytest.skip('no reason')", {"skipped": 1}),
+    "cannot": ("def test(): pass\nassert False", {"errors": 1}),
+    "empty": ("", {}),
+}
+
+
+def test_how_tests_ended_is_read_from_their_report(tmp_path):
+    """Catches a file that fails, skips or does not import and counts as checked."""
+    for name, (source, _) in SOURCES.items():
+        (tmp_path / f"test_{name}.py").write_text(source)
+    ended = pytest_of(tmp_path, tmp_path, "--continue-on-collection-errors")
+    expected: Counter[str] = sum((Counter(c) for _, c in SOURCES.values()), Counter())
+    assert +ended.counts == expected and ended.status == 1
 
 
 @pytest.mark.parametrize(
-    ("source", "passes"),
+    ("status", "counts", "passes"),
     [
-        (IN_SIMULATOR, True),
-        ("def test(): pass\ndef test_wrong(): assert False", False),
-        ("def test(): pass\nimport pytest\ndef test_left(): pytest.skip('no reason')", False),
-        ("def test(): pass\nassert False", False),
-        ("", False),
+        (0, {"passed": 3}, True),
+        (0, {}, False),
+        *[(0, {"passed": 3, other: 1}, False) for other in ("failures", "errors", "skipped")],
+        (1, {"passed": 3}, False),
+        (5, {}, False),
     ],
 )
-def test_only_tests_that_ran_count(source, passes, tmp_path):
-    """Catches a file that fails, skips, does not import or is empty and counts as checked."""
-    skips.without("sim")
-    file = tmp_path / "test_some.py"
-    file.write_text(source)
-    assert all_passed(pytest_of(tmp_path, file, env=SIMULATOR)) is passes
+def test_only_tests_that_ran_count(status, counts, passes):
+    """Catches a run that failed, left tests out or had none and counts as checked."""
+    assert all_passed(Ended(status, Counter(counts), "", {})) is passes
 
 
 # What a test run says of what it skips -----------------------------------------------------------
@@ -197,8 +164,8 @@ def test_without_numba_cuda_files_are_skipped(switch, passes, tmp_path):
         ("sim", ["--require-sim"], "--require-sim"),
         ("compile", ["--require-gpu", "--require-sim"], None),
         ("compile", ["--require-compile"], "--require-compile"),
-        ("hollow", ["--no-skips", "--require-sim", "--require-compile"], None),
-        ("hollow", ["--require-hollow"], "--require-hollow"),
+        ("stub", ["--no-skips", "--require-sim", "--require-compile"], None),
+        ("stub", ["--require-stub"], "--require-stub"),
         (None, ["--require-gpu", "--require-sim", "--require-compile"], None),
         (None, ["--no-skips"], "--no-skips"),
     ],

@@ -1,57 +1,45 @@
-"""Tests in this folder need a GPU, or numba's simulator in its place; elsewhere they are skipped.
+"""Tests in this folder need a GPU, or a stand-in for one; elsewhere they are skipped.
 
-The simulator must be asked for before numba is imported, so it has a process of its own:
-``NUMBA_ENABLE_CUDASIM=1 pytest tests/gpu``. `tests/test_gpu_layers.py` starts it for every file.
+With ``NUMBA_ENABLE_CUDASIM=1 pytest tests/gpu`` device arrays are those of numba's simulator, and
+kernels run under `emulation`. numba must be asked for that before it is imported, so
+`tests/test_gpu_layers.py` starts a process for it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from unittest import mock
 
 import gpu_budget
 import pytest
 import skips
 
+SIMULATED = "NUMBA_ENABLE_CUDASIM" in os.environ
+if SIMULATED:
+    os.environ["MINIAPPS_CUDA_TOOLKIT"] = "emulation:Emulator"
+
 
 @pytest.fixture(scope="session", autouse=True)
-def _emulated() -> Iterator[None]:
-    """Where there is no GPU, run kernels compiled for the CPU and not in numba's simulator."""
-    from devices.cuda import toolkit
+def _kernels_that_ran() -> Iterator[None]:
+    """Write down which kernels were launched, and which in the simulator too, if that is asked.
 
-    if not toolkit.SIMULATED:
-        yield
-        return
-    import emulation
-
-    undo = emulation.install()
+    ``{"launched": names, "simulated": names}``, in the file that a variable of the environment
+    names.
+    """
     yield
-    undo()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _launches(_emulated: None) -> Iterator[None]:
-    """Write down the names of the kernels that this process launches, if that is asked for."""
     file = os.environ.get(gpu_budget.LAUNCHED)
-    if file is None:
-        yield
-        return
-    from devices.cuda.compiler import Kernel
+    if file is not None:
+        modules = gpu_budget.modules()
+        every = {n: k for module in modules for n, k in gpu_budget.kernels_of(module).items()}
+        marks = {"launched": "was_launched", "simulated": "was_compared"}
+        ran = {word: [n for n, k in every.items() if hasattr(k, m)] for word, m in marks.items()}
+        Path(file).write_text(json.dumps(ran))
 
-    launched, launch = set(), Kernel.__getitem__
 
-    def noting(kernel: Kernel, how: tuple[object, ...]) -> object:
-        launched.add(id(kernel))
-        return launch(kernel, how)
-
-    with mock.patch.object(Kernel, "__getitem__", noting):
-        yield
-    every = {
-        n: k for module in gpu_budget.modules() for n, k in gpu_budget.kernels_of(module).items()
-    }
-    Path(file).write_text("\n".join(n for n, k in every.items() if id(k) in launched))
+# What it launches would not ask for the simulator, and tests/test_gpu_stub.py runs it too.
+collect_ignore = ["test_drivers_gpu.py"] if SIMULATED else []
 
 
 class Unimportable(pytest.Module):

@@ -2,11 +2,12 @@
 
 numba's simulator interprets a thread at a time and looks at no types. Here the source of a kernel
 is rewritten: where a thread is becomes an argument, atomics become plain operations, and what it
-calls of `devices.cuda.toolkit` is that of `emulated`. Then numba compiles it for the types that the
-kernel declares. A kernel with barriers becomes a generator that yields at each, and threads of a
-block go on when all of them wait at the same one. Every second launch runs threads and blocks in
+calls of `devices.cuda.compiler` is that of `emulated`. Then numba compiles it for the types that
+the kernel declares. A kernel with barriers becomes a generator that yields at each, and threads of
+a block go on when all of them wait at the same one. Every second launch runs threads and blocks in
 reverse order, so that a result that depends on their order differs.
 
+The first small launch of every kernel runs in the simulator too, and must give the same bits.
 What the simulator does not see fails: arguments of other types than are declared, grids that no GPU
 takes, barriers that some threads do not reach. Out of bounds is an error in both. What no GPU but a
 real one shows (races inside a statement, speed) stays unchecked.
@@ -27,6 +28,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -37,10 +39,12 @@ import numba
 import numpy as np
 from numba.core import sigutils
 
-from devices.cuda import toolkit
+from devices.cuda import compiler
+from devices.cuda.toolkit import Launcher, Simulator
 
 FOLDER = Path(__file__).parent / "__pycache__" / "emulated"
 GRID_MOST, BLOCK_MOST, THREADS_MOST = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024
+COMPARED_THREADS = 512  # of a launch that runs in the simulator too
 UNWRITTEN = 0x7F  # in every byte of shared memory at first
 OPERATIONS = ("mul", "fma", "bits", "from_bits", "once")
 
@@ -52,9 +56,9 @@ class Unsupported(Exception):
 def barriers(function: Any) -> bool:
     """Whether a function has a barrier, or one that it calls."""
     outer = inspect.getclosurevars(function)
-    called = [*outer.globals.values(), *outer.nonlocals.values()]
-    inside = any("syncthreads" in ast.dump(node) for node in ast.walk(_tree(function)))
-    return inside or any(barriers(value.fn) for value in called if _is_device_function(value))
+    called = map(function_of, [*outer.globals.values(), *outer.nonlocals.values()])
+    inside = "syncthreads" in ast.dump(_tree(function))
+    return inside or any(barriers(one) for one in called if one is not None)
 
 
 def _tree(function: Any) -> ast.FunctionDef:
@@ -64,9 +68,16 @@ def _tree(function: Any) -> ast.FunctionDef:
     return tree
 
 
-def _is_device_function(value: Any) -> bool:
-    """Whether a value is a function that kernels call, as the simulator has it."""
-    return hasattr(value, "fn") and not any(value is getattr(toolkit, n) for n in OPERATIONS)
+def function_of(value: Any) -> Any:
+    """The Python function of one that kernels call; None for what is none, or is `emulated`.
+
+    The simulator has it as ``fn``, and numba-cuda, where it compiles, as ``py_func``.
+    """
+    if any(value is getattr(compiler, name) for name in OPERATIONS):
+        return None
+    of_cuda = type(value).__module__.startswith("numba.cuda.")
+    found = getattr(value, "fn", None) or getattr(value, "py_func", None) if of_cuda else None
+    return found if isinstance(found, FunctionType) else None
 
 
 class Writer:
@@ -109,20 +120,24 @@ class Writer:
 
     def _write(self, name: str, value: Any) -> None:
         """Write a value under a name."""
-        operations = [n for n in OPERATIONS if value is getattr(toolkit, n)]
+        operations = [n for n in OPERATIONS if value is getattr(compiler, n)]
+        function, viewed = function_of(value), getattr(value, "_defn", value)
         if operations:
             self.lines.append(f"{name} = emulated.{operations[0]}")
-        elif _is_device_function(value):
-            tree, rewriter = _tree(value.fn), Rewriter(self, value.fn, "")
+        elif function is not None:
+            tree, rewriter = _tree(function), Rewriter(self, function, "")
             arguments = [argument.arg for argument in tree.args.args]
             self._define(name, ["_t", *arguments], rewriter.body(tree))
         elif isinstance(value, numba.core.dispatcher.Dispatcher):
-            function = value.py_func
-            self.lines.append(f"from {function.__module__} import {function.__name__} as {name}")
-            self.lines.append(f"# {_digest(inspect.getsource(inspect.getmodule(function)))}")
-        elif getattr(value, "__qualname__", "") == "viewer.<locals>.view":
-            made = inspect.getclosurevars(value).nonlocals
-            self.lines.append(f"{name} = emulated.viewer({made['kind'].name!r}, {made['rows']})")
+            called, file = value.py_func, sys.modules[value.py_func.__module__]
+            self.lines.append(f"from {called.__module__} import {called.__name__} as {name}")
+            self.lines.append(f"# {_digest(inspect.getsource(file))}")
+        elif getattr(viewed, "__qualname__", "") == "viewer.<locals>.view":
+            made = inspect.getclosurevars(viewed).nonlocals
+            kind = getattr(made["kind"], "dtype", made["kind"])
+            self.lines.append(f"{name} = emulated.viewer({kind.name!r}, {made['rows']})")
+        elif isinstance(value, numba.types.Number):
+            self.lines.append(f"{name} = emulated.types.{value.name}")
         elif isinstance(value, BuiltinFunctionType) and value.__module__ == "math":
             self.lines.append(f"{name} = math.{value.__name__}")
         elif isinstance(value, np.generic):
@@ -201,7 +216,7 @@ class Rewriter(ast.NodeTransformer):
             return None if isinstance(value, ModuleType) else value
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             module = None if node.value.id in self.local else self.seen.get(node.value.id)
-            own = isinstance(module, ModuleType) and module not in (math, np, toolkit.cuda)
+            own = isinstance(module, ModuleType) and module not in (math, np, compiler.cuda)
             return getattr(module, node.attr) if own else None
         return None
 
@@ -220,9 +235,9 @@ class Rewriter(ast.NodeTransformer):
         words = self._of_cuda(node.func)
         if words:
             return self._call_of_cuda(words, node)
-        value = self._value(node.func)
-        if _is_device_function(value):
-            if barriers(value.fn):
+        function = function_of(self._value(node.func))
+        if function is not None:
+            if barriers(function):
                 raise Unsupported("a barrier inside an expression")
             node.args.insert(0, _read("_t"))
         return self.generic_visit(node)
@@ -255,8 +270,9 @@ class Rewriter(ast.NodeTransformer):
             if self._of_cuda(node.value.func) == ["syncthreads"]:
                 return ast.Expr(ast.Yield(ast.Constant(next(self.writer.barriers))))
             value = self._value(node.value.func)
-            if _is_device_function(value) and barriers(value.fn):
-                return self._inlined(value.fn, node.value.args)
+            function = function_of(value)
+            if function is not None and barriers(function):
+                return self._inlined(function, node.value.args)
         return self.generic_visit(node)
 
     def _inlined(self, function: Any, arguments: list[ast.expr]) -> list[ast.stmt]:
@@ -281,7 +297,7 @@ class Rewriter(ast.NodeTransformer):
         while isinstance(node, ast.Attribute):
             words.insert(0, node.attr)
             node = node.value
-        is_cuda = isinstance(node, ast.Name) and self.seen.get(node.id) is toolkit.cuda
+        is_cuda = isinstance(node, ast.Name) and self.seen.get(node.id) is compiler.cuda
         return words if is_cuda else []
 
 
@@ -312,10 +328,15 @@ def module_of(text: str, name: str) -> ModuleType:
 
 
 class Emulated:
-    """A kernel as `toolkit.Kernel` declares it, ready to be launched on the CPU."""
+    """A kernel as `compiler.Kernel` declares it, ready to be launched on the CPU.
 
-    def __init__(self, function: FunctionType, signatures: tuple[str, ...]) -> None:
-        self.function = function
+    ``on_host`` gives the memory of a device array as one of NumPy, and returns other arguments.
+    """
+
+    def __init__(
+        self, function: Any, signatures: tuple[str, ...], on_host: Callable[[Any], Any]
+    ) -> None:
+        self.function, self.on_host = function, on_host
         self.signatures = [sigutils.normalize_signature(text)[0] for text in signatures]
         self.compiled: dict[int, Any] = {}
         self.launches = 0
@@ -359,7 +380,7 @@ class Emulated:
         _check(grid, block)
         if any(isinstance(argument, np.ndarray) for argument in arguments):
             raise TypeError(f"{self.function.__qualname__}: an array of the host")
-        given = [getattr(argument, "_ary", argument) for argument in arguments]
+        given = [self.on_host(argument) for argument in arguments]
         run = self._ready(self._chosen(given))
         reverse = self.launches % 2 == 1
         self.launches += 1
@@ -409,14 +430,69 @@ def _places(sizes: tuple[int, int, int], reverse: bool) -> Iterator[tuple[int, i
     return iter(places[::-1] if reverse else places)
 
 
-def install() -> Callable[[], None]:
-    """Have every `toolkit.Kernel` of this process launched here; returns what undoes that."""
-    usual = toolkit.Kernel.__getitem__
+class Emulator(Simulator):
+    """The toolkit of tests: kernels are emulated, all else is the simulator's.
 
-    def emulating(kernel: Any, how: tuple[Any, ...]) -> Callable[..., None]:
-        if not hasattr(kernel, "emulated"):
-            kernel.emulated = Emulated(kernel.function, kernel.signatures)
-        return lambda *arguments: kernel.emulated.launch(how[0], how[1], arguments)
+    ``MINIAPPS_CUDA_TOOLKIT=emulation:Emulator`` chooses it.
+    """
 
-    toolkit.Kernel.__getitem__ = emulating  # type: ignore[method-assign]
-    return lambda: setattr(toolkit.Kernel, "__getitem__", usual)
+    def compile(self, kernel: compiler.Kernel) -> Launcher:
+        """The kernel for the CPU; numba compiles it when it is first launched."""
+        return Compared(kernel, super().compile(kernel)).launcher
+
+
+class Compared:
+    """A kernel of which the first small launch runs in numba's simulator too."""
+
+    def __init__(self, kernel: Any, simulated: Launcher) -> None:
+        self.emulated = Emulated(
+            kernel.function, kernel.signatures, lambda a: getattr(a, "_ary", a)
+        )
+        self.kernel, self.simulated = kernel, simulated
+
+    def launcher(self, how: tuple[Any, ...]) -> Callable[..., None]:
+        """``launcher((blocks, threads, stream))(*arguments)``."""
+        return lambda *arguments: self._launch(how, arguments)
+
+    def _launch(self, how: tuple[Any, ...], arguments: tuple[Any, ...]) -> None:
+        """Launch it, in one way or both."""
+        self.kernel.was_launched = True
+        threads = math.prod(_three(how[0])) * math.prod(_three(how[1]))
+        if not hasattr(self.kernel, "was_compared") and threads <= COMPARED_THREADS:
+            self.kernel.was_compared = True
+            self._compare(how, arguments)
+        else:
+            self.emulated.launch(*how[:2], arguments)
+
+    def _compare(self, how: tuple[Any, ...], arguments: tuple[Any, ...]) -> None:
+        """Launch both, the simulator on copies. Raises AssertionError where the bits differ.
+
+        A kernel that writes by addresses cannot be given copies: it runs in the simulator alone,
+        and the test that launched it sees what it has written.
+        """
+        if "emulated.viewer" in inspect.getsource(self.emulated.module):
+            self.simulated(how)(*arguments)
+            return
+        copies: dict[int, Any] = {}
+        for array in arguments:
+            if hasattr(array, "_ary"):
+                copies.setdefault(id(array._ary), type(array)(array._ary.copy()))
+        self.emulated.launch(*how[:2], arguments)
+        with np.errstate(all="ignore"), _in_order(not self.emulated.has_barriers):
+            given = [copies[id(a._ary)] if hasattr(a, "_ary") else a for a in arguments]
+            self.simulated(how)(*given)
+        for number, array in enumerate(arguments):
+            if hasattr(array, "_ary"):
+                same = array._ary.tobytes() == copies[id(array._ary)]._ary.tobytes()
+                name = self.kernel.function.__qualname__
+                assert same, f"{name}: the simulator gives other bits in argument {number}"
+
+
+@contextmanager
+def _in_order(threads_run_through: bool) -> Iterator[None]:
+    """Let Python's threads run through one after another, as they do not wait for each other."""
+    usual = sys.getswitchinterval()
+    if threads_run_through:
+        sys.setswitchinterval(0.2)
+    yield
+    sys.setswitchinterval(usual)

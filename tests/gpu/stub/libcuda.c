@@ -26,7 +26,7 @@ static int make(void **handle) {
 int cuDriverGetVersion(int *version) { *version = 13000; return OK; }
 int cuDeviceGetCount(int *count) { *count = 1; return OK; }
 int cuDeviceGet(int *device, int number) { *device = number; return OK; }
-int cuDeviceGetName(char *name, int size, int device) { strncpy(name, "hollow", size); return OK; }
+int cuDeviceGetName(char *name, int size, int device) { strncpy(name, "stub", size); return OK; }
 int cuDeviceGetUuid(char *uuid, int device) { memset(uuid, 1, 16); return OK; }
 int cuDeviceTotalMem(size_t *bytes, int device) { *bytes = 1ull << 34; return OK; }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { return cuDeviceTotalMem(bytes, device); }
@@ -118,8 +118,8 @@ int cuLaunchKernelEx(unsigned *how, void *function) {
   return cuLaunchKernel(function, how[0], how[1], how[2], how[3], how[4], how[5]);
 }
 
-int cuGetErrorName(int error, char **text) { *text = "HOLLOW_ERROR"; return OK; }
-int cuGetErrorString(int error, char **text) { *text = "refused by the hollow driver"; return OK; }
+int cuGetErrorName(int error, char **text) { *text = "STUB_ERROR"; return OK; }
+int cuGetErrorString(int error, char **text) { *text = "refused by the stub driver"; return OK; }
 
 int cuGetProcAddress_v2(const char *name, void **address, int version, uint64_t flags, int *status) {
   Dl_info own;

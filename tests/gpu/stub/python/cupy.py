@@ -1,4 +1,4 @@
-"""What the project uses of CuPy, where the hollow driver's device memory is the host's."""
+"""What the project uses of CuPy, where the stub driver's device memory is the host's."""
 
 from __future__ import annotations
 

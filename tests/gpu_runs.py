@@ -1,0 +1,72 @@
+"""Launched runs on a GPU: staging, GPU-aware MPI, sums over PEs, migration of what is on a device.
+
+`test_drivers_gpu.py` makes them on a GPU, `tests/test_gpu_stub.py` on a driver without one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+GRID = "--initial noise --warmup 0"
+PARTICLES = (
+    "pic --size 24 --particles 60 -k 1 -m -2 --distribution geometric:0.9 --steps 4 --warmup 0 "
+    "--event inject:1:50:2,9,3,8:0,3 --event remove:3:0,23,0,11:0.5"
+)
+ATOMS = (  # atoms on a block's border leave it in the first step, others feel those beyond it
+    "leanmd --lattice 4x2x2 --density 0.5 --cutoff 1.5 --skin 0.3 --temperature 9 --rebuild 1 "
+    "--steps 2 --warmup 0"
+)
+PAIRS = (
+    "leanmd --decomposition pairs --cells 3x3x3 --per-cell 1 --cutoff 1.3 --skin 0.2 --dt 0.01 "
+    "--density 0.7 --temperature 6 --thermo 1 --rebuild 9 --steps 2 --warmup 0"
+)
+AWARE = "--driver mpi -n 2 --gpu-aware on"
+ROTATE = "--driver charm -n 2 --balancer Rotate --lb-period 1"
+
+
+class Run(NamedTuple):
+    """A problem, how it runs on the GPU, and how many blocks migrate on the way."""
+
+    problem: str
+    how: str
+    migrations: int = 0
+
+    @property
+    def words(self) -> list[str]:
+        """The arguments of ``miniapps run``."""
+        return f"{self.problem} {self.how} --device gpu".split()
+
+
+RUNS = [
+    Run(
+        f"jacobi2d --size 9x7 {GRID} --steps 4 --tolerance 1e-30 --check-every 3",
+        "--blocks 2x2 --time-tile 3",
+    ),
+    Run(f"jacobi2d --size 9x7 {GRID} --steps 2 --boundary periodic", f"--time-tile 1 {AWARE}"),
+    Run(f"jacobi2d --size 9x11 {GRID} --steps 4", f"--time-tile 1 {ROTATE} --odf 4", 24),
+    Run(
+        f"stencil3d --size 4x3x5 {GRID} --steps 4 --dtype float32",
+        "--time-tile 2 --driver mpi -n 2",
+    ),
+    Run(f"stencil3d --size 4x3x5 {GRID} --steps 2", f"--time-tile 1 {ROTATE} --odf 2", 4),
+    Run(PARTICLES, AWARE),
+    Run(PARTICLES, f"{ROTATE} --odf 2", 12),
+    Run(ATOMS, AWARE),
+    Run(ATOMS, f"{ROTATE} --odf 2", 4),
+    Run(PAIRS, ROTATE, 14 * 27 + 27),
+]
+
+
+def check(run: Run, on_cpu: dict[str, Any], on_gpu: dict[str, Any]) -> None:
+    """Compare the records of a serial run on the CPU and one on the GPU."""
+    assert on_gpu["valid"] and on_gpu["device"] == "gpu"
+    assert on_gpu["state_hash"] == on_cpu["state_hash"]
+    assert on_gpu["migrations"] == run.migrations
+    assert on_cpu["transport"] is None and on_cpu["gpu"] is None
+    path = on_gpu["transport"]["path"] if "-n 2" in run.how else None
+    assert (on_gpu["transport"]["staged_bytes"] > 0) == (path == "staged")
+    assert ("aware on" in run.how) <= (path == "gpu-aware")
+    if "leanmd" in run.problem:
+        assert on_gpu["thermo"] == on_cpu["thermo"] and on_cpu["thermo"]
+    if run.problem == ATOMS:
+        assert on_cpu["thermo"][-1]["potential"] < -1

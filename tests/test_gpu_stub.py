@@ -1,0 +1,78 @@
+"""All that is around kernels as it runs on a GPU, on a driver that has none.
+
+numba's simulator has device arrays, streams and copies of its own. Here they are those of
+numba-cuda, kernels are compiled, linked and launched by it, and only NVIDIA's driver
+(gpu/stub/libcuda.c) and CuPy (gpu/stub/python/cupy.py) stand in. What is launched is computed by
+gpu/emulation.py. What CuPy itself does, machine code and the order of streams stay unchecked.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gpu_runs
+import pytest
+import skips
+import support
+
+FOLDER = Path(__file__).parent / "gpu"
+STUB = FOLDER / "stub"
+RUN_S = 280.0
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment in which there is a GPU, as far as Python's packages can tell."""
+    skips.without("stub")
+    folder = tmp_path_factory.mktemp("stub")
+    compiler = ["cc", "-shared", "-fPIC", "-w", "-o", str(folder / "libcuda.so.1")]
+    subprocess.run([*compiler, str(STUB / "libcuda.c"), "-ldl"], check=True)
+    paths = {"LD_LIBRARY_PATH": [folder], "PYTHONPATH": [STUB / "python", FOLDER]}
+    found = {}
+    for name, own in paths.items():
+        before = [os.environ[name]] if name in os.environ else []
+        found[name] = ":".join(map(str, [*own, *before]))
+    return found | {"MINIAPPS_CUDA_TOOLKIT": "stub:Stub"}
+
+
+@pytest.mark.timeout(2 * RUN_S + 60)
+@pytest.mark.parametrize("run", gpu_runs.RUNS)
+def test_runs_end_as_on_the_cpu(
+    run: gpu_runs.Run, run_record: Callable[..., Any], environment: dict[str, str]
+) -> None:
+    """Catches calls of numba-cuda that are wrong, or right in its simulator only.
+
+    And staging that loses, doubles or mixes up messages, and migrations that lose state.
+    """
+    on_cpu = run_record(*run.problem.split())
+    on_gpu = run_record(*run.words, timeout=RUN_S, env=environment)
+    assert on_gpu["gpu"] == "stub"
+    gpu_runs.check(run, on_cpu, on_gpu)
+
+
+def test_memory_that_nobody_has_written_shows(environment: dict[str, str]) -> None:
+    """Catches a stand-in whose fresh memory is zeros, so that reading it looks right."""
+    program = "import cupy; print(cupy.empty(3, 'f8').max() > 1e300, cupy.zeros(2, 'i8').sum())"
+    done = support.execute([support.BIN / "python", "-c", program], env=environment)
+    assert done.stdout.split() == ["True", "0"]
+
+
+@pytest.mark.parametrize(("threads", "status"), [(128, 0), (2048, 1)])
+def test_launches_that_no_gpu_takes_fail(
+    threads: int, status: int, environment: dict[str, str]
+) -> None:
+    """Catches a driver that takes any grid, and warnings of grids that are small."""
+    program = (
+        "import numba, numpy as np\nfrom devices import backend as device\n"
+        "from kernels import load\n"
+        "gpu, stencil = device.get('gpu'), load('jacobi2d', 'gpu')\n"
+        "field, other = (gpu.to_device(np.ones((4, 4))) for _ in range(2))\n"
+        f"stencil.THREADS = {threads}\nstencil.sweep(field, other, 1, 3, 1, 3)"
+    )
+    done = support.execute([support.BIN / "python", "-c", program], env=environment)
+    assert done.returncode == status
+    assert ("STUB_ERROR" in done.stderr) if status else (done.stderr == "")
