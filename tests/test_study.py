@@ -199,7 +199,7 @@ def test_every_app_grows_and_shrinks(app):
         (["strong", "jacobi2d", "--drivers", "mpi,smoke"], "--drivers smoke: one of serial, mpi"),
         (["strong", "jacobi2d", "--pes", "0,1"], "--pes 0: must be 1 or more"),
         (["strong", "jacobi2d", "--pes", "1,1"], "--pes 1,1: must name each value once"),
-        (["strong", "jacobi2d", "--pes", "1;2"], "integers with commas between"),
+        (["strong", "jacobi2d", "--pes", "1;2"], "integers separated by commas"),
         (["strong", "jacobi2d", "--trials", "0"], "--trials 0: must be 1 or more"),
         (["strong", "jacobi2d", "--until-ci", "200%"], "a share between 0 and 100%"),
         (["strong", "jacobi2d", "--max-trials", "30"], "--max-trials 30: needs --until-ci"),

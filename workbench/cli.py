@@ -237,12 +237,16 @@ def _verify(options: argparse.Namespace, runtime: list[str]) -> int:
 
 def _add_study(commands: Any, arguments: Sequence[str]) -> None:
     parser = _command(
-        commands, "study", "many runs: how an app scales, and how sure that is", "", None
+        commands,
+        "study",
+        "measure how an app scales: repeated runs and a report",
+        "",
+        None,
     )
     if arguments[:1] == ["study"]:
-        from workbench.study import options
+        from workbench.study import command
 
-        options.add_commands(parser, arguments)
+        command.add_commands(parser, arguments)
 
 
 def _add_doctor(commands: Any) -> None:

@@ -1,25 +1,122 @@
-"""What ``miniapps study`` does with the words that `options` has read."""
+"""The subcommands of ``miniapps study``: their parsers, and what each does."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import miniapps
 from miniapps.parameters import require
+from workbench.arguments import add_app_options
 from workbench.exit_status import VALID
 from workbench.run.spec import RunSpec, check_writable
-from workbench.study import options as words
-from workbench.study.campaign import Campaign
-from workbench.study.plan import Study, case_of, described
-from workbench.study.report import published_tables, write
-from workbench.study.runner import Policy, run_campaign
+from workbench.study.options import MOST_TRIALS, add_study_options, check_policy, study_of
+from workbench.study.plan import KINDS, Study, case_of, described
+
+EXAMPLES = """examples:
+  miniapps study strong jacobi2d --pes 1,2 --odf 1,4 --trials 10
+  miniapps study lb stencil3d --balancers Greedy,GreedyRefine --lb-periods 30 --imbalance paper
+  miniapps study studies/pic-lb.toml --quick
+  miniapps study report strong-jacobi2d.jsonl
+"""
+
+
+def add_commands(parser: Any, arguments: Sequence[str]) -> None:
+    """Add the kinds of study, and the commands for campaign files."""
+    parser.epilog = EXAMPLES
+    commands = parser.add_subparsers(title="kinds", required=True, metavar="KIND", dest="kind")
+    wanted = [word for word in arguments if word in miniapps.names()][:1]
+    for kind, help in KINDS.items():
+        apps = commands.add_parser(kind, help=help, allow_abbrev=False).add_subparsers(
+            title="apps", required=True, metavar="APP", dest="app"
+        )
+        for name in miniapps.names():
+            help = f"miniapps study {kind} {name} --help lists its options"
+            app = apps.add_parser(name, help=help, allow_abbrev=False)
+            if name in wanted:
+                problem = miniapps.load(name).Problem
+                add_study_options(app, problem)
+                add_app_options(app, problem)
+            app.set_defaults(command=_study)
+    _add_report(commands)
+    _add_noise(commands)
+    _add_export(commands)
+    _add_collect(commands)
+
+
+def _study(options: argparse.Namespace, runtime: list[str]) -> int:
+    allowed = "a study passes no options to launchers"
+    require(not runtime, "--", " ".join(runtime), allowed)
+    return study(options)
+
+
+def _add_report(commands: Any) -> None:
+    parser = commands.add_parser("report", help="write the report of a campaign file again")
+    parser.add_argument("file", type=Path, metavar="FILE.jsonl")
+    parser.add_argument("--published", type=Path, metavar="FILE.json", help="to show beside it")
+    parser.set_defaults(command=_report)
+
+
+def _report(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench.study import report
+
+    return report.write(options.file, options.published)
+
+
+def _add_noise(commands: Any) -> None:
+    parser = commands.add_parser("noise", help="print this machine and its noise as JSON")
+    parser.set_defaults(command=_noise)
+
+
+def _noise(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench.study import noise
+
+    print(json.dumps(noise.noted()))
+    return VALID
+
+
+def _add_export(commands: Any) -> None:
+    parser = commands.add_parser("export", help="write a campaign in another format")
+    parser.add_argument("file", type=Path, metavar="FILE.jsonl")
+    parser.add_argument("--format", required=True, metavar="NAME", help="csv, seed-csv, ...")
+    parser.add_argument("--to", type=Path, metavar="PATH", help="default: beside the file")
+    parser.set_defaults(command=_export)
+
+
+def _export(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench.study import export
+    from workbench.study.campaign import Campaign
+
+    campaign = Campaign.read(options.file)
+    for written in export.export(campaign, options.format, options.to, options.file):
+        print(written)
+    return VALID
+
+
+def _add_collect(commands: Any) -> None:
+    parser = commands.add_parser("collect", help="merge the results of a cluster's jobs")
+    parser.add_argument("folder", type=Path, metavar="DIR")
+    parser.add_argument("--campaign", type=Path, metavar="FILE.jsonl", help="default: in DIR")
+    parser.set_defaults(command=_collect)
+
+
+def _collect(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench.study import slurm
+
+    return slurm.collect(options.folder, options.campaign or options.folder / "campaign.jsonl")
 
 
 def study(options: argparse.Namespace) -> int:
     """Run a study, or write or list its runs; returns the exit status. Raises InputError."""
-    words.check_policy(options)
-    study = words.study_of(options)
+    from workbench.study.report import published_tables, write
+    from workbench.study.runner import Policy, run_campaign
+
+    check_policy(options)
+    study = study_of(options)
     specs = study.specs()
     if options.launcher == "slurm":
         return _to_slurm(options, study, specs)
@@ -32,11 +129,11 @@ def study(options: argparse.Namespace) -> int:
     require(path.suffix == ".jsonl", "--campaign", path, "must end in .jsonl")
     check_writable("--campaign", path)
     if options.published is not None:
-        published_tables(options.published)  # what is wrong with it is said before anything runs
+        published_tables(options.published)  # raises on errors before anything runs
     policy = Policy(
         trials=options.trials,
         until_ci=options.until_ci,
-        most_trials=options.max_trials or max(options.trials, words.MOST_TRIALS),
+        most_trials=options.max_trials or max(options.trials, MOST_TRIALS),
         pin=not options.no_pin,
         timeout=options.timeout,
         launcher=options.launcher,
@@ -53,19 +150,3 @@ def _to_slurm(options: argparse.Namespace, study: Study, specs: list[RunSpec]) -
     slurm.write_jobs(study, specs, options.trials, folder, tuple(options.sbatch))
     print(f"job scripts are in {folder}; submit.sh there submits them")
     return VALID if options.dry_run else slurm.submit(folder)
-
-
-def export(path: Path, form: str, target: Path | None) -> int:
-    """Write a campaign file for other programs. Raises InputError."""
-    from workbench.study import export
-
-    for written in export.export(Campaign.read(path), form, target, path):
-        print(written)
-    return VALID
-
-
-def collect(folder: Path, path: Path | None) -> int:
-    """Merge what the jobs of a cluster have left; 1 where a run failed or is missing."""
-    from workbench.study import slurm
-
-    return slurm.collect(folder, path or folder / "campaign.jsonl")

@@ -1,15 +1,13 @@
-"""The words of ``miniapps study``.
+"""The options of ``miniapps study``, from the command line or a TOML file.
 
-A study is asked for in words or in a TOML file, which is the same words as a table: each key is an
-option, a list is written with commas, and the table ``quick`` holds what ``--quick`` replaces.
+A TOML file is a table of the same options: each key is an option, a list is one with commas, and
+the table ``quick`` holds the values that ``--quick`` replaces.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import tomllib
-from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,17 +15,10 @@ from typing import Any
 import drivers
 import miniapps
 from miniapps.parameters import InputError, extents, require
-from workbench.arguments import add_app_options, typed
-from workbench.exit_status import VALID
+from workbench.arguments import typed
 from workbench.run.spec import asked_for
 from workbench.study.plan import KINDS, NO_BALANCING, Study, usual_pes
 
-EXAMPLES = """examples:
-  miniapps study strong jacobi2d --pes 1,2 --odf 1,4 --trials 10
-  miniapps study lb stencil3d --balancers Greedy,GreedyRefine --lb-periods 30 --imbalance paper
-  miniapps study studies/pic-lb.toml --quick
-  miniapps study report strong-jacobi2d.jsonl
-"""
 SHIPPED = Path(__file__).parents[2] / "studies"  # in the source tree and where it is installed
 MOST_TRIALS = 100
 LEAST_WARMUP = 10  # steps, as in the studies of ESPM2 2021, unless the user says otherwise
@@ -38,20 +29,20 @@ SOURCES = ("published", "source", "quick")  # keys of a TOML file that are no op
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    """Read "1,2,4". Raises ValueError with what is allowed."""
+    """Read a list such as "1,2,4". Raises ValueError."""
     try:
         return tuple(int(word) for word in text.split(","))
     except ValueError:
-        raise ValueError("integers with commas between, such as 1,2,4") from None
+        raise ValueError("integers separated by commas, such as 1,2,4") from None
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Read names with commas between."""
+    """Read a list of names separated by commas."""
     return tuple(text.split(","))
 
 
 def share(text: str) -> float:
-    """Read "2%" or "0.02". Raises ValueError with what is allowed."""
+    """Read "2%" or "0.02". Raises ValueError."""
     try:
         value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
@@ -62,7 +53,7 @@ def share(text: str) -> float:
 
 
 def expanded(arguments: list[str]) -> list[str]:
-    """The words of a study, those of a TOML file in its place. Raises InputError."""
+    """The arguments of a study, with a TOML file replaced by its options. Raises InputError."""
     files = [word for word in arguments[:2] if word.endswith(".toml")]
     if not files:
         return arguments
@@ -74,96 +65,12 @@ def expanded(arguments: list[str]) -> list[str]:
 
 
 def study_file(path: Path) -> Path:
-    """A TOML file as named, else the project's own of that name, such as ``pic-lb.toml``.
+    """The path of a TOML file; if it does not exist, the project's own file of that name.
 
-    An installed copy has no folder ``studies`` in the current one, so ``studies/pic-lb.toml`` names
-    the project's own there too.
+    Both ``pic-lb.toml`` and ``studies/pic-lb.toml`` name the project's own file.
     """
     own = SHIPPED / (path.relative_to("studies") if path.parts[0] == "studies" else path)
     return own if own.exists() and not path.exists() else path
-
-
-def add_commands(parser: Any, arguments: Sequence[str]) -> None:
-    """The kinds of study, and what can be done with a campaign file."""
-    parser.epilog = EXAMPLES
-    commands = parser.add_subparsers(title="kinds", required=True, metavar="KIND", dest="kind")
-    wanted = [word for word in arguments if word in miniapps.names()][:1]
-    for kind, help in KINDS.items():
-        apps = commands.add_parser(kind, help=help, allow_abbrev=False).add_subparsers(
-            title="apps", required=True, metavar="APP", dest="app"
-        )
-        for name in miniapps.names():
-            help = f"miniapps study {kind} {name} --help lists its options"
-            app = apps.add_parser(name, help=help, allow_abbrev=False)
-            if name in wanted:
-                problem = miniapps.load(name).Problem
-                add_study_options(app, problem)
-                add_app_options(app, problem)
-            app.set_defaults(command=_study)
-    _add_report(commands)
-    _add_noise(commands)
-    _add_export(commands)
-    _add_collect(commands)
-
-
-def _study(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench.study import command
-
-    allowed = "a study passes nothing on to its runs' launchers"
-    require(not runtime, "--", " ".join(runtime), allowed)
-    return command.study(options)
-
-
-def _add_report(commands: Any) -> None:
-    parser = commands.add_parser("report", help="tables and figures of a campaign file, anew")
-    parser.add_argument("file", type=Path, metavar="FILE.jsonl")
-    parser.add_argument("--published", type=Path, metavar="FILE.json", help="to show beside it")
-    parser.set_defaults(command=_report)
-
-
-def _report(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench.study import report
-
-    return report.write(options.file, options.published)
-
-
-def _add_noise(commands: Any) -> None:
-    parser = commands.add_parser("noise", help="a line of JSON: this machine, and its noise")
-    parser.set_defaults(command=_noise)
-
-
-def _noise(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench.study import noise
-
-    print(json.dumps(noise.noted()))
-    return VALID
-
-
-def _add_export(commands: Any) -> None:
-    parser = commands.add_parser("export", help="a campaign file for other programs")
-    parser.add_argument("file", type=Path, metavar="FILE.jsonl")
-    parser.add_argument("--format", required=True, metavar="NAME", help="csv, seed-csv, ...")
-    parser.add_argument("--to", type=Path, metavar="PATH", help="default: beside the file")
-    parser.set_defaults(command=_export)
-
-
-def _export(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench.study import command
-
-    return command.export(options.file, options.format, options.to)
-
-
-def _add_collect(commands: Any) -> None:
-    parser = commands.add_parser("collect", help="a campaign file of what a cluster's jobs left")
-    parser.add_argument("folder", type=Path, metavar="DIR")
-    parser.add_argument("--campaign", type=Path, metavar="FILE.jsonl", help="default: in DIR")
-    parser.set_defaults(command=_collect)
-
-
-def _collect(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench.study import command
-
-    return command.collect(options.folder, options.campaign)
 
 
 def add_study_options(parser: Any, problem: Any) -> None:
@@ -175,8 +82,13 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add("--drivers", type=typed(names), default=several, help=usual)
     add("--odf", type=typed(numbers), metavar="LIST", help="blocks per PE")
     add("--balancers", type=typed(names), metavar="LIST", help=f"of {', '.join(balancers())}")
-    add("--lb-periods", type=typed(numbers), metavar="LIST", help="steps between balancing")
-    add("--lb-first", type=typed(int), metavar="STEP", help="first balancing; default: the period")
+    add("--lb-periods", type=typed(numbers), metavar="LIST", help="steps between load balancing")
+    add(
+        "--lb-first",
+        type=typed(int),
+        metavar="STEP",
+        help="of the first one; default: the period",
+    )
     add("--halvings", type=typed(int), default=12, metavar="N", help="of a granularity study")
     add("--blocks", type=typed(extents), metavar="AxB[xC]", help="grid of PEs")
     add("--device", choices=("cpu", "gpu"), default="cpu", help="default: cpu")
@@ -185,10 +97,20 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add("--preset", metavar="NAME", help=f"one of: {', '.join(problem.presets)}")
     add = parser.add_argument_group("study").add_argument
     add("--trials", type=typed(int), default=10, metavar="N", help="default: 10")
-    add("--until-ci", type=typed(share), metavar="P%", help="go on until intervals are that narrow")
-    add("--max-trials", type=typed(int), metavar="N", help=f"then; default: {MOST_TRIALS}")
+    add(
+        "--until-ci",
+        type=typed(share),
+        metavar="P%",
+        help="add trials until intervals are narrow",
+    )
+    add(
+        "--max-trials",
+        type=typed(int),
+        metavar="N",
+        help=f"with --until-ci; default: {MOST_TRIALS}",
+    )
     add("--shuffle-seed", type=typed(int), default=0, metavar="N", help="of the order of runs")
-    add("--no-pin", action="store_true", help="do not tie PEs to cores")
+    add("--no-pin", action="store_true", help="do not pin PEs to cores")
     add("--timeout", type=typed(float), metavar="SECONDS", help="longest time without progress")
     add(
         "--campaign",
@@ -244,7 +166,7 @@ def study_of(options: argparse.Namespace) -> Study:
 
 
 def _balancer_settings(options: argparse.Namespace) -> tuple[tuple[str | None, int], ...]:
-    """Pairs of balancer and period: none, and in a study of balancing all that are named."""
+    """Pairs of balancer and period, with no balancing as one of them in a study of kind lb."""
     named, periods = options.balancers, options.lb_periods
     if options.kind != "lb" and named is None:
         require(periods is None, "--lb-periods", periods, "needs --balancers")
@@ -263,7 +185,7 @@ def _balancer_settings(options: argparse.Namespace) -> tuple[tuple[str | None, i
 
 
 def check_policy(options: argparse.Namespace) -> None:
-    """Raise InputError unless the options that say how often to run make sense."""
+    """Raise InputError unless the options of trials and launching fit together."""
     require(options.trials >= 1, "--trials", options.trials, "must be 1 or more")
     if options.until_ci is not None:
         few = "needs 5 trials or more: fewer have no interval to speak of"
@@ -282,7 +204,7 @@ def check_policy(options: argparse.Namespace) -> None:
 
 
 def words_of_file(path: Path, quick: bool) -> list[str]:
-    """A TOML file of a study as the words that ask for the same. Raises InputError."""
+    """The arguments that a TOML file stands for. Raises InputError."""
     try:
         table = tomllib.loads(path.read_text())
     except OSError as error:
@@ -305,7 +227,7 @@ def words_of_file(path: Path, quick: bool) -> list[str]:
 
 
 def _words(key: str, value: Any) -> list[str]:
-    """The words of one key; a list is one option of the matrix, or an app's repeated option."""
+    """The arguments of one key; a list becomes one option of the matrix, or repeated options."""
     option = f"-{key}" if len(key) == 1 else f"--{key}"
     if isinstance(value, bool):
         return [option] if value else []
