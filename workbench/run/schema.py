@@ -30,9 +30,11 @@ def upgraded_arguments(arguments: Sequence[str]) -> list[str]:
 
 def upgraded_head(head: Mapping[str, Any]) -> dict[str, Any]:
     """The head of a campaign whose points have current arguments."""
-    points = head.get("points", [])
-    return dict(head) | {
-        "points": [
-            point | {"arguments": upgraded_arguments(point["arguments"])} for point in points
-        ]
-    }
+    return dict(head) | {"points": [_upgraded_point(point) for point in head.get("points", [])]}
+
+
+def _upgraded_point(point: Mapping[str, Any]) -> dict[str, Any]:
+    """A point with current arguments; as it is where it has none."""
+    if "arguments" not in point:
+        return dict(point)
+    return dict(point) | {"arguments": upgraded_arguments(point["arguments"])}
