@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import kernels
 import miniapps
 from devices import backend as device
+from drivers.descriptor import Options
 from miniapps.contract import Index, Piece
 from miniapps.decomposition import Layout
 
@@ -52,10 +53,9 @@ class Job:
     """A run: which problem, cut how, for how many steps.
 
     ``steps`` are timed, after ``warmup`` steps that are not; both count for the physics.
-    ``balancer``, ``lb_period`` (steps) and ``lb_first`` (a step; None: the period) concern the
-    charm driver alone. A run that is ``traced`` keeps what each block did between two requests.
-    Processes of a host share its first ``gpus_per_host`` GPUs, or all; ``gpu_aware`` (on, off,
-    auto): whether MPI may be given messages that lie on them.
+    ``balancer``, ``lb_period`` (steps) and ``lb_first`` (a step; None: the period) are for drivers
+    that balance; ``options`` are the driver's own. A run that is ``traced`` keeps what each block
+    did between two requests. Processes of a host share its first ``gpus_per_host`` GPUs, or all.
     """
 
     app: str
@@ -69,8 +69,8 @@ class Job:
     store: Store | None = None
     traced: bool = False
     gpus_per_host: int | None = None
-    gpu_aware: str = "auto"
     lb_first: int | None = None
+    options: Options = Options()
 
     def take_device(self, local_rank: int) -> None:
         """Let this process, of those on its host the one of that number, use one device."""

@@ -122,7 +122,8 @@ def test_bad_problem(
 BAD_RUNS = [
     ("--gpus-per-host 2", "--gpus-per-host 2", "only with --device gpu"),
     ("--gpu-aware on --driver mpi", "--gpu-aware on", "only with --device gpu"),
-    ("--gpu-aware off", "--gpu-aware off", "only with --device gpu"),
+    ("--gpu-aware off", "--gpu-aware off", "only with --driver mpi"),
+    ("--gpu-aware off --driver mpi", "--gpu-aware off", "only with --device gpu"),
     ("--device gpu --gpus-per-host 0", "--gpus-per-host 0", "1 or more"),
     ("--device gpu --gpu-aware on --driver charm", "--gpu-aware on", "only with --driver mpi"),
     ("--dtype float16", "--dtype", "float32"),
@@ -150,7 +151,7 @@ BAD_RUNS = [
     ("--lb-first 5 --driver charm", "--lb-first 5", "needs --lb-period"),
     ("--lb-period 5 --lb-first 3 --warmup 3 --driver charm", "--lb-first 3", "more than the 3"),
     ("--lb-period 5 --lb-first 6 --warmup 3 --driver charm", "--lb-first 6", "less than all 6"),
-    ("--driver openmp", "--driver", "charm"),
+    ("--driver openmp", "--driver: openmp", "must be one of serial, mpi, charm"),
     ("--driver mpi -n 2 --time-tile 4", "--time-tile 4", "at most 3"),
 ]
 

@@ -7,6 +7,7 @@ is wrong; 2 bad input, said in one line before anything is launched; 3 the run f
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import shlex
 import sys
 from collections.abc import Sequence
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import drivers
 import miniapps
-from miniapps.parameters import InputError, extents, require
+from drivers.descriptor import Driver
+from miniapps.parameters import InputError, require
 from workbench import environment
-from workbench.arguments import add_app_options, typed
+from workbench.arguments import add_app_options, add_options, typed
 from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
 
 if TYPE_CHECKING:
@@ -138,42 +140,34 @@ def _add_run(commands: Any, arguments: Sequence[str]) -> None:
 
 
 def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
-    """The options that every app's run has."""
-    add = parser.add_argument_group("run").add_argument
-    summaries = [f"{d.name}: {d.summary}" for d in drivers.found().values()]
-    usual = drivers.names()[0]
-    add("--driver", choices=drivers.names(), default=usual, help="; ".join(summaries))
-    add("-n", dest="pes", type=typed(int), metavar="PES", help="ranks or PEs; default: 1")
-    add("--odf", type=typed(int), default=1, metavar="K", help="blocks per PE; default: 1")
-    add("--balancer", metavar="NAME", help="load balancer")
-    add("--lb-period", type=typed(int), default=0, metavar="STEPS", help="steps between balancings")
-    add("--lb-first", type=typed(int), metavar="STEP", help="first balancing; default: the period")
-    add("--device", choices=("cpu", "gpu"), default="cpu", help="default: cpu")
-    add("--gpus-per-host", type=typed(int), metavar="N", help="GPUs to share; default: all")
-    awareness = (
-        "give MPI messages that lie on the GPU; default: auto, if it says that it takes them"
-    )
-    add("--gpu-aware", choices=("on", "off", "auto"), default="auto", help=awareness)
-    add("--steps", type=typed(int), metavar="S", help="timed steps")
-    add("--warmup", type=typed(int), metavar="W", help="steps before the timed ones")
-    add(
-        "--blocks",
-        type=typed(extents),
-        metavar="AxB[xC]",
-        help="grid of PEs; default: least surface",
-    )
+    """The options that every app's run has, and those of single drivers."""
+    from workbench.run.spec import RunSpec
+
+    add_options(parser, RunSpec)
+    parser.set_defaults(driver=drivers.names()[0])
+    for driver in drivers.found().values():
+        _add_own_options(parser, driver, problem)
+    add = parser.add_argument_group("more").add_argument
     presets = ", ".join(problem.presets)
     add("--preset", metavar="NAME", help=f"sizes and steps, one of: {presets}")
     add("--json", metavar="FILE|-", help="write the record as one JSON object")
-    add("--output", type=Path, metavar="FILE.h5", help="write record, timings and final state")
-    add("--snapshot-every", type=typed(int), default=0, metavar="K", help="and thumbnails of it")
-    hidden = argparse.SUPPRESS  # the name of the same option in schema 1
-    add("--frames", dest="snapshot_every", type=typed(int), default=0, help=hidden)
-    add("--trace", action="store_true", help="and what each block did between messages")
     add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
     add("--timeout", type=typed(float), metavar="SECONDS", help="longest time without progress")
     add("--no-launch", action="store_true", help="be a rank, start no launcher")
     add("--dry-run", action="store_true", help="print the launch command instead")
+
+
+def _add_own_options(parser: argparse.ArgumentParser, driver: Driver, problem: Any) -> None:
+    """The options that only one driver has, under their names and with the driver's in front."""
+    from workbench.run.spec import own_names
+
+    if dataclasses.fields(driver.options):
+        add = parser.add_argument_group(f"only with --driver {driver.name}").add_argument
+        for field in dataclasses.fields(driver.options):
+            said = field.metadata
+            names = own_names(driver.name, field, problem)
+            how = {"type": typed(said["parse"]), "choices": said["choices"], "help": said["help"]}
+            add(*names, dest=f"{driver.name}_{field.name}", **how)
 
 
 def _run(options: argparse.Namespace, runtime: list[str]) -> int:

@@ -120,8 +120,9 @@ class Ranks(Transport):
 
 def device_path(comm: MPI.Comm, job: Job) -> tuple[bool, str]:
     """Whether messages travel from device to device without the host, and why or why not."""
-    if job.device == "cpu" or job.gpu_aware != "auto":
-        return job.gpu_aware == "on", "asked for"
+    asked = getattr(job.options, "gpu_aware", "auto")
+    if job.device == "cpu" or asked != "auto":
+        return asked == "on", "asked for"
     answers = comm.allgather(gpu_aware(comm))
     return min(answers, key=lambda answer: answer[0])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import drivers
@@ -35,32 +35,16 @@ class Case:
         balancing = f" {self.balancer} every {self.lb_period}" if self.balancer else ""
         return f"{self.driver}{odf}{balancing}"
 
-    def spec(
-        self,
-        app: str,
-        problem: Any,
-        steps: int,
-        warmup: int,
-        device: str = "cpu",
-        blocks: tuple[int, ...] | None = None,
-        lb_first: int | None = None,
-    ) -> RunSpec:
-        """The run of a problem in this way, checked. Raises InputError where it cannot be."""
-        spec = RunSpec(
-            app=app,
-            problem=problem,
-            driver=self.driver,
-            pes=self.pes,
-            odf=self.odf,
-            balancer=self.balancer,
-            lb_period=self.lb_period,
-            device=device,
-            steps=steps,
-            warmup=warmup,
-            blocks=blocks,
-            output=None,
-            lb_first=lb_first if self.lb_period else None,
-        )
+    def spec(self, app: str, problem: Any, **asked: Any) -> RunSpec:
+        """The run of a problem in this configuration, with other options of `RunSpec`, checked.
+
+        The first balancing is asked for where there is any. Raises InputError where it cannot be.
+        """
+        if not self.lb_period:
+            asked.pop("lb_first", None)
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        del own["variant"]
+        spec = RunSpec(app, problem, **own, **asked)
         spec.check()
         return spec
 
@@ -81,4 +65,4 @@ def spec_of(
     problem = module.Problem(**values)
     if case.variant:
         problem = replace(problem, **{case.variant.field: case.variant.value})
-    return case.spec(app, problem, steps or usual_steps, warmup, device)
+    return case.spec(app, problem, steps=steps or usual_steps, warmup=warmup, device=device)

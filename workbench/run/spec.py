@@ -6,8 +6,9 @@ import math
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import Field, asdict, dataclass, fields
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,59 +17,114 @@ import drivers
 import kernels
 import miniapps
 from devices import backend as device
-from drivers.descriptor import Driver
+from drivers.descriptor import Driver, Options
 from drivers.job import Job, Store
 from miniapps.decomposition import Layout
-from miniapps.parameters import InputError, require, words
+from miniapps.parameters import InputError, extents, require, words
+from workbench.arguments import option
+
+BALANCING, DEVICES, OUTPUT = "load balancing", "devices", "output"  # groups of the help
+
+
+def driver_help() -> str:
+    """Each driver in a few words."""
+    return "; ".join(f"{name}: {driver.summary}" for name, driver in drivers.found().items())
+
+
+def driver_name(text: str) -> str:
+    """A driver's name, in any case. Raises ValueError with those there are."""
+    if text.lower() not in drivers.names():
+        raise ValueError(f"one of {', '.join(drivers.names())}")
+    return text.lower()
+
+
+def balancer_name(text: str) -> str:
+    """A balancer's name as its driver writes it; what no driver has stays as it is."""
+    known = chain.from_iterable(driver.balancers for driver in drivers.found().values())
+    return {name.lower(): name for name in known}.get(text.lower(), text)
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run as asked for. `check` raises InputError where it makes no sense."""
+    """One run as asked for. `check` raises InputError where it makes no sense.
+
+    Each field but the first two and the last declares an option: the parser, the command line of
+    a launched run, the record and the job follow from what stands here.
+    """
 
     app: str
     problem: Any
-    driver: str
-    pes: int
-    odf: int
-    balancer: str | None
-    lb_period: int
-    device: str
-    steps: int
-    warmup: int
-    blocks: tuple[int, ...] | None
-    output: Path | None
-    snapshot_every: int = 0
-    trace: bool = False
-    gpus_per_host: int | None = None
-    gpu_aware: str = "auto"
-    lb_first: int | None = None  # None: the period
+    driver: str = option("--driver", drivers.names()[0], driver_name, driver_help(), key="driver")
+    pes: int = option("-n", 1, int, "PEs, or ranks; default: 1", metavar="PES")
+    odf: int = option("--odf", 1, int, "blocks per PE; default: 1", metavar="K", key="odf")
+    balancer: str | None = option(
+        "--balancer", None, balancer_name, "load balancer", BALANCING, "NAME", key="balancer"
+    )
+    lb_period: int = option(
+        "--lb-period", 0, int, "steps between balancings", BALANCING, "STEPS", key="lb_period"
+    )
+    device: str = option(
+        "--device", "cpu", str, "default: cpu", DEVICES, choices=("cpu", "gpu"), key="device"
+    )
+    steps: int = option("--steps", 100, int, "timed steps", metavar="S")
+    warmup: int = option("--warmup", 0, int, "steps before the timed ones", metavar="W")
+    blocks: tuple[int, ...] | None = option(
+        "--blocks",
+        None,
+        extents,
+        "grid of PEs, with one PE grid of blocks; default: least surface",
+        metavar="AxB[xC]",
+    )
+    output: Path | None = option(
+        "--output", None, Path, "write record, timings and final state", OUTPUT, "FILE.h5"
+    )
+    snapshot_every: int = option(
+        "--snapshot-every",
+        0,
+        int,
+        "and thumbnails of it, every K steps",
+        OUTPUT,
+        "K",
+        former="--frames",
+        key="snapshot_every",
+    )
+    trace: bool = option(
+        "--trace", False, bool, "and what each block did between messages", OUTPUT, key="traced"
+    )
+    gpus_per_host: int | None = option(
+        "--gpus-per-host", None, int, "GPUs to share; default: all", DEVICES, "N"
+    )
+    lb_first: int | None = option(
+        "--lb-first",
+        None,
+        int,
+        "first balancing; default: the period",
+        BALANCING,
+        "STEP",
+        key="lb_first",
+    )
+    own: Options = Options()  # the driver's own
 
     @classmethod
     def create(cls, options: Namespace) -> RunSpec:
         """Join the preset, the app's options and the run's options, the later over the former."""
+        given = {
+            field.name: getattr(options, field.name)
+            for field in run_options()
+            if getattr(options, field.name) is not None
+        }
         problem, steps, warmup = asked_for(options)
-        spec = cls(
-            app=options.app,
-            problem=problem,
-            driver=options.driver,
-            pes=_pes(options),
-            odf=options.odf,
-            balancer=options.balancer,
-            lb_period=options.lb_period,
-            device=options.device,
-            steps=steps,
-            warmup=warmup,
-            blocks=options.blocks,
-            output=options.output,
-            snapshot_every=options.snapshot_every,
-            trace=options.trace,
-            gpus_per_host=options.gpus_per_host,
-            gpu_aware=options.gpu_aware,
-            lb_first=options.lb_first,
-        )
+        given |= {"steps": steps, "warmup": warmup, "pes": _pes(options)}
+        spec = cls(options.app, problem, **given, own=_own(options))
         spec.check()
         return spec
+
+    def recorded(self) -> dict[str, Any]:
+        """The options that a record repeats, by their keys there."""
+        keys = {field.metadata["key"]: field.name for field in run_options()}
+        return {key: getattr(self, name) for key, name in keys.items() if key} | {
+            "driver_options": asdict(self.own)
+        }
 
     @property
     def can(self) -> Driver:
@@ -97,43 +153,29 @@ class RunSpec:
 
     def job(self, store: Store | None = None) -> Job:
         """What the driver is told."""
-        return Job(
-            self.app,
-            self.prepared,
-            self.layout,
-            self.steps,
-            self.warmup,
-            self.device,
-            self.balancer,
-            self.lb_period,
-            store,
-            self.trace,
-            self.gpus_per_host,
-            self.gpu_aware,
-            self.lb_first,
-        )
+        mine = {field.name for field in run_options()} & {field.name for field in fields(Job)}
+        asked = {name: getattr(self, name) for name in mine}
+        job: dict[str, Any] = {"store": store, "traced": self.trace, "options": self.own}
+        return Job(self.app, self.prepared, self.layout, **asked, **job)
 
     def arguments(self) -> list[str]:
         """The command line that asks for this run, with every "auto" settled."""
-        given = {
-            "--driver": self.driver,
-            "-n": 1 if self.can.one_pe else self.pes,
-            "--odf": self.odf,
-            "--balancer": self.balancer,
-            "--lb-period": self.lb_period,
-            "--lb-first": self.lb_first,
-            "--device": self.device,
-            "--steps": self.steps,
-            "--warmup": self.warmup,
-            "--blocks": self.layout.pe_grid,
-            "--output": self.output and self.output.resolve(),
-            "--snapshot-every": self.snapshot_every,
-            "--gpus-per-host": self.gpus_per_host,
-            "--gpu-aware": None if self.gpu_aware == "auto" else self.gpu_aware,
+        settled = {
+            "pes": 1 if self.can.one_pe else self.pes,
+            "blocks": self.layout.pe_grid,
+            "output": self.output and self.output.resolve(),
         }
-        line = ["run", self.app, *(["--trace"] if self.trace else [])]
-        for option, value in given.items():
-            line += words(option, value)
+        line = ["run", self.app]
+        for field in run_options():
+            value = settled.get(field.name, getattr(self, field.name))
+            if value is True:
+                line.append(field.metadata["option"])
+            elif value is not False:
+                line += words(field.metadata["option"], value)
+        for field in fields(self.own):
+            value = getattr(self.own, field.name)
+            if value != field.default:
+                line += words(own_names(self.driver, field, self.problem)[0], value)
         for field in fields(self.prepared):
             option, repeated = field.metadata["option"], field.metadata["repeated"]
             line += words(option, getattr(self.prepared, field.name), repeated)
@@ -142,13 +184,9 @@ class RunSpec:
     def _check_device(self) -> None:
         """Raise InputError where the device is not there, or is told what it has no use for."""
         per_host = self.gpus_per_host
-        for option, value in (("--gpus-per-host", per_host), ("--gpu-aware", self.gpu_aware)):
-            used = self.device == "gpu" or value in (None, "auto")
-            require(used, option, value, "only with --device gpu")
+        used = self.device == "gpu" or per_host is None
+        require(used, "--gpus-per-host", per_host, "only with --device gpu")
         require(per_host is None or per_host >= 1, "--gpus-per-host", per_host, "must be 1 or more")
-        direct = self.gpu_aware == "on"
-        able = only_with(lambda driver: bool(driver.gpu_aware))
-        require(not direct or bool(self.can.gpu_aware), "--gpu-aware", "on", able)
         app, allowed = self.problem.app, f"{self.app} has no kernels for it"
         there = app is None or kernels.exist(app, self.device)
         require(there, "--device", self.device, allowed)
@@ -179,17 +217,43 @@ class RunSpec:
             timed = f"must be more than the {self.warmup} steps of warm-up and less than all {end}"
             require(self.warmup < self.lb_first < end, "--lb-first", self.lb_first, timed)
         self._check_device()
+        self.own.check(self)
         check_writable("--output", self.output)
         least = "must be 0 or more (0: none)"
         require(self.snapshot_every >= 0, "--snapshot-every", self.snapshot_every, least)
-        for option, asked in (("--snapshot-every", self.snapshot_every), ("--trace", self.trace)):
-            require(not asked or self.output is not None, option, asked, "needs --output FILE.h5")
+        for name, asked in (("--snapshot-every", self.snapshot_every), ("--trace", self.trace)):
+            require(not asked or self.output is not None, name, asked, "needs --output FILE.h5")
         kinds = list(self.layout.families())
         allowed = f"has one block per rank, this problem blocks of {len(kinds)} kinds"
         one = can.several_kinds or len(kinds) == 1
         require(one, "--driver", self.driver, f"{allowed}: {', '.join(kinds)}")
         self.problem.check_steps(self.warmup + self.steps)
         _ = self.prepared
+
+
+def run_options() -> list[Field[Any]]:
+    """The fields of a `RunSpec` that are options."""
+    return [field for field in fields(RunSpec) if "group" in field.metadata]
+
+
+def own_names(driver: str, field: Field[Any], problem: Any) -> list[str]:
+    """The names of a driver's own option; one that the app has too goes by the driver's name."""
+    name = field.metadata["option"]
+    taken = {other.metadata["option"] for other in fields(problem)}
+    return [*([] if name in taken else [name]), f"--{driver}-{name.removeprefix('--')}"]
+
+
+def _own(options: Namespace) -> Options:
+    """The own options of the driver. Raises InputError for those of another one."""
+    given: dict[str, Any] = {}
+    for driver in drivers.found().values():
+        for field in fields(driver.options):
+            value = getattr(options, f"{driver.name}_{field.name}")
+            if value is not None:
+                name, allowed = field.metadata["option"], f"only with --driver {driver.name}"
+                require(driver.name == options.driver, name, value, allowed)
+                given[field.name] = value
+    return drivers.get(options.driver).options(**given)
 
 
 def only_with(able: Callable[[Driver], bool]) -> str:

@@ -14,10 +14,10 @@ from typing import Any
 
 import drivers
 import miniapps
-from miniapps.parameters import InputError, extents, require
-from workbench.arguments import typed
-from workbench.run.spec import asked_for
-from workbench.study.plan import KINDS, NO_BALANCING, Study, usual_pes
+from miniapps.parameters import InputError, require
+from workbench.arguments import add_options, typed
+from workbench.run.spec import RunSpec, asked_for, balancer_name
+from workbench.study.plan import KINDS, NO_BALANCING, SHARED, Study, usual_pes
 
 SHIPPED = Path(__file__).parents[2] / "studies"  # in the source tree and where it is installed
 MOST_TRIALS = 100
@@ -39,6 +39,11 @@ def numbers(text: str) -> tuple[int, ...]:
 def names(text: str) -> tuple[str, ...]:
     """Read a list of names separated by commas."""
     return tuple(text.split(","))
+
+
+def balancer_names(text: str) -> tuple[str, ...]:
+    """Read the names of balancers, in any case."""
+    return tuple(map(balancer_name, names(text)))
 
 
 def share(text: str) -> float:
@@ -75,25 +80,21 @@ def study_file(path: Path) -> Path:
 
 def add_study_options(parser: Any, problem: Any) -> None:
     """The options of a study of one app."""
+    add_options(parser, RunSpec, SHARED)
     add = parser.add_argument_group("matrix").add_argument
     add("--pes", type=typed(numbers), metavar="LIST", help="default: 1,2,4.. or the cores")
     several = tuple(d.name for d in drivers.found().values() if not d.one_process)
     usual = f"default: {','.join(several)}"
     add("--drivers", type=typed(names), default=several, help=usual)
     add("--odf", type=typed(numbers), metavar="LIST", help="blocks per PE")
-    add("--balancers", type=typed(names), metavar="LIST", help=f"of {', '.join(balancers())}")
-    add("--lb-periods", type=typed(numbers), metavar="LIST", help="steps between load balancing")
     add(
-        "--lb-first",
-        type=typed(int),
-        metavar="STEP",
-        help="of the first one; default: the period",
+        "--balancers",
+        type=typed(balancer_names),
+        metavar="LIST",
+        help=f"of {', '.join(balancers())}",
     )
+    add("--lb-periods", type=typed(numbers), metavar="LIST", help="steps between load balancing")
     add("--halvings", type=typed(int), default=12, metavar="N", help="of a granularity study")
-    add("--blocks", type=typed(extents), metavar="AxB[xC]", help="grid of PEs")
-    add("--device", choices=("cpu", "gpu"), default="cpu", help="default: cpu")
-    add("--steps", type=typed(int), metavar="S", help="timed steps")
-    add("--warmup", type=typed(int), metavar="W", help="steps before the timed ones")
     add("--preset", metavar="NAME", help=f"one of: {', '.join(problem.presets)}")
     add = parser.add_argument_group("study").add_argument
     add("--trials", type=typed(int), default=10, metavar="N", help="default: 10")
@@ -144,7 +145,7 @@ def study_of(options: argparse.Namespace) -> Study:
         problem=problem,
         steps=steps,
         warmup=warmup,
-        device=options.device,
+        device=options.device or "cpu",
         pes=options.pes or usual_pes(kind),
         drivers=options.drivers,
         odfs=options.odf or usual_odf.get(kind, (1,)),

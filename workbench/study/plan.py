@@ -27,6 +27,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
     }
 )
 CASE = ("driver", "pes", "odf", "balancer", "lb_period")  # keys of a Case, a point and a record
+SHARED = ("steps", "warmup", "device", "blocks", "lb_first")  # options of all runs of a study
 NO_BALANCING: tuple[None, int] = (None, 0)
 
 
@@ -117,9 +118,8 @@ class Study:
                 yield Case(driver)
 
     def _spec(self, problem: Any, case: Case) -> RunSpec:
-        return case.spec(
-            self.app, problem, self.steps, self.warmup, self.device, self.blocks, self.lb_first
-        )
+        shared = {name: getattr(self, name) for name in SHARED}
+        return case.spec(self.app, problem, **shared)
 
 
 def described(spec: RunSpec) -> dict[str, Any]:
