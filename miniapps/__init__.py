@@ -1,19 +1,30 @@
 """The mini-apps: problems and their blocks, found by looking, never registered.
 
-An app is a package here that exports exactly Problem, Block, reference and validate.
+An app is a package that exports exactly Problem, Block, reference and validate. It lies here, or in
+one of the folders that the environment variable MINIAPPS_APPS names, separated by colons; wherever
+it lies, it is imported as ``miniapps.NAME``.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
+from pathlib import Path
 from types import ModuleType
 
 from miniapps.parameters import InputError
 
+PLACES = "MINIAPPS_APPS"
+
+__path__ += [folder for folder in os.environ.get(PLACES, "").split(os.pathsep) if folder]
+
 
 def names() -> list[str]:
-    """The apps there are, sorted."""
+    """The apps there are, sorted. Raises InputError where a folder of apps is not there."""
+    for folder in __path__:
+        if not Path(folder).is_dir():
+            raise InputError(PLACES, folder, "must be a folder with packages of apps")
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
 
 

@@ -70,8 +70,8 @@ def run_record(
 
 
 def toy_environment() -> dict[str, str]:
-    """An environment whose Pythons find the apps of tests/toyapps among the project's own."""
-    return {"PYTHONPATH": str(TOY_APPS)}
+    """An environment in which the apps of tests/toyapps are found beside the project's own."""
+    return {"MINIAPPS_APPS": str(TOY_APPS / "apps")}
 
 
 @dataclass

@@ -536,3 +536,45 @@ def test_one_thread_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_NUM_THREADS", "3")
     main(["list"])
     assert os.environ["OMP_NUM_THREADS"] == "1" and os.environ["NUMBA_NUM_THREADS"] == "3"
+
+
+# Small comforts ----------------------------------------------------------------------------------
+
+
+def test_names_are_taken_in_any_case(capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches a user who is sent back for a capital letter."""
+    asked = "run Jacobi2D --size 14x9 --steps 3 --driver CHARM -n 2 --odf 2 --lb-period 2 --dry-run"
+    words = shlex.split(printed(capsys, *asked.split(), "--balancer", "greedyREFINE"))
+    assert words[words.index("run") + 1] == "jacobi2d"
+    assert words[words.index("--balancer") + 1] == "GreedyRefine"
+
+
+def test_a_reader_that_stops_early_sees_no_error() -> None:
+    """Catches "Broken pipe" behind `miniapps list | head -1`."""
+    program = support.BIN / "miniapps"
+    command = f"{program} run jacobi2d --help | true; {program} list | true"
+    done = support.execute(["bash", "-c", command])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_pinned_pes(capsys: pytest.CaptureFixture[str], run_record: Callable[..., Any]) -> None:
+    """Catches --pin that does not reach the launcher, or that hides the other cores."""
+    for driver, word in (("mpi", "-bind-to"), ("charm", "+pemap")):
+        words = [*SMALL, "--driver", driver, "-n", "1", "--pin", "--dry-run"]
+        assert word in printed(capsys, *words)
+    record = run_record(*SMALL[1:], "--pin")
+    assert record["host"]["cores"] == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize("words", ["-n 4000 --size 4000x4000", "-n 1 --launcher env"])
+def test_pinning_that_cannot_be(refused: Callable[..., str], words: str) -> None:
+    """Catches PEs that share a core though they were to have one each."""
+    assert "--pin" in refused(*SMALL, "--driver", "mpi", *words.split(), "--pin")
+
+
+def test_apps_outside_the_source_tree(miniapps: Callable[..., Any], tmp_path: Path) -> None:
+    """Catches an app that must be copied into the project to be run, or a folder that is not."""
+    listed = miniapps("list", env=support.toy_environment()).stdout
+    assert [line.split()[0] for line in listed.splitlines()] == sorted([*apps.names(), "rules"])
+    done = miniapps("list", env={"MINIAPPS_APPS": str(tmp_path / "missing")})
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "MINIAPPS_APPS" in done.stderr

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -60,12 +61,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     arguments, runtime = split_runtime_options(arguments)
     try:
+        arguments = with_names_of_apps(arguments)
         if arguments[:1] == ["study"]:
             from workbench.study.options import expanded
 
             arguments = ["study", *expanded(arguments[1:])]
         options = build_parser(arguments).parse_args(arguments)
-        return options.command(options, runtime)
+        status = options.command(options, runtime)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader, such as `head`, wants no more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return VALID
     except InputError as error:
         bad_input(str(error))
     except KeyboardInterrupt:
@@ -73,6 +80,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"miniapps: {error}", file=sys.stderr)
         return FAILED
+
+
+def with_names_of_apps(arguments: list[str]) -> list[str]:
+    """The arguments with apps named as they are written; they are taken in any case."""
+    end = next((n for n, word in enumerate(arguments) if word.startswith("-")), len(arguments))
+    words = [word.lower() if word.lower() in miniapps.names() else word for word in arguments[:end]]
+    return [*words, *arguments[end:]]
 
 
 def split_runtime_options(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -153,6 +167,7 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     add("--json", metavar="FILE|-", help="write the record as one JSON object")
     add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
     add("--timeout", type=typed(float), metavar="SECONDS", help="longest time without progress")
+    add("--pin", action="store_true", help="pin each PE to a core of its own")
     add("--no-launch", action="store_true", help="be a rank, start no launcher")
     add("--dry-run", action="store_true", help="print the launch command instead")
 

@@ -45,6 +45,8 @@ def run(options: Namespace, runtime: list[str]) -> int:
     drivers.get(options.driver).require()
     spec = RunSpec.create(options)
     show = partial(deliver, json_target=options.json)
+    if options.pin:
+        runtime = [*_pinned(spec, options, launched=around is not None), *runtime]
     if options.no_launch or drivers.get(spec.driver).one_process or around is not None:
         if not options.dry_run:
             return execute(spec, show)
@@ -56,6 +58,22 @@ def run(options: Namespace, runtime: list[str]) -> int:
         return VALID
     result = launch.launch(spec, command, options.timeout)
     return show(result) if isinstance(result, dict) else result
+
+
+def _pinned(spec: RunSpec, options: Namespace, launched: bool) -> list[str]:
+    """Pin this process, or return the words that pin the PEs. Raises InputError."""
+    allowed = "only where this process launches the PEs"
+    require(not (launched or options.no_launch), "--pin", "given", allowed)
+    allowed = "not with --launcher, whose options are not known: give them after --"
+    require(options.launcher is None, "--pin", "given", allowed)
+    cores = environment.cores()
+    pes = 1 if spec.can.one_process else spec.pes
+    require(pes <= cores, "--pin", "given", f"{pes} PEs do not fit on {cores} core(s)")
+    if not spec.can.one_process:
+        return launch.pinning(spec)
+    os.environ[environment.CORES_VARIABLE] = str(environment.cores_of_run())
+    os.sched_setaffinity(0, environment.core_numbers()[:1])
+    return []
 
 
 def refuse_other_launchers(options: Namespace, runtime: list[str]) -> None:

@@ -68,6 +68,16 @@ def _program_itself() -> list[str]:
     return [str(script)] if script.exists() else ["-m", "workbench.cli"]
 
 
+def pinning(spec: RunSpec, launcher: str | None = None) -> list[str]:
+    """The launcher's options that pin each PE to its own core, the same cores under all drivers.
+
+    Empty if there are too few cores, or if another launcher with unknown options is used.
+    """
+    if spec.pes > environment.cores() or (launcher and spec.can.program):
+        return []
+    return spec.can.pin(environment.core_numbers()[: 1 if spec.can.one_process else spec.pes])
+
+
 def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str, Any] | int:
     """Run a command and watch it; returns the record, or the exit status of a run that failed."""
     (result,) = launch_all([spec], command, limit_s)

@@ -20,7 +20,6 @@ from typing import Any
 
 from miniapps.parameters import InputError
 from miniapps.tiling import cache_folder
-from workbench import environment
 from workbench.exit_status import VALID, WRONG
 from workbench.run import launch
 from workbench.run.record import host, versions
@@ -172,15 +171,8 @@ def _time_left(campaign: Campaign, left: int) -> str:
 
 
 def pinning(spec: RunSpec, policy: Policy) -> list[str]:
-    """The launcher's options that pin each PE to its own core, the same cores under all drivers.
-
-    Empty if there are too few cores, or if another launcher with unknown options is used.
-    """
-    if not policy.pin or spec.pes > environment.cores():
-        return []
-    if policy.launcher and spec.can.program:
-        return []
-    return spec.can.pin(environment.core_numbers()[: 1 if spec.can.one_process else spec.pes])
+    """The launcher's options that pin each PE to its own core, if PEs are to be pinned."""
+    return launch.pinning(spec, policy.launcher) if policy.pin else []
 
 
 def plain_command(command: Sequence[str]) -> str:
