@@ -216,7 +216,7 @@ def test_every_app_grows_and_shrinks(app):
         (["strong", "pic", "--launcher", "no-such-mpiexec"], "--launcher no-such-mpiexec: must be"),
         (["strong", "pic", "--campaign", "run.h5"], "--campaign run.h5: must end in .jsonl"),
         (["strong", "pic", "--published", "nowhere.json"], "--published nowhere.json: cannot be"),
-        (["strong", "pic", "--", "+p4"], "-- +p4: a study passes nothing on"),
+        (["strong", "pic", "--", "+p4"], "-- +p4: a study passes no options"),
         (["lb", "stencil3d", "--balancers", "Magic"], "--balancers Magic: must be of Greedy"),
         (["strong", "jacobi2d", "--lb-periods", "5"], "--lb-periods 5: needs --balancers"),
         (["strong", "jacobi2d", "--lb-first", "5"], "--lb-first 5: needs --balancers"),
