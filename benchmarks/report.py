@@ -14,6 +14,8 @@ from gpu_report import section
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 HEAD = """# Performance
 
+For readers who want to know how fast the apps are, and compared with what.
+
 Written by `benchmarks/report.py` from `benchmarks/results/*.json`, which `make bench` makes anew.
 Measured on {processor}, {cores} cores, {system};
 Python {python}, numba {numba}, mpi4py {mpi4py}, Charm4Py {charm4py}. The machine is virtual and
