@@ -50,7 +50,7 @@ def kernels(results: Mapping[str, Any]) -> str:
             found = [number(entry["per_s"], 1e9), share, entry["verdict"], found[3], over]
         rows.append([name, number(bar.bytes_each), *found, f"{bar.passes:g}", f"{bar.good:g}"])
     columns = [
-        "kernel", "bytes of a unit", "10^9/s", "share", "verdict", "float32", "over CuPy",
+        "kernel", "bytes of a unit", "10^9/s", "share", "result", "float32", "over CuPy",
         "passes", "good",
     ]  # fmt: skip
     return f"""Units are cells times sweeps, particles, and atoms times steps, in float64 where

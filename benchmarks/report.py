@@ -101,7 +101,7 @@ def comparison(results: dict[str, Any]) -> str:
     return f"## Charm4Py against mpi4py\n\n{table(columns, rows)}"
 
 
-GAIN_COLUMNS = ["balancer", "promise", "gain", "share", "imbalance after", "moved", "cost, ms"]
+GAIN_COLUMNS = ["balancer", "ideal gain", "gain", "share", "imbalance after", "moved", "cost, ms"]
 
 
 def gain_row(
@@ -125,7 +125,7 @@ def balancing(results: dict[str, Any]) -> str:
 
 Stencil3D of 128^3 points with the published imbalance, 2 PEs, ODF 4, 300 steps, balancing after the
 first 5 of them and then every 30 (`--lb-first 10 --lb-period 30` after 5 steps of warm-up). The
-*promise* is max/mean of the load without balancing, the *gain* the ratio of the whole run times,
+*ideal gain* is max/mean of the load without balancing, the *gain* the ratio of the whole run times,
 what comes before the first balancing and all migrations included.
 
 {table(GAIN_COLUMNS, rows)}"""
@@ -182,7 +182,7 @@ Peak resident bytes per particle, 20 million particles, the mesh of a byte per c
 
 {table(["case", "bytes per particle"], memory)}
 Balancing every 80 of 1000 steps, 2 PEs, ODF 8, blocks cut along the direction of the imbalance. The
-promise is max/mean of the load in the run that is compared with.
+ideal gain is max/mean of the load in the run that is compared with.
 
 {table(GAIN_COLUMNS, gains)}"""
 

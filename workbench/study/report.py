@@ -75,8 +75,8 @@ def _require_study(campaign: Campaign, path: Path) -> None:
     require(study["app"] in apps, "campaign", path, f"is of none of {', '.join(apps)}")
     whole = all("event" in entry for entry in campaign.events)
     require(whole, "campaign", path, "has a line without an event")
-    judged = any(campaign.of("run")) or any(campaign.of("dropped"))
-    require(judged, "campaign", path, "holds no runs yet")
+    validated = any(campaign.of("run")) or any(campaign.of("dropped"))
+    require(validated, "campaign", path, "holds no runs yet")
 
 
 # Published values ---------------------------------------------------------------------------------

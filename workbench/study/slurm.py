@@ -43,7 +43,7 @@ PYTHON="${PYTHON:-python}"                         # the Python that has paralle
 MINIAPPS="${MINIAPPS:-miniapps}"                   # its command
 MPI="${MPI:-pmi2}"                                 # how srun starts ranks; see srun --mpi=list
 REMOTE_SHELL="${REMOTE_SHELL:-./remote-shell.sh}"  # how charmrun reaches a node; or: ssh
-CHARM="${CHARM-+setcpuaffinity}"                   # ties PEs to cores 0, 1, ... of each node
+CHARM="${CHARM-+setcpuaffinity}"                   # pins PEs to cores 0, 1, ... of each node
 RUN_LIMIT="${RUN_LIMIT:-1800}"                     # seconds after which a run counts as hanging
 
 # charmrun wants to be told where its program is.
