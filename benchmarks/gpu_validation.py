@@ -31,7 +31,7 @@ HOST = (  # what the host does with a GPU
     "kernels/halo/cpu.py",
 )
 IN_NO_KERNEL = (*HOST, "devices/cpu/compiler.py")
-WALKS = "kernels/*/gpu.py", "kernels/*/gpu/*.py"  # files of kernels
+WALKS = "kernels/*/gpu.py", "kernels/*/gpu/*.py", "devices/cuda/primitives.py"  # with kernels
 PROGRAM = ("devices", "kernels", "miniapps", "drivers", "workbench", "benchmarks", "tests/gpu")
 IMPORT = re.compile(r"^from ((?:devices|kernels)[\w.]*) import \(?\s*(\w+)", re.MULTILINE)
 
@@ -52,8 +52,7 @@ def reached(name: str, root: Path = ROOT) -> set[str]:
 
 def kernel_files(root: Path = ROOT) -> list[str]:
     """The files of kernels for a GPU, paths from the root."""
-    shared = "devices/cuda/primitives.py", "devices/cuda/sums.py"
-    found = [file for walk in (*WALKS, *shared) for file in root.glob(walk)]
+    found = [file for walk in WALKS for file in root.glob(walk)]
     return sorted(str(file.relative_to(root)) for file in found if file.stem != "__init__")
 
 

@@ -55,16 +55,6 @@ class Device:
         """What a Collect brought, by edge, as arrays on the device, until the next such call."""
         return came
 
-    def landed(self, came: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """The same, for kernels of others: nothing here waits until they are on the device."""
-        return came
-
-    def heed(self) -> None:
-        """Raise what kernels that work for several blocks of this process have found wrong."""
-
-    def settle(self) -> None:
-        """The same, once all that these kernels have been asked for is done."""
-
     # A point in the device's work, as that has been asked for so far; called many times a step.
     mark: Callable[[], Any] = staticmethod(perf_counter)
 

@@ -15,21 +15,13 @@ class Envelope(np.ndarray):
 
 
 class DeviceMessage:
-    """A message that lies in a device's memory, or will; `devices.cuda.buffers.Parcel` is one.
-
-    Those that are to be combined do as integer arrays do: they have ``copy()``, and ``+=`` adds
-    others and arrays of the host. `devices.cuda.sums` has such.
-    """
+    """A message that lies in a device's memory; `devices.cuda.buffers.Parcel` is one."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
 
     def seal(self) -> None:
         """Say that the block has given it away."""
-
-    def landed(self) -> Any:
-        """It in device memory, as soon as kernels that have been launched are done."""
-        raise NotImplementedError
 
     def on_host(self) -> np.ndarray:
         """It in host memory, once it has come there."""

@@ -14,7 +14,7 @@ class Sum(NamedTuple):
     """Messages of one phase that were added up: along which edges they came, and their sum."""
 
     edges: set[Edge]
-    total: Any  # an array, or what `devices.cuda.sums` has in its place
+    total: np.ndarray
 
 
 class Inbox:

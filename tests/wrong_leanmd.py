@@ -63,10 +63,10 @@ def own_cell_pushed(right: Any) -> Any:
     """What atoms of a cell feel from each other has the wrong sign."""
 
     class Wrong(right):
-        def forces(self, edge: Any) -> np.ndarray:
+        def forces(self, answers: Any) -> dict[Any, np.ndarray]:
             """Turn the forces of a cell on itself around."""
-            force = super().forces(edge)
-            return -force if len(self.neighbors) == 1 else force
+            sign = -1 if len(self.neighbors) == 1 else 1
+            return {edge: sign * force for edge, force in super().forces(answers).items()}
 
     return Wrong
 
@@ -154,10 +154,10 @@ def lost_compute(right: Any) -> Any:
     """One compute, of a cell and the next, says that nothing is felt."""
 
     class Wrong(right):
-        def forces(self, edge: Any) -> np.ndarray:
+        def forces(self, answers: Any) -> dict[Any, np.ndarray]:
             """Forget them."""
-            force = super().forces(edge)
-            return 0 * force if self.index == (0, 0, 0, 0, 0, 1) else force
+            factor = 0 if self.index == (0, 0, 0, 0, 0, 1) else 1
+            return {edge: factor * force for edge, force in super().forces(answers).items()}
 
     return Wrong
 
@@ -166,10 +166,10 @@ def lost_own_compute(right: Any) -> Any:
     """One compute, of a cell with itself, says that nothing is felt."""
 
     class Wrong(right):
-        def forces(self, edge: Any) -> np.ndarray:
+        def forces(self, answers: Any) -> dict[Any, np.ndarray]:
             """Forget them."""
-            force = super().forces(edge)
-            return 0 * force if self.index == (0, 0, 0, 0, 0, 0) else force
+            factor = 0 if self.index == (0, 0, 0, 0, 0, 0) else 1
+            return {edge: factor * force for edge, force in super().forces(answers).items()}
 
     return Wrong
 
@@ -178,10 +178,12 @@ def one_sided_compute(right: Any) -> Any:
     """One compute gives forces to the first of its cells only."""
 
     class Wrong(right):
-        def forces(self, edge: Any) -> np.ndarray:
+        def forces(self, answers: Any) -> dict[Any, np.ndarray]:
             """Forget those on the second."""
-            force = super().forces(edge)
-            return 0 * force if self.index == (0, 0, 0, 0, 0, 1) and edge == (1,) else force
+            forces = super().forces(answers)
+            if self.index == (0, 0, 0, 0, 0, 1):
+                forces[1,] = 0 * forces[1,]
+            return forces
 
     return Wrong
 

@@ -2,8 +2,7 @@
 
 A block's kernels run one after another on a stream of its own; no call here waits for them unless
 it says so. All messages of a Post lie beside each other in one buffer, a `Bundle`. It goes to the
-host by one copy, as what comes from there does, on a second stream, while the first computes. What
-blocks of a process compute together has a stream of its own (`devices.cuda.sums`).
+host by one copy, as what comes from there does, on a second stream, while the first computes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from devices.backend import Backend, Device
 from devices.cuda import memory, streams
 from devices.cuda.buffers import Bundle, Parcel, each_bundle, stage
 from devices.cuda.compiler import declared
-from devices.cuda.sums import Job, Sum, pool
 from devices.cuda.toolkit import Toolkit, chosen, require
 
 RENEWED_S = 1.0  # event times are float32: a device's clock is set anew after so many seconds
@@ -71,7 +69,7 @@ class Gpu(Device):
 
     def to_host(self, array: Any) -> np.ndarray:
         """A copy of a contiguous array in host memory, when all work on it is done."""
-        return array.on_host() if isinstance(array, Job) else memory.to_host(array)
+        return memory.to_host(array)
 
     # Messages ------------------------------------------------------------------------------------
 
@@ -81,30 +79,19 @@ class Gpu(Device):
 
     def stage(self, parcels: Iterable[Any]) -> None:
         """Begin to copy messages to the host, one copy for each bundle."""
-        here = []
-        for parcel in parcels:
-            if isinstance(parcel, Sum):
-                self.staged_bytes += parcel.stage()
-            else:
-                here.append(parcel)
-        self.staged_bytes += stage(here, self.copies)
+        self.staged_bytes += stage(parcels, self.copies)
 
     def received(self, came: Mapping[Any, Any]) -> Mapping[Any, Parcel]:
         """What a Collect brought, by edge, as parcels on the device, until the next such call."""
-        parcels = self.landed(came)
+        self._end_reading()
+        staged = {edge: array for edge, array in came.items() if isinstance(array, np.ndarray)}
+        moved = self._from_host(staged) if staged else {}
+        parcels = {edge: moved.get(edge, message) for edge, message in came.items()}
         for bundle in each_bundle(parcel.bundle for parcel in parcels.values()):
             if bundle.stream is not self.stream:
                 streams.wait_for(bundle.ready, self.stream)
             self.reading.append(bundle)
         return parcels
-
-    def landed(self, came: Mapping[Any, Any]) -> Mapping[Any, Parcel]:
-        """The same, but kernels here do not wait for them, nor those who wrote them for these."""
-        self._end_reading()
-        staged = {edge: array for edge, array in came.items() if isinstance(array, np.ndarray)}
-        self.staged_bytes += sum(m.host_bytes for m in came.values() if isinstance(m, Sum))
-        moved = self._from_host(staged) if staged else {}
-        return {edge: moved[edge] if edge in moved else m.landed() for edge, m in came.items()}
 
     def room(self, edge: Any, shape: tuple[int, ...], dtype: Any) -> Parcel:
         """Memory for a message that MPI puts there itself; the next but one has it again."""
@@ -179,25 +166,9 @@ class Gpu(Device):
             self.epoch = mark, time
 
     def synchronize(self) -> None:
-        """Wait until all work on the block's streams is done, and all that blocks share."""
+        """Wait until all work on the block's streams is done."""
         self.copies.synchronize()
         self.stream.synchronize()
-        self.heed()
-
-    # What blocks share ---------------------------------------------------------------------------
-
-    def heed(self) -> None:
-        """Raise what kernels that work for several blocks of this process have found wrong."""
-        pool().heed()
-
-    def settle(self) -> None:
-        """The same, once all jobs have been launched."""
-        pool().launch()
-        pool().heed()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        assert not pool().terms, "a block migrates before its jobs have been launched"
-        return super().__reduce__()
 
 
 class CudaBackend(Backend):
@@ -217,7 +188,6 @@ class CudaBackend(Backend):
     def select(self, local_rank: int, per_host: int | None) -> None:
         """Use one of the host's GPUs from now on."""
         self.toolkit.select(local_rank % (per_host or self.toolkit.count()))
-        pool.cache_clear()  # that of a run before, perhaps on another GPU
 
     def described(self) -> str:
         """The name of the GPU."""

@@ -6,7 +6,7 @@ So one kernel can fill it and one copy can take it to the host.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from devices.messages import HEADER_BYTES, DeviceMessage, Envelope
 class Bundle(Mapping[Any, "Parcel"]):
     """Messages of one data type beside each other in device memory, each behind a header's room.
 
-    ``buffer``: all of it, flat, of the type, ``make``: empty or zeros; ``starts``: where each
+    ``buffer``: all of it, flat, of the type; ``starts``: where each
     message begins in it.
     """
 
@@ -28,7 +28,6 @@ class Bundle(Mapping[Any, "Parcel"]):
         shapes: Mapping[Any, tuple[int, ...]],
         dtype: Any,
         stream: Any,
-        make: Callable[..., Any] = memory.empty,
     ) -> None:
         self.dtype, self.stream, self.shapes = np.dtype(dtype), stream, dict(shapes)
         header = HEADER_BYTES // self.dtype.itemsize
@@ -37,7 +36,7 @@ class Bundle(Mapping[Any, "Parcel"]):
         for edge, shape in self.shapes.items():
             self.starts[edge] = end + header
             end = -(-(end + header + math.prod(shape)) // header) * header
-        self.buffer = make(end, self.dtype, stream)
+        self.buffer = memory.empty(end, self.dtype, stream)
         self.ready: Any = None  # reached once all messages are in place
         self.pinned: np.ndarray | None = None  # the same on the host
         self.copied: Any = None  # reached once they are
@@ -108,6 +107,16 @@ class Parcel(DeviceMessage):
         return self.bundle.starts[self.edge]
 
     @property
+    def memory(self) -> tuple[Any, int]:
+        """The flat array that it is part of, and where it begins there."""
+        return self.bundle.buffer, self.start
+
+    @property
+    def ready(self) -> Any:
+        """A mark behind all kernels and copies that write it."""
+        return self.bundle.ready
+
+    @property
     def address(self) -> int:
         """Where it begins in device memory."""
         return self.bundle.address + self.start * self.dtype.itemsize
@@ -123,10 +132,6 @@ class Parcel(DeviceMessage):
     def seal(self) -> None:
         """Say that kernels which fill it, and all others of its Post, have been launched."""
         self.bundle.seal()
-
-    def landed(self) -> Parcel:
-        """Itself: kernels may be launched that read it once its bundle is ready."""
-        return self
 
     def on_host(self) -> np.ndarray:
         """It in host memory, once the copy that `Gpu.stage` has begun is there."""

@@ -62,7 +62,7 @@ class LeanmdBlock(Domain):
     def add_forces(self, first: int, end: int) -> None:
         """Set the forces on the atoms of some clusters."""
         atoms, lists = self.atoms, self.lists
-        getattr(self.kernels, self.problem.forces)(
+        self.kernels.FORCES[self.problem.dtype](
             atoms.position, atoms.position, self.clusters, first, end, lists.starts,
             lists.neighbors, True, self.problem.cutoff, atoms.force, atoms.alarms,
         )  # fmt: skip

@@ -42,7 +42,7 @@ def edge_of(axis: int, side: int) -> Edge:
     return tuple((2 * side - 1) * (axis == other) for other in AXES)
 
 
-def heed_closeness(step: int, ids: np.ndarray, alarm: int) -> None:
+def raise_too_close(step: int, ids: np.ndarray, alarm: int) -> None:
     """Raise Explosion for atoms that are closer to each other than a force can be told.
 
     ``ids`` may lack atoms, of which another block says the same.
@@ -101,7 +101,7 @@ class Domain(KernelUser):
         )  # fmt: skip
         self.time += count
         yield Pause()
-        anew = yield from self.must_rebuild(self.heed(self.time - count))
+        anew = yield from self.must_rebuild(self.check_errors(self.time - count))
         if anew:
             yield from self.change_domains()
         yield from self.find_forces(anew)
@@ -138,17 +138,16 @@ class Domain(KernelUser):
         factor = math.sqrt(wanted / (wide(resting, 0) * ENERGY_UNIT))
         self.kernels.adjust(atoms.count, atoms.velocity, np.zeros(3), factor)
 
-    def heed(self, step: int) -> float:
+    def check_errors(self, step: int) -> float:
         """Look at the alarms since atoms last changed domain; ``step`` had the last forces.
 
         Returns the square of how far the farthest atom is from where it was then, or 0 if that is
         no more than allowed. Raises Explosion.
         """
-        self.device.heed()
         atoms = self.atoms
         alarms = self.device.to_host(atoms.alarms)
         if alarms[CLOSE] >> 32 < CLOSEST**2 / CLOSE_UNIT:
-            heed_closeness(step, atoms.ids, int(alarms[CLOSE]))
+            raise_too_close(step, atoms.ids, int(alarms[CLOSE]))
         if alarms[FAST] < atoms.count:
             self._complain(int(alarms[FAST]), f"is faster than {FASTEST:g}")
         return float(alarms[STRAY : STRAY + 1].view(np.float64)[0])
@@ -215,14 +214,13 @@ class Domain(KernelUser):
         totals = self.device.to_device(np.zeros(TOTALS, np.int64))
         moving = atoms.count, atoms.velocity, atoms.force
         self.kernels.sums_of_motion(*moving, totals, atoms.alarms)
-        self.heed(self.time)
+        self.check_errors(self.time)
         totals = self.device.to_host(totals)
         totals[14] = atoms.count
         return totals
 
     def state(self) -> list[Piece]:
         """Position in the box and velocity of the domain's atoms, a row each."""
-        self.device.heed()
         atoms, box = self.atoms, self.problem.box[:, np.newaxis]
         position = atoms.own("position")
         position = position - box * (position >= box) + box * (position < 0)
@@ -245,7 +243,6 @@ class Domain(KernelUser):
         }
 
     def _complain(self, atom: int, what: str, ids: np.ndarray | None = None) -> None:
-        """Raise Explosion for an atom, if nothing has gone wrong before."""
-        self.device.settle()
+        """Raise Explosion for an atom."""
         ids = self.atoms.ids if ids is None else ids
         raise Explosion(f"step {self.time}: atom {ids[atom]} {what}")

@@ -8,13 +8,16 @@ them up on the way, the bits are the same. Both kinds of blocks migrate.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from devices.backend import Device
+from kernels.leanmd.interface import PairTask
+from kernels.leanmd.units import CLOSE
+from kernels.leanmd.units import QUIET as NO_ERRORS
 from miniapps.contract import (
+    Batch,
     Collect,
     CollectSum,
     Edge,
@@ -28,7 +31,7 @@ from miniapps.contract import (
 )
 from miniapps.kernel_user import KernelUser
 from miniapps.leanmd.atoms import Lists
-from miniapps.leanmd.domain import Domain, heed_closeness, strayed
+from miniapps.leanmd.domain import Domain, raise_too_close, strayed
 from miniapps.leanmd.oracle import sample, wrong_forces
 from miniapps.leanmd.pair_layout import AROUND, FORWARD, PairLayout
 from miniapps.leanmd.problem import LeanmdProblem
@@ -37,7 +40,7 @@ from miniapps.leanmd.thermo import TOTALS
 COMPUTE = 1  # marks a cell's edge to a compute, beside those to other cells
 FIRST: Edge = (0,)  # a compute's edges
 SECOND: Edge = (1,)
-TOLD = 4  # rows of a message with ids
+ROWS_WITH_IDS = 4  # of a message
 
 
 class Cell(Domain):
@@ -57,21 +60,21 @@ class Cell(Domain):
         self.neighbors |= self.computes
 
     def message(self, anew: bool) -> Any:
-        """What computes are told: positions, and empty places behind them: (3, count + WIDTH).
+        """The positions for computes, with empty places behind them: (3, count + WIDTH).
 
-        Where atoms have changed cells it has a fourth row with the bits of their ids: so computes
-        know that they have.
+        Where atoms have changed cells the message has a fourth row with the bits of their ids, by
+        which computes know that they must make new lists.
         """
         atoms = self.atoms
-        shape = TOLD if anew else 3, atoms.count + self.kernels.WIDTH
-        (told,) = self.device.messages({(): shape}, np.float64).values()
-        self.kernels.tell(atoms.rows, told)
-        return told
+        shape = ROWS_WITH_IDS if anew else 3, atoms.count + self.kernels.WIDTH
+        (message,) = self.device.messages({(): shape}, np.float64).values()
+        self.kernels.pack_positions(atoms.rows, message)
+        return message
 
     def find_forces(self, anew: bool) -> Generator[Any, Any, None]:
         """Send positions to all computes, and take the sum of their forces."""
-        told = self.message(anew)
-        yield Post("positions", dict.fromkeys(self.computes, told))
+        positions = self.message(anew)
+        yield Post("positions", dict.fromkeys(self.computes, positions))
         forces = yield CollectSum("forces", tuple(self.computes))
         self.kernels.place(self.atoms.force, 0, [self.device.received({(): forces})[()]])
 
@@ -99,25 +102,25 @@ class Compute(KernelUser):
         shift = np.sign(over) * problem.box
         # From where the second cell is to where it is beside the first, if that is not the same.
         self.over = shift.tolist() if shift.any() else None
-        self.force_kernel = f"pair_{problem.forces}"
         low, high = problem.corners(layout, second)
         beside = low + shift, high + shift
         self.corners = {FIRST: problem.corners(layout, first), SECOND: beside}
         self.lists = {edge: Lists(own=first == second, device=device) for edge in self.neighbors}
-        # By edge, what the cell there said last and what the other one did, beside each other.
+        self.lists_ready: Any = None  # a mark behind the making of lists that nobody has used
+        # By edge, the last positions of the cell there, and beside them those of the other cell.
         self.sides: dict[Edge, tuple[Any, Any]] = {}
-        self.ids: dict[Edge, Any] = {}  # what the cells said when atoms had changed cells
+        self.ids: dict[Edge, Any] = {}  # positions and ids from when atoms had changed cells
         self.time = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """With ids on the host, and without positions: cells tell them before all else."""
-        ids = {edge: self.device.to_host(told) for edge, told in self.ids.items()}
-        return super().__getstate__() | {"sides": {}, "ids": ids}
+        """With ids on the host, and without positions: cells send them before all else."""
+        ids = {edge: self.device.to_host(rows) for edge, rows in self.ids.items()}
+        return super().__getstate__() | {"sides": {}, "ids": ids, "lists_ready": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Bring ids to the device again."""
         self.__dict__.update(state)
-        self.ids = {edge: self.device.to_device(told) for edge, told in self.ids.items()}
+        self.ids = {edge: self.device.to_device(rows) for edge, rows in self.ids.items()}
 
     def setup(self) -> Generator[Any, Any, None]:
         """Find the first forces and energies."""
@@ -132,53 +135,58 @@ class Compute(KernelUser):
     def answer(self, reported: bool) -> Generator[Any, Any, None]:
         """Take in positions, and give back forces and, where reported, energies."""
         came = yield Collect("positions", tuple(self.neighbors))
-        self.hear(came)
-        forces = {edge: self.forces(edge) for edge in self.neighbors}
-        yield Pause()
-        yield PostSum("forces", forces)
+        self.receive(came)
+        answers = yield Batch(self.kernels.PAIR_FORCES[self.problem.dtype], self.tasks())
+        self.lists_ready = None
+        yield PostSum("forces", self.forces(answers))
         if reported:
             energies = {edge: self.energies(edge) for edge in self.neighbors}
             yield Pause()
             yield PostSum("energies", energies)
 
-    def hear(self, came: Mapping[Edge, Any]) -> None:
-        """Take in what the cells say, and list neighbours anew if atoms have changed cells."""
-        came = self.device.landed(came)
-        first = second = self.kernels.shifted(came[FIRST], None, self.device)
+    def receive(self, came: Mapping[Edge, Any]) -> None:
+        """Take in the cells' positions, and list neighbours anew if atoms have changed cells."""
+        came, kernels = self.device.received(came), self.kernels
+        first = second = kernels.sent_positions(came[FIRST], None, self.device)
         if SECOND in came:
-            second = self.kernels.shifted(came[SECOND], self.over, self.device)
+            second = kernels.sent_positions(came[SECOND], self.over, self.device)
         self.sides = {FIRST: (first, second), SECOND: (second, first)}
-        if first.shape[0] == TOLD:
-            rows_of = self.kernels.rows_of
-            self.ids = {FIRST: rows_of(first), SECOND: rows_of(second)}
+        if first.shape[0] == ROWS_WITH_IDS:
+            self.ids = {FIRST: kernels.rows_of(first), SECOND: kernels.rows_of(second)}
             for edge in self.neighbors:
-                own, others = self.sides[edge]
-                where = self.count(own), rows_of(own), rows_of(others), self.count(others)
+                own, others = (kernels.rows_of(side) for side in self.sides[edge])
+                where = self.count(own), own, others, self.count(others)
                 box = self.corners[SECOND if edge == FIRST else FIRST]
-                self.lists[edge].fill(self.kernels, *where, box, self.problem.reach)
+                self.lists[edge].fill(kernels, *where, box, self.problem.reach)
+            self.lists_ready = self.device.mark()
 
-    def count(self, told: Any) -> int:
-        """Atoms in what a cell said."""
-        return told.shape[1] - self.kernels.WIDTH
+    def count(self, positions: Any) -> int:
+        """Atoms of a cell, of which these are the positions."""
+        return positions.shape[1] - self.kernels.WIDTH
 
-    def forces(self, edge: Edge) -> Any:
-        """The forces on the atoms of a cell; (3, places) int64, a few places more than atoms.
+    def tasks(self) -> list[PairTask]:
+        """For the forces on the atoms of each cell, by edge."""
+        return [
+            PairTask(
+                *self.sides[edge], lists.all_clusters, lists.starts, lists.neighbors, lists.own,
+                self.problem.cutoff, self.lists_ready,
+            )
+            for edge, lists in self.lists.items()
+        ]  # fmt: skip
 
-        On a GPU they are a message that is not computed yet.
+    def forces(self, answers: list[tuple[np.ndarray, int]]) -> dict[Edge, np.ndarray]:
+        """The forces on each cell's atoms, by edge: (3, places) int64, some more than atoms.
+
+        Raises Explosion where two atoms are too close to each other.
         """
-        lists, (own, others) = self.lists[edge], self.sides[edge]
-        return getattr(self.kernels, self.force_kernel)(
-            own, others, lists.all_clusters, lists.starts, lists.neighbors, lists.own,
-            self.problem.cutoff, partial(self.complain, self.time, self.ids[edge]),
-        )  # fmt: skip
+        for edge, (_, flag) in zip(self.lists, answers, strict=True):
+            if flag != NO_ERRORS[CLOSE]:
+                raise_too_close(self.time, self.ids_in(self.ids[edge]), flag)
+        return {edge: force for edge, (force, _) in zip(self.lists, answers, strict=True)}
 
-    def complain(self, step: int, told: Any, alarm: int) -> None:
-        """Raise Explosion as two atoms were too close, one of those in what a cell said."""
-        heed_closeness(step, self.ids_in(told), alarm)
-
-    def ids_in(self, told: Any) -> np.ndarray:
-        """Who is in what a cell said: (count,) int64."""
-        return self.device.to_host(told)[3, : self.count(told)].view(np.int64)
+    def ids_in(self, rows: Any) -> np.ndarray:
+        """The ids in positions that came with ids: (count,) int64."""
+        return self.device.to_host(rows)[3, : self.count(rows)].view(np.int64)
 
     def energies(self, edge: Edge) -> np.ndarray:
         """Energy, virial and pairs of the atoms of a cell; (6,), as the kernel has them."""
@@ -198,13 +206,15 @@ class Compute(KernelUser):
         """Its part of the potential, whether atoms are where and a few forces what they must be."""
         totals = np.zeros(TOTALS, np.int64)
         totals[8:14] = sum(self.energies(edge) for edge in self.neighbors)
+        (answers,) = self.kernels.PAIR_FORCES[self.problem.dtype]([self.tasks()])
+        forces = self.forces(answers)
         lost = wrong = 0
         for edge in self.neighbors:
-            both = (self.device.to_host(self.kernels.rows_of(told)) for told in self.sides[edge])
-            own, others = (told[:3, : self.count(told)] for told in both)
+            both = (self.device.to_host(self.kernels.rows_of(side)) for side in self.sides[edge])
+            own, others = (rows[:3, : self.count(rows)] for rows in both)
             lost += strayed(own, *self.corners[edge], self.problem.list_skin)
             some = sample(own.shape[1])
-            felt = own[:, some], others, self.device.to_host(self.forces(edge))[:, some]
+            felt = own[:, some], others, forces[edge][:, some]
             wrong += wrong_forces(*felt, self.problem.cutoff, self.problem.force_error)
         return {
             "totals": Measure("sum", totals),

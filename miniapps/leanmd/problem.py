@@ -253,11 +253,6 @@ class LeanmdProblem(BaseProblem):
         return self
 
     @property
-    def forces(self) -> str:
-        """The name of the kernel for forces."""
-        return "forces" if self.dtype == "float64" else "forces_in_single"
-
-    @property
     def force_error(self) -> float:
         """What a force may be off, see `oracle.wrong_forces`."""
         return 0.0 if self.dtype == "float64" else SINGLE_ERROR

@@ -20,11 +20,8 @@ from devices import backend as device
 from devices.cuda import compiler, driver_info, memory, streams, toolkit
 from devices.cuda.backend import CudaBackend, Gpu
 from devices.cuda.buffers import Bundle, Parcel
-from devices.cuda.sums import Job, pool
 from devices.cuda.toolkit import Nvidia, Simulator
 from devices.messages import HEADER_BYTES, Envelope, packed_empty
-from drivers.inbox import Inbox
-from miniapps.contract import SETUP, CollectSum
 
 SHAPES = [(7,), (3, 5), (2, 3, 4), (0,), (4, 0)]
 TYPES = [np.float64, np.float32, np.int64, np.uint8]
@@ -314,142 +311,6 @@ def test_a_parcel_pickles_as_an_array_of_the_host():
         assert isinstance(bundle[edge], Parcel)
         again = pickle.loads(pickle.dumps(bundle[edge]))
         assert type(again) is np.ndarray and same(again, wanted[edge])
-
-
-# Sums of what is not computed yet ----------------------------------------------------------------
-
-
-@compiler.kernel("void(int64[::1], int64, int64, int64)")
-def count_up(sums, start, size, value):
-    """Add to a part of an array."""
-    n = cuda.grid(1)
-    if n < size:
-        sums[start + n] += value
-
-
-class Ones(Job):
-    """So many times one in each of six places; ``wrong`` is what its launch says it found."""
-
-    def __init__(self, value: int, wrong: str = "", reads: Any = ()) -> None:
-        self.value, self.wrong, self.reads, self.shape = value, wrong, reads, (2, 3)
-
-    @staticmethod
-    def launch(jobs: list[Any], stream: Any) -> Any:
-        """Launch a kernel for each."""
-        for job, into in jobs:
-            count_up[1, 32, stream](into.bundle.buffer, into.start, 6, job.value)
-
-        def report() -> None:
-            for job, _ in jobs:
-                if job.wrong:
-                    raise ValueError(job.wrong)
-
-        return report
-
-
-@pytest.fixture
-def launches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """What each launch of jobs adds, in a process in which nothing waits."""
-    pool.cache_clear()
-    seen: list[list[int]] = []
-    right = Ones.launch
-
-    def launch(jobs: list[Any], stream: Any) -> Any:
-        seen.append([job.value for job, _ in jobs])
-        return right(jobs, stream)
-
-    monkeypatch.setattr(Ones, "launch", staticmethod(launch))
-    return seen
-
-
-def inbox_of(edges: int) -> tuple[Inbox, CollectSum]:
-    """The inbox of a block that is sent a sum along some edges, and what the block asks for."""
-    waited = CollectSum("sum", tuple((edge,) for edge in range(edges)))
-    return Inbox(SimpleNamespace(neighbors=dict.fromkeys(waited.edges), index=())), waited
-
-
-TERMS: list[list[Any]] = [
-    [Ones(1), Ones(20)],
-    [Ones(1), np.full((2, 3), 20), Ones(300)],
-    [np.full((2, 3), 1), Ones(20), np.full((2, 3), 300)],
-    [np.full((2, 3), 1), np.full((2, 3), 20)],
-]
-
-
-@pytest.mark.parametrize("terms", TERMS)
-def test_inboxes_add_up_what_is_not_computed_yet(terms, launches):
-    """Catches a driver for which sums on a device are not as good as arrays, in any order."""
-    inbox, waited = inbox_of(len(terms))
-    for edge, term in enumerate(terms):
-        assert not inbox.has(waited)
-        inbox.add(SETUP, "sum", [(edge,)], term)
-    assert launches == []
-    gpu = device.get("gpu")
-    (got,) = gpu.received({(): inbox.take(waited)}).values()
-    right = sum(term.value if isinstance(term, Ones) else term[0, 0] for term in terms)
-    assert same(gpu.to_host(got.array), np.full((2, 3), right))
-    assert len(launches) == any(isinstance(term, Ones) for term in terms)
-    assert gpu.staged_bytes >= sum(48 for term in terms if isinstance(term, np.ndarray))
-    assert all((term == term[0, 0]).all() for term in terms if isinstance(term, np.ndarray))
-
-
-def test_one_launch_does_all_that_waits(launches):
-    """Catches a launch per sum, jobs that are done twice, and sums of which one is early."""
-    gpu, sums = device.get("gpu"), [Ones(1).copy(), Ones(10).copy(), Ones(100).copy()]
-    sums[0] += Ones(2)
-    sums[2].stage()
-    early = sums[0].landed()
-    assert launches == [[1, 10, 100, 2]]
-    sums[1] += Ones(20)
-    sums[1] += np.full((2, 3), 30)
-    sums[1].stage()
-    sums[0].stage()  # when all its terms have been launched
-    for total, right in zip(sums, (3, 60, 100), strict=True):
-        assert same(total.on_host(), np.full((2, 3), right))
-    assert launches == [[1, 10, 100, 2], [20]]
-    assert same(gpu.to_host(early.array), np.full((2, 3), 3))
-    assert same(gpu.to_host(Ones(7)), np.full((2, 3), 7))
-
-
-def test_sums_wait_for_what_they_are_computed_from(launches, monkeypatch):
-    """Catches memory that is read too early, or used again before it has been read."""
-    waits: list[Any] = []
-    right = streams.wait_for
-
-    def wait_for(mark: Any, stream: Any) -> None:
-        waits.append((mark, stream))
-        right(mark, stream)
-
-    monkeypatch.setattr(streams, "wait_for", wait_for)
-    sender, receiver = device.get("gpu"), device.get("gpu")
-    (bundle, _), shared = filled(sender), pool().stream
-    total = Ones(1, reads=(bundle,)).copy()
-    total += Ones(2, reads=(bundle, bundle))
-    (parcel,) = receiver.received({(): total}).values()
-    done = bundle.read
-    assert waits == [(bundle.ready, shared), (done, sender.stream), (done, receiver.stream)]
-    assert parcel.bundle.ready is done and parcel.bundle.stream is shared
-    receiver.received({})
-    assert waits[3:] == [(parcel.bundle.read, shared)]  # and its memory is used there only
-
-
-@pytest.mark.parametrize("look", ["heed", "settle", "synchronize"])
-def test_what_is_found_wrong_is_raised_once(look, launches):
-    """Catches an alarm that is lost, raised by the next run too, or seen after the sum has left."""
-    gpu, total = device.get("gpu"), Ones(1, "too close").copy()
-    gpu.heed()
-    if look != "settle":
-        total.landed()
-    waiting = Ones(2).copy()
-    with pytest.raises(ValueError, match="too close"):
-        getattr(gpu, look)()
-    getattr(gpu, look)()
-    assert not pool().terms
-    total = Ones(3, "too fast").copy()
-    total.stage()
-    with pytest.raises(ValueError, match="too fast"):
-        total.on_host()
-    assert waiting.waits or look == "settle"
 
 
 # Time --------------------------------------------------------------------------------------------

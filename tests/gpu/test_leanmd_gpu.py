@@ -13,16 +13,15 @@ import support
 from placed_atoms import Placed
 
 import kernels
+import kernels.leanmd.gpu.pairs as gpu_pairs
 import miniapps
 from devices import backend as device
 from devices.backend import Device
 from devices.cpu.vectors import fused
 from devices.cuda import streams
 from devices.cuda.primitives import CHUNK, scan
-from devices.cuda.sums import pool
 from drivers.engine import Engine
 from kernels.leanmd.gpu.neighbours import _tidy_bins
-from kernels.leanmd.jobs import PairForces
 from kernels.leanmd.units import CLOSE, FAR, FAST, FASTEST, FORCE_UNIT, QUIET, STRAY
 from miniapps.contract import checked_message
 from miniapps.leanmd.atoms import Atoms, Bins, Lists
@@ -185,7 +184,7 @@ def test_forces_in_single_precision() -> None:
     position = strewn(count, 1)
     lists, here, near = listed(GPU, there, position, count, position, count, True)
     force, alarms = there.to_device(np.zeros(here.shape, np.int64)), quiet(there)
-    GPU.forces_in_single(
+    GPU.FORCES["float32"](
         here, near, lists.all_clusters, 0, lists.clusters, lists.starts, lists.neighbors, True,
         CUTOFF, force, alarms,
     )  # fmt: skip
@@ -472,23 +471,17 @@ def test_blocks_without_atoms() -> None:
     assert seen == right and measures[0]["ids"].value[0] == 0
 
 
-@pytest.fixture(autouse=True)
-def fresh_pool() -> None:
-    """Nothing waits that another test has left."""
-    pool.cache_clear()
-
-
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many jobs each launch for pairs of cells does."""
+    """How many tasks each launch for pairs of cells does."""
     counts: list[int] = []
-    right = PairForces.launch
+    right = gpu_pairs._launch
 
-    def launch(jobs: list[Any], stream: Any) -> Any:
-        counts.append(len(jobs))
-        return right(jobs, stream)
+    def launch(kernel: Any, tasks: list[Any], *rest: Any) -> Any:
+        counts.append(len(tasks))
+        return right(kernel, tasks, *rest)
 
-    monkeypatch.setattr(PairForces, "launch", staticmethod(launch))
+    monkeypatch.setattr(gpu_pairs, "_launch", launch)
     return counts
 
 
@@ -507,7 +500,6 @@ def test_pairs_have_the_bits_of_the_cpu(launches: list[int]) -> None:
     assert told(blocks) == right
     computes = [block for block in blocks if block.kind == "compute"][:20]
     assert all(block.measure()["wrong forces"].value == 0 for block in computes)
-    assert not pool().terms
 
 
 def test_runs_in_single_precision() -> None:
@@ -538,14 +530,22 @@ def test_blocks_migrate() -> None:
     assert told(blocks) == ran(problem, (1, 1, 1), "cpu", 4)[0]
 
 
-def told_by(there: Device, twin: Any, position: np.ndarray, count: int, height: int = 4) -> Any:
-    """What a cell with the first of some atoms tells its computes, numbered from 100 on."""
+def sent_by(there: Device, twin: Any, position: np.ndarray, count: int, height: int = 4) -> Any:
+    """What a cell with the first of some atoms sends its computes, numbered from 100 on."""
     rows = np.concatenate([position, 0 * position, [np.arange(100, 100 + position.shape[1])]])
     rows[-1] = rows[-1].astype(np.int64).view(np.float64)
     rows[:3, count:] = FAR * np.arange(1, 1 + position.shape[1] - count)
     (message,) = there.messages({(): (height, count + twin.WIDTH)}, np.float64).values()
-    twin.tell(there.to_device(rows), message)
+    twin.pack_positions(there.to_device(rows), message)
     return checked_message((), message)
+
+
+def forces_of(kernels: Any, computes: list[Any]) -> list[np.ndarray]:
+    """The forces of some computes, worked out by one batch, one after another and by edge."""
+    dtype = computes[0].problem.dtype
+    answers = kernels.PAIR_FORCES[dtype]([compute.tasks() for compute in computes])
+    pairs = zip(computes, answers, strict=True)
+    return [force for compute, answer in pairs for force in compute.forces(answer).values()]
 
 
 def computes_of(name: str, **words: Any) -> dict[Any, Any]:
@@ -561,23 +561,17 @@ def test_computes(counts: tuple[int, int], launches: list[int]) -> None:
     """Catches rows of a table that are mixed up, a wrong shift, and jobs without atoms."""
     results: list[list[np.ndarray]] = []
     for (twin, there), name in zip(both(), ("cpu", "gpu"), strict=True):
-        found: list[Any] = []
-        for index, compute in computes_of(name).items():
+        computes = computes_of(name)
+        for index, compute in computes.items():
             layout = support.layout_of(compute.problem, (1, 1, 1))
             low = compute.problem.corners(layout, index[:3])[0][:, None]
             over = np.array(compute.over or [0, 0, 0])[:, None]
             at = [strewn(70, 1) + low, strewn(70, 2) + low + 0.55 - over]
             at = [np.rint(one / compute.problem.grain) * compute.problem.grain for one in at]
-            came = [told_by(there, twin, *one) for one in zip(at, counts, strict=True)]
-            compute.hear(dict(zip(compute.neighbors, came, strict=False)))
-            found += [compute.forces(edge) for edge in compute.neighbors]
-        if name == "gpu":
-            assert not launches
-            sums = [job.copy() for job in found]
-            assert [job.shape for job in found] == [total.landed().shape for total in sums]
-            assert len(launches) == 1
-            found = [there.to_host(total.landed().array) for total in sums]
-        results.append(found)
+            came = [sent_by(there, twin, *one) for one in zip(at, counts, strict=True)]
+            compute.receive(dict(zip(compute.neighbors, came, strict=False)))
+        results.append(forces_of(twin, list(computes.values())))
+    assert launches == [9]
     atoms = [counts[0], *counts * 4]
     for right, got, count in zip(*results, atoms, strict=True):
         assert support.same_bits(got[:, :count].copy(), right[:, :count].copy())
@@ -588,10 +582,10 @@ def test_computes_in_single_precision() -> None:
     """Catches jobs of another formula than that of blocks."""
     compute = computes_of("gpu", dtype="float32")[0, 0, 0, 0, 0, 1]
     there, lists = compute.device, compute.lists[0,]
-    came = [told_by(there, GPU, at, 9) for at in (strewn(9, 1), strewn(9, 2) + 0.55)]
-    compute.hear(dict(zip(compute.neighbors, came, strict=True)))
-    results = [there.to_host(compute.forces((0,)))]
-    for formula in (GPU.forces_in_single, GPU.forces):
+    came = [sent_by(there, GPU, at, 9) for at in (strewn(9, 1), strewn(9, 2) + 0.55)]
+    compute.receive(dict(zip(compute.neighbors, came, strict=True)))
+    results = [forces_of(GPU, [compute])[0]]
+    for formula in (GPU.FORCES["float32"], GPU.FORCES["float64"]):
         force = there.to_device(np.zeros((3, 16), np.int64))
         formula(
             *map(GPU.rows_of, compute.sides[0,]), lists.all_clusters, 0, lists.clusters,
@@ -607,31 +601,23 @@ def test_computes_migrate() -> None:
     for compute in computes_of("gpu").values():
         first, second = strewn(9, 1), strewn(9, 2) + 0.55
         for height in (4, 3):
-            came = [told_by(there, GPU, position, 9, height) for position in (first, second)]
-            compute.hear(dict(zip(compute.neighbors, came, strict=False)))
+            came = [sent_by(there, GPU, position, 9, height) for position in (first, second)]
+            compute.receive(dict(zip(compute.neighbors, came, strict=False)))
         again = pickle.loads(pickle.dumps(compute))
-        again.hear(dict(zip(compute.neighbors, came, strict=False)))
+        again.receive(dict(zip(compute.neighbors, came, strict=False)))
         for edge in compute.neighbors:
             assert again.energies(edge).tolist() == compute.energies(edge).tolist()
-            forces = compute.device.to_host(compute.forces(edge))
-            assert support.same_bits(again.device.to_host(again.forces(edge)), forces)
             assert again.ids_in(again.ids[edge]).tolist() == list(range(100, 109))
+        for one, other in zip(forces_of(GPU, [again]), forces_of(GPU, [compute]), strict=True):
+            assert support.same_bits(one, other)
 
 
-def test_what_has_been_posted_cannot_migrate() -> None:
-    """Catches a balancing that takes a compute away before its job has been launched."""
-    compute = computes_of("gpu")[0, 0, 0, 0, 0, 0]
-    compute.hear({(0,): told_by(device.get("gpu"), GPU, strewn(9, 1), 9)})
-    total = compute.forces((0,)).copy()
-    for what in (compute, total):
-        with pytest.raises(AssertionError, match="migrates before"):
-            pickle.dumps(what)
-    total.landed()
-    pickle.dumps(compute)
-
-
-def test_memory_is_kept_until_jobs_have_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches a launch that waits for too few, and memory that is used again too early."""
+def test_a_batch_waits_for_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a launch that reads positions or lists before they are there."""
+    computes, cell, other = list(computes_of("gpu").values()), device.get("gpu"), device.get("gpu")
+    sent = sent_by(cell, GPU, strewn(9, 1), 9), sent_by(other, GPU, strewn(9, 2) + 0.55, 9)
+    for compute in computes:
+        compute.receive(dict(zip(compute.neighbors, sent, strict=False)))
     waits: list[tuple[Any, Any]] = []
     right = streams.wait_for
 
@@ -640,24 +626,13 @@ def test_memory_is_kept_until_jobs_have_read_it(monkeypatch: pytest.MonkeyPatch)
         right(mark, stream)
 
     monkeypatch.setattr(streams, "wait_for", wait_for)
-    computes, cell, other = list(computes_of("gpu").values()), device.get("gpu"), device.get("gpu")
-    said = told_by(cell, GPU, strewn(9, 1), 9), told_by(other, GPU, strewn(9, 2) + 0.55, 9)
-    for compute in computes:
-        compute.hear(dict(zip(compute.neighbors, said, strict=False)))
-    shared, jobs = pool().stream, [compute.forces((0,)) for compute in computes]
-    assert sum(stream is shared for _, stream in waits) == len(jobs)  # for new lists, each once
-    waits.clear()
-    sums = [job.copy() for job in (*jobs, *(compute.forces((0,)) for compute in computes))]
-    assert waits == []
-    parcels = cell.received(dict(enumerate(sums)))
-    done = pool().launches[-1].done
-    ready = [(message.bundle.ready, shared) for message in said]
-    assert waits == [*ready, (done, cell.stream), (done, other.stream), (done, cell.stream)]
-    assert all(message.bundle.read is done for message in said)
-    assert all(parcel.bundle.ready is done for parcel in parcels.values())
-    waits.clear()
-    cell.received({})
-    assert waits == [(parcels[0].bundle.read, shared)]
+    forces_of(GPU, computes)
+    marks = [mark for mark, _ in waits]
+    assert marks[:2] == [message.ready for message in sent] and None not in marks
+    assert set(marks[2:]) == {compute.lists_ready for compute in computes}
+    own = {compute.device.stream for compute in computes} | {cell.stream, other.stream}
+    (shared,) = {stream for _, stream in waits}
+    assert shared not in own and shared in shared.toolkit.idle
 
 
 # Explosions --------------------------------------------------------------------------------------
@@ -682,56 +657,6 @@ def test_pairs_of_cells_that_are_too_close(apart: float, speed: float, said: str
             ran(problem, (1, 1, 1), name, 8)
         messages.append(str(raised.value))
     assert messages[0] == messages[1]
-    assert not pool().terms and not pool().launches
-
-
-class Broken(PairForces):
-    """A job that is said to have gone wrong."""
-
-    def __init__(self) -> None:
-        self.shape = 3, 8
-
-    @staticmethod
-    def launch(jobs: Any, stream: Any) -> Any:
-        """Launch nothing."""
-
-        def report() -> None:
-            raise Explosion("two atoms were too close")
-
-        return report
-
-
-@pytest.mark.parametrize(
-    "look",
-    [
-        lambda cell: cell.state(),
-        lambda cell: cell.measure(),
-        lambda cell: cell.sums(),
-        lambda cell: cell.device.synchronize(),
-        lambda cell: cell._complain(0, "flies too fast"),
-    ],
-)
-def test_cells_look_at_alarms_of_computes_first(look: Any) -> None:
-    """Catches a run that ends, or ends for another reason, before anybody has looked at them."""
-    cell = blocks_of(LeanmdProblem(per_cell=2, **PAIRS), (1, 1, 1), "gpu")[0]
-    atoms = cell.atoms
-    atoms.set(atoms.ids, atoms.own("position"), np.full((3, atoms.count), 1.1 * FASTEST))
-    total = Broken().copy()
-    if "_complain" not in look.__code__.co_names:
-        total.landed()
-    with pytest.raises(Explosion, match="too close"):
-        look(cell)
-
-
-def test_a_run_inherits_nothing() -> None:
-    """Catches jobs of a run that failed, which the next run in this process would launch."""
-    Broken().copy()
-    assert pool().terms
-    device.open_backend("gpu", 0, None)
-    assert not pool().terms
-    pool().launch()
-    assert not pool().launches
-    pool().heed()
 
 
 @pytest.mark.parametrize(

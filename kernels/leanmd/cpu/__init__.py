@@ -12,9 +12,15 @@ from kernels.leanmd.cpu.exchange import (
 from kernels.leanmd.cpu.interactions import energies, forces
 from kernels.leanmd.cpu.motion import adjust, draw, kick, kick_and_drift, sums_of_motion
 from kernels.leanmd.cpu.neighbours import fill_lists, sort_into_bins
-from kernels.leanmd.cpu.pairs import pair_forces, rows_of, shifted, tell
+from kernels.leanmd.cpu.pairs import pack_positions, pair_forces, rows_of, sent_positions
+
+# By the data type of the problem: in which precision the force of a pair is found.
+FORCES = {"float64": forces}
+PAIR_FORCES = {"float64": pair_forces}
 
 __all__ = [
+    "FORCES",
+    "PAIR_FORCES",
     "WIDTH",
     "adjust",
     "arrange",
@@ -29,11 +35,11 @@ __all__ = [
     "gather",
     "kick",
     "kick_and_drift",
+    "pack_positions",
     "pair_forces",
     "place",
     "rows_of",
-    "shifted",
+    "sent_positions",
     "sort_into_bins",
     "sums_of_motion",
-    "tell",
 ]

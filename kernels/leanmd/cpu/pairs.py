@@ -9,45 +9,46 @@ import numpy as np
 from devices.cpu.vectors import WIDTH
 from devices.cpu.vectors import fused as fused
 from kernels.leanmd.cpu.interactions import forces
-from kernels.leanmd.units import (
-    CLOSE,
-    QUIET,
-)
-
-_QUIET = np.array(QUIET)
+from kernels.leanmd.interface import PairTask
+from kernels.leanmd.units import CLOSE
+from kernels.leanmd.units import QUIET as NO_ERRORS
 
 
-def pair_forces(
-    position: Any, others: Any, clusters: Any, starts: Any, neighbors: Any, own: bool,
-    cutoff: float, heed: Any,
-) -> Any:  # fmt: skip
-    """The forces on the atoms of all clusters of a cell; ``heed`` is told if a pair is too close.
+def pair_forces(tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
+    """The forces of each task, (3, places) int64 on the host, and the error flag `CLOSE` of it.
 
-    They are (3, places) int64, where there is a place for each atom and a few more.
+    There is a place for each atom and for the rest of the last cluster. A task list belongs to one
+    block; the answer has the same shape.
     """
-    count = clusters.size
-    force, alarms = np.empty((3, count * WIDTH), np.int64), _QUIET.copy()
-    forces(position, others, clusters, 0, count, starts, neighbors, own, cutoff, force, alarms)
-    if alarms[CLOSE] != QUIET[CLOSE]:
-        heed(int(alarms[CLOSE]))
-    return force
+    return [[_forces_of(task) for task in of_block] for of_block in tasks]
 
 
-def tell(rows: Any, told: Any) -> None:
-    """Fill a message (3, n), or (4, n) with ids, with positions and with the ids' bits."""
-    told[:3] = rows[:3, : told.shape[1]]
-    told[3:] = rows[-1, : told.shape[1]]
+def _forces_of(task: PairTask) -> tuple[np.ndarray, int]:
+    """What one task asks for."""
+    count = task.clusters.size
+    force, flags = np.empty((3, count * WIDTH), np.int64), np.array(NO_ERRORS)
+    forces(
+        task.position, task.others, task.clusters, 0, count, task.starts, task.neighbors, task.own,
+        task.cutoff, force, flags,
+    )  # fmt: skip
+    return force, int(flags[CLOSE])
 
 
-def shifted(told: Any, over: Any, device: Any) -> Any:
-    """What a cell told, with ``over`` (3,) added to its positions; the same array for None."""
+def pack_positions(rows: Any, message: Any) -> None:
+    """Fill a message (3, n), or (4, n) with ids, with positions and with the bits of the ids."""
+    message[:3] = rows[:3, : message.shape[1]]
+    message[3:] = rows[-1, : message.shape[1]]
+
+
+def sent_positions(message: Any, over: list[float] | None, device: Any) -> Any:
+    """The positions in a cell's message, with ``over`` (3,) added; as they came for None."""
     if over is None:
-        return told
-    moved = told.copy()
+        return message
+    moved = message.copy()
     moved[:3] += np.array(over)[:, np.newaxis]
     return moved
 
 
-def rows_of(told: Any) -> Any:
-    """What `shifted` gave, as an array."""
-    return told
+def rows_of(positions: Any) -> Any:
+    """What `sent_positions` gave, as an array on the device, (3, n) or (4, n)."""
+    return positions

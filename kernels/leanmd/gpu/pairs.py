@@ -1,14 +1,29 @@
-"""What the *pairs* decomposition of LeanMD needs besides, on the GPU."""
+"""What the *pairs* decomposition of LeanMD needs besides, on the GPU.
+
+The forces of all pairs of cells that a process has are computed by one launch. It reads a table of
+64-bit words, which one copy takes to the device: a row for each task, then for each thread block
+the number of its task. A row says where the task's arrays lie and where its forces go; so the
+kernel reads memory of many blocks. Error flags and forces lie in one array, which one copy takes
+to the host.
+
+Positions are shifted in the kernel, by what the atoms of one cell are moved less what those of the
+other are. That, like either sum alone, is exact (see `kernels.leanmd.cpu.interactions`), so the
+bits are the same.
+"""
 
 from __future__ import annotations
 
+import itertools
+import struct
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from devices.cuda.compiler import cuda, from_bits, kernel, viewer
-from devices.cuda.primitives import _threads
+from devices.cuda import streams
+from devices.cuda.compiler import Kernel, cuda, from_bits, kernel, viewer
+from devices.cuda.memory import address, empty
+from devices.cuda.primitives import _set, _threads
 from kernels.leanmd.gpu.interactions import (
     CLOSEST2,
     WIDTH,
@@ -17,50 +32,41 @@ from kernels.leanmd.gpu.interactions import (
     _felt_in_single,
 )
 from kernels.leanmd.gpu.motion import _numbers
-from kernels.leanmd.jobs import (
-    BLOCK,
-    COLUMNS,
-    CUTOFF2,
-    ENTRIES,
-    FORCE,
-    JOB_THREADS,
-    NEIGHBORS,
-    NO_SHIFT,
-    OTHER_COLUMNS,
-    OTHERS,
-    OWN,
-    PLACES,
-    POSITION,
-    SHIFT,
-    STARTS,
-    WORDS,
-    PairForces,
+from kernels.leanmd.interface import PairTask
+from kernels.leanmd.units import CLOSE
+from kernels.leanmd.units import QUIET as NO_ERRORS
+
+TASK_THREADS = 32  # of a thread block; few, as the last one of each task is not full
+# The words of a row: addresses and sizes, the first thread block, and float64: shift and cutoff^2.
+POSITION, COLUMNS, OTHERS, OTHER_COLUMNS, STARTS, NEIGHBORS, ENTRIES, FORCE, PLACES, OWN, BLOCK = (
+    range(11)
 )
+SHIFT, CUTOFF2, WORDS = 11, 14, 15
+ROW = struct.Struct("=11q4d")
+NO_SHIFT = [0.0, 0.0, 0.0]
 
 _rows, _sums = viewer("float64", 3), viewer("int64", 3)
 _offsets, _indices = viewer("int64"), viewer("uint32")
 
 
-def _jobs_by(felt_by: Any) -> Any:
-    """The kernel for `PairForces`, with what atoms feel."""
+def _tasks_by(felt_by: Any) -> Kernel:
+    """The kernel of `pair_forces`, with what atoms feel."""
 
-    @kernel("void(int64[::1], uint32)")
-    def by_job(words, jobs):  # type: ignore[no-untyped-def]
-        """The jobs of a table, as `leanmd_jobs` writes it; each has thread blocks of its own."""
+    @kernel("void(int64[::1], uint32, int64[::1])")
+    def by_task(words, tasks, flags):  # type: ignore[no-untyped-def]
+        """The tasks of a table; each has thread blocks of its own."""
         block = np.uint64(cuda.blockIdx.x)
-        job = np.uint64(words[np.uint64(jobs * (1 + WORDS)) + block])
-        row = np.uint64(jobs) + job * np.uint64(WORDS)
+        task = np.uint64(words[np.uint64(tasks * WORDS) + block])
+        row = task * np.uint64(WORDS)
         places = words[row + np.uint64(PLACES)]
         thread = np.uint64(cuda.threadIdx.x)
-        i = (block - np.uint64(words[row + np.uint64(BLOCK)])) * np.uint64(JOB_THREADS) + thread
+        i = (block - np.uint64(words[row + np.uint64(BLOCK)])) * np.uint64(TASK_THREADS) + thread
         if i >= np.uint64(places):
             return
         member, k = i % np.uint64(WIDTH), i // np.uint64(WIDTH)
         starts = _offsets(words[row + np.uint64(STARTS)], places // WIDTH + 1)
         n, last = np.uint64(starts[k]), np.uint64(starts[k + np.uint64(1)])
         own = words[row + np.uint64(OWN)] != 0
-        if n == last and not own:
-            return
         position = _rows(words[row + np.uint64(POSITION)], words[row + np.uint64(COLUMNS)])
         fx, fy, fz, closest = felt_by(
             position[0, i] + from_bits(words[row + np.uint64(SHIFT)]),
@@ -71,20 +77,99 @@ def _jobs_by(felt_by: Any) -> Any:
             n, last, i - member, member, own, from_bits(words[row + np.uint64(CUTOFF2)]),
         )  # fmt: skip
         force = _sums(words[row + np.uint64(FORCE)], places)
-        cuda.atomic.add(force, (np.uint64(0), i), fx)
-        cuda.atomic.add(force, (np.uint64(1), i), fy)
-        cuda.atomic.add(force, (np.uint64(2), i), fz)
+        force[0, i], force[1, i], force[2, i] = fx, fy, fz
         if closest < CLOSEST2:
-            cuda.atomic.min(words, job, _alarm(closest, i))
+            cuda.atomic.min(flags, task, _alarm(closest, i))
 
-    return by_job
+    return by_task
 
 
-_jobs, _jobs_in_single = _jobs_by(_felt), _jobs_by(_felt_in_single)
+_tasks, _tasks_in_single = _tasks_by(_felt), _tasks_by(_felt_in_single)
+
+
+def pair_forces(tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
+    """The forces of each task, (3, places) int64 on the host, and the error flag `CLOSE` of it.
+
+    As the CPU's, for all tasks by one launch and one copy. Waits for them.
+    """
+    return _computed(_tasks, tasks)
+
+
+def pair_forces_in_single(tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
+    """As `pair_forces`, but what two atoms feel is found in float32, as in `forces_in_single`."""
+    return _computed(_tasks_in_single, tasks)
+
+
+def _computed(kernel: Kernel, tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
+    """The answers to all tasks by a kernel."""
+    flat = [task for of_block in tasks for task in of_block]
+    sizes = [task.clusters.size * WIDTH for task in flat]
+    ends = list(itertools.accumulate((3 * size for size in sizes), initial=len(flat)))
+    toolkit = flat[0].starts.stream.toolkit
+    stream = toolkit.stream()
+    _wait_for_arrays(flat, stream)
+    results = empty(ends[-1], np.int64, stream)
+    _set[_threads(len(flat), results)](len(flat), results, NO_ERRORS[CLOSE])
+    kept = _launch(kernel, flat, sizes, ends, results)
+    host = toolkit.pinned(8 * ends[-1]).view(np.int64)
+    results.copy_to_host(host, stream=stream)
+    stream.synchronize()
+    del kept  # the table, which the launch has read by now
+    toolkit.idle.append(stream)
+    answers = iter(
+        (host[end : end + 3 * size].reshape(3, size).copy(), int(flag))
+        for flag, end, size in zip(host, ends, sizes, strict=False)
+    )
+    return [[next(answers) for _ in of_block] for of_block in tasks]
+
+
+def _wait_for_arrays(tasks: list[PairTask], stream: Any) -> None:
+    """Let a stream wait until the positions of tasks have come and their lists are made."""
+    messages = [side.message for task in tasks for side in (task.position, task.others)]
+    for ready in {id(message.ready): message.ready for message in messages}.values():
+        streams.wait_for(ready, stream)
+    for task in tasks:
+        streams.wait_for(task.ready, stream)
+
+
+def _launch(
+    kernel: Kernel, tasks: list[PairTask], sizes: list[int], ends: list[int], results: Any
+) -> Any:
+    """Launch a kernel for tasks whose forces begin at ``ends`` in the results.
+
+    Returns host memory to keep until the kernel has run.
+    """
+    count, stream, begin = len(tasks), results.stream, address(results)
+    thread_blocks = [-(-size // TASK_THREADS) for size in sizes]
+    firsts = list(itertools.accumulate(thread_blocks, initial=0))
+    size = count * WORDS + firsts[-1]
+    table = stream.toolkit.pinned(8 * size).view(np.int64)
+    for number, task in enumerate(tasks):
+        where = begin + 8 * ends[number], sizes[number]
+        ROW.pack_into(table.data, 8 * number * WORDS, *_row(task, firsts[number], *where))
+    table[count * WORDS :] = np.repeat(np.arange(count), thread_blocks)
+    words = empty(size, np.int64, stream)
+    words.copy_to_device(table, stream=stream)
+    if firsts[-1]:
+        kernel[firsts[-1], TASK_THREADS, stream](words, count, results)
+    return table
+
+
+def _row(task: PairTask, block: int, force: int, places: int) -> tuple[Any, ...]:
+    """A task's row of the table, from the thread block of that number on."""
+    position, others = task.position, task.others
+    shift = NO_SHIFT
+    if position.over is not others.over:
+        shift = [a - b for a, b in zip(position.over, others.over, strict=True)]
+    return (
+        position.message.address, position.shape[1], others.message.address, others.shape[1],
+        address(task.starts), address(task.neighbors), task.neighbors.size, force, places,
+        task.own, block, *shift, task.cutoff * task.cutoff,
+    )  # fmt: skip
 
 
 @kernel("void(uint32, uint32, float64[:, ::1], float64[::1], int64)")
-def _tell(height, size, rows, buffer, start):  # type: ignore[no-untyped-def]
+def _pack_positions(height, size, rows, buffer, start):  # type: ignore[no-untyped-def]
     n = np.int64(cuda.grid(1))
     if n < size:
         for row in range(np.int64(height)):
@@ -92,10 +177,10 @@ def _tell(height, size, rows, buffer, start):  # type: ignore[no-untyped-def]
             buffer[start + row * size + n] = rows[row if row < 3 else rows.shape[0] - 1, n]
 
 
-def tell(rows: Any, told: Any) -> None:
-    """Fill a message (3, n), or (4, n) with ids, with positions and with the ids' bits."""
-    height, size = told.shape
-    _tell[_threads(size, rows)](height, size, rows, told.bundle.buffer, told.start)
+def pack_positions(rows: Any, message: Any) -> None:
+    """Fill a message (3, n), or (4, n) with ids, with positions and with the bits of the ids."""
+    height, size = message.shape
+    _pack_positions[_threads(size, rows)](height, size, rows, *message.memory)
 
 
 @kernel("void(uint32, uint32, float64[::1], int64, UniTuple(float64, 3), float64[:, ::1])")
@@ -107,52 +192,28 @@ def _shift(height, size, buffer, start, over, into):  # type: ignore[no-untyped-
             into[row, n] = value + over[row] if row < 3 else value
 
 
-class Told:
-    """What a cell told, as it came, and what is to be added to its positions."""
+class SentPositions:
+    """The positions in a cell's message, and what is to be added to them."""
 
-    def __init__(self, parcel: Any, over: Any, device: Any) -> None:
-        self.parcel, self.over, self.device = parcel, over or NO_SHIFT, device
-        self.shape = parcel.shape
+    def __init__(self, message: Any, over: list[float] | None, device: Any) -> None:
+        self.message, self.over, self.device = message, over or NO_SHIFT, device
+        self.shape = message.shape
 
     @cached_property
     def rows(self) -> Any:
-        """An array with the sums; `PairForces` does without."""
-        (told,) = self.device.received({(): self.parcel}).values()
-        height, size = told.shape
+        """An array with the sums; `pair_forces` does without."""
+        height, size = self.shape
         into = self.device.empty((height, size), np.float64)
-        _shift[_threads(size, into)](
-            height, size, told.bundle.buffer, told.start, _numbers(self.over), into
-        )
+        buffer, start = self.message.memory
+        _shift[_threads(size, into)](height, size, buffer, start, _numbers(self.over), into)
         return into
 
 
-def shifted(told: Any, over: Any, device: Any) -> Told:
-    """What a cell told, with ``over`` (3,), or None, added to its positions."""
-    return Told(told, over, device)
+def sent_positions(message: Any, over: list[float] | None, device: Any) -> SentPositions:
+    """The positions in a cell's message, with ``over`` (3,) added; as they came for None."""
+    return SentPositions(message, over, device)
 
 
-def rows_of(told: Told) -> Any:
-    """What `shifted` gave, as an array."""
-    return told.rows
-
-
-def pair_forces(
-    position: Told, others: Told, clusters: Any, starts: Any, neighbors: Any, own: bool,
-    cutoff: float, heed: Any,
-) -> PairForces:  # fmt: skip
-    """The forces on the atoms of all clusters of a cell, not computed yet.
-
-    They are (3, places) int64, where there is a place for each atom and a few more. ``heed`` is
-    told if a pair is too close, some time after they have been computed.
-    """
-    shape, lists = (3, clusters.size * WIDTH), (starts, neighbors)
-    return PairForces(_jobs, shape, position, others, lists, own, cutoff, heed)
-
-
-def pair_forces_in_single(
-    position: Told, others: Told, clusters: Any, starts: Any, neighbors: Any, own: bool,
-    cutoff: float, heed: Any,
-) -> PairForces:  # fmt: skip
-    """As `pair_forces`, but what two atoms feel is found in float32, as in `forces_in_single`."""
-    shape, lists = (3, clusters.size * WIDTH), (starts, neighbors)
-    return PairForces(_jobs_in_single, shape, position, others, lists, own, cutoff, heed)
+def rows_of(positions: SentPositions) -> Any:
+    """What `sent_positions` gave, as an array on the device, (3, n) or (4, n)."""
+    return positions.rows
