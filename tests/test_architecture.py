@@ -186,6 +186,41 @@ def test_the_walk_allows_what_is_right(file: str, source: str) -> None:
     assert forbidden(source, file) == []
 
 
+def circles(sources: dict[str, str]) -> list[str]:
+    """Files that import each other, be it in functions: what is left when all others are gone."""
+    modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): name
+               for name in sources}  # fmt: skip
+    graph: dict[str, set[str]] = {}
+    for module, name in modules.items():
+        graph[module] = set()
+        for found in imported(ast.parse(sources[name]), name):
+            while found and found not in modules:
+                found = found.rpartition(".")[0]
+            graph[module] |= {found} - {"", module}
+    while leaves := [m for m, needs in graph.items() if not needs & set(graph)]:
+        for leaf in leaves:
+            del graph[leaf]
+    while roots := set(graph) - set().union(*graph.values()):
+        for root in roots:
+            del graph[root]
+    return sorted(graph)
+
+
+def test_no_files_import_each_other() -> None:
+    """Catches two files that can only be understood, moved or tested together."""
+    own = [name for name in IN_LAYERS if not name.startswith("tests/")]
+    assert circles({name: (support.ROOT / name).read_text() for name in own}) == []
+
+
+@pytest.mark.parametrize("how", ["import devices.b", "def f():\n    from devices import b"])
+def test_circles_are_seen(how: str) -> None:
+    """Catches a walk that finds no circle, in a chain of files or inside a function."""
+    chain = {"devices/b.py": "from devices.c import x", "devices/c.py": "import devices.a"}
+    files = {"devices/__init__.py": "", "devices/a.py": how, **chain}
+    assert circles(files) == ["devices.a", "devices.b", "devices.c"]
+    assert circles(files | {"devices/c.py": "", "devices/d.py": "import devices.a"}) == []
+
+
 def test_gpu_library_is_never_imported_at_module_top() -> None:
     """Catches kernels that can be neither compiled nor simulated where there is no cupy."""
     for file in IN_LAYERS:

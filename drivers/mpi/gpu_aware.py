@@ -85,7 +85,7 @@ def mpi_libraries(maps: str) -> list[str]:
 
 def main() -> None:
     """Start MPI and print the answer."""
-    from drivers.mpi.driver import MPI
+    from mpi4py import MPI
 
     print(json.dumps(gpu_aware(MPI.COMM_WORLD)))
 
