@@ -72,15 +72,17 @@ class Transport:
 
     def deliver(self, runner: Runner, peer: Any, request: Post | PostSum, message: Any) -> None:
         """Put one message into the inbox of a block of this process."""
-        inbox, step = self.runners[peer.place].inbox, runner.inbox.step
+        kind, index, edge = peer
+        inbox, step = self.runners[kind, index].inbox, runner.inbox.step
         if type(request) is PostSum:
-            inbox.add(step, request.phase, (peer.edge,), message)
+            inbox.add(step, request.phase, (edge,), message)
         else:
-            inbox.deliver(step, request.phase, peer.edge, runner.place, message)
+            inbox.deliver(step, request.phase, edge, runner.place, message)
 
-    def fetch(self, runner: Runner, request: Collect | CollectSum) -> bool:
-        """Wait for messages that the block collects; False where no process could bring them."""
-        return False
+    def collect(self, runner: Runner, request: Collect | CollectSum) -> Any:
+        """The answer to a Collect; None where messages are missing and nothing brings them now."""
+        inbox = runner.inbox
+        return inbox.take(request) if inbox.has(request) else None
 
     def flush(self, runner: Runner) -> None:
         """Send what was copied from the device since the block posted it."""
@@ -125,17 +127,18 @@ class Runner:
         """
         while True:
             request = self.request
-            if isinstance(request, Post | PostSum):
+            kind = type(request)
+            if kind is Post or kind is PostSum:
                 transport.post(self, request)
                 answer = None
             else:
                 if self.leaving:
                     transport.flush(self)
-                if isinstance(request, Collect | CollectSum):
-                    if not self.inbox.has(request) and not transport.fetch(self, request):
+                if kind is Collect or kind is CollectSum:
+                    answer = transport.collect(self, request)
+                    if answer is None:
                         return moved
-                    answer = self.inbox.take(request)
-                elif isinstance(request, Pause) and not moved:
+                elif kind is Pause and not moved:
                     answer = None
                 else:
                     return moved
@@ -202,7 +205,7 @@ class Engine:
             runner.begin(step, count)
         while True:
             moved = [runner.serve(self.transport) for runner in self.turns()]
-            if all(runner.request is None for runner in self.runners.values()):
+            if all([runner.request is None for runner in self.runners.values()]):
                 return
             if not any(moved) and not self._batch() and not self._reduce():
                 raise RunError(f"step {step}: {self._waiting()}")

@@ -34,14 +34,17 @@ class Inbox:
     def deliver(self, step: int, phase: str, edge: Edge, sender: Place, array: np.ndarray) -> None:
         """Take in a message that the block sees on its ``edge``."""
         peer = self.block.neighbors.get(edge)
-        if peer is None or peer.place != sender:
+        if peer is None or peer[:2] != sender:
             raise self._error(step, phase, edge, f"sent by {sender}, which is not that neighbour")
         if step < self.step:
             raise self._late(step, phase, edge)
-        messages = self.waiting.setdefault((step, phase), {})
-        if edge in messages:
+        messages = self.waiting.get((step, phase))
+        if messages is None:
+            self.waiting[step, phase] = {edge: array}
+        elif edge in messages:
             raise self._error(step, phase, edge, "arrived twice")
-        messages[edge] = array
+        else:
+            messages[edge] = array
 
     def add(self, step: int, phase: str, edges: Sequence[Edge], array: np.ndarray) -> None:
         """Take in the sum of the messages that the block sees on these edges."""

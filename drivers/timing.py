@@ -119,17 +119,18 @@ class Stepper:
     def resume(self, answer: Any) -> Any:
         """Answer the block; returns its next request, or None at the end of the round."""
         assert self.generator is not None, "start() comes first"
-        mark = self.block.device.mark
+        mark, send = self.block.device.mark, self.generator.send
         before = begun = mark()
         try:
-            request = self._send(answer)
+            request = self._raise(answer) if isinstance(answer, Exception) else send(answer)
             while type(request) in self.answered_here:
                 if type(request) is Batch:
-                    request = self._send(answers_to(request.function, [request.task])[0])
+                    (answer,) = answers_to(request.function, [request.task])
+                    request = self._raise(answer) if isinstance(answer, Exception) else send(answer)
                     continue
                 if self.traced:
                     self.slices.append((COMPUTE, begun, begun := mark()))
-                request = self._send(None)
+                request = send(None)
         except StopIteration as stop:
             self.generator, request = None, None
             self.finished = bool(stop.value)
@@ -140,12 +141,10 @@ class Stepper:
             self.slices.append((PACK if packed else COMPUTE, begun, now))
         return request
 
-    def _send(self, answer: Any) -> Any:
-        """Resume the generator; an answer that is an exception is raised in it."""
+    def _raise(self, error: Exception) -> Any:
+        """Raise an answer in the block that asked; returns its next request."""
         assert self.generator is not None
-        if isinstance(answer, Exception):
-            return self.generator.throw(answer)
-        return self.generator.send(answer)
+        return self.generator.throw(error)
 
 
 def answers_to(function: Callable[[list[Any]], list[Any]], tasks: list[Any]) -> list[Any]:

@@ -263,9 +263,12 @@ def checked_messages(request: Post | PostSum) -> dict[Edge, Any]:
     Raises MessageError as `checked_message` does, and for a PostSum of anything but integers: a
     sum of floats would depend on the order of additions.
     """
+    messages = request.messages
+    if type(request) is Post and len({id(array) for array in messages.values()}) == len(messages):
+        return {edge: checked_message(edge, array) for edge, array in messages.items()}
     result: dict[Edge, Any] = {}
     travelling: dict[int, Any] = {}
-    for edge, array in request.messages.items():
+    for edge, array in messages.items():
         if id(array) in travelling:
             if isinstance(array, np.ndarray):
                 travelling[id(array)].flags.writeable = False

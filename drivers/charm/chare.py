@@ -214,7 +214,7 @@ class BlockChare(Chare):
             self.begin(pe)
             runner = self.runner
             request = runner.request
-            if isinstance(request, Collect | CollectSum) and not runner.inbox.has(request):
+            if isinstance(request, (Collect, CollectSum)) and not runner.inbox.has(request):
                 self.hold(request)
                 return
             if isinstance(request, Post | PostSum):
@@ -235,7 +235,7 @@ class BlockChare(Chare):
 
     def hold(self, request: Any) -> None:
         """Leave a request to be answered when the others have come as far."""
-        if isinstance(request, Collect | CollectSum):
+        if isinstance(request, (Collect, CollectSum)):
             self.waiting = request
         elif isinstance(request, AllReduce):
             self.reduced_shape = np.shape(request.value)

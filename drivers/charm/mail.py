@@ -63,9 +63,10 @@ class Mail:
         else:
             self._send(runner, step, phase, summed, away)
 
-    def fetch(self, runner: Any, request: Any) -> bool:
-        """False: the runtime calls the block when its messages have come."""
-        return False
+    def collect(self, runner: Any, request: Any) -> Any:
+        """The answer to a Collect; None where messages are missing: they will wake the chare."""
+        inbox = runner.inbox
+        return inbox.take(request) if inbox.has(request) else None
 
     def flush(self, runner: Any) -> None:
         """Nothing: what was copied from the device leaves when other chares have had their turn."""

@@ -61,12 +61,17 @@ class Ranks(Transport):
         """Send what is here; what lies on the device may have to be made yet, or copied here."""
         step, code = runner.inbox.step, phase_code(request.phase, type(request) is PostSum)
         links, neighbors = self.links, runner.block.neighbors
+        put, place, phase = runner.inbox.deliver, runner.place, request.phase
         staged: list[tuple[Any, Any]] = []
         for edge, message in checked_messages(request).items():
-            link = links.get(edge)
-            if link is None:
-                self.deliver(runner, neighbors[edge], request, message)
-            elif isinstance(message, np.ndarray):
+            if edge not in links:
+                if type(request) is Post:  # an edge to the block itself
+                    put(step, phase, neighbors[edge][2], place, message)
+                else:
+                    runner.inbox.add(step, phase, (neighbors[edge][2],), message)
+                continue
+            link = links[edge]
+            if isinstance(message, np.ndarray):
                 link.send(step, code, request.messages[edge])  # with its room for the header
             else:
                 staged.append((link, message))
@@ -81,21 +86,25 @@ class Ranks(Transport):
             for link, message in messages:
                 link.send(departure.step, code, message)
 
-    def fetch(self, runner: Runner, request: Collect | CollectSum) -> bool:
-        """Wait for the messages of other ranks that the block collects."""
-        step, phase, inbox = runner.inbox.step, request.phase, runner.inbox
-        summed = type(request) is CollectSum
-        code, neighbors = phase_code(phase, summed), runner.block.neighbors
-        for edge in request.edges:
-            link = self.links.get(edge)
-            if link is None:
-                continue
-            message = link.receive(step, code)
-            if summed:
-                inbox.add(step, phase, (edge,), message)
-            else:
-                inbox.deliver(step, phase, edge, neighbors[edge].place, message)
-        return inbox.has(request)
+    def collect(self, runner: Runner, request: Collect | CollectSum) -> Any:
+        """Wait for the messages of other ranks that the block collects, and answer it."""
+        links, inbox = self.links, runner.inbox
+        if not links:
+            return super().collect(runner, request)
+        step, phase, summed = inbox.step, request.phase, type(request) is CollectSum
+        code = phase_code(phase, summed)
+        if summed:
+            for edge in request.edges:
+                if edge in links:
+                    inbox.add(step, phase, (edge,), links[edge].receive(step, code))
+            return super().collect(runner, request)
+        own = [edge for edge in request.edges if edge not in links]
+        if not own:
+            return {edge: links[edge].receive(step, code) for edge in request.edges}
+        mine = super().collect(runner, Collect(phase, tuple(own)))
+        if mine is None:
+            return None
+        return {e: mine[e] if e in mine else links[e].receive(step, code) for e in request.edges}
 
     def begin(self) -> None:
         """Begin a round. Raises MessageError where the block has left a message behind."""
