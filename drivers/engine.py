@@ -207,10 +207,14 @@ class Engine:
             moved = [runner.serve(self.transport) for runner in self.turns()]
             if all([runner.request is None for runner in self.runners.values()]):
                 return
-            if not any(moved) and not self._batch() and not self._reduce():
+            if not any(moved) and not self.go_on():
                 raise RunError(f"step {step}: {self._waiting()}")
 
-    def _batch(self) -> bool:
+    def go_on(self) -> bool:
+        """Do what lets a block go on when none can by itself; False where nothing does."""
+        return self.batch() or self.reduce()
+
+    def batch(self) -> bool:
         """Do the work that blocks want done at once; False where no block asked for any."""
         asked = {
             runner.stepper: runner
@@ -222,7 +226,7 @@ class Engine:
             asked[stepper].answer(answer)
         return bool(asked)
 
-    def _reduce(self) -> bool:
+    def reduce(self) -> bool:
         """Answer an AllReduce once every block of a kind has come to it; False where none has."""
         kinds: dict[str, list[Runner]] = {}
         for runner in self.runners.values():

@@ -1,0 +1,149 @@
+"""The sim driver: all blocks in one process, on virtual PEs, with messages delivered in any order.
+
+Messages arrive in an order drawn from a seed, newest first, or with one edge starved; blocks get
+their turns in a drawn order; between steps some migrate, pickled and unpickled. Whatever the seed,
+the state has the bits of a serial run.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from drivers.descriptor import Asked, Driver, Options
+from drivers.engine import Engine, Runner, Transport, run_phases, write_state
+from drivers.job import Job, Watcher
+from drivers.outcome import Part, Report, joined
+from miniapps.contract import Edge, Place, Post, PostSum
+from miniapps.parameters import parameter, require
+
+ORDERS = ("random", "newest", "starved")
+PATH = "by reference", "all blocks are in one process"  # how messages that lie on a GPU travel
+
+
+@dataclass(frozen=True)
+class SimOptions(Options):
+    """Options of this driver alone."""
+
+    seed: int = parameter("--sim-seed", 0, int, "draws orders of messages and turns, and moves")
+    order: str = parameter("--sim-order", "random", str, "how messages arrive", choices=ORDERS)
+    pes: int = parameter("--sim-pes", 2, int, "virtual PEs that blocks migrate between")
+
+    def check(self, asked: Asked) -> None:
+        """Raise InputError where there is no virtual PE."""
+        require(self.pes >= 1, "--sim-pes", self.pes, "must be 1 or more")
+
+
+DRIVER = Driver(
+    name="sim",
+    summary="all blocks in this process, messages in any order, blocks that migrate",
+    file="drivers.sim",
+    without="no check of blocks against other orders of messages",
+    example="--driver sim --blocks 2x2 --sim-seed 7",
+    options=SimOptions,
+    one_process=True,
+    one_pe=True,
+    waits_alone=True,
+)
+
+
+Sent = tuple[Place, Edge, bool, tuple[Any, ...]]  # to whom, summed, what its inbox is called with
+
+
+class Network(Transport):
+    """Keeps messages until the engine lets one arrive."""
+
+    def __init__(self, options: SimOptions) -> None:
+        super().__init__()
+        self.options, self.random = options, Random(options.seed)
+        self.pes: dict[Place, int] = {}
+        self.sent: list[Sent] = []
+        self.starved: tuple[Place, Edge] | None = None
+
+    def connect(self, runners: dict[Place, Runner]) -> None:
+        """Deal the blocks out to the virtual PEs."""
+        super().connect(runners)
+        self.pes = {place: n % self.options.pes for n, place in enumerate(runners)}
+        edges = [(place, edge) for place, r in runners.items() for edge in r.block.neighbors]
+        if edges and self.options.order == "starved":
+            self.starved = self.random.choice(edges)
+
+    def deliver(self, runner: Runner, peer: Any, request: Post | PostSum, message: Any) -> None:
+        """Put a message on its way; what goes to another virtual PE is copied."""
+        if self.pes[runner.place] != self.pes[peer.place] and isinstance(message, np.ndarray):
+            shared, message = not message.flags.writeable, message.copy()
+            message.flags.writeable = not shared
+        step, phase, edge = runner.inbox.step, request.phase, peer.edge
+        summed = type(request) is PostSum
+        which = ((edge,),) if summed else (edge, runner.place)
+        self.sent.append((peer.place, edge, summed, (step, phase, *which, message)))
+
+    def arrive(self, starved: bool) -> bool:
+        """Let one message arrive, of the starved edge or of others; False where there is none."""
+        there = [n for n, s in enumerate(self.sent) if (s[:2] == self.starved) == starved]
+        if not there:
+            return False
+        chosen = self.random.choice(there) if self.options.order == "random" else there[-1]
+        receiver, _, summed, arguments = self.sent.pop(chosen)
+        inbox = self.runners[receiver].inbox
+        (inbox.add if summed else inbox.deliver)(*arguments)
+        return True
+
+    def some_arrive(self) -> bool:
+        """Let up to a quarter of the messages arrive; False where there is none."""
+        most = 1 + len(self.sent) // 4
+        return any([self.arrive(False) for _ in range(self.random.randint(1, most))])
+
+
+class SimEngine(Engine):
+    """Blocks that take turns in a drawn order, and migrate between steps."""
+
+    transport: Network
+
+    def turns(self) -> list[Runner]:
+        """The blocks in a new order."""
+        runners = list(self.runners.values())
+        self.transport.random.shuffle(runners)
+        return runners
+
+    def go_on(self) -> bool:
+        """Let messages arrive, answer a batch or a reduction: one of these, drawn."""
+        ways = [self.transport.some_arrive, self.batch, self.reduce]
+        self.transport.random.shuffle(ways)
+        return any(way() for way in ways) or self.transport.arrive(True)
+
+    def migrate(self) -> None:
+        """Move some blocks, with what waits in their inboxes, to another virtual PE."""
+        network = self.transport
+        for place, runner in self.runners.items():
+            if network.random.random() < 0.5:
+                self.runners[place] = pickle.loads(pickle.dumps(runner))
+                network.pes[place] = network.random.randrange(network.options.pes)
+
+    def close(self, done: int) -> None:
+        """Let all messages arrive. Raises MessageError where one is left."""
+        while self.transport.arrive(False) or self.transport.arrive(True):
+            pass
+        super().close(done)
+
+
+def run(job: Job, report: Report, watcher: Watcher) -> int:
+    """Run a job on this process and report its outcome; returns the exit status."""
+    job.take_device(0)
+    jit_s = job.compile()
+    options = getattr(job, "options", None)
+    network = Network(options if isinstance(options, SimOptions) else SimOptions())
+    blocks = [job.build(index) for _, index in job.layout.numbers]
+    engine = SimEngine(blocks, job.traced, network)
+    log, done = run_phases(job, engine, 0, watcher, engine.migrate)
+    if job.store is not None:
+        write_state(job.store, engine.blocks, False)
+    return report(joined(job, [Part.of(engine.blocks, log, jit_s)], done, {}, PATH))
+
+
+def fail(status: int) -> None:
+    """Nothing else runs that would have to be ended."""
