@@ -151,7 +151,7 @@ BAD_RUNS = [
     ("--lb-first 5 --driver charm", "--lb-first 5", "needs --lb-period"),
     ("--lb-period 5 --lb-first 3 --warmup 3 --driver charm", "--lb-first 3", "more than the 3"),
     ("--lb-period 5 --lb-first 6 --warmup 3 --driver charm", "--lb-first 6", "less than all 6"),
-    ("--driver openmp", "--driver: openmp", "must be one of serial, mpi, charm"),
+    ("--driver openmp", "--driver: openmp", "must be one of serial, sim, mpi, charm"),
     ("--driver mpi -n 2 --time-tile 4", "--time-tile 4", "at most 3"),
 ]
 
