@@ -135,8 +135,7 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
     """Run a job on this process and report its outcome; returns the exit status."""
     job.take_device(0)
     jit_s = job.compile()
-    options = getattr(job, "options", None)
-    network = Network(options if isinstance(options, SimOptions) else SimOptions())
+    network = Network(job.options if isinstance(job.options, SimOptions) else SimOptions())
     blocks = [job.build(index) for _, index in job.layout.numbers]
     engine = SimEngine(blocks, job.traced, network)
     log, done = run_phases(job, engine, 0, watcher, engine.migrate)
