@@ -112,10 +112,10 @@ class AllReduce:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """What the block did since its last request was computing, and others may go first now.
+    """Marks the work since the last request as computing, and lets other blocks run first.
 
-    Nothing is sent and nothing is waited for. Without a Pause everything that a block does before
-    a Post is recorded as packing. On a GPU the driver resumes other blocks of the process before
+    The block sends nothing and waits for nothing. Without a Pause all work before a Post is
+    recorded as packing. On a GPU the driver resumes other blocks of the process before
     this one, so that the work they launch overlaps with what this one is about to wait for. On the
     CPU there is nothing to wait for, and the block goes on at once.
     """
@@ -123,7 +123,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Work that pays when it is done for many blocks at once; the answer is that of ``task``.
+    """Work that is cheaper if done for many blocks at once; the answer is that of ``task``.
 
     ``function(tasks)`` takes a list of tasks and returns a list of as many answers, in the same
     order. On a GPU the driver collects the tasks of all blocks of its process and calls each
@@ -216,7 +216,7 @@ BlockMaker = Callable[[Any, Any, Index, Device], Block]  # of problem, layout, i
 
 
 class Check(NamedTuple):
-    """One verdict of a run: it holds where ``value <= limit`` (so never for NaN)."""
+    """One check of a run: it holds if ``value <= limit`` (so never for NaN)."""
 
     name: str
     value: float
@@ -229,7 +229,7 @@ class Check(NamedTuple):
 
 
 def checked_message(edge: Edge, array: Any) -> Any:
-    """Return what travels for a yielded array, and take the array away from the block.
+    """The message to send for a yielded array, which no longer belongs to the block.
 
     A message that lies on a device is one already; it is sealed, so that others know when it is
     there.
@@ -258,7 +258,7 @@ def checked_message(edge: Edge, array: Any) -> Any:
 
 
 def checked_messages(request: Post | PostSum) -> dict[Edge, Any]:
-    """What travels along each edge; an array that goes along several is the same one for all.
+    """The message for each edge; an array for several edges is one message for all of them.
 
     Raises MessageError as `checked_message` does, and for a PostSum of anything but integers: a
     sum of floats would depend on the order of additions.

@@ -1,9 +1,9 @@
-"""A board on which every PE of this host chalks up how far it has come, for the launcher to see.
+"""The progress file: every PE of this host writes the step that it begins, for the launcher.
 
-A file of one slot per PE, mapped into memory by all: writing a slot costs well under a microsecond
-and no message, so it may be done every round. Each field is written in one go, for the launcher
-reads at any time (`struct.pack_into` clears a slot first). On other hosts the file does not exist,
-and their launcher's own watch must do.
+The file has one slot per PE and is mapped into memory by the launcher and all PEs. Writing a slot
+takes less than a microsecond and no message, so it is done every round. Fields are written one by
+one, because the launcher reads at any time and `struct.pack_into` would clear a slot first. On
+other hosts the file does not exist, and only their launcher's own watch works.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import drivers
 from drivers.job import RunError
 from miniapps.contract import MessageError, StepError
 
-ERRORS = "errors"  # file beside the board, with a line from each PE that failed
+ERRORS = "errors"  # file beside the progress file, with a line from each PE that failed
 SLOT = struct.Struct("=qqdq")  # pid, step, time of the last change, phase
 FIELDS = 4
 STARTING, RUNNING, FINISHING = range(3)
 
 
 class Slot(NamedTuple):
-    """What one PE has written."""
+    """The contents of one PE's slot."""
 
     pid: int
     step: int
@@ -50,15 +50,15 @@ class Board:
         self.pid = os.getpid()
 
     def beat(self, pe: int, step: int) -> None:
-        """Note that a PE of this process begins a step."""
+        """Store that a PE of this process begins a step."""
         self._write(pe, step, RUNNING)
 
     def finish(self, pe: int) -> None:
-        """Note that a PE has made its last step and now validates and writes."""
+        """Store that a PE has made its last step, and now validates and writes output."""
         self._write(pe, self.slot(pe).step, FINISHING)
 
     def _write(self, pe: int, step: int, phase: int) -> None:
-        """Fill in a slot, the phase last: who reads it finds the rest."""
+        """Write a slot, the phase last: a reader that sees the phase sees the other fields too."""
         at = FIELDS * pe
         self.integers[at] = self.pid
         self.integers[at + 1] = step
@@ -66,7 +66,7 @@ class Board:
         self.integers[at + 3] = phase
 
     def slot(self, pe: int) -> Slot:
-        """What a PE has written last."""
+        """The current contents of a PE's slot."""
         return Slot(*SLOT.unpack_from(self.memory, SLOT.size * pe))
 
     def slots(self) -> list[Slot]:
@@ -74,7 +74,7 @@ class Board:
         return [self.slot(pe) for pe in range(self.pes)]
 
     def fail(self, error: Exception) -> None:
-        """Leave a line on why this process cannot go on, for the launcher to find."""
+        """Write a line for the launcher that says why this process failed."""
         with self.path.with_name(ERRORS).open("a") as file:
             file.write(explained(error) + "\n")
 
@@ -88,7 +88,7 @@ def rejoined(path: Path, pes: int) -> Board | NoBoard:
 
 
 class NoBoard:
-    """Where nobody watches."""
+    """The watcher of a process that no launcher watches."""
 
     def beat(self, pe: int, step: int) -> None:
         """Do nothing."""
@@ -97,13 +97,13 @@ class NoBoard:
         """Do nothing."""
 
     def fail(self, error: Exception) -> None:
-        """Say on stderr why this process cannot go on."""
+        """Print on stderr why this process failed."""
         if drivers.rank() == 0 or not isinstance(error, RunError):  # RunErrors: on all alike
             print(f"miniapps: {explained(error)}", file=sys.stderr)
 
 
 def explained(error: Exception) -> str:
-    """What ended a run, in one line; for what nobody foresaw, a traceback on stderr too."""
+    """The error that ended a run, in one line; with a traceback on stderr if it is unexpected."""
     if isinstance(error, MemoryError):
         return f"out of memory: {error}"
     if isinstance(error, RunError | MessageError | StepError):

@@ -1,4 +1,4 @@
-"""Cases: the ways in which one and the same problem can be run."""
+"""Cases: the configurations in which the same problem can be run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workbench.run.spec import RunSpec
 
 @dataclass(frozen=True)
 class Case:
-    """One way to run a problem: a driver, how it is cut and balanced, and a variant of the app."""
+    """A configuration: driver, PEs, decomposition, load balancing, and a variant of the app."""
 
     driver: str
     pes: int = 1

@@ -161,13 +161,13 @@ def store_of(spec: RunSpec) -> output.Hdf5Store | None:
     if spec.output is None:
         return None
     problem, box = spec.problem, getattr(spec.problem, "box", None)
-    keepers: list[output.Keeper] = []
+    writers: list[output.SnapshotWriter] = []
     if box is not None:
         where = tuple(box.tolist()), problem.dt, problem.first_step
-        keepers.append(h5md.Trajectory(*where, problem.trajectory))
+        writers.append(h5md.Trajectory(*where, problem.trajectory))
     if spec.snapshot_every:
-        keepers.append(Thumbnails(spec.snapshot_every, sides_of(box, problem.parameters())))
-    return output.Hdf5Store(spec.output.resolve(), tuple(keepers))
+        writers.append(Thumbnails(spec.snapshot_every, sides_of(box, problem.parameters())))
+    return output.Hdf5Store(spec.output.resolve(), tuple(writers))
 
 
 class _watched:

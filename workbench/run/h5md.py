@@ -30,7 +30,7 @@ UNITS = {"position": "sigma", "velocity": "sigma tau-1", "id": ""}
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Keeps the atoms of a run in a box; a `workbench.run.output.Keeper`."""
+    """Keeps the atoms of a run in a box; a `workbench.run.output.SnapshotWriter`."""
 
     name: ClassVar[str] = "trajectory"
 

@@ -1,4 +1,4 @@
-"""Starting a run's launcher (mpiexec, charmrun), watching its PEs, and leaving nothing behind.
+"""Starts a run's launcher (mpiexec, charmrun), watches its PEs, and leaves no process behind.
 
 Every PE chalks the step it begins on the run's board. The watch looks there and at the processes:
 one that died, was stopped, or has made no progress for too long ends the whole run.
@@ -60,7 +60,7 @@ def command_for_all(specs: Sequence[RunSpec]) -> list[str]:
 
 
 def _program_itself() -> list[str]:
-    """What Python runs: the script of this installation, or where there is none the module.
+    """The program that Python runs: the script of this installation, else the module.
 
     By its module it would take a folder of that name in the current one for it.
     """
@@ -134,7 +134,7 @@ def record_name(number: int) -> str:
 
 
 def _cores() -> dict[str, str]:
-    """What a PE that is pinned to a core cannot see: how many there are."""
+    """The number of cores, which a pinned PE cannot find out itself."""
     return {environment.CORES_VARIABLE: str(environment.cores_of_run())}
 
 
@@ -156,7 +156,7 @@ def _guard(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _failed(spec: RunSpec, folder: Path, trouble: str | None, status: int | None) -> str:
-    """Why a run gave no record: the PEs' own words first, else what the watch saw."""
+    """Why a run has no record: the PEs' own messages, else the finding of the watch."""
     errors = folder / ERRORS
     log = (folder / LOG).read_text(errors="replace").strip()
     if errors.exists():
@@ -173,7 +173,7 @@ def _failed(spec: RunSpec, folder: Path, trouble: str | None, status: int | None
 
 
 class Watch:
-    """Looks after a launched run until it ends or has to be ended."""
+    """Watches a launched run until it ends or must be killed."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class Watch:
         self.lost: dict[int, float] = {}  # PEs whose process is gone, and when that was seen
 
     def until_end(self) -> str | None:
-        """Wait for the end of the run; returns what went wrong, as far as the watch saw it."""
+        """Wait for the end of the run; returns the failure that the watch found, if any."""
         while self.process.poll() is None:
             trouble = self.look()
             if trouble is not None:
@@ -254,7 +254,7 @@ class Watch:
         return f"no progress for {quiet:.0f} s; PE {pe} is furthest behind, {where}"
 
     def _limit(self, slots: list[Any]) -> float:
-        """How long nothing may happen."""
+        """The longest time without progress, s."""
         if any(slot.phase == STARTING for slot in slots):
             return max(START_LIMIT_S, self.limit_s or 0.0)
         if self.limit_s is not None:
@@ -266,7 +266,7 @@ class Watch:
         return max(STEP_LIMIT_S, STEP_FACTOR * self.slowest)
 
     def end_all(self) -> None:
-        """Kill whatever of the run is left, on this host."""
+        """Kill the remaining processes of the run on this host."""
         self.progress.close()
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -278,7 +278,7 @@ class Watch:
 
 
 def process_state(pid: int) -> str:
-    """A process's state letter as the kernel gives it; X where there is none."""
+    """The kernel's state letter of a process; X if it does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):

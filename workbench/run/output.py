@@ -1,13 +1,13 @@
 """The HDF5 file of a run: its record, its timings and its final state.
 
-Blocks write what they own, one after the other, so nothing ever holds the whole state. The file is
-written aside and renamed when it is whole: a run that fails leaves no half of one.
+Blocks write what they own, one after another, so no process holds the whole state. The file is
+written under another name and renamed when it is complete: a failed run leaves no partial file.
 
 Layout: attribute ``record`` (the JSON record); ``state/<name>`` (a grid field, or particle rows
 with their ``state/<name>.id``); ``timing/blocks`` (a row per block and round, as
 `drivers.timing.ROW`), ``timing/wall_s`` (rounds,), ``timing/rounds`` (rounds, 2): first step and
 number of steps; ``timing/slices`` (of runs that were traced) and ``timing/balancing``, as
-`drivers.timing.SLICE` and ``SYNC``; and what keepers of frames add.
+`drivers.timing.SLICE` and ``SYNC``; and the groups of snapshot writers.
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ from miniapps.contract import Piece
 
 
 def aside(path: Path) -> Path:
-    """Where a file is written until it is whole."""
+    """The path of a file until it is complete."""
     return path.with_name(path.name + ".part")
 
 
-class Keeper(Protocol):
-    """Who keeps something of the state at other times than the end; must pickle."""
+class SnapshotWriter(Protocol):
+    """Stores a part of the state at other times than the end; must pickle."""
 
-    name: ClassVar[str]  # of its frames in the files of PEs
+    name: ClassVar[str]  # of the group of its snapshots in the files of PEs
 
     def wants(self, before: int, step: int) -> bool:
         """As `drivers.job.Store.wants`."""
 
     def add(self, frame: Any, pieces: list[Piece]) -> None:
-        """Add a block's pieces to its PE's part of a frame, an HDF5 group."""
+        """Add a block's pieces to its PE's part of a snapshot, an HDF5 group."""
 
     def join(
         self, file: Any, frames: dict[int, list[Any]], record: dict[str, Any], outcome: Outcome
     ) -> None:
-        """Write all frames to the run's file, given each step's parts, in the order of steps."""
+        """Write all snapshots to the run's file; ``frames``: the parts of each step, in order."""
 
 
 @dataclass(frozen=True)
 class Hdf5Store:
-    """Takes the final state of all blocks, and frames for its keepers; a `drivers.job.Store`.
+    """Stores the final state of all blocks, and snapshots; a `drivers.job.Store`.
 
-    Each PE keeps its blocks' part of frames in a file of its own beside the path, so nobody waits.
+    Each PE writes its part of snapshots to its own file beside the path, so PEs do not wait.
     """
 
     path: Path
-    keepers: tuple[Keeper, ...] = ()
+    writers: tuple[SnapshotWriter, ...] = ()
 
     def clear(self) -> None:
-        """Remove what a run that failed has left beside the path."""
+        """Remove the files of a failed run beside the path."""
         for left in self.path.parent.glob(f"{glob.escape(aside(self.path).name)}*"):
             left.unlink(missing_ok=True)
 
     def wants(self, before: int, step: int) -> bool:
-        """Whether any keeper does."""
-        return any(keeper.wants(before, step) for keeper in self.keepers)
+        """Whether any snapshot writer wants the state after this round."""
+        return any(writer.wants(before, step) for writer in self.writers)
 
     def keep(self, pe: int, before: int, step: int, pieces: list[Piece]) -> None:
         """Add a block's pieces to its PE's own file."""
@@ -73,12 +73,12 @@ class Hdf5Store:
         if not pieces:
             return
         with h5py.File(self._spool(pe), "a") as file:
-            for keeper in self.keepers:
-                if keeper.wants(before, step):
-                    keeper.add(file.require_group(f"{keeper.name}/{step}"), pieces)
+            for writer in self.writers:
+                if writer.wants(before, step):
+                    writer.add(file.require_group(f"{writer.name}/{step}"), pieces)
 
     def create(self, pieces: list[Piece]) -> None:
-        """Start the file, with room for the global state."""
+        """Create the file, with datasets for the global state."""
         import h5py
 
         with h5py.File(aside(self.path), "w") as file:
@@ -105,17 +105,17 @@ class Hdf5Store:
                     _fill(data, piece.origin, piece.values)
 
     def close(self, record: dict[str, Any], outcome: Outcome) -> None:
-        """Join the frames, add record and timings, and let the file appear under its name."""
+        """Join the snapshots, add record and timings, and rename the file."""
         import h5py
 
         spools = [spool for pe in range(outcome.pes) if (spool := self._spool(pe)).exists()]
         with h5py.File(aside(self.path), "r+") as file, ExitStack() as stack:
             parts = [stack.enter_context(h5py.File(spool)) for spool in spools]
-            for keeper in self.keepers:
-                kept = [part[keeper.name] for part in parts if keeper.name in part]
+            for writer in self.writers:
+                kept = [part[writer.name] for part in parts if writer.name in part]
                 steps = sorted({int(step) for part in kept for step in part})
                 frames = {s: [part[str(s)] for part in kept if str(s) in part] for s in steps}
-                keeper.join(file, frames, record, outcome)
+                writer.join(file, frames, record, outcome)
             file.attrs["record"] = json.dumps(record)
             file["timing/blocks"] = outcome.blocks
             file["timing/wall_s"] = outcome.wall_s
@@ -129,13 +129,13 @@ class Hdf5Store:
         os.replace(aside(self.path), self.path)
 
     def _spool(self, pe: int) -> Path:
-        """The file of a PE's frames."""
+        """The file of a PE's snapshots."""
         part = aside(self.path)
         return part.with_name(f"{part.name}.{pe}")
 
 
 def _fill(data: Any, origin: tuple[int, ...], values: Any) -> None:
-    """Write a box of cells row by row: h5py would copy a whole box that has ghosts around."""
+    """Write a box of cells row by row: h5py would copy a whole box with ghost cells."""
     rest = [slice(low, low + n) for low, n in zip(origin[1:], values.shape[1:], strict=True)]
     for row in range(values.shape[0]):
         data[(origin[0] + row, *rest)] = values[row]

@@ -24,7 +24,7 @@ PACKAGES = ("parallel-miniapps", "numpy", "numba", "mpi4py", "charm4py", "h5py")
 
 
 def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
-    """Everything that is known of a finished run, as plain data."""
+    """The record of a finished run, as plain data."""
     state_hash = digest(outcome.words)
     problem = spec.prepared
     checks = [
@@ -61,13 +61,13 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
 
 
 def _blocks_seen(outcome: Outcome) -> int:
-    """How many different blocks finished every round."""
+    """The number of distinct blocks that finished every round."""
     numbers, counts = np.unique(outcome.blocks["block"], return_counts=True)
     return int(np.sum(counts == len(outcome.rounds)))
 
 
 def _plain_check(check: Check) -> dict[str, Any]:
-    """A check as plain data; JSON has no NaN, so a value that is no number becomes None."""
+    """A check as plain data; a value that is not finite becomes None, as JSON has no NaN."""
     value = float(check.value)
     return {
         "name": check.name,
@@ -78,7 +78,7 @@ def _plain_check(check: Check) -> dict[str, Any]:
 
 
 def _timing(spec: RunSpec, outcome: Outcome) -> dict[str, Any]:
-    """What was measured; a run that is not valid has no such numbers."""
+    """The measured times; only valid runs have them."""
     counts = np.array([count for _, count in outcome.rounds])
     per_step = outcome.wall_s / counts
     wall = float(outcome.wall_s.sum())
@@ -107,7 +107,7 @@ def _timing(spec: RunSpec, outcome: Outcome) -> dict[str, Any]:
 
 
 def _short(seconds: np.ndarray) -> list[float]:
-    """Times to six digits: more would be noise, and long."""
+    """Times rounded to six digits: more would be noise."""
     return [float(f"{value:.6g}") for value in seconds]
 
 
@@ -119,7 +119,7 @@ def fixed_parameters(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that decide what is computed and how fast."""
+    """Versions of Python and of the packages that affect results and speed."""
     found = {name: version(name) or "not installed" for name in PACKAGES}
     return {"python": platform.python_version()} | found
 
