@@ -238,16 +238,17 @@ def test_demo_and_verify_plan_nothing_under_charm():
     assert len(drivers.left_out()) == 1
 
 
-def report_of(failure: str) -> SimpleNamespace:
+def report_of(failure: str, name: str = "test") -> SimpleNamespace:
     """A failed test's report."""
-    return SimpleNamespace(failed=True, outcome="failed", longrepr=failure, nodeid="tests/a.py::b")
+    nodeid = f"tests/test_x.py::{name}"
+    return SimpleNamespace(failed=True, outcome="failed", longrepr=failure, nodeid=nodeid)
 
 
 @pytest.mark.usefixtures("without_wheel")
 def test_tests_under_charm_are_skipped_without_a_wheel():
     """Catches a test run that fails on Python 3.14, and one that does not say what it lacks."""
-    for failure in (FAILED_RUN, FAILED_IMPORT):
-        report = report_of(failure)
+    by_name = "E assert 'died' in ''", "test_a_killed_pe[1-charm]"
+    for report in (report_of(FAILED_RUN), report_of(FAILED_IMPORT), report_of(*by_name)):
         skips.skip_without_wheel(report)
         assert report.outcome == "skipped" and NO_WHEEL in report.longrepr[2]
         assert skips.must_fail(str(report.longrepr), {"--no-skips": True}.get) is None
@@ -258,17 +259,15 @@ def test_tests_under_charm_are_skipped_without_a_wheel():
 @pytest.mark.usefixtures("without_wheel")
 def test_other_failures_stay_without_a_wheel():
     """Catches wrong results that count as skipped as Charm4Py is missing."""
-    for failure in ("E assert 1 == 2", "E ModuleNotFoundError: No module named 'mpi4py'"):
-        report = report_of(failure)
+    without_mpi = report_of("E ModuleNotFoundError: No module named 'mpi4py'", "test_run[mpi]")
+    for report in (report_of("E assert 1 == 2", "test_charm_is_refused"), without_mpi):
         skips.skip_without_wheel(report)
         assert report.outcome == "failed"
 
 
-@pytest.mark.parametrize("how", [None, ": pip install charm4py==1.1"])
-def test_a_missing_charm4py_that_can_be_had_is_a_failure(how, monkeypatch):
+def test_a_missing_charm4py_that_can_be_had_is_a_failure(monkeypatch):
     """Catches tests under charm that are skipped on a Python that has it."""
-    if how:
-        hide(monkeypatch, how)
+    hide(monkeypatch, ": pip install charm4py==1.1")
     report = report_of(FAILED_IMPORT)
     skips.skip_without_wheel(report)
     assert report.outcome == "failed" and skips.without_charm([]) == []

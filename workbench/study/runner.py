@@ -49,6 +49,8 @@ def run_campaign(study: Study, specs: Sequence[RunSpec], policy: Policy, path: P
 
     Raises InputError.
     """
+    for spec in specs:
+        spec.can.require()
     runs = [(spec, launch.command(spec, pinning(spec, policy), policy.launcher)) for spec in specs]
     with _alone():
         writer = Writer(path, header_of(study, specs))
