@@ -242,7 +242,7 @@ def projections(problem: GridProblem, bounds: Bounds, values: np.ndarray) -> np.
     return sums
 
 
-# Reference and verdict ---------------------------------------------------------------------------
+# Reference and validation ------------------------------------------------------------------------
 
 
 def reference(problem: GridProblem, steps: int) -> np.ndarray:
@@ -268,7 +268,7 @@ def reference(problem: GridProblem, steps: int) -> np.ndarray:
 def validate(
     problem: GridProblem, steps: int, measures: dict[str, Measure], state_hash: str
 ) -> list[Check]:
-    """Judge a finished run by the joined measures of its blocks and the hash of its state.
+    """Validate a finished run by the joined measures of its blocks and the hash of its state.
 
     Steps and hash fall out of the run, everything else is computed here: the exact projection of
     each test mode, the bounds that averaging cannot leave, and, where the problem is small enough

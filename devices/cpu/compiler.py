@@ -52,7 +52,7 @@ def _leave_blas_alone() -> None:
         del sys.modules["scipy.linalg"]
 
 
-# Options of njit that promise LLVM that a kernel's arguments share no memory. It vectorises a
+# Options of njit that guarantee to LLVM that a kernel's arguments share no memory. It vectorises a
 # gather only where it knows that the stores beside it do not touch what is gathered.
 DISTINCT: dict[str, Any] = {"noalias": True}
 

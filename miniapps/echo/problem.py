@@ -71,7 +71,7 @@ def reference(problem: EchoProblem, steps: int) -> np.ndarray:
 def validate(
     problem: EchoProblem, steps: int, measures: dict[str, Measure], state_hash: str
 ) -> list[Check]:
-    """Judge a run: no message was wrong, all came, and every counter counted every step."""
+    """Validate a run: no message was wrong, all came, and every counter counted every step."""
     right = digest(hash_cells("counters", reference(problem, steps), (0, 0), problem.size))
     missing = measures["edges"].value * steps * len(PHASES) - measures["messages"].value
     return [

@@ -368,7 +368,7 @@ def grain_of(box: np.ndarray) -> float:
 def validate(
     problem: LeanmdProblem, steps: int, measures: dict[str, Measure], state_hash: str
 ) -> list[Check]:
-    """Judge a finished run: all atoms there, nothing pushed from outside, energy kept.
+    """Validate a finished run: all atoms there, nothing pushed from outside, energy kept.
 
     The forces of all atoms add up to exactly nothing unless a pair is seen from one side only: an
     image is missing, a list is stale, a ghost is old.

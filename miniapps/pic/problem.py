@@ -237,7 +237,7 @@ class PicProblem(BaseProblem):
 def validate(
     problem: PicProblem, steps: int, measures: dict[str, Measure], state_hash: str
 ) -> list[Check]:
-    """Judge a finished run: every particle where it must be, and the ids that must be left.
+    """Validate a finished run: every particle where it must be, and the ids that must be left.
 
     Which particles a removal had to take was worked out where they began, by arithmetic of
     integers; the sums of all ids that ever were are worked out here. Sums of mixed ids see what a

@@ -1,0 +1,190 @@
+"""The documentation: paths, options and commands in it exist; pages name readers; plain words."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from functools import cache
+
+import pytest
+from support import ROOT
+
+import drivers
+import miniapps
+from workbench.cli import build_parser
+from workbench.study.command import KINDS
+
+PAGES = sorted(
+    [
+        *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+        "docs/results/README.md",
+        "README.md",
+        "CONTRIBUTING.md",
+    ]
+)
+TOP = r"(?:devices|kernels|miniapps|drivers|workbench|tests|docs|benchmarks|studies)"
+NOT_HERE = {"docs/adding-an-app.md": r"miniapps/advect.*"}  # files that the reader writes
+WRITTEN = r"benchmarks/gpu-validation\.json|benchmarks/results/gpu\.json"  # by make gpu-...
+
+# A word that is not used -> the term that is. Regular expressions, without regard to case.
+WORDS = {
+    r"promises?|share of promise": "ideal gain (max/mean), fraction achieved",
+    r"contests?": "pairwise comparison",
+    r"hollow": "stub (driver), open (marker)",
+    r"parcels?": "message view",
+    r"heed": "check errors",
+    r"chalk": "progress file",
+    r"tied to cores|ties? (?:each )?PEs?": "pinned",
+    r"walled": "guard-page array",
+    r"films?": "animation",
+    r"judg(?:e|es|ed|ing)": "validate",
+    r"verdicts?": "result",
+    r"ways? of running": "configuration",
+    r"surroundings": "environment",
+    r"keepers?": "snapshot writer",
+}
+LAYERS = ("devices", "kernels", "miniapps", "drivers", "workbench")
+LEFT = {  # files that still use some of these words; this list only gets shorter
+    "devices/cuda/backend.py": "message view",
+    "devices/cuda/buffers.py": "message view",
+    "devices/messages.py": "message view",
+    "kernels/halo/gpu.py": "message view",
+    "kernels/pic/gpu/migrate.py": "message view",
+    "kernels/jacobi2d/cpu.py": "validate",
+    "kernels/stencil3d/cpu.py": "validate",
+}
+
+
+def without_code(text: str) -> str:
+    """A page without blocks of code, whose commands are checked by themselves."""
+    return re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+
+
+def named_paths(text: str) -> set[str]:
+    """Paths of this project in inline code and in links from a page."""
+    found = re.findall(rf"`({TOP}/[\w./-]*\w)`", text)
+    return {path for path in found if "<" not in path and "*" not in path}
+
+
+def links(text: str) -> set[str]:
+    """Targets of links inside this project."""
+    return {target for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target}
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", text, flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def commands(text: str) -> list[list[str]]:
+    """The words of every `miniapps` command in blocks of code, without the shell's part."""
+    found = []
+    for block in re.findall(r"^```sh\n(.*?)^```", text, flags=re.M | re.S):
+        for line in block.replace("\\\n", " ").splitlines():
+            for part in re.split(r"&&|\|", line):
+                words = shlex.split(part, comments=True)
+                if "miniapps" in words:
+                    found.append(words[words.index("miniapps") + 1 :])
+    return found
+
+
+@cache
+def options() -> frozenset[str]:
+    """Every option of every command, app and kind of study."""
+    names: set[str] = set()
+
+    def collect(parser: argparse.ArgumentParser) -> None:
+        for action in parser._actions:
+            names.update(action.option_strings)
+            if isinstance(action, argparse._SubParsersAction):
+                for inner in action.choices.values():
+                    collect(inner)
+
+    for app in miniapps.names():
+        collect(build_parser(["run", app]))
+        for kind in KINDS:
+            collect(build_parser(["study", kind, app]))
+    return frozenset(names)
+
+
+def bad_words(text: str) -> list[str]:
+    """Words of a text that have a better term, each with that term."""
+    return [
+        f"{match[0]}: say {term}"
+        for word, term in WORDS.items()
+        for match in re.finditer(rf"(?<![\w-])(?:{word})(?![\w])", text, flags=re.I)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_paths_and_links_exist(page: str) -> None:
+    """Catches a page that names a file which was moved, and a link or anchor that leads nowhere."""
+    text = (ROOT / page).read_text()
+    missing = {path for path in named_paths(text) if not (ROOT / path).exists()}
+    known = f"{NOT_HERE.get(page, '')}|{WRITTEN}"
+    assert {path for path in missing if not re.fullmatch(known, path)} == set()
+    for link in links(text):
+        name, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / name if name else ROOT / page
+        assert target.exists(), link
+        lines = re.fullmatch(r"L\d+", anchor)
+        assert not anchor or lines or anchor in anchors(target.read_text()), link
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_and_options_exist(page: str) -> None:
+    """Catches a command, app or option that was renamed, in blocks of code and in the text."""
+    text = (ROOT / page).read_text()
+    first = {"list", "run", "verify", "study", "doctor", "plot", "demo"}
+    own = {"advect"} if page in NOT_HERE else set()
+    for words in commands(text):
+        words = words[: words.index("--")] if "--" in words else words
+        assert words[0] in first, words
+        if words[0] == "run":
+            assert words[1] in {*miniapps.names(), *own}, words
+        unknown = {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)} - options()
+        assert not unknown - {"--quick"}, (words, unknown)
+    named = re.findall(r"`miniapps ([a-z]+)\b", text)
+    assert set(named) <= first, named
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_begins_with_its_readers(page: str) -> None:
+    """Catches a page that leaves its readers to find out whether it is for them."""
+    first = (ROOT / page).read_text().split("\n\n")[1]
+    assert first.startswith("For "), first
+
+
+def sources() -> list[str]:
+    """The files of all layers that hold text for readers."""
+    found = (path for layer in LAYERS for path in (ROOT / layer).rglob("*"))
+    kept = (path for path in found if path.suffix in (".py", ".html"))
+    return sorted(str(path.relative_to(ROOT)) for path in kept)
+
+
+@pytest.mark.parametrize("name", [*PAGES, *sources()])
+def test_plain_words(name: str) -> None:
+    """Catches a word of this project's own where the field has a term."""
+    found = bad_words((ROOT / name).read_text())
+    left = [word for word in found if name in LEFT and word.endswith(f"say {LEFT[name]}")]
+    assert [word for word in found if word not in left] == []
+    assert left or name not in LEFT, "mended: take it off the list LEFT"
+
+
+def test_the_checks_of_pages_can_fail() -> None:
+    """Catches checks that find nothing: each is given a page with the mistake."""
+    page = "A verdict on `kernels/none.py`, see [there](none.md#gone) and tied to cores.\n"
+    page += "```sh\nminiapps run echo --frame 2 && miniapps fly\n```\n"
+    assert named_paths(page) == {"kernels/none.py"} and links(page) == {"none.md#gone"}
+    assert commands(page) == [["run", "echo", "--frame", "2"], ["fly"]]
+    assert "--frame" not in options() and "--snapshot-every" in options()
+    assert [word.split(":")[0] for word in bad_words(page)] == ["tied to cores", "verdict"]
+    assert anchors("## Load balancing, and `why`\n") == {"load-balancing-and-why"}
+
+
+def test_every_driver_has_a_section() -> None:
+    """Catches a driver without a description, and a description of none."""
+    titles = anchors((ROOT / "docs/drivers.md").read_text())
+    assert set(drivers.found()) <= titles
