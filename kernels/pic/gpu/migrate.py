@@ -35,12 +35,17 @@ def _start(first, count, numbers, begin, motion, size, drift, force,
     ids[at], cells[at], motions[at] = numbers[n], cell, motion
 
 
-def start(first: int, numbers: Any, begin: Any, motion: int, *how: Any) -> None:
+def start(
+    first: int, numbers: Any, begin: Any, motion: int, size: int, drift: float, force: float,
+    x: Any, y: Any, vx: Any, vy: Any, charge: Any, ids: Any, cells: Any, motions: Any,
+) -> None:  # fmt: skip
     """Put particles of those ``numbers`` at the centres of the cells where they ``begin``."""
-    count, stream = numbers.shape[0], how[3].stream
+    count = numbers.shape[0]
     if count:
-        launch = *_grid(count), stream
-        _start[launch](first, count, numbers, begin, motion, *how)
+        _start[*_grid(count), x.stream](
+            first, count, numbers, begin, motion, size, drift, force,
+            x, y, vx, vy, charge, ids, cells, motions,
+        )  # fmt: skip
 
 
 @kernel(
