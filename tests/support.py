@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 
 import miniapps as apps
 from devices.backend import get
@@ -67,6 +69,25 @@ def run_record(
     done = miniapps(*arguments[:at], "--json", "-", *arguments[at:], timeout=timeout, env=env)
     assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def refuse_process(*arguments: Any, **options: Any) -> None:
+    """Skip the test that would start a process; it takes the place of Popen's ``__init__``."""
+    pytest.skip("starts a process, which --quick leaves out")
+
+
+def made_once(factory: Any, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that one worker of a test run fills by ``make(folder)``, and all workers use."""
+    root = factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+    folder = root / name
+    with open(root / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "made").exists():
+            folder.mkdir(exist_ok=True)  # where making it has failed before
+            make(folder)
+            (folder / "made").touch()
+    return folder
 
 
 def toy_environment() -> dict[str, str]:

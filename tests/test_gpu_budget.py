@@ -33,6 +33,7 @@ def toolkit() -> ModuleType:
     return devices.cuda.compiler
 
 
+@pytest.mark.slow
 def test_kernels_keep_their_budget(code):
     """Catches a change that makes a kernel spill, or need registers or memory it did not need."""
     document = json.loads(gpu_budget.BUDGET.read_text())
@@ -40,6 +41,7 @@ def test_kernels_keep_their_budget(code):
     assert gpu_budget.excesses(gpu_budget.costs_of(code), document["kernels"]) == [], by
 
 
+@pytest.mark.slow
 def test_kernels_round_as_their_twins_do(code):
     """Catches products and sums that are joined where the kernel does not say so.
 

@@ -24,13 +24,16 @@ STUB = FOLDER / "stub"
 RUN_S = 280.0
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which there is a GPU, as far as Python's packages can tell."""
     skips.without("stub")
-    folder = tmp_path_factory.mktemp("stub")
-    compiler = ["cc", "-shared", "-fPIC", "-w", "-o", str(folder / "libcuda.so.1")]
-    subprocess.run([*compiler, str(STUB / "libcuda.c"), "-ldl"], check=True)
+
+    def compile_driver(folder: Path) -> None:
+        compiler = ["cc", "-shared", "-fPIC", "-w", "-o", str(folder / "libcuda.so.1")]
+        subprocess.run([*compiler, str(STUB / "libcuda.c"), "-ldl"], check=True)
+
+    folder = support.made_once(tmp_path_factory, "stub", compile_driver)
     paths = {"LD_LIBRARY_PATH": [folder], "PYTHONPATH": [STUB / "python", FOLDER]}
     found = {}
     for name, own in paths.items():

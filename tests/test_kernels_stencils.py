@@ -320,6 +320,7 @@ def walled(values: np.ndarray, end: bool) -> np.ndarray:
     return copy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [True, False])
 @pytest.mark.parametrize("app", APPS)
 def test_nothing_beyond_the_arrays_is_touched(app: str, end: bool) -> None:

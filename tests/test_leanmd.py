@@ -245,6 +245,7 @@ def spin(problem: LeanmdProblem, owners: list[Any]) -> np.ndarray:
     return np.cross(apart(problem, x, y), v - w) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("grid", "decomposition"), [((1, 1, 1), "blocks"), ((2, 3, 3), "blocks"), ((1, 1, 1), "pairs")]
 )
@@ -286,6 +287,7 @@ def test_forces_add_up_to_nothing(decomposition: str) -> None:
         assert abs(change) <= problem.atoms * 2 * steps * 2.0**-50
 
 
+@pytest.mark.slow
 def test_energy_is_kept_for_10000_steps() -> None:
     """Catches energy that is pumped in or leaks out, by 1e-4 of the kinetic energy in 50 tau.
 
@@ -332,6 +334,7 @@ def test_truncated_and_shifted_move_alike() -> None:
 # Atoms that change domain ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("grid", "decomposition", "steps"), [((3, 3, 3), "blocks", 300), ((1, 1, 1), "pairs", 100)]
 )
@@ -709,6 +712,7 @@ def seen_in(problem: LeanmdProblem) -> set[str]:
         return {EXPLODES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
     ("wrong", "decomposition"), TRIALS, ids=lambda x: getattr(x, "__name__", x)
@@ -728,6 +732,7 @@ def test_wrong_programs_fail(
         assert "differs from reference" in seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("decomposition", BOTH)
 def test_right_programs_pass(size: int, decomposition: str) -> None:

@@ -575,6 +575,7 @@ def test_more_atoms_than_memory_holds_are_refused(tmp_path: Path) -> None:
 # What it costs ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_process_holds_all_atoms(tmp_path: Path, kind: str) -> None:
     """Catches a reader that takes the file, or a whole dataset, and then selects from it."""

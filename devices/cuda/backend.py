@@ -194,7 +194,12 @@ class CudaBackend(Backend):
         return self.toolkit.described()
 
     def compile(self, module: ModuleType) -> None:
-        """Compile the kernels of a package of kernels, and those that it may take from others."""
+        """Compile the kernels of a package of kernels, and those that it may take from others.
+
+        Where none can run none is compiled: their files can be imported all the same.
+        """
+        if self.toolkit.missing() is not None:
+            return
         packages = module.__name__, "kernels.stencils", "devices.cuda"
         for name, loaded in list(sys.modules.items()):
             if any(name == package or name.startswith(f"{package}.") for package in packages):
