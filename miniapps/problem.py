@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from miniapps.contract import Measure
 from miniapps.decomposition import STRIDED, Layout, least_surface
+from miniapps.snapshots import SnapshotWriter
 
 
 class Variant(NamedTuple):
@@ -52,6 +53,18 @@ class BaseProblem:
     def least_cells(self) -> tuple[int, ...]:
         """Cells that a block must have along each axis."""
         return (1,) * len(self.shape)
+
+    @property
+    def extent(self) -> tuple[float, ...]:
+        """The lengths of the domain along each axis, in the unit of positions: cells, if no other.
+
+        Thumbnails of particles and atoms need it.
+        """
+        return self.shape
+
+    def snapshots(self) -> tuple[SnapshotWriter, ...]:
+        """What a run with an output file writes beside its final state."""
+        return ()
 
     def cut(self, pes: int, odf: int, pe_grid: tuple[int, ...] | None) -> Layout:
         """The layout for so many PEs, on a given grid of them or the one of least surface.

@@ -553,8 +553,9 @@ def test_a_reader_that_stops_early_sees_no_error() -> None:
     """Catches "Broken pipe" behind `miniapps list | head -1`."""
     program = support.BIN / "miniapps"
     command = f"{program} run jacobi2d --help | true; {program} list | true"
-    done = support.execute(["bash", "-c", command])
-    assert (done.returncode, done.stderr) == (0, "")
+    for unbuffered in ("", "1"):
+        done = support.execute(["bash", "-c", command], env={"PYTHONUNBUFFERED": unbuffered})
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_pinned_pes(capsys: pytest.CaptureFixture[str], run_record: Callable[..., Any]) -> None:

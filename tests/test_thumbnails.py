@@ -13,6 +13,7 @@ import support
 
 import miniapps
 from miniapps.contract import Piece
+from workbench.run.schema import extent_of
 from workbench.show.thumbnails import share, sides_of, thumbnail_of
 
 SIZE = (100, 7, 5)
@@ -92,9 +93,7 @@ def test_shares_add_up_to_the_thumbnail(shape: tuple[int, ...], tmp_path: Path) 
 
 def test_sides() -> None:
     """Catches a box that is taken for a grid of cells."""
-    assert sides_of(np.array([3.5, 2.5, 9.0]), {"size": (4, 4)}) == (3.5, 2.5)
-    assert sides_of(None, {"size": 96}) == (96, 96)
-    assert sides_of(None, {"size": [7, 5, 3]}) == (7, 5) and sides_of(None, {"size": (9,)}) == (
-        9,
-        1,
-    )
+    assert sides_of((3.5, 2.5, 9.0)) == (3.5, 2.5) and sides_of((9,)) == (9, 1)
+    assert extent_of({"extent": [3.5, 2.5], "problem": {"size": 4}}) == [3.5, 2.5]
+    assert extent_of({"box": [3.5, 2.5], "problem": {"size": 4}}) == [3.5, 2.5]
+    assert extent_of({"problem": {"size": 96}}) == (96, 96)

@@ -67,11 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             arguments = ["study", *expanded(arguments[1:])]
         options = build_parser(arguments).parse_args(arguments)
-        status = options.command(options, runtime)
-        sys.stdout.flush()
-        return status
-    except BrokenPipeError:  # the reader, such as `head`, wants no more
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return options.command(options, runtime)
+    except BrokenPipeError:
         return VALID
     except InputError as error:
         bad_input(str(error))
@@ -80,6 +77,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"miniapps: {error}", file=sys.stderr)
         return FAILED
+    finally:
+        _end_output()
+
+
+def _end_output() -> None:
+    """Write what is left, unless the reader, such as `head`, wants no more."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def with_names_of_apps(arguments: list[str]) -> list[str]:

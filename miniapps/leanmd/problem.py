@@ -24,8 +24,10 @@ from miniapps.leanmd.lattice import Sites, in_cells, on_lattice
 from miniapps.leanmd.oracle import reference_hash
 from miniapps.leanmd.pair_layout import PairLayout
 from miniapps.leanmd.thermo import all_rows, kept_energy, table
+from miniapps.leanmd.trajectory import Trajectory
 from miniapps.parameters import extents, parameter, require, yes_or_no
 from miniapps.problem import BaseProblem, Variant, grown, halved
+from miniapps.snapshots import SnapshotWriter
 
 # The load of the papers: argon's epsilon and mass, cells of 16 Angstrom (cutoff 12, margin 4) with
 # 300 atoms. Argon's sigma would make them overlap; this one gives a full cell the melt's density.
@@ -258,6 +260,15 @@ class LeanmdProblem(BaseProblem):
         return 0.0 if self.dtype == "float64" else SINGLE_ERROR
 
     # How it is cut ------------------------------------------------------------------------------
+
+    @property
+    def extent(self) -> tuple[float, ...]:
+        """The lengths of the box."""
+        return tuple(self.box.tolist())
+
+    def snapshots(self) -> tuple[SnapshotWriter, ...]:
+        """The trajectory."""
+        return (Trajectory(self.extent, self.dt, self.first_step, self.trajectory),)
 
     @property
     def shape(self) -> tuple[int, ...]:

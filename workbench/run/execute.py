@@ -25,7 +25,7 @@ from drivers.outcome import Outcome, Report
 from miniapps.parameters import require
 from workbench import environment
 from workbench.exit_status import FAILED, VALID, WRONG
-from workbench.run import h5md, launch, output, record
+from workbench.run import launch, output, record
 from workbench.run.board import Board, NoBoard
 from workbench.run.progress import Progress, ProgressThread
 from workbench.run.spec import RunSpec, check_writable
@@ -157,17 +157,13 @@ def _clear(stores: Sequence[output.Hdf5Store | None]) -> None:
 
 
 def store_of(spec: RunSpec) -> output.Hdf5Store | None:
-    """Where the run's output goes; with a trajectory, if there are atoms in a box."""
+    """Where the run's output goes, with what its problem and thumbnails add."""
     if spec.output is None:
         return None
-    problem, box = spec.problem, getattr(spec.problem, "box", None)
-    writers: list[output.SnapshotWriter] = []
-    if box is not None:
-        where = tuple(box.tolist()), problem.dt, problem.first_step
-        writers.append(h5md.Trajectory(*where, problem.trajectory))
+    writers = spec.problem.snapshots()
     if spec.snapshot_every:
-        writers.append(Thumbnails(spec.snapshot_every, sides_of(box, problem.parameters())))
-    return output.Hdf5Store(spec.output.resolve(), tuple(writers))
+        writers = (*writers, Thumbnails(spec.snapshot_every, sides_of(spec.problem.extent)))
+    return output.Hdf5Store(spec.output.resolve(), writers)
 
 
 class _watched:

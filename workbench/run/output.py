@@ -18,33 +18,17 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 from drivers.outcome import Outcome
 from drivers.timing import KIND_NAMES
 from miniapps.contract import Piece
+from miniapps.snapshots import SnapshotWriter, append
 
 
 def aside(path: Path) -> Path:
     """The path of a file until it is complete."""
     return path.with_name(path.name + ".part")
-
-
-class SnapshotWriter(Protocol):
-    """Stores a part of the state at other times than the end; must pickle."""
-
-    name: ClassVar[str]  # of the group of its snapshots in the files of PEs
-
-    def wants(self, before: int, step: int) -> bool:
-        """As `drivers.job.Store.wants`."""
-
-    def add(self, frame: Any, pieces: list[Piece]) -> None:
-        """Add a block's pieces to its PE's part of a snapshot, an HDF5 group."""
-
-    def join(
-        self, file: Any, frames: dict[int, list[Any]], record: dict[str, Any], outcome: Outcome
-    ) -> None:
-        """Write all snapshots to the run's file; ``frames``: the parts of each step, in order."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +99,7 @@ class Hdf5Store:
                 kept = [part[writer.name] for part in parts if writer.name in part]
                 steps = sorted({int(step) for part in kept for step in part})
                 frames = {s: [part[str(s)] for part in kept if str(s) in part] for s in steps}
-                writer.join(file, frames, record, outcome)
+                writer.join(file, frames, record, outcome.steps_done)
             file.attrs["record"] = json.dumps(record)
             file["timing/blocks"] = outcome.blocks
             file["timing/wall_s"] = outcome.wall_s
@@ -139,13 +123,6 @@ def _fill(data: Any, origin: tuple[int, ...], values: Any) -> None:
     rest = [slice(low, low + n) for low, n in zip(origin[1:], values.shape[1:], strict=True)]
     for row in range(values.shape[0]):
         data[(origin[0] + row, *rest)] = values[row]
-
-
-def append(data: Any, rows: Any) -> None:
-    """Add rows at the end of a growing dataset."""
-    before = data.shape[0]
-    data.resize(before + len(rows), axis=0)
-    data[before:] = rows
 
 
 def write_text(path: Path, text: str) -> None:

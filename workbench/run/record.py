@@ -42,6 +42,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "steps": outcome.steps_done - spec.warmup,
         "warmup": spec.warmup,
         "problem": problem.parameters(),
+        "extent": list(problem.extent),
         "valid": valid,
         "checks": [_plain_check(check) for check in checks],
         "state_hash": state_hash,

@@ -38,3 +38,9 @@ def _upgraded_point(point: Mapping[str, Any]) -> dict[str, Any]:
     if "arguments" not in point:
         return dict(point)
     return dict(point) | {"arguments": upgraded_arguments(point["arguments"])}
+
+
+def extent_of(record: Mapping[str, Any]) -> Sequence[float]:
+    """The lengths of a record's domain; in older records they are the box, or the size in cells."""
+    found = record.get("extent") or record.get("box") or record["problem"].get("size", (1,))
+    return found if isinstance(found, list | tuple) else (found, found)

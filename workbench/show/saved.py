@@ -16,7 +16,7 @@ import numpy as np
 import drivers
 from drivers.timing import SYNC, compute_per_pe
 from miniapps.parameters import InputError, words
-from workbench.run.schema import upgraded
+from workbench.run.schema import extent_of, upgraded
 from workbench.show.thumbnails import Sides, sides_of, thumbnail_of
 
 Period = tuple[int, int]  # of steps: the first, and the first after the last
@@ -66,7 +66,7 @@ class SavedRun:
                 kept = file["frames"]
                 steps, thumbnails = kept["step"][...], kept["picture"][...]
             else:
-                sides = sides_of(record.get("box"), record["problem"])
+                sides = sides_of(extent_of(record))
                 steps, thumbnails = np.array([end]), thumbnail_of(file["state"], sides)[np.newaxis]
             return cls(
                 record,
@@ -82,7 +82,7 @@ class SavedRun:
     @property
     def sides(self) -> Sides:
         """Lengths of the domain along x and y."""
-        return sides_of(self.record.get("box"), self.record["problem"])
+        return sides_of(extent_of(self.record))
 
     @property
     def lb_steps(self) -> list[int]:

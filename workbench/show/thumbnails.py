@@ -8,13 +8,12 @@ each PE adds up the contributions of its own blocks, and nothing gathers the sta
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from drivers.outcome import Outcome
 from miniapps.contract import Piece
 
 PIXELS = 64
@@ -22,12 +21,10 @@ CHUNK = 1 << 20  # values of a final state that are read at a time
 Sides = tuple[float, ...]  # lengths of the domain along x and y
 
 
-def sides_of(box: Any, parameters: dict[str, Any]) -> Sides:
-    """Lengths of a problem's domain along x and y: those of its box, else its size in cells."""
-    if box is not None:
-        return float(box[0]), float(box[1])
-    size = parameters.get("size", 1)
-    return tuple((*size, 1)[:2]) if isinstance(size, list | tuple) else (size, size)
+def sides_of(extent: Sequence[float]) -> Sides:
+    """Lengths along x and y of a domain with one axis or more; y is 1 where there is one."""
+    x, y = (*extent, 1)[:2]
+    return x, y
 
 
 def shown_name(names: Iterable[str]) -> str:
@@ -93,7 +90,7 @@ def thumbnail_of(states: Any, sides: Sides) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Thumbnails:
-    """A snapshot writer (see `workbench.run.output`): thumbnails of every so many steps."""
+    """A snapshot writer (see `miniapps.snapshots`): thumbnails of every so many steps."""
 
     name: ClassVar[str] = "thumbnails"
 
@@ -114,13 +111,13 @@ class Thumbnails:
             frame["thumbnail"] = mine
 
     def join(
-        self, file: Any, frames: dict[int, list[Any]], record: dict[str, Any], outcome: Outcome
+        self, file: Any, frames: dict[int, list[Any]], record: dict[str, Any], steps: int
     ) -> None:
         """Add up the sums of all PEs, and append a thumbnail of the final state."""
         thumbnails = {
             step: sum(part["thumbnail"][...] for part in parts) for step, parts in frames.items()
         }
-        if outcome.steps_done not in thumbnails:
-            thumbnails[outcome.steps_done] = thumbnail_of(file["state"], self.sides)
+        if steps not in thumbnails:
+            thumbnails[steps] = thumbnail_of(file["state"], self.sides)
         file["snapshots/step"] = np.array(list(thumbnails), np.int64)
         file["snapshots/thumbnail"] = np.array(list(thumbnails.values()), np.float32)

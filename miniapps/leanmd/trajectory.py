@@ -19,9 +19,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from drivers.outcome import Outcome
 from miniapps.contract import Piece
-from workbench.run.output import append
+from miniapps.snapshots import append
 
 AT_ONCE = 1 << 16  # atoms
 COLUMNS = {"position": slice(0, 3), "velocity": slice(3, 6)}  # of the piece "atoms"
@@ -30,7 +29,7 @@ UNITS = {"position": "sigma", "velocity": "sigma tau-1", "id": ""}
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Keeps the atoms of a run in a box; a `workbench.run.output.SnapshotWriter`."""
+    """Writes the atoms of a run in a box; a `miniapps.snapshots.SnapshotWriter`."""
 
     name: ClassVar[str] = "trajectory"
 
@@ -53,16 +52,16 @@ class Trajectory:
             append(frame["id"], piece.ids)
 
     def join(
-        self, file: Any, frames: dict[int, list[Any]], record: dict[str, Any], outcome: Outcome
+        self, file: Any, frames: dict[int, list[Any]], record: dict[str, Any], steps: int
     ) -> None:
         """Join the frames, the final state the last of them, and add the thermo table."""
         state = file["state"]
-        last = {outcome.steps_done: [{"rows": state["atoms"], "id": state["atoms.id"]}]}
+        last = {steps: [{"rows": state["atoms"], "id": state["atoms.id"]}]}
         frames = last | frames
-        steps = sorted(frames)
+        taken = sorted(frames)
         self._write_head(file, record)
         group = file["particles/atoms"]
-        self._write_frames(group, steps, [frames[step] for step in steps], record["atoms"])
+        self._write_frames(group, taken, [frames[step] for step in taken], record["atoms"])
         self._write_observables(file, record["thermo"])
 
     def _write_head(self, file: Any, record: dict[str, Any]) -> None:
