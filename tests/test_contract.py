@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import pickletools
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import support
 import miniapps
 from devices.backend import Device
 from devices.messages import HEADER_BYTES, packed
+from drivers import sim
 from drivers.engine import Engine
 from drivers.inbox import Inbox
 from drivers.job import RunError
@@ -37,6 +38,7 @@ from miniapps.contract import (
 from miniapps.decomposition import Layout
 
 Steps = Callable[["Toy", int], Generator[Any, Any, Any]]
+ENGINES: list[Callable[[list[Any]], Engine]] = [Engine]  # the last one is used
 PERIODIC_GRIDS = [(1, 1), (2, 1), (1, 2), (2, 2), (3, 2), (1, 3)]
 
 
@@ -61,7 +63,34 @@ def engine_of(*steps: Steps, grid: tuple[int, ...] = (2, 1)) -> Engine:
     layout = Layout.create((7, 5), (True, True), int(np.prod(grid)), 1, grid)
     every = steps if len(steps) > 1 else steps * layout.pes
     toys = zip(layout.indices(), every, strict=True)
-    return Engine([Toy(layout, index, one) for index, one in toys])
+    return ENGINES[-1]([Toy(layout, index, one) for index, one in toys])
+
+
+def simulated(order: str) -> Callable[[list[Any]], Engine]:
+    """What makes an engine of the sim driver that delivers messages in some order."""
+    return lambda blocks: sim.SimEngine(blocks, False, sim.Network(sim.SimOptions(3, order, 2)))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run every test that makes an engine of toys under serial, and under sim in each order."""
+    if "engine_of" in metafunc.function.__code__.co_names:
+        metafunc.fixturenames.append("driver")
+        metafunc.parametrize("driver", ["serial", *sim.ORDERS])
+
+
+@pytest.fixture(autouse=True)
+def _engine_asked_for(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let `engine_of` make engines of the driver that the test's name says."""
+    name = getattr(request.node, "callspec", None) and request.node.callspec.params.get("driver")
+    ENGINES.append(Engine if name in (None, "serial") else simulated(name))
+    yield
+    ENGINES.pop()
+
+
+def close_simulated(engine: Engine, done: int) -> None:
+    """Let a simulated network deliver what is still on its way; others have delivered all."""
+    assert isinstance(engine, sim.SimEngine), "nothing was noticed"
+    engine.close(done)
 
 
 def toys_of(engine: Engine) -> list[Toy]:
@@ -153,8 +182,9 @@ def test_message_that_nobody_collects() -> None:
     """Catches blocks that post more than they collect; the next round must not begin."""
     engine = engine_of(posts_only)
     engine.round(0, 1)
-    with pytest.raises(MessageError, match="step 0, phase 'halo'.*never collected"):
+    with pytest.raises(MessageError, match="step 0, phase 'halo'.*(never collected|late)"):
         engine.round(1, 1)
+        close_simulated(engine, 2)
 
 
 def test_blocks_that_disagree_on_the_end() -> None:
@@ -468,7 +498,9 @@ def test_engine_posting_twice() -> None:
         yield Post("halo", messages(toy))
 
     with pytest.raises(MessageError, match="arrived twice"):
-        engine_of(twice).round(0, 1)
+        engine = engine_of(twice)
+        engine.round(0, 1)
+        close_simulated(engine, 1)
 
 
 # 5. Between steps a block pickles ----------------------------------------------------------------
@@ -715,7 +747,7 @@ def sums_never_collected(toy: Toy, count: int) -> Generator[Any, Any, None]:
     [
         (sums_floats, "PostSum takes integers only"),
         (sums_other_shapes, "not as others"),
-        (sums_never_collected, "never collected"),
+        (sums_never_collected, "never collected|late"),
     ],
     ids=["floats", "shapes", "never collected"],
 )
@@ -725,6 +757,7 @@ def test_wrong_sums_are_an_error(steps: Steps, words: str) -> None:
     with pytest.raises(MessageError, match=words):
         engine.round(0, 1)
         engine.round(1, 1)
+        close_simulated(engine, 2)
 
 
 def test_inbox_adds_each_edge_once(inbox: Inbox) -> None:
