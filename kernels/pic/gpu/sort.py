@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 from devices.cuda.compiler import cuda, inlined, kernel
-from devices.cuda.memory import empty
-from devices.cuda.primitives import _clear, _copy, _grid, _thread
+from devices.cuda.primitives import _clear, _copy, _grid, _thread, scan
 
 RUN = 16  # neighbouring particles that a thread of the sort takes
-CHUNKS = 64  # into how many the columns are cut for their prefix sum
 
 
 @inlined
@@ -31,33 +29,6 @@ def _count_by_column(count, x, x0, starts):  # type: ignore[no-untyped-def]
         column, begin = np.uint32(x[n]), n
         n = _run_end(n, end, x, column)
         cuda.atomic.add(starts, column - x0, np.int64(n - begin))
-
-
-@kernel("void(uint64, uint64, int64[::1], int64[::1])")
-def _sum_chunks(columns, chunk, starts, sums):  # type: ignore[no-untyped-def]
-    mine = np.uint64(cuda.threadIdx.x)
-    total = np.int64(0)
-    n = mine * chunk
-    while n < min((mine + np.uint64(1)) * chunk, columns):
-        total += starts[n]
-        n += np.uint64(1)
-    sums[mine] = total
-
-
-@kernel("void(uint64, uint64, int64[::1], int64[::1])")
-def _add_before(columns, chunk, starts, sums):  # type: ignore[no-untyped-def]
-    mine = np.uint64(cuda.threadIdx.x)
-    total = np.int64(0)
-    n = np.uint64(0)
-    while n < mine:
-        total += sums[n]
-        n += np.uint64(1)
-    n = mine * chunk
-    while n < min((mine + np.uint64(1)) * chunk, columns):
-        here = starts[n]
-        starts[n] = total
-        total += here
-        n += np.uint64(1)
 
 
 @kernel("void(uint64, float64[::1], uint32, int64[::1], int32[::1])")
@@ -86,9 +57,7 @@ def places_by_column(count: int, x: Any, x0: float, starts: Any, places: Any) ->
     _clear[*_grid(columns), stream](starts, columns)
     launch = *_grid(-(-count // RUN)), stream
     _count_by_column[launch](count, x, corner, starts)
-    sums, chunk = empty(CHUNKS, np.int64, stream), -(-columns // CHUNKS)
-    _sum_chunks[1, CHUNKS, stream](columns, chunk, starts, sums)
-    _add_before[1, CHUNKS, stream](columns, chunk, starts, sums)
+    scan(starts)
     _choose_places[launch](count, x, corner, starts, places)
 
 
