@@ -1,9 +1,9 @@
-"""Drivers move messages between blocks and know no app.
+"""Drivers move messages between blocks and do not depend on any app.
 
-A driver is a module here that exports a `descriptor.Driver` as ``DRIVER``; nothing is registered.
-The file it names offers ``run(job, report, watcher)``: advance the job's blocks, call
-``report(outcome)`` once, on the root, and return the exit status; and ``fail(status)``: end every
-PE of the run. mpi4py and charm4py are imported by that file only, when it runs.
+A driver is a module in this package that exports a `descriptor.Driver` as ``DRIVER``; nothing is
+registered. The module that ``DRIVER.file`` names defines ``run(job, report, watcher)``, which
+advances the job's blocks, calls ``report(outcome)`` once, on the root, and returns the exit status;
+and ``fail(status)``, which ends every PE of the run. Only that module imports mpi4py or charm4py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @cache
 def found() -> Mapping[str, Driver]:
-    """All drivers by name, those that can do most last."""
+    """All drivers by name, ordered by capability, the simplest first."""
     modules = [importlib.import_module(f"drivers.{m.name}") for m in pkgutil.iter_modules(__path__)]
     drivers = [module.DRIVER for module in modules if hasattr(module, "DRIVER")]
     drivers.sort(key=_order)
@@ -37,12 +37,12 @@ def _order(driver: Driver) -> tuple[bool, bool, bool, str]:
 
 
 def usable() -> list[Driver]:
-    """The drivers that can be used with this Python."""
+    """The drivers that this Python can use."""
     return [driver for driver in found().values() if driver.unavailable() is None]
 
 
 def left_out() -> list[str]:
-    """A line for each driver that cannot be used: why, and how to get it."""
+    """A line for each driver that cannot be used: the reason, and how to install it."""
     reasons = {name: driver.unavailable() for name, driver in found().items()}
     return [f"left out: {name}: {reason}" for name, reason in reasons.items() if reason]
 
@@ -53,25 +53,25 @@ def names() -> list[str]:
 
 
 def get(name: str, option: str = "--driver") -> Driver:
-    """The driver of a name. Raises InputError, of ``option``, where there is none."""
+    """The driver with this name. Raises InputError for ``option`` if there is none."""
     require(name in found(), option, name, f"one of {', '.join(found())}")
     return found()[name]
 
 
 def of_record(name: str) -> Driver:
-    """The driver that a record names; a plain one where this program does not have it."""
+    """The driver that a record names; a placeholder if this program does not have it."""
     return found().get(name) or Driver(name, "unknown here", file="", without="")
 
 
 def load(name: str) -> ModuleType:
-    """Import the file in which a driver runs; for mpi this initialises MPI."""
+    """Import the module that runs a driver's jobs; for mpi this initialises MPI."""
     return importlib.import_module(get(name).file)
 
 
 def run_all(name: str, runs: Iterable[tuple[Job, Report]], watcher: Watcher) -> int:
     """Run jobs one after the other in the processes of one launch; returns the highest status.
 
-    A driver whose runtime starts once in a process has a ``run_all`` of its own.
+    A driver whose runtime can start only once per process defines its own ``run_all``.
     """
     module = load(name)
     if hasattr(module, "run_all"):
@@ -80,7 +80,7 @@ def run_all(name: str, runs: Iterable[tuple[Job, Report]], watcher: Watcher) -> 
 
 
 def launchers() -> dict[str, Launcher]:
-    """The launchers around this process, by the drivers whose runs they start."""
+    """The launchers that started this process, by the name of their driver."""
     around = {name: driver.around() for name, driver in found().items()}
     return {name: launcher for name, launcher in around.items() if launcher is not None}
 

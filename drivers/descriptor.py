@@ -1,7 +1,7 @@
-"""What a driver says of itself: what it can do, its options, how it is launched and recognised.
+"""Descriptions of drivers: capabilities, options, how a driver is launched and detected.
 
-Each driver module exports one `Driver` as ``DRIVER``. Importing it costs no import of the runtime:
-the module that runs is named in ``file`` and imported by `drivers.load`.
+Each driver module exports one `Driver` as ``DRIVER``. Importing the module does not import the
+driver's runtime: ``file`` names the module that runs jobs, and `drivers.load` imports that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from miniapps.parameters import InputError
 
 
 class Launcher(NamedTuple):
-    """The launcher that started this process: its name, its number of ranks if known, our rank."""
+    """The launcher that started this process: its name, the number of ranks if known, our rank."""
 
     name: str
     size: int | None
@@ -27,10 +27,10 @@ class Launcher(NamedTuple):
 
 @dataclass(frozen=True)
 class Start:
-    """What a launch is made of.
+    """The data from which a driver builds its launch command.
 
-    ``program``: the words that start one PE, Python first; ``runtime``: words for the launcher or
-    the runtime, as the user gave them; ``launcher``: another launcher than the usual one.
+    ``program``: the arguments that start one PE, Python first; ``runtime``: arguments for the
+    launcher or the runtime, as the user gave them; ``launcher``: replaces the default launcher.
     """
 
     program: Sequence[str]
@@ -41,7 +41,7 @@ class Start:
 
 
 class Asked(Protocol):
-    """What a driver's options may look at when they are checked: the run that is asked for."""
+    """The part of a requested run that `Options.check` may read."""
 
     @property
     def device(self) -> str:
@@ -57,7 +57,7 @@ class Options:
     """A driver's own options: fields declared by `miniapps.parameters.parameter`."""
 
     def check(self, asked: Asked) -> None:
-        """Raise InputError where the options do not fit the run that is asked for."""
+        """Raise InputError if the options do not fit the requested run."""
 
 
 def no_launcher() -> Launcher | None:
@@ -66,39 +66,40 @@ def no_launcher() -> Launcher | None:
 
 
 def same_process(start: Start) -> list[str]:
-    """The command of a driver without a launcher; ``runtime`` is a command that starts another."""
+    """The command of a driver without a launcher; ``runtime`` is a prefix such as ``taskset``."""
     return [*start.runtime, *start.program]
 
 
 def taskset(cores: Sequence[int]) -> list[str]:
-    """Words in front of a command that pin one process; none where there is no ``taskset``."""
+    """The prefix of a command that pins one process; empty if there is no ``taskset``."""
     return ["taskset", "-c", listed(cores[:1])] if shutil.which("taskset") else []
 
 
 def listed(cores: Sequence[int]) -> str:
-    """Core numbers as launchers read them, such as ``0,2``."""
+    """Core numbers in the format of launchers, such as ``0,2``."""
     return ",".join(map(str, cores))
 
 
 def nothing_before(job: str) -> str:
-    """No lines before the runs of a Slurm job."""
+    """The setup of a Slurm job for a driver that needs none."""
     return ""
 
 
 def job_step(words: str, pes: int, balancer: str | None) -> str:
-    """The command of a run in a Slurm job: a step with a task per PE."""
+    """The command of a run in a Slurm job: a job step with one task per PE."""
     return f'srun --mpi="$MPI" -n {pes} --cpu-bind=cores "$MINIAPPS" {words}'
 
 
 @dataclass(frozen=True)
 class Driver:
-    """A driver; all that the rest of the program knows of it.
+    """Description of a driver. All other code depends on this description only.
 
-    ``file``: the module that runs; ``without``: what is lost where it does not work; ``modules``
-    that must be importable, and ``install``, how to get them; ``program``: the launcher that must
-    be found, if any; ``runtime``: what a record's ``versions`` says under the driver's name, if
-    anything; ``gpu_aware``: the module that prints as JSON whether messages may lie on a GPU, and
-    why; ``example``: words of a typical run; ``options``: the class of its own options.
+    ``file``: the module that runs jobs; ``without``: what a user loses if the driver is unusable;
+    ``modules``: modules that must be importable; ``install``: how to install them; ``program``: the
+    launcher that must be found, if any; ``runtime``: the software whose version a record stores
+    under the driver's name, if any; ``gpu_aware``: a module that prints as JSON whether messages
+    may lie in GPU memory, and why; ``example``: arguments of a typical run; ``options``: the class
+    of the driver's own options.
     """
 
     name: str
@@ -113,18 +114,20 @@ class Driver:
     example: str = ""
     options: type[Options] = Options
     # What it can do.
-    one_process: bool = False  # runs in the process that is asked: nothing is launched
-    one_pe: bool = False  # counts blocks where others count PEs
+    one_process: bool = False  # runs in the calling process: nothing is launched
+    one_pe: bool = False  # has one PE; the PE grid of other drivers is its grid of blocks
     over_decomposition: bool = False
     balancers: tuple[str, ...] = ()
-    several_kinds: bool = True  # of blocks
-    waits_alone: bool = False  # a PE outside its blocks waits for messages and does nothing else
-    # How it is launched. ``pin``: core numbers, one per PE, to words for ``Start.runtime``.
+    several_kinds: bool = True  # accepts several kinds of blocks
+    waits_alone: bool = False  # a PE's time outside its blocks is communication time
+    # How it is launched. ``pin`` turns core numbers, one per PE, into arguments for
+    # ``Start.runtime``; ``around`` detects the driver's launcher around this process.
     command: Callable[[Start], list[str]] = same_process
     pin: Callable[[Sequence[int]], list[str]] = taskset
     around: Callable[[], Launcher | None] = no_launcher
-    # In a Slurm job of some name: lines before its runs; and the command of a run, given the words
-    # of `miniapps`, the number of PEs and the balancer. Variables are those of `study.slurm`.
+    # ``job_setup(job name)``: the lines of a Slurm job before its runs. ``job_command(arguments of
+    # `miniapps`, number of PEs, balancer)``: the command of a run. Both may use the shell variables
+    # that `study.slurm` sets.
     job_setup: Callable[[str], str] = nothing_before
     job_command: Callable[[str, int, str | None], str] = job_step
 
@@ -134,19 +137,19 @@ class Driver:
         return bool(self.balancers)
 
     def unavailable(self) -> str | None:
-        """Why the driver cannot be used with this Python, in one line; None where it can."""
+        """The reason why this Python cannot use the driver, in one line; None if it can."""
         missing = [name for name in self.modules if not importable(name)]
         return f"{missing[0]} is not installed{self.install}" if missing else None
 
     def require(self) -> None:
-        """Raise InputError where the driver cannot be used with this Python."""
+        """Raise InputError if this Python cannot use the driver."""
         reason = self.unavailable()
         if reason is not None:
             raise InputError("--driver", self.name, reason)
 
 
 def importable(module: str) -> bool:
-    """Whether a top-level module can be found, which is not to say that its import works."""
+    """Whether a top-level module can be found; importing it may still fail."""
     try:
         return importlib.util.find_spec(module) is not None
     except ImportError:
@@ -154,13 +157,13 @@ def importable(module: str) -> bool:
 
 
 def program(name: str) -> str | None:
-    """A program of this Python's environment, else of the PATH; None where there is none."""
+    """The path of a program in this Python's environment, else on the PATH; None if not found."""
     beside = Path(sys.executable).with_name(name)
     return str(beside) if beside.exists() else shutil.which(name)
 
 
 def chosen_or_found(driver: str, launcher: str | None, name: str) -> str:
-    """The launcher that the user names, else the usual one. Raises InputError."""
+    """The path of the launcher that the user names, else of the default. Raises InputError."""
     found = shutil.which(launcher) if launcher else program(name)
     if found is not None:
         return found

@@ -1,8 +1,8 @@
 """The engine that the drivers share: it resumes blocks, answers their requests and runs the rounds.
 
-A driver adds a transport, which moves messages between processes. `Runner` runs one block, under
-every driver. `Engine` runs all blocks of a process in turn, for drivers that decide by themselves
-which block goes next; under charm the runtime decides. docs/contract.md explains the requests.
+A driver adds a transport, which moves messages between processes. Every driver runs each block by
+a `Runner`. `Engine` resumes all blocks of a process in turn, for drivers that choose the next block
+themselves; under charm the runtime chooses it. docs/contract.md explains the requests.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ REQUESTS = Post | PostSum | Collect | CollectSum | AllReduce | Pause | Batch
 
 
 class Departure(NamedTuple):
-    """Messages of one Post that are being copied from the device and have yet to be sent.
+    """Messages of one Post on a device that are not sent yet, perhaps being copied to the host.
 
-    ``messages`` are pairs of what the transport needs to address a message, and the message.
+    ``messages`` are pairs (target, message); the type of the target depends on the transport.
     """
 
     step: int
@@ -46,26 +46,26 @@ class Departure(NamedTuple):
     messages: list[tuple[Any, Any]]
 
     def on_host(self) -> list[tuple[Any, Any]]:
-        """The same pairs with messages in host memory; waits for their copies."""
+        """The pairs with their messages in host memory; waits for the copies to finish."""
         copies = {id(message): message.on_host() for _, message in self.messages}
         return [(target, copies[id(message)]) for target, message in self.messages]
 
 
 class Transport:
-    """Moves the messages of one process's blocks. This one has all blocks in the same process.
+    """Moves the messages of one process's blocks; the base class for all blocks in one process.
 
-    Messages go into the receivers' inboxes by reference.
+    It puts messages into the receivers' inboxes by reference.
     """
 
     def __init__(self) -> None:
         self.runners: dict[Place, Runner] = {}
 
     def connect(self, runners: dict[Place, Runner]) -> None:
-        """Take note of the blocks of this process."""
+        """Store the runners of this process's blocks."""
         self.runners = runners
 
     def post(self, runner: Runner, request: Post | PostSum) -> None:
-        """Send a block's messages. Raises MessageError for one that the contract does not allow."""
+        """Send a block's messages. Raises MessageError for a message that breaks the contract."""
         neighbors = runner.block.neighbors
         for edge, message in checked_messages(request).items():
             self.deliver(runner, neighbors[edge], request, message)
@@ -80,29 +80,29 @@ class Transport:
             inbox.deliver(step, request.phase, edge, runner.place, message)
 
     def collect(self, runner: Runner, request: Collect | CollectSum) -> Any:
-        """The answer to a Collect; None where messages are missing and nothing brings them now."""
+        """The answer to a Collect; None if messages are missing and cannot be received right now."""
         inbox = runner.inbox
         return inbox.take(request) if inbox.has(request) else None
 
     def flush(self, runner: Runner) -> None:
-        """Send what was copied from the device since the block posted it."""
+        """Send the block's posted messages that were on the device (see `Runner.stage`)."""
 
     def all_reduce(self, value: Any, op: str) -> Any:
         """Combine this process's value with those of all others."""
         return np.array(value)[()]
 
     def begin(self) -> None:
-        """Begin a round. Raises MessageError where a message of the last one was not collected."""
+        """Begin a round. Raises MessageError if a message of the last round was not collected."""
 
     def barrier(self) -> None:
-        """Wait until all processes have come here."""
+        """Wait until all processes have reached this call."""
 
     def close(self) -> None:
-        """End all communication. Raises MessageError where a message was not collected."""
+        """End all communication. Raises MessageError if a message was not collected."""
 
 
 class Runner:
-    """One block under way: its generator, its inbox, and the request that it waits on."""
+    """Runs one block: holds its stepper, its inbox, and the request that it waits on."""
 
     def __init__(self, block: Any, traced: bool = False) -> None:
         self.block, self.place = block, (block.kind, tuple(block.index))
@@ -123,7 +123,8 @@ class Runner:
     def serve(self, transport: Any, moved: bool = False) -> bool:
         """Answer requests until the block has to wait or its round ends; True if any was answered.
 
-        A Pause is answered where nothing else was before it, so that other blocks go first.
+        A Pause is answered only by a call that has answered nothing before it, so that other blocks
+        run first. ``moved``: whether the caller has answered a request already.
         """
         while True:
             request = self.request
@@ -146,7 +147,7 @@ class Runner:
             moved = True
 
     def stage(self, request: Post | PostSum, messages: list[tuple[Any, Any]], copy: bool) -> None:
-        """Let messages on the device leave later; ``copy``: begin to copy them to the host."""
+        """Queue messages on the device for sending; ``copy``: begin to copy them to the host."""
         if copy:
             on_device = [m for _, m in messages if isinstance(m, DeviceMessage)]
             self.block.device.stage(on_device)
@@ -154,7 +155,7 @@ class Runner:
         self.leaving.append(Departure(self.inbox.step, request.phase, summed, messages))
 
     def departures(self) -> list[Departure]:
-        """The messages that have yet to be sent; the transport sends them now."""
+        """Take the queued messages, which the transport sends now."""
         leaving, self.leaving = self.leaving, []
         return leaving
 
@@ -181,7 +182,7 @@ class Engine:
         return self
 
     def round(self, step: int, count: int) -> bool:
-        """Advance every block ``count`` steps; True where they say that the run is finished."""
+        """Advance every block ``count`` steps; True if they report that the run is finished."""
         self._advance(step, count)
         finished = {runner.stepper.finished for runner in self.runners.values()}
         if len(finished) > 1:
@@ -189,13 +190,13 @@ class Engine:
         return finished.pop()
 
     def close(self, done: int) -> None:
-        """End the run after step ``done``. Raises MessageError where a message is left."""
+        """End the run after step ``done``. Raises MessageError if a message is left."""
         for runner in self.runners.values():
             runner.inbox.advance(done)
         self.transport.close()
 
     def turns(self) -> Iterable[Runner]:
-        """The blocks in the order in which they get their turn."""
+        """The blocks in the order in which they are resumed."""
         return self.runners.values()
 
     def _advance(self, step: int, count: int) -> None:
@@ -211,11 +212,11 @@ class Engine:
                 raise RunError(f"step {step}: {self._waiting()}")
 
     def go_on(self) -> bool:
-        """Do what lets a block go on when none can by itself; False where nothing does."""
+        """When no block can continue, run batches or a reduction; False if neither is possible."""
         return self.batch() or self.reduce()
 
     def batch(self) -> bool:
-        """Do the work that blocks want done at once; False where no block asked for any."""
+        """Answer all waiting Batch requests, one call per function; False if there is none."""
         asked = {
             runner.stepper: runner
             for runner in self.runners.values()
@@ -227,7 +228,7 @@ class Engine:
         return bool(asked)
 
     def reduce(self) -> bool:
-        """Answer an AllReduce once every block of a kind has come to it; False where none has."""
+        """Answer each AllReduce that all blocks of a kind have reached; False if there is none."""
         kinds: dict[str, list[Runner]] = {}
         for runner in self.runners.values():
             kinds.setdefault(runner.place[0], []).append(runner)
@@ -247,7 +248,7 @@ class Engine:
         return True
 
     def _waiting(self) -> str:
-        """What each block waits for, for an error message."""
+        """Describe, for an error message, what each block waits for."""
         waits = [f"{r.block.index} on {r.request}" for r in self.runners.values()]
         wrong = [r for r in self.runners.values() if not isinstance(r.request, REQUESTS | None)]
         if wrong:
@@ -258,9 +259,9 @@ class Engine:
 def run_phases(
     job: Job, engine: Engine, pe: int, watcher: Watcher, between: Callable[[], None] | None = None
 ) -> tuple[PELog, int]:
-    """Run setup, warm-up and timed steps on PE ``pe``; returns what was timed, and steps made.
+    """Run setup, warm-up and timed steps on PE ``pe``; returns its timings and the steps made.
 
-    ``between`` is called after each round. Raises what blocks raise, RunError and MessageError.
+    Calls ``between`` after each round. Raises RunError, MessageError and any error of a block.
     """
     engine.setup()
     log, done = PELog(pe), 0
@@ -287,10 +288,10 @@ def run_phases(
 
 
 def write_state(store: Store, blocks: Iterable[Any], created: bool) -> bool:
-    """Write the final state of a process's blocks, which may be none.
+    """Write the final state of a process's blocks; a process may have no blocks.
 
-    ``created``: whether a process before this one has created the store; returns whether one has
-    by now.
+    ``created``: whether an earlier process has already created the store. Returns whether it is
+    created now.
     """
     for block in blocks:
         pieces = block.state()

@@ -11,7 +11,7 @@ from miniapps.contract import SETUP, Collect, CollectSum, Edge, MessageError, Pl
 
 
 class Sum(NamedTuple):
-    """Messages of one phase that were added up: along which edges they came, and their sum."""
+    """The sum of messages of one phase, and the edges along which they came."""
 
     edges: set[Edge]
     total: np.ndarray
@@ -20,9 +20,9 @@ class Sum(NamedTuple):
 class Inbox:
     """Keeps messages by (step, phase) and edge until the block collects them.
 
-    A neighbour may run ahead, so messages of a later step wait; one of an earlier
-    step, a second one on the same edge, or one from a block that is no neighbour on that edge is
-    an error of the driver or the block, and raises MessageError.
+    A neighbour may be ahead, so messages of a later step are kept. MessageError is raised, for an
+    error of the driver or the block, by a message of an earlier step, a second message on the same
+    edge, and a message from a block that is not the neighbour on that edge.
     """
 
     def __init__(self, block: Any) -> None:
@@ -32,7 +32,7 @@ class Inbox:
         self.sums: dict[tuple[int, str], Sum] = {}
 
     def deliver(self, step: int, phase: str, edge: Edge, sender: Place, array: np.ndarray) -> None:
-        """Take in a message that the block sees on its ``edge``."""
+        """Store a message that arrived on the block's ``edge``."""
         peer = self.block.neighbors.get(edge)
         if peer is None or peer[:2] != sender:
             raise self._error(step, phase, edge, f"sent by {sender}, which is not that neighbour")
@@ -47,7 +47,7 @@ class Inbox:
             messages[edge] = array
 
     def add(self, step: int, phase: str, edges: Sequence[Edge], array: np.ndarray) -> None:
-        """Take in the sum of the messages that the block sees on these edges."""
+        """Add a sum of messages that arrived on the block's ``edges``."""
         if not all(edge in self.block.neighbors for edge in edges):
             raise self._error(step, phase, edges, "not all of these are edges of the block")
         if step < self.step:
@@ -67,7 +67,7 @@ class Inbox:
             self.sums[step, phase] = Sum(before.edges, total)
 
     def has(self, request: Collect | CollectSum) -> bool:
-        """Whether every message that the block waits for is there."""
+        """Whether every message of the request has arrived."""
         if type(request) is CollectSum:
             came = self.sums.get((self.step, request.phase))
             return came is not None and len(came.edges) == len(request.edges)
@@ -75,7 +75,7 @@ class Inbox:
         return len(messages) >= len(request.edges) and all(e in messages for e in request.edges)
 
     def take(self, request: Collect | CollectSum) -> Any:
-        """Hand over the messages of a request for which `has` holds."""
+        """Remove and return the messages of a request; `has` must be true for it."""
         if type(request) is CollectSum:
             came = self.sums.pop((self.step, request.phase))
             if came.edges != set(request.edges):
@@ -90,7 +90,7 @@ class Inbox:
         return taken
 
     def advance(self, step: int) -> None:
-        """Begin the round at ``step``; nothing of an earlier one may be left."""
+        """Begin the round at ``step``. Raises MessageError if an earlier message is left."""
         self.step = step
         for old, phase in (*self.waiting, *self.sums):
             if old < step:

@@ -1,4 +1,4 @@
-"""What a driver is told."""
+"""The input of a driver: the job, and the interfaces of watchers and stores."""
 
 from __future__ import annotations
 
@@ -16,46 +16,47 @@ from miniapps.decomposition import Layout
 
 
 class RunError(RuntimeError):
-    """The run failed: the message says which PE or block, and in which step."""
+    """The run failed; the message names the PE or block, and the step."""
 
 
 class Watcher(Protocol):
-    """Who is told how far each PE has come: cheap, as it is told every round. Must pickle."""
+    """Receives the progress of each PE. `beat` is called every round and must be cheap. Pickles."""
 
     def beat(self, pe: int, step: int) -> None:
-        """PE ``pe`` begins the round at ``step``."""
+        """Record that PE ``pe`` begins the round at ``step``."""
 
     def finish(self, pe: int) -> None:
-        """PE ``pe`` has made its last step."""
+        """Record that PE ``pe`` has made its last step."""
 
     def fail(self, error: Exception) -> None:
-        """Say why this process cannot go on."""
+        """Report the error that ends this process."""
 
 
 class Store(Protocol):
-    """Who takes the state, block by block; must pickle."""
+    """Stores the global state, block by block. Must be picklable."""
 
     def wants(self, before: int, step: int) -> bool:
-        """Whether the state after a round from step ``before`` to ``step`` belongs into a frame."""
+        """Whether to store a snapshot after a round from step ``before`` to ``step``."""
 
     def keep(self, pe: int, before: int, step: int, pieces: list[Piece]) -> None:
-        """Take a block's pieces of a frame that it wants; PEs may call it at once."""
+        """Store a block's pieces of a snapshot; several PEs may call this concurrently."""
 
     def create(self, pieces: list[Piece]) -> None:
-        """Make room for the global state, given any block's pieces; called once, first."""
+        """Create the datasets of the final state from any block's pieces; called once, first."""
 
     def write(self, pieces: list[Piece]) -> None:
-        """Take one block's pieces; never called by two PEs at once."""
+        """Store one block's pieces of the final state; never called by two PEs concurrently."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run: which problem, cut how, for how many steps.
+    """A run: the problem, its decomposition and the number of steps.
 
-    ``steps`` are timed, after ``warmup`` steps that are not; both count for the physics.
-    ``balancer``, ``lb_period`` (steps) and ``lb_first`` (a step; None: the period) are for drivers
-    that balance; ``options`` are the driver's own. A run that is ``traced`` keeps what each block
-    did between two requests. Processes of a host share its first ``gpus_per_host`` GPUs, or all.
+    ``warmup`` steps are not timed; the ``steps`` after them are. Both advance the physics.
+    ``balancer``, ``lb_period`` (steps) and ``lb_first`` (a step; None: the period) apply to drivers
+    that balance load; ``options`` are the driver's own. If ``traced``, the run records the slices
+    of work of each block between two requests. The processes of a host share its first
+    ``gpus_per_host`` GPUs, or all of them.
     """
 
     app: str
@@ -73,7 +74,7 @@ class Job:
     options: Options = Options()
 
     def take_device(self, local_rank: int) -> None:
-        """Let this process, of those on its host the one of that number, use one device."""
+        """Open the device of this process, which has number ``local_rank`` on its host."""
         device.open_backend(self.device, local_rank, self.gpus_per_host)
 
     def compile(self) -> float:
@@ -89,7 +90,7 @@ class Job:
         return app.Block(self.problem, self.layout, index, device.get(self.device))
 
     def keep_frame(self, pe: int, before: int, step: int, block: Any) -> None:
-        """Hand a block's state to the store, if it wants a frame, at the end of a round."""
+        """At the end of a round, pass a block's state to the store if a snapshot is due."""
         if self.store is not None and self.store.wants(before, step):
             self.store.keep(pe, before, step, block.state())
 
@@ -98,13 +99,14 @@ class Job:
         return (0, self.warmup), (self.warmup, self.warmup + self.steps)
 
     def count(self, step: int, end: int) -> int:
-        """Steps of the round that begins at ``step``, in a phase that ends at ``end``."""
+        """Number of steps in the round that begins at ``step``, in a phase ending at ``end``."""
         return min(self.problem.stride(step), end - step)
 
     def balancing_due(self, before: int, step: int) -> bool:
-        """Whether blocks are balanced after a round from step ``before`` to ``step``.
+        """Whether to balance after a round from step ``before`` to ``step``.
 
-        They are at the first such step, and whenever a multiple of the period has passed since.
+        The first load-balancing step is ``lb_first``; the others follow at multiples of the period
+        after it.
         """
         period = self.lb_period
         first = period if self.lb_first is None else self.lb_first

@@ -1,4 +1,4 @@
-"""What a driver gives back."""
+"""The result of a driver: timings, measures and state hash of a run."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from miniapps.contract import Measure, Piece, combine
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run did.
+    """The result of a run.
 
-    ``rounds``: those that were timed, (first step, number of steps); ``wall_s`` (rounds,): as
+    ``rounds``: the timed rounds, (first step, number of steps); ``wall_s`` (rounds,): as
     `timing` defines it; ``compute_s`` (PEs, rounds): inside blocks; ``blocks``: a row per block and
     round, as `timing.ROW`; ``slices`` (where traced) and ``syncs`` as `timing.SLICE` and
     `timing.SYNC`; ``measures`` and ``words`` (the state hash) are joined over all blocks;
     ``first_step_at``: seconds since the epoch; ``peak_rss_bytes``: largest resident memory of a PE;
-    ``balancing``: an entry per balancing, as `balancers.summary` gives it; ``transport``: by which
-    path messages between GPUs went, for what reason, and how many bytes were copied to and from
-    hosts; ``gpu``: the one that the reporting PE used.
+    ``balancing``: an entry per load-balancing step, as returned by `balancers.summary`;
+    ``transport``: the path of messages between GPUs, the reason for it, and the bytes copied to and
+    from hosts; ``gpu``: the GPU of the reporting PE.
     """
 
     pes: int
@@ -55,7 +55,7 @@ Report = Callable[[Outcome], int]  # returns the exit status
 
 
 class Part(NamedTuple):
-    """One PE's part of an outcome."""
+    """The contribution of one PE to an outcome."""
 
     tables: dict[str, np.ndarray]
     measures: dict[str, Measure]
@@ -66,7 +66,7 @@ class Part(NamedTuple):
 
     @classmethod
     def of(cls, blocks: Iterable[Any], log: PELog, jit_s: float) -> Part:
-        """Measure the finished blocks of a PE, which may have none."""
+        """The part of a PE with these finished blocks, of which there may be none."""
         nothing: dict[str, Measure] = {}
         blocks = list(blocks)
         measures = reduce(combine, map(measured, blocks), nothing)
@@ -76,13 +76,13 @@ class Part(NamedTuple):
 
 
 def _transport(path: str, reason: str, parts: Sequence[Part]) -> dict[str, Any]:
-    """How messages travelled, for the record."""
+    """The path of messages, for the record."""
     staged = sum(part.staged_bytes for part in parts)
     return {"path": path, "reason": reason, "staged_bytes": staged}
 
 
 def measured(block: Any) -> dict[str, Measure]:
-    """A finished block's measures, its part of the state hash among them as ``words``."""
+    """A finished block's measures, including its part of the state hash as ``words``."""
     return block.measure() | {"words": Measure("sum", hashed(block.state()))}
 
 
@@ -104,7 +104,7 @@ def joined(
     versions: dict[str, str],
     transport: tuple[str, str],
 ) -> Outcome:
-    """The outcome of all PEs' parts; ``transport``: how messages on a GPU travelled, and why."""
+    """Join the parts of all PEs; ``transport``: the path of messages on a GPU, and the reason."""
     rows, slices, syncs = (
         np.concatenate([part.tables[name] for part in parts])
         for name in ("blocks", "slices", "balancing")

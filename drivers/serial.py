@@ -1,7 +1,7 @@
 """The serial driver: all blocks in one process, resumed in turn, always in the same order.
 
-It needs neither MPI nor Charm4Py and takes any grid of blocks. The other drivers are compared with
-it.
+It needs neither MPI nor Charm4Py and accepts any grid of blocks. Tests compare the other drivers
+with it.
 """
 
 from __future__ import annotations
@@ -36,4 +36,4 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
 
 
 def fail(status: int) -> None:
-    """Nothing else runs that would have to be ended."""
+    """Do nothing: the run has no other processes."""

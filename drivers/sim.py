@@ -1,7 +1,7 @@
 """The sim driver: all blocks in one process, on virtual PEs, with messages delivered in any order.
 
-Messages arrive in an order drawn from a seed, newest first, or with one edge starved; blocks get
-their turns in a drawn order; between steps some migrate, pickled and unpickled. Whatever the seed,
+Messages arrive in a random order, newest first, or with one edge starved; blocks are resumed in a
+random order; between steps some blocks migrate, which pickles and unpickles them. For every seed
 the state has the bits of a serial run.
 """
 
@@ -34,7 +34,7 @@ class SimOptions(Options):
     pes: int = parameter("--sim-pes", 2, int, "virtual PEs that blocks migrate between")
 
     def check(self, asked: Asked) -> None:
-        """Raise InputError where there is no virtual PE."""
+        """Raise InputError if there is no virtual PE."""
         require(self.pes >= 1, "--sim-pes", self.pes, "must be 1 or more")
 
 
@@ -51,11 +51,11 @@ DRIVER = Driver(
 )
 
 
-Sent = tuple[Place, Edge, bool, tuple[Any, ...]]  # to whom, summed, what its inbox is called with
+Sent = tuple[Place, Edge, bool, tuple[Any, ...]]  # receiver, its edge, summed, inbox arguments
 
 
 class Network(Transport):
-    """Keeps messages until the engine lets one arrive."""
+    """Holds messages back until the engine lets them arrive."""
 
     def __init__(self, options: SimOptions) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Network(Transport):
         self.starved: tuple[Place, Edge] | None = None
 
     def connect(self, runners: dict[Place, Runner]) -> None:
-        """Deal the blocks out to the virtual PEs."""
+        """Distribute the blocks over the virtual PEs."""
         super().connect(runners)
         self.pes = {place: n % self.options.pes for n, place in enumerate(runners)}
         edges = [(place, edge) for place, r in runners.items() for edge in r.block.neighbors]
@@ -73,7 +73,7 @@ class Network(Transport):
             self.starved = self.random.choice(edges)
 
     def deliver(self, runner: Runner, peer: Any, request: Post | PostSum, message: Any) -> None:
-        """Put a message on its way; what goes to another virtual PE is copied."""
+        """Queue a message; a message to another virtual PE is copied."""
         if self.pes[runner.place] != self.pes[peer.place] and isinstance(message, np.ndarray):
             shared, message = not message.flags.writeable, message.copy()
             message.flags.writeable = not shared
@@ -83,7 +83,7 @@ class Network(Transport):
         self.sent.append((peer.place, edge, summed, (step, phase, *which, message)))
 
     def arrive(self, starved: bool) -> bool:
-        """Let one message arrive, of the starved edge or of others; False where there is none."""
+        """Deliver one message, of the starved edge or of the others; False if there is none."""
         there = [n for n, s in enumerate(self.sent) if (s[:2] == self.starved) == starved]
         if not there:
             return False
@@ -94,30 +94,30 @@ class Network(Transport):
         return True
 
     def some_arrive(self) -> bool:
-        """Let up to a quarter of the messages arrive; False where there is none."""
+        """Deliver up to a quarter of the messages; False if there is none."""
         most = 1 + len(self.sent) // 4
         return any([self.arrive(False) for _ in range(self.random.randint(1, most))])
 
 
 class SimEngine(Engine):
-    """Blocks that take turns in a drawn order, and migrate between steps."""
+    """Resumes blocks in a random order, and migrates some between steps."""
 
     transport: Network
 
     def turns(self) -> list[Runner]:
-        """The blocks in a new order."""
+        """The blocks in a new random order."""
         runners = list(self.runners.values())
         self.transport.random.shuffle(runners)
         return runners
 
     def go_on(self) -> bool:
-        """Let messages arrive, answer a batch or a reduction: one of these, drawn."""
+        """Deliver messages, or answer batches or a reduction; which comes first is random."""
         ways = [self.transport.some_arrive, self.batch, self.reduce]
         self.transport.random.shuffle(ways)
         return any(way() for way in ways) or self.transport.arrive(True)
 
     def migrate(self) -> None:
-        """Move some blocks, with what waits in their inboxes, to another virtual PE."""
+        """Move some blocks, including the messages in their inboxes, to another virtual PE."""
         network = self.transport
         for place, runner in self.runners.items():
             if network.random.random() < 0.5:
@@ -125,7 +125,7 @@ class SimEngine(Engine):
                 network.pes[place] = network.random.randrange(network.options.pes)
 
     def close(self, done: int) -> None:
-        """Let all messages arrive. Raises MessageError where one is left."""
+        """Deliver all messages. Raises MessageError if a block has not collected one."""
         while self.transport.arrive(False) or self.transport.arrive(True):
             pass
         super().close(done)
@@ -145,4 +145,4 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
 
 
 def fail(status: int) -> None:
-    """Nothing else runs that would have to be ended."""
+    """Do nothing: the run has no other processes."""

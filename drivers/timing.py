@@ -1,13 +1,13 @@
 """Timing of rounds and blocks: the same definitions under every driver.
 
-A *round* is one call of a block's ``step``. The *wall* of a round is the time from the moment the
-last block of all finished the round before (or the common start) to the moment the last block of
-all finished this one, so the walls of all rounds add up to the time that passed. *Compute* is the
-time inside blocks. Times are those of the block's device, which on a GPU runs behind the host: its
-marks lie in the block's stream, and nobody waits for them before the round is long over. `Stepper`
-sets them where a block is resumed, `PELog` reads them and keeps the times per PE. Where a run is
-traced, compute is kept in *slices* too: what a block did between two requests, packing where the
-second is a Post, else computing.
+A *round* is one call of a block's ``step``. The *wall* time of a round is the time between two
+moments: when the last of all blocks finished the previous round (or the common start), and when the
+last of all blocks finished this one. So the wall times of all rounds add up to the elapsed time.
+*Compute* is the time inside blocks. Times are those of the block's device. A GPU runs behind the
+host: its marks are events in the block's stream, and the host reads them only long after the round.
+`Stepper` sets marks when it resumes a block; `PELog` reads them and keeps the times per PE. In a
+traced run, compute is also recorded in *slices*: the work of a block between two requests, which
+counts as packing if the second request is a Post, else as computing.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ SYNC = np.dtype(
     [
         ("pe", np.int32),
         ("step", np.int32),  # the first after the balancing
-        ("begin_s", np.float64),  # the PE's last block began to wait; inf where it had none
-        ("end_s", np.float64),  # the first block here went on; inf where none is here
-        ("came", np.int32),  # blocks that came here by it
+        ("begin_s", np.float64),  # the PE's last block began to wait; inf if it had none
+        ("end_s", np.float64),  # the first block here continued; inf if there is none
+        ("came", np.int32),  # blocks that migrated to this PE
     ]
 )
 
 
 class Spans(NamedTuple):
-    """When a round was begun and ended, and the times inside the block: pairs of device marks.
+    """Device marks of one round: begin, end, and pairs around the work inside the block.
 
     ``batched_s``: the block's share of the seconds that batches took, measured on the host;
-    ``slices``: (kind, begin, end) of what it did between two requests, where that is traced.
+    ``slices``: (kind, begin, end) of the work between two requests, in a traced run.
     """
 
     device: Any
@@ -77,12 +77,12 @@ class Spans(NamedTuple):
 class Stepper:
     """Runs one block's generator, one round at a time, and marks the time inside it.
 
-    A `PELog` takes the marks at the end of the round: so a block that migrates has none.
+    A `PELog` takes the marks at the end of the round, so a migrating block carries none.
     """
 
     def __init__(self, block: Any, traced: bool = False) -> None:
         self.block, self.traced = block, traced
-        # Where the device runs in step with the host, no driver sees these.
+        # On a device that runs in step with the host, the stepper answers these requests itself.
         self.answered_here: set[type] = set() if block.device.lag else {Pause, Batch}
         self.generator: Life | None = None
         self.finished = False  # the block said that the whole run is finished
@@ -110,7 +110,7 @@ class Stepper:
         return self.resume(None)
 
     def spans(self) -> Spans:
-        """The marks of the round that has just ended."""
+        """Take the marks of the round that has just ended."""
         device = self.block.device
         taken = Spans(device, self.begin, device.mark(), self.compute, self.batched_s, self.slices)
         self._forget()
@@ -142,13 +142,13 @@ class Stepper:
         return request
 
     def _raise(self, error: Exception) -> Any:
-        """Raise an answer in the block that asked; returns its next request."""
+        """Raise an error in the block as the answer to its request; returns its next request."""
         assert self.generator is not None
         return self.generator.throw(error)
 
 
 def answers_to(function: Callable[[list[Any]], list[Any]], tasks: list[Any]) -> list[Any]:
-    """A batch's answers, one for each task. Raises RunError where there are more or fewer."""
+    """Call a batch function: one answer per task. Raises RunError for any other number."""
     answers = function(tasks)
     if len(answers) != len(tasks):
         raise RunError(f"{function.__name__} gave {len(answers)} answers to {len(tasks)} tasks")
@@ -156,7 +156,7 @@ def answers_to(function: Callable[[list[Any]], list[Any]], tasks: list[Any]) -> 
 
 
 def answer_batches(batches: list[tuple[Stepper, Batch]]) -> Iterator[tuple[Stepper, Any]]:
-    """Do the work of all batches, one call per function; yields each block's stepper and answer."""
+    """Run all batches, one call per function; yields each block's stepper and answer."""
     functions: dict[Any, list[tuple[Stepper, Batch]]] = {}
     for stepper, batch in batches:
         functions.setdefault(batch.function, []).append((stepper, batch))
@@ -171,7 +171,7 @@ def answer_batches(batches: list[tuple[Stepper, Batch]]) -> Iterator[tuple[Stepp
 
 @dataclass
 class Sync:
-    """One balancing as one PE saw it, by its own clock: last to wait, first to go on, come here."""
+    """One load-balancing step on one PE: last block to wait, first to continue, blocks received."""
 
     begun_s: float = math.inf
     ended_s: float = math.inf
@@ -179,7 +179,7 @@ class Sync:
 
 
 class PELog:
-    """What one PE did: when each round ended, what each block computed in it, and balancings."""
+    """Timings of one PE: begin, end and compute time of each block and round; load balancing."""
 
     def __init__(self, pe: int) -> None:
         self.pe = pe
@@ -187,7 +187,7 @@ class PELog:
         self.start()
 
     def start(self) -> None:
-        """Forget what was; time runs from now."""
+        """Discard earlier timings and set the time origin to now."""
         self.origin = perf_counter()
         self.running: deque[tuple[int, int, Spans]] = deque()  # rounds whose times are not read yet
         self.rows: list[tuple[int, int, int, float, float, float]] = []
@@ -195,7 +195,7 @@ class PELog:
         self.syncs: dict[int, Sync] = {}
 
     def add(self, block: int, number: int, stepper: Stepper) -> None:
-        """Note that a block has just finished the round of that number."""
+        """Record that a block has just finished round ``number``."""
         spans, lag = stepper.spans(), stepper.block.device.lag
         if not lag:
             self._read(block, number, spans)
@@ -205,7 +205,7 @@ class PELog:
             self._read(*self.running.popleft())
 
     def _read(self, block: int, number: int, spans: Spans) -> None:
-        """Keep the times of a round."""
+        """Read a round's marks and store its times."""
         device, origin = spans.device, self.origin
         begin, end = device.time_of(spans.begin) - origin, device.time_of(spans.end) - origin
         compute = device.total(spans.compute) + spans.batched_s
@@ -217,17 +217,17 @@ class PELog:
             device.renew(spans.begin)
 
     def begin_wait(self, step: int) -> None:
-        """Note that a block of this PE waits for the balancing before ``step``."""
+        """Record that a block of this PE waits for the load-balancing step before ``step``."""
         self.syncs.setdefault(step, Sync()).begun_s = perf_counter() - self.origin
 
     def end_wait(self, step: int, came: bool) -> None:
-        """Note that a block goes on here after that balancing, and whether it came here by it."""
+        """Record that a block continues here after that load-balancing step, and if it ``came``."""
         sync = self.syncs.setdefault(step, Sync())
         sync.ended_s = min(sync.ended_s, perf_counter() - self.origin)
         sync.came += came
 
     def tables(self) -> dict[str, np.ndarray]:
-        """All rows, slices and balancings, as arrays of `ROW`, `SLICE` and `SYNC`."""
+        """All rows, slices and load-balancing steps, as arrays of `ROW`, `SLICE` and `SYNC`."""
         while self.running:
             self._read(*self.running.popleft())
         syncs = [
@@ -256,6 +256,6 @@ def compute_per_pe(rows: np.ndarray, pes: int, rounds: int) -> np.ndarray:
 
 
 def imbalance(compute: np.ndarray) -> float:
-    """Slowest over mean PE, of compute (PEs, rounds), over all rounds: what balancing can gain."""
+    """Maximum over mean PE compute time, from (PEs, rounds), over all rounds: the ideal gain."""
     mean = compute.mean(axis=0).sum()
     return float(compute.max(axis=0).sum() / mean) if mean else 1.0
