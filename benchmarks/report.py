@@ -16,11 +16,11 @@ HEAD = """# Performance
 
 For readers who want to know how fast the apps are, and compared with what.
 
-Written by `benchmarks/report.py` from `benchmarks/results/*.json`, which `make bench` makes anew.
-Measured on {processor}, {cores} cores, {system};
+`benchmarks/report.py` writes this page from `benchmarks/results/*.json`, which `make bench`
+updates. Measured on {processor}, {cores} cores, {system};
 Python {python}, numba {numba}, mpi4py {mpi4py}, Charm4Py {charm4py}. The machine is virtual and
-shared: ratios are of runs that were interleaved,
-figures are medians, and single ones may be 10 % off.
+shared: ratios are of interleaved runs.
+Figures are medians; single figures may be off by 10 %.
 """
 
 
@@ -46,12 +46,13 @@ def stencils(results: dict[str, Any]) -> str:
     vectors = {name: kind for name, kind in results.items() if "vectors" in name}
     return f"""## Kernels
 
-A sweep of a field that is larger than the caches is bound by memory: it reads a cell, reads its
-place in the other array before writing, and writes it, 24 bytes. A triad a = b + s c moves 32 bytes
-per element the same way. *Share* is the sweep's bytes per second over the triad's; 1 is the limit.
-With temporal blocking several sweeps are made per pass; *factors* are rates over that of one sweep,
-by sweeps per exchange. Rates in 10^9 points per second, of all cores together. Widest registers in
-the assembly of the sweeps: {", ".join(sorted(set(vectors.values())))}.
+A sweep of a field larger than the caches is bound by memory bandwidth. Per cell it moves 24 bytes:
+it reads the cell, reads the target cell (write-allocate) and writes it. Counted in the same way, a
+triad a = b + s c moves 32 bytes per element. *Share* is the sweep's bytes per second over the
+triad's; 1 is the limit. Temporal blocking makes several sweeps per pass; *factors* are its rates
+over the rate of one sweep, by sweeps per exchange. Rates are in 10^9 points per second, of all
+cores together. Widest registers in the assembly of the sweeps:
+{", ".join(sorted(set(vectors.values())))}.
 
 {table(["case", "one sweep", "share", "factors by sweeps per exchange", "best rate"], rows)}
 In cache, 10^9 points per second (two arrays of less than 1 MiB):
@@ -79,14 +80,14 @@ def messages(results: dict[str, Any]) -> str:
     columns = ["case", "whole", "in the blocks", "driver", "uneven", "messages that cross PEs"]
     return f"""## Messages
 
-Microseconds per message and PE, of `echo`, whose blocks make each message and compare each one that
-comes with what it should be (*in the blocks*); the *driver* is the rest, waiting included. *Uneven*
-is the part of it in which PEs wait for the one whose blocks took longest in that step.
-[messages.md](messages.md) has the choices behind it.
+Microseconds per message and PE, for `echo`. *In the blocks*: its blocks create each message and
+compare each received message with its expected content. *Driver*: the rest, waiting included.
+*Uneven*: the part of the driver's time in which PEs wait for the PE whose blocks took longest in
+that step. [messages.md](messages.md) explains the choices behind the implementation.
 
 {table(columns, rows)}
-Per message that crosses, those that do not taken off at serial's price, beside the same exchange of
-arrays with nothing around it, in the same turns:
+Driver time per message between PEs, after subtracting messages within a PE at serial's cost.
+*Bare*: the same exchange of arrays without blocks or drivers, measured in the same turns:
 
 {table(["size", "mpi", "bare mpi4py", "charm, ODF 1", "bare Charm4Py"], crossing)}"""
 
@@ -113,7 +114,7 @@ def gain_row(
 
 
 def balancing(results: dict[str, Any]) -> str:
-    """Gain of balancing over its promise."""
+    """The gain of load balancing, and its fraction of the ideal gain."""
     rows = []
     for mode, entry in results.items():
         promise = entry["promise_max_over_mean"]
@@ -125,8 +126,9 @@ def balancing(results: dict[str, Any]) -> str:
 
 Stencil3D of 128^3 points with the published imbalance, 2 PEs, ODF 4, 300 steps, balancing after the
 first 5 of them and then every 30 (`--lb-first 10 --lb-period 30` after 5 steps of warm-up). The
-*ideal gain* is max/mean of the load without balancing, the *gain* the ratio of the whole run times,
-what comes before the first balancing and all migrations included.
+*ideal gain* is max/mean of the load without balancing. The *gain* is the ratio of the times of whole
+runs,
+with the steps before the first load-balancing step and all migrations.
 
 {table(GAIN_COLUMNS, rows)}"""
 
@@ -139,7 +141,8 @@ def memory(results: dict[str, Any]) -> str:
     ]
     return f"""## Memory
 
-Peak resident bytes per cell of the fullest PE, less those of a tiny problem; two arrays are 16.
+Peak resident bytes per cell of the PE that uses most, minus those of a tiny problem; two arrays
+take 16.
 Jacobi2D 8192 x 8192, Stencil3D 400 x 400 x 400, one sweep per exchange.
 
 {table(["case", "bytes per cell", "over two arrays"], rows)}"""
@@ -174,11 +177,11 @@ def pic(results: dict[str, Any]) -> str:
     return f"""## PIC
 
 The published problem, L 2998, 600 000 particles, GEOMETRIC 0.999, k 0, m 1: millions of particles
-per second over whole steps, exchange included. The first two are what one would write first, on one
+per second over whole steps, exchange included. The first two are straightforward programs on one
 core, with the charges in a mesh of doubles.
 
 {table(["way", "10^6 particles/s", "over the Numba loop"], speed)}
-Peak resident bytes per particle, 20 million particles, the mesh of a byte per cell not counted:
+Peak resident bytes per particle, 20 million particles, without the mesh (one byte per cell):
 
 {table(["case", "bytes per particle"], memory)}
 Balancing every 80 of 1000 steps, 2 PEs, ODF 8, blocks cut along the direction of the imbalance. The
@@ -214,8 +217,8 @@ def leanmd(results: dict[str, Any]) -> str:
     return f"""## LeanMD
 
 The standard melt, 10^6 atom-steps per second, list building included, beside LAMMPS `lj/cut/opt`
-in the same run. LAMMPS's benchmark builds lists every 20 steps and does not look whether atoms
-have left the skin by then; *in time* it does, as LeanMD always does.
+in the same run. LAMMPS's benchmark builds lists every 20 steps without checking whether atoms
+have left the skin by then; with *in time* it checks, as LeanMD always does.
 
 {table(["case", "leanmd", *columns], melts)}
 Sums of forces that are exact cost {cost:.0%} of the force loop:

@@ -80,7 +80,7 @@ class Transport:
             inbox.deliver(step, request.phase, edge, runner.place, message)
 
     def collect(self, runner: Runner, request: Collect | CollectSum) -> Any:
-        """The answer to a Collect; None if messages are missing and cannot be received right now."""
+        """The answer to a Collect; None if messages are missing and cannot be received now."""
         inbox = runner.inbox
         return inbox.take(request) if inbox.has(request) else None
 
