@@ -126,9 +126,8 @@ def balancing(results: dict[str, Any]) -> str:
 
 Stencil3D of 128^3 points with the published imbalance, 2 PEs, ODF 4, 300 steps, balancing after the
 first 5 of them and then every 30 (`--lb-first 10 --lb-period 30` after 5 steps of warm-up). The
-*ideal gain* is max/mean of the load without balancing. The *gain* is the ratio of the times of whole
-runs,
-with the steps before the first load-balancing step and all migrations.
+*ideal gain* is max/mean of the load without balancing. The *gain* is the ratio of the times of
+whole runs, including the steps before the first load-balancing step and all migrations.
 
 {table(GAIN_COLUMNS, rows)}"""
 
