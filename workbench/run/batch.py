@@ -1,8 +1,8 @@
-"""Many runs by few launches: PEs that are started once make one run after the other.
+"""Make many runs with few launches: the PEs of a launch make one run after the other.
 
 Starting a PE takes 0.7 s of a core, far more than a small run. Runs share a launch if they have the
-same driver, number of PEs and device, and the same balancer, which the runtime takes at its start.
-A run that fails ends its launch: it has failed, and another launch makes the rest.
+same driver, number of PEs and device, and the same balancer, which the runtime reads at its start.
+A run that fails ends its launch; another launch makes the remaining runs.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Result = dict[str, Any] | str  # a record, or why the run failed
 
 
 def solve_all(specs: Sequence[RunSpec], timeout: float | None = None) -> list[Result]:
-    """The result of each run, in order. Raises InputError where a launcher is missing."""
+    """The result of each run, in order. Raises InputError if a launcher is missing."""
     return [result for _, result in sorted(solved(specs, timeout), key=lambda found: found[0])]
 
 
 def solved(specs: Sequence[RunSpec], timeout: float | None = None) -> Iterator[tuple[int, Result]]:
-    """Number and result of each run, as they come."""
+    """Number and result of each run, in the order in which runs end."""
     groups: dict[Any, list[int]] = {}
     for number, spec in enumerate(specs):
         groups.setdefault(launch_of(spec), []).append(number)
@@ -40,14 +40,14 @@ def solved(specs: Sequence[RunSpec], timeout: float | None = None) -> Iterator[t
 
 
 def launch_of(spec: RunSpec) -> tuple[Any, ...]:
-    """What runs must have in common to share a launch."""
+    """The properties that runs must have in common to share a launch."""
     if spec.can.one_process:
         return (spec.driver,)
     return spec.driver, spec.pes, spec.balancer, spec.device, spec.gpus_per_host
 
 
 def _group(runs: list[tuple[int, RunSpec]], timeout: float | None) -> Iterator[tuple[int, Result]]:
-    """Make runs that share a launch; as many launches as it takes, if some of them fail."""
+    """Make runs that share a launch, with another launch after each run that fails."""
     while runs and not runs[0][1].can.one_process:
         specs = [spec for _, spec in runs]
         results = launch.launch_all(specs, launch.command_for_all(specs), timeout)
@@ -59,7 +59,7 @@ def _group(runs: list[tuple[int, RunSpec]], timeout: float | None) -> Iterator[t
 
 
 def take_part() -> int:
-    """Be a PE of a launch that makes several runs; returns the exit status."""
+    """Run as one PE of a launch that makes several runs; returns the exit status."""
     folder = os.environ.get(launch.FOLDER)
     require(folder is not None, "--no-launch", "given", "only where `miniapps batch` has launched")
     specs = pickle.loads((Path(str(folder)) / launch.RUNS).read_bytes())
@@ -67,10 +67,10 @@ def take_part() -> int:
 
 
 def batch(source: str, spec_of: Callable[[list[str]], RunSpec], timeout: float | None) -> int:
-    """Make the runs of a file of command lines, "-" for standard input; returns the worst status.
+    """Make the runs listed as command lines in a file, or on standard input ("-").
 
-    Prints one line of JSON per run, in order: its record, or ``{"failed": reason}``. Raises
-    InputError before anything is launched.
+    Prints one line of JSON per run, in order: its record, or ``{"failed": reason}``. Returns the
+    highest exit status. Raises InputError before anything is launched.
     """
     text = sys.stdin.read() if source == "-" else Path(source).read_text()
     lines = [shlex.split(line, comments=True) for line in text.splitlines()]

@@ -1,9 +1,9 @@
-"""The progress file: every PE of this host writes the step that it begins, for the launcher.
+"""The progress file, in which every PE of this host writes its current step for the launcher.
 
 The file has one slot per PE and is mapped into memory by the launcher and all PEs. Writing a slot
-takes less than a microsecond and no message, so it is done every round. Fields are written one by
-one, because the launcher reads at any time and `struct.pack_into` would clear a slot first. On
-other hosts the file does not exist, and only their launcher's own watch works.
+takes less than a microsecond and no message, so PEs do it every round. Fields are written one by
+one, because the launcher may read at any time and `struct.pack_into` would clear a slot first. PEs
+on other hosts have no such file; only the MPI or Charm++ launcher monitors them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Slot(NamedTuple):
 
 
 class Board:
-    """The mapped file; a `drivers.job.Watcher`."""
+    """The progress file mapped into memory; a `drivers.job.Watcher`."""
 
     def __init__(self, path: Path, pes: int) -> None:
         self.path, self.pes = path, pes
@@ -83,12 +83,12 @@ class Board:
 
 
 def rejoined(path: Path, pes: int) -> Board | NoBoard:
-    """The board as another process sees it; on another host there is none."""
+    """Map the progress file in another process; `NoBoard` on another host."""
     return Board(path, pes) if path.exists() else NoBoard()
 
 
 class NoBoard:
-    """The watcher of a process that no launcher watches."""
+    """The watcher of a process without a progress file."""
 
     def beat(self, pe: int, step: int) -> None:
         """Do nothing."""

@@ -1,4 +1,4 @@
-"""Cases: the configurations in which the same problem can be run."""
+"""Cases: configurations in which to run the same problem."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Case:
 
     @property
     def can(self) -> Driver:
-        """What the driver says of itself."""
+        """The driver's description, which states its capabilities."""
         return drivers.of_record(self.driver)
 
     @property
@@ -36,9 +36,9 @@ class Case:
         return f"{self.driver}{odf}{balancing}"
 
     def spec(self, app: str, problem: Any, **asked: Any) -> RunSpec:
-        """The run of a problem in this configuration, with other options of `RunSpec`, checked.
+        """The checked `RunSpec` of a problem in this configuration, with other options ``asked``.
 
-        The first balancing is asked for where there is any. Raises InputError where it cannot be.
+        ``lb_first`` is dropped in a case without load balancing. Raises InputError.
         """
         if not self.lb_period:
             asked.pop("lb_first", None)
@@ -58,7 +58,7 @@ class Case:
 def spec_of(
     app: str, case: Case, preset: str, steps: int | None = None, device: str = "cpu"
 ) -> RunSpec:
-    """The run of an app's preset as the case says; raises InputError where it cannot be."""
+    """The checked `RunSpec` of an app's preset in a case. Raises InputError."""
     module = miniapps.load(app)
     values: dict[str, Any] = dict(module.Problem.presets[preset])
     usual_steps, warmup = values.pop("steps"), values.pop("warmup")

@@ -1,8 +1,8 @@
-"""``miniapps run``: decide whether to launch or to be one of the launched, and deliver the record.
+"""``miniapps run``: launch PEs or run as one of the launched processes, and deliver the record.
 
-A process that is part of a launched run finds the folder of that run in its environment
-(`launch.FOLDER`): it chalks its progress on the board there and leaves the record there, and the
-launching process shows it. Every other process shows its record itself.
+A process of a launched run finds the run's folder in its environment (`launch.FOLDER`). It writes
+its progress and its record to files in this folder, and the launching process shows the record. A
+process outside a launched run shows its record itself.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def run(options: Namespace, runtime: list[str]) -> int:
 
 
 def _pinned(spec: RunSpec, options: Namespace, launched: bool) -> list[str]:
-    """Pin this process, or return the words that pin the PEs. Raises InputError."""
+    """Pin this process, or return the launcher options that pin the PEs. Raises InputError."""
     allowed = "only where this process launches the PEs"
     require(not (launched or options.no_launch), "--pin", "given", allowed)
     allowed = "not with --launcher, whose options are not known: give them after --"
@@ -77,7 +77,7 @@ def _pinned(spec: RunSpec, options: Namespace, launched: bool) -> list[str]:
 
 
 def refuse_other_launchers(options: Namespace, runtime: list[str]) -> None:
-    """Raise InputError for a driver that cannot run under the launcher around this process."""
+    """Raise InputError if the driver cannot run under the launcher that started this process."""
     mine = drivers.get(options.driver)
     for name, launcher in drivers.launchers().items():
         ranks = launcher.size or 1
@@ -106,15 +106,18 @@ def solve(spec: RunSpec) -> dict[str, Any] | int:
 
 
 def execute(spec: RunSpec, show: Callable[[dict[str, Any]], int]) -> int:
-    """Be the run, or a rank of it, and have its root show the record; returns the exit status."""
+    """Run in this process, as the whole run or as one of its ranks; returns the exit status.
+
+    The root calls ``show`` with the record.
+    """
     return execute_all([spec], lambda _, result: show(result))
 
 
 def execute_all(specs: Sequence[RunSpec], show: Callable[[int, dict[str, Any]], int]) -> int:
-    """Be runs of one driver, or a rank of them, one after the other.
+    """Make runs of one driver in this process, one after the other, as all of each or as a rank.
 
-    Their root shows each record with the run's number, or leaves it for the launching process.
-    Returns the highest exit status; the first run that fails is the last.
+    The root calls ``show`` with each run's number and record, or, in a launched run, writes the
+    record to the launch's folder. Returns the highest exit status; stops after a failed run.
     """
     folder = os.environ.get(launch.FOLDER)
     stores = [store_of(spec) for spec in specs]
@@ -150,14 +153,14 @@ def execute_all(specs: Sequence[RunSpec], show: Callable[[int, dict[str, Any]], 
 
 
 def _clear(stores: Sequence[output.Hdf5Store | None]) -> None:
-    """Remove what runs that failed have left beside their outputs."""
+    """Remove the temporary files that failed runs left beside their outputs."""
     for store in stores:
         if store is not None:
             store.clear()
 
 
 def store_of(spec: RunSpec) -> output.Hdf5Store | None:
-    """Where the run's output goes, with what its problem and thumbnails add."""
+    """The store for the run's output file, with the snapshot writers of problem and thumbnails."""
     if spec.output is None:
         return None
     writers = spec.problem.snapshots()
@@ -167,7 +170,7 @@ def store_of(spec: RunSpec) -> output.Hdf5Store | None:
 
 
 class _watched:
-    """The run's board: the launcher's, else one of this process's own with a progress bar."""
+    """The run's progress file: the launcher's, else this process's own with a progress bar."""
 
     def __init__(self, spec: RunSpec, folder: str | None) -> None:
         self.spec, self.folder = spec, folder
@@ -192,7 +195,7 @@ class _watched:
 
 
 def deliver(result: dict[str, Any], json_target: str | None) -> int:
-    """Show a record and write it where asked; returns the exit status."""
+    """Show a record and write it to the requested file; returns the exit status."""
     if json_target == "-":
         print(json.dumps(result))
     else:

@@ -1,7 +1,8 @@
-"""Starts a run's launcher (mpiexec, charmrun), watches its PEs, and leaves no process behind.
+"""Starts a run's launcher (mpiexec, charmrun), monitors its PEs, and leaves no process behind.
 
-Every PE chalks the step it begins on the run's board. The watch looks there and at the processes:
-one that died, was stopped, or has made no progress for too long ends the whole run.
+Every PE writes the step that it begins to the run's progress file. `Watch` reads this file and the
+state of the processes. It ends the whole run if a process died, was stopped, or made no progress
+for too long.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ STEP_FACTOR = 20.0  # or this many times the slowest round so far, whichever is 
 
 
 def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str]:
-    """The command that starts the run under its launcher; ``runtime`` goes to that as it is.
+    """The command that starts the run under its launcher, which gets ``runtime`` unchanged.
 
-    Raises InputError where its driver is not installed, or there is no launcher.
+    Raises InputError if the driver is not installed or its launcher is not found.
     """
     driver = drivers.get(spec.driver)
     words = [sys.executable, *_program_itself(), *spec.arguments(), "--no-launch"]
@@ -50,9 +51,9 @@ def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str
 
 
 def command_for_all(specs: Sequence[RunSpec]) -> list[str]:
-    """The command that starts PEs which make runs one after the other, all by one driver.
+    """The command that starts PEs for several runs of one driver, made one after the other.
 
-    The PEs find the runs in the folder of their launch. Raises InputError as `command` does.
+    The PEs read the runs from the folder of their launch. Raises InputError as `command` does.
     """
     spec = specs[0]
     words = [sys.executable, *_program_itself(), "batch", "--no-launch"]
@@ -60,9 +61,9 @@ def command_for_all(specs: Sequence[RunSpec]) -> list[str]:
 
 
 def _program_itself() -> list[str]:
-    """The program that Python runs: the script of this installation, else the module.
+    """The arguments that make Python run this program: the installed script, else the module.
 
-    By its module it would take a folder of that name in the current one for it.
+    ``-m`` would import a folder ``workbench`` of the current directory instead, if there is one.
     """
     script = Path(sys.executable).with_name("miniapps")
     return [str(script)] if script.exists() else ["-m", "workbench.cli"]
@@ -79,7 +80,7 @@ def pinning(spec: RunSpec, launcher: str | None = None) -> list[str]:
 
 
 def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str, Any] | int:
-    """Run a command and watch it; returns the record, or the exit status of a run that failed."""
+    """Run a command and monitor it; returns the record, or the exit status of a failed run."""
     (result,) = launch_all([spec], command, limit_s)
     if isinstance(result, str):
         print(f"miniapps: run failed: {result}", file=sys.stderr)
@@ -90,10 +91,10 @@ def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str
 def launch_all(
     specs: Sequence[RunSpec], command: list[str], limit_s: float | None
 ) -> list[dict[str, Any] | str]:
-    """Run a command that makes runs one after the other, and watch it.
+    """Run and monitor a command that makes several runs one after the other.
 
-    Returns the records of the runs that ended, in order, and, unless all did, the reason why the
-    next one failed.
+    Returns the records of the completed runs, in order, followed by the reason why the next run
+    failed if not all completed.
     """
     spec = specs[0]
     with tempfile.TemporaryDirectory(prefix="miniapps-") as name:
@@ -129,7 +130,7 @@ def launch_all(
 
 
 def record_name(number: int) -> str:
-    """The file of a run's record in the folder of its launch."""
+    """The name of a run's record file in the folder of its launch."""
     return f"record-{number}.json"
 
 
@@ -140,10 +141,11 @@ def _cores() -> dict[str, str]:
 
 @contextmanager
 def _guard(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Have a run ended if this process is killed, however hard.
+    """End the run if this process is killed, even by SIGKILL.
 
-    Another process waits for the end of its standard input, which comes when nobody is left who
-    could write there. It asks the launcher to end its ranks before it kills what is left.
+    A guard process reads its standard input, a pipe from this process, which closes when this
+    process ends. The guard then sends SIGTERM to the launcher, so that it ends its ranks, and
+    SIGKILL to all that remain.
     """
     group = f"-{process.pid}"
     wait = f"read nothing; kill -TERM {group}; sleep 1; kill -KILL {group}"
@@ -156,7 +158,7 @@ def _guard(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _failed(spec: RunSpec, folder: Path, trouble: str | None, status: int | None) -> str:
-    """Why a run has no record: the PEs' own messages, else the finding of the watch."""
+    """The reason why a run has no record: a PE's own message, else the finding of the watch."""
     errors = folder / ERRORS
     log = (folder / LOG).read_text(errors="replace").strip()
     if errors.exists():
@@ -173,7 +175,7 @@ def _failed(spec: RunSpec, folder: Path, trouble: str | None, status: int | None
 
 
 class Watch:
-    """Watches a launched run until it ends or must be killed."""
+    """Monitors a launched run until it ends or must be killed."""
 
     def __init__(
         self,
@@ -203,7 +205,7 @@ class Watch:
         return None
 
     def look(self) -> str | None:
-        """One look at every PE; returns what is wrong."""
+        """Check every PE once; returns a description of the failure, if any."""
         now = time.time()
         slots = self.board.slots()
         self.progress.update(max(slot.step for slot in slots))
@@ -222,10 +224,10 @@ class Watch:
         return self._hanging(now, slots)
 
     def _first_lost(self) -> str | None:
-        """Name the PE whose process was the first to be gone.
+        """Name the PE whose process ended first.
 
-        The launchers kill the other PEs at once, so several may be gone at one look; they also say
-        in their log which one it was.
+        Launchers kill the other PEs at once, so one check may find several ended. The launcher's
+        log names the first one.
         """
         if not self.lost:
             return None
@@ -240,7 +242,7 @@ class Watch:
         return f"PE {pe} (process {slot.pid}) died in step {slot.step}"
 
     def _hanging(self, now: float, slots: list[Any]) -> str | None:
-        """Name the PE that lags furthest behind where nobody has moved for too long."""
+        """If no PE has made progress for too long, name the PE that is furthest behind."""
         change = max(slot.changed for slot in slots)
         if change > self.last_change:
             if all(slot.phase != STARTING for slot in slots):

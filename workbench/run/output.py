@@ -27,7 +27,7 @@ from miniapps.snapshots import SnapshotWriter, append
 
 
 def aside(path: Path) -> Path:
-    """The path of a file until it is complete."""
+    """The temporary path of a file until it is complete."""
     return path.with_name(path.name + ".part")
 
 
@@ -126,6 +126,6 @@ def _fill(data: Any, origin: tuple[int, ...], values: Any) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small file so that it is never seen half-written."""
+    """Write a small file atomically."""
     aside(path).write_text(text)
     os.replace(aside(path), path)

@@ -37,13 +37,13 @@ class Progress:
         self.bar.start()
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self.bar is not None:
             self.bar.stop()
 
 
 class ProgressThread:
-    """Draws the progress of a run in this process, from what it writes on its board."""
+    """Draws the progress of a run in this process, read from its progress file."""
 
     def __init__(self, progress: Progress, board: Board) -> None:
         self.progress, self.board = progress, board

@@ -1,7 +1,7 @@
-"""Keys of records and campaigns that changed their names, and the upgrade of older files.
+"""Renamed keys of records and campaigns, and the upgrade of older files.
 
-A record without ``schema`` has schema 1. Readers upgrade what they read, so that the rest of the
-workbench knows the names of schema 2 only.
+A record without ``schema`` has schema 1. Readers upgrade records when they read them, so the rest
+of the workbench uses the names of schema 2 only.
 """
 
 from __future__ import annotations

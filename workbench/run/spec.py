@@ -1,4 +1,4 @@
-"""What the user asked for, checked as a whole before anything is launched."""
+"""The specification of a run, validated as a whole before anything is launched."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ BALANCING, DEVICES, OUTPUT = "load balancing", "devices", "output"  # groups of 
 
 
 def driver_help() -> str:
-    """Each driver in a few words."""
+    """Help text: each driver with its summary."""
     return "; ".join(f"{name}: {driver.summary}" for name, driver in drivers.found().items())
 
 
 def driver_name(text: str) -> str:
-    """A driver's name, in any case. Raises ValueError with those there are."""
+    """Parse a driver's name, in any case. Raises ValueError that lists the known names."""
     if text.lower() not in drivers.names():
         raise ValueError(f"one of {', '.join(drivers.names())}")
     return text.lower()
 
 
 def balancer_name(text: str) -> str:
-    """A balancer's name as its driver writes it; what no driver has stays as it is."""
+    """A balancer's name as its driver spells it; an unknown name stays unchanged."""
     known = chain.from_iterable(driver.balancers for driver in drivers.found().values())
     return {name.lower(): name for name in known}.get(text.lower(), text)
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run as asked for. `check` raises InputError where it makes no sense.
+    """The specification of one run. `check` raises InputError if it is invalid.
 
-    Each field but the first two and the last declares an option: the parser, the command line of
-    a launched run, the record and the job follow from what stands here.
+    Each field except the first two and the last declares an option. The parser, the command line
+    of a launched run, the record and the job are derived from these declarations.
     """
 
     app: str
@@ -107,7 +107,7 @@ class RunSpec:
 
     @classmethod
     def create(cls, options: Namespace) -> RunSpec:
-        """Join the preset, the app's options and the run's options, the later over the former."""
+        """Combine the preset with the app's and the run's options, which override it. Checked."""
         given = {
             field.name: getattr(options, field.name)
             for field in run_options()
@@ -120,7 +120,7 @@ class RunSpec:
         return spec
 
     def recorded(self) -> dict[str, Any]:
-        """The options that a record repeats, by their keys there."""
+        """The options stored in the record, by their keys there."""
         keys = {field.metadata["key"]: field.name for field in run_options()}
         return {key: getattr(self, name) for key, name in keys.items() if key} | {
             "driver_options": asdict(self.own)
@@ -128,38 +128,39 @@ class RunSpec:
 
     @property
     def can(self) -> Driver:
-        """What the driver says of itself."""
+        """The driver's description, which states its capabilities."""
         return drivers.get(self.driver)
 
     @property
     def module(self) -> ModuleType:
-        """The app."""
+        """The app's package."""
         return miniapps.load(self.app)
 
     @cached_property
     def layout(self) -> Layout:
-        """How the problem is cut."""
+        """The decomposition of the problem."""
         return self.problem.cut(self.pes, self.odf, self.blocks)
 
     @cached_property
     def prepared(self) -> Any:
-        """The problem with every "auto" settled; by measuring, unless other ranks must agree.
+        """The problem with every "auto" replaced by a value.
 
-        A process that starts others does not measure on a GPU: it would keep a part of it.
+        The value is measured unless this process is one of several ranks, which must agree on it.
+        A launching process does not measure on a GPU, because it would keep device memory.
         """
         own = self.device == "cpu" or self.can.one_process
         alone = not drivers.launchers()
         return self.problem.prepared(self.layout, self.device, measure=alone and own)
 
     def job(self, store: Store | None = None) -> Job:
-        """What the driver is told."""
+        """The job for the driver."""
         mine = {field.name for field in run_options()} & {field.name for field in fields(Job)}
         asked = {name: getattr(self, name) for name in mine}
         job: dict[str, Any] = {"store": store, "traced": self.trace, "options": self.own}
         return Job(self.app, self.prepared, self.layout, **asked, **job)
 
     def arguments(self) -> list[str]:
-        """The command line that asks for this run, with every "auto" settled."""
+        """The command line that requests this run, with every "auto" replaced by a value."""
         settled = {
             "pes": 1 if self.can.one_pe else self.pes,
             "blocks": self.layout.pe_grid,
@@ -182,7 +183,7 @@ class RunSpec:
         return line
 
     def _check_device(self) -> None:
-        """Raise InputError where the device is not there, or is told what it has no use for."""
+        """Raise InputError if the device is not available, or an option does not apply to it."""
         per_host = self.gpus_per_host
         used = self.device == "gpu" or per_host is None
         require(used, "--gpus-per-host", per_host, "only with --device gpu")
@@ -196,7 +197,7 @@ class RunSpec:
             raise InputError("--device", self.device, str(error)) from None
 
     def check(self) -> None:
-        """Look at everything that can be known before a launch. Raises InputError."""
+        """Validate everything that is known before a launch. Raises InputError."""
         require(self.pes >= 1, "-n", self.pes, "must be 1 or more")
         require(self.odf >= 1, "--odf", self.odf, "must be 1 or more")
         require(self.steps >= 1, "--steps", self.steps, "must be 1 or more")
@@ -237,14 +238,14 @@ def run_options() -> list[Field[Any]]:
 
 
 def own_names(driver: str, field: Field[Any], problem: Any) -> list[str]:
-    """The names of a driver's own option; one that the app has too goes by the driver's name."""
+    """The names of a driver's option; only the prefixed one if the app has the same option."""
     name = field.metadata["option"]
     taken = {other.metadata["option"] for other in fields(problem)}
     return [*([] if name in taken else [name]), f"--{driver}-{name.removeprefix('--')}"]
 
 
 def _own(options: Namespace) -> Options:
-    """The own options of the driver. Raises InputError for those of another one."""
+    """The options of the chosen driver. Raises InputError for options of another driver."""
     given: dict[str, Any] = {}
     for driver in drivers.found().values():
         for field in fields(driver.options):
@@ -257,15 +258,15 @@ def _own(options: Namespace) -> Options:
 
 
 def only_with(able: Callable[[Driver], bool]) -> str:
-    """What to say of an option that only some drivers have a use for."""
+    """Error text for an option that only some drivers support."""
     names = [f"--driver {driver.name}" for driver in drivers.found().values() if able(driver)]
     return f"only with {' or '.join(names)}"
 
 
 def asked_for(options: Namespace) -> tuple[Any, int, int]:
-    """The problem, timed steps and steps of warm-up that the options ask for.
+    """The requested problem, number of timed steps and number of warm-up steps.
 
-    Words without options count over the preset, options over both. Raises InputError.
+    Positional arguments override the preset, options override both. Raises InputError.
     """
     app = miniapps.load(options.app)
     preset = _preset(app, options.preset)
@@ -291,9 +292,9 @@ def _preset(app: ModuleType, name: str | None) -> dict[str, Any]:
 
 
 def _pes(options: Namespace) -> int:
-    """PEs: as asked for, else as the grid of blocks says, else one.
+    """The number of PEs: as requested, else the size of the grid given by --blocks, else one.
 
-    A driver with one PE counts blocks, all on that, where the others count PEs.
+    For a driver with a single PE it is the number of blocks, all of which are on that PE.
     """
     blocks = math.prod(options.blocks) if options.blocks else 1
     if drivers.get(options.driver).one_pe:
@@ -304,7 +305,7 @@ def _pes(options: Namespace) -> int:
 
 
 def check_writable(option: str, path: Path | None) -> None:
-    """Raise InputError unless a file can be made at the path."""
+    """Raise InputError unless a file can be created at the path."""
     if path is None:
         return
     folder = path.resolve().parent
