@@ -21,14 +21,14 @@ nodes "$list"
 
 
 def around() -> Launcher | None:
-    """The charmrun around this process; it tells neither how many PEs it has started nor which."""
+    """The charmrun that started this process, if any; it gives no number of PEs and no rank."""
     return Launcher("charmrun", None, 0) if VARIABLE in os.environ else None
 
 
 def command(start: Start) -> list[str]:
     """The command that starts the PEs.
 
-    charmrun and the runtime find their options anywhere, so these stand at the end.
+    charmrun and the runtime find their options at any position, so they are at the end.
     """
     where = [] if "++nodelist" in start.runtime else ["++local", *transport_options(start.pes)]
     options = ["++quiet", *where, *runtime_options(start.balancer), *start.runtime]
@@ -36,7 +36,7 @@ def command(start: Start) -> list[str]:
 
 
 def pin(cores: Sequence[int]) -> list[str]:
-    """Options of the runtime."""
+    """The runtime's options that pin PEs to cores."""
     return ["+setcpuaffinity", "+pemap", listed(cores)]
 
 
@@ -54,7 +54,7 @@ def job_command(words: str, pes: int, balancer: str | None) -> str:
 
 
 def _balancing(balancer: str | None) -> str:
-    """The runtime's options for a balancer; a file of this installation is found by the script."""
+    """The runtime's options for a balancer; the job script looks up the path of TreeLB's file."""
     words = [shlex.quote(word) for word in runtime_options(balancer)]
     if "+TreeLBFile" in words:
         module = (
@@ -65,7 +65,7 @@ def _balancing(balancer: str | None) -> str:
 
 
 def _install() -> str:
-    """How to get charm4py for this Python."""
+    """How to install charm4py for this Python."""
     if sys.version_info[:2] <= NEWEST:
         return ": pip install charm4py==1.1"
     this, newest = (".".join(map(str, version)) for version in (sys.version_info[:2], NEWEST))

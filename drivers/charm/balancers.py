@@ -1,7 +1,8 @@
-"""The load balancers of the Charm++ runtime inside Charm4Py 1.1's wheel, and how to ask for them.
+"""The load balancers of the Charm++ runtime in Charm4Py 1.1's wheel, and how to select them.
 
-They are the strategies of its TreeLB. The runtime knows all but one by the names of older versions;
-RefineB has none and is asked for by a file that describes the tree. Unknown names end the program.
+They are the strategies of its TreeLB. The runtime accepts all but one by names of older versions.
+RefineB has no such name and is selected by a file that describes the tree. An unknown name ends the
+program.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ BALANCERS = (*_OLD_NAMES, "RefineB")
 def runtime_options(balancer: str | None) -> list[str]:
     """The runtime's options for a balancer.
 
-    ``+LBObjOnly`` always: else what a PE did before the first balancing (imports, compilation, the
-    main chare) counts as background load and Greedy moves every block away from it.
+    ``+LBObjOnly`` is always set. Without it, the work of a PE before the first load-balancing step
+    (imports, compilation, the main chare) counts as background load, and Greedy moves every block
+    away from that PE.
     """
     options = ["+LBObjOnly"]
     if balancer in _OLD_NAMES:
@@ -43,11 +45,11 @@ def runtime_options(balancer: str | None) -> list[str]:
 def summary(
     rounds: Sequence[tuple[int, int]], syncs: np.ndarray, compute: np.ndarray
 ) -> list[dict[str, Any]]:
-    """What each balancing did, in order, from what each PE saw of it, a row of `timing.SYNC`.
+    """The effect of each load-balancing step, in order, from rows of `timing.SYNC`, one per PE.
 
-    ``step`` is the first after it. ``seconds`` is the shortest wait of any PE, that of the last to
-    come: the balancing itself. Imbalance is that of the rounds since the balancing before, and of
-    those up to the next. ``paid_after``: steps after which it had paid for itself.
+    ``step`` is the first step after it. ``seconds``, its cost, is the shortest wait of any PE: the
+    PE that came last waited for the balancing only. Imbalance is that of the rounds since the
+    previous one, and of those up to the next. ``paid_after``: steps after which it had paid off.
     """
     firsts, counts = np.array(rounds).T
     steps = np.unique(syncs["step"]).tolist()
@@ -75,10 +77,10 @@ def summary(
 
 
 def paid_after(seconds: float, usual: float, slowest: np.ndarray, counts: np.ndarray) -> int | None:
-    """Steps in which a balancing has saved what it cost; None where it has not by the next one.
+    """Steps until a load-balancing step has saved its cost; None if it has not by the next one.
 
-    It saves what the slowest PE computes less than ``usual`` per step: ``slowest`` (rounds,), of
-    ``counts`` steps each.
+    It saves the difference between ``usual``, the slowest PE's compute time per step before it, and
+    that after it: ``slowest`` (rounds,), of ``counts`` steps each.
     """
     saved = np.cumsum(usual * counts - slowest)
     enough = np.flatnonzero(saved >= seconds)

@@ -1,6 +1,6 @@
-"""A chare that runs a block: how it waits, goes on, takes turns with others, and balances.
+"""The chare that runs a block: waiting, resuming, giving way to other chares, and migration.
 
-There are no coroutines: a coroutine's stack would not migrate.
+It does not use coroutines, because the stack of a coroutine does not migrate.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Routed(Runner):
 
 
 class BlockChare(Chare):
-    """Runs one block; block and inbox travel with it when it migrates, between steps.
+    """Runs one block; block and inbox migrate with it, between steps.
 
-    Chares are indexed by their block's number: Charm4Py 1.1 never resumes a chare after a balancing
-    whose index has more than three places.
+    Its index is the block's number, because Charm4Py 1.1 never resumes a chare whose index has more
+    than three dimensions after load balancing.
     """
 
     def __init__(self, pes: Any, place: Place) -> None:
@@ -63,7 +63,7 @@ class BlockChare(Chare):
         self.begun = False  # the round
 
     def start(self, first: int, end: int, done: Future) -> None:
-        """Make the steps from ``first`` to ``end``. A broadcast's time is nobody's: only wake."""
+        """Begin the steps from ``first`` to ``end``; a broadcast has no load, so it only wakes."""
         self.step, self.end, self.at = first, end, 0
         self.timed, self.done = first == self.job.warmup, done
         self.wake_up()
@@ -71,7 +71,7 @@ class BlockChare(Chare):
     def deliver(
         self, step: int, phase: str, sender: Any, edges: tuple[Any, ...], *arrays: np.ndarray
     ) -> None:
-        """Take in all messages of one block of another PE in this step and phase."""
+        """Store all messages of one block of another PE in this step and phase."""
         with self.pe.guard():
             came = [
                 self.put(step, phase, edge, sender, array)
@@ -81,14 +81,14 @@ class BlockChare(Chare):
                 self.resume()
 
     def reduced(self, total: Any) -> None:
-        """Take in the result of an AllReduce: one object for all chares of a PE, so copy it.
+        """Resume with the result of an AllReduce, copied because all chares of a PE share it.
 
-        The runtime makes a number of an array with one element; the shape undoes that.
+        The runtime turns an array with one element into a number; `reshape` restores it.
         """
         self.go_on(np.array(total).reshape(self.reduced_shape)[()])
 
     def resumeFromSync(self) -> None:  # noqa: N802 - the runtime's name
-        """Go on after a balancing, perhaps on another PE; at once, if nobody must know on which."""
+        """Continue after load balancing, perhaps on another PE."""
         if self.block is None:
             return
         moved, self.home = self.home != charm.myPe(), charm.myPe()
@@ -101,7 +101,7 @@ class BlockChare(Chare):
             self.resume()
 
     def retire(self) -> None:
-        """Forget the block: the run is over, and this chare stays for as long as the process."""
+        """Release the block after the run; the chare itself cannot be removed."""
         self.block = None
         del self.runner
 
@@ -112,7 +112,7 @@ class BlockChare(Chare):
 
     @property
     def job(self) -> Job:
-        """What is run; kept by the PE, so that it does not migrate with every chare."""
+        """The job; stored by the PE, so that it does not migrate with every chare."""
         return self.pe.job
 
     def wake_up(self) -> None:
@@ -121,17 +121,17 @@ class BlockChare(Chare):
         charm.CkArraySend(proxy.aid, self.thisIndex, proxy.resume.ep, EMPTY)
 
     def leave(self) -> None:
-        """Send what was copied from the device while other chares had their turn."""
+        """Send messages that were copied from the device while other chares ran."""
         with self.pe.guard():
             self.pe.mail.send_staged(self.runner)
 
     def put(self, step: int, phase: str, edge: Any, sender: Any, array: np.ndarray) -> bool:
-        """Keep a message; True if it was the last one that the block was waiting for."""
+        """Store a message; True if it was the last one that the block was waiting for."""
         self.runner.inbox.deliver(step, phase, edge, sender, array)
         return self.complete()
 
     def put_sum(self, step: int, phase: str, edges: Any, total: np.ndarray) -> None:
-        """Keep the sum of some messages, and wake up if it was the last one waited for."""
+        """Store a sum of messages, and wake up if the block now has all it was waiting for."""
         self.runner.inbox.add(step, phase, edges, total)
         if self.complete():
             self.wake_up()
@@ -150,7 +150,7 @@ class BlockChare(Chare):
         self.wake_up()
 
     def resume(self) -> None:
-        """Go on with the block until it has to wait or its round ends."""
+        """Resume the block until it has to wait or its round ends."""
         pe, runner = self.pe, self.runner
         try:
             if self.step == self.end:
@@ -168,7 +168,7 @@ class BlockChare(Chare):
             pe.give_up(error)
 
     def begin(self, pe: PE) -> None:
-        """Begin the setup, or the round that is due."""
+        """Begin the setup, or the next round."""
         self.begun = True
         if self.step == SETUP:
             self.count = -SETUP
@@ -178,7 +178,7 @@ class BlockChare(Chare):
         self.runner.begin(self.step, self.count)
 
     def serve(self, pe: PE) -> None:
-        """Do what the block asks for, until it has to wait or its round ends."""
+        """Answer the block's requests until it has to wait or its round ends."""
         runner = self.runner
         runner.serve(pe.mail, True)
         if runner.leaving:
@@ -189,10 +189,10 @@ class BlockChare(Chare):
             self.hold(runner.request)
 
     def finish_round(self, pe: PE) -> None:
-        """Account for the round; then balance, or begin the next one.
+        """Record the round; then balance, or begin the next round.
 
-        What the block posts first is sent at once, for others may wait for it; then those go first
-        that are ready, for one of them may be waited for too.
+        The first messages of the next round are sent at once, because other chares may wait for
+        them. Then the other ready chares run first, because their messages may be needed too.
         """
         before, self.begun = self.step, False
         self.step, self.at = before + self.count, self.at + 1
@@ -226,7 +226,7 @@ class BlockChare(Chare):
         self.wake_up()
 
     def end_phase(self) -> None:
-        """Say that the block has made its steps."""
+        """Report that the block has made its steps."""
         self.pe.mail.send_staged(self.runner)
         self.block.device.synchronize()
         if self.timed:
@@ -234,7 +234,7 @@ class BlockChare(Chare):
         self.contribute(self.step, Reducer.max, self.done)
 
     def hold(self, request: Any) -> None:
-        """Leave a request to be answered when the others have come as far."""
+        """Store a request to be answered later, once the other blocks have got as far."""
         if isinstance(request, (Collect, CollectSum)):
             self.waiting = request
         elif isinstance(request, AllReduce):

@@ -1,13 +1,11 @@
 """The charm driver: one chare per block, several per PE, moved by the runtime's load balancers.
 
-Between chares of one PE a message is put into the other's inbox by a plain call, array and all by
-reference, and an empty message wakes a chare whose Collect has become complete; to another PE it
-goes through an entry method. So every block computes inside a message addressed to its own chare,
-which is what Charm++ measures as the chare's load. docs/messages.md has the measurements behind
-these choices.
+Between chares of one PE, a plain call puts a message into the receiver's inbox by reference, and an
+empty message wakes a chare whose Collect has become complete. A message to another PE is a call of
+an entry method. So every block computes inside a message addressed to its own chare, and Charm++
+measures that time as the chare's load. docs/messages.md has the measurements behind these choices.
 
-`charm_block` holds the chare, `charm_pe` what a PE keeps for its chares, `charm_mail` how their
-messages leave.
+`chare` contains the chare, `pe` the data that a PE keeps for its chares, `mail` sends messages.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
 
 
 def run_all(runs: Iterable[tuple[Job, Report]], watcher: Watcher) -> int:
-    """Run jobs one after the other: the runtime starts once in a process. PE 0 alone takes them.
+    """Run jobs one after the other, as the runtime starts only once per process; from PE 0 only.
 
     Ends the process with the highest exit status; the first job that raises is the last.
     """
@@ -91,7 +89,7 @@ def _execute(job: Job, watcher: Watcher, earlier: list[Any]) -> Outcome:
 
 
 def local_ranks(pes: Any, job: Job) -> list[int]:
-    """The number of each PE among those of its host; all zero where nobody needs to know."""
+    """The number of each PE among those of its host; all zero on the CPU, which needs none."""
     count = job.layout.pes
     if job.device == "cpu":
         return [0] * count
@@ -100,7 +98,7 @@ def local_ranks(pes: Any, job: Job) -> list[int]:
 
 
 def _advance(arrays: dict[str, Any], first: int, end: int) -> int:
-    """Make all blocks take their steps from ``first`` to ``end``; returns how far they came."""
+    """Advance all blocks from step ``first`` to ``end``; returns the step that they reached."""
     came = []
     for blocks in arrays.values():
         came.append(Future())

@@ -1,14 +1,13 @@
-"""How messages leave a chare: by reference on its own PE, and to other PEs as few as can be.
+"""Sends messages of chares: by reference on the same PE, and in few messages to other PEs.
 
-Where all blocks are of one kind, all messages of a block to one neighbour travel in one call of
-that chare's entry method, which goes on with the block at once. Where there are several kinds, one
-block sends the same array to many and is sent many to add up: then each PE gets one message, which
-fans out there by reference, and one with the sum of what its blocks have to say. Only that needs to
-know on which PE a chare is; `charm_pe.PE` learns it anew after each balancing.
+If all blocks are of one kind, all messages of a block to one neighbour are sent in one call of that
+chare's entry method, which resumes the block at once. If there are several kinds, a block may post
+the same array to many blocks and collect the sum of many. Then each PE gets one message with the
+array, which it distributes by reference, and sends one message with the sum over its blocks. Only
+this needs the PE of each chare, which `pe.PE` updates after each load-balancing step.
 
-Messages that lie on a GPU go by reference too. Those for other PEs, and sums for them once they are
-complete, are copied to the host; the chare asks to be called again when others have had their turn,
-and sends them then.
+Messages on a GPU are passed by reference too. Messages for other PEs, and complete sums for them,
+are copied to the host; the chare is called again after other chares have run, and sends them then.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Route = tuple[str, int, Any]  # an edge's other end: kind and number of the bloc
 
 
 class Mail:
-    """Sends what a PE's chares post; their runners use it as their transport."""
+    """Sends the messages of a PE's chares; the transport of their runners."""
 
     def __init__(self, pe: Any) -> None:
         self.pe = pe
@@ -64,21 +63,21 @@ class Mail:
             self._send(runner, step, phase, summed, away)
 
     def collect(self, runner: Any, request: Any) -> Any:
-        """The answer to a Collect; None where messages are missing: they will wake the chare."""
+        """The answer to a Collect; None if messages are missing, which wake the chare later."""
         inbox = runner.inbox
         return inbox.take(request) if inbox.has(request) else None
 
     def flush(self, runner: Any) -> None:
-        """Nothing: what was copied from the device leaves when other chares have had their turn."""
+        """Do nothing: `send_staged` sends these messages after other chares have run."""
 
     def send_staged(self, runner: Any) -> None:
-        """Send what has been copied from the device for a block, as soon as it has."""
+        """Send a block's messages from the device; waits for their copies to the host."""
         for departure in runner.departures():
             step, phase, summed, _ = departure
             self._send(runner, step, phase, summed, departure.on_host())
 
     def _send(self, runner: Any, step: int, phase: str, summed: bool, away: list[Any]) -> None:
-        """Send messages to other PEs, or sums of such."""
+        """Send messages, or sums of messages, to other PEs."""
         if summed:
             for (to, number, edges), total in away:
                 pe = int(self.pe.where[number])

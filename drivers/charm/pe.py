@@ -1,4 +1,4 @@
-"""The PEs of the charm driver: what a PE keeps for its blocks, and what comes to it for them."""
+"""The PEs of the charm driver: data shared by the chares of a PE, and messages for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAILED = 3  # exit status
 
 
 class PE(Chare):
-    """What belongs to a PE and not to a block: compiled kernels, the log, the watcher, the mail."""
+    """Data and methods of a PE: compiled kernels, the log, the watcher, sending messages."""
 
     def __init__(self, job: Job, watcher: Watcher, earlier: list[Any]) -> None:
         self.job, self.watcher, self.earlier = job, watcher, earlier
@@ -38,14 +38,14 @@ class PE(Chare):
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """End the whole run, with a word to the watcher, where the code inside raises."""
+        """Report an exception of the code inside to the watcher and end the whole run."""
         try:
             yield
         except Exception as error:
             self.give_up(error)
 
     def give_up(self, error: Exception) -> None:
-        """End the whole run, with a word to the watcher."""
+        """Report an error to the watcher and end the whole run."""
         self.watcher.fail(error)
         fail(FAILED)
 
@@ -54,7 +54,7 @@ class PE(Chare):
         return os.uname().nodename
 
     def prepare(self, local_ranks: list[int]) -> None:
-        """Take a device and compile kernels; ``local_ranks``: each PE's number on its host."""
+        """Open a device and compile kernels; ``local_ranks``: each PE's number on its host."""
         with self.guard():
             self.job.take_device(local_ranks[charm.myPe()])
             self.jit_s = self.job.compile()
@@ -62,21 +62,21 @@ class PE(Chare):
     # Who is where --------------------------------------------------------------------------------
 
     def introduce(self, arrays: dict[str, Any]) -> None:
-        """Take note of the arrays of chares."""
+        """Store the proxies of the chare arrays."""
         self.arrays = arrays
         self.here = {kind: charm.arrays[array.aid] for kind, array in arrays.items()}
 
     def settle(self) -> None:
-        """All blocks have been made, each on the PE that the layout says."""
+        """Store the PE of each block after creation, when it is the one of the layout."""
         layout = self.job.layout
         self.where = np.array([layout.home(*place) for place in layout.numbers])
         self.mail.relearn()
 
     def learn(self, pes: np.ndarray) -> None:
-        """Learn on which PE the blocks of a kind are after a balancing.
+        """Store the PEs of the blocks of a kind after a load-balancing step.
 
         ``pes`` (blocks,): 1 + PE, by number; 0 for blocks of other kinds. Once all kinds are known,
-        no block is on its way any more, and those that are here go on.
+        no block is migrating any more, and the blocks of this PE continue.
         """
         with self.guard():
             self.heard.append(pes)
@@ -94,17 +94,17 @@ class PE(Chare):
     # Runs that are over ---------------------------------------------------------------------------
 
     def retire(self) -> None:
-        """Forget the blocks of a run that is over; their chares cannot be removed."""
+        """Release the blocks of a completed run; their chares cannot be removed."""
         for chare in self.chares():
             chare.retire()
 
     def balance_retired(self) -> None:
-        """Have the chares of earlier runs balance too: the runtime waits for every chare."""
+        """Make the chares of earlier runs call AtSync, as the runtime waits for every chare."""
         for pes in self.earlier:
             pes.sync_retired()
 
     def sync_retired(self) -> None:
-        """Let the chares of a run that is over take part in a balancing of a later one."""
+        """Let the chares of a completed run take part in a load-balancing step of a later run."""
         if self.job.lb_period:
             for chare in list(self.chares()):
                 chare.AtSync()
@@ -112,13 +112,13 @@ class PE(Chare):
     # Batches -------------------------------------------------------------------------------------
 
     def batch(self, chare: Any, request: Batch) -> None:
-        """Take note of a chare's work; it is done once all others of this PE had their turn."""
+        """Queue a chare's batch; it runs after all other chares of this PE have run."""
         self.batches.append((chare, request))
         if len(self.batches) == 1:
             self.thisProxy[charm.myPe()].do_batches(1)
 
     def do_batches(self, asked: int) -> None:
-        """Do the work that chares wait for, or wait on where more has come in meanwhile."""
+        """Run the queued batches, or wait again if more than ``asked`` are queued by now."""
         with self.guard():
             if len(self.batches) > asked:
                 self.thisProxy[charm.myPe()].do_batches(len(self.batches))
@@ -134,7 +134,7 @@ class PE(Chare):
     def fan_out(
         self, step: int, phase: str, sender: Place, targets: list[Any], *arrays: np.ndarray
     ) -> None:
-        """Hand messages that travelled together to the blocks here."""
+        """Pass messages that were sent in one call to the blocks of this PE."""
         with self.guard():
             for kind, number, edge, which in targets:
                 chare = self.found(kind, number)
@@ -144,12 +144,12 @@ class PE(Chare):
     def take_sum(
         self, step: int, phase: str, kind: str, number: int, edges: Any, total: np.ndarray
     ) -> None:
-        """Hand a block the sum of what the blocks of another PE have for it."""
+        """Pass a block the sum of the messages of another PE's blocks."""
         with self.guard():
             self.found(kind, number).put_sum(step, phase, edges, total)
 
     def found(self, kind: str, number: int) -> Any:
-        """The chare of a block that must be here."""
+        """The chare of a block. Raises MessageError if it is not on this PE."""
         chare = self.here[kind].get((number,))
         if chare is None:
             raise MessageError(f"a message for {kind} {number} came to PE {charm.myPe()}")
@@ -158,17 +158,17 @@ class PE(Chare):
     # Measuring -----------------------------------------------------------------------------------
 
     def start_log(self) -> None:
-        """Forget warm-up; time runs from now."""
+        """Discard the timings of the warm-up and set the time origin to now."""
         self.log.start()
 
     def note_begin(self, step: int) -> None:
-        """Tell the watcher that a block of this PE begins the round at ``step``, once a round."""
+        """Tell the watcher, once per round, that this PE begins the round at ``step``."""
         if step != self.round:
             self.round = step
             self.watcher.beat(charm.myPe(), step)
 
     def part(self) -> Part:
-        """Everything that was measured on this PE."""
+        """The part of this PE in the outcome."""
         self.watcher.finish(charm.myPe())
         blocks = [chare.block for chare in self.chares()]
         return Part.of(blocks, self.log, self.jit_s)

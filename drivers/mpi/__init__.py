@@ -1,4 +1,4 @@
-"""The mpi driver: one block per rank, messages of MPI from buffer to buffer."""
+"""The mpi driver: one block per rank, messages sent by MPI directly from buffers."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class RankOptions(Options):
     )
 
     def check(self, asked: Asked) -> None:
-        """Only messages of a GPU can lie there."""
+        """Raise InputError if the option is given without a GPU."""
         used = asked.device == "gpu" or self.gpu_aware == "auto"
         require(used, "--gpu-aware", self.gpu_aware, "only with --device gpu")
 
 
 def around() -> Launcher | None:
-    """The MPI launcher around this process.
+    """The MPI launcher that started this process, if any.
 
-    Slurm sets SLURM_PROCID for batch scripts too; only inside a step (srun) does it count.
+    Slurm also sets SLURM_PROCID in batch scripts; it is a rank only inside a step (srun).
     """
     if os.environ.get("SLURM_STEP_ID") in SLURM_NO_STEPS:
         return None
@@ -52,13 +52,13 @@ def around() -> Launcher | None:
 
 
 def command(start: Start) -> list[str]:
-    """The command that starts the ranks. Raises InputError where there is no mpiexec."""
+    """The command that starts the ranks. Raises InputError if mpiexec is not found."""
     mpiexec = chosen_or_found("mpi", start.launcher, MPIEXEC)
     return [mpiexec, "-n", str(start.pes), *start.runtime, *start.program]
 
 
 def pin(cores: Sequence[int]) -> list[str]:
-    """Words of MPICH's mpiexec."""
+    """The options of MPICH's mpiexec that pin ranks to cores."""
     return ["-bind-to", f"user:{listed(cores)}"]
 
 

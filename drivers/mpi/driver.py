@@ -1,10 +1,10 @@
 """The mpi driver: one block per rank, non-blocking messages from buffer to buffer.
 
-Every edge of a block to another rank is a link (`drivers.mpi.links`): a receive that always stands,
-so that a message finds its buffer even while this rank computes, and sends that are not waited for.
-Nothing is pickled and, where the block used `packed`, nothing is copied. Messages on a GPU are
-copied to the host while the block goes on, and sent when it waits; an MPI that reads a GPU's memory
-sends them from where they are.
+Every edge of a block to another rank has a link (`drivers.mpi.links`) with a receive that is always
+posted, so that a message finds its buffer even while this rank computes, and non-blocking sends.
+Nothing is pickled and, if the block used `packed`, nothing is copied. Messages on a GPU are copied
+to the host while the block continues, and sent when it waits; a GPU-aware MPI sends them directly
+from device memory.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Ranks(Transport):
                 self.links[edge] = Link(self.comm, edge, peer, rank)
 
     def post(self, runner: Runner, request: Post | PostSum) -> None:
-        """Send what is here; what lies on the device may have to be made yet, or copied here."""
+        """Send messages in host memory, and queue messages on the device for `flush`."""
         step, code = runner.inbox.step, phase_code(request.phase, type(request) is PostSum)
         links, neighbors = self.links, runner.block.neighbors
         put, place, phase = runner.inbox.deliver, runner.place, request.phase
@@ -79,7 +79,7 @@ class Ranks(Transport):
             runner.stage(request, staged, not self.direct)
 
     def flush(self, runner: Runner) -> None:
-        """Send what was made on the device, as soon as it is."""
+        """Send the queued messages; waits until the device has finished them."""
         for departure in runner.departures():
             code = phase_code(departure.phase, departure.summed)
             messages = departure.messages if self.direct else departure.on_host()
@@ -87,7 +87,7 @@ class Ranks(Transport):
                 link.send(departure.step, code, message)
 
     def collect(self, runner: Runner, request: Collect | CollectSum) -> Any:
-        """Wait for the messages of other ranks that the block collects, and answer it."""
+        """Wait for the messages that the block collects; returns the answer to its request."""
         links, inbox = self.links, runner.inbox
         if not links:
             return super().collect(runner, request)
@@ -107,7 +107,7 @@ class Ranks(Transport):
         return {e: mine[e] if e in mine else links[e].receive(step, code) for e in request.edges}
 
     def begin(self) -> None:
-        """Begin a round. Raises MessageError where the block has left a message behind."""
+        """Begin a round. Raises MessageError if the block has not collected a message."""
         for link in self.links.values():
             link.advance()
 
@@ -128,7 +128,7 @@ class Ranks(Transport):
 
 
 def device_path(comm: MPI.Comm, job: Job) -> tuple[bool, str]:
-    """Whether messages travel from device to device without the host, and why or why not."""
+    """Whether MPI sends messages directly from device memory, and the reason."""
     asked = getattr(job.options, "gpu_aware", "auto")
     if job.device == "cpu" or asked != "auto":
         return asked == "on", "asked for"
@@ -162,7 +162,7 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
 
 
 def store_in_turn(comm: MPI.Comm, job: Job, block: Any) -> None:
-    """Write the final state, one rank after the other, so that no rank ever holds all of it."""
+    """Write the final state, one rank after the other, so that no rank holds all of it."""
     if job.store is None:
         return
     created = bool(comm.rank) and comm.recv(source=comm.rank - 1)
@@ -173,9 +173,9 @@ def store_in_turn(comm: MPI.Comm, job: Job, block: Any) -> None:
 
 
 def fail(status: int) -> None:
-    """End all ranks, once rank 0 has said what all of them found and the launcher has passed it on.
+    """End all ranks, after a delay in which rank 0 prints the error and the launcher forwards it.
 
-    An Abort at once would now and then take the launcher down with that line unread in its pipe.
+    An immediate Abort would sometimes end the launcher before it has read that line.
     """
     sleep(0.5 if MPI.COMM_WORLD.rank else 0.2)
     MPI.COMM_WORLD.Abort(status)

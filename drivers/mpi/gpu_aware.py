@@ -1,12 +1,12 @@
-"""Whether this MPI takes messages from a GPU's memory: what it says itself, and where.
+"""Whether this MPI is GPU-aware, i.e. sends messages directly from GPU memory.
 
-An MPI that was built without CUDA is handed device pointers without complaint, and crashes. So the
-answer is no unless the library says yes, in one of three places, the most telling first:
+An MPI that was built without CUDA accepts device pointers and then crashes. So the answer is no
+unless the library states its support in one of three places, the most reliable first:
 
-1. the info key ``mpi_memory_alloc_kinds`` of a communicator (MPI 4.1), where it names ``cuda``. A
-   library may leave out kinds that nobody asked for, so that it names none is no answer;
+1. the info key ``mpi_memory_alloc_kinds`` of a communicator (MPI 4.1), if it names ``cuda``. A
+   library may omit kinds that were not requested, so a list without ``cuda`` decides nothing;
 2. ``MPIX_Query_cuda_support``, a function of Open MPI and MPICH, in the library that is loaded;
-3. variables by which Cray's MPICH and MVAPICH2 are told to support it.
+3. environment variables that enable the support in Cray's MPICH and MVAPICH2.
 
 ``python -m drivers.mpi.gpu_aware`` prints the answer as JSON. It starts MPI,
 which a process does once.
@@ -31,9 +31,9 @@ def gpu_aware(
     environment: Mapping[str, str] = os.environ,
     libraries: Iterable[Any] | None = None,
 ) -> tuple[bool, str]:
-    """Whether messages of a communicator may lie in device memory, and by what that is known.
+    """Whether messages of a communicator may lie in device memory, and the evidence for it.
 
-    ``libraries``: the MPI libraries to ask, as ctypes has them; those of this process if None.
+    ``libraries``: the MPI libraries to query, as ctypes objects; those of this process if None.
     """
     looks: tuple[Callable[[], tuple[bool, str] | None], ...] = (
         lambda: by_info(comm),
@@ -46,14 +46,14 @@ def gpu_aware(
 
 
 def by_info(comm: Any) -> tuple[bool, str] | None:
-    """Yes where the communicator's info names the memory kind ``cuda``, else no answer."""
+    """True if the communicator's info names the memory kind ``cuda``, else no answer."""
     kinds = comm.Get_info().Get(KINDS)
     named = {kind.split(":")[0].strip() for kind in (kinds or "").split(",")}
     return (True, f"{KINDS} is {kinds}") if "cuda" in named else None
 
 
 def by_query(libraries: Iterable[Any]) -> tuple[bool, str] | None:
-    """What the library's function says; no answer where it has none."""
+    """The answer of the library's query function; none if it has no such function."""
     for library in libraries:
         function = getattr(library, QUERY, None)  # ctypes raises AttributeError where it is missing
         if function is not None:
@@ -63,7 +63,7 @@ def by_query(libraries: Iterable[Any]) -> tuple[bool, str] | None:
 
 
 def by_environment(environment: Mapping[str, str]) -> tuple[bool, str] | None:
-    """What the user has told the library to do."""
+    """The answer of the environment variables that configure the library."""
     for name in VARIABLES:
         if name in environment:
             return environment[name] == "1", f"{name} is {environment[name]}"
@@ -76,7 +76,7 @@ def loaded_libraries(maps: Path = Path("/proc/self/maps")) -> list[ctypes.CDLL]:
 
 
 def mpi_libraries(maps: str) -> list[str]:
-    """Paths of MPI libraries in the text of /proc/PID/maps, each once, as they come."""
+    """Paths of MPI libraries in the text of /proc/PID/maps, each once, in their order there."""
     columns = [line.split(None, 5) for line in maps.splitlines()]
     paths = [row[5] for row in columns if len(row) == 6]
     named = [path for path in paths if Path(path).name.startswith("libmpi")]

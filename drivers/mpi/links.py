@@ -1,6 +1,6 @@
-"""The edges of an mpi rank's block, and what travels on them.
+"""The links of an mpi rank's block to other ranks, and the format of messages.
 
-A message is one buffer: a header of 64 bytes and the array as it lies in memory.
+A message is one buffer: a header of 64 bytes followed by the bytes of the array.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def tag_of(edge: Edge) -> int:
 
 @cache
 def phase_code(phase: str, summed: bool) -> int:
-    """What a header says of a phase; ``summed``: of its messages that are to be added up."""
+    """The code of a phase in a header; ``summed``: for messages of a PostSum."""
     return zlib.crc32(phase.encode(), int(summed))
 
 
 @lru_cache(1024)
 def kind_of(code: int, rank: int, shape: tuple[int, ...], dtype: np.dtype) -> bytes:
-    """What a header says of a message but for its step."""
+    """The header of a message without its step."""
     nbytes, axes = math.prod(shape) * dtype.itemsize, len(shape)
     padded = shape + NO_AXES[axes:]
     return KIND.pack(nbytes, code, rank, axes, dtype.str.encode(), *padded)
@@ -50,26 +50,26 @@ def kind_of(code: int, rank: int, shape: tuple[int, ...], dtype: np.dtype) -> by
 
 @lru_cache(1024)
 def read_kind(kind: bytes) -> tuple[int, int, int, tuple[int, ...], np.dtype]:
-    """Of a `kind_of`: the phase's code, the sender's rank, the bytes, the shape, the data type."""
+    """Decode a `kind_of`: phase code, sender's rank, number of bytes, shape, data type."""
     nbytes, crc, rank, axes, dtype, *shape = KIND.unpack(kind)
     return crc, rank, nbytes, tuple(shape[:axes]), np.dtype(dtype.rstrip(b"\0").decode())
 
 
 def enveloped(array: np.ndarray) -> np.ndarray:
-    """The bytes of a message and of the header in front of it; a copy unless it was `packed`."""
+    """A buffer with a message and space for its header; a copy unless it was `packed`."""
     envelope = array.base if type(array.base) is Envelope else packed(array).base
     assert envelope is not None
     return envelope
 
 
-Message = tuple[int, int]  # what tells the messages on an edge apart: step and phase code
+Message = tuple[int, int]  # identifies a message on an edge: step and phase code
 
 
 class Link:
     """One edge of this rank's block: the messages to and from the neighbour there.
 
-    The standing receive has room for the longest message so far on this edge. Both ends know that
-    length without asking, so a longer message travels as two: what fits, and the rest.
+    The posted receive has the size of the longest message so far on this edge. Both ends know that
+    size without a handshake, so a longer message is sent in two parts: what fits, and the rest.
     """
 
     def __init__(self, comm: MPI.Comm, edge: Edge, peer: Peer, rank: int) -> None:
@@ -83,12 +83,12 @@ class Link:
         self._stand()
 
     def _stand(self) -> None:
-        """Post the receive of the next message into the buffer that the block is done with."""
+        """Post the receive of the next message into the buffer that the block no longer uses."""
         self.buffers.reverse()
         self.request = self.comm.Irecv(self.buffers[0], self.rank, self.receive_tag)
 
     def send(self, step: int, code: int, array: np.ndarray) -> None:
-        """Send an array that the block has given away."""
+        """Send an array, which the block must not use any more."""
         buffer = enveloped(array)
         self._write_head(buffer, step, code, array)
         while len(self.sending) >= TESTED_SENDS and self.sending[0][0].Test():
@@ -102,7 +102,7 @@ class Link:
             self.send_capacity = buffer.nbytes
 
     def _write_head(self, buffer: np.ndarray, step: int, code: int, message: Any) -> None:
-        """Say in a buffer's header which message comes behind it."""
+        """Write the header of the message that follows it in the buffer."""
         kind = kind_of(code, self.comm.rank, message.shape, message.dtype)
         HEAD.pack_into(buffer.data, 0, step, kind)
 
@@ -110,9 +110,9 @@ class Link:
         self.sending.append((self.comm.Isend(part, self.rank, self.send_tag), part))
 
     def receive(self, step: int, code: int) -> Any:
-        """Wait for this edge's message of a step and phase; others that come first are kept.
+        """Wait for this edge's message of a step and phase; keeps other messages that come first.
 
-        Raises MessageError where the neighbour has gone on to another step without posting it.
+        Raises MessageError if the neighbour has moved on to another step without posting it.
         """
         wanted = step, code
         while wanted not in self.early:
@@ -129,14 +129,14 @@ class Link:
         return self.early.pop(wanted)
 
     def _refuse(self, step: int, came: int, sender: int) -> None:
-        """Raise MessageError for a message that cannot come before the one waited for."""
+        """Raise MessageError for a message that must not arrive before the expected one."""
         what = "never collected" if came < step else "another one must have come before it"
         raise MessageError(
             f"edge {self.edge}, step {step}: a message of step {came} from rank {sender}: {what}"
         )
 
     def _body(self, nbytes: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        """The message that has come, all of it; the next one is received from now on."""
+        """The whole message that has arrived; also posts the receive of the next one."""
         buffer = self.buffers[0]
         if HEADER_BYTES + nbytes > buffer.nbytes:
             buffer = self._longer(HEADER_BYTES + nbytes)
@@ -144,12 +144,12 @@ class Link:
         return np.ndarray(shape, dtype, buffer, HEADER_BYTES)
 
     def _kept(self, message: Any) -> Any:
-        """A message that came early, in memory that nothing else is received into."""
+        """An early message, whose buffer is replaced so that no receive overwrites it."""
         self.buffers[1] = np.empty_like(self.buffers[1])
         return message
 
     def _longer(self, nbytes: int) -> np.ndarray:
-        """Make room for a message that outgrew its buffer, and receive the rest of it."""
+        """Enlarge the buffers for a message that did not fit, and receive the rest of it."""
         begun = self.buffers[0]
         self.buffers = [np.empty(nbytes, np.uint8) for _ in range(2)]
         buffer = self.buffers[0]
@@ -158,13 +158,13 @@ class Link:
         return buffer
 
     def advance(self) -> None:
-        """Begin a round. Raises MessageError where the block has left a message behind."""
+        """Begin a round. Raises MessageError if the block has not collected a message."""
         if self.early:
             step = min(self.early)[0]
             raise MessageError(f"edge {self.edge}: a message of step {step}: never collected")
 
     def close(self) -> None:
-        """Finish the sends and withdraw the standing receive; raises where a message has come."""
+        """Finish the sends and cancel the posted receive. Raises MessageError if one is left."""
         self.advance()
         if self.request.Test():
             raise MessageError(f"edge {self.edge}: a message that was never collected")
