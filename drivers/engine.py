@@ -7,7 +7,7 @@ themselves; under charm the runtime chooses it. docs/contract.md explains the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any, NamedTuple, Self
 
@@ -189,6 +189,9 @@ class Engine:
             raise RunError(f"step {step}: some blocks say that the run is finished, others do not")
         return finished.pop()
 
+    def migrate(self) -> None:
+        """Move blocks before a round, for drivers that do; here they stay."""
+
     def close(self, done: int) -> None:
         """End the run after step ``done``. Raises MessageError if a message is left."""
         for runner in self.runners.values():
@@ -256,12 +259,10 @@ class Engine:
         return f"every block waits: {'; '.join(waits)}"[:500]
 
 
-def run_phases(
-    job: Job, engine: Engine, pe: int, watcher: Watcher, between: Callable[[], None] | None = None
-) -> tuple[PELog, int]:
+def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PELog, int]:
     """Run setup, warm-up and timed steps on PE ``pe``; returns its timings and the steps made.
 
-    Calls ``between`` after each round. Raises RunError, MessageError and any error of a block.
+    Raises RunError, MessageError and any error of a block.
     """
     engine.setup()
     log, done = PELog(pe), 0
@@ -272,13 +273,12 @@ def run_phases(
         log.start()
         for number, (step, count) in enumerate(job.rounds(start, end)):
             watcher.beat(pe, step)
+            engine.migrate()
             finished = engine.round(step, count)
             done = step + count
             for place, runner in engine.runners.items():
                 log.add(job.layout.numbers[place], number, runner.stepper)
                 job.keep_frame(pe, step, done, runner.block)
-            if between is not None:
-                between()
             if finished and start == job.warmup:
                 break
         engine.transport.barrier()

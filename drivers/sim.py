@@ -1,8 +1,7 @@
 """The sim driver: all blocks in one process, on virtual PEs, with messages delivered in any order.
 
-Messages arrive in a random order, newest first, or with one edge starved; blocks are resumed in a
-random order; between steps some blocks migrate, which pickles and unpickles them. For every seed
-the state has the bits of a serial run.
+Messages arrive in a random order, newest first, or with one edge starved. Blocks take turns in a
+random order, and some migrate between steps (pickled). The state has the bits of a serial run.
 """
 
 from __future__ import annotations
@@ -50,7 +49,6 @@ DRIVER = Driver(
     waits_alone=True,
 )
 
-
 Sent = tuple[Place, Edge, bool, tuple[Any, ...]]  # receiver, its edge, summed, inbox arguments
 
 
@@ -85,18 +83,17 @@ class Network(Transport):
     def arrive(self, starved: bool) -> bool:
         """Deliver one message, of the starved edge or of the others; False if there is none."""
         there = [n for n, s in enumerate(self.sent) if (s[:2] == self.starved) == starved]
-        if not there:
-            return False
-        chosen = self.random.choice(there) if self.options.order == "random" else there[-1]
-        receiver, _, summed, arguments = self.sent.pop(chosen)
-        inbox = self.runners[receiver].inbox
-        (inbox.add if summed else inbox.deliver)(*arguments)
-        return True
+        if there:
+            chosen = self.random.choice(there) if self.options.order == "random" else there[-1]
+            receiver, _, summed, arguments = self.sent.pop(chosen)
+            inbox = self.runners[receiver].inbox
+            (inbox.add if summed else inbox.deliver)(*arguments)
+        return bool(there)
 
     def some_arrive(self) -> bool:
         """Deliver up to a quarter of the messages; False if there is none."""
-        most = 1 + len(self.sent) // 4
-        return any([self.arrive(False) for _ in range(self.random.randint(1, most))])
+        count = self.random.randint(1, 1 + len(self.sent) // 4)
+        return any([self.arrive(False) for _ in range(count)])
 
 
 class SimEngine(Engine):
@@ -107,14 +104,13 @@ class SimEngine(Engine):
     def turns(self) -> list[Runner]:
         """The blocks in a new random order."""
         runners = list(self.runners.values())
-        self.transport.random.shuffle(runners)
-        return runners
+        return self.transport.random.sample(runners, len(runners))
 
     def go_on(self) -> bool:
         """Deliver messages, or answer batches or a reduction; which comes first is random."""
-        ways = [self.transport.some_arrive, self.batch, self.reduce]
-        self.transport.random.shuffle(ways)
-        return any(way() for way in ways) or self.transport.arrive(True)
+        events = [self.transport.some_arrive, self.batch, self.reduce]
+        self.transport.random.shuffle(events)
+        return any(event() for event in events) or self.transport.arrive(True)
 
     def migrate(self) -> None:
         """Move some blocks, including the messages in their inboxes, to another virtual PE."""
@@ -135,10 +131,10 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
     """Run a job on this process and report its outcome; returns the exit status."""
     job.take_device(0)
     jit_s = job.compile()
-    network = Network(job.options if isinstance(job.options, SimOptions) else SimOptions())
+    options = job.options if isinstance(job.options, SimOptions) else SimOptions()
     blocks = [job.build(index) for _, index in job.layout.numbers]
-    engine = SimEngine(blocks, job.traced, network)
-    log, done = run_phases(job, engine, 0, watcher, engine.migrate)
+    engine = SimEngine(blocks, job.traced, Network(options))
+    log, done = run_phases(job, engine, 0, watcher)
     if job.store is not None:
         write_state(job.store, engine.blocks, False)
     return report(joined(job, [Part.of(engine.blocks, log, jit_s)], done, {}, PATH))

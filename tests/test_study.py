@@ -196,7 +196,10 @@ def test_every_app_grows_and_shrinks(app):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["strong", "jacobi2d", "--drivers", "mpi,smoke"], "--drivers smoke: one of serial, mpi"),
+        (
+            ["strong", "jacobi2d", "--drivers", "mpi,smoke"],
+            "--drivers smoke: one of serial, sim, mpi, charm",
+        ),
         (["strong", "jacobi2d", "--pes", "0,1"], "--pes 0: must be 1 or more"),
         (["strong", "jacobi2d", "--pes", "1,1"], "--pes 1,1: must name each value once"),
         (["strong", "jacobi2d", "--pes", "1;2"], "integers separated by commas"),

@@ -108,7 +108,7 @@ class Slowed:
         ("leanmd", {"rebuild": 1}, LeanmdBlock, "kick_and_drift"),
         ("leanmd", {"rebuild": 1}, LeanmdBlock, "sort_into_bins"),
         ("leanmd", {"decomposition": "pairs", "rebuild": 1}, Cell, "kick_and_drift"),
-        ("leanmd", {"decomposition": "pairs"}, Compute, "pair_forces"),
+        ("leanmd", {"decomposition": "pairs"}, Compute, "PAIR_FORCES"),
         ("leanmd", {"decomposition": "pairs", "thermo": 1}, Compute, "energies"),
         ("jacobi2d", {"time_tile": 1}, JacobiBlock, "sweep"),
         ("stencil3d", {"time_tile": 1}, StencilBlock, "sweep"),
