@@ -15,7 +15,7 @@ class Envelope(np.ndarray):
 
 
 class DeviceMessage:
-    """A message that lies in a device's memory; `devices.cuda.buffers.Parcel` is one."""
+    """A message that lies in a device's memory; `devices.cuda.buffers.MessageView` is one."""
 
     shape: tuple[int, ...]
     dtype: np.dtype

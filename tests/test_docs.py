@@ -33,6 +33,7 @@ WORDS = {
     r"contests?": "pairwise comparison",
     r"hollow": "stub (driver), open (marker)",
     r"parcels?": "message view",
+    r"bundles?": "message buffer",
     r"heed": "check errors",
     r"chalk": "progress file",
     r"tied to cores|ties? (?:each )?PEs?": "pinned",
@@ -46,11 +47,6 @@ WORDS = {
 }
 LAYERS = ("devices", "kernels", "miniapps", "drivers", "workbench")
 LEFT = {  # files that still use some of these words; this list only gets shorter
-    "devices/cuda/backend.py": "message view",
-    "devices/cuda/buffers.py": "message view",
-    "devices/messages.py": "message view",
-    "kernels/halo/gpu.py": "message view",
-    "kernels/pic/gpu/migrate.py": "message view",
     "kernels/jacobi2d/cpu.py": "validate",
     "kernels/stencil3d/cpu.py": "validate",
 }

@@ -1,7 +1,7 @@
 """The GPU as a device: a block's stream, and its messages in device memory.
 
 A block's kernels run one after another on a stream of its own; no call here waits for them unless
-it says so. All messages of a Post lie beside each other in one buffer, a `Bundle`. It goes to the
+it says so. All messages of a Post lie beside each other in one `MessageBuffer`. It goes to the
 host by one copy, as what comes from there does, on a second stream, while the first computes.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from devices.backend import Backend, Device
 from devices.cuda import memory, streams
-from devices.cuda.buffers import Bundle, Parcel, each_bundle, stage
+from devices.cuda.buffers import MessageBuffer, MessageView, each_buffer, stage
 from devices.cuda.compiler import declared
 from devices.cuda.toolkit import Toolkit, chosen, require
 
@@ -31,14 +31,14 @@ class Slot:
     def __init__(self) -> None:
         self.pinned = np.empty(0, np.uint8)
         self.copied: Any = None  # reached once ``pinned`` may be written again
-        self.bundle: Bundle | None = None
+        self.buffer: MessageBuffer | None = None
 
     def make_room(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any, stream: Any) -> Any:
-        """Let the bundle have such messages; returns a mark, after which it may be written."""
-        bundle = self.bundle
-        if bundle is not None and (bundle.shapes, bundle.dtype) == (shapes, dtype):
-            return bundle.read
-        self.bundle = Bundle(shapes, dtype, stream)
+        """Make the message buffer fit; returns a mark, after which it may be written."""
+        buffer = self.buffer
+        if buffer is not None and (buffer.shapes, buffer.dtype) == (shapes, dtype):
+            return buffer.read
+        self.buffer = MessageBuffer(shapes, dtype, stream)
         return streams.mark(stream)  # what had this memory before may be in use until then
 
 
@@ -55,7 +55,7 @@ class Gpu(Device):
         weakref.finalize(self, toolkit.idle.extend, (self.stream, self.copies))
         self.staged_bytes = 0
         self.slots: dict[Any, list[Slot]] = {}  # by edge; None for what comes from the host
-        self.reading: list[Bundle] = []  # since the last `received`
+        self.reading: list[MessageBuffer] = []  # since the last `received`
         self.stream.synchronize()
         self.epoch = streams.mark(self.stream), perf_counter()
 
@@ -73,32 +73,32 @@ class Gpu(Device):
 
     # Messages ------------------------------------------------------------------------------------
 
-    def messages(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any) -> Bundle:
-        """A bundle for messages, by edge, that kernels fill in and a Post gives away."""
-        return Bundle(shapes, dtype, self.stream)
+    def messages(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any) -> MessageBuffer:
+        """A message buffer, by edge, that kernels fill in and a Post gives away."""
+        return MessageBuffer(shapes, dtype, self.stream)
 
-    def stage(self, parcels: Iterable[Any]) -> None:
-        """Begin to copy messages to the host, one copy for each bundle."""
-        self.staged_bytes += stage(parcels, self.copies)
+    def stage(self, views: Iterable[Any]) -> None:
+        """Begin to copy messages to the host, one copy for each message buffer."""
+        self.staged_bytes += stage(views, self.copies)
 
-    def received(self, came: Mapping[Any, Any]) -> Mapping[Any, Parcel]:
-        """What a Collect brought, by edge, as parcels on the device, until the next such call."""
+    def received(self, came: Mapping[Any, Any]) -> Mapping[Any, MessageView]:
+        """What a Collect brought, by edge, as message views; valid until the next such call."""
         self._end_reading()
         staged = {edge: array for edge, array in came.items() if isinstance(array, np.ndarray)}
         moved = self._from_host(staged) if staged else {}
-        parcels = {edge: moved.get(edge, message) for edge, message in came.items()}
-        for bundle in each_bundle(parcel.bundle for parcel in parcels.values()):
-            if bundle.stream is not self.stream:
-                streams.wait_for(bundle.ready, self.stream)
-            self.reading.append(bundle)
-        return parcels
+        views = {edge: moved.get(edge, message) for edge, message in came.items()}
+        for buffer in each_buffer(view.buffer for view in views.values()):
+            if buffer.stream is not self.stream:
+                streams.wait_for(buffer.ready, self.stream)
+            self.reading.append(buffer)
+        return views
 
-    def room(self, edge: Any, shape: tuple[int, ...], dtype: Any) -> Parcel:
+    def room(self, edge: Any, shape: tuple[int, ...], dtype: Any) -> MessageView:
         """Memory for a message that MPI puts there itself; the next but one has it again."""
         slot = self._next_slot(edge)
         streams.reached(slot.make_room({edge: shape}, np.dtype(dtype), self.stream))
-        assert slot.bundle is not None
-        return slot.bundle[edge]
+        assert slot.buffer is not None
+        return slot.buffer[edge]
 
     def _next_slot(self, edge: Any) -> Slot:
         """The slot whose turn it is."""
@@ -111,13 +111,13 @@ class Gpu(Device):
         if not self.reading:
             return
         read = streams.mark(self.stream)
-        for bundle in self.reading:
-            if bundle.stream is not self.stream:
-                streams.wait_for(read, bundle.stream)
-            bundle.read = read
+        for buffer in self.reading:
+            if buffer.stream is not self.stream:
+                streams.wait_for(read, buffer.stream)
+            buffer.read = read
         self.reading.clear()
 
-    def _from_host(self, staged: Mapping[Any, np.ndarray]) -> Mapping[Any, Parcel]:
+    def _from_host(self, staged: Mapping[Any, np.ndarray]) -> Mapping[Any, MessageView]:
         """Copy messages to the device, all at once, beside what it computes."""
         slot = self._next_slot(None)
         (dtype,) = {array.dtype for array in staged.values()}
@@ -125,20 +125,20 @@ class Gpu(Device):
         streams.wait_for(slot.make_room(shapes, dtype, self.stream), self.copies)
         if slot.copied is not None:
             streams.reached(slot.copied)
-        bundle = slot.bundle
-        assert bundle is not None
-        if slot.pinned.size < bundle.nbytes:
-            slot.pinned = self.stream.toolkit.pinned(bundle.nbytes)
-        host = slot.pinned[: bundle.nbytes].view(dtype)
+        buffer = slot.buffer
+        assert buffer is not None
+        if slot.pinned.size < buffer.nbytes:
+            slot.pinned = self.stream.toolkit.pinned(buffer.nbytes)
+        host = slot.pinned[: buffer.nbytes].view(dtype)
         for edge, array in staged.items():
-            start = bundle.starts[edge]
+            start = buffer.starts[edge]
             host[start : start + array.size] = array.reshape(-1)
-        if bundle.nbytes:
-            bundle.buffer.copy_to_device(host, stream=self.copies)
-        slot.copied = bundle.ready = streams.mark(self.copies)
+        if buffer.nbytes:
+            buffer.flat.copy_to_device(host, stream=self.copies)
+        slot.copied = buffer.ready = streams.mark(self.copies)
         streams.wait_for(slot.copied, self.stream)
-        self.staged_bytes += bundle.nbytes
-        return bundle
+        self.staged_bytes += buffer.nbytes
+        return buffer
 
     # Time ----------------------------------------------------------------------------------------
 

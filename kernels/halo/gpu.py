@@ -86,25 +86,25 @@ class Halo(HaloOnCpu):
         self.tables: dict[Any, tuple[int, Any]] = {}  # by layout of messages
 
     def pack(self, field: Any) -> Mapping[Any, Any]:
-        """The messages: copies of the cells inside, by edge, in one bundle."""
-        bundle: Any = self.device.messages(self.shapes, field.dtype)
-        starts = tuple(bundle.starts.items())
-        self._launch(_pack, "inside", self.inside, starts, field, bundle.buffer)
-        return bundle
+        """The messages: copies of the cells inside, by edge, in one message buffer."""
+        buffer: Any = self.device.messages(self.shapes, field.dtype)
+        starts = tuple(buffer.starts.items())
+        self._launch(_pack, "inside", self.inside, starts, field, buffer.flat)
+        return buffer
 
     def unpack(self, field: Any, came: Mapping[Any, Any]) -> None:
-        """Put what came over each edge where its cells lie; a launch per bundle.
+        """Put what came over each edge where its cells lie; a launch per message buffer.
 
         Raises ValueError for a message of another shape.
         """
-        bundles: dict[int, tuple[Any, list[tuple[Any, int]]]] = {}
-        for edge, parcel in self.device.received(came).items():
-            if parcel.shape != self.ghosts[edge] or parcel.dtype != field.dtype:
-                raise ValueError(f"edge {edge}: {self.ghosts[edge]} ghosts, {parcel.shape} came")
-            bundle, starts = bundles.setdefault(id(parcel.bundle), (parcel.bundle, []))
-            starts.append((edge, parcel.start))
-        for bundle, starts in bundles.values():
-            self._launch(_unpack, "outside", self.outside, tuple(starts), field, bundle.buffer)
+        buffers: dict[int, tuple[Any, list[tuple[Any, int]]]] = {}
+        for edge, view in self.device.received(came).items():
+            if view.shape != self.ghosts[edge] or view.dtype != field.dtype:
+                raise ValueError(f"edge {edge}: {self.ghosts[edge]} ghosts, {view.shape} came")
+            buffer, starts = buffers.setdefault(id(view.buffer), (view.buffer, []))
+            starts.append((edge, view.start))
+        for buffer, starts in buffers.values():
+            self._launch(_unpack, "outside", self.outside, tuple(starts), field, buffer.flat)
 
     def _launch(
         self, kernel: Any, side: str, regions: Any, starts: tuple[Any, ...], field: Any, buffer: Any

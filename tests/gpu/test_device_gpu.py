@@ -19,7 +19,7 @@ import kernels
 from devices import backend as device
 from devices.cuda import compiler, driver_info, memory, streams, toolkit
 from devices.cuda.backend import CudaBackend, Gpu
-from devices.cuda.buffers import Bundle, Parcel
+from devices.cuda.buffers import MessageBuffer, MessageView
 from devices.cuda.toolkit import Nvidia, Simulator
 from devices.messages import HEADER_BYTES, Envelope, packed_empty
 
@@ -60,18 +60,18 @@ def numbers(shape: tuple[int, ...], dtype=np.float64, first: int = 1) -> np.ndar
     return (first + np.arange(math.prod(shape)) % 251).astype(dtype).reshape(shape)
 
 
-def filled(gpu: Gpu, first: int = 1) -> tuple[Bundle, dict[str, np.ndarray]]:
-    """A bundle of messages along EDGES, as kernels would have filled it, and what is in it."""
-    bundle = gpu.messages(EDGES, np.float64)
-    whole = np.zeros(bundle.buffer.size)
+def filled(gpu: Gpu, first: int = 1) -> tuple[MessageBuffer, dict[str, np.ndarray]]:
+    """A message buffer along EDGES, as kernels would have filled it, and what is in it."""
+    buffer = gpu.messages(EDGES, np.float64)
+    whole = np.zeros(buffer.flat.size)
     wanted = {}
     for number, (edge, shape) in enumerate(EDGES.items()):
         wanted[edge] = numbers(shape, first=first + 100 * number)
-        start = bundle.starts[edge]
+        start = buffer.starts[edge]
         whole[start : start + wanted[edge].size] = wanted[edge].ravel()
-    bundle.buffer.copy_to_device(whole, stream=gpu.stream)
-    bundle.seal()
-    return bundle, wanted
+    buffer.flat.copy_to_device(whole, stream=gpu.stream)
+    buffer.seal()
+    return buffer, wanted
 
 
 def same(got: np.ndarray, wanted: np.ndarray) -> bool:
@@ -143,27 +143,27 @@ def test_products_are_rounded_alone_or_not_as_the_kernel_says():
 # Messages ----------------------------------------------------------------------------------------
 
 
-def test_bundles_have_room_for_headers():
+def test_message_buffers_have_room_for_headers():
     """Catches messages that overlap, lie askew, or have no room in front for a header."""
-    bundle = device.get("gpu").messages(EDGES, np.float64)
+    buffer = device.get("gpu").messages(EDGES, np.float64)
     header = HEADER_BYTES // 8
-    assert list(bundle) == list(EDGES) and len(bundle) == len(EDGES)
+    assert list(buffer) == list(EDGES) and len(buffer) == len(EDGES)
     end = 0
     for edge, shape in EDGES.items():
-        assert bundle.starts[edge] >= end + header
-        assert bundle.starts[edge] % header == 0
-        end = bundle.starts[edge] + math.prod(shape)
-    assert bundle.buffer.size >= end
-    assert bundle.nbytes == bundle.buffer.size * 8
+        assert buffer.starts[edge] >= end + header
+        assert buffer.starts[edge] % header == 0
+        end = buffer.starts[edge] + math.prod(shape)
+    assert buffer.flat.size >= end
+    assert buffer.nbytes == buffer.flat.size * 8
 
 
 def test_staged_messages_are_as_packed_ones():
     """Catches messages for which a driver must make another copy to put its header in front."""
     gpu = device.get("gpu")
-    bundle, wanted = filled(gpu)
-    gpu.stage(bundle.values())
+    buffer, wanted = filled(gpu)
+    gpu.stage(buffer.values())
     for edge, shape in EDGES.items():
-        message, usual = bundle.on_host(edge), packed_empty(shape, np.float64)
+        message, usual = buffer.on_host(edge), packed_empty(shape, np.float64)
         assert same(message, wanted[edge])
         assert type(message.base) is type(usual.base) is Envelope
         assert message.base.nbytes == usual.base.nbytes == HEADER_BYTES + message.nbytes
@@ -175,50 +175,50 @@ def test_staged_messages_are_as_packed_ones():
 def test_a_header_does_not_touch_the_neighbour_message():
     """Catches room for headers that is another message's memory."""
     gpu = device.get("gpu")
-    bundle, wanted = filled(gpu)
-    gpu.stage(bundle.values())
+    buffer, wanted = filled(gpu)
+    gpu.stage(buffer.values())
     for edge in EDGES:
-        bundle.on_host(edge).base[:HEADER_BYTES] = 255
-    assert all(same(bundle.on_host(edge), wanted[edge]) for edge in EDGES)
+        buffer.on_host(edge).base[:HEADER_BYTES] = 255
+    assert all(same(buffer.on_host(edge), wanted[edge]) for edge in EDGES)
 
 
 def test_only_what_leaves_the_device_is_staged():
     """Catches copies of messages that stay, which a record would count as travel."""
     gpu = device.get("gpu")
-    bundle, wanted = filled(gpu)
+    buffer, wanted = filled(gpu)
     other, other_wanted = filled(gpu, first=50)
     gpu.stage([])
     assert gpu.staged_bytes == 0
-    gpu.stage([bundle["high"]])
+    gpu.stage([buffer["high"]])
     assert gpu.staged_bytes == wanted["high"].nbytes
-    gpu.stage([bundle["low"], *other.values()])
+    gpu.stage([buffer["low"], *other.values()])
     twice = 2 * (wanted["high"].nbytes + wanted["low"].nbytes)
     between = len(EDGES) * HEADER_BYTES
     assert twice <= gpu.staged_bytes <= twice + between
     for edge in ("low", "high"):
-        assert same(bundle[edge].on_host(), wanted[edge])
+        assert same(buffer[edge].on_host(), wanted[edge])
         assert same(other[edge].on_host(), other_wanted[edge])
 
 
 def test_copies_to_the_host_hold_up_no_kernels(monkeypatch):
     """Catches copies that begin before the messages are there, or in the stream of the kernels."""
     gpu, seen = device.get("gpu"), []
-    bundle, _ = filled(gpu)
-    bundle.ready = None  # as if nobody had said yet that it is filled
+    buffer, _ = filled(gpu)
+    buffer.ready = None  # as if nobody had said yet that it is filled
     monkeypatch.setattr(streams, "wait_for", lambda mark, stream: seen.append((mark, stream)))
     monkeypatch.setattr(streams, "mark", lambda stream: seen.append(stream) or "mark")
-    gpu.stage(bundle.values())
+    gpu.stage(buffer.values())
     assert seen == [gpu.stream, ("mark", gpu.copies), gpu.copies]
 
 
 def test_empty_messages_travel():
-    """Catches a bundle without any bytes in it that cannot be staged, or sent, or read."""
+    """Catches a message buffer without any bytes in it that cannot be staged, or sent, or read."""
     gpu = device.get("gpu")
-    bundle = gpu.messages({"a": (0,), "b": (3, 0)}, np.float64)
-    bundle.seal()
-    gpu.stage(bundle.values())
-    assert bundle["b"].on_host().shape == (3, 0)
-    assert gpu.staged_bytes <= bundle.nbytes
+    buffer = gpu.messages({"a": (0,), "b": (3, 0)}, np.float64)
+    buffer.seal()
+    gpu.stage(buffer.values())
+    assert buffer["b"].on_host().shape == (3, 0)
+    assert gpu.staged_bytes <= buffer.nbytes
     assert len(gpu.messages({}, np.float64)) == 0
     came = gpu.received({"a": np.empty((0,)), "b": np.empty((3, 0))})
     assert gpu.to_host(came["b"].array).shape == (3, 0)
@@ -231,11 +231,11 @@ def test_host_messages_arrive_on_the_device():
     """Catches messages from the host that land in each other's place."""
     gpu = device.get("gpu")
     came = {edge: numbers(shape, first=7 * i) for i, (edge, shape) in enumerate(EDGES.items())}
-    parcels = gpu.received(came)
-    assert set(parcels) == set(EDGES)
+    views = gpu.received(came)
+    assert set(views) == set(EDGES)
     for edge, array in came.items():
-        assert parcels[edge].shape == array.shape
-        assert same(gpu.to_host(parcels[edge].array), array)
+        assert views[edge].shape == array.shape
+        assert same(gpu.to_host(views[edge].array), array)
     assert gpu.staged_bytes >= sum(array.nbytes for array in came.values())
 
 
@@ -245,31 +245,31 @@ def test_each_call_brings_its_own_messages():
     for turn in range(9):
         shape = (3 + turn // 3, 5)  # three calls of each shape
         came = {"a": numbers(shape, first=turn), "b": numbers((2, turn), first=20 + turn)}
-        parcels = gpu.received(came)
+        views = gpu.received(came)
         total = gpu.to_device(np.zeros(math.prod(shape)))
         launch_add(gpu, total, float(turn))
         for edge, array in came.items():
-            assert same(gpu.to_host(parcels[edge].array), array), (turn, edge)
+            assert same(gpu.to_host(views[edge].array), array), (turn, edge)
 
 
 def test_what_arrived_last_outlives_the_senders_array():
     """Catches a copy that still reads the host's array after the call, when it may change."""
     gpu = device.get("gpu")
     array = numbers((64, 8))
-    parcel = gpu.received({"a": array})["a"]
+    view = gpu.received({"a": array})["a"]
     array[...] = -1.0
-    assert same(gpu.to_host(parcel.array), numbers((64, 8)))
+    assert same(gpu.to_host(view.array), numbers((64, 8)))
 
 
-def test_parcels_of_another_stream_are_read_in_place():
+def test_message_views_of_another_stream_are_read_in_place():
     """Catches a message between blocks of a GPU that goes by the host, or is read too early."""
     sender, receiver = device.get("gpu"), device.get("gpu")
     for turn in range(4):
-        bundle, wanted = filled(sender, first=turn)
-        parcels = receiver.received(dict(bundle))
+        buffer, wanted = filled(sender, first=turn)
+        views = receiver.received(dict(buffer))
         for edge in EDGES:
-            assert parcels[edge].bundle is bundle
-            copy = memory.to_host(parcels[edge].array)
+            assert views[edge].buffer is buffer
+            copy = memory.to_host(views[edge].array)
             assert same(copy, wanted[edge]), (turn, edge)
     assert sender.staged_bytes == receiver.staged_bytes == 0
 
@@ -280,10 +280,10 @@ def test_kinds_of_messages_mix():
     theirs, wanted = filled(sender)
     mine, mine_wanted = filled(gpu, first=40)
     host = numbers((4, 4), first=80)
-    parcels = gpu.received({"host": host, "theirs": theirs["low"], "mine": mine["high"]})
-    assert same(gpu.to_host(parcels["host"].array), host)
-    assert same(gpu.to_host(parcels["theirs"].array), wanted["low"])
-    assert same(gpu.to_host(parcels["mine"].array), mine_wanted["high"])
+    views = gpu.received({"host": host, "theirs": theirs["low"], "mine": mine["high"]})
+    assert same(gpu.to_host(views["host"].array), host)
+    assert same(gpu.to_host(views["theirs"].array), wanted["low"])
+    assert same(gpu.to_host(views["mine"].array), mine_wanted["high"])
     assert gpu.staged_bytes < theirs.nbytes + HEADER_BYTES + host.nbytes
 
 
@@ -304,12 +304,12 @@ def test_a_device_is_found_again_after_a_pickle():
     assert isinstance(device.get("gpu"), Gpu)
 
 
-def test_a_parcel_pickles_as_an_array_of_the_host():
+def test_a_message_view_pickles_as_an_array_of_the_host():
     """Catches a message to another process that points into this one's device memory."""
-    bundle, wanted = filled(device.get("gpu"))
+    buffer, wanted = filled(device.get("gpu"))
     for edge in EDGES:
-        assert isinstance(bundle[edge], Parcel)
-        again = pickle.loads(pickle.dumps(bundle[edge]))
+        assert isinstance(buffer[edge], MessageView)
+        again = pickle.loads(pickle.dumps(buffer[edge]))
         assert type(again) is np.ndarray and same(again, wanted[edge])
 
 

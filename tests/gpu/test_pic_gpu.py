@@ -290,11 +290,11 @@ def room_for(twin: Twin) -> Mapping[Any, Any]:
     )
 
 
-def put_into(there: Any, bundle: Any, edge: Any, rows: np.ndarray) -> None:
-    """Fill one message of a bundle from the host."""
-    whole = there.to_host(bundle.buffer).copy()
-    whole[bundle.starts[edge] : bundle.starts[edge] + rows.size] = rows.ravel()
-    bundle.buffer.copy_to_device(whole, stream=there.stream)
+def put_into(there: Any, buffer: Any, edge: Any, rows: np.ndarray) -> None:
+    """Fill one message of a message buffer from the host."""
+    whole = there.to_host(buffer.flat).copy()
+    whole[buffer.starts[edge] : buffer.starts[edge] + rows.size] = rows.ravel()
+    buffer.flat.copy_to_device(whole, stream=there.stream)
 
 
 LENGTHS = [[], [0, 0, 0], [1], [3, 0, 5], [2, 7, 1, 4, 0, 3, 6, 5], [40, 33], [0, 150]]

@@ -121,7 +121,7 @@ def gather(rows: Any, which: Any, sizes: Any, axis: int, over: Any, messages: An
     low, high = messages
     if sum(sizes):
         _gather[_threads(sum(sizes), rows)](
-            low.shape[0], *sizes, rows, which, axis, *map(float, over), low.bundle.buffer,
+            low.shape[0], *sizes, rows, which, axis, *map(float, over), low.buffer.flat,
             low.start, high.start,
         )  # fmt: skip
 
@@ -146,8 +146,8 @@ def _place(height, rows, first, size_a, a, start_a, size_b, b, start_b):  # type
 
 def _source(part: Any) -> tuple[int, Any, int]:
     """Columns of an array or a message, a flat array that holds it, and where it begins there."""
-    if hasattr(part, "bundle"):
-        return part.shape[1], part.bundle.buffer, part.start
+    if hasattr(part, "buffer"):
+        return part.shape[1], part.buffer.flat, part.start
     return part.shape[1], flat(part), 0
 
 

@@ -79,15 +79,15 @@ def pack(
 ) -> None:
     """Copy the first ``total`` of the ``leaving`` particles into the message of their owner's edge.
 
-    ``messages``: a `bundle.Bundle`, keyed by edge. The tally of leavers is used up thereby, down to
-    zero; rows come in no order.
+    ``messages``: a `MessageBuffer`, keyed by edge. The counters of emigrants are used up thereby,
+    down to zero; rows come in no order.
     """
     if total:
         starts = [0] * OWNERS
         for edge, start in messages.starts.items():
             starts[owner_at(edge)] = start
         launch = *_grid(total), tally.stream
-        _pack[launch](total, leaving, owners, tally, *arrays, messages.buffer, tuple(starts))
+        _pack[launch](total, leaving, owners, tally, *arrays, messages.flat, tuple(starts))
 
 
 @kernel(
@@ -127,11 +127,11 @@ def _batches(came: Mapping[Any, Any]) -> Iterable[tuple[Any, list[tuple[int, ...
     """Buffers, and of each message in it that is not empty where it begins, rows, and first row."""
     batches: dict[int, tuple[Any, list[tuple[int, ...]]]] = {}
     first = 0
-    for parcel in came.values():
-        rows = parcel.shape[0]
+    for view in came.values():
+        rows = view.shape[0]
         if rows:
-            _, parts = batches.setdefault(id(parcel.bundle), (parcel.bundle.buffer, []))
-            parts.append((parcel.start, rows, first))
+            _, parts = batches.setdefault(id(view.buffer), (view.buffer.flat, []))
+            parts.append((view.start, rows, first))
         first += rows
     return batches.values()
 
@@ -142,7 +142,7 @@ def unpack(
 ) -> None:  # fmt: skip
     """Put messages into the first ``free`` of the ``gaps`` and, when full, behind ``count``.
 
-    As the CPU's. ``came``: `bundle.Parcel` by edge; those in one buffer take one launch.
+    As the CPU's. ``came``: `MessageView` by edge; those in one message buffer take one launch.
     """
     cell = tuple(frame[:4].tolist())
     for buffer, parts in _batches(came):
@@ -164,7 +164,7 @@ def unpack(
 def row_of(message: Any, row: int) -> np.ndarray:
     """One row of a message, (8,) float64, on the host."""
     start = message.start + 8 * row
-    return to_host(message.bundle.buffer)[start : start + 8]
+    return to_host(message.buffer.flat)[start : start + 8]
 
 
 def grown(array: Any, used: int, room: int) -> Any:
