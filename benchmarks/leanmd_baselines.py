@@ -15,7 +15,7 @@ from numba import njit
 
 from devices.backend import Device
 from devices.cpu.compiler import DISTINCT
-from devices.cpu.vectors import WIDTH, every, fma, load, numbers, store, where
+from devices.cpu.vectors import WIDTH, broadcast, fma, load, numbers, store, where
 from drivers.engine import Engine
 from kernels.leanmd import cpu as leanmd_cpu
 from kernels.leanmd.cpu.interactions import _inverse6
@@ -71,7 +71,7 @@ def _add_floats(dx, dy, dz, there, cutoff2, sums):
     """As the kernel's own, with sums of floats."""
     fx, fy, fz, closest = sums
     r2, inverse2, inverse6 = _inverse6(dx, dy, dz, there, cutoff2)
-    pull = fma(every(48.0), inverse6, every(-24.0)) * (inverse6 * inverse2)
+    pull = fma(broadcast(48.0), inverse6, broadcast(-24.0)) * (inverse6 * inverse2)
     nearest = where(r2 < closest, r2, closest)
     return fma(pull, dx, fx), fma(pull, dy, fy), fma(pull, dz, fz), nearest
 
@@ -80,20 +80,20 @@ def _add_floats(dx, dy, dz, there, cutoff2, sums):
 def float_forces(position, clusters, starts, neighbors, cutoff, force):
     """The kernel `forces` with sums of floats, whose last bits depend on the order."""
     x, y, z = position[0], position[1], position[2]
-    cutoff2, always = every(cutoff * cutoff), numbers() != every(-1)
-    closest = every(FAR)
+    cutoff2, always = broadcast(cutoff * cutoff), numbers() != broadcast(-1)
+    closest = broadcast(FAR)
     for k in clusters:
         first = np.uint64(k) * np.uint64(WIDTH)
         xi, yi, zi = load(x, first), load(y, first), load(z, first)
-        sums = every(0.0), every(0.0), every(0.0), closest
+        sums = broadcast(0.0), broadcast(0.0), broadcast(0.0), closest
         for n in range(np.uint64(starts[k]), np.uint64(starts[k + 1])):
             j = neighbors[n]
-            dx, dy, dz = xi - every(x[j]), yi - every(y[j]), zi - every(z[j])
+            dx, dy, dz = xi - broadcast(x[j]), yi - broadcast(y[j]), zi - broadcast(z[j])
             sums = _add_floats(dx, dy, dz, always, cutoff2, sums)
         for member in range(WIDTH):
             j = first + np.uint64(member)
-            dx, dy, dz = xi - every(x[j]), yi - every(y[j]), zi - every(z[j])
-            sums = _add_floats(dx, dy, dz, numbers() != every(member), cutoff2, sums)
+            dx, dy, dz = xi - broadcast(x[j]), yi - broadcast(y[j]), zi - broadcast(z[j])
+            sums = _add_floats(dx, dy, dz, numbers() != broadcast(member), cutoff2, sums)
         fx, fy, fz, closest = sums
         store(force[0], first, fx)
         store(force[1], first, fy)

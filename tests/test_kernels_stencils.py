@@ -304,14 +304,14 @@ def test_sweep_tile_3d_seams(
     check_tile("stencil3d", own, sweeps, grow, 4)
 
 
-def walled(values: np.ndarray, end: bool) -> np.ndarray:
-    """A copy that ends, or begins, where a page begins, or ends, that nobody may touch."""
+def at_guard_page(values: np.ndarray, end: bool) -> np.ndarray:
+    """A copy right before (``end``) or behind a guard page, which nothing may touch."""
     size = -(-values.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
     memory = mmap.mmap(-1, size + 2 * mmap.PAGESIZE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    for wall in (address, address + mmap.PAGESIZE + size):
+    for guard in (address, address + mmap.PAGESIZE + size):
         forbidden = ctypes.CDLL(None).mprotect(
-            ctypes.c_void_p(wall), ctypes.c_size_t(mmap.PAGESIZE), 0
+            ctypes.c_void_p(guard), ctypes.c_size_t(mmap.PAGESIZE), 0
         )
         assert forbidden == 0
     start = mmap.PAGESIZE + (size - values.nbytes if end else 0)
@@ -335,7 +335,7 @@ def test_nothing_beyond_the_arrays_is_touched(app: str, end: bool) -> None:
         low, high = ([sweeps if g else 1 for g in grow[side::2]] for side in (0, 1))
         shape = tuple(sum(cells) for cells in zip(low, own, high, strict=True))
         region = [edge for at, n in zip(low, own, strict=True) for edge in (at, at + n)]
-        old, new = (walled(noise(shape, 1), end) for _ in range(2))
+        old, new = (at_guard_page(noise(shape, 1), end) for _ in range(2))
         right = swept(old, tuple(region))
         load(app).sweep(old, new, *region)
         assert same(new[box(tuple(region))], right)

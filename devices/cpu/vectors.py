@@ -99,13 +99,13 @@ def _repeat(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 
 @intrinsic
-def _every(_: Any, scalar: Any) -> Any:
+def _broadcast(_: Any, scalar: Any) -> Any:
     """All lanes the same number."""
     return LANES_OF[scalar](scalar), _repeat
 
 
 @intrinsic
-def _every_in_line(_: Any, scalar: Any) -> Any:
+def _broadcast_line(_: Any, scalar: Any) -> Any:
     """All lanes of a line the same number."""
     return LINE_OF[scalar](scalar), _repeat
 
@@ -241,13 +241,14 @@ def _numbers(_: Any) -> Any:
 
 
 # To a type checker, called as they are in kernels.
-every: Any = _every
-every_in_line: Any = _every_in_line
+broadcast: Any = _broadcast
+broadcast_line: Any = _broadcast_line
 load: Any = _load
 line: Any = _line
 line_width: Any = _line_width
-one_back: Any = _window(lambda width: width - 1)  # of (before, here), each element's left neighbour
-one_on: Any = _window(lambda width: 1)  # of (here, after), each element's right neighbour
+# Of (before, here), each element's left neighbour; of (here, after), its right one.
+shift_left: Any = _window(lambda width: width - 1)
+shift_right: Any = _window(lambda width: 1)
 store: Any = _store
 fma: Any = _fma
 where: Any = _where

@@ -28,7 +28,7 @@ from numba import boolean, float32, float64, int64, uint64, void
 
 from devices.cpu.compiler import njit
 from devices.cpu.prefetch import prefetch
-from devices.cpu.vectors import every_in_line, line, line_width, one_back, one_on, store
+from devices.cpu.vectors import broadcast_line, line, line_width, shift_left, shift_right, store
 
 GRIDS = float64[:, ::1], float32[:, ::1]
 ROWS = float64[::1], float32[::1]
@@ -67,8 +67,8 @@ def _row(old, new, row, begin, end, ahead, every, hop):
     row, front, back, ahead = np.uint64(row), np.uint64(begin), np.uint64(end), np.uint64(ahead)
     one, width = np.uint64(1), line_width(old)
     last, due = front + (back - front) // width * width, front
-    weight = every_in_line(old.dtype.type(0.2))
-    before, here = every_in_line(old[front - one]), line(old, front)
+    weight = broadcast_line(old.dtype.type(0.2))
+    before, here = broadcast_line(old[front - one]), line(old, front)
     for at in range(front, last, width):
         if at == due:
             prefetch(old, ahead)
@@ -77,7 +77,7 @@ def _row(old, new, row, begin, end, ahead, every, hop):
             due += np.uint64(every) * width
         after = line(old, at + width)
         total = here + line(old, at - row) + line(old, at + row)
-        total = total + one_back(before, here) + one_on(here, after)
+        total = total + shift_left(before, here) + shift_right(here, after)
         store(new, at, weight * total)
         before, here = here, after
     for at in range(last, back):
@@ -89,8 +89,8 @@ def _row(old, new, row, begin, end, ahead, every, hop):
     forceinline=True,
     **OPTIONS,
 )
-def _sweep(old, new, x0, x1, y0, y1, judged):
-    """Do `sweep`; where told to, return the largest change of a cell."""
+def _sweep(old, new, x0, x1, y0, y1, measured):
+    """Do `sweep`; where asked to, return the largest change of a cell."""
     # The bits of a double >= 0, read as an integer, are ordered as the double is.  The largest
     # integer is found with vector instructions; the largest double is not, as the order of
     # comparison would matter for a NaN.  Here a NaN is larger than any number and is returned.
@@ -101,7 +101,7 @@ def _sweep(old, new, x0, x1, y0, y1, judged):
     for i in range(x0, x1):
         begin, end = i * row + y0, i * row + max(y0, y1)
         _row(u, v, row, begin, end, begin + 2 * row, every, 1)
-        if judged:
+        if measured:
             for at in range(np.uint64(begin), np.uint64(end)):
                 most = max(most, np.float64(abs(v[at] - u[at])).view(np.int64))
     return np.int64(most).view(np.float64)

@@ -31,7 +31,7 @@ from numba import boolean, float32, float64, int64, uint64, void
 
 from devices.cpu.compiler import njit
 from devices.cpu.prefetch import prefetch
-from devices.cpu.vectors import every_in_line, line, line_width, one_back, one_on, store
+from devices.cpu.vectors import broadcast_line, line, line_width, shift_left, shift_right, store
 
 GRIDS = float64[:, :, ::1], float32[:, :, ::1]
 ROWS = float64[::1], float32[::1]
@@ -81,8 +81,8 @@ def _row(old, new, plane, row, begin, end, ahead, every, hop):
     plane, row, front, back = np.uint64(plane), np.uint64(row), np.uint64(begin), np.uint64(end)
     one, width, ahead = np.uint64(1), line_width(old), np.uint64(ahead)
     last, due = front + (back - front) // width * width, front
-    weight = every_in_line(old.dtype.type(1.0 / 7.0))
-    before, here = every_in_line(old[front - one]), line(old, front)
+    weight = broadcast_line(old.dtype.type(1.0 / 7.0))
+    before, here = broadcast_line(old[front - one]), line(old, front)
     for at in range(front, last, width):
         if at == due:
             prefetch(old, ahead)
@@ -92,7 +92,7 @@ def _row(old, new, plane, row, begin, end, ahead, every, hop):
         after = line(old, at + width)
         total = here + line(old, at - plane) + line(old, at + plane)
         total = total + line(old, at - row) + line(old, at + row)
-        total = total + one_back(before, here) + one_on(here, after)
+        total = total + shift_left(before, here) + shift_right(here, after)
         store(new, at, weight * total)
         before, here = here, after
     for at in range(last, back):
@@ -104,8 +104,8 @@ def _row(old, new, plane, row, begin, end, ahead, every, hop):
     forceinline=True,
     **OPTIONS,
 )
-def _sweep(old, new, x0, x1, y0, y1, z0, z1, judged):
-    """Do `sweep`; where told to, return the largest change of a cell."""
+def _sweep(old, new, x0, x1, y0, y1, z0, z1, measured):
+    """Do `sweep`; where asked to, return the largest change of a cell."""
     # The bits of a double >= 0, read as an integer, are ordered as the double is.  The largest
     # integer is found with vector instructions; the largest double is not, as the order of
     # comparison would matter for a NaN.  Here a NaN is larger than any number and is returned.
@@ -122,7 +122,7 @@ def _sweep(old, new, x0, x1, y0, y1, z0, z1, judged):
             for j in range(first, min(first + rows, y1)):
                 begin, end = i * plane + j * row + z0, i * plane + j * row + max(z0, z1)
                 _row(u, v, plane, row, begin, end, begin + plane + row, every, 1)
-                if judged:
+                if measured:
                     for at in range(np.uint64(begin), np.uint64(end)):
                         most = max(most, np.float64(abs(v[at] - u[at])).view(np.int64))
     return np.int64(most).view(np.float64)

@@ -28,7 +28,7 @@ import numpy as np
 from numba import boolean, float64, int64, void
 
 from devices.cpu.compiler import DISTINCT, njit
-from devices.cpu.vectors import WIDTH, bits, every, fma, lane, load, numbers, store, where
+from devices.cpu.vectors import WIDTH, bits, broadcast, fma, lane, load, numbers, store, where
 from devices.cpu.vectors import fused as fused
 from kernels.leanmd.cpu.arrays import INDICES, INTS, SEEN, WHOLE
 from kernels.leanmd.units import (
@@ -48,8 +48,8 @@ from kernels.leanmd.units import (
 @njit(inline="always")
 def _inverse6(dx, dy, dz, there, cutoff2):
     """r^2, 1 / r^2 and 1 / r^6; the latter two zero beyond the cutoff and where no pair is."""
-    r2 = where(there, fma(dz, dz, fma(dy, dy, dx * dx)), every(FAR))
-    inverse2 = where(r2 < cutoff2, every(1.0) / r2, every(0.0))
+    r2 = where(there, fma(dz, dz, fma(dy, dy, dx * dx)), broadcast(FAR))
+    inverse2 = where(r2 < cutoff2, broadcast(1.0) / r2, broadcast(0.0))
     return r2, inverse2, inverse2 * inverse2 * inverse2
 
 
@@ -58,8 +58,8 @@ def _add_forces(dx, dy, dz, there, cutoff2, sums):
     """Add what four atoms feel from another one to (fx, fy, fz, closest r^2 so far)."""
     fx, fy, fz, closest = sums
     r2, inverse2, inverse6 = _inverse6(dx, dy, dz, there, cutoff2)
-    pull = fma(every(48.0), inverse6, every(-24.0)) * (inverse6 * inverse2)
-    magic = every(FORCE_MAGIC)
+    pull = fma(broadcast(48.0), inverse6, broadcast(-24.0)) * (inverse6 * inverse2)
+    magic = broadcast(FORCE_MAGIC)
     return (
         fx + bits(fma(pull, dx, magic)),
         fy + bits(fma(pull, dy, magic)),
@@ -101,23 +101,23 @@ def forces(
     """
     x, y, z = position[0], position[1], position[2]
     ox, oy, oz = others[0], others[1], others[2]
-    cutoff2, always = every(cutoff * cutoff), numbers() != every(-1)
-    closest = every(FAR)
+    cutoff2, always = broadcast(cutoff * cutoff), numbers() != broadcast(-1)
+    closest = broadcast(FAR)
     for c in range(np.uint64(first_cluster), np.uint64(end_cluster)):
         k = clusters[c]
         first = np.uint64(k) * np.uint64(WIDTH)
         xi, yi, zi = load(x, first), load(y, first), load(z, first)
         begin, end = np.uint64(starts[k]), np.uint64(starts[k + 1])
-        zero = every(-(np.int64(end - begin) + WIDTH * np.int64(own)) * FORCE_ZERO)
+        zero = broadcast(-(np.int64(end - begin) + WIDTH * np.int64(own)) * FORCE_ZERO)
         sums = zero, zero, zero, closest
         for n in range(begin, end):
             j = neighbors[n]
-            dx, dy, dz = xi - every(ox[j]), yi - every(oy[j]), zi - every(oz[j])
+            dx, dy, dz = xi - broadcast(ox[j]), yi - broadcast(oy[j]), zi - broadcast(oz[j])
             sums = _add_forces(dx, dy, dz, always, cutoff2, sums)
         for member in range(WIDTH * own):
             j = first + np.uint64(member)
-            dx, dy, dz = xi - every(x[j]), yi - every(y[j]), zi - every(z[j])
-            sums = _add_forces(dx, dy, dz, numbers() != every(member), cutoff2, sums)
+            dx, dy, dz = xi - broadcast(x[j]), yi - broadcast(y[j]), zi - broadcast(z[j])
+            sums = _add_forces(dx, dy, dz, numbers() != broadcast(member), cutoff2, sums)
         fx, fy, fz, closest = sums
         store(force[0], first, fx)
         store(force[1], first, fy)
@@ -143,12 +143,12 @@ def _add_energies(dx, dy, dz, there, cutoff2, sums):
     """Add what four atoms share with another one to (energy, virial, pairs)."""
     energy, virial, pairs = sums
     r2, _, inverse6 = _inverse6(dx, dy, dz, there, cutoff2)
-    u = fma(every(4.0), inverse6, every(-4.0)) * inverse6
-    w = fma(every(48.0), inverse6, every(-24.0)) * inverse6
+    u = fma(broadcast(4.0), inverse6, broadcast(-4.0)) * inverse6
+    w = fma(broadcast(48.0), inverse6, broadcast(-24.0)) * inverse6
     return (
-        energy + bits(u + every(ENERGY_MAGIC)),
-        virial + bits(w + every(VIRIAL_MAGIC)),
-        pairs + where(r2 < cutoff2, every(1), every(0)),
+        energy + bits(u + broadcast(ENERGY_MAGIC)),
+        virial + bits(w + broadcast(VIRIAL_MAGIC)),
+        pairs + where(r2 < cutoff2, broadcast(1), broadcast(0)),
     )
 
 
@@ -164,21 +164,21 @@ def energies(count, position, others, starts, neighbors, own, cutoff, totals):
     """
     x, y, z = position[0], position[1], position[2]
     ox, oy, oz = others[0], others[1], others[2]
-    cutoff2, always = every(cutoff * cutoff), numbers() != every(-1)
+    cutoff2, always = broadcast(cutoff * cutoff), numbers() != broadcast(-1)
     for k in range((count + WIDTH - 1) // WIDTH):
         first = np.uint64(k) * np.uint64(WIDTH)
         xi, yi, zi = load(x, first), load(y, first), load(z, first)
         begin, end = np.uint64(starts[k]), np.uint64(starts[k + 1])
         terms = np.int64(end - begin) + WIDTH * np.int64(own)
-        sums = every(-terms * ENERGY_ZERO), every(-terms * VIRIAL_ZERO), every(0)
+        sums = broadcast(-terms * ENERGY_ZERO), broadcast(-terms * VIRIAL_ZERO), broadcast(0)
         for n in range(begin, end):
             j = neighbors[n]
-            dx, dy, dz = xi - every(ox[j]), yi - every(oy[j]), zi - every(oz[j])
+            dx, dy, dz = xi - broadcast(ox[j]), yi - broadcast(oy[j]), zi - broadcast(oz[j])
             sums = _add_energies(dx, dy, dz, always, cutoff2, sums)
         for member in range(WIDTH * own):
             j = first + np.uint64(member)
-            dx, dy, dz = xi - every(x[j]), yi - every(y[j]), zi - every(z[j])
-            sums = _add_energies(dx, dy, dz, numbers() != every(member), cutoff2, sums)
+            dx, dy, dz = xi - broadcast(x[j]), yi - broadcast(y[j]), zi - broadcast(z[j])
+            sums = _add_energies(dx, dy, dz, numbers() != broadcast(member), cutoff2, sums)
         energy, virial, pairs = sums
         for number in range(min(WIDTH, count - k * WIDTH)):
             _add_wide(totals, 0, lane(energy, number))

@@ -8,7 +8,7 @@ import numpy as np
 from numba import boolean, float64, int64, void
 
 from devices.cpu.compiler import DISTINCT, njit
-from devices.cpu.vectors import WIDTH, every, fma, load, some
+from devices.cpu.vectors import WIDTH, broadcast, fma, load, some
 from devices.cpu.vectors import fused as fused
 from kernels.leanmd.cpu.arrays import FLOATS, INDICES, INTS, SEEN
 from kernels.leanmd.units import (
@@ -74,14 +74,14 @@ def _list_near(position, others, own, first, order, begin, stop, reach, neighbor
 
     Each is written and then counted or not, for a branch would be guessed wrong every third time.
     """
-    start, reach2 = np.uint64(first), every(reach * reach)
+    start, reach2 = np.uint64(first), broadcast(reach * reach)
     mine = start if own else np.uint64(NOBODY)
     xi, yi, zi = load(position[0], start), load(position[1], start), load(position[2], start)
     for m in range(np.uint64(begin), np.uint64(stop)):
         j = order[m]
-        dx = xi - every(others[0, j])
-        dy = yi - every(others[1, j])
-        dz = zi - every(others[2, j])
+        dx = xi - broadcast(others[0, j])
+        dy = yi - broadcast(others[1, j])
+        dz = zi - broadcast(others[2, j])
         near = some(fma(dz, dz, fma(dy, dy, dx * dx)) < reach2)
         neighbors[found] = j
         found += np.uint64(near & (np.uint64(j) - mine >= np.uint64(WIDTH)))
