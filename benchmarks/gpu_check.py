@@ -56,7 +56,7 @@ TOOLS = {  # of errors that calls return, Python's packages provoke some, and ra
     "racecheck": (),
     "synccheck": (),
 }
-# What sanitizers watch: small, but with halos, leavers and ghosts, with residuals, in both
+# What sanitizers watch: small, but with halos, emigrants and ghosts, with residuals, in both
 # precisions, with several sweeps at once, and by pairs.
 WATCHED = {
     "jacobi2d": "--blocks 2x2 --time-tile 7 --tolerance 1e-30 --check-every 7",

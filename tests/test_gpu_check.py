@@ -341,8 +341,8 @@ FILES = {
     "kernels/halo/cpu.py": "",
     HALO: "from devices.cuda.compiler import blocks\nfrom kernels.halo.cpu import Halo",
     "kernels/pic/cpu/push.py": "from devices.cpu.compiler import njit\n"
-    "from kernels.pic.tally import HERE",
-    "kernels/pic/tally.py": "",
+    "from kernels.pic.counters import HERE",
+    "kernels/pic/counters.py": "",
     PUSH: "from devices.cuda import compiler as cuda\n"
     "from kernels.pic.cpu.push import (\n    ahead)\n    from devices.cpu.vectors import f",
 }
@@ -376,7 +376,7 @@ def line(validation, tmp_path) -> Callable[..., str]:
         (HALO, 1),
         (TOOLKIT, 3),
         ("kernels/pic/cpu/push.py", 2),  # of which a kernel takes a function
-        ("kernels/pic/tally.py", 2),  # and that a constant
+        ("kernels/pic/counters.py", 2),  # and that a constant
         ("devices/backend.py", 0),  # for the host alone
         ("kernels/halo/cpu.py", 0),
     ],

@@ -25,8 +25,8 @@ import kernels
 import miniapps
 from drivers.engine import Engine
 from kernels.pic import initial
+from kernels.pic.counters import FIRST_LOST, HERE, LEFT, LOST, NOWHERE, OWNERS, clean_counters
 from kernels.pic.cpu.push import CHUNK
-from kernels.pic.tally import ASTRAY, HERE, LEFT, LOST, NOWHERE, OWNERS, clean_tally
 from miniapps.contract import Measure, MessageError
 from miniapps.decomposition import Layout
 from miniapps.parameters import InputError
@@ -175,8 +175,8 @@ def anywhere(count: int, size: int, seed: int) -> np.ndarray:
 
 
 def work_space(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Owners, a tally, and room for the places of those that leave."""
-    return np.empty(count, np.uint8), clean_tally(), np.empty(count, np.int64)
+    """Owners, counters, and room for the places of those that leave."""
+    return np.empty(count, np.uint8), clean_counters(), np.empty(count, np.int64)
 
 
 @pytest.mark.parametrize("steps", [1, 3])
@@ -188,12 +188,12 @@ def test_push_is_the_reference_bit_by_bit(count: int, steps: int) -> None:
     rows[:, 4] *= 1e-5 if steps > 1 else 1.0  # or those near a corner are hurled round the grid
     (block,) = support.blocks_of("pic", problem_of(size=size), (1, 1))
     columns = [column.copy() for column in rows.T]
-    owners, tally, leaving = work_space(count)
+    owners, counters, leaving = work_space(count)
     where = block.mesh, block.frame, float(size)
-    CPU.push(count, steps, *columns, *where, 0, owners, tally, leaving)
+    CPU.push(count, steps, *columns, *where, 0, owners, counters, leaving)
     right = reduce(lambda moved, _: plain.push(moved, size), range(steps), rows)
     assert support.same_bits(np.stack(columns, axis=1).reshape(count, 5), right)
-    assert (owners == HERE).all() and support.same_bits(tally, clean_tally())
+    assert (owners == HERE).all() and support.same_bits(counters, clean_counters())
 
 
 def test_force_is_coulombs() -> None:
@@ -256,24 +256,25 @@ def test_gaps_are_closed(stays: list[bool]) -> None:
     gaps = np.flatnonzero(~np.array(stays, bool))
     owners = np.where(stays, HERE, LOST).astype(np.uint8)
     spare = np.empty(count, np.uint64)
-    CPU.close_gaps(count, gaps, 0, len(gaps), owners, clean_tally(), spare, tuple(arrays))
+    CPU.close_gaps(count, gaps, 0, len(gaps), owners, clean_counters(), spare, tuple(arrays))
     kept = list(zip(*(array[: count - len(gaps)] for array in arrays), strict=True))
     assert set(kept) == left and len(kept) == len(left)
 
 
 @given(st.lists(st.sampled_from([0, 3, *[HERE] * 6, 7, LOST]), max_size=70), st.integers(0, 70))
-def test_leavers_are_found(owners: list[int], room: int) -> None:
+def test_emigrants_are_found(owners: list[int], room: int) -> None:
     """Catches one overlooked among eight at a time, and a list that overruns its room."""
-    tally, leaving = clean_tally(), np.full(room, -1, np.int64)
+    counters, leaving = clean_counters(), np.full(room, -1, np.int64)
     work, every = np.array([*owners, 0, 0], np.uint8), (1 << OWNERS) - 1
-    CPU.find_leaving(len(owners), work, every, tally, leaving)
+    CPU.find_leaving(len(owners), work, every, counters, leaving)
     right = [n for n, owner in enumerate(owners) if owner != HERE]
-    assert tally[LEFT] == len(right) == tally[:OWNERS].sum() and tally[ASTRAY] == NOWHERE
+    assert counters[LEFT] == len(right) == counters[:OWNERS].sum()
+    assert counters[FIRST_LOST] == NOWHERE
     assert leaving[: min(room, len(right))].tolist() == right[:room]
-    assert all(tally[owner] == owners.count(owner) for owner in (0, 3, 7, LOST))
+    assert all(counters[owner] == owners.count(owner) for owner in (0, 3, 7, LOST))
     lost = [n for n, owner in enumerate(owners) if owner in (0, LOST)]
-    CPU.find_leaving(len(owners), work, every & ~1 & ~(1 << LOST), tally, leaving)
-    assert tally[ASTRAY] == (lost[0] if lost else NOWHERE)
+    CPU.find_leaving(len(owners), work, every & ~1 & ~(1 << LOST), counters, leaving)
+    assert counters[FIRST_LOST] == (lost[0] if lost else NOWHERE)
 
 
 def test_sorting_changes_the_order_and_nothing_else() -> None:
@@ -518,7 +519,7 @@ def test_wrong_programs_fail(monkeypatch: pytest.MonkeyPatch, wrong: Any) -> Non
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_particles_that_go_astray_are_named(
+def test_particles_that_are_lost_are_named(
     monkeypatch: pytest.MonkeyPatch, wrong: Any, said: str
 ) -> None:
     """Catches a particle that is in no block, before a kernel reads beyond the mesh."""

@@ -25,7 +25,7 @@ from numba.core import config as _config
 
 cuda: Any = _cuda
 config: Any = _config
-# Small halos and few leavers make small grids; numba would warn of each size.
+# Small halos and few emigrants make small grids; numba would warn of each size.
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 WARP = 32

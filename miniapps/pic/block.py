@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from devices.backend import Device
-from kernels.pic.tally import ASTRAY, LEFT, MISPLACED, NOWHERE, OWNERS, owner_at
+from kernels.pic.counters import FIRST_LOST, LEFT, MISROUTED, NOWHERE, OWNERS, owner_at
 from miniapps.contract import (
     AllReduce,
     BlockMaker,
@@ -47,7 +47,7 @@ class PicBlock(KernelUser):
         self.time = 0
         self.particles = Particles(device)
         self.removed = np.zeros((len(problem.ordered_events), 3), np.uint64)
-        self.leavers = np.zeros(OWNERS, np.int64)  # of the last push, per owner
+        self.emigrants = np.zeros(OWNERS, np.int64)  # of the last push, per owner
         self.known = sum(1 << owner_at(edge) for edge in self.targets)
         self.came: Mapping[Edge, Any] = {}  # in the last round, until it was looked at
         self.came_at = 0  # the step at which that began
@@ -178,7 +178,7 @@ class PicBlock(KernelUser):
         found = self.device.empty((mine.count,), np.int64)
         self.kernels.find_removed(
             mine.count, mine.x, mine.y, mine.ids, np.array(event.cells()), *selection,
-            mine.owners, mine.tally, found,
+            mine.owners, mine.counters, found,
         )  # fmt: skip
         mine.drop(self.kernels, found, 0, int(self.look()[LEFT]))
 
@@ -189,39 +189,39 @@ class PicBlock(KernelUser):
         mine = self.particles
         self.kernels.push(
             mine.count, steps, mine.x, mine.y, mine.vx, mine.vy, mine.charge, self.mesh,
-            self.frame, float(self.problem.size), self.known, mine.owners, mine.tally, mine.gaps,
+            self.frame, float(self.problem.size), self.known, mine.owners, mine.counters, mine.gaps,
         )  # fmt: skip
 
     def count_leaving(self) -> int:
         """How many particles of those that were pushed leave; their places are the gaps."""
-        mine, tally = self.particles, self.look()
-        self.leavers, left = tally[:OWNERS], int(tally[LEFT])
+        mine, counters = self.particles, self.look()
+        self.emigrants, left = counters[:OWNERS], int(counters[LEFT])
         if left > mine.gaps.shape[0]:
             mine.gaps = self.device.empty((left,), np.int64)
-            self.kernels.find_leaving(mine.count, mine.owners, self.known, mine.tally, mine.gaps)
+            self.kernels.find_leaving(mine.count, mine.owners, self.known, mine.counters, mine.gaps)
         return left
 
     def look(self) -> np.ndarray:
-        """The particles' tally, on the host: the one moment of a step that waits for the device.
+        """The particles' counters, on the host: the one moment of a step that waits for the device.
 
         Raises MessageError where a particle came that does not belong here, or left for nowhere.
         That it came to light only now did no harm: `unpack` keeps it on the mesh.
         """
-        tally = self.particles.look()
-        if tally[MISPLACED] != NOWHERE:
-            self._complain_of_arrival(int(tally[MISPLACED]))
-        if tally[ASTRAY] != NOWHERE:
-            self._complain_of_leaver(int(tally[ASTRAY]))
+        counters = self.particles.look()
+        if counters[MISROUTED] != NOWHERE:
+            self._complain_of_arrival(int(counters[MISROUTED]))
+        if counters[FIRST_LOST] != NOWHERE:
+            self._complain_of_emigrant(int(counters[FIRST_LOST]))
         self.came = {}
-        return tally
+        return counters
 
     def pack(self, left: int) -> Mapping[Edge, Any]:
         """The messages of all particles that leave, 64 bytes each, by edge."""
         mine = self.particles
-        shapes = {edge: (int(self.leavers[owner_at(edge)]), 8) for edge in self.targets}
+        shapes = {edge: (int(self.emigrants[owner_at(edge)]), 8) for edge in self.targets}
         messages = self.device.messages(shapes, np.float64)
         if left:
-            self.kernels.pack(left, mine.gaps, mine.owners, mine.tally, mine.arrays, messages)
+            self.kernels.pack(left, mine.gaps, mine.owners, mine.counters, mine.arrays, messages)
         return messages
 
     def settle(self, left: int, came: Mapping[Edge, Any]) -> None:
@@ -237,7 +237,7 @@ class PicBlock(KernelUser):
         self.particles.add(self.kernels, came, left, self.frame)
         self.particles.sort(self.kernels, self.frame[0], self.bounds[0][1] - self.bounds[0][0])
 
-    def _complain_of_leaver(self, place: int) -> None:
+    def _complain_of_emigrant(self, place: int) -> None:
         """Raise MessageError for a particle that left for no neighbour."""
         x, y, number = (self.particles.on_host(name)[place] for name in ("x", "y", "ids"))
         raise MessageError(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from devices.backend import Device
-from kernels.pic.tally import TALLY, clean_tally
+from kernels.pic.counters import COUNTERS, clean_counters
 
 FLOATS = ("x", "y", "vx", "vy", "charge")
 INTEGERS = ("ids", "cells", "motions")
@@ -25,8 +25,8 @@ SORT_AT = 8  # sort when an eighth of the particles came to lie out of order
 class Particles:
     """The particles of one block; the quantities are those of `kernels.pic.cpu`.
 
-    ``arrays``: all eight, in the order in which kernels take them. ``tally``: what the last push
-    counted, as `kernels.pic.tally` says.
+    ``arrays``: all eight, in the order in which kernels take them. ``counters``: what the last push
+    counted, as `kernels.pic.counters` says.
     """
 
     x: Any
@@ -44,7 +44,7 @@ class Particles:
         self.unsorted = 0  # particles that may lie out of order
         for name in NAMES:
             setattr(self, name, device.empty((FEWEST,), np.float64 if name in FLOATS else np.int64))
-        self.tally = device.to_device(clean_tally())
+        self.counters = device.to_device(clean_counters())
         self._make_room()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Particles:
             array[:count] = state[name]
             state[name] = device.to_device(array)
         self.__dict__.update(state)
-        self.tally = device.to_device(clean_tally())
+        self.counters = device.to_device(clean_counters())
         self._make_room()
 
     def _make_room(self) -> None:
@@ -90,8 +90,8 @@ class Particles:
         self._make_room()
 
     def look(self) -> np.ndarray:
-        """The tally, (TALLY,) int64, on the host; waits for the device."""
-        return self.device.to_host(self.tally)[:TALLY].copy()
+        """The counters, (COUNTERS,) int64, on the host; waits for the device."""
+        return self.device.to_host(self.counters)[:COUNTERS].copy()
 
     def begin(
         self, kernels: Any, numbers: np.ndarray, cells: np.ndarray, motion: int, *how: Any
@@ -108,7 +108,7 @@ class Particles:
         """Take out the particles at the ``gaps`` from ``first`` to ``end``."""
         if first >= end:
             return
-        work = self.owners, self.tally, self.spare
+        work = self.owners, self.counters, self.spare
         kernels.close_gaps(self.count, gaps, first, end, *work, self.arrays)
         self.count -= end - first
 
@@ -121,7 +121,7 @@ class Particles:
         more = max(0, rows - left)
         self.reserve(kernels, self.count + more)
         if rows:
-            work = self.owners, self.tally, self.arrays
+            work = self.owners, self.counters, self.arrays
             kernels.unpack(came, frame, gaps, left, self.count, *work)
         self.count += more
         self.drop(kernels, gaps, rows, left)

@@ -14,15 +14,15 @@ import kernels
 from devices import backend as device
 from devices.cuda import memory
 from drivers.engine import Engine
-from kernels.pic.tally import (
-    ASTRAY,
+from kernels.pic.counters import (
+    FIRST_LOST,
     HERE,
     LEFT,
     LOST,
-    MISPLACED,
+    MISROUTED,
     NOWHERE,
     OWNERS,
-    clean_tally,
+    clean_counters,
     owner_at,
 )
 from miniapps.contract import MessageError, Pause
@@ -59,7 +59,7 @@ class Twin:
         self.owners = self.device.to_device(np.full(room, HERE, np.uint8))
         self.spare = self.device.empty((room,), np.uint64)
         self.gaps = self.device.empty((max(1, room if gaps is None else gaps),), np.int64)
-        self.tally = self.device.to_device(clean_tally())
+        self.counters = self.device.to_device(clean_counters())
 
     def host(self, what: Any) -> np.ndarray:
         """An array of the device as it is now."""
@@ -101,12 +101,12 @@ def mesh() -> np.ndarray:
 
 
 def pushed(twin: Twin, known: int = KNOWN, steps: int = 1) -> np.ndarray:
-    """Push a twin's particles and return the tally."""
+    """Push a twin's particles and return the counters."""
     there = twin.device.to_device(mesh())
     state = twin.arrays[:5], (there, FRAME, float(SIZE), known)
-    work = twin.owners, twin.tally, twin.gaps
+    work = twin.owners, twin.counters, twin.gaps
     twin.kernels.push(twin.count, steps, *state[0], *state[1], *work)
-    return twin.host(twin.tally)
+    return twin.host(twin.counters)
 
 
 def moving(count: int, share: float) -> np.ndarray:
@@ -143,15 +143,15 @@ def test_start(first: int, count: int) -> None:
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize(("count", "steps"), [(0, 1), (1, 1), (70, 3), (300, 1)])
 def test_push(count: int, steps: int, share: float) -> None:
-    """Catches another order of additions, a contraction, a wrong owner, and leavers miscounted."""
+    """Catches another order of additions, a contraction, a wrong owner, emigrants miscounted."""
     rows = moving(count, share)
     rows[:, 2:4] /= steps
     here, there = twins(rows)
-    right, tally = pushed(here, steps=steps), pushed(there, steps=steps)
-    assert support.same_bits(tally, right) and tally[ASTRAY] == NOWHERE
+    right, counters = pushed(here, steps=steps), pushed(there, steps=steps)
+    assert support.same_bits(counters, right) and counters[FIRST_LOST] == NOWHERE
     assert support.same_bits(there.rows(), here.rows())
     assert support.same_bits(there.host(there.owners), here.host(here.owners))
-    left = tally[LEFT]
+    left = counters[LEFT]
     assert (left == 0) == (share == 0.0 or count < 2) or left == count or steps > 1
     places = there.host(there.gaps)[:left]
     assert sorted(places) == here.host(here.gaps)[:left].tolist()
@@ -171,7 +171,7 @@ def test_push_beyond_all_sides() -> None:
     results = []
     for twin in twins(rows):
         charges = twin.device.to_device(np.ones((SIZE + 1, SIZE + 1), np.int8))
-        work = twin.owners, twin.tally, twin.gaps
+        work = twin.owners, twin.counters, twin.gaps
         twin.kernels.push(twin.count, 1, *twin.arrays[:5], charges, whole, float(SIZE), 0, *work)
         results.append([twin.host(array) for array in (*twin.arrays, *work[:2])])
     for cpu, gpu in zip(*results, strict=True):
@@ -182,7 +182,7 @@ def test_push_beyond_all_sides() -> None:
     assert owners.tolist() == np.where(outside, LOST, HERE).tolist()
 
 
-def test_push_names_the_first_that_goes_astray() -> None:
+def test_push_names_the_first_that_is_lost() -> None:
     """Catches a particle that is lost in silence, and a NaN that is taken for a place here."""
     rows = moving(120, 0.5)
     for twin in twins(rows):
@@ -190,27 +190,27 @@ def test_push_names_the_first_that_goes_astray() -> None:
         owners = twin.host(twin.owners)
         first = int(np.flatnonzero(owners == owner_at((1, 1)))[0])
         again = Twin(twin.device.name, rows)
-        assert pushed(again, KNOWN & ~(1 << owner_at((1, 1))))[ASTRAY] == first
+        assert pushed(again, KNOWN & ~(1 << owner_at((1, 1))))[FIRST_LOST] == first
         for axis in (0, 1):
             spoilt_rows = rows.copy()
             spoilt_rows[40, axis] = np.nan
             spoilt = Twin(twin.device.name, spoilt_rows)
-            assert pushed(spoilt)[ASTRAY] == 40
+            assert pushed(spoilt)[FIRST_LOST] == 40
             assert spoilt.host(spoilt.owners)[40] == LOST
 
 
 # Leaving and coming ------------------------------------------------------------------------------
 
 
-def test_more_leavers_than_room() -> None:
+def test_more_emigrants_than_room() -> None:
     """Catches a list that overruns its room, and a second search that counts twice."""
     here, there = twins(moving(150, 0.8), gaps=5)
     for twin in (here, there):
         before = pushed(twin)
         assert before[LEFT] > 60
         longer = twin.device.to_device(np.full(before[LEFT] + 3, -1))
-        twin.kernels.find_leaving(twin.count, twin.owners, KNOWN, twin.tally, longer)
-        assert support.same_bits(twin.host(twin.tally), before)
+        twin.kernels.find_leaving(twin.count, twin.owners, KNOWN, twin.counters, longer)
+        assert support.same_bits(twin.host(twin.counters), before)
         listed = twin.host(longer)
         right = np.flatnonzero(twin.host(twin.owners) != HERE)
         assert sorted(listed[: len(right)]) == right.tolist() and (listed[len(right) :] == -1).all()
@@ -218,12 +218,12 @@ def test_more_leavers_than_room() -> None:
 
 def packed(twin: Twin) -> Mapping[Any, Any]:
     """Push, and pack those that leave."""
-    tally = pushed(twin)
-    shapes = {edge: (int(tally[owner_at(edge)]), 8) for edge in TARGETS}
+    counters = pushed(twin)
+    shapes = {edge: (int(counters[owner_at(edge)]), 8) for edge in TARGETS}
     messages = twin.device.messages(shapes, np.float64)
-    work = twin.gaps, twin.owners, twin.tally
-    twin.kernels.pack(int(tally[LEFT]), *work, twin.arrays, messages)
-    assert support.same_bits(twin.host(twin.tally), clean_tally())
+    work = twin.gaps, twin.owners, twin.counters
+    twin.kernels.pack(int(counters[LEFT]), *work, twin.arrays, messages)
+    assert support.same_bits(twin.host(twin.counters), clean_counters())
     return messages
 
 
@@ -263,7 +263,7 @@ def taken_in(twin: Twin, came: dict[int, np.ndarray], mixed: bool) -> int:
     if twin.device.name == "gpu":  # it may list them in any order: the worst is from behind
         places = twin.host(twin.gaps)[:left][::-1]
         twin.gaps = twin.device.to_device(np.array([*places, -1]))
-    twin.kernels.pack(left, twin.gaps, twin.owners, twin.tally, twin.arrays, room_for(twin))
+    twin.kernels.pack(left, twin.gaps, twin.owners, twin.counters, twin.arrays, room_for(twin))
     there: Mapping[Any, Any] = {edge: rows.copy() for edge, rows in came.items()}
     if mixed and twin.device.name == "gpu":  # some from another block here, some from the host
         other = device.get("gpu")
@@ -274,19 +274,19 @@ def taken_in(twin: Twin, came: dict[int, np.ndarray], mixed: bool) -> int:
         sent.seal()
         there = {edge: sent[edge] if edge in near else rows for edge, rows in there.items()}
     rows = sum(len(message) for message in came.values())
-    where = FRAME, twin.gaps, left, twin.count, twin.owners, twin.tally
+    where = FRAME, twin.gaps, left, twin.count, twin.owners, twin.counters
     twin.kernels.unpack(twin.device.received(there), *where, twin.arrays)
     count = twin.count + max(0, rows - left)
-    work = twin.owners, twin.tally, twin.spare
+    work = twin.owners, twin.counters, twin.spare
     twin.kernels.close_gaps(count, twin.gaps, rows, left, *work, twin.arrays)
     return count - max(0, left - rows)
 
 
 def room_for(twin: Twin) -> Mapping[Any, Any]:
     """Messages for those that leave."""
-    tally = twin.host(twin.tally)
+    counters = twin.host(twin.counters)
     return twin.device.messages(
-        {edge: (int(tally[owner_at(edge)]), 8) for edge in TARGETS}, np.float64
+        {edge: (int(counters[owner_at(edge)]), 8) for edge in TARGETS}, np.float64
     )
 
 
@@ -315,7 +315,7 @@ def test_unpack_and_close_gaps(lengths: list[int], share: float, mixed: bool) ->
     counts = [taken_in(twin, came, mixed) for twin in (here, there)]
     assert counts[0] == counts[1]
     assert support.same_bits(there.rows(counts[1]), here.rows(counts[0]))
-    assert support.same_bits(there.host(there.tally)[: MISPLACED + 1], clean_tally()[:-2])
+    assert support.same_bits(there.host(there.counters)[: MISROUTED + 1], clean_counters()[:-2])
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -325,7 +325,7 @@ def test_unpack_names_the_first_wrong_row(mixed: bool) -> None:
     came[1][3, 0], came[2][7, 1], came[3][0, 0] = CELLS[1], np.nan, CELLS[0] - 1e-9
     for twin in twins(moving(60, 0.2), room=300):
         count = taken_in(twin, came, mixed)
-        assert twin.host(twin.tally)[MISPLACED] == 6 + 3
+        assert twin.host(twin.counters)[MISROUTED] == 6 + 3
         x, y = (twin.host(array)[:count] for array in twin.arrays[:2])
         staying = twin.host(twin.owners)[:count] != LOST
         assert ((x >= CELLS[0]) & (x < CELLS[1]) & (y >= CELLS[2]) & (y < CELLS[3]))[staying].all()
@@ -344,7 +344,7 @@ def test_gaps_in_any_order_are_closed(stays: str) -> None:
         owners = np.where(kept, HERE, LOST).astype(np.uint8)
         twin.gaps = twin.device.to_device(np.array([-1, *gaps, -1]))
         twin.owners = twin.device.to_device(np.array([*owners, LOST], np.uint8))
-        work = twin.owners, twin.tally, twin.spare
+        work = twin.owners, twin.counters, twin.spare
         for _ in range(2 - (left > 0)):  # twice where nothing may happen
             arrays = twin.arrays
             twin.kernels.close_gaps(twin.count, twin.gaps, 1, 1 + left, *work, arrays)
@@ -413,9 +413,9 @@ def test_find_removed(count: int, fraction: float, patch: tuple[int, ...]) -> No
     listed = []
     for twin in twins(particles(count)):
         x, y, ids = (twin.arrays[n] for n in (0, 1, 5))
-        where = np.array(patch), *selection, twin.owners, twin.tally, twin.gaps
+        where = np.array(patch), *selection, twin.owners, twin.counters, twin.gaps
         twin.kernels.find_removed(twin.count, x, y, ids, *where)
-        total = twin.host(twin.tally)[LEFT]
+        total = twin.host(twin.counters)[LEFT]
         listed.append(sorted(twin.host(twin.gaps)[:total]))
         gone = np.flatnonzero(twin.host(twin.owners)[:count] != HERE)
         assert gone.tolist() == listed[-1]
@@ -538,8 +538,8 @@ def test_arrivals_that_do_not_belong_here_are_named() -> None:
         next(life)
 
 
-def test_leavers_that_no_move_leads_to_are_named() -> None:
-    """Catches a particle that goes astray in silence."""
+def test_emigrants_that_no_move_leads_to_are_named() -> None:
+    """Catches a particle that is lost in silence."""
     blocks = support.blocks_of("pic", problem_of(), (3, 1), device="gpu")
     engine = Engine(blocks).setup()
     engine.round(0, 1)
@@ -572,7 +572,7 @@ def test_one_wait_a_step() -> None:
     assert seen == ["push"] * len(blocks) + ["wait"] * len(blocks)
 
 
-def test_owners_fit_a_tally() -> None:
+def test_owners_fit_the_counters() -> None:
     """Catches an edge whose owner is another's, or LOST."""
     owners = {owner_at((x, y)) for x in (-1, 0, 1, 2) for y in (-1, 0, 1)}
     assert owners == set(range(12)) and LOST == OWNERS - 1 and owner_at((0, 0)) == HERE

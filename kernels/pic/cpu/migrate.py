@@ -9,8 +9,8 @@ import numpy as np
 from numba import float64, int64, uint8, uint64, void
 
 from devices.cpu.compiler import njit
+from kernels.pic.counters import HERE, LEFT, LOST, MISROUTED, owner_at
 from kernels.pic.initial import chosen
-from kernels.pic.tally import HERE, LEFT, LOST, MISPLACED, owner_at
 from kernels.state_hash.cpu import sums_of_ids as sums_of_ids
 
 FLOATS, INTEGERS = float64[::1], int64[::1]
@@ -49,17 +49,17 @@ def _pack(message, leaving, owners, owner, x, y, vx, vy, charge, ids, cells, mot
 
 
 def pack(
-    total: int, leaving: Any, owners: Any, tally: Any, arrays: tuple[Any, ...],
+    total: int, leaving: Any, owners: Any, counters: Any, arrays: tuple[Any, ...],
     messages: Mapping[Any, Any],
 ) -> None:  # fmt: skip
     """Copy the first ``total`` of the ``leaving`` particles into the message of their owner's edge.
 
-    ``arrays``: the particles'. Each message (particles, 8) has room for as many as the ``tally`` of
-    the push says, which is used up thereby.
+    ``arrays``: the particles'. Each message (particles, 8) has room for as many as the push's
+    ``counters`` say, which are used up thereby.
     """
     for edge, message in messages.items():
         _pack(message, leaving[:total], owners, owner_at(edge), *arrays)
-    tally[: LEFT + 1] = 0
+    counters[: LEFT + 1] = 0
 
 
 @njit(int64(MESSAGE, FLOATS, INTEGERS, int64, *PARTICLES), cache=True)
@@ -80,13 +80,13 @@ def _unpack(message, frame, gaps, count, x, y, vx, vy, charge, ids, cells, motio
 
 def unpack(
     came: Mapping[Any, Any], frame: np.ndarray, gaps: Any, free: int, count: int, owners: Any,
-    tally: Any, arrays: tuple[Any, ...],
+    counters: Any, arrays: tuple[Any, ...],
 ) -> None:  # fmt: skip
     """Put messages into the first ``free`` of the ``gaps`` and, when full, behind ``count``.
 
     ``frame`` begins with the block's cells x0, x1, y0, y1. A row that is in none of them goes into
     the first, so that no kernel reads beyond the mesh; the first such row, of all messages one
-    after another, stands in the ``tally`` for whoever looks at it next.
+    after another, stands in the ``counters`` for whoever looks at it next.
     """
     first = 0
     for message in came.values():
@@ -94,7 +94,7 @@ def unpack(
         behind = count + max(0, first - free)
         wrong = _unpack(message, frame, gaps[min(first, free) : free], behind, *arrays)
         if wrong >= 0:
-            tally[MISPLACED] = min(tally[MISPLACED], first + wrong)
+            counters[MISROUTED] = min(counters[MISROUTED], first + wrong)
         first += rows
 
 
@@ -132,7 +132,7 @@ def _close_gaps(count, gaps, x, y, vx, vy, charge, ids, cells, motions):
 
 
 def close_gaps(
-    count: int, gaps: Any, first: int, end: int, owners: Any, tally: Any, spare: Any,
+    count: int, gaps: Any, first: int, end: int, owners: Any, counters: Any, spare: Any,
     arrays: tuple[Any, ...],
 ) -> None:  # fmt: skip
     """Move the last of ``count`` particles into the ``gaps`` from ``first`` to ``end``.
@@ -147,10 +147,10 @@ def close_gaps(
     void(int64, FLOATS, FLOATS, INTEGERS, INTEGERS, uint64, uint64, uint8[::1], INTEGERS, INTEGERS),
     cache=True,
 )
-def find_removed(count, x, y, ids, patch, seed, limit, owners, tally, removed):
+def find_removed(count, x, y, ids, patch, seed, limit, owners, counters, removed):
     """List the places of the particles that a removal takes from a ``patch``, by where they are.
 
-    ``patch``: cells x0, x1, y0, y1. ``removed`` (count,). The ``tally`` says how many leave;
+    ``patch``: cells x0, x1, y0, y1. ``removed`` (count,). The ``counters`` say how many leave;
     ``owners`` (count,), who stays.
     """
     total = 0
@@ -161,4 +161,4 @@ def find_removed(count, x, y, ids, patch, seed, limit, owners, tally, removed):
                 owners[n] = LOST
                 removed[total] = n
                 total += 1
-    tally[LEFT] = total
+    counters[LEFT] = total

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from devices.cpu.compiler import DISTINCT, njit
-from kernels.pic.tally import ASTRAY, HERE, LEFT, LOST
+from kernels.pic.counters import FIRST_LOST, HERE, LEFT, LOST
 from kernels.state_hash.cpu import sums_of_ids as sums_of_ids
 
 CHUNK = 512  # particles that make several steps together
@@ -61,7 +61,7 @@ def owner_of(x, y, frame, size):
 def _move(count, steps, x, y, vx, vy, charge, mesh, frame, size, owners):
     """Move ``count`` particles by some ``steps`` and say in which block each of them is then.
 
-    ``mesh``, ``frame``: see `push`. ``owners`` (count,): as `kernels.pic.tally` numbers them.
+    ``mesh``, ``frame``: see `push`. ``owners`` (count,): as `kernels.pic.counters` numbers them.
     Particles make all steps a chunk at a time, so that in the second step they come from L1.
     """
     height, corners = np.uint64(mesh.shape[1]), mesh.reshape(mesh.size)
@@ -95,7 +95,7 @@ def _move(count, steps, x, y, vx, vy, charge, mesh, frame, size, owners):
 
 def push(
     count: int, steps: int, x: Any, y: Any, vx: Any, vy: Any, charge: Any, mesh: Any,
-    frame: np.ndarray, size: float, known: int, owners: Any, tally: Any, leaving: Any,
+    frame: np.ndarray, size: float, known: int, owners: Any, counters: Any, leaving: Any,
 ) -> None:  # fmt: skip
     """Move ``count`` particles by some ``steps``, and list and count those that leave.
 
@@ -106,18 +106,18 @@ def push(
     All are of the periodic grid of ``size`` cells. ``known``: see `find_leaving`.
     """
     _move(count, steps, x, y, vx, vy, charge, mesh, frame, size, owners)
-    find_leaving(count, owners, known, tally, leaving)
+    find_leaving(count, owners, known, counters, leaving)
 
 
 @njit("void(int64, uint8[::1], int64, int64[::1], int64[::1])", cache=True)
-def find_leaving(count, owners, known, tally, leaving):
-    """List the places of the particles that leave, and count them in the ``tally``, by owner.
+def find_leaving(count, owners, known, counters, leaving):
+    """List the places of the particles that leave, and count them in the ``counters``, by owner.
 
     It counts how many leave even if ``leaving`` has room for fewer. ``known``: the owners that
     there are, one bit each; the first particle that went to another one ends the search. Looks at
     eight owners at a time, since nearly all particles stay.
     """
-    tally[: LEFT + 1] = 0
+    counters[: LEFT + 1] = 0
     total = 0
     eights = owners[: count // 8 * 8].view(np.uint64)
     for n in range(eights.size + 1):
@@ -126,10 +126,10 @@ def find_leaving(count, owners, known, tally, leaving):
         for k in range(8 * n, min(8 * n + 8, count)):
             if owners[k] != HERE:
                 if not known >> owners[k] & 1:
-                    tally[ASTRAY] = k
+                    counters[FIRST_LOST] = k
                     return
-                tally[owners[k]] += 1
+                counters[owners[k]] += 1
                 if total < leaving.size:
                     leaving[total] = k
                 total += 1
-    tally[LEFT] = total
+    counters[LEFT] = total

@@ -10,8 +10,8 @@ import numpy as np
 from devices.cuda.compiler import bits, cuda, from_bits, kernel, ported
 from devices.cuda.memory import empty, to_host
 from devices.cuda.primitives import _copy, _grid, _thread
+from kernels.pic.counters import HERE, HOLES, LEFT, LOST, MISROUTED, OWNERS, TAIL, owner_at
 from kernels.pic.gpu.push import _inside
-from kernels.pic.tally import HERE, HOLES, LEFT, LOST, MISPLACED, OWNERS, TAIL, owner_at
 from kernels.state_hash.cpu import mix
 
 PARTS = 8  # messages that one launch unpacks; a block has no more neighbours
@@ -52,11 +52,11 @@ def start(
     f"void(uint64, int64[::1], uint8[::1], int64[::1], {PARTICLES}, float64[::1],"
     f"UniTuple(int64, {OWNERS}))"
 )
-def _pack(total, leaving, owners, tally, x, y, vx, vy, charge, ids, cells, motions,
+def _pack(total, leaving, owners, counters, x, y, vx, vy, charge, ids, cells, motions,
           message, starts):  # type: ignore[no-untyped-def]  # fmt: skip
     slot = _thread()
     if slot == 0:
-        tally[LEFT] = 0
+        counters[LEFT] = 0
     if slot >= total:
         return
     n = np.uint64(leaving[slot])
@@ -65,7 +65,7 @@ def _pack(total, leaving, owners, tally, x, y, vx, vy, charge, ids, cells, motio
     for other in range(1, OWNERS):  # choices, as an index would put the tuple in local memory
         if owner == other:
             start = starts[other]
-    row = cuda.atomic.sub(tally, owner, 1) - 1
+    row = cuda.atomic.sub(counters, owner, 1) - 1
     at = np.uint64(start) + np.uint64(8) * np.uint64(row)
     message[at], message[at + np.uint64(1)], message[at + np.uint64(2)] = x[n], y[n], vx[n]
     message[at + np.uint64(3)], message[at + np.uint64(4)] = vy[n], charge[n]
@@ -75,7 +75,7 @@ def _pack(total, leaving, owners, tally, x, y, vx, vy, charge, ids, cells, motio
 
 
 def pack(
-    total: int, leaving: Any, owners: Any, tally: Any, arrays: tuple[Any, ...], messages: Any
+    total: int, leaving: Any, owners: Any, counters: Any, arrays: tuple[Any, ...], messages: Any
 ) -> None:
     """Copy the first ``total`` of the ``leaving`` particles into the message of their owner's edge.
 
@@ -86,8 +86,8 @@ def pack(
         starts = [0] * OWNERS
         for edge, start in messages.starts.items():
             starts[owner_at(edge)] = start
-        launch = *_grid(total), tally.stream
-        _pack[launch](total, leaving, owners, tally, *arrays, messages.flat, tuple(starts))
+        launch = *_grid(total), counters.stream
+        _pack[launch](total, leaving, owners, counters, *arrays, messages.flat, tuple(starts))
 
 
 @kernel(
@@ -95,7 +95,7 @@ def pack(
     f"UniTuple(int64, {PARTS}), UniTuple(float64, 4), int64[::1], int64, int64, uint8[::1],"
     f"int64[::1], {PARTICLES})"
 )
-def _unpack(message, starts, ends, rows, cell, gaps, free, count, owners, tally,
+def _unpack(message, starts, ends, rows, cell, gaps, free, count, owners, counters,
             x, y, vx, vy, charge, ids, cells, motions):  # type: ignore[no-untyped-def]  # fmt: skip
     # Part p of the threads, up to ends[p], takes the message at starts[p], whose first row is
     # rows[p] of all that came. Both are given as seen from thread 0.
@@ -115,7 +115,7 @@ def _unpack(message, starts, ends, rows, cell, gaps, free, count, owners, tally,
     to_x, to_y = message[m], message[m + np.uint64(1)]
     if not _inside(to_x, to_y, cell):
         to_x, to_y = cell[0] + 0.5, cell[2] + 0.5
-        cuda.atomic.min(tally, MISPLACED, row)
+        cuda.atomic.min(counters, MISROUTED, row)
     x[at], y[at], vx[at] = to_x, to_y, message[m + np.uint64(2)]
     vy[at], charge[at] = message[m + np.uint64(3)], message[m + np.uint64(4)]
     ids[at] = bits(message[m + np.uint64(5)])
@@ -138,7 +138,7 @@ def _batches(came: Mapping[Any, Any]) -> Iterable[tuple[Any, list[tuple[int, ...
 
 def unpack(
     came: Mapping[Any, Any], frame: np.ndarray, gaps: Any, free: int, count: int, owners: Any,
-    tally: Any, arrays: tuple[Any, ...],
+    counters: Any, arrays: tuple[Any, ...],
 ) -> None:  # fmt: skip
     """Put messages into the first ``free`` of the ``gaps`` and, when full, behind ``count``.
 
@@ -155,9 +155,9 @@ def unpack(
         missing = PARTS - len(parts)
         ends += [threads] * missing
         starts, firsts = starts + [0] * missing, firsts + [0] * missing
-        _unpack[*_grid(threads), tally.stream](
+        _unpack[*_grid(threads), counters.stream](
             buffer, tuple(starts), tuple(ends), tuple(firsts), cell,
-            gaps, free, count, owners, tally, *arrays,
+            gaps, free, count, owners, counters, *arrays,
         )  # fmt: skip
 
 
@@ -177,47 +177,47 @@ def grown(array: Any, used: int, room: int) -> Any:
 
 
 @kernel("void(uint64, uint64, uint8[::1], int64[::1], uint64[::1])")
-def _list_tail(first, count, owners, tally, spare):  # type: ignore[no-untyped-def]
+def _list_tail(first, count, owners, counters, spare):  # type: ignore[no-untyped-def]
     n = first + _thread()
     if n == first:
-        tally[LEFT] = 0
-        tally[HOLES] = 0
+        counters[LEFT] = 0
+        counters[HOLES] = 0
     if n < count and owners[n] == HERE:
-        spare[np.uint64(cuda.atomic.add(tally, TAIL, 1))] = n
+        spare[np.uint64(cuda.atomic.add(counters, TAIL, 1))] = n
 
 
 @kernel(f"void(uint64, int64[::1], uint64, uint64, int64[::1], uint64[::1], {PARTICLES})")
-def _fill_holes(kept, gaps, first, end, tally, spare,
+def _fill_holes(kept, gaps, first, end, counters, spare,
                 x, y, vx, vy, charge, ids, cells, motions):  # type: ignore[no-untyped-def]  # fmt: skip
     at = first + _thread()
     if at == first:
-        tally[TAIL] = 0
+        counters[TAIL] = 0
     if at >= end:
         return
     to = np.uint64(gaps[at])
     if to >= kept:
         return
-    n = spare[np.uint64(cuda.atomic.add(tally, HOLES, 1))]
+    n = spare[np.uint64(cuda.atomic.add(counters, HOLES, 1))]
     x[to], y[to], vx[to], vy[to], charge[to] = x[n], y[n], vx[n], vy[n], charge[n]
     ids[to], cells[to], motions[to] = ids[n], cells[n], motions[n]
 
 
 def close_gaps(
-    count: int, gaps: Any, first: int, end: int, owners: Any, tally: Any, spare: Any,
+    count: int, gaps: Any, first: int, end: int, owners: Any, counters: Any, spare: Any,
     arrays: tuple[Any, ...],
 ) -> None:  # fmt: skip
     """Move those of the last of ``count`` particles that stay into ``gaps`` [first, end) before.
 
     The gaps may be in any order. ``owners`` (count,): those that stay are `HERE`. Uses ``spare``
-    and the ``tally``, and leaves that clean. There are as many holes before the end as particles
+    and the ``counters``, which it leaves clean. There are as many holes before the end as particles
     behind it: both kernels hand out numbers to them, and those of one number meet.
     """
     if first >= end:
         return
     left = end - first
-    launch = *_grid(left), tally.stream
-    _list_tail[launch](count - left, count, owners, tally, spare)
-    _fill_holes[launch](count - left, gaps, first, end, tally, spare, *arrays)
+    launch = *_grid(left), counters.stream
+    _list_tail[launch](count - left, count, owners, counters, spare)
+    _fill_holes[launch](count - left, gaps, first, end, counters, spare, *arrays)
 
 
 @kernel(
@@ -225,25 +225,25 @@ def close_gaps(
     "uint8[::1], int64[::1], int64[::1])"
 )
 def _find_removed(count, x, y, ids, patch, seed, limit, owners,
-                  tally, removed):  # type: ignore[no-untyped-def]  # fmt: skip
+                  counters, removed):  # type: ignore[no-untyped-def]  # fmt: skip
     n = _thread()
     if n >= count:
         return
     owners[n] = HERE
     if _inside(x[n], y[n], patch) and _mix(np.uint64(ids[n]) + seed) <= limit:
         owners[n] = LOST
-        removed[np.uint64(cuda.atomic.add(tally, LEFT, 1))] = np.int64(n)
+        removed[np.uint64(cuda.atomic.add(counters, LEFT, 1))] = np.int64(n)
 
 
 def find_removed(
     count: int, x: Any, y: Any, ids: Any, patch: np.ndarray, seed: np.uint64, limit: np.uint64,
-    owners: Any, tally: Any, removed: Any,
+    owners: Any, counters: Any, removed: Any,
 ) -> None:  # fmt: skip
     """List the places of the particles that a removal takes from a ``patch``, in no order.
 
-    As the CPU's; the ``tally`` must be clean of leavers.
+    As the CPU's; the ``counters`` must be clean of emigrants.
     """
     if count:
         cells = tuple(map(float, patch))
-        launch = *_grid(count), tally.stream
-        _find_removed[launch](count, x, y, ids, cells, seed, limit, owners, tally, removed)
+        launch = *_grid(count), counters.stream
+        _find_removed[launch](count, x, y, ids, cells, seed, limit, owners, counters, removed)

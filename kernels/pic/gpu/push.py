@@ -1,10 +1,10 @@
 """Particles among fixed charges on the GPU: the kernels of `kernels.pic.cpu`, with the same bits.
 
 Formulas, the particles' arrays and the shape of messages are those of `kernels.pic.cpu.push`; what
-a push counts is a tally. A thread pushes one particle and does all that the CPU does in several
-loops: force, push, owner, and if the particle leaves, a place in the list of those that do. Places
-and rows are handed out by atomic counters, so particles may lie in another order in another run,
-and no result depends on it. Every product that is added to something is rounded first (`mul`).
+a push counts stands in counters. A thread pushes one particle and does all that the CPU does in
+several loops: force, push, owner, and if the particle leaves, a place in the list of those that do.
+Places and rows are handed out by atomic counters, so particles may lie in another order in another
+run, and no result depends on it. Every product that is added to something is rounded first (`mul`).
 
 Cost of a push: 72 bytes of a particle (x, y, vx, vy both ways, the charge) and a byte of owner,
 coalesced, which takes 17 us a million particles at 4.3 TB/s; four bytes of mesh, gathered, which
@@ -15,9 +15,9 @@ particle before it computes, and 4 blocks of 256 threads fit by their registers:
 to a multiprocessor, where 25 KB are enough to hide the memory. Nothing is kept in local memory. Of
 several steps at once only the first has to wait for the memory; then arithmetic is the bound.
 
-Leavers are few, a column in hundreds: two atomics for each of them do not show. A step waits for
-the device once, when the tally is read. Messages of all edges are packed by one launch, unpacked by
-one for each sender's buffer; gaps that are left take two.
+Emigrants are few, a column in hundreds: two atomics for each of them do not show. A step waits for
+the device once, when the counters are read. Messages of all edges are packed by one launch,
+unpacked by one for each sender's buffer; gaps that are left take two.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ import numpy as np
 from devices.cuda.compiler import cuda, inlined, kernel, mul, once, ported
 from devices.cuda.memory import flat
 from devices.cuda.primitives import _grid, _thread
+from kernels.pic.counters import FIRST_LOST, HERE, LEFT
 from kernels.pic.cpu.push import ahead, owner_of
-from kernels.pic.tally import ASTRAY, HERE, LEFT
 
 _ahead, _owner_of = ported(ahead), ported(owner_of)
 
 
 @inlined
-def _note_leaver(n, owner, known, tally, leaving):  # type: ignore[no-untyped-def]
+def _note_emigrant(n, owner, known, counters, leaving):  # type: ignore[no-untyped-def]
     """Count a particle that leaves, and list its place where there is room."""
     if not (known >> owner) & 1:
-        cuda.atomic.min(tally, ASTRAY, np.int64(n))
+        cuda.atomic.min(counters, FIRST_LOST, np.int64(n))
         return
-    cuda.atomic.add(tally, np.uint32(owner), 1)
-    slot = cuda.atomic.add(tally, LEFT, 1)
+    cuda.atomic.add(counters, np.uint32(owner), 1)
+    slot = cuda.atomic.add(counters, LEFT, 1)
     if slot < leaving.size:
         leaving[np.uint64(slot)] = np.int64(n)
 
@@ -79,7 +79,7 @@ def _inside(x, y, cells):  # type: ignore[no-untyped-def]
     "int8[::1], uint64, UniTuple(float64, 9), float64, int64, uint8[::1], int64[::1], int64[::1])"
 )
 def _push(count, steps, x, y, vx, vy, charge, mesh, height, frame, size,
-          known, owners, tally, leaving):  # type: ignore[no-untyped-def]  # fmt: skip
+          known, owners, counters, leaving):  # type: ignore[no-untyped-def]  # fmt: skip
     n = np.uint32(_thread())  # `once` tests a 64-bit index for negative ones
     if n >= count:
         return
@@ -109,41 +109,41 @@ def _push(count, steps, x, y, vx, vy, charge, mesh, height, frame, size,
     owner = _owner_of(at_x, at_y, frame, size)
     owners[n] = owner
     if owner != HERE:
-        _note_leaver(n, owner, known, tally, leaving)
+        _note_emigrant(n, owner, known, counters, leaving)
 
 
 def push(
     count: int, steps: int, x: Any, y: Any, vx: Any, vy: Any, charge: Any, mesh: Any,
-    frame: np.ndarray, size: float, known: int, owners: Any, tally: Any, leaving: Any,
+    frame: np.ndarray, size: float, known: int, owners: Any, counters: Any, leaving: Any,
 ) -> None:  # fmt: skip
     """Move ``count`` particles by some ``steps``, and list and count those that leave.
 
-    As the CPU's, but the ``tally`` must be clean of leavers, as `pack` and `close_gaps` leave it,
-    and those that leave are listed in no order.
+    As the CPU's, but the ``counters`` must be clean of emigrants, as `pack` and `close_gaps` leave
+    them, and those that leave are listed in no order.
     """
     if count:
         limits, height = tuple(frame.tolist()), mesh.shape[1]
         _push[*_grid(count), x.stream](
             count, steps, x, y, vx, vy, charge, flat(mesh), height, limits, size,
-            known, owners, tally, leaving,
+            known, owners, counters, leaving,
         )  # fmt: skip
 
 
 @kernel("void(int64[::1])")
-def _forget_leavers(tally):  # type: ignore[no-untyped-def]
-    tally[np.uint32(cuda.threadIdx.x)] = 0
+def _forget_emigrants(counters):  # type: ignore[no-untyped-def]
+    counters[np.uint32(cuda.threadIdx.x)] = 0
 
 
 @kernel("void(uint64, uint8[::1], int64, int64[::1], int64[::1])")
-def _find_leaving(count, owners, known, tally, leaving):  # type: ignore[no-untyped-def]
+def _find_leaving(count, owners, known, counters, leaving):  # type: ignore[no-untyped-def]
     n = _thread()
     if n < count and owners[n] != HERE:
-        _note_leaver(n, np.int64(owners[n]), known, tally, leaving)
+        _note_emigrant(n, np.int64(owners[n]), known, counters, leaving)
 
 
-def find_leaving(count: int, owners: Any, known: int, tally: Any, leaving: Any) -> None:
+def find_leaving(count: int, owners: Any, known: int, counters: Any, leaving: Any) -> None:
     """List and count again those that the last push found to leave, with more room."""
-    _forget_leavers[1, LEFT + 1, tally.stream](tally)
+    _forget_emigrants[1, LEFT + 1, counters.stream](counters)
     if count:
-        launch = *_grid(count), tally.stream
-        _find_leaving[launch](count, owners, known, tally, leaving)
+        launch = *_grid(count), counters.stream
+        _find_leaving[launch](count, owners, known, counters, leaving)
