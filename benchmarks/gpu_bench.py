@@ -3,8 +3,8 @@
 First what a copy moves, read and written: that is the ceiling. Then kernels, as shares of it,
 beside CuPy expressions for the same; blocks per PE; what streams of their own gain; what the
 interior's sweep hides of copies to and from the host; and whole runs on CPU and GPU over sizes. A
-kernel's rate counts only where its result has the bits of its CPU twin, a run's where it is valid
-and ends in the same state.
+kernel's rate counts only where its result has the bits of its CPU counterpart, a run's where it is
+valid and ends in the same state.
 
 All is measured in parts. A part that fails, or for which no time is left, is named with its reason
 and ends none of the others. After every part results/gpu.json has all that was found so far. At the
@@ -130,7 +130,7 @@ SWEEPS: dict[str, tuple[int, Sweep]] = {  # sweeps at once
 
 
 def has_cpu_bits(app: str, shape: tuple[int, ...], how: str, dtype: str) -> bool:
-    """Whether sweeps of a small part have the bits of their CPU twin."""
+    """Whether sweeps of a small part have the bits of their CPU counterpart."""
     part = tuple(map(min, shape, SEAMS[len(shape)]))
     tile, sweep = SWEEPS[how]
     found = []

@@ -122,7 +122,7 @@ def cost_of_exactness(cells: int, steps: int, trials: int) -> dict[str, float]:
         start = time.perf_counter()
         leanmd_cpu.forces(
             atoms.position, atoms.position, clusters, 0, clusters.size, *where_to, True, 2.5, exact,
-            atoms.alarms,
+            atoms.error_flags,
         )  # fmt: skip
         middle = time.perf_counter()
         float_forces(atoms.position, clusters, *where_to, 2.5, floating)

@@ -29,6 +29,6 @@ class Placed(LeanmdProblem):
 
     def beginning(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, ...]:
         """Those that begin in [low, high)."""
-        at = np.rint(self.at / self.grain) * self.grain % self.box[:, None]
+        at = np.rint(self.at / self.quantum) * self.quantum % self.box[:, None]
         here = np.flatnonzero(np.all((at.T >= low) & (at.T < high), axis=1))
         return 1 + here, at[:, here], self.speed[:, here]

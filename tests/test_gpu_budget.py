@@ -42,7 +42,7 @@ def test_kernels_keep_their_budget(code):
 
 
 @pytest.mark.slow
-def test_kernels_round_as_their_twins_do(code):
+def test_kernels_round_as_their_counterparts_do(code):
     """Catches products and sums that are joined where the kernel does not say so.
 
     The CPU's compiler joins none, so a GPU would get other bits.

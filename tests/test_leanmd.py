@@ -27,7 +27,7 @@ import miniapps
 from devices.backend import Device
 from devices.cpu.vectors import fused
 from drivers.engine import Engine
-from kernels.leanmd.units import ENERGY_UNIT, FAR, FAST, FASTEST, FORCE_UNIT, QUIET
+from kernels.leanmd.units import ENERGY_UNIT, FAR, FAST, FASTEST, FORCE_UNIT, NO_ERROR
 from miniapps.leanmd import kinds
 from miniapps.leanmd import problem as leanmd_problem
 from miniapps.leanmd.atoms import Bins, Lists
@@ -224,7 +224,7 @@ def orbit(steps: int, grid: Grid, decomposition: str) -> tuple[float, float, flo
     """Two atoms that circle about the corner of the box, in a plane at an angle to it.
 
     Returns how far one is off after `TIME`, by how much energy and angular momentum have changed,
-    and the grain of positions.
+    and the position quantum.
     """
     along, across = np.array([[0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
     problem = Placed(
@@ -236,7 +236,7 @@ def orbit(steps: int, grid: Grid, decomposition: str) -> tuple[float, float, flo
     at = by_id(owners, "position")[:, 0]
     off = np.linalg.norm(apart(problem, at, RADIUS * across))
     energy = np.ptp(kept(problem, owners[0].rows))
-    return float(off), float(energy), float(np.abs(ends[1] - ends[0]).max()), problem.grain
+    return float(off), float(energy), float(np.abs(ends[1] - ends[0]).max()), problem.quantum
 
 
 def spin(problem: LeanmdProblem, owners: list[Any]) -> np.ndarray:
@@ -257,15 +257,15 @@ def test_two_atoms_circle(grid: Grid, decomposition: str) -> None:
     for terms of the next order: a distance swings 5.5 rad per tau, (5.5 dt)^2 is 0.08 at first.
 
     Angular momentum is kept but for roundings: of half a `FORCE_UNIT` of force all the time, at the
-    arm `RADIUS`, and of half a grain of place in each step; for two axes and two atoms each.
+    arm `RADIUS`, and of half a quantum of position in each step; for two axes and two atoms each.
     """
     counts = 80, 160
     coarse, fine = (orbit(steps, grid, decomposition) for steps in counts)
     assert coarse[0] / fine[0] == pytest.approx(4, rel=0.03)
     assert coarse[1] / fine[1] == pytest.approx(16, rel=0.03)
     assert fine[0] < 0.03 * RADIUS
-    for steps, (_, _, turned, grain) in zip(counts, (coarse, fine), strict=True):
-        assert turned < 2 * (TIME * RADIUS * FORCE_UNIT + steps * SPEED * grain)
+    for steps, (_, _, turned, quantum) in zip(counts, (coarse, fine), strict=True):
+        assert turned < 2 * (TIME * RADIUS * FORCE_UNIT + steps * SPEED * quantum)
 
 
 @pytest.mark.parametrize("decomposition", BOTH)
@@ -538,10 +538,10 @@ def test_sums_of_motion(count: int, seed: int, fast: float) -> None:
     velocity = rng.normal(0, fast, (3, count + 5))
     force = rng.integers(-(1 << 55), 1 << 55, (3, count + 5))
     totals = np.zeros(8, np.int64)
-    alarms = np.array(QUIET)
-    CPU.sums_of_motion(count, velocity, force, totals, alarms)
+    flags = np.array(NO_ERROR)
+    CPU.sums_of_motion(count, velocity, force, totals, flags)
     too_fast = np.flatnonzero((np.abs(velocity[:, :count]) > FASTEST).any(axis=0))
-    assert alarms.tolist() == [*QUIET[:FAST], min(too_fast, default=QUIET[FAST])]
+    assert flags.tolist() == [*NO_ERROR[:FAST], min(too_fast, default=NO_ERROR[FAST])]
     v = [[Fraction(x) for x in row[:count].tolist()] for row in velocity]
     per_unit = round(1 / ENERGY_UNIT)
     # Fractions round as numbers in NumPy do, halves to even.

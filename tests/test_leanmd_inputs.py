@@ -25,7 +25,7 @@ from miniapps.leanmd import inputs
 from miniapps.leanmd.inputs import atoms_between, opened, tables
 from miniapps.leanmd.inputs.h5md import MAGIC
 from miniapps.leanmd.inputs.reading import wrapped
-from miniapps.leanmd.problem import grain_of
+from miniapps.leanmd.problem import position_quantum
 from miniapps.parameters import InputError
 
 BOX = np.array([4.0, 5.0, 6.5])
@@ -129,7 +129,9 @@ def written(path: Path, kind: str) -> Path:
 def everything(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """All atoms of a file."""
     source = opened(path)
-    return atoms_between(source, np.zeros(3), np.array(source.box), grain_of(np.array(source.box)))
+    return atoms_between(
+        source, np.zeros(3), np.array(source.box), position_quantum(np.array(source.box))
+    )
 
 
 def refusal(path: Path) -> str:
@@ -154,13 +156,15 @@ def test_what_is_read_is_what_was_written(tmp_path: Path, kind: str) -> None:
     assert np.array_equal(source.box, BOX)
     assert source.step == {"lammps": 40, "xyz": 0, "h5md": 40}[kind]
     source = pickle.loads(pickle.dumps(source))
-    ids, position, velocity = atoms_between(source, np.zeros(3), BOX, grain_of(BOX))
+    ids, position, velocity = atoms_between(source, np.zeros(3), BOX, position_quantum(BOX))
     order = np.argsort(IDS)
     assert (ids.dtype, position.dtype, velocity.dtype) == (np.int64, np.float64, np.float64)
     assert np.array_equal(ids, IDS[order])
-    assert np.abs(position.T - AT[order]).max() < 4 * grain_of(BOX)
+    assert np.abs(position.T - AT[order]).max() < 4 * position_quantum(BOX)
     assert np.array_equal(velocity.T, SPEED[order])
-    assert np.array_equal(np.rint(position / grain_of(BOX)) * grain_of(BOX), position)
+    assert np.array_equal(
+        np.rint(position / position_quantum(BOX)) * position_quantum(BOX), position
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -191,7 +195,7 @@ def test_boxes_that_tile_the_domain_have_every_atom_once(
     parts = []
     for cube in itertools.product(*map(range, cubes)):
         low, high = BOX / cubes * cube, BOX / cubes * (np.array(cube) + 1)
-        parts.append(atoms_between(source, low, high, grain_of(BOX)))
+        parts.append(atoms_between(source, low, high, position_quantum(BOX)))
         assert np.all((parts[-1][1].T >= low) & (parts[-1][1].T < high))
     whole = everything(source.path)
     order = np.argsort(np.concatenate([part[0] for part in parts]))
@@ -202,17 +206,17 @@ def test_boxes_that_tile_the_domain_have_every_atom_once(
 
 @given(st.lists(st.floats(-1e99, 1e99), min_size=3, max_size=3), st.floats(1e-3, 1e9))
 def test_wrapping_ends_in_the_box(at: list[float], side: float) -> None:
-    """Catches an atom on or beyond the upper face, at -0, or off the grain."""
+    """Catches an atom on or beyond the upper face, at -0, or off the quantum."""
     box = np.array([side, 7.0, 1e6])
-    grain = grain_of(box)
-    sides = np.rint(box / grain) * grain
-    for near in (np.array([at]), np.array([at]) % (3 * box) - box, -grain * np.eye(3)):
-        inside = wrapped(near, box, grain)
+    quantum = position_quantum(box)
+    sides = np.rint(box / quantum) * quantum
+    for near in (np.array([at]), np.array([at]) % (3 * box) - box, -quantum * np.eye(3)):
+        inside = wrapped(near, box, quantum)
         assert np.all((inside >= 0) & (inside < sides))
-        assert np.array_equal(np.rint(inside / grain) * grain, inside)
+        assert np.array_equal(np.rint(inside / quantum) * quantum, inside)
         assert not np.signbit(inside).any()
-    far = sides * [2, -3, 1] + grain * np.array([5, 6, 7])
-    assert np.array_equal(wrapped(far[None], box, grain)[0], grain * np.array([5, 6, 7]))
+    far = sides * [2, -3, 1] + quantum * np.array([5, 6, 7])
+    assert np.array_equal(wrapped(far[None], box, quantum)[0], quantum * np.array([5, 6, 7]))
 
 
 def test_last_of_linear_frames_and_matrix_of_edges(tmp_path: Path) -> None:
@@ -295,7 +299,7 @@ def test_reads_what_pyh5md_writes(tmp_path: Path, store: str) -> None:
     ids, position, velocity = everything(path)
     order = np.argsort(IDS)
     assert np.array_equal(ids, IDS[order])
-    assert np.abs(position.T - AT[order]).max() < grain_of(BOX)
+    assert np.abs(position.T - AT[order]).max() < position_quantum(BOX)
     assert np.array_equal(velocity.T, SPEED[order])
 
 
@@ -478,7 +482,7 @@ def test_a_file_that_became_bad_is_refused(tmp_path: Path) -> None:
         for size in (0, len(content) // 2):
             path.write_bytes(content[:size])
             with pytest.raises(InputError):
-                atoms_between(source, np.zeros(3), BOX, grain_of(BOX))
+                atoms_between(source, np.zeros(3), BOX, position_quantum(BOX))
 
 
 def taken(path: Path) -> bool:
@@ -596,7 +600,9 @@ def test_no_process_holds_all_atoms(tmp_path: Path, kind: str) -> None:
         path.write_text(head + "".join(rows))
     source = opened(path)
     tracemalloc.start()
-    ids, _, _ = atoms_between(source, np.zeros(3), np.full(3, 20.0), grain_of(np.full(3, 80.0)))
+    ids, _, _ = atoms_between(
+        source, np.zeros(3), np.full(3, 20.0), position_quantum(np.full(3, 80.0))
+    )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert abs(len(ids) - count / 64) < 500

@@ -52,7 +52,7 @@ def own_cluster_pushed(right: Any) -> Any:
             own = np.zeros_like(atoms.force)
             self.kernels.forces(
                 atoms.position, atoms.position, self.clusters, first, end, none,
-                self.lists.neighbors, True, self.problem.cutoff, own, atoms.alarms,
+                self.lists.neighbors, True, self.problem.cutoff, own, atoms.error_flags,
             )  # fmt: skip
             atoms.force -= 2 * own
 
@@ -79,7 +79,7 @@ def nobody_changes_domain(right: Any) -> Any:
             """Believe that it is done."""
             atoms = self.atoms
             atoms.set(atoms.ids, atoms.own("position"), atoms.own("velocity"))
-            atoms.be_quiet()
+            atoms.clear_error_flags()
             self.built = self.time
             return
             yield

@@ -87,7 +87,7 @@ def blocks(count: int, threads: int) -> int:
 # Arithmetic --------------------------------------------------------------------------------------
 
 # The compiler joins a product and a sum into one rounding wherever it can. `mul` keeps a product
-# apart, so that a kernel has the bits of its CPU twin; `fma` joins them and says so.
+# apart, so that a kernel has the bits of its CPU counterpart; `fma` joins them and says so.
 if simulated():
     from devices.cpu.vectors import fused as fma
 

@@ -26,10 +26,10 @@ FAR = 1e9  # sigma; where no atom is
 ROUNDING = 1e-9  # sigma; lists are searched so much wider than they reach
 FASTEST = 1000.0  # sigma / tau; squares of what is faster leave the range of their sums
 
-# What kernels cannot go on with they say in an array of alarms, (3,) int64, which the block looks
-# at when it suits it: a GPU then waits for nothing else.
+# Kernels report what they cannot go on with in an array of error flags, (3,) int64, which the block
+# checks when it suits it: a GPU then waits for nothing else.
 STRAY = 0  # bits of the largest squared distance from an origin, where it is more than is allowed
 CLOSE = 1  # of the closest pair, if closer than `CLOSEST`: r^2 in `CLOSE_UNIT`, 2^32, and an atom
 FAST = 2  # the first atom that is faster than `FASTEST`
-QUIET = (0, (1 << 63) - 1, (1 << 63) - 1)
+NO_ERROR = (0, (1 << 63) - 1, (1 << 63) - 1)
 CLOSE_UNIT = 2.0**-32  # sigma^2

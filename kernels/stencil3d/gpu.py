@@ -199,7 +199,7 @@ def sweep_tile(
     old: Any, new: Any, sweeps: int, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int,
     grow: np.ndarray,
 ) -> int:  # fmt: skip
-    """Relax the cells [x0, x1) x [y0, y1) x [z0, z1) `sweeps` >= 1 times; see the CPU's twin.
+    """Relax the cells [x0, x1) x [y0, y1) x [z0, z1) `sweeps` >= 1 times, as the CPU's kernel.
 
     Returns 1 if `new` holds the newest values, 0 if `old` does; the other array holds older ones.
     """

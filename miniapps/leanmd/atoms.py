@@ -10,7 +10,7 @@ import numpy as np
 
 import kernels
 from devices.backend import Device
-from kernels.leanmd.units import QUIET
+from kernels.leanmd.units import NO_ERROR
 
 ROOM = 1.1  # times as many places as are needed
 COLUMN, STORY = 1.6, 0.6  # sigma: size of the bins in x and y, and in z
@@ -23,7 +23,7 @@ class Atoms:
 
     ``rows`` (7, room) float64: positions, velocities and the bits of ids; ``position`` and
     ``velocity`` are parts of it. ``force`` (3, room) int64, ``origin`` (3, room) float64 and
-    ``alarms`` (3,) int64, see `kernels.leanmd.units`. All lie on the device.
+    ``error_flags`` (3,) int64, see `kernels.leanmd.units`. All lie on the device.
     """
 
     rows: Any
@@ -34,7 +34,7 @@ class Atoms:
         self.device = device
         self.count = self.total = 0
         self._make_room(0)
-        self.be_quiet()
+        self.clear_error_flags()
 
     @cached_property
     def kernels(self) -> Any:
@@ -48,7 +48,7 @@ class Atoms:
             state[name] = np.ascontiguousarray(self.own(name))
         ghosts = self.device.to_host(self.position)[:, self.count : self.total]
         state["ghosts"] = np.ascontiguousarray(ghosts)
-        return state | {"alarms": self.device.to_host(self.alarms)}
+        return state | {"error_flags": self.device.to_host(self.error_flags)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make room again."""
@@ -58,12 +58,12 @@ class Atoms:
         for name, first in places.items():
             into = self.position if name == "ghosts" else getattr(self, name)
             self.kernels.place(into, first, [self.device.to_device(state[name])])
-        self.alarms = self.device.to_device(np.array(state["alarms"]))
+        self.error_flags = self.device.to_device(np.array(state["error_flags"]))
         self.end_here(state["total"])
 
-    def be_quiet(self) -> None:
-        """Take all alarms back."""
-        self.alarms = self.device.to_device(np.array(QUIET))
+    def clear_error_flags(self) -> None:
+        """Clear all error flags."""
+        self.error_flags = self.device.to_device(np.array(NO_ERROR))
 
     # Room ----------------------------------------------------------------------------------------
 

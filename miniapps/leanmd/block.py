@@ -64,7 +64,7 @@ class LeanmdBlock(Domain):
         atoms, lists = self.atoms, self.lists
         self.kernels.FORCES[self.problem.dtype](
             atoms.position, atoms.position, self.clusters, first, end, lists.starts,
-            lists.neighbors, True, self.problem.cutoff, atoms.force, atoms.alarms,
+            lists.neighbors, True, self.problem.cutoff, atoms.force, atoms.error_flags,
         )  # fmt: skip
 
     def potential(self) -> Generator[Any, Any, np.ndarray]:

@@ -42,12 +42,12 @@ def edge_of(axis: int, side: int) -> Edge:
     return tuple((2 * side - 1) * (axis == other) for other in AXES)
 
 
-def raise_too_close(step: int, ids: np.ndarray, alarm: int) -> None:
+def raise_too_close(step: int, ids: np.ndarray, flag: int) -> None:
     """Raise Explosion for atoms that are closer to each other than a force can be told.
 
     ``ids`` may lack atoms, of which another block says the same.
     """
-    closest2, atom = (alarm >> 32) * CLOSE_UNIT, alarm & 0xFFFFFFFF
+    closest2, atom = (flag >> 32) * CLOSE_UNIT, flag & 0xFFFFFFFF
     if closest2 < CLOSEST**2 and atom < len(ids):
         raise Explosion(
             f"step {step}: atom {ids[atom]} is {math.sqrt(closest2):.3g} from another one; "
@@ -97,7 +97,7 @@ class Domain(KernelUser):
         atoms, problem = self.atoms, self.problem
         self.kernels.kick_and_drift(
             atoms.count, atoms.position, atoms.velocity, atoms.force, atoms.origin,
-            problem.dt, problem.grain, self.allowed2, atoms.alarms,
+            problem.dt, problem.quantum, self.allowed2, atoms.error_flags,
         )  # fmt: skip
         self.time += count
         yield Pause()
@@ -139,18 +139,18 @@ class Domain(KernelUser):
         self.kernels.adjust(atoms.count, atoms.velocity, np.zeros(3), factor)
 
     def check_errors(self, step: int) -> float:
-        """Look at the alarms since atoms last changed domain; ``step`` had the last forces.
+        """Check the error flags since atoms last changed domain; ``step`` had the last forces.
 
         Returns the square of how far the farthest atom is from where it was then, or 0 if that is
         no more than allowed. Raises Explosion.
         """
         atoms = self.atoms
-        alarms = self.device.to_host(atoms.alarms)
-        if alarms[CLOSE] >> 32 < CLOSEST**2 / CLOSE_UNIT:
-            raise_too_close(step, atoms.ids, int(alarms[CLOSE]))
-        if alarms[FAST] < atoms.count:
-            self._complain(int(alarms[FAST]), f"is faster than {FASTEST:g}")
-        return float(alarms[STRAY : STRAY + 1].view(np.float64)[0])
+        flags = self.device.to_host(atoms.error_flags)
+        if flags[CLOSE] >> 32 < CLOSEST**2 / CLOSE_UNIT:
+            raise_too_close(step, atoms.ids, int(flags[CLOSE]))
+        if flags[FAST] < atoms.count:
+            self._complain(int(flags[FAST]), f"is faster than {FASTEST:g}")
+        return float(flags[STRAY : STRAY + 1].view(np.float64)[0])
 
     def must_rebuild(self, farthest: float) -> Generator[Any, Any, bool]:
         """Whether atoms must change domain now: it is time, or one has used up the skin."""
@@ -183,7 +183,7 @@ class Domain(KernelUser):
         bins = Bins(self.low, self.high, self.device)
         order = bins.sort(self.kernels, rows, count, turning=True)
         atoms.arrange(count, rows, order)
-        atoms.be_quiet()
+        atoms.clear_error_flags()
         self.built = self.time
         yield Pause()
 
@@ -213,7 +213,7 @@ class Domain(KernelUser):
         atoms = self.atoms
         totals = self.device.to_device(np.zeros(TOTALS, np.int64))
         moving = atoms.count, atoms.velocity, atoms.force
-        self.kernels.sums_of_motion(*moving, totals, atoms.alarms)
+        self.kernels.sums_of_motion(*moving, totals, atoms.error_flags)
         self.check_errors(self.time)
         totals = self.device.to_host(totals)
         totals[14] = atoms.count

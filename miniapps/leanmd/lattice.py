@@ -1,7 +1,7 @@
 """Where atoms begin: on a face-centred cubic lattice, or strewn into the cells of a grid.
 
 Any block can make its own atoms without knowing the others: an atom's number says where it is. All
-lengths are in sigma. Positions are multiples of the problem's grain.
+lengths are in sigma. Positions are multiples of the problem's position quantum.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def inside(ids: np.ndarray, sites: np.ndarray, low: np.ndarray, high: np.ndarray
 
 
 def on_lattice(
-    box: np.ndarray, cells: Sequence[int], low: np.ndarray, high: np.ndarray, grain: float
+    box: np.ndarray, cells: Sequence[int], low: np.ndarray, high: np.ndarray, quantum: float
 ) -> Sites:
     """Four atoms in each cubic cell of a lattice that fills the box; those in [low, high)."""
     corners = cells_between(box, cells, low, high)
     numbers = np.ravel_multi_index(tuple(corners.T), tuple(cells))
     sites = (corners[:, None] + FCC).reshape(-1, 3) * box / np.array(cells)
     ids = (4 * numbers[:, None] + np.arange(1, 5)).reshape(-1)
-    return inside(ids, np.rint(sites / grain) * grain, low, high)
+    return inside(ids, np.rint(sites / quantum) * quantum, low, high)
 
 
 def in_cells(
@@ -52,7 +52,7 @@ def in_cells(
     per_cell: np.ndarray,
     low: np.ndarray,
     high: np.ndarray,
-    grain: float,
+    quantum: float,
     seed: int,
 ) -> Sites:
     """``per_cell[x]`` atoms in each cell of layer x, on a cubic lattice of its own, a little off.
@@ -72,7 +72,7 @@ def in_cells(
         spacing.append(np.full(count, width.min() / max(a_side, 1)))
     chosen, at = inside(np.concatenate(ids), np.concatenate(sites), low, high)
     apart = np.concatenate(spacing)[np.isin(np.concatenate(ids), chosen)]
-    return chosen, np.rint((at + jitter(chosen, seed) * apart) / grain) * grain
+    return chosen, np.rint((at + jitter(chosen, seed) * apart) / quantum) * quantum
 
 
 def jitter(ids: np.ndarray, seed: int) -> np.ndarray:

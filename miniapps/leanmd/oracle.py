@@ -109,7 +109,7 @@ def reference(problem: Any, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """All atoms after ``steps`` steps: rows x, y, z, vx, vy, vz (n, 6), and ids (n,) int64."""
     ids, position, velocity = begun(problem)
     dt, half = problem.dt, 0.5 * problem.dt * FORCE_UNIT
-    magic = 1.5 * 2.0**52 * problem.grain
+    magic = 1.5 * 2.0**52 * problem.quantum
     force = forces(problem, position)
     for _ in range(steps):
         velocity = fused(half, force.astype(float), velocity)

@@ -14,8 +14,7 @@ import numpy as np
 
 from devices.backend import Device
 from kernels.leanmd.interface import PairTask
-from kernels.leanmd.units import CLOSE
-from kernels.leanmd.units import QUIET as NO_ERRORS
+from kernels.leanmd.units import CLOSE, NO_ERROR
 from miniapps.contract import (
     Batch,
     Collect,
@@ -180,7 +179,7 @@ class Compute(KernelUser):
         Raises Explosion where two atoms are too close to each other.
         """
         for edge, (_, flag) in zip(self.lists, answers, strict=True):
-            if flag != NO_ERRORS[CLOSE]:
+            if flag != NO_ERROR[CLOSE]:
                 raise_too_close(self.time, self.ids_in(self.ids[edge]), flag)
         return {edge: force for edge, (force, _) in zip(self.lists, answers, strict=True)}
 

@@ -176,19 +176,19 @@ class LeanmdProblem(BaseProblem):
 
     @cached_property
     def box(self) -> np.ndarray:
-        """Lengths of the box: (3,), multiples of the grain."""
+        """Lengths of the box: (3,), multiples of the position quantum."""
         if self.source is not None:
             sides = np.array(self.source.box)
         elif self.cells is not None:
             sides = np.array(self.cells) * (self.cutoff + self.skin)
         else:
             sides = np.array(self.lattice) * (4 / self.density) ** (1 / 3)
-        return np.rint(sides / grain_of(sides)) * grain_of(sides)
+        return np.rint(sides / position_quantum(sides)) * position_quantum(sides)
 
     @cached_property
-    def grain(self) -> float:
+    def quantum(self) -> float:
         """Positions are multiples of this, a power of two: differences of any two are exact."""
-        return grain_of(self.box)
+        return position_quantum(self.box)
 
     @cached_property
     def per_layer(self) -> np.ndarray:
@@ -236,15 +236,15 @@ class LeanmdProblem(BaseProblem):
     def beginning(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, ...]:
         """The atoms that begin in [low, high): ids (n,), positions and velocities (3, n)."""
         if self.source is not None:
-            return atoms_between(self.source, low, high, self.grain)
+            return atoms_between(self.source, low, high, self.quantum)
         ids, position = self.sites(low, high)
         return ids, position, np.zeros_like(position)
 
     def sites(self, low: np.ndarray, high: np.ndarray) -> Sites:
         """Ids and positions of atoms that do not come from a file."""
         if self.cells is None:
-            return on_lattice(self.box, self.lattice, low, high, self.grain)
-        return in_cells(self.box, self.cells, self.per_layer, low, high, self.grain, self.seed)
+            return on_lattice(self.box, self.lattice, low, high, self.quantum)
+        return in_cells(self.box, self.cells, self.per_layer, low, high, self.quantum, self.seed)
 
     # Precision ----------------------------------------------------------------------------------
 
@@ -300,9 +300,9 @@ class LeanmdProblem(BaseProblem):
         )
 
     def plane(self, axis: int, number: int) -> float:
-        """Where cell ``number`` along an axis begins; a multiple of the grain."""
+        """Where cell ``number`` along an axis begins; a multiple of the position quantum."""
         exact = number * self.box[axis] / self.shape[axis]
-        return float(np.rint(exact / self.grain) * self.grain)
+        return float(np.rint(exact / self.quantum) * self.quantum)
 
     def corners(self, layout: Layout, index: Index) -> tuple[np.ndarray, np.ndarray]:
         """The lowest and highest corner of a block: (3,) each."""
@@ -371,7 +371,7 @@ class LeanmdProblem(BaseProblem):
         return dataclasses.replace(self, cells=halved(self.cells))
 
 
-def grain_of(box: np.ndarray) -> float:
+def position_quantum(box: np.ndarray) -> float:
     """A power of two of which float64 holds all multiples up to four times the box exactly."""
     return 2.0 ** (math.ceil(math.log2(4 * float(np.max(box)))) - 52)
 

@@ -1,4 +1,4 @@
-"""LeanMD on the GPU: every kernel has the bits of its CPU twin, and so have whole runs."""
+"""LeanMD on the GPU: every kernel has the bits of its CPU counterpart, and so have whole runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from devices.cuda import streams
 from devices.cuda.primitives import CHUNK, scan
 from drivers.engine import Engine
 from kernels.leanmd.gpu.neighbours import _tidy_bins
-from kernels.leanmd.units import CLOSE, FAR, FAST, FASTEST, FORCE_UNIT, QUIET, STRAY
+from kernels.leanmd.units import CLOSE, FAR, FAST, FASTEST, FORCE_UNIT, NO_ERROR, STRAY
 from miniapps.contract import checked_message
 from miniapps.leanmd.atoms import Atoms, Bins, Lists
 from miniapps.leanmd.domain import Explosion
@@ -80,42 +80,42 @@ def on(there: Device, *arrays: np.ndarray) -> list[Any]:
     return [there.to_device(array.copy()) for array in arrays]
 
 
-def quiet(there: Device) -> Any:
-    """Alarms that nobody has raised."""
-    return there.to_device(np.array(QUIET))
+def no_error(there: Device) -> Any:
+    """Error flags that are not set."""
+    return there.to_device(np.array(NO_ERROR))
 
 
 def listed(
-    twin: Any, there: Device, position: np.ndarray, count: int, others: np.ndarray, total: int,
+    module: Any, there: Device, position: np.ndarray, count: int, others: np.ndarray, total: int,
     own: bool,
 ) -> tuple[Lists, Any, Any]:  # fmt: skip
     """Lists on a device, and the positions there."""
     lists = Lists(own, there)
     (here,) = on(there, position)
     near = here if own else there.to_device(others.copy())
-    lists.fill(twin, count, here, near, total, (LOW, HIGH), REACH)
+    lists.fill(module, count, here, near, total, (LOW, HIGH), REACH)
     return lists, here, near
 
 
 # Forces ------------------------------------------------------------------------------------------
 
 
-def felt(twin: Any, there: Device, lists: Lists, here: Any, near: Any) -> tuple[Any, Any]:
-    """Forces of a device, in two launches, and its alarms."""
+def felt(module: Any, there: Device, lists: Lists, here: Any, near: Any) -> tuple[Any, Any]:
+    """Forces of a device, in two launches, and its error flags."""
     force = there.to_device(np.zeros(here.shape, np.int64))
-    alarms, middle = quiet(there), lists.clusters // 2
+    flags, middle = no_error(there), lists.clusters // 2
     for part in ((0, middle), (middle, lists.clusters)):
-        twin.forces(
+        module.forces(
             here, near, lists.all_clusters, *part, lists.starts, lists.neighbors, lists.own, CUTOFF,
-            force, alarms,
+            force, flags,
         )  # fmt: skip
-    return there.to_host(force), there.to_host(alarms)
+    return there.to_host(force), there.to_host(flags)
 
 
-def shared(twin: Any, there: Device, lists: Lists, count: int, here: Any, near: Any) -> Any:
+def shared(module: Any, there: Device, lists: Lists, count: int, here: Any, near: Any) -> Any:
     """Energy, virial and pairs of a device, added to something."""
     totals = there.to_device(np.arange(6))
-    twin.energies(
+    module.energies(
         count, here, near, lists.starts, lists.neighbors, lists.own, CUTOFF, totals
     )  # fmt: skip
     return there.to_host(totals)
@@ -128,11 +128,13 @@ def test_forces_and_energies(count: int, own: bool) -> None:
     position, others = strewn(count, 1), strewn(40, 2) + 0.55
     atoms = max(count - 5, 0) if own else count  # the others are ghosts
     results = []
-    for twin, there in both():
-        lists, here, near = listed(twin, there, position, atoms, others, count if own else 40, own)
-        force, alarms = felt(twin, there, lists, here, near)
-        assert alarms.tolist() == list(QUIET)
-        results.append((force[:, :atoms], shared(twin, there, lists, atoms, here, near)))
+    for module, there in both():
+        lists, here, near = listed(
+            module, there, position, atoms, others, count if own else 40, own
+        )
+        force, flags = felt(module, there, lists, here, near)
+        assert flags.tolist() == list(NO_ERROR)
+        results.append((force[:, :atoms], shared(module, there, lists, atoms, here, near)))
     (right, sums), (force, gpu_sums) = results
     assert support.same_bits(force, right) and gpu_sums.tolist() == sums.tolist()
     assert count < 9 or (right != 0).any()
@@ -146,24 +148,24 @@ def test_pairs_at_the_cutoff() -> None:
     for apart, pairs in ((CUTOFF, 0), (within, 2)):
         position = strewn(2, 0)
         position[:, :2] = [[0.0, apart], [1.0, 1.0], [1.0, 1.0]]
-        for twin, there in both():
-            lists, here, near = listed(twin, there, position, 2, position, 2, True)
-            force, _ = felt(twin, there, lists, here, near)
-            assert shared(twin, there, lists, 2, here, near)[5] == 5 + pairs
+        for module, there in both():
+            lists, here, near = listed(module, there, position, 2, position, 2, True)
+            force, _ = felt(module, there, lists, here, near)
+            assert shared(module, there, lists, 2, here, near)[5] == 5 + pairs
             assert np.count_nonzero(force[:, :2]) == pairs
 
 
 @pytest.mark.parametrize("apart", [0.0, 0.3, 0.6599, 0.6601])
 def test_pairs_that_are_too_close(apart: float) -> None:
-    """Catches an alarm that names another pair than the closest, or is raised too late."""
+    """Catches an error flag that names another pair than the closest, or is raised too late."""
     position = strewn(20, 4)
     position[:, 3] = position[:, 17] + [apart, 0, 0]
     position[:, 9] = position[:, 12] + [0.65, 0, 0]
     seen = []
-    for twin, there in both():
-        lists, here, near = listed(twin, there, position, 20, position, 20, True)
+    for module, there in both():
+        lists, here, near = listed(module, there, position, 20, position, 20, True)
         with np.errstate(all="ignore"):
-            seen.append(felt(twin, there, lists, here, near)[1].tolist())
+            seen.append(felt(module, there, lists, here, near)[1].tolist())
     assert seen[0] == seen[1] and seen[0][CLOSE] & 0xFFFFFFFF == (3 if apart < 0.65 else 9)
 
 
@@ -184,10 +186,10 @@ def test_forces_in_single_precision() -> None:
     there, count = device.get("gpu"), 65
     position = strewn(count, 1)
     lists, here, near = listed(GPU, there, position, count, position, count, True)
-    force, alarms = there.to_device(np.zeros(here.shape, np.int64)), quiet(there)
+    force, flags = there.to_device(np.zeros(here.shape, np.int64)), no_error(there)
     GPU.FORCES["float32"](
         here, near, lists.all_clusters, 0, lists.clusters, lists.starts, lists.neighbors, True,
-        CUTOFF, force, alarms,
+        CUTOFF, force, flags,
     )  # fmt: skip
     apart = position[:, :count, None] - position[:, None, :count]
     right, got = single_forces(apart).sum(axis=2), there.to_host(force)[:, :count]
@@ -204,16 +206,16 @@ def test_forces_in_single_precision() -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_kick_and_drift(count: int) -> None:
-    """Catches a contracted sum, a place behind the atoms that moves, an alarm for what is near."""
+    """Catches a contracted sum, a place behind the atoms that moves, an error for what is near."""
     for seed in range(4):
         position, velocity, force = moving(count, seed)
         origin = position + np.random.default_rng(seed).normal(0, 0.1, position.shape)
         results = []
-        for twin, there in both():
-            rows, alarms = on(there, position, velocity, force, origin), quiet(there)
-            twin.kick_and_drift(count, *rows, 0.005, 2.0**-44, 0.05, alarms)
-            twin.kick(count, rows[1], rows[2], 0.004)
-            results.append([there.to_host(a).copy() for a in (*rows, alarms)])
+        for module, there in both():
+            rows, flags = on(there, position, velocity, force, origin), no_error(there)
+            module.kick_and_drift(count, *rows, 0.005, 2.0**-44, 0.05, flags)
+            module.kick(count, rows[1], rows[2], 0.004)
+            results.append([there.to_host(a).copy() for a in (*rows, flags)])
         assert all(support.same_bits(a, b) for a, b in zip(*results, strict=True))
         assert count < 65 or (results[0][-1][STRAY] > 0 and (results[0][0] != position).any())
 
@@ -223,11 +225,11 @@ def test_an_atom_that_is_nowhere(lost: float) -> None:
     """Catches a comparison that no number passes: the run would go on with it."""
     position, velocity, force = moving(9, 5)
     velocity[1, 4] = lost
-    for twin, there in both():
-        rows, alarms = on(there, position, velocity, force, position), quiet(there)
+    for module, there in both():
+        rows, flags = on(there, position, velocity, force, position), no_error(there)
         with np.errstate(all="ignore"):
-            twin.kick_and_drift(9, *rows, 0.005, 2.0**-44, 0.05, alarms)
-        assert not there.to_host(alarms).view(np.float64)[STRAY] < math.inf
+            module.kick_and_drift(9, *rows, 0.005, 2.0**-44, 0.05, flags)
+        assert not there.to_host(flags).view(np.float64)[STRAY] < math.inf
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -238,12 +240,12 @@ def test_sums_of_motion(count: int) -> None:
     results = []
     for fast in (0.0, 1001.0):
         velocity[1, 5:8] = fast
-        for twin, there in both():
-            totals, alarms = there.to_device(np.arange(8)), quiet(there)
-            twin.sums_of_motion(count, *on(there, velocity, force), totals, alarms)
-            results.append((there.to_host(totals).tolist(), there.to_host(alarms).tolist()))
+        for module, there in both():
+            totals, flags = there.to_device(np.arange(8)), no_error(there)
+            module.sums_of_motion(count, *on(there, velocity, force), totals, flags)
+            results.append((there.to_host(totals).tolist(), there.to_host(flags).tolist()))
     assert results[0] == results[1] and results[2] == results[3]
-    assert FASTEST < 1001 and results[2][1][FAST] == (5 if count > 5 else QUIET[FAST])
+    assert FASTEST < 1001 and results[2][1][FAST] == (5 if count > 5 else NO_ERROR[FAST])
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -251,11 +253,11 @@ def test_velocities_that_are_drawn(count: int) -> None:
     """Catches other random numbers than the CPU's, or velocities scaled before they are at rest."""
     ids = np.random.default_rng(3).permutation(count) * 7 + 1
     results = []
-    for twin, there in both():
+    for module, there in both():
         velocity = there.to_device(np.zeros((3, count + 9)))
         with np.errstate(over="ignore"):
-            twin.draw(there.to_device(ids), 87287, velocity)
-        twin.adjust(count, velocity, np.array([0.1, -0.2, 0.3]), 1.7)
+            module.draw(there.to_device(ids), 87287, velocity)
+        module.adjust(count, velocity, np.array([0.1, -0.2, 0.3]), 1.7)
         results.append(there.to_host(velocity))
     assert support.same_bits(*results) and (results[0] != 0).sum() == 3 * count
 
@@ -281,9 +283,9 @@ def test_choose(below: float, above: float, dtype: Any) -> None:
         values = np.random.default_rng(count).integers(0, 4, count + 3).astype(dtype)
         groups = values < below, values >= above, ~((values < below) | (values >= above))
         right = [np.flatnonzero(group[:count]) for group in groups]
-        for twin, there in both():
+        for module, there in both():
             (chosen,) = on(there, np.full(2 * count, 99, np.uint32))
-            sizes = twin.choose(count, there.to_device(values), below, above, chosen)
+            sizes = module.choose(count, there.to_device(values), below, above, chosen)
             assert list(sizes) == [len(group) for group in right]
             got = there.to_host(chosen)[: sum(sizes)]
             assert got.tolist() == np.concatenate(right).tolist()
@@ -299,14 +301,14 @@ def test_messages_are_filled_and_put_down(sizes: tuple[int, int], height: int) -
     which = rng.integers(0, 80, sum(sizes) + 2).astype(np.uint32)
     for axis in range(3):
         results = []
-        for twin, there in both():
+        for module, there in both():
             shapes = {side: (height, size) for side, size in enumerate(sizes)}
             messages = there.messages(shapes, np.float64)
             sides = [messages[side] for side in shapes]
-            twin.gather(*on(there, rows, which), sizes, axis, np.array([5.0, -7.0]), sides)
+            module.gather(*on(there, rows, which), sizes, axis, np.array([5.0, -7.0]), sides)
             (down,) = on(there, np.zeros((7, 90)))
-            twin.place(down, 4, sides)
-            twin.place(down, 80, sides[1:] if sizes[1] < 10 else sides[:0])
+            module.place(down, 4, sides)
+            module.place(down, 80, sides[1:] if sizes[1] < 10 else sides[:0])
             results.append(there.to_host(down))
         assert support.same_bits(*results)
         assert results[0][height - 1, 4 : 4 + sum(sizes)].any() == (sum(sizes) > 0)
@@ -316,11 +318,11 @@ def test_rows_are_arranged() -> None:
     """Catches an order that is read from its beginning, and the end of the atoms in its place."""
     rows, order = np.random.default_rng(1).normal(0, 1, (7, 30)), np.arange(30)[::-1]
     results = []
-    for twin, there in both():
+    for module, there in both():
         into, origin = on(there, np.zeros((7, 40)), np.zeros((3, 40)))
         for target in (into, origin):
-            twin.arrange(6, 20, *on(there, rows, order.astype(np.uint32)), target)
-        twin.end_here(origin, 20)
+            module.arrange(6, 20, *on(there, rows, order.astype(np.uint32)), target)
+        module.end_here(origin, 20)
         results.append(np.vstack([there.to_host(into), there.to_host(origin)])[:, : 20 + CPU.WIDTH])
     assert support.same_bits(*results)
     assert (results[0][:7, :20] == rows[:, 23:3:-1]).all() and results[0][7, 20] == FAR
@@ -333,9 +335,9 @@ def test_first_outside() -> None:
         position = np.concatenate([inside, inside, inside], axis=1)
         if column is not None:
             position[:, 1] = position[:, 7] = column
-        for twin, there in both():
-            assert twin.first_outside(9, there.to_device(position), LOW, HIGH) == right
-            assert twin.first_outside(0, there.to_device(position), LOW, HIGH) == -1
+        for module, there in both():
+            assert module.first_outside(9, there.to_device(position), LOW, HIGH) == right
+            assert module.first_outside(0, there.to_device(position), LOW, HIGH) == -1
 
 
 def test_atoms_make_room_and_pickle() -> None:
@@ -350,7 +352,7 @@ def test_atoms_make_room_and_pickle() -> None:
         for one in (atoms, again):
             end = one.total + CPU.WIDTH
             rows = there.to_host(one.position)[:, :end], one.own("velocity"), one.own("origin")
-            results.append((*rows, one.ids, there.to_host(one.alarms)))
+            results.append((*rows, one.ids, there.to_host(one.error_flags)))
     for other in results[1:]:
         assert all(support.same_bits(a, b) for a, b in zip(results[0], other, strict=True))
     assert results[0][0].shape == (3, 67 + CPU.WIDTH) and results[0][3].tolist() == [1, 2, 3, 4, 5]
@@ -364,9 +366,9 @@ def test_atoms_make_room_and_pickle() -> None:
 def test_sort_into_bins(count: int, turning: bool) -> None:
     """Catches an order that depends on who came first to a bin, and atoms beyond the bins lost."""
     position, results = scattered(count, 7), []
-    for twin, there in both():
+    for module, there in both():
         bins = Bins(LOW, HIGH, there)
-        order = bins.sort(twin, there.to_device(position), count, turning)
+        order = bins.sort(module, there.to_device(position), count, turning)
         starts = there.to_host(bins.starts)
         results.append((there.to_host(order).tolist(), None if turning else starts.tolist()))
     assert results[0] == results[1] and sorted(results[0][0]) == list(range(count))
@@ -531,13 +533,13 @@ def test_blocks_migrate() -> None:
     assert told(blocks) == ran(problem, (1, 1, 1), "cpu", 4)[0]
 
 
-def sent_by(there: Device, twin: Any, position: np.ndarray, count: int, height: int = 4) -> Any:
+def sent_by(there: Device, module: Any, position: np.ndarray, count: int, height: int = 4) -> Any:
     """What a cell with the first of some atoms sends its computes, numbered from 100 on."""
     rows = np.concatenate([position, 0 * position, [np.arange(100, 100 + position.shape[1])]])
     rows[-1] = rows[-1].astype(np.int64).view(np.float64)
     rows[:3, count:] = FAR * np.arange(1, 1 + position.shape[1] - count)
-    (message,) = there.messages({(): (height, count + twin.WIDTH)}, np.float64).values()
-    twin.pack_positions(there.to_device(rows), message)
+    (message,) = there.messages({(): (height, count + module.WIDTH)}, np.float64).values()
+    module.pack_positions(there.to_device(rows), message)
     return checked_message((), message)
 
 
@@ -561,17 +563,17 @@ def computes_of(name: str, **words: Any) -> dict[Any, Any]:
 def test_computes(counts: tuple[int, int], launches: list[int]) -> None:
     """Catches rows of a table that are mixed up, a wrong shift, and jobs without atoms."""
     results: list[list[np.ndarray]] = []
-    for (twin, there), name in zip(both(), ("cpu", "gpu"), strict=True):
+    for (module, there), name in zip(both(), ("cpu", "gpu"), strict=True):
         computes = computes_of(name)
         for index, compute in computes.items():
             layout = support.layout_of(compute.problem, (1, 1, 1))
             low = compute.problem.corners(layout, index[:3])[0][:, None]
             over = np.array(compute.over or [0, 0, 0])[:, None]
             at = [strewn(70, 1) + low, strewn(70, 2) + low + 0.55 - over]
-            at = [np.rint(one / compute.problem.grain) * compute.problem.grain for one in at]
-            came = [sent_by(there, twin, *one) for one in zip(at, counts, strict=True)]
+            at = [np.rint(one / compute.problem.quantum) * compute.problem.quantum for one in at]
+            came = [sent_by(there, module, *one) for one in zip(at, counts, strict=True)]
             compute.receive(dict(zip(compute.neighbors, came, strict=False)))
-        results.append(forces_of(twin, list(computes.values())))
+        results.append(forces_of(module, list(computes.values())))
     assert launches == [9]
     atoms = [counts[0], *counts * 4]
     for right, got, count in zip(*results, atoms, strict=True):
@@ -590,7 +592,7 @@ def test_computes_in_single_precision() -> None:
         force = there.to_device(np.zeros((3, 16), np.int64))
         formula(
             *map(GPU.rows_of, compute.sides[0,]), lists.all_clusters, 0, lists.clusters,
-            lists.starts, lists.neighbors, lists.own, CUTOFF, force, quiet(there),
+            lists.starts, lists.neighbors, lists.own, CUTOFF, force, no_error(there),
         )  # fmt: skip
         results.append(there.to_host(force))
     assert (results[0] == results[1]).all() and (results[0] != results[2]).any()
@@ -679,7 +681,7 @@ def test_pairs_of_cells_that_are_too_close(apart: float, speed: float, said: str
     ],
 )
 def test_a_step_that_is_too_long(dt: float, said: str) -> None:
-    """Catches alarms that nobody looks at, and messages that are not those of the CPU."""
+    """Catches error flags that nobody checks, and messages that are not those of the CPU."""
     problem = LeanmdProblem(lattice=(2, 2, 2), **HOT | {"dt": dt, "density": 0.9, "skin": 0.1})
     messages = []
     for name in ("cpu", "gpu"):

@@ -1,4 +1,4 @@
-"""PIC on the GPU: every kernel against its CPU twin on awkward data, and whole runs against it."""
+"""PIC on the GPU: every kernel against its CPU counterpart on awkward data, and whole runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TARGETS = [(0, 1), (1, -1), (1, 0), (1, 1), (2, 0)]
 KNOWN = sum(1 << owner_at(edge) for edge in TARGETS)
 
 
-class Twin:
+class Counterpart:
     """The same particles on a device: arrays as rows x, y, vx, vy, charge and ids, cells, motions.
 
     ``room``: for so many; ``gaps``: for so many places of those that leave.
@@ -89,9 +89,9 @@ def particles(count: int, cells: tuple[int, ...] = CELLS, seed: int = 5) -> np.n
     return rows
 
 
-def twins(rows: np.ndarray, **room: int) -> list[Twin]:
+def counterparts(rows: np.ndarray, **room: int) -> list[Counterpart]:
     """The same particles on both devices."""
-    return [Twin(name, rows, **room) for name in ("cpu", "gpu")]
+    return [Counterpart(name, rows, **room) for name in ("cpu", "gpu")]
 
 
 def mesh() -> np.ndarray:
@@ -100,13 +100,13 @@ def mesh() -> np.ndarray:
     return (np.arange(np.prod(shape)) % 11 - 5).astype(np.int8).reshape(shape)
 
 
-def pushed(twin: Twin, known: int = KNOWN, steps: int = 1) -> np.ndarray:
-    """Push a twin's particles and return the counters."""
-    there = twin.device.to_device(mesh())
-    state = twin.arrays[:5], (there, FRAME, float(SIZE), known)
-    work = twin.owners, twin.counters, twin.gaps
-    twin.kernels.push(twin.count, steps, *state[0], *state[1], *work)
-    return twin.host(twin.counters)
+def pushed(side: Counterpart, known: int = KNOWN, steps: int = 1) -> np.ndarray:
+    """Push one side's particles and return the counters."""
+    there = side.device.to_device(mesh())
+    state = side.arrays[:5], (there, FRAME, float(SIZE), known)
+    work = side.owners, side.counters, side.gaps
+    side.kernels.push(side.count, steps, *state[0], *state[1], *work)
+    return side.host(side.counters)
 
 
 def moving(count: int, share: float) -> np.ndarray:
@@ -133,10 +133,10 @@ def test_start(first: int, count: int) -> None:
     """Catches particles that begin elsewhere, or over those that are there."""
     rng = np.random.default_rng(2)
     cells, numbers = rng.integers(0, SIZE * SIZE, count), rng.permutation(count) + 100
-    here, there = twins(particles(first), room=first + count + 5)
-    for twin in (here, there):
-        new = twin.device.to_device(numbers), twin.device.to_device(cells)
-        twin.kernels.start(first, *new, 2, SIZE, -3.0, 0.7, *twin.arrays)
+    here, there = counterparts(particles(first), room=first + count + 5)
+    for side in (here, there):
+        new = side.device.to_device(numbers), side.device.to_device(cells)
+        side.kernels.start(first, *new, 2, SIZE, -3.0, 0.7, *side.arrays)
     assert support.same_bits(there.rows(first + count + 5), here.rows(first + count + 5))
 
 
@@ -146,7 +146,7 @@ def test_push(count: int, steps: int, share: float) -> None:
     """Catches another order of additions, a contraction, a wrong owner, emigrants miscounted."""
     rows = moving(count, share)
     rows[:, 2:4] /= steps
-    here, there = twins(rows)
+    here, there = counterparts(rows)
     right, counters = pushed(here, steps=steps), pushed(there, steps=steps)
     assert support.same_bits(counters, right) and counters[FIRST_LOST] == NOWHERE
     assert support.same_bits(there.rows(), here.rows())
@@ -169,11 +169,11 @@ def test_push_beyond_all_sides() -> None:
     rows[:, 0], rows[:, 1] = np.repeat(at, len(by)), np.tile(at, len(by))
     rows[:, 2], rows[:, 3] = np.tile(by, len(at)), np.repeat(by, len(at))
     results = []
-    for twin in twins(rows):
-        charges = twin.device.to_device(np.ones((SIZE + 1, SIZE + 1), np.int8))
-        work = twin.owners, twin.counters, twin.gaps
-        twin.kernels.push(twin.count, 1, *twin.arrays[:5], charges, whole, float(SIZE), 0, *work)
-        results.append([twin.host(array) for array in (*twin.arrays, *work[:2])])
+    for side in counterparts(rows):
+        charges = side.device.to_device(np.ones((SIZE + 1, SIZE + 1), np.int8))
+        work = side.owners, side.counters, side.gaps
+        side.kernels.push(side.count, 1, *side.arrays[:5], charges, whole, float(SIZE), 0, *work)
+        results.append([side.host(array) for array in (*side.arrays, *work[:2])])
     for cpu, gpu in zip(*results, strict=True):
         assert support.same_bits(gpu, cpu)
     x, y, *_, owners, _ = results[0]
@@ -185,16 +185,16 @@ def test_push_beyond_all_sides() -> None:
 def test_push_names_the_first_that_is_lost() -> None:
     """Catches a particle that is lost in silence, and a NaN that is taken for a place here."""
     rows = moving(120, 0.5)
-    for twin in twins(rows):
-        pushed(twin)
-        owners = twin.host(twin.owners)
+    for side in counterparts(rows):
+        pushed(side)
+        owners = side.host(side.owners)
         first = int(np.flatnonzero(owners == owner_at((1, 1)))[0])
-        again = Twin(twin.device.name, rows)
+        again = Counterpart(side.device.name, rows)
         assert pushed(again, KNOWN & ~(1 << owner_at((1, 1))))[FIRST_LOST] == first
         for axis in (0, 1):
             spoilt_rows = rows.copy()
             spoilt_rows[40, axis] = np.nan
-            spoilt = Twin(twin.device.name, spoilt_rows)
+            spoilt = Counterpart(side.device.name, spoilt_rows)
             assert pushed(spoilt)[FIRST_LOST] == 40
             assert spoilt.host(spoilt.owners)[40] == LOST
 
@@ -204,26 +204,26 @@ def test_push_names_the_first_that_is_lost() -> None:
 
 def test_more_emigrants_than_room() -> None:
     """Catches a list that overruns its room, and a second search that counts twice."""
-    here, there = twins(moving(150, 0.8), gaps=5)
-    for twin in (here, there):
-        before = pushed(twin)
+    here, there = counterparts(moving(150, 0.8), gaps=5)
+    for side in (here, there):
+        before = pushed(side)
         assert before[LEFT] > 60
-        longer = twin.device.to_device(np.full(before[LEFT] + 3, -1))
-        twin.kernels.find_leaving(twin.count, twin.owners, KNOWN, twin.counters, longer)
-        assert support.same_bits(twin.host(twin.counters), before)
-        listed = twin.host(longer)
-        right = np.flatnonzero(twin.host(twin.owners) != HERE)
+        longer = side.device.to_device(np.full(before[LEFT] + 3, -1))
+        side.kernels.find_leaving(side.count, side.owners, KNOWN, side.counters, longer)
+        assert support.same_bits(side.host(side.counters), before)
+        listed = side.host(longer)
+        right = np.flatnonzero(side.host(side.owners) != HERE)
         assert sorted(listed[: len(right)]) == right.tolist() and (listed[len(right) :] == -1).all()
 
 
-def packed(twin: Twin) -> Mapping[Any, Any]:
+def packed(side: Counterpart) -> Mapping[Any, Any]:
     """Push, and pack those that leave."""
-    counters = pushed(twin)
+    counters = pushed(side)
     shapes = {edge: (int(counters[owner_at(edge)]), 8) for edge in TARGETS}
-    messages = twin.device.messages(shapes, np.float64)
-    work = twin.gaps, twin.owners, twin.counters
-    twin.kernels.pack(int(counters[LEFT]), *work, twin.arrays, messages)
-    assert support.same_bits(twin.host(twin.counters), clean_counters())
+    messages = side.device.messages(shapes, np.float64)
+    work = side.gaps, side.owners, side.counters
+    side.kernels.pack(int(counters[LEFT]), *work, side.arrays, messages)
+    assert support.same_bits(side.host(side.counters), clean_counters())
     return messages
 
 
@@ -237,7 +237,7 @@ def in_order(message: Any) -> np.ndarray:
 @pytest.mark.parametrize(("count", "share"), [(0, 0.0), (50, 0.0), (200, 0.4), (90, 1.0)])
 def test_pack(count: int, share: float) -> None:
     """Catches particles in another's message, bits that change, and rows written twice or not."""
-    here, there = twins(moving(count, share))
+    here, there = counterparts(moving(count, share))
     right, messages = packed(here), packed(there)
     there.device.stage(messages.values())
     assert list(messages) == list(right)
@@ -257,15 +257,15 @@ def arrivals(lengths: list[int], first: int = 1000) -> dict[int, np.ndarray]:
     return messages
 
 
-def taken_in(twin: Twin, came: dict[int, np.ndarray], mixed: bool) -> int:
+def taken_in(side: Counterpart, came: dict[int, np.ndarray], mixed: bool) -> int:
     """Let ``came`` fill the places of those that left; returns how many there are then."""
-    left = int(pushed(twin)[LEFT])
-    if twin.device.name == "gpu":  # it may list them in any order: the worst is from behind
-        places = twin.host(twin.gaps)[:left][::-1]
-        twin.gaps = twin.device.to_device(np.array([*places, -1]))
-    twin.kernels.pack(left, twin.gaps, twin.owners, twin.counters, twin.arrays, room_for(twin))
+    left = int(pushed(side)[LEFT])
+    if side.device.name == "gpu":  # it may list them in any order: the worst is from behind
+        places = side.host(side.gaps)[:left][::-1]
+        side.gaps = side.device.to_device(np.array([*places, -1]))
+    side.kernels.pack(left, side.gaps, side.owners, side.counters, side.arrays, room_for(side))
     there: Mapping[Any, Any] = {edge: rows.copy() for edge, rows in came.items()}
-    if mixed and twin.device.name == "gpu":  # some from another block here, some from the host
+    if mixed and side.device.name == "gpu":  # some from another block here, some from the host
         other = device.get("gpu")
         near = {edge: rows for edge, rows in came.items() if edge % 2}
         sent = other.messages({edge: rows.shape for edge, rows in near.items()}, np.float64)
@@ -274,18 +274,18 @@ def taken_in(twin: Twin, came: dict[int, np.ndarray], mixed: bool) -> int:
         sent.seal()
         there = {edge: sent[edge] if edge in near else rows for edge, rows in there.items()}
     rows = sum(len(message) for message in came.values())
-    where = FRAME, twin.gaps, left, twin.count, twin.owners, twin.counters
-    twin.kernels.unpack(twin.device.received(there), *where, twin.arrays)
-    count = twin.count + max(0, rows - left)
-    work = twin.owners, twin.counters, twin.spare
-    twin.kernels.close_gaps(count, twin.gaps, rows, left, *work, twin.arrays)
+    where = FRAME, side.gaps, left, side.count, side.owners, side.counters
+    side.kernels.unpack(side.device.received(there), *where, side.arrays)
+    count = side.count + max(0, rows - left)
+    work = side.owners, side.counters, side.spare
+    side.kernels.close_gaps(count, side.gaps, rows, left, *work, side.arrays)
     return count - max(0, left - rows)
 
 
-def room_for(twin: Twin) -> Mapping[Any, Any]:
+def room_for(side: Counterpart) -> Mapping[Any, Any]:
     """Messages for those that leave."""
-    counters = twin.host(twin.counters)
-    return twin.device.messages(
+    counters = side.host(side.counters)
+    return side.device.messages(
         {edge: (int(counters[owner_at(edge)]), 8) for edge in TARGETS}, np.float64
     )
 
@@ -310,9 +310,9 @@ def test_unpack_and_close_gaps(lengths: list[int], share: float, mixed: bool) ->
     """
     if mixed and (len(lengths) < 2 or share != 0.5):
         return
-    here, there = twins(moving(60, share), room=300)
+    here, there = counterparts(moving(60, share), room=300)
     came = arrivals(lengths)
-    counts = [taken_in(twin, came, mixed) for twin in (here, there)]
+    counts = [taken_in(side, came, mixed) for side in (here, there)]
     assert counts[0] == counts[1]
     assert support.same_bits(there.rows(counts[1]), here.rows(counts[0]))
     assert support.same_bits(there.host(there.counters)[: MISROUTED + 1], clean_counters()[:-2])
@@ -323,31 +323,31 @@ def test_unpack_names_the_first_wrong_row(mixed: bool) -> None:
     """Catches a particle of another block that is taken in, and a NaN; both stay on the mesh."""
     came = arrivals([6, 5, 9, 4])
     came[1][3, 0], came[2][7, 1], came[3][0, 0] = CELLS[1], np.nan, CELLS[0] - 1e-9
-    for twin in twins(moving(60, 0.2), room=300):
-        count = taken_in(twin, came, mixed)
-        assert twin.host(twin.counters)[MISROUTED] == 6 + 3
-        x, y = (twin.host(array)[:count] for array in twin.arrays[:2])
-        staying = twin.host(twin.owners)[:count] != LOST
+    for side in counterparts(moving(60, 0.2), room=300):
+        count = taken_in(side, came, mixed)
+        assert side.host(side.counters)[MISROUTED] == 6 + 3
+        x, y = (side.host(array)[:count] for array in side.arrays[:2])
+        staying = side.host(side.owners)[:count] != LOST
         assert ((x >= CELLS[0]) & (x < CELLS[1]) & (y >= CELLS[2]) & (y < CELLS[3]))[staying].all()
-        message = twin.device.received({1: came[1].copy()})[1]
-        assert support.same_bits(np.array(twin.kernels.row_of(message, 3)), came[1][3])
+        message = side.device.received({1: came[1].copy()})[1]
+        assert support.same_bits(np.array(side.kernels.row_of(message, 3)), came[1][3])
 
 
 @pytest.mark.parametrize("stays", ["", "1", "0", "0110", "1100", "0011", "10" * 40, "0" * 70])
 def test_gaps_in_any_order_are_closed(stays: str) -> None:
     """Catches a particle that is dropped with those that leave, or one that stays twice."""
     kept = np.array([c == "1" for c in stays], bool)
-    here, there = twins(particles(len(stays)))
+    here, there = counterparts(particles(len(stays)))
     left = len(stays) - int(kept.sum())
-    for twin, turn in ((here, 1), (there, -1)):
+    for side, turn in ((here, 1), (there, -1)):
         gaps = np.flatnonzero(~kept)[::turn]
         owners = np.where(kept, HERE, LOST).astype(np.uint8)
-        twin.gaps = twin.device.to_device(np.array([-1, *gaps, -1]))
-        twin.owners = twin.device.to_device(np.array([*owners, LOST], np.uint8))
-        work = twin.owners, twin.counters, twin.spare
+        side.gaps = side.device.to_device(np.array([-1, *gaps, -1]))
+        side.owners = side.device.to_device(np.array([*owners, LOST], np.uint8))
+        work = side.owners, side.counters, side.spare
         for _ in range(2 - (left > 0)):  # twice where nothing may happen
-            arrays = twin.arrays
-            twin.kernels.close_gaps(twin.count, twin.gaps, 1, 1 + left, *work, arrays)
+            arrays = side.arrays
+            side.kernels.close_gaps(side.count, side.gaps, 1, 1 + left, *work, arrays)
     assert support.same_bits(there.rows(len(stays) - left), here.rows(len(stays) - left))
 
 
@@ -357,14 +357,14 @@ def test_gaps_in_any_order_are_closed(stays: str) -> None:
 @pytest.mark.parametrize("count", [0, 1, 17, 200])
 def test_sorting(count: int) -> None:
     """Catches particles that are lost or out of order, and arrays that are sorted apart."""
-    here, there = twins(particles(count, (4, 7, 0, 24)), room=count + 3)
-    for twin in (here, there):
-        starts = twin.device.empty((3 + 1,), np.int64)
-        places = twin.device.empty((count + 3,), np.int32)
-        twin.kernels.places_by_column(twin.count, twin.arrays[0], 4.0, starts, places)
-        assert sorted(twin.host(places)[:count]) == list(range(count))
-        twin.kernels.reorder(twin.count, places, twin.spare, twin.arrays)
-        assert (np.diff(np.floor(twin.host(twin.arrays[0])[:count])) >= 0).all()
+    here, there = counterparts(particles(count, (4, 7, 0, 24)), room=count + 3)
+    for side in (here, there):
+        starts = side.device.empty((3 + 1,), np.int64)
+        places = side.device.empty((count + 3,), np.int32)
+        side.kernels.places_by_column(side.count, side.arrays[0], 4.0, starts, places)
+        assert sorted(side.host(places)[:count]) == list(range(count))
+        side.kernels.reorder(side.count, places, side.spare, side.arrays)
+        assert (np.diff(np.floor(side.host(side.arrays[0])[:count])) >= 0).all()
     assert support.same_bits(there.rows(), here.rows())
 
 
@@ -374,11 +374,11 @@ def test_sorting_over_many_columns() -> None:
     rows = np.zeros((130, 8))
     rows[:, 0] = 1000 + rng.integers(0, 301, 130) + 0.5
     rows[:, 5] = np.arange(130).view(np.float64)
-    twin = Twin("gpu", rows)
-    starts, places = twin.device.empty((302,), np.int64), twin.device.empty((130,), np.int32)
-    GPU.places_by_column(130, twin.arrays[0], 1000.0, starts, places)
+    side = Counterpart("gpu", rows)
+    starts, places = side.device.empty((302,), np.int64), side.device.empty((130,), np.int32)
+    GPU.places_by_column(130, side.arrays[0], 1000.0, starts, places)
     columns = np.empty(130)
-    columns[twin.host(places)] = rows[:, 0]
+    columns[side.host(places)] = rows[:, 0]
     assert columns.tolist() == sorted(rows[:, 0])
 
 
@@ -411,13 +411,13 @@ def test_find_removed(count: int, fraction: float, patch: tuple[int, ...]) -> No
     selection = Event.parse(f"remove:1:0,1,0,1:{fraction}").selection(3)
     assert selection is not None
     listed = []
-    for twin in twins(particles(count)):
-        x, y, ids = (twin.arrays[n] for n in (0, 1, 5))
-        where = np.array(patch), *selection, twin.owners, twin.counters, twin.gaps
-        twin.kernels.find_removed(twin.count, x, y, ids, *where)
-        total = twin.host(twin.counters)[LEFT]
-        listed.append(sorted(twin.host(twin.gaps)[:total]))
-        gone = np.flatnonzero(twin.host(twin.owners)[:count] != HERE)
+    for side in counterparts(particles(count)):
+        x, y, ids = (side.arrays[n] for n in (0, 1, 5))
+        where = np.array(patch), *selection, side.owners, side.counters, side.gaps
+        side.kernels.find_removed(side.count, x, y, ids, *where)
+        total = side.host(side.counters)[LEFT]
+        listed.append(sorted(side.host(side.gaps)[:total]))
+        gone = np.flatnonzero(side.host(side.owners)[:count] != HERE)
         assert gone.tolist() == listed[-1]
     assert listed[0] == listed[1]
     assert count < 2 or fraction < 1.0 or (len(listed[0]) == count) == (patch[1] == 24)
@@ -426,8 +426,8 @@ def test_find_removed(count: int, fraction: float, patch: tuple[int, ...]) -> No
 @pytest.mark.parametrize("count", [0, 1, 90])
 def test_sums_of_ids(count: int) -> None:
     """Catches an id that is left out or taken twice, and ids beyond the count."""
-    here, there = twins(particles(count), room=count + 4)
-    sums = [twin.kernels.sums_of_ids(count, twin.arrays[5]) for twin in (here, there)]
+    here, there = counterparts(particles(count), room=count + 4)
+    sums = [side.kernels.sums_of_ids(count, side.arrays[5]) for side in (here, there)]
     assert support.same_bits(sums[1], sums[0]) and sums[1][0] == count
 
 
@@ -443,10 +443,10 @@ def test_largest_error(off: float) -> None:
         wrong = rows.copy()
         wrong[place, axis] += off
         errors = []
-        for twin in twins(wrong):
-            x, y, *_, cells_there, motions_there = twin.arrays
-            where = x, y, cells_there, motions_there, twin.device.to_device(shifts)
-            errors.append(twin.kernels.largest_error(twin.count, *where, float(SIZE)))
+        for side in counterparts(wrong):
+            x, y, *_, cells_there, motions_there = side.arrays
+            where = x, y, cells_there, motions_there, side.device.to_device(shifts)
+            errors.append(side.kernels.largest_error(side.count, *where, float(SIZE)))
         assert support.same_bits(np.array(errors[1]), np.array(errors[0]))
         assert np.isnan(errors[0]) == np.isnan(off) and (errors[0] == 0) == (off == 0)
 

@@ -1,4 +1,4 @@
-"""Jacobi2D and Stencil3D on the GPU against their CPU twins, bit for bit."""
+"""Jacobi2D and Stencil3D on the GPU against their CPU counterparts, bit for bit."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _add_forces(dx, dy, dz, there, cutoff2, sums):
 
 @njit
 def _closest(position, others, clusters, starts, neighbors, own):
-    """The closest pair of some clusters, as alarms have it; for the end of a run, so not fast."""
+    """The closest pair of some clusters, as an error flag; for the end of a run, so not fast."""
     closest = int64((1 << 63) - 1)
     for k in clusters:
         begin = starts[k] - WIDTH * own  # atoms of the cluster, then what is listed
@@ -92,7 +92,7 @@ def _closest(position, others, clusters, starts, neighbors, own):
 )  # fmt: skip
 def forces(
     position, others, clusters, first_cluster, end_cluster, starts, neighbors, own, cutoff, force,
-    alarms,
+    flags,
 ):  # fmt: skip
     """Set the forces on the atoms of some ``clusters``, and say if a pair is too close.
 
@@ -128,7 +128,7 @@ def forces(
     if nearest < CLOSEST * CLOSEST:
         those = clusters[first_cluster:end_cluster]
         pair = _closest(position, others, those, starts, neighbors, own)
-        alarms[CLOSE] = min(alarms[CLOSE], pair)
+        flags[CLOSE] = min(flags[CLOSE], pair)
 
 
 @njit(inline="always")

@@ -24,14 +24,14 @@ from kernels.state_hash.cpu import mix
     void(int64, ROWS, ROWS, WHOLE, ROWS, float64, float64, float64, INTS),
     cache=True, error_model="numpy", **DISTINCT,
 )  # fmt: skip
-def kick_and_drift(count, position, velocity, force, origin, dt, grain, allowed2, alarms):
-    """Half a step for the velocities, then a whole one for the positions, by multiples of a grain.
+def kick_and_drift(count, position, velocity, force, origin, dt, quantum, allowed2, flags):
+    """Half a step for the velocities, then a whole one for the positions, in whole quanta.
 
     Says how far the farthest atom is from its ``origin`` if that squared is more than is allowed;
     no number, where one is.
     """
     half = 0.5 * dt * FORCE_UNIT
-    magic = 1.5 * 2.0**52 * grain
+    magic = 1.5 * 2.0**52 * quantum
     x, y, z = position[0], position[1], position[2]
     vx, vy, vz = velocity[0], velocity[1], velocity[2]
     fx, fy, fz = force[0], force[1], force[2]
@@ -50,7 +50,7 @@ def kick_and_drift(count, position, velocity, force, origin, dt, grain, allowed2
         far = uint64(bits(dx * dx + dy * dy + dz * dz))
         farthest = max(far, farthest)
     if farthest > uint64(bits(allowed2)):
-        alarms[STRAY] = max(alarms[STRAY], int64(farthest & uint64((1 << 63) - 1)))
+        flags[STRAY] = max(flags[STRAY], int64(farthest & uint64((1 << 63) - 1)))
 
 
 @njit(void(int64, ROWS, WHOLE, float64), cache=True, **DISTINCT)
@@ -64,7 +64,7 @@ def kick(count, velocity, force, dt):
 
 
 @njit(void(int64, ROWS, WHOLE, INTS, INTS), cache=True)
-def sums_of_motion(count, velocity, force, totals, alarms):
+def sums_of_motion(count, velocity, force, totals, flags):
     """Add up v^2 (two integers, as `energies`), velocities and forces along each axis.
 
     ``totals`` (8,), in units of `ENERGY_UNIT`, `ENERGY_UNIT` and `FORCE_UNIT`. Says if an atom is
@@ -76,7 +76,7 @@ def sums_of_motion(count, velocity, force, totals, alarms):
             v = velocity[axis, i]
             v2 = fma(v, v, v2)
             if abs(v) > FASTEST:
-                alarms[FAST] = min(alarms[FAST], i)
+                flags[FAST] = min(flags[FAST], i)
             totals[2 + axis] += int64(np.rint(v / ENERGY_UNIT))
             totals[5 + axis] += force[axis, i]
         _add_wide(totals, 0, int64(np.rint(v2 / ENERGY_UNIT)))

@@ -10,8 +10,7 @@ from devices.cpu.vectors import WIDTH
 from devices.cpu.vectors import fused as fused
 from kernels.leanmd.cpu.interactions import forces
 from kernels.leanmd.interface import PairTask
-from kernels.leanmd.units import CLOSE
-from kernels.leanmd.units import QUIET as NO_ERRORS
+from kernels.leanmd.units import CLOSE, NO_ERROR
 
 
 def pair_forces(tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
@@ -26,7 +25,7 @@ def pair_forces(tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]
 def _forces_of(task: PairTask) -> tuple[np.ndarray, int]:
     """What one task asks for."""
     count = task.clusters.size
-    force, flags = np.empty((3, count * WIDTH), np.int64), np.array(NO_ERRORS)
+    force, flags = np.empty((3, count * WIDTH), np.int64), np.array(NO_ERROR)
     forces(
         task.position, task.others, task.clusters, 0, count, task.starts, task.neighbors, task.own,
         task.cutoff, force, flags,

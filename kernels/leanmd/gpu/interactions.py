@@ -78,7 +78,7 @@ def _pull_in_single(r2, cutoff2):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _alarm(closest, i):  # type: ignore[no-untyped-def]
+def _error_flag(closest, i):  # type: ignore[no-untyped-def]
     """What says that an atom is too close to another one."""
     return (np.int64(closest / CLOSE_UNIT) << 32) + np.int64(i)
 
@@ -129,7 +129,7 @@ def _forces_by(felt_by: Any) -> Any:
         "uint32[::1], boolean, float64, int64[:, ::1], int64[::1])"
     )
     def by_cluster(  # type: ignore[no-untyped-def]
-        first, end, position, others, clusters, starts, neighbors, own, cutoff2, force, alarms
+        first, end, position, others, clusters, starts, neighbors, own, cutoff2, force, flags
     ):
         thread = np.uint32(cuda.grid(1))
         place = np.uint64(first) + np.uint64(thread // np.uint32(WIDTH))
@@ -145,7 +145,7 @@ def _forces_by(felt_by: Any) -> Any:
         )  # fmt: skip
         force[0, i], force[1, i], force[2, i] = fx, fy, fz
         if closest < CLOSEST2:
-            cuda.atomic.min(alarms, CLOSE, _alarm(closest, i))
+            cuda.atomic.min(flags, CLOSE, _error_flag(closest, i))
 
     return by_cluster
 
@@ -156,7 +156,7 @@ _forces, _forces_in_single = _forces_by(_felt), _forces_by(_felt_in_single)
 
 def forces(
     position: Any, others: Any, clusters: Any, first_cluster: int, end_cluster: int, starts: Any,
-    neighbors: Any, own: bool, cutoff: float, force: Any, alarms: Any,
+    neighbors: Any, own: bool, cutoff: float, force: Any, flags: Any,
 ) -> None:  # fmt: skip
     """Set the forces on the atoms of some ``clusters``, and say if a pair is too close.
 
@@ -166,13 +166,13 @@ def forces(
     if first_cluster < end_cluster:
         _forces[_threads((end_cluster - first_cluster) * WIDTH, force)](
             first_cluster, end_cluster, position, others, clusters, starts, neighbors, own,
-            cutoff * cutoff, force, alarms,
+            cutoff * cutoff, force, flags,
         )  # fmt: skip
 
 
 def forces_in_single(
     position: Any, others: Any, clusters: Any, first_cluster: int, end_cluster: int, starts: Any,
-    neighbors: Any, own: bool, cutoff: float, force: Any, alarms: Any,
+    neighbors: Any, own: bool, cutoff: float, force: Any, flags: Any,
 ) -> None:  # fmt: skip
     """As `forces`, but what two atoms feel is found in float32 from their distance.
 
@@ -182,7 +182,7 @@ def forces_in_single(
     if first_cluster < end_cluster:
         _forces_in_single[_threads((end_cluster - first_cluster) * WIDTH, force)](
             first_cluster, end_cluster, position, others, clusters, starts, neighbors, own,
-            cutoff * cutoff, force, alarms,
+            cutoff * cutoff, force, flags,
         )  # fmt: skip
 
 

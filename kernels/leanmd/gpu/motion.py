@@ -36,7 +36,7 @@ def _numbers(values: Any, kind: Any = float) -> Three:
     "float64, float64, float64, int64[::1])"
 )
 def _kick_and_drift(  # type: ignore[no-untyped-def]
-    count, position, velocity, force, origin, half, dt, magic, allowed2, alarms
+    count, position, velocity, force, origin, half, dt, magic, allowed2, flags
 ):
     i = np.uint64(cuda.grid(1))
     if i >= count:
@@ -49,14 +49,14 @@ def _kick_and_drift(  # type: ignore[no-untyped-def]
         apart = place - origin[axis, i]
         far2 = far2 + mul(apart, apart)
     if not far2 <= allowed2:
-        cuda.atomic.max(alarms, STRAY, bits(far2) & NOT_NEGATIVE)
+        cuda.atomic.max(flags, STRAY, bits(far2) & NOT_NEGATIVE)
 
 
 def kick_and_drift(
-    count: int, position: Any, velocity: Any, force: Any, origin: Any, dt: float, grain: float,
-    allowed2: float, alarms: Any,
+    count: int, position: Any, velocity: Any, force: Any, origin: Any, dt: float, quantum: float,
+    allowed2: float, flags: Any,
 ) -> None:  # fmt: skip
-    """Half a step for the velocities, then a whole one for the positions, by multiples of a grain.
+    """Half a step for the velocities, then a whole one for the positions, in whole quanta.
 
     Says how far the farthest atom is from its ``origin`` if that squared is more than is allowed;
     no number, where one is. So in most steps no atom says anything.
@@ -64,7 +64,7 @@ def kick_and_drift(
     if count:
         _kick_and_drift[_threads(count, position)](
             count, position, velocity, force, origin, 0.5 * dt * FORCE_UNIT, dt,
-            1.5 * 2.0**52 * grain, allowed2, alarms,
+            1.5 * 2.0**52 * quantum, allowed2, flags,
         )  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def kick(count: int, velocity: Any, force: Any, dt: float) -> None:
 
 
 @kernel("void(uint32, float64[:, ::1], int64[:, ::1], int64[::1], int64[::1])")
-def _sums_of_motion(count, velocity, force, totals, alarms):  # type: ignore[no-untyped-def]
+def _sums_of_motion(count, velocity, force, totals, flags):  # type: ignore[no-untyped-def]
     high = low = np.int64(0)
     for axis in range(3):
         momentum = push = np.int64(0)
@@ -102,12 +102,12 @@ def _sums_of_motion(count, velocity, force, totals, alarms):  # type: ignore[no-
         high += share >> 32
         low += share & 0xFFFFFFFF
         if fastest > FASTEST:
-            cuda.atomic.min(alarms, FAST, i)
+            cuda.atomic.min(flags, FAST, i)
     cuda.atomic.add(totals, 0, high)
     cuda.atomic.add(totals, 1, low)
 
 
-def sums_of_motion(count: int, velocity: Any, force: Any, totals: Any, alarms: Any) -> None:
+def sums_of_motion(count: int, velocity: Any, force: Any, totals: Any, flags: Any) -> None:
     """Add up v^2 (two integers, as `energies`), velocities and forces along each axis.
 
     ``totals`` (8,), in units of `ENERGY_UNIT`, `ENERGY_UNIT` and `FORCE_UNIT`. Says if an atom is
@@ -115,7 +115,7 @@ def sums_of_motion(count: int, velocity: Any, force: Any, totals: Any, alarms: A
     """
     if count:
         launch = _threads(min(count, SUMMING), totals)
-        _sums_of_motion[launch](count, velocity, force, totals, alarms)
+        _sums_of_motion[launch](count, velocity, force, totals, flags)
 
 
 @kernel("void(uint32, int64[::1], uint64, float64[:, ::1])")

@@ -27,14 +27,13 @@ from devices.cuda.primitives import _set, _threads
 from kernels.leanmd.gpu.interactions import (
     CLOSEST2,
     WIDTH,
-    _alarm,
+    _error_flag,
     _felt,
     _felt_in_single,
 )
 from kernels.leanmd.gpu.motion import _numbers
 from kernels.leanmd.interface import PairTask
-from kernels.leanmd.units import CLOSE
-from kernels.leanmd.units import QUIET as NO_ERRORS
+from kernels.leanmd.units import CLOSE, NO_ERROR
 
 TASK_THREADS = 32  # of a thread block; few, as the last one of each task is not full
 # The words of a row: addresses and sizes, the first thread block, and float64: shift and cutoff^2.
@@ -79,7 +78,7 @@ def _tasks_by(felt_by: Any) -> Kernel:
         force = _sums(words[row + np.uint64(FORCE)], places)
         force[0, i], force[1, i], force[2, i] = fx, fy, fz
         if closest < CLOSEST2:
-            cuda.atomic.min(flags, task, _alarm(closest, i))
+            cuda.atomic.min(flags, task, _error_flag(closest, i))
 
     return by_task
 
@@ -109,7 +108,7 @@ def _computed(kernel: Kernel, tasks: list[list[PairTask]]) -> list[list[tuple[np
     stream = toolkit.stream()
     _wait_for_arrays(flat, stream)
     results = empty(ends[-1], np.int64, stream)
-    _set[_threads(len(flat), results)](len(flat), results, NO_ERRORS[CLOSE])
+    _set[_threads(len(flat), results)](len(flat), results, NO_ERROR[CLOSE])
     kept = _launch(kernel, flat, sizes, ends, results)
     host = toolkit.pinned(8 * ends[-1]).view(np.int64)
     results.copy_to_host(host, stream=stream)

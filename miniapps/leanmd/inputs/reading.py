@@ -14,7 +14,7 @@ from miniapps.leanmd.inputs.lammps_data import from_lammps_data
 from miniapps.leanmd.inputs.tables import OPTION, Chunk, Input, Table, blamed, need
 from miniapps.parameters import InputError
 
-FARTHEST = 1e100  # no coordinate or velocity is as much, so that multiples of the grain are finite
+FARTHEST = 1e100  # no coordinate or velocity is as much, so that multiples of a quantum are finite
 
 
 def opened(path: Path) -> Input:
@@ -43,18 +43,18 @@ def opened(path: Path) -> Input:
 
 
 def atoms_between(
-    source: Input, low: np.ndarray, high: np.ndarray, grain: float
+    source: Input, low: np.ndarray, high: np.ndarray, quantum: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The atoms in [low, high), (3,) each, when the box's lowest corner is the origin.
 
-    Positions are rounded to multiples of ``grain``, wrapped into the box, whose sides are rounded
+    Positions are rounded to multiples of ``quantum``, wrapped into the box, whose sides are rounded
     likewise, and then chosen from, so every atom is in exactly one of the boxes that tile the
     whole. Returns ids (n,) int64, in ascending order, positions (3, n) and velocities (3, n), which
     are 0 where the file has none. Raises InputError if the file has become bad meanwhile.
     """
     ids, positions = [np.empty(0, np.int64)], [np.empty((0, 3))]
     for some, vectors in _checked(source.positions):
-        at = wrapped(vectors - source.corner, np.array(source.box), grain)
+        at = wrapped(vectors - source.corner, np.array(source.box), quantum)
         inside = np.all((at >= low) & (at < high), axis=1)
         ids.append(some[inside])
         positions.append(at[inside])
@@ -71,10 +71,10 @@ def atoms_between(
     return kept, np.ascontiguousarray(np.concatenate(positions)[order].T), velocity
 
 
-def wrapped(at: np.ndarray, box: np.ndarray, grain: float) -> np.ndarray:
-    """Positions (n, 3) as multiples of the grain in [0, box). Remainders of multiples are exact."""
-    sides = np.rint(box / grain) * grain
-    return np.mod(np.rint(at / grain) * grain, sides)
+def wrapped(at: np.ndarray, box: np.ndarray, quantum: float) -> np.ndarray:
+    """Positions (n, 3) as multiples of the quantum in [0, box); their remainders are exact."""
+    sides = np.rint(box / quantum) * quantum
+    return np.mod(np.rint(at / quantum) * quantum, sides)
 
 
 def _checked(table: Table) -> Iterator[Chunk]:
@@ -108,9 +108,9 @@ def _sorted_ids(table: Table) -> np.ndarray:
         ids[first : first + len(some)] = some
         first += len(some)
     ids.sort()
-    twins = ids[1:] == ids[:-1]
-    if twins.any():
-        atom = int(ids[np.argmax(twins)])
+    repeated = ids[1:] == ids[:-1]
+    if repeated.any():
+        atom = int(ids[np.argmax(repeated)])
         raise InputError(OPTION, _place_of(table, atom), f"atom {atom} is there more than once")
     return ids
 

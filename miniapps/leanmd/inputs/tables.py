@@ -14,7 +14,7 @@ from miniapps.parameters import InputError, require
 
 OPTION = "--input"
 CHUNK = 8192  # rows held at a time: about 2 MB of text
-SHORTEST, LONGEST = 1e-3, 1e9  # of sides: the shortest still has a thousand grains of the longest
+SHORTEST, LONGEST = 1e-3, 1e9  # of sides: the shortest still has a thousand quanta of the longest
 
 Chunk = tuple[np.ndarray, np.ndarray]  # ids (n,) int64 and vectors (n, 3) float64
 Sides = tuple[float, float, float]
