@@ -13,7 +13,7 @@ from time import perf_counter
 import numpy as np
 from numba import njit
 
-from miniapps.pic import oracle
+from miniapps.pic import reference_solution
 from miniapps.pic.problem import POSITION_LIMIT, PicProblem
 
 
@@ -61,7 +61,7 @@ def numpy_arrays(problem: PicProblem, rows: np.ndarray) -> Callable[[], np.ndarr
     held = [rows]
 
     def step() -> np.ndarray:
-        held[0] = oracle.push(held[0], problem.size)
+        held[0] = reference_solution.push(held[0], problem.size)
         return held[0]
 
     return step
@@ -74,7 +74,7 @@ def rate(
     steps: int,
 ) -> float:
     """Particles per second of a baseline; raises where its particles are not where they must be."""
-    step = make(problem, oracle.begun(problem, cells, problem.k, problem.m))
+    step = make(problem, reference_solution.begun(problem, cells, problem.k, problem.m))
     before = perf_counter()
     for _ in range(steps):
         rows = step()

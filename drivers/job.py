@@ -100,7 +100,7 @@ class Job:
 
     def count(self, step: int, end: int) -> int:
         """Number of steps in the round that begins at ``step``, in a phase ending at ``end``."""
-        return min(self.problem.stride(step), end - step)
+        return min(self.problem.steps_per_round(step), end - step)
 
     def balancing_due(self, before: int, step: int) -> bool:
         """Whether to balance after a round from step ``before`` to ``step``.

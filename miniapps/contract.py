@@ -195,7 +195,7 @@ class Block(Protocol):
     def step(self, count: int) -> Life:
         """Advance ``count`` time steps; returns True where the whole problem is finished.
 
-        `BaseProblem.stride` says how many steps a block may be asked to take at once.
+        `BaseProblem.steps_per_round` says how many steps a block may be asked to take at once.
         """
 
     def state(self) -> list[Piece]:

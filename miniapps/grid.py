@@ -87,7 +87,7 @@ class GridProblem(BaseProblem):
         """The cells, each updated once a step."""
         return float(math.prod(self.size))
 
-    def stride(self, step: int) -> int:
+    def steps_per_round(self, step: int) -> int:
         """As many sweeps as one halo exchange serves."""
         assert isinstance(self.time_tile, int), "prepared() settles the tile"
         return self.time_tile
@@ -246,7 +246,7 @@ def projections(problem: GridProblem, bounds: Bounds, values: np.ndarray) -> np.
 
 
 def reference(problem: GridProblem, steps: int) -> np.ndarray:
-    """The whole field after ``steps`` sweeps, in plain NumPy: the oracle of everything else."""
+    """The whole field after ``steps`` sweeps, in plain NumPy: the reference for everything else."""
     whole = tuple((0, n) for n in problem.size)
     field = initial_field(problem, whole).astype(problem.dtype)
     axes = range(field.ndim)

@@ -102,7 +102,7 @@ class BaseProblem:
         """
         raise NotImplementedError
 
-    def stride(self, step: int) -> int:
+    def steps_per_round(self, step: int) -> int:
         """How many time steps a block may take in one go, beginning at ``step``."""
         return 1
 

@@ -522,7 +522,7 @@ def advanced(blocks: list[Any], steps: int, between: Callable[[Any], Any]) -> li
     Engine(blocks).setup()
     while step < steps:
         blocks = [between(block) for block in blocks]
-        count = min(blocks[0].problem.stride(step), steps - step)
+        count = min(blocks[0].problem.steps_per_round(step), steps - step)
         Engine(blocks).round(step, count)
         step += count
     return blocks

@@ -45,6 +45,8 @@ WORDS = {
     r"twins?": "counterpart",
     r"alarms?|be_quiet": "error flag",
     r"grains?": "position quantum",
+    r"oracles?": "reference implementation",
+    r"stride\(step\)|BaseProblem\.stride": "steps_per_round",
     r"films?": "animation",
     r"judg(?:e|es|ed|ing)": "validate",
     r"verdicts?": "result",

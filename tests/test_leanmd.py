@@ -32,8 +32,8 @@ from miniapps.leanmd import kinds
 from miniapps.leanmd import problem as leanmd_problem
 from miniapps.leanmd.atoms import Bins, Lists
 from miniapps.leanmd.domain import Explosion
-from miniapps.leanmd.oracle import reference_hash
 from miniapps.leanmd.problem import Gradient, LeanmdProblem
+from miniapps.leanmd.reference_solution import reference_hash
 from miniapps.leanmd.thermo import all_rows, kept_energy, table, wide
 from workbench.cli import main
 

@@ -30,7 +30,7 @@ from kernels.pic.cpu.push import CHUNK
 from miniapps.contract import Measure, MessageError
 from miniapps.decomposition import Layout
 from miniapps.parameters import InputError
-from miniapps.pic import oracle as plain
+from miniapps.pic import reference_solution as plain
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event
 from miniapps.pic.problem import PicProblem, validate

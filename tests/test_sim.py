@@ -41,7 +41,7 @@ def ran(engine: Engine, steps: int) -> str:
     engine.setup()
     step = 0
     while step < steps:
-        count = min(engine.blocks[0].problem.stride(step), steps - step)
+        count = min(engine.blocks[0].problem.steps_per_round(step), steps - step)
         engine.migrate()
         engine.round(step, count)
         step += count
@@ -69,7 +69,7 @@ class Toy:
     """A block that counts the right messages it has had, with a step given from outside."""
 
     kind = "block"
-    problem = type("", (), {"stride": lambda self, step: 1})()
+    problem = type("", (), {"steps_per_round": lambda self, step: 1})()
 
     def __init__(self, layout: Layout, index: Any) -> None:
         self.index, self.device, self.neighbors = index, Device(), layout.neighbors(index)

@@ -75,7 +75,7 @@ def loops(problem: Any, steps: int) -> np.ndarray:
 def test_reference_is_the_definition(
     app: str, size: tuple[int, ...], boundary: str, initial: str
 ) -> None:
-    """Catches an error that kernels and oracle have in common: order, boundary, factor."""
+    """Catches an error that kernels and reference have in common: order, boundary, factor."""
     problem = problem_of(app, size=size, boundary=boundary, initial=initial)
     for steps in (0, 1, 4):
         assert support.same_bits(
@@ -495,10 +495,10 @@ def test_presets_are_problems(app: str, preset: str) -> None:
     values = dict(problem_class.presets[preset])
     assert values.pop("steps") >= 1 and values.pop("warmup") >= 0
     problem = problem_class(**values)
-    assert problem.work() > 0 and problem.stride is not None
+    assert problem.work() > 0 and problem.steps_per_round is not None
     json.dumps(problem.parameters())
     layout = Layout.create(problem.shape, problem.periodic, 1)
-    assert problem.prepared(layout, "cpu").stride(0) >= 1
+    assert problem.prepared(layout, "cpu").steps_per_round(0) >= 1
 
 
 @pytest.mark.parametrize("app", miniapps.names())

@@ -1,6 +1,6 @@
 """The programs of docs/teaching: right to the last bit, and a wrong halo in them shows.
 
-They know nothing of this project, so they are an oracle for jacobi2d as much as it is one for them.
+They know nothing of this project, so each is a reference for the other: they and jacobi2d.
 """
 
 from __future__ import annotations

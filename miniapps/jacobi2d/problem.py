@@ -68,8 +68,8 @@ class JacobiProblem(GridProblem):
         """Whether the tolerance is looked at after so many steps."""
         return self.tolerance > 0 and step % self.check_every == 0
 
-    def stride(self, step: int) -> int:
+    def steps_per_round(self, step: int) -> int:
         """As many sweeps as one exchange serves, but stop where the tolerance is looked at."""
         if not self.tolerance:
-            return super().stride(step)
-        return min(super().stride(step), self.check_every - step % self.check_every)
+            return super().steps_per_round(step)
+        return min(super().steps_per_round(step), self.check_every - step % self.check_every)

@@ -1,8 +1,8 @@
 """LeanMD: Lennard-Jones molecular dynamics, by blocks or by pairs of cells."""
 
 from miniapps.leanmd.kinds import Block
-from miniapps.leanmd.oracle import reference
 from miniapps.leanmd.problem import LeanmdProblem as Problem
 from miniapps.leanmd.problem import validate
+from miniapps.leanmd.reference_solution import reference
 
 __all__ = ["Block", "Problem", "reference", "validate"]

@@ -12,8 +12,8 @@ from miniapps.contract import Collect, Exchange, Index, Measure, Post
 from miniapps.decomposition import Layout
 from miniapps.leanmd.atoms import Lists, on_device, on_host
 from miniapps.leanmd.domain import AXES, SIDES, Domain, edge_of
-from miniapps.leanmd.oracle import sample, wrong_forces
 from miniapps.leanmd.problem import LeanmdProblem
+from miniapps.leanmd.reference_solution import sample, wrong_forces
 
 
 class LeanmdBlock(Domain):

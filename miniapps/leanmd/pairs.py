@@ -31,9 +31,9 @@ from miniapps.contract import (
 from miniapps.kernel_user import KernelUser
 from miniapps.leanmd.atoms import Lists
 from miniapps.leanmd.domain import Domain, raise_too_close, strayed
-from miniapps.leanmd.oracle import sample, wrong_forces
 from miniapps.leanmd.pair_layout import AROUND, FORWARD, PairLayout
 from miniapps.leanmd.problem import LeanmdProblem
+from miniapps.leanmd.reference_solution import sample, wrong_forces
 from miniapps.leanmd.thermo import TOTALS
 
 COMPUTE = 1  # marks a cell's edge to a compute, beside those to other cells

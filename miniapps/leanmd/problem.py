@@ -21,8 +21,8 @@ from miniapps.contract import Check, Index, Measure
 from miniapps.decomposition import Layout
 from miniapps.leanmd.inputs import Input, atoms_between, opened
 from miniapps.leanmd.lattice import Sites, in_cells, on_lattice
-from miniapps.leanmd.oracle import reference_hash
 from miniapps.leanmd.pair_layout import PairLayout
+from miniapps.leanmd.reference_solution import reference_hash
 from miniapps.leanmd.thermo import all_rows, kept_energy, table
 from miniapps.leanmd.trajectory import Trajectory
 from miniapps.parameters import extents, parameter, require, yes_or_no
@@ -256,7 +256,7 @@ class LeanmdProblem(BaseProblem):
 
     @property
     def force_error(self) -> float:
-        """What a force may be off, see `oracle.wrong_forces`."""
+        """What a force may be off, see `reference_solution.wrong_forces`."""
         return 0.0 if self.dtype == "float64" else SINGLE_ERROR
 
     # How it is cut ------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from miniapps.decomposition import Layout
 from miniapps.parameters import InputError, integer_or_auto, parameter, require, require_tile
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event, Motion
-from miniapps.pic.oracle import reference_hash
+from miniapps.pic.reference_solution import reference_hash
 from miniapps.problem import BaseProblem, Variant
 
 USUAL_TILE = 8  # steps; more gain little
@@ -192,7 +192,7 @@ class PicProblem(BaseProblem):
         require(asked <= most or self.time_tile == "auto", "--time-tile", asked, within)
         return min(asked, most)
 
-    def stride(self, step: int) -> int:
+    def steps_per_round(self, step: int) -> int:
         """As many steps as one exchange serves; events come between exchanges."""
         later = [event.step - step for event in self.events if event.step > step]
         return min([int(self.time_tile), *later])

@@ -27,8 +27,8 @@ from kernels.leanmd.units import CLOSE, FAR, FAST, FASTEST, FORCE_UNIT, NO_ERROR
 from miniapps.contract import checked_message
 from miniapps.leanmd.atoms import Atoms, Bins, Lists
 from miniapps.leanmd.domain import Explosion
-from miniapps.leanmd.oracle import wrong_forces
 from miniapps.leanmd.problem import SINGLE_ERROR, Gradient, LeanmdProblem
+from miniapps.leanmd.reference_solution import wrong_forces
 from miniapps.leanmd.thermo import table
 from miniapps.parameters import InputError
 
