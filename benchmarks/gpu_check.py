@@ -249,7 +249,7 @@ def check(
 ) -> None:
     """Run all steps that have not passed and for which there is time, and say how each ended.
 
-    ``keep`` is called after each of them, and told whether that was the last.
+    ``keep`` is called after each of them with whether that was the last.
     """
     begin = clock()
     for step in todo:

@@ -71,7 +71,7 @@ class Device:
         return mark
 
     def renew(self, mark: Any) -> None:
-        """Tell the time from that mark on: none that comes before it is asked about any more."""
+        """Measure time from that mark on: earlier marks are not asked about any more."""
 
     def synchronize(self) -> None:
         """Wait until all work handed to the device is done."""

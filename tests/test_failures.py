@@ -31,7 +31,7 @@ def processes_of(run: subprocess.Popen[str]) -> list[int]:
     return sorted(found)
 
 
-def heed_interrupts() -> None:
+def restore_interrupts() -> None:
     """Let Ctrl-C work again: a shell makes what it runs in the background ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -49,7 +49,7 @@ def launched():
             stderr=subprocess.PIPE,
             text=True,
             env=os.environ | {TAG: tag} | environment,
-            preexec_fn=heed_interrupts,
+            preexec_fn=restore_interrupts,
         )
         run.tag = tag
         runs.append(run)

@@ -468,7 +468,7 @@ def test_explosion_on_the_command_line(miniapps: Callable[..., Any], decompositi
     words = ["--lattice", "7x7x7", "--dt", "0.05", "--steps", "60"]
     done = miniapps("run", "leanmd", *words, "--decomposition", decomposition)
     assert done.returncode == 3 and "state" not in done.stdout
-    said = r"miniapps: step \d+: atom \d+ is 0\.\d+ from another one; below .* cannot be told\n"
+    said = r"miniapps: step \d+: atom \d+ is 0\.\d+ from another one; below .* cannot be computed\n"
     assert re.fullmatch(said, done.stderr)
 
 

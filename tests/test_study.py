@@ -453,7 +453,7 @@ else:
 
 @pytest.mark.parametrize("driver", ["serial", "mpi", "charm"])
 def test_each_pe_is_tied_to_a_core_of_its_own_the_same_under_all_drivers(tmp_path, driver):
-    """Mistake: words that a launcher takes and does not heed, or cores that are not allowed."""
+    """Mistake: words that a launcher takes and ignores, or cores that are not allowed."""
     pes = min(2, environment.cores())
     (spec,) = study_of("strong", "echo", "--pes", str(pes), "--drivers", driver).specs()
     pinning = runner.pinning(spec, PINNED)

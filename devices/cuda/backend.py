@@ -160,7 +160,7 @@ class Gpu(Device):
         return then + streams.seconds(event, mark)
 
     def renew(self, mark: Any) -> None:
-        """Tell the time from that mark on, if it has been told from an older one for long."""
+        """Measure time from that mark on, if the one in use is old."""
         time = self.time_of(mark)
         if time - self.epoch[1] > RENEWED_S:
             self.epoch = mark, time

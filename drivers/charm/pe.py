@@ -34,7 +34,7 @@ class PE(Chare):
         self.here: dict[str, dict[Any, Any]] = {}  # the chares on this PE, by kind and index
         self.where = np.empty(0, np.int64)  # the PE of each block, if there are several kinds
         self.batches: list[tuple[Any, Batch]] = []  # chares that wait for work done at once
-        self.heard: list[np.ndarray] = []  # tables that came since the last balancing
+        self.incoming: list[np.ndarray] = []  # tables that came since the last balancing
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -79,10 +79,10 @@ class PE(Chare):
         no block is migrating any more, and the blocks of this PE continue.
         """
         with self.guard():
-            self.heard.append(pes)
-            if len(self.heard) < len(self.arrays):
+            self.incoming.append(pes)
+            if len(self.incoming) < len(self.arrays):
                 return
-            self.where, self.heard = np.sum(self.heard, axis=0) - 1, []
+            self.where, self.incoming = np.sum(self.incoming, axis=0) - 1, []
             self.mail.relearn()
             for chare in self.chares():
                 chare.wake_up()

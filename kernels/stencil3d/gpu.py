@@ -162,7 +162,7 @@ _two64, _two32 = _several(AT_ONCE, "float64"), _several(AT_ONCE, "float32")
 
 
 def _arguments(old: Any, new: Any) -> tuple[Any, ...]:
-    """What every kernel is told of the arrays."""
+    """The arguments of every kernel that describe the arrays."""
     _, rows, cells = old.shape
     return flat(old), flat(new), WEIGHT, rows * cells, cells
 

@@ -43,7 +43,7 @@ def edge_of(axis: int, side: int) -> Edge:
 
 
 def raise_too_close(step: int, ids: np.ndarray, flag: int) -> None:
-    """Raise Explosion for atoms that are closer to each other than a force can be told.
+    """Raise Explosion for atoms that are closer to each other than a force can be computed.
 
     ``ids`` may lack atoms, of which another block says the same.
     """
@@ -51,7 +51,7 @@ def raise_too_close(step: int, ids: np.ndarray, flag: int) -> None:
     if closest2 < CLOSEST**2 and atom < len(ids):
         raise Explosion(
             f"step {step}: atom {ids[atom]} is {math.sqrt(closest2):.3g} from another one; "
-            f"below {CLOSEST} the forces cannot be told"
+            f"below {CLOSEST} the forces cannot be computed"
         )
 
 

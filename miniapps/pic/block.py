@@ -130,7 +130,7 @@ class PicBlock(KernelUser):
     def setup(self) -> Generator[Any, Any, None]:
         """Place the particles of the beginning and number them column by column, as if one by one.
 
-        How many begin in each column of each row of blocks is told to all blocks.
+        All blocks receive how many begin in each column of each row of blocks.
         """
         (x0, x1), size = self.bounds[0], self.problem.size
         distribution = self.problem.distribution

@@ -196,9 +196,9 @@ def test_forces_in_single_precision() -> None:
     assert (got == right).all() and (got.sum(axis=1) == 0).all()
     exact, _ = felt(GPU, there, lists, here, near)
     assert (got != exact[:, :count]).any()
-    told = position[:, :count], position[:, :count], got, CUTOFF
-    assert wrong_forces(*told, 0.0) > 0 and wrong_forces(*told, SINGLE_ERROR) == 0
-    assert wrong_forces(*told, SINGLE_ERROR / 100) > 0
+    arguments = position[:, :count], position[:, :count], got, CUTOFF
+    assert wrong_forces(*arguments, 0.0) > 0 and wrong_forces(*arguments, SINGLE_ERROR) == 0
+    assert wrong_forces(*arguments, SINGLE_ERROR / 100) > 0
 
 
 # Motion ------------------------------------------------------------------------------------------
@@ -439,7 +439,7 @@ def blocks_of(problem: LeanmdProblem, grid: tuple[int, ...], name: str) -> list[
     return [APP.Block(problem, layout, at, device.get(name)) for _, at in layout.numbers]
 
 
-def told(blocks: list[Any]) -> tuple[str, list[Any]]:
+def hash_and_table(blocks: list[Any]) -> tuple[str, list[Any]]:
     """The state hash and the thermo table of blocks after a run."""
     owners = [block for block in blocks if block.kind != "compute"]
     return support.state_hash_of(owners), table(owners[0].problem, owners[0].rows)
@@ -452,7 +452,7 @@ def ran(problem: LeanmdProblem, grid: tuple[int, ...], name: str, steps: int) ->
     for step in range(steps):
         engine.round(step, 1)
     engine.close(steps)
-    return told(blocks), [block.measure() for block in blocks]
+    return hash_and_table(blocks), [block.measure() for block in blocks]
 
 
 @pytest.mark.parametrize("grid", [(1, 1, 1), (1, 2, 1), (2, 1, 2)])
@@ -492,7 +492,7 @@ PAIRS: dict[str, Any] = {"cells": (3, 3, 3), "decomposition": "pairs", **HOT}
 
 
 def test_pairs_have_the_bits_of_the_cpu(launches: list[int]) -> None:
-    """Catches a cell told to computes wrongly, wrong sums, and more than one launch a step."""
+    """Catches positions sent to computes wrongly, wrong sums, and more than one launch a step."""
     problem = LeanmdProblem(per_cell=2, **PAIRS)
     right, _ = ran(dataclasses.replace(problem, decomposition="blocks"), (1, 1, 1), "cpu", 2)
     blocks = blocks_of(problem, (1, 1, 1), "gpu")
@@ -500,7 +500,7 @@ def test_pairs_have_the_bits_of_the_cpu(launches: list[int]) -> None:
     for step in range(2):
         engine.round(step, 1)
     assert launches == [27 * 27] * 3  # the first forces, and those of two steps
-    assert told(blocks) == right
+    assert hash_and_table(blocks) == right
     computes = [block for block in blocks if block.kind == "compute"][:20]
     assert all(block.measure()["wrong forces"].value == 0 for block in computes)
 
@@ -530,7 +530,7 @@ def test_blocks_migrate() -> None:
             blocks = [pickle.loads(pickle.dumps(block)) for block in blocks]
         Engine(blocks).round(step, 1)
     assert blocks[0].built == 0  # so lists and ghosts were used again
-    assert told(blocks) == ran(problem, (1, 1, 1), "cpu", 4)[0]
+    assert hash_and_table(blocks) == ran(problem, (1, 1, 1), "cpu", 4)[0]
 
 
 def sent_by(there: Device, module: Any, position: np.ndarray, count: int, height: int = 4) -> Any:
@@ -561,7 +561,7 @@ def computes_of(name: str, **words: Any) -> dict[Any, Any]:
 
 @pytest.mark.parametrize("counts", [(9, 17), (1, 0), (0, 8), (65, 70)])
 def test_computes(counts: tuple[int, int], launches: list[int]) -> None:
-    """Catches rows of a table that are mixed up, a wrong shift, and jobs without atoms."""
+    """Catches rows of a table that are mixed up, a wrong shift, and tasks without atoms."""
     results: list[list[np.ndarray]] = []
     for (module, there), name in zip(both(), ("cpu", "gpu"), strict=True):
         computes = computes_of(name)

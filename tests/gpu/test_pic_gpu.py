@@ -529,12 +529,12 @@ def test_arrivals_that_do_not_belong_here_are_named() -> None:
     edge = next(iter(block.sources))
     block.settle(0, block.device.received({edge: row}))
     block.time += 1
-    told = rf"step 1: particle 77 at \(17\.5, 3\.25\) came by edge \({edge[0]}, {edge[1]}\)"
-    with pytest.raises(MessageError, match=told):
+    message = rf"step 1: particle 77 at \(17\.5, 3\.25\) came by edge \({edge[0]}, {edge[1]}\)"
+    with pytest.raises(MessageError, match=message):
         block.measure()
     life = block.step(1)
     assert next(life) == Pause()
-    with pytest.raises(MessageError, match=told):
+    with pytest.raises(MessageError, match=message):
         next(life)
 
 

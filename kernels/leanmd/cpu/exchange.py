@@ -54,7 +54,7 @@ def _gather(rows, which, first, axis, over, message):
 
 
 def gather(rows: Any, which: Any, sizes: Any, axis: int, over: Any, messages: Any) -> None:
-    """Fill two messages (m, size) with the first m ``rows`` of the atoms of which one is told.
+    """Fill two messages (m, size) with the first m ``rows`` of the atoms to send.
 
     ``which`` holds ``sizes[0]`` numbers of atoms for the first message, then those for the second;
     ``over``, one number for each message, is added along an axis.

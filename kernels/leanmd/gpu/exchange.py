@@ -113,7 +113,7 @@ def _gather(  # type: ignore[no-untyped-def]
 
 
 def gather(rows: Any, which: Any, sizes: Any, axis: int, over: Any, messages: Any) -> None:
-    """Fill two messages (m, size) with the first m ``rows`` of the atoms of which one is told.
+    """Fill two messages (m, size) with the first m ``rows`` of the atoms to send.
 
     ``which`` holds ``sizes[0]`` numbers of atoms for the first message, then those for the second;
     ``over``, one number for each message, is added along an axis. One kernel fills both.

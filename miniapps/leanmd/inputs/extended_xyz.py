@@ -1,4 +1,4 @@
-"""Extended XYZ files: frames of a count, a comment that tells the columns, and a row per atom."""
+"""Extended XYZ files: frames of a count, a comment that names the columns, and a row per atom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of atoms, the input that they make up, and how what is wrong in them is told."""
+"""Tables of atoms, the input that they make up, and how errors in them are reported."""
 
 from __future__ import annotations
 
