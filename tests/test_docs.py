@@ -41,7 +41,7 @@ WORDS = {
     r"one_back|one_on|every_in_line": "shift_left, shift_right, broadcast_line",
     r"tall(?:y|ies)|clean_tally": "counters",
     r"leavers?": "emigrants",
-    r"go(?:es)? astray|astray|misplaced": "lost, misrouted",
+    r"go(?:es)? astray|astray": "lost",
     r"twins?": "counterpart",
     r"alarms?|be_quiet": "error flag",
     r"grains?": "position quantum",
