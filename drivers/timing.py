@@ -124,13 +124,12 @@ class Stepper:
         try:
             request = self._raise(answer) if isinstance(answer, Exception) else send(answer)
             while type(request) in self.answered_here:
+                answer = None
                 if type(request) is Batch:
                     (answer,) = answers_to(request.function, [request.task])
-                    request = self._raise(answer) if isinstance(answer, Exception) else send(answer)
-                    continue
                 if self.traced:
                     self.slices.append((COMPUTE, begun, begun := mark()))
-                request = send(None)
+                request = self._raise(answer) if isinstance(answer, Exception) else send(answer)
         except StopIteration as stop:
             self.generator, request = None, None
             self.finished = bool(stop.value)
