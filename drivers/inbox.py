@@ -63,8 +63,6 @@ class Inbox:
         before.edges.update(edges)
         total = before.total
         total += array
-        if total is not before.total:  # an array has met a sum on a device
-            self.sums[step, phase] = Sum(before.edges, total)
 
     def has(self, request: Collect | CollectSum) -> bool:
         """Whether every message of the request has arrived."""
