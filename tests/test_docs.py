@@ -111,6 +111,13 @@ def options() -> frozenset[str]:
     return frozenset(names)
 
 
+@cache
+def every_command() -> frozenset[str]:
+    """The commands of `miniapps`."""
+    (commands,) = build_parser([])._subparsers._group_actions  # type: ignore[union-attr]
+    return frozenset(commands.choices)
+
+
 def bad_words(text: str) -> list[str]:
     """Words of a text that have a better term, each with that term."""
     return [
@@ -139,7 +146,7 @@ def test_paths_and_links_exist(page: str) -> None:
 def test_commands_and_options_exist(page: str) -> None:
     """Catches a command, app or option that was renamed, in blocks of code and in the text."""
     text = (ROOT / page).read_text()
-    first = {"list", "run", "verify", "study", "doctor", "plot", "demo"}
+    first = every_command()
     own = {"advect"} if page in NOT_HERE else set()
     for words in commands(text):
         words = words[: words.index("--")] if "--" in words else words
@@ -150,6 +157,12 @@ def test_commands_and_options_exist(page: str) -> None:
         assert not unknown - {"--quick"}, (words, unknown)
     named = re.findall(r"`miniapps ([a-z]+)\b", text)
     assert set(named) <= first, named
+
+
+def test_the_readme_lists_every_command() -> None:
+    """Catches a command that is new, or gone, in the README's table of commands."""
+    table = re.findall(r"^\| `miniapps (\w+)", (ROOT / "README.md").read_text(), flags=re.M)
+    assert sorted(table) == sorted(every_command())
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -181,6 +194,7 @@ def test_the_checks_of_pages_can_fail() -> None:
     page += "```sh\nminiapps run echo --frame 2 && miniapps fly\n```\n"
     assert named_paths(page) == {"kernels/none.py"} and links(page) == {"none.md#gone"}
     assert commands(page) == [["run", "echo", "--frame", "2"], ["fly"]]
+    assert "fly" not in every_command() and "batch" in every_command()
     assert "--frame" not in options() and "--snapshot-every" in options()
     assert [word.split(":")[0] for word in bad_words(page)] == ["tied to cores", "verdict"]
     assert anchors("## Load balancing, and `why`\n") == {"load-balancing-and-why"}
