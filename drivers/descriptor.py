@@ -12,9 +12,11 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
-from miniapps.parameters import InputError
+from miniapps.parameters import InputError, parameter, require
+
+BALANCING = "load balancing"  # a group of options in the help
 
 
 class Launcher(NamedTuple):
@@ -23,21 +25,6 @@ class Launcher(NamedTuple):
     name: str
     size: int | None
     rank: int
-
-
-@dataclass(frozen=True)
-class Start:
-    """The data from which a driver builds its launch command.
-
-    ``program``: the arguments that start one PE, Python first; ``runtime``: arguments for the
-    launcher or the runtime, as the user gave them; ``launcher``: replaces the default launcher.
-    """
-
-    program: Sequence[str]
-    pes: int
-    balancer: str | None = None
-    runtime: Sequence[str] = ()
-    launcher: str | None = None
 
 
 class Asked(Protocol):
@@ -51,6 +38,14 @@ class Asked(Protocol):
     def pes(self) -> int:
         """The number of PEs."""
 
+    @property
+    def steps(self) -> int:
+        """The number of timed steps."""
+
+    @property
+    def warmup(self) -> int:
+        """The number of steps before the timed ones."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -58,6 +53,79 @@ class Options:
 
     def check(self, asked: Asked) -> None:
         """Raise InputError if the options do not fit the requested run."""
+
+    def runtime(self) -> list[str]:
+        """The arguments that pass these options to the runtime when it starts."""
+        return []
+
+
+@dataclass(frozen=True)
+class Balancing(Options):
+    """Options of a driver that balances load; ``balancers`` lists its balancers' names.
+
+    The first load-balancing step is ``lb_first``, or the period if that is None; the others follow
+    at multiples of the period, ``lb_period`` steps, after it. A period of 0: never.
+    """
+
+    balancers: ClassVar[tuple[str, ...]] = ()
+    balancer: str | None = parameter(
+        "--balancer", None, str, "load balancer", group=BALANCING, metavar="NAME"
+    )
+    lb_period: int = parameter(
+        "--lb-period", 0, int, "steps between balancings", group=BALANCING, metavar="STEPS"
+    )
+    lb_first: int | None = parameter(
+        "--lb-first",
+        None,
+        int,
+        "first balancing; default: the period",
+        group=BALANCING,
+        metavar="STEP",
+    )
+
+    def __post_init__(self) -> None:
+        """Spell the balancer's name, given in any case, as the driver does."""
+        spelled = {name.lower(): name for name in self.balancers}
+        name = spelled.get(self.balancer.lower(), self.balancer) if self.balancer else None
+        object.__setattr__(self, "balancer", name)
+
+    def check(self, asked: Asked) -> None:
+        """Raise InputError unless balancer, period and first step fit the requested run."""
+        name, first, never = self.balancer, self.lb_first, self.lb_period == 0
+        require(self.lb_period >= 0, "--lb-period", self.lb_period, "must be 0 or more (0: never)")
+        if name is not None:
+            require(
+                name in self.balancers, "--balancer", name, f"one of {', '.join(self.balancers)}"
+            )
+            require(not never, "--balancer", name, "needs --lb-period STEPS")
+        if first is not None:
+            require(not never, "--lb-first", first, "needs --lb-period STEPS")
+            warmup, end = asked.warmup, asked.warmup + asked.steps
+            allowed = f"must be more than the {warmup} steps of warm-up and less than all {end}"
+            require(warmup < first < end, "--lb-first", first, allowed)
+
+    def due(self, before: int, step: int) -> bool:
+        """Whether to balance after a round from step ``before`` to ``step``."""
+        period = self.lb_period
+        first = period if self.lb_first is None else self.lb_first
+        if period == 0 or step < first:
+            return False
+        return (before - first) // period < (step - first) // period
+
+
+@dataclass(frozen=True)
+class Start:
+    """The data from which a driver builds its launch command.
+
+    ``program``: the arguments that start one PE, Python first; ``runtime``: arguments for the
+    launcher or the runtime, as the user gave them; ``launcher``: replaces the default launcher.
+    """
+
+    program: Sequence[str]
+    pes: int
+    options: Options
+    runtime: Sequence[str] = ()
+    launcher: str | None = None
 
 
 def no_launcher() -> Launcher | None:
@@ -85,7 +153,7 @@ def nothing_before(job: str) -> str:
     return ""
 
 
-def job_step(words: str, pes: int, balancer: str | None) -> str:
+def job_step(words: str, pes: int, options: Options) -> str:
     """The command of a run in a Slurm job: a job step with one task per PE."""
     return f'srun --mpi="$MPI" -n {pes} --cpu-bind=cores "$MINIAPPS" {words}'
 
@@ -117,7 +185,6 @@ class Driver:
     one_process: bool = False  # runs in the calling process: nothing is launched
     one_pe: bool = False  # has one PE; the PE grid of other drivers is its grid of blocks
     over_decomposition: bool = False
-    balancers: tuple[str, ...] = ()
     several_kinds: bool = True  # accepts several kinds of blocks
     waits_alone: bool = False  # a PE's time outside its blocks is communication time
     # How it is launched. ``pin`` turns core numbers, one per PE, into arguments for
@@ -126,15 +193,15 @@ class Driver:
     pin: Callable[[Sequence[int]], list[str]] = taskset
     around: Callable[[], Launcher | None] = no_launcher
     # ``job_setup(job name)``: the lines of a Slurm job before its runs. ``job_command(arguments of
-    # `miniapps`, number of PEs, balancer)``: the command of a run. Both may use the shell variables
+    # `miniapps`, number of PEs, options)``: the command of a run. Both may use the shell variables
     # that `study.slurm` sets.
     job_setup: Callable[[str], str] = nothing_before
-    job_command: Callable[[str, int, str | None], str] = job_step
+    job_command: Callable[[str, int, Options], str] = job_step
 
     @property
-    def balancing(self) -> bool:
-        """Whether the driver moves blocks between PEs."""
-        return bool(self.balancers)
+    def balancers(self) -> tuple[str, ...]:
+        """The names of its load balancers; empty if it has none."""
+        return self.options.balancers if issubclass(self.options, Balancing) else ()
 
     def unavailable(self) -> str | None:
         """The reason why this Python cannot use the driver, in one line; None if it can."""

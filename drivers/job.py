@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import kernels
 import miniapps
@@ -13,6 +13,8 @@ from devices import backend as device
 from drivers.descriptor import Options
 from miniapps.contract import Index, Piece
 from miniapps.decomposition import Layout
+
+Own = TypeVar("Own", bound=Options)
 
 
 class RunError(RuntimeError):
@@ -49,14 +51,13 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Generic[Own]):
     """A run: the problem, its decomposition and the number of steps.
 
     ``warmup`` steps are not timed; the ``steps`` after them are. Both advance the physics.
-    ``balancer``, ``lb_period`` (steps) and ``lb_first`` (a step; None: the period) apply to drivers
-    that balance load; ``options`` are the driver's own. If ``traced``, the run records the slices
-    of work of each block between two requests. The processes of a host share its first
-    ``gpus_per_host`` GPUs, or all of them.
+    ``options`` are the driver's own. If ``traced``, the run records the slices of work of each
+    block between two requests. The processes of a host share its first ``gpus_per_host`` GPUs, or
+    all of them.
     """
 
     app: str
@@ -65,13 +66,10 @@ class Job:
     steps: int
     warmup: int = 0
     device: str = "cpu"
-    balancer: str | None = None
-    lb_period: int = 0
     store: Store | None = None
     traced: bool = False
     gpus_per_host: int | None = None
-    lb_first: int | None = None
-    options: Options = Options()
+    options: Own = cast(Any, Options())
 
     def take_device(self, local_rank: int) -> None:
         """Open the device of this process, which has number ``local_rank`` on its host."""
@@ -101,18 +99,6 @@ class Job:
     def count(self, step: int, end: int) -> int:
         """Number of steps in the round that begins at ``step``, in a phase ending at ``end``."""
         return min(self.problem.steps_per_round(step), end - step)
-
-    def balancing_due(self, before: int, step: int) -> bool:
-        """Whether to balance after a round from step ``before`` to ``step``.
-
-        The first load-balancing step is ``lb_first``; the others follow at multiples of the period
-        after it.
-        """
-        period = self.lb_period
-        first = period if self.lb_first is None else self.lb_first
-        if period == 0 or step < first:
-            return False
-        return (before - first) // period < (step - first) // period
 
     def rounds(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The rounds from step ``start`` to ``end``: (first step, number of steps)."""

@@ -127,13 +127,12 @@ class SimEngine(Engine):
         super().close(done)
 
 
-def run(job: Job, report: Report, watcher: Watcher) -> int:
+def run(job: Job[SimOptions], report: Report, watcher: Watcher) -> int:
     """Run a job on this process and report its outcome; returns the exit status."""
     job.take_device(0)
     jit_s = job.compile()
-    options = job.options if isinstance(job.options, SimOptions) else SimOptions()
     blocks = [job.build(index) for _, index in job.layout.numbers]
-    engine = SimEngine(blocks, job.traced, Network(options))
+    engine = SimEngine(blocks, job.traced, Network(job.options))
     log, done = run_phases(job, engine, 0, watcher)
     if job.store is not None:
         write_state(job.store, engine.blocks, False)

@@ -1,7 +1,7 @@
-"""Parameters of problems: declared once as dataclass fields, read by the command line.
+"""Options of the command line, each declared once, as a field of a frozen dataclass.
 
-A problem is a frozen dataclass. `parameter` attaches to a field what the command line needs to
-offer it as an option, so adding a problem adds its options without touching the command line.
+`parameter` attaches to a field of a problem, of a driver's options or of a run all that the command
+line needs to offer it, so a new app or driver adds options without changing the command line.
 """
 
 from __future__ import annotations
@@ -26,20 +26,19 @@ def parameter(
     choices: tuple[str, ...] | None = None,
     repeated: bool = False,
     flag: bool = False,
+    group: str | None = None,
+    metavar: str | None = None,
+    former: str | None = None,
+    key: str | None = None,
 ) -> Any:
-    """Declare a field of a problem that the command line offers as ``option``.
+    """Declare a dataclass field as an option of the command line.
 
-    A ``repeated`` one may be given several times; its value is the tuple of what was given. A
-    ``flag`` may be given without a value, which then is True.
+    A ``repeated`` option may be given several times; its value is the tuple of all values. A
+    ``flag`` may be given without a value and is then True. ``group``: the group in the help, of
+    options that do not belong to one app or driver; ``former``: the option's name in an earlier
+    release; ``key``: the field's key in records, if it has one.
     """
-    metadata = {
-        "option": option,
-        "parse": parse,
-        "help": help,
-        "choices": choices,
-        "repeated": repeated,
-        "flag": flag,
-    }
+    metadata = locals()
     return dataclasses.field(default=default, metadata=metadata)
 
 

@@ -17,6 +17,8 @@ from workbench.show.animation import write_animation
 from workbench.show.saved import SavedRun
 from workbench.study import report
 from workbench.study.campaign import Campaign, Writer
+from workbench.study.options import study_of
+from workbench.study.runner import header_of
 
 OUTPUT = ROOT / "tests/data/schema-1.h5"
 CAMPAIGN = ROOT / "tests/data/schema-1.jsonl"
@@ -53,6 +55,35 @@ def test_an_old_campaign_is_continued(tmp_path: Path) -> None:
     head["points"][0]["arguments"].append("--trace")
     with pytest.raises(InputError, match="holds another study"):
         Writer(copy, head)
+
+
+EARLIER = """
+run echo --driver mpi -n 2 --odf 1 --lb-period 0 --device cpu --steps 8 --warmup 10 --blocks 2x1
+    --snapshot-every 0 --size 64x64 --bytes 1024
+run echo --driver charm -n 2 --odf 4 --lb-period 0 --device cpu --steps 8 --warmup 10 --blocks 2x1
+    --snapshot-every 0 --size 64x64 --bytes 1024
+run echo --driver charm -n 2 --odf 4 --balancer Greedy --lb-period 4 --device cpu --steps 8
+    --warmup 10 --blocks 2x1 --snapshot-every 0 --lb-first 12 --size 64x64 --bytes 1024
+"""
+
+
+def test_a_campaign_with_earlier_arguments_is_continued(tmp_path: Path) -> None:
+    """Catches a refusal of arguments in the earlier order, with the period 0 for every driver.
+
+    And one comparison for all arguments: another period is another study.
+    """
+    words = "study lb echo --pes 2 --balancers Greedy --lb-periods 4 --lb-first 12 --steps 8"
+    study = study_of(build_parser(words.split()).parse_args(words.split()))
+    head = header_of(study, study.specs())
+    earlier = json.loads(json.dumps(head))
+    for point, line in zip(earlier["points"], EARLIER.split("\nrun ")[1:], strict=True):
+        point["arguments"] = ["run", *line.split()]
+    Writer(tmp_path / "campaign.jsonl", earlier).close()
+    Writer(tmp_path / "campaign.jsonl", head).close()
+    other = earlier["points"][2]["arguments"]
+    other[other.index("--lb-period") + 1] = "5"
+    with pytest.raises(InputError, match="holds another study"):
+        Writer(tmp_path / "campaign.jsonl", earlier)
 
 
 def test_a_new_record_stays_as_it_is() -> None:

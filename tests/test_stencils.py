@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import miniapps
 from devices.backend import Device
+from drivers.descriptor import Options
 from drivers.engine import Engine
 from kernels.halo.cpu import box
 from miniapps import grid
@@ -646,7 +647,7 @@ def test_lost_block(app: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_block_that_made_no_steps_is_missed() -> None:
     """Catches a record that is valid although a block's timings are not there."""
     solved = support.solve("jacobi2d", problem_of("jacobi2d"), (3, 2), 4)
-    spec = RunSpec("jacobi2d", solved.problem, "serial", 6, 1, None, 0, "cpu", 4, 0, (3, 2), None)
+    spec = RunSpec("jacobi2d", solved.problem, pes=6, steps=4, blocks=(3, 2), own=Options())
     rows = solved.outcome.blocks
     keeps = {
         0: rows,

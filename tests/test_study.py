@@ -26,7 +26,7 @@ from workbench.exit_status import VALID, WRONG
 from workbench.run import launch
 from workbench.study import noise, options, runner, tables, validation
 from workbench.study.campaign import Campaign, Writer
-from workbench.study.plan import Study
+from workbench.study.plan import CASE, Study
 from workbench.study.runner import Policy
 from workbench.study.statistics import mean_interval
 
@@ -42,18 +42,16 @@ def study_of(*words: str) -> Study:
 
 def matrix(study: Study) -> list[tuple[Any, ...]]:
     """Driver, PEs, ODF, balancer and period of each run of a trial."""
-    return [(s.driver, s.pes, s.odf, s.balancer, s.lb_period) for s in study.specs()]
+    asked = [spec.recorded() | {"pes": spec.pes} for spec in study.specs()]
+    return [tuple(options[name] for name in CASE) for options in asked]
 
 
 def record_of(spec: Any, step_s: float = 1e-3, **other: Any) -> dict[str, Any]:
     """A canned record of a valid run."""
     return {
         "app": spec.app,
-        "driver": spec.driver,
+        **spec.recorded(),
         "pes": spec.pes,
-        "odf": spec.odf,
-        "balancer": spec.balancer,
-        "lb_period": spec.lb_period,
         "problem": spec.prepared.parameters(),
         "steps": spec.steps,
         "warmup": spec.warmup,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from drivers.charm.balancers import paid_after
-from drivers.job import Job
+from drivers.descriptor import Balancing
 from drivers.timing import ROW, compute_per_pe, imbalance, wall_of_rounds
 
 
@@ -70,8 +70,8 @@ def test_when_a_balancing_has_paid() -> None:
 )
 def test_when_balancings_are_due(period: int, first: int | None, due: list[int]) -> None:
     """Catches a first balancing that comes with the period, and periods counted from step 0."""
-    job = Job("echo", None, None, 14, lb_period=period, lb_first=first)  # type: ignore[arg-type]
-    assert [step for step in range(1, 14) if job.balancing_due(step - 1, step)] == due
+    balancing = Balancing(None, period, first)
+    assert [step for step in range(1, 14) if balancing.due(step - 1, step)] == due
     rounds = [(before, before + 3) for before in range(0, 12, 3)]
     late = [next(step for _, step in rounds if step >= asked) for asked in due if asked <= 12]
-    assert [step for before, step in rounds if job.balancing_due(before, step)] == late
+    assert [step for before, step in rounds if balancing.due(before, step)] == late

@@ -1,4 +1,4 @@
-"""Options that several commands have: those of an app, and how a value is read."""
+"""Adds the options that dataclass fields declare to parsers."""
 
 from __future__ import annotations
 
@@ -7,67 +7,79 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from drivers.descriptor import Driver
 from miniapps.parameters import shown
 
 
 def add_app_options(parser: argparse.ArgumentParser, problem: Any) -> None:
-    """The options of an app, from the fields of its Problem."""
-    add = parser.add_argument_group("problem").add_argument
+    """Add the options of an app: the fields of its Problem."""
+    group = parser.add_argument_group("problem")
     if problem.positional is not None:
-        add("positional", nargs="*", help=f"instead of options: {problem.positional}")
-    for field in dataclasses.fields(problem):
-        bare: dict[str, Any] = {"nargs": "?", "const": True} if field.metadata["flag"] else {}
-        add(
-            field.metadata["option"],
-            dest=field.name,
-            action="append" if field.metadata["repeated"] else "store",
-            type=typed(field.metadata["parse"]),
-            choices=field.metadata["choices"],
-            **bare,
-            help=f"{field.metadata['help']}; default: {shown(field.default) or 'none'}",
+        group.add_argument(
+            "positional", nargs="*", help=f"instead of options: {problem.positional}"
         )
-
-
-def option(
-    option: str,
-    default: Any,
-    parse: Callable[[str], Any],
-    help: str,
-    group: str = "run",
-    metavar: str | None = None,
-    choices: tuple[str, ...] | None = None,
-    former: str | None = None,
-    key: str | None = None,
-) -> Any:
-    """Declare a field as an option of the command line, in a group of its help.
-
-    ``former``: the option's name in an earlier release; ``key``: the field's key in records, where
-    it has one. A bool is given without a value.
-    """
-    metadata = locals()
-    return dataclasses.field(default=default, metadata=metadata)
+    for field in dataclasses.fields(problem):
+        default = shown(field.default) or "none"
+        help = f"{field.metadata['help']}; default: {default}"
+        _add(group, field, [field.metadata["option"]], field.name, help)
 
 
 def add_options(parser: argparse.ArgumentParser, spec: Any, names: Sequence[str] = ()) -> None:
-    """The options that the fields of a dataclass declare: all, or those of some names.
+    """Add the options that the fields of a dataclass declare, each to its group of the help.
 
-    What is not given is None.
+    ``names``: of the fields, if not all. An option that is not given is None.
     """
-    fields = [field for field in dataclasses.fields(spec) if "group" in field.metadata]
-    fields = [field for field in fields if not names or field.name in names]
-    groups = dict.fromkeys(field.metadata["group"] for field in fields)
-    for title in groups:
-        add = parser.add_argument_group(title).add_argument
-        for field in (field for field in fields if field.metadata["group"] == title):
-            said = field.metadata
-            if isinstance(field.default, bool):
-                how: dict[str, Any] = {"action": "store_const", "const": True}
-            else:
-                how = {"type": typed(said["parse"]), "choices": said["choices"]}
-                how |= {} if said["choices"] else {"metavar": said["metavar"]}
-            add(said["option"], dest=field.name, help=said["help"], **how)
-            if said["former"]:
-                add(said["former"], dest=field.name, **how | {"help": argparse.SUPPRESS})
+    groups: dict[str, Any] = {}
+    for field in grouped(spec):
+        if names and field.name not in names:
+            continue
+        said = field.metadata
+        group = groups.get(said["group"]) or parser.add_argument_group(said["group"])
+        groups[said["group"]] = group
+        _add(group, field, [said["option"]], field.name, said["help"])
+        if said["former"]:
+            _add(group, field, [said["former"]], field.name, argparse.SUPPRESS)
+
+
+def grouped(spec: Any) -> list[dataclasses.Field[Any]]:
+    """The fields of a dataclass that declare options of no single app or driver."""
+    return [field for field in dataclasses.fields(spec) if field.metadata.get("group")]
+
+
+def add_driver_options(parser: argparse.ArgumentParser, driver: Driver, problem: Any) -> None:
+    """Add the options that only one driver has; their names may have the driver's in front."""
+    fields = [field for field in dataclasses.fields(driver.options) if not field.metadata["group"]]
+    group = parser.add_argument_group(f"only with --driver {driver.name}") if fields else None
+    for field in fields:
+        names = driver_option_names(driver, field, problem)
+        _add(group, field, names, destination(driver, field), field.metadata["help"])
+
+
+def driver_option_names(driver: Driver, field: dataclasses.Field[Any], problem: Any) -> list[str]:
+    """The names of a driver's option; only the prefixed one if the app has the same option."""
+    name = field.metadata["option"]
+    if field.metadata["group"] or name.startswith(f"--{driver.name}-"):
+        return [name]
+    taken = {other.metadata["option"] for other in dataclasses.fields(problem)}
+    return [*([] if name in taken else [name]), f"--{driver.name}-{name.removeprefix('--')}"]
+
+
+def destination(driver: Driver, field: dataclasses.Field[Any]) -> str:
+    """The attribute of parsed arguments that holds the value of a driver's option."""
+    return field.name if field.metadata["group"] else f"{driver.name}_{field.name}"
+
+
+def _add(group: Any, field: dataclasses.Field[Any], names: list[str], dest: str, help: str) -> None:
+    """Add one option under its names."""
+    said = field.metadata
+    if said["parse"] is bool:
+        how: dict[str, Any] = {"action": "store_const", "const": True}
+    else:
+        how = {"type": typed(said["parse"]), "choices": said["choices"]}
+        how |= {"metavar": said["metavar"]} if said["metavar"] else {}
+        how |= {"nargs": "?", "const": True} if said["flag"] else {}
+        how |= {"action": "append"} if said["repeated"] else {}
+    group.add_argument(*names, dest=dest, help=help, **how)
 
 
 def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:

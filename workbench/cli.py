@@ -7,7 +7,6 @@ is wrong; 2 bad input, said in one line before anything is launched; 3 the run f
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import shlex
 import sys
@@ -17,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import drivers
 import miniapps
-from drivers.descriptor import Driver
+from drivers.descriptor import Balancing
 from miniapps.parameters import InputError, require
 from workbench import environment
-from workbench.arguments import add_app_options, add_options, typed
+from workbench.arguments import add_app_options, add_driver_options, add_options, typed
 from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
 
 if TYPE_CHECKING:
@@ -165,9 +164,10 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     from workbench.run.spec import RunSpec
 
     add_options(parser, RunSpec)
+    add_options(parser, Balancing)
     parser.set_defaults(driver=drivers.names()[0])
     for driver in drivers.found().values():
-        _add_own_options(parser, driver, problem)
+        add_driver_options(parser, driver, problem)
     add = parser.add_argument_group("more").add_argument
     presets = ", ".join(problem.presets)
     add("--preset", metavar="NAME", help=f"sizes and steps, one of: {presets}")
@@ -177,19 +177,6 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     add("--pin", action="store_true", help="pin each PE to a core of its own")
     add("--no-launch", action="store_true", help="be a rank, start no launcher")
     add("--dry-run", action="store_true", help="print the launch command instead")
-
-
-def _add_own_options(parser: argparse.ArgumentParser, driver: Driver, problem: Any) -> None:
-    """The options that only one driver has, under their names and with the driver's in front."""
-    from workbench.run.spec import own_names
-
-    if dataclasses.fields(driver.options):
-        add = parser.add_argument_group(f"only with --driver {driver.name}").add_argument
-        for field in dataclasses.fields(driver.options):
-            said = field.metadata
-            names = own_names(driver.name, field, problem)
-            how = {"type": typed(said["parse"]), "choices": said["choices"], "help": said["help"]}
-            add(*names, dest=f"{driver.name}_{field.name}", **how)
 
 
 def _run(options: argparse.Namespace, runtime: list[str]) -> int:

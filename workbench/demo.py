@@ -30,7 +30,7 @@ def configurations() -> Iterator[Case]:
         yield Case(name, 1 if driver.one_pe else pes)
         if driver.over_decomposition:
             yield Case(name, pes, 4)
-        if driver.balancing:
+        if driver.balancers:
             yield Case(name, pes, 4, driver.balancers[0], 30)
 
 

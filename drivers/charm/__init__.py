@@ -6,10 +6,11 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from drivers.charm.balancers import BALANCERS, runtime_options
+from drivers.charm.balancers import BALANCERS, TREE_FILE, runtime_options
 from drivers.charm.datagrams import transport_options
-from drivers.descriptor import Driver, Launcher, Start, listed
+from drivers.descriptor import Balancing, Driver, Launcher, Options, Start, listed
 
 VARIABLE = "NETSTART"  # set by charmrun for every process it starts
 NEWEST = (3, 13)  # Python for which charm4py 1.1 has wheels
@@ -18,6 +19,17 @@ JOB_SETUP = """\
 list="nodes-{job}"
 nodes "$list"
 """
+
+
+@dataclass(frozen=True)
+class CharmOptions(Balancing):
+    """Options of this driver alone."""
+
+    balancers = BALANCERS
+
+    def runtime(self) -> list[str]:
+        """The runtime's options that select the balancer."""
+        return runtime_options(self.balancer)
 
 
 def around() -> Launcher | None:
@@ -31,7 +43,7 @@ def command(start: Start) -> list[str]:
     charmrun and the runtime find their options at any position, so they are at the end.
     """
     where = [] if "++nodelist" in start.runtime else ["++local", *transport_options(start.pes)]
-    options = ["++quiet", *where, *runtime_options(start.balancer), *start.runtime]
+    options = ["++quiet", *where, *start.options.runtime(), *start.runtime]
     return [sys.executable, *CHARMRUN.split(), f"+p{start.pes}", *start.program, "--", *options]
 
 
@@ -45,23 +57,19 @@ def job_setup(job: str) -> str:
     return JOB_SETUP.format(job=job)
 
 
-def job_command(words: str, pes: int, balancer: str | None) -> str:
+def job_command(words: str, pes: int, options: Options) -> str:
     """The command of a run in a Slurm job: charmrun over the job's nodes."""
     start = f'"$PYTHON" {CHARMRUN} +p{pes} "$PYTHON" "$MINIAPPS"'
     where = '++quiet ++nodelist "$list" ++remote-shell "$REMOTE_SHELL"'
-    end = f"--no-launch -- {where} {_balancing(balancer)} $CHARM"
+    end = f"--no-launch -- {where} {_in_shell(options.runtime())} $CHARM"
     return f"{start} {words} \\\n  {end}"
 
 
-def _balancing(balancer: str | None) -> str:
-    """The runtime's options for a balancer; the job script looks up the path of TreeLB's file."""
-    words = [shlex.quote(word) for word in runtime_options(balancer)]
-    if "+TreeLBFile" in words:
-        module = (
-            "import drivers.charm.balancers as b, sys; print(b.runtime_options(sys.argv[1])[-1])"
-        )
-        words[-1] = f'"$("$PYTHON" -c {shlex.quote(module)} {balancer})"'
-    return " ".join(words)
+def _in_shell(options: list[str]) -> str:
+    """The runtime's options in a job script, which looks up the path of TreeLB's file."""
+    program = "import drivers.charm.balancers as b; print(b.TREE_FILE)"
+    path = f'"$("$PYTHON" -c {shlex.quote(program)})"'
+    return " ".join(path if word == str(TREE_FILE) else shlex.quote(word) for word in options)
 
 
 def _install() -> str:
@@ -82,7 +90,7 @@ DRIVER = Driver(
     runtime="Charm4Py layer",
     example="--driver charm -n 2 --odf 4 --balancer Greedy --lb-period 30",
     over_decomposition=True,
-    balancers=BALANCERS,
+    options=CharmOptions,
     command=command,
     pin=pin,
     around=around,

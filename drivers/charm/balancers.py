@@ -24,6 +24,7 @@ _OLD_NAMES = {
     "Dummy": "DummyLB",
 }
 BALANCERS = (*_OLD_NAMES, "RefineB")
+TREE_FILE = Path(__file__).with_name("tree_refine_b.json")
 
 
 def runtime_options(balancer: str | None) -> list[str]:
@@ -37,8 +38,7 @@ def runtime_options(balancer: str | None) -> list[str]:
     if balancer in _OLD_NAMES:
         options += ["+balancer", _OLD_NAMES[balancer]]
     elif balancer is not None:
-        file = Path(__file__).with_name("tree_refine_b.json")
-        options += ["+balancer", "TreeLB", "+TreeLBFile", str(file)]
+        options += ["+balancer", "TreeLB", "+TreeLBFile", str(TREE_FILE)]
     return options
 
 

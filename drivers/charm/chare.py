@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from charm4py import Chare, Future, Reducer, charm
 
+from drivers.charm import CharmOptions
 from drivers.charm.pe import PE
 from drivers.engine import Runner
 from drivers.job import Job
@@ -111,7 +112,7 @@ class BlockChare(Chare):
         return charm.groups[self.pes.gid]
 
     @property
-    def job(self) -> Job:
+    def job(self) -> Job[CharmOptions]:
         """The job; stored by the PE, so that it does not migrate with every chare."""
         return self.pe.job
 
@@ -162,7 +163,7 @@ class BlockChare(Chare):
             elif not self.begun:
                 self.begin(pe)
             self.serve(pe)
-            if pe.job.lb_period:
+            if pe.job.options.lb_period:
                 self.block.device.synchronize()  # or the runtime takes its work for another's
         except Exception as error:
             pe.give_up(error)
@@ -203,7 +204,7 @@ class BlockChare(Chare):
         pe.job.keep_frame(charm.myPe(), before, self.step, self.block)
         if self.runner.stepper.finished and self.timed:
             self.end = self.step
-        if self.timed and self.step < self.end and pe.job.balancing_due(before, self.step):
+        if self.timed and self.step < self.end and pe.job.options.due(before, self.step):
             pe.mail.send_staged(self.runner)
             pe.log.begin_wait(self.step)
             if self.number == 0:

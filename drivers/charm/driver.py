@@ -15,6 +15,7 @@ from typing import Any
 
 from charm4py import Array, Future, Group, charm
 
+from drivers.charm import CharmOptions
 from drivers.charm.chare import BlockChare
 from drivers.charm.pe import FAILED, PE, fail
 from drivers.job import Job, RunError, Watcher
@@ -28,12 +29,12 @@ __all__ = ["fail", "run"]
 PATH = "staged", "Charm4Py takes no device memory; between blocks of a PE by reference"
 
 
-def run(job: Job, report: Report, watcher: Watcher) -> int:
+def run(job: Job[CharmOptions], report: Report, watcher: Watcher) -> int:
     """Run a job on all PEs; PE 0 reports the outcome. Ends the process with the exit status."""
     return run_all([(job, report)], watcher)
 
 
-def run_all(runs: Iterable[tuple[Job, Report]], watcher: Watcher) -> int:
+def run_all(runs: Iterable[tuple[Job[CharmOptions], Report]], watcher: Watcher) -> int:
     """Run jobs one after the other, as the runtime starts only once per process; from PE 0 only.
 
     Ends the process with the highest exit status; the first job that raises is the last.
@@ -53,12 +54,12 @@ def run_all(runs: Iterable[tuple[Job, Report]], watcher: Watcher) -> int:
     return 0
 
 
-def _execute(job: Job, watcher: Watcher, earlier: list[Any]) -> Outcome:
+def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Outcome:
     """On PE 0: create the chares, run warm-up and timed steps, and gather what was measured.
 
     ``earlier``: the PEs' groups of the runs before, to which this run's is added.
     """
-    layout = job.layout
+    layout, balanced = job.layout, job.options.lb_period > 0
     if charm.numPes() != layout.pes:
         raise RunError(f"asked for {layout.pes} PEs, started on {charm.numPes()}")
     pes = Group(PE, args=[job, watcher, list(earlier)])
@@ -68,7 +69,7 @@ def _execute(job: Job, watcher: Watcher, earlier: list[Any]) -> Outcome:
     pes.introduce(arrays, awaitable=True).get()
     for place, number in layout.numbers.items():
         home = layout.home(*place)
-        arrays[place[0]].ckInsert(number, [pes, place], onPE=home, useAtSync=job.lb_period > 0)
+        arrays[place[0]].ckInsert(number, [pes, place], onPE=home, useAtSync=balanced)
     for blocks in arrays.values():
         blocks.ckDoneInserting()
     _advance(arrays, 0, 0)  # all have been made

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from charm4py import Chare, charm
 
+from drivers.charm import CharmOptions
 from drivers.charm.mail import Mail
 from drivers.engine import write_state
 from drivers.job import Job, Store, Watcher
@@ -24,7 +25,7 @@ FAILED = 3  # exit status
 class PE(Chare):
     """Data and methods of a PE: compiled kernels, the log, the watcher, sending messages."""
 
-    def __init__(self, job: Job, watcher: Watcher, earlier: list[Any]) -> None:
+    def __init__(self, job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> None:
         self.job, self.watcher, self.earlier = job, watcher, earlier
         self.jit_s = 0.0
         self.log = PELog(charm.myPe())
@@ -105,7 +106,7 @@ class PE(Chare):
 
     def sync_retired(self) -> None:
         """Let the chares of a completed run take part in a load-balancing step of a later run."""
-        if self.job.lb_period:
+        if self.job.options.lb_period:
             for chare in list(self.chares()):
                 chare.AtSync()
 

@@ -18,6 +18,7 @@ from mpi4py import MPI
 
 from drivers.engine import Engine, Runner, Transport, run_phases, write_state
 from drivers.job import Job, RunError, Watcher
+from drivers.mpi import RankOptions
 from drivers.mpi.gpu_aware import gpu_aware
 from drivers.mpi.links import DeviceLink, Link, phase_code
 from drivers.outcome import Part, Report, joined
@@ -37,7 +38,7 @@ OPS = {"sum": MPI.SUM, "min": MPI.MIN, "max": MPI.MAX}
 class Ranks(Transport):
     """Moves the messages of one rank's block."""
 
-    def __init__(self, comm: MPI.Comm, job: Job) -> None:
+    def __init__(self, comm: MPI.Comm, job: Job[RankOptions]) -> None:
         super().__init__()
         self.comm, self.layout = comm, job.layout
         self.direct, self.why = device_path(comm, job)
@@ -127,16 +128,16 @@ class Ranks(Transport):
             link.close()
 
 
-def device_path(comm: MPI.Comm, job: Job) -> tuple[bool, str]:
+def device_path(comm: MPI.Comm, job: Job[RankOptions]) -> tuple[bool, str]:
     """Whether MPI sends messages directly from device memory, and the reason."""
-    asked = getattr(job.options, "gpu_aware", "auto")
+    asked = job.options.gpu_aware
     if job.device == "cpu" or asked != "auto":
         return asked == "on", "asked for"
     answers = comm.allgather(gpu_aware(comm))
     return min(answers, key=lambda answer: answer[0])
 
 
-def run(job: Job, report: Report, watcher: Watcher) -> int:
+def run(job: Job[RankOptions], report: Report, watcher: Watcher) -> int:
     """Run a job on all ranks of COMM_WORLD; rank 0 reports the outcome.
 
     Returns the exit status: the report's on rank 0, else 0.

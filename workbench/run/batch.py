@@ -1,7 +1,7 @@
 """Make many runs with few launches: the PEs of a launch make one run after the other.
 
 Starting a PE takes 0.7 s of a core, far more than a small run. Runs share a launch if they have the
-same driver, number of PEs and device, and the same balancer, which the runtime reads at its start.
+same driver, number of PEs and device, and pass the same arguments to the runtime at its start.
 A run that fails ends its launch; another launch makes the remaining runs.
 """
 
@@ -43,7 +43,7 @@ def launch_of(spec: RunSpec) -> tuple[Any, ...]:
     """The properties that runs must have in common to share a launch."""
     if spec.can.one_process:
         return (spec.driver,)
-    return spec.driver, spec.pes, spec.balancer, spec.device, spec.gpus_per_host
+    return spec.driver, spec.pes, tuple(spec.own.runtime()), spec.device, spec.gpus_per_host
 
 
 def _group(runs: list[tuple[int, RunSpec]], timeout: float | None) -> Iterator[tuple[int, Result]]:

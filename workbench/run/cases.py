@@ -7,9 +7,9 @@ from typing import Any
 
 import drivers
 import miniapps
-from drivers.descriptor import Driver
+from drivers.descriptor import Balancing, Driver
 from miniapps.problem import Variant
-from workbench.run.spec import RunSpec
+from workbench.run.spec import RunSpec, driver_options
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,18 @@ class Case:
         balancing = f" {self.balancer} every {self.lb_period}" if self.balancer else ""
         return f"{self.driver}{odf}{balancing}"
 
-    def spec(self, app: str, problem: Any, **asked: Any) -> RunSpec:
+    def spec(self, app: str, problem: Any, lb_first: int | None = None, **asked: Any) -> RunSpec:
         """The checked `RunSpec` of a problem in this configuration, with other options ``asked``.
 
-        ``lb_first`` is dropped in a case without load balancing. Raises InputError.
+        ``lb_first`` is ignored in a case without load balancing. Raises InputError.
         """
-        if not self.lb_period:
-            asked.pop("lb_first", None)
-        own = {field.name: getattr(self, field.name) for field in fields(self)}
-        del own["variant"]
-        spec = RunSpec(app, problem, **own, **asked)
+        balancing = {
+            "balancer": self.balancer,
+            "lb_period": self.lb_period,
+            "lb_first": lb_first if self.lb_period else None,
+        }
+        own = driver_options(self.driver, {f: balancing[f.name] for f in fields(Balancing)})
+        spec = RunSpec(app, problem, self.driver, self.pes, self.odf, own=own, **asked)
         spec.check()
         return spec
 

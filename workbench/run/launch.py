@@ -47,7 +47,7 @@ def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str
     """
     driver = drivers.get(spec.driver)
     words = [sys.executable, *_program_itself(), *spec.arguments(), "--no-launch"]
-    return driver.command(Start(words, spec.pes, spec.balancer, runtime, launcher))
+    return driver.command(Start(words, spec.pes, spec.own, runtime, launcher))
 
 
 def command_for_all(specs: Sequence[RunSpec]) -> list[str]:
@@ -57,7 +57,7 @@ def command_for_all(specs: Sequence[RunSpec]) -> list[str]:
     """
     spec = specs[0]
     words = [sys.executable, *_program_itself(), "batch", "--no-launch"]
-    return spec.can.command(Start(words, spec.pes, spec.balancer))
+    return spec.can.command(Start(words, spec.pes, spec.own))
 
 
 def _program_itself() -> list[str]:

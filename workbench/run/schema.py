@@ -6,12 +6,15 @@ of the workbench uses the names of schema 2 only.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
 SCHEMA = 2
 RENAMED_KEYS: Mapping[str, str] = MappingProxyType({"frames": "snapshot_every"})
+NEVER_BALANCED = ("--lb-period", "0")  # given to all runs by earlier versions
 RENAMED_OPTIONS: Mapping[str, str] = MappingProxyType({"--frames": "--snapshot-every"})
 
 
@@ -24,8 +27,21 @@ def upgraded(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def upgraded_arguments(arguments: Sequence[str]) -> list[str]:
-    """The arguments of a run with the current names of options."""
-    return [RENAMED_OPTIONS.get(word, word) for word in arguments]
+    """The arguments of a run with the current names of options, without "never balance"."""
+    renamed = [RENAMED_OPTIONS.get(word, word) for word in arguments]
+    pairs = list(pairwise([*renamed, ""]))
+    unused = [n for n, pair in enumerate(pairs) if pair == NEVER_BALANCED]
+    return [word for n, word in enumerate(renamed) if not {n, n - 1} & {*unused}]
+
+
+def comparable(head: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a head that two files of the same study share, whichever version wrote them.
+
+    The order of a run's options is not one of them.
+    """
+    head = upgraded_head(json.loads(json.dumps(head)))
+    points = [point | {"arguments": sorted(point.get("arguments", ()))} for point in head["points"]]
+    return {"study": head["study"], "points": points}
 
 
 def upgraded_head(head: Mapping[str, Any]) -> dict[str, Any]:

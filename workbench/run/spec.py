@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable
-from dataclasses import Field, asdict, dataclass, fields
-from functools import cached_property
-from itertools import chain
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, Field, dataclass, fields
+from functools import cached_property, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,13 +16,13 @@ import drivers
 import kernels
 import miniapps
 from devices import backend as device
-from drivers.descriptor import Driver, Options
+from drivers.descriptor import Balancing, Driver, Options
 from drivers.job import Job, Store
 from miniapps.decomposition import Layout
-from miniapps.parameters import InputError, extents, require, words
-from workbench.arguments import option
+from miniapps.parameters import InputError, extents, parameter, require, words
+from workbench.arguments import destination, driver_option_names, grouped
 
-BALANCING, DEVICES, OUTPUT = "load balancing", "devices", "output"  # groups of the help
+RUN, DEVICES, OUTPUT = "run", "devices", "output"  # groups of options in the help
 
 
 def driver_help() -> str:
@@ -38,12 +37,6 @@ def driver_name(text: str) -> str:
     return text.lower()
 
 
-def balancer_name(text: str) -> str:
-    """A balancer's name as its driver spells it; an unknown name stays unchanged."""
-    known = chain.from_iterable(driver.balancers for driver in drivers.found().values())
-    return {name.lower(): name for name in known}.get(text.lower(), text)
-
-
 @dataclass(frozen=True)
 class RunSpec:
     """The specification of one run. `check` raises InputError if it is invalid.
@@ -54,63 +47,66 @@ class RunSpec:
 
     app: str
     problem: Any
-    driver: str = option("--driver", drivers.names()[0], driver_name, driver_help(), key="driver")
-    pes: int = option("-n", 1, int, "PEs, or ranks; default: 1", metavar="PES")
-    odf: int = option("--odf", 1, int, "blocks per PE; default: 1", metavar="K", key="odf")
-    balancer: str | None = option(
-        "--balancer", None, balancer_name, "load balancer", BALANCING, "NAME", key="balancer"
+    driver: str = parameter(
+        "--driver", drivers.names()[0], driver_name, driver_help(), group=RUN, key="driver"
     )
-    lb_period: int = option(
-        "--lb-period", 0, int, "steps between balancings", BALANCING, "STEPS", key="lb_period"
+    pes: int = parameter("-n", 1, int, "PEs, or ranks; default: 1", group=RUN, metavar="PES")
+    odf: int = parameter(
+        "--odf", 1, int, "blocks per PE; default: 1", group=RUN, metavar="K", key="odf"
     )
-    device: str = option(
-        "--device", "cpu", str, "default: cpu", DEVICES, choices=("cpu", "gpu"), key="device"
+    device: str = parameter(
+        "--device", "cpu", str, "default: cpu", ("cpu", "gpu"), group=DEVICES, key="device"
     )
-    steps: int = option("--steps", 100, int, "timed steps", metavar="S")
-    warmup: int = option("--warmup", 0, int, "steps before the timed ones", metavar="W")
-    blocks: tuple[int, ...] | None = option(
+    steps: int = parameter("--steps", 100, int, "timed steps", group=RUN, metavar="S")
+    warmup: int = parameter(
+        "--warmup", 0, int, "steps before the timed ones", group=RUN, metavar="W"
+    )
+    blocks: tuple[int, ...] | None = parameter(
         "--blocks",
         None,
         extents,
         "grid of PEs, with one PE grid of blocks; default: least surface",
+        group=RUN,
         metavar="AxB[xC]",
     )
-    output: Path | None = option(
-        "--output", None, Path, "write record, timings and final state", OUTPUT, "FILE.h5"
+    output: Path | None = parameter(
+        "--output",
+        None,
+        Path,
+        "write record, timings and final state",
+        group=OUTPUT,
+        metavar="FILE.h5",
     )
-    snapshot_every: int = option(
+    snapshot_every: int = parameter(
         "--snapshot-every",
         0,
         int,
         "and thumbnails of it, every K steps",
-        OUTPUT,
-        "K",
+        group=OUTPUT,
+        metavar="K",
         former="--frames",
         key="snapshot_every",
     )
-    trace: bool = option(
-        "--trace", False, bool, "and what each block did between messages", OUTPUT, key="traced"
+    trace: bool = parameter(
+        "--trace",
+        False,
+        bool,
+        "and what each block did between messages",
+        group=OUTPUT,
+        key="traced",
     )
-    gpus_per_host: int | None = option(
-        "--gpus-per-host", None, int, "GPUs to share; default: all", DEVICES, "N"
+    gpus_per_host: int | None = parameter(
+        "--gpus-per-host", None, int, "GPUs to share; default: all", group=DEVICES, metavar="N"
     )
-    lb_first: int | None = option(
-        "--lb-first",
-        None,
-        int,
-        "first balancing; default: the period",
-        BALANCING,
-        "STEP",
-        key="lb_first",
-    )
-    own: Options = Options()  # the driver's own
+    _: KW_ONLY
+    own: Options  # the driver's own
 
     @classmethod
     def create(cls, options: Namespace) -> RunSpec:
         """Combine the preset with the app's and the run's options, which override it. Checked."""
         given = {
             field.name: getattr(options, field.name)
-            for field in run_options()
+            for field in grouped(RunSpec)
             if getattr(options, field.name) is not None
         }
         problem, steps, warmup = asked_for(options)
@@ -121,10 +117,11 @@ class RunSpec:
 
     def recorded(self) -> dict[str, Any]:
         """The options stored in the record, by their keys there."""
-        keys = {field.metadata["key"]: field.name for field in run_options()}
-        return {key: getattr(self, name) for key, name in keys.items() if key} | {
-            "driver_options": asdict(self.own)
-        }
+        run = {field.metadata["key"]: getattr(self, field.name) for field in grouped(RunSpec)}
+        run.pop(None)
+        own = {field.name: getattr(self.own, field.name) for field in fields(self.own)}
+        balancing = {field.name: own.pop(field.name, field.default) for field in fields(Balancing)}
+        return run | balancing | {"driver_options": own}
 
     @property
     def can(self) -> Driver:
@@ -154,10 +151,18 @@ class RunSpec:
 
     def job(self, store: Store | None = None) -> Job:
         """The job for the driver."""
-        mine = {field.name for field in run_options()} & {field.name for field in fields(Job)}
-        asked = {name: getattr(self, name) for name in mine}
-        job: dict[str, Any] = {"store": store, "traced": self.trace, "options": self.own}
-        return Job(self.app, self.prepared, self.layout, **asked, **job)
+        return Job(
+            self.app,
+            self.prepared,
+            self.layout,
+            self.steps,
+            self.warmup,
+            self.device,
+            store,
+            self.trace,
+            self.gpus_per_host,
+            self.own,
+        )
 
     def arguments(self) -> list[str]:
         """The command line that requests this run, with every "auto" replaced by a value."""
@@ -167,7 +172,7 @@ class RunSpec:
             "output": self.output and self.output.resolve(),
         }
         line = ["run", self.app]
-        for field in run_options():
+        for field in grouped(RunSpec):
             value = settled.get(field.name, getattr(self, field.name))
             if value is True:
                 line.append(field.metadata["option"])
@@ -176,7 +181,7 @@ class RunSpec:
         for field in fields(self.own):
             value = getattr(self.own, field.name)
             if value != field.default:
-                line += words(own_names(self.driver, field, self.problem)[0], value)
+                line += words(driver_option_names(self.can, field, self.problem)[0], value)
         for field in fields(self.prepared):
             option, repeated = field.metadata["option"], field.metadata["repeated"]
             line += words(option, getattr(self.prepared, field.name), repeated)
@@ -202,21 +207,8 @@ class RunSpec:
         require(self.odf >= 1, "--odf", self.odf, "must be 1 or more")
         require(self.steps >= 1, "--steps", self.steps, "must be 1 or more")
         require(self.warmup >= 0, "--warmup", self.warmup, "must be 0 or more")
-        require(self.lb_period >= 0, "--lb-period", self.lb_period, "must be 0 or more (0: never)")
-        can, cutting = self.can, only_with(lambda driver: driver.over_decomposition)
-        balancing = only_with(lambda driver: driver.balancing)
-        require(can.over_decomposition or self.odf == 1, "--odf", self.odf, cutting)
-        require(can.balancing or self.balancer is None, "--balancer", self.balancer, balancing)
-        require(can.balancing or self.lb_period == 0, "--lb-period", self.lb_period, balancing)
-        if self.balancer is not None:
-            known = ", ".join(can.balancers)
-            require(self.balancer in can.balancers, "--balancer", self.balancer, f"one of {known}")
-            require(self.lb_period > 0, "--balancer", self.balancer, "needs --lb-period STEPS")
-        if self.lb_first is not None:
-            require(self.lb_period > 0, "--lb-first", self.lb_first, "needs --lb-period STEPS")
-            end = self.warmup + self.steps
-            timed = f"must be more than the {self.warmup} steps of warm-up and less than all {end}"
-            require(self.warmup < self.lb_first < end, "--lb-first", self.lb_first, timed)
+        can, allowed = self.can, only_with(lambda driver: driver.over_decomposition)
+        require(can.over_decomposition or self.odf == 1, "--odf", self.odf, allowed)
         self._check_device()
         self.own.check(self)
         check_writable("--output", self.output)
@@ -232,29 +224,35 @@ class RunSpec:
         _ = self.prepared
 
 
-def run_options() -> list[Field[Any]]:
-    """The fields of a `RunSpec` that are options."""
-    return [field for field in fields(RunSpec) if "group" in field.metadata]
-
-
-def own_names(driver: str, field: Field[Any], problem: Any) -> list[str]:
-    """The names of a driver's option; only the prefixed one if the app has the same option."""
-    name = field.metadata["option"]
-    taken = {other.metadata["option"] for other in fields(problem)}
-    return [*([] if name in taken else [name]), f"--{driver}-{name.removeprefix('--')}"]
-
-
 def _own(options: Namespace) -> Options:
-    """The options of the chosen driver. Raises InputError for options of another driver."""
-    given: dict[str, Any] = {}
+    """The driver's own options, from those given on the command line. Raises InputError."""
+    given: dict[Field[Any], Any] = {}
     for driver in drivers.found().values():
         for field in fields(driver.options):
-            value = getattr(options, f"{driver.name}_{field.name}")
+            value = getattr(options, destination(driver, field))
             if value is not None:
-                name, allowed = field.metadata["option"], f"only with --driver {driver.name}"
-                require(driver.name == options.driver, name, value, allowed)
-                given[field.name] = value
-    return drivers.get(options.driver).options(**given)
+                given[field] = value
+    return driver_options(options.driver, given)
+
+
+def driver_options(driver: str, given: Mapping[Field[Any], Any]) -> Options:
+    """A driver's options with the given values, by declaring field.
+
+    Raises InputError for an option of other drivers only, unless several share it and it has its
+    default value.
+    """
+    kind = drivers.get(driver).options
+    for field, value in given.items():
+        unused = bool(field.metadata["group"]) and value == field.default
+        able = only_with(partial(_has_option, field))
+        require(unused or field in fields(kind), field.metadata["option"], value, able)
+    mine = [field for field in fields(kind) if field in given]
+    return kind(**{field.name: given[field] for field in mine})
+
+
+def _has_option(field: Field[Any], driver: Driver) -> bool:
+    """Whether a driver has the option that a field declares."""
+    return field in fields(driver.options)
 
 
 def only_with(able: Callable[[Driver], bool]) -> str:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from miniapps.parameters import InputError, require
-from workbench.run.schema import upgraded, upgraded_head
+from workbench.run.schema import comparable, upgraded, upgraded_head
 
 VERSION = 1
 
@@ -137,7 +137,7 @@ def _line(entry: dict[str, Any]) -> bytes:
 
 def _require_same(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Raise InputError if a file holds another study than the one asked for."""
-    wanted = upgraded_head(json.loads(json.dumps(wanted)))
+    found, wanted = comparable(found), comparable(wanted)
     for part in ("study", "points"):
         if found[part] != wanted[part]:
             allowed = f"holds another study ({_difference(found[part], wanted[part])})"

@@ -14,9 +14,10 @@ from typing import Any
 
 import drivers
 import miniapps
+from drivers.descriptor import Balancing
 from miniapps.parameters import InputError, require
 from workbench.arguments import add_options, typed
-from workbench.run.spec import RunSpec, asked_for, balancer_name
+from workbench.run.spec import RunSpec, asked_for
 from workbench.study.plan import KINDS, NO_BALANCING, SHARED, Study, usual_pes
 
 SHIPPED = Path(__file__).parents[2] / "studies"  # in the source tree and where it is installed
@@ -42,8 +43,9 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def balancer_names(text: str) -> tuple[str, ...]:
-    """Read the names of balancers, in any case."""
-    return tuple(map(balancer_name, names(text)))
+    """Read the names of balancers, in any case; unknown names stay unchanged."""
+    known = {name.lower(): name for name in balancers()}
+    return tuple(known.get(name.lower(), name) for name in names(text))
 
 
 def share(text: str) -> float:
@@ -81,6 +83,7 @@ def study_file(path: Path) -> Path:
 def add_study_options(parser: Any, problem: Any) -> None:
     """The options of a study of one app."""
     add_options(parser, RunSpec, SHARED)
+    add_options(parser, Balancing, ("lb_first",))
     add = parser.add_argument_group("matrix").add_argument
     add("--pes", type=typed(numbers), metavar="LIST", help="default: 1,2,4.. or the cores")
     several = tuple(d.name for d in drivers.found().values() if not d.one_process)
@@ -176,7 +179,7 @@ def _balancer_settings(options: argparse.Namespace) -> tuple[tuple[str | None, i
     for name in named or ():
         known = f"must be of {', '.join(balancers())}"
         require(name in balancers(), "--balancers", name, known)
-    able = [driver.name for driver in drivers.found().values() if driver.balancing]
+    able = [driver.name for driver in drivers.found().values() if driver.balancers]
     allowed = f"only {' and '.join(able)} balances, and must be there"
     given = options.drivers
     require(bool({*able} & {*given}), "--drivers", ",".join(given), allowed)

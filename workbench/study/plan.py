@@ -27,7 +27,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
     }
 )
 CASE = ("driver", "pes", "odf", "balancer", "lb_period")  # keys of a Case, a point and a record
-SHARED = ("steps", "warmup", "device", "blocks", "lb_first")  # options of all runs of a study
+SHARED = ("steps", "warmup", "device", "blocks")  # options of all runs of a study
 NO_BALANCING: tuple[None, int] = (None, 0)
 
 
@@ -119,12 +119,13 @@ class Study:
 
     def _spec(self, problem: Any, case: Case) -> RunSpec:
         shared = {name: getattr(self, name) for name in SHARED}
-        return case.spec(self.app, problem, **shared)
+        return case.spec(self.app, problem, self.lb_first, **shared)
 
 
 def described(spec: RunSpec) -> dict[str, Any]:
     """A point of the matrix as the head of the campaign file stores it."""
-    return {name: getattr(spec, name) for name in CASE} | {
+    recorded = spec.recorded() | {"pes": spec.pes}
+    return {name: recorded[name] for name in CASE} | {
         "problem": spec.prepared.parameters(),
         "arguments": spec.arguments(),
     }

@@ -23,7 +23,7 @@ from typing import Any
 import drivers
 from miniapps.parameters import InputError, require
 from workbench.exit_status import FAILED, VALID, WRONG
-from workbench.run.schema import upgraded, upgraded_head
+from workbench.run.schema import comparable, upgraded, upgraded_head
 from workbench.run.spec import RunSpec
 from workbench.study.campaign import Writer, object_of
 from workbench.study.plan import Study
@@ -160,8 +160,8 @@ def _is_option(text: str) -> bool:
 def _write_head(path: Path, head: dict[str, Any], trials: int) -> None:
     """Write what is asked, unless another study is there: its records must not be mixed in."""
     if path.exists():
-        found, wanted = upgraded_head(_read_json(path)), upgraded_head(json.loads(json.dumps(head)))
-        same = all(found.get(key) == wanted[key] for key in ("study", "points"))
+        found = _read_json(path)
+        same = comparable(found) == comparable(head)
         require(same, "--folder", path.parent, "holds the jobs of another study")
         trials = max(trials, found.get("trials", 0))
     path.write_text(json.dumps(head | {"trials": trials}, indent=1) + "\n")
@@ -191,7 +191,7 @@ def _write_job(
 def _run_line(job: str, name: str, spec: RunSpec) -> str:
     """The lines of a job script that make one run."""
     run = shlex.join([*spec.arguments(), "--json", f"{name}.json"])
-    command = drivers.get(spec.driver).job_command(run, spec.pes, spec.balancer)
+    command = drivers.get(spec.driver).job_command(run, spec.pes, spec.own)
     return f"keep {name} \\\n  {command}\nsteady {job}\n"
 
 
