@@ -15,6 +15,7 @@ from drivers.charm import CharmOptions
 from drivers.charm.pe import PE
 from drivers.engine import Runner
 from drivers.job import Job
+from drivers.reduction import packed_value, result_of
 from miniapps.contract import (
     SETUP,
     AllReduce,
@@ -81,12 +82,16 @@ class BlockChare(Chare):
             if any(came):
                 self.resume()
 
-    def reduced(self, total: Any) -> None:
-        """Resume with the result of an AllReduce, copied because all chares of a PE share it.
+    def deliver_sum(self, step: int, phase: str, edges: Any, total: np.ndarray) -> None:
+        """Store a sum of messages of one block of another PE."""
+        with self.pe.guard():
+            self.put_sum(step, phase, edges, total)
 
-        The runtime turns an array with one element into a number; `reshape` restores it.
-        """
-        self.go_on(np.array(total).reshape(self.reduced_shape)[()])
+    def reduced(self, total: Any) -> None:
+        """Resume with the result of an AllReduce; all chares of a PE share ``total``."""
+        with self.pe.guard():
+            request = self.runner.request
+            self.go_on(result_of(total, request.value, request.op))
 
     def resumeFromSync(self) -> None:  # noqa: N802 - the runtime's name
         """Continue after load balancing, perhaps on another PE."""
@@ -239,8 +244,8 @@ class BlockChare(Chare):
         if isinstance(request, (Collect, CollectSum)):
             self.waiting = request
         elif isinstance(request, AllReduce):
-            self.reduced_shape = np.shape(request.value)
-            self.reduce(self.thisProxy.reduced, request.value, getattr(Reducer, request.op))
+            value = packed_value(request.value, request.op)
+            self.reduce(self.thisProxy.reduced, value, getattr(Reducer, request.op))
         elif isinstance(request, Pause):
             self.go_on(None)
         elif isinstance(request, Batch):

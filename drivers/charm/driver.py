@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 from charm4py import Array, Future, Group, charm
 
 from drivers.charm import CharmOptions
@@ -72,7 +73,7 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
         arrays[place[0]].ckInsert(number, [pes, place], onPE=home, useAtSync=balanced)
     for blocks in arrays.values():
         blocks.ckDoneInserting()
-    _advance(arrays, 0, 0)  # all have been made
+    _advance(arrays, SETUP, SETUP)  # no steps: returns once all chares have been created
     pes.settle(awaitable=True).get()
     charm.thisProxy.LBTurnInstrumentOff(awaitable=True).get()
     _advance(arrays, SETUP, 0)
@@ -99,9 +100,15 @@ def local_ranks(pes: Any, job: Job) -> list[int]:
 
 
 def _advance(arrays: dict[str, Any], first: int, end: int) -> int:
-    """Advance all blocks from step ``first`` to ``end``; returns the step that they reached."""
+    """Advance all blocks from step ``first`` to ``end``; returns the step that they reached.
+
+    Raises RunError if blocks reduce while others have ended.
+    """
     came = []
     for blocks in arrays.values():
         came.append(Future())
         blocks.start(first, end, came[-1])
-    return int(max([done.get() for done in came]))
+    steps = [done.get() for done in came]
+    if any(np.ndim(step) for step in steps):  # an AllReduce, to which the runtime has added these
+        raise RunError("some blocks have made their steps, others wait for an AllReduce")
+    return int(max(steps))

@@ -1,10 +1,11 @@
 """Sends messages of chares: by reference on the same PE, and in few messages to other PEs.
 
 If all blocks are of one kind, all messages of a block to one neighbour are sent in one call of that
-chare's entry method, which resumes the block at once. If there are several kinds, a block may post
-the same array to many blocks and collect the sum of many. Then each PE gets one message with the
-array, which it distributes by reference, and sends one message with the sum over its blocks. Only
-this needs the PE of each chare, which `pe.PE` updates after each load-balancing step.
+chare's entry method, which resumes the block at once; each message of a PostSum is sent in a call
+of its own. If there are several kinds, a block may post the same array to many blocks and collect
+the sum of many. Then each PE gets one message with the array, which it distributes by reference,
+and sends one message with the sum over its blocks. Only this needs the PE of each chare, which
+`pe.PE` updates after each load-balancing step.
 
 Messages on a GPU are passed by reference too. Messages for other PEs, and complete sums for them,
 are copied to the host; the chare is called again after other chares have run, and sends them then.
@@ -53,7 +54,7 @@ class Mail:
                 other.put_sum(step, phase, (its_edge,), message)
             elif other.put(step, phase, its_edge, runner.place, message):
                 other.wake_up()
-        if summed:
+        if summed and len(here) > 1:
             away = self._add_up(step, phase, runner.place[0], away)
         if not away:
             return
@@ -78,11 +79,15 @@ class Mail:
 
     def _send(self, runner: Any, step: int, phase: str, summed: bool, away: list[Any]) -> None:
         """Send messages, or sums of messages, to other PEs."""
-        if summed:
+        several_kinds = len(self.pe.here) > 1
+        if summed and several_kinds:
             for (to, number, edges), total in away:
                 pe = int(self.pe.where[number])
                 self.pe.thisProxy[pe].take_sum(step, phase, to, number, edges, total)
-        elif len(self.pe.here) > 1:
+        elif summed:
+            for (to, number, edge), message in away:
+                self.pe.arrays[to][number].deliver_sum(step, phase, (edge,), message)
+        elif several_kinds:
             self._send_to_pes(step, phase, runner.place, away)
         else:
             self._send_to_blocks(step, phase, runner.place, away)

@@ -22,6 +22,7 @@ from drivers.mpi import RankOptions
 from drivers.mpi.gpu_aware import gpu_aware
 from drivers.mpi.links import DeviceLink, Link, phase_code
 from drivers.outcome import Part, Report, joined
+from drivers.reduction import packed_value, result_of
 from miniapps.contract import (
     Collect,
     CollectSum,
@@ -114,9 +115,9 @@ class Ranks(Transport):
 
     def all_reduce(self, value: Any, op: str) -> Any:
         """Combine the values of all ranks."""
-        total = np.array(value)
+        total = packed_value(value, op)
         self.comm.Allreduce(MPI.IN_PLACE, total, OPS[op])
-        return total[()]
+        return result_of(total, value, op)
 
     def barrier(self) -> None:
         """Wait for all ranks."""
