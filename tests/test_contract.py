@@ -1,4 +1,4 @@
-"""The contract between blocks and drivers: each rule, broken on purpose, must be noticed."""
+"""The contract in one process: inboxes, messages, engine. test_conformance.py runs all drivers."""
 
 from __future__ import annotations
 
@@ -87,12 +87,6 @@ def _engine_asked_for(request: pytest.FixtureRequest) -> Iterator[None]:
     ENGINES.pop()
 
 
-def close_simulated(engine: Engine, done: int) -> None:
-    """Let a simulated network deliver what is still on its way; others have delivered all."""
-    assert isinstance(engine, sim.SimEngine), "nothing was noticed"
-    engine.close(done)
-
-
 def toys_of(engine: Engine) -> list[Toy]:
     """The blocks of an engine."""
     return engine.blocks
@@ -108,105 +102,7 @@ def exchange(toy: Toy, count: int) -> Generator[Any, Any, None]:
     toy.seen.append((yield from Exchange("halo", messages(toy))))
 
 
-# 1. All blocks yield the same sequence -----------------------------------------------------------
-
-
-def collects_other_phase(toy: Toy, count: int) -> Generator[Any, Any, None]:
-    yield Post("halo", messages(toy))
-    yield Collect("back", tuple(toy.neighbors))
-
-
-def collects_first(toy: Toy, count: int) -> Generator[Any, Any, None]:
-    yield Collect("halo", tuple(toy.neighbors))
-    yield Post("halo", messages(toy))
-
-
-def never_posts(toy: Toy, count: int) -> Generator[Any, Any, None]:
-    yield Collect("halo", tuple(toy.neighbors))
-
-
-def does_nothing(toy: Toy, count: int) -> Generator[Any, Any, None]:
-    yield from ()
-
-
-def posts_only(toy: Toy, count: int) -> Generator[Any, Any, None]:
-    yield Post("halo", messages(toy))
-
-
-def reduces(toy: Toy, count: int) -> Generator[Any, Any, None]:
-    toy.seen.append((yield AllReduce(1.0, "sum")))
-
-
-def reduces_by_max(toy: Toy, count: int) -> Generator[Any, Any, None]:
-    yield AllReduce(1.0, "max")
-
-
-def yields_nonsense(toy: Toy, count: int) -> Generator[Any, Any, None]:
-    yield "halo"
-
-
-def test_right_sequences_pass() -> None:
-    """Catches tests of this file that fail for another reason than they say."""
-    for grid in PERIODIC_GRIDS:
-        engine = engine_of(exchange, grid=grid)
-        for step in range(3):
-            assert engine.round(step, 1) is False
-        assert all(len(toy.seen) == 3 for toy in toys_of(engine))
-
-
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize(
-    "steps",
-    [
-        (exchange, collects_other_phase),
-        (collects_first,),
-        (exchange, never_posts),
-        (exchange, does_nothing),
-        (reduces, does_nothing),
-        (reduces, exchange),
-        (reduces, reduces_by_max),
-        (yields_nonsense,),
-    ],
-    ids=lambda steps: "-".join(step.__name__ for step in steps),
-)
-def test_different_sequences_are_an_error(steps: tuple[Steps, ...]) -> None:
-    """Catches a deadlock that hangs: the error must say which block waits for what."""
-    with pytest.raises(
-        RunError, match=r"step 0: every block waits|different operations|which is no request"
-    ) as caught:
-        engine_of(*steps).round(0, 1)
-    assert "(0, 0)" in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_message_that_nobody_collects() -> None:
-    """Catches blocks that post more than they collect; the next round must not begin."""
-    engine = engine_of(posts_only)
-    engine.round(0, 1)
-    with pytest.raises(MessageError, match="step 0, phase 'halo'.*(never collected|late)"):
-        engine.round(1, 1)
-        close_simulated(engine, 2)
-
-
-def test_blocks_that_disagree_on_the_end() -> None:
-    """Catches a block that ends the run alone: under mpi the others would wait for ever."""
-
-    def ends_alone(toy: Toy, count: int) -> Generator[Any, Any, bool]:
-        yield from Exchange("halo", messages(toy))
-        return toy.index == (0, 0)
-
-    with pytest.raises(RunError):
-        engine_of(ends_alone).round(0, 1)
-
-
-def test_block_that_raises_is_not_swallowed() -> None:
-    """Catches an engine that takes an exception for the end of a step."""
-
-    def fails(toy: Toy, count: int) -> Generator[Any, Any, None]:
-        yield Post("halo", messages(toy))
-        raise ZeroDivisionError("physics")
-
-    with pytest.raises(ZeroDivisionError, match="physics"):
-        engine_of(fails).round(0, 1)
+# 1. Turns and rounds -----------------------------------------------------------------------------
 
 
 class Behind(Device):
@@ -250,34 +146,6 @@ def test_round_tells_when_blocks_are_finished() -> None:
 # 2. A yielded array belongs to the driver --------------------------------------------------------
 
 
-def test_writing_after_yielding_raises() -> None:
-    """Catches a block that changes a message while it travels."""
-
-    def writes(toy: Toy, count: int) -> Generator[Any, Any, None]:
-        sent = messages(toy)
-        yield Post("halo", sent)
-        for array in sent.values():
-            array[0] = 2.0
-
-    with pytest.raises(ValueError, match="read-only"):
-        engine_of(writes).round(0, 1)
-
-
-def test_view_of_a_block_s_own_array() -> None:
-    """Catches a block that yields a row of its field and goes on to write to the field."""
-
-    def writes(toy: Toy, count: int) -> Generator[Any, Any, None]:
-        field = np.ones((4, 3))
-        yield Post("halo", {edge: field[2] for edge in toy.neighbors})
-        field[2] = 7.0
-        came = yield Collect("halo", tuple(toy.neighbors))
-        toy.seen += [array[0] for array in came.values()]
-
-    engine = engine_of(writes)
-    with pytest.raises((ValueError, MessageError)):
-        engine.round(0, 1)
-
-
 def test_packed_message_is_taken_away_too() -> None:
     """Catches a message with room for a header that stays writable through its own name."""
     array = packed(np.arange(15.0).reshape(5, 3)[:, ::2])
@@ -286,20 +154,6 @@ def test_packed_message_is_taken_away_too() -> None:
         array[0, 0] = 2.0
     assert travelling.flags.writeable
     assert array.base.nbytes == HEADER_BYTES + array.nbytes
-
-
-def test_receiver_may_write() -> None:
-    """Catches received arrays that are read-only, or shared by two receivers."""
-
-    def scales(toy: Toy, count: int) -> Generator[Any, Any, None]:
-        came = yield from Exchange("halo", messages(toy))
-        for array in came.values():
-            array *= 2.0
-        toy.seen += [float(array.sum()) for array in came.values()]
-
-    engine = engine_of(scales)
-    engine.round(0, 1)
-    assert all(toy.seen == [6.0] * 4 for toy in toys_of(engine))
 
 
 @pytest.mark.parametrize(
@@ -326,52 +180,6 @@ def test_only_contiguous_arrays_travel(array: Any) -> None:
 
 
 # 3. Edges are labelled as the receiver sees them -------------------------------------------------
-
-
-def signed(toy: Toy, count: int) -> Generator[Any, Any, None]:
-    """Each message says who sends it and at which of the receiver's edges it must arrive."""
-    sent = {
-        edge: np.array([*toy.index, *peer.block, *peer.edge])
-        for edge, peer in toy.neighbors.items()
-    }
-    toy.seen.append((yield from Exchange("halo", sent)))
-
-
-def swapped(toy: Toy, count: int) -> Generator[Any, Any, None]:
-    """The same with each message on the opposite edge, where that leads to the same block."""
-    sent = {}
-    for edge, peer in toy.neighbors.items():
-        opposite = tuple(-d for d in edge)
-        by = opposite if toy.neighbors[opposite].block == peer.block else edge
-        sent[by] = np.array([*toy.index, *peer.block, *peer.edge])
-    toy.seen.append((yield from Exchange("halo", sent)))
-
-
-def wrong_arrivals(engine: Engine) -> int:
-    """How many messages lie on another edge than they say."""
-    wrong = 0
-    for toy in toys_of(engine):
-        for edge, peer in toy.neighbors.items():
-            right = [*peer.block, *toy.index, *edge]
-            wrong += toy.seen[-1][edge].tolist() != right
-    return wrong
-
-
-@pytest.mark.parametrize("grid", PERIODIC_GRIDS)
-def test_messages_arrive_on_the_receivers_edge(grid: tuple[int, int]) -> None:
-    """Catches messages by peer instead of by edge: with one or two blocks a peer has two edges."""
-    engine = engine_of(signed, grid=grid)
-    engine.round(0, 1)
-    assert wrong_arrivals(engine) == 0
-
-
-@pytest.mark.parametrize("grid", PERIODIC_GRIDS)
-def test_swapped_edges_show(grid: tuple[int, int]) -> None:
-    """Catches a test of edges that cannot fail: swapping both messages to one peer must show."""
-    engine = engine_of(swapped, grid=grid)
-    engine.round(0, 1)
-    axes_with_double_edges = sum(blocks <= 2 for blocks in grid)
-    assert wrong_arrivals(engine) == 2 * axes_with_double_edges * np.prod(grid) > 0
 
 
 @pytest.mark.parametrize("grid", PERIODIC_GRIDS)
@@ -488,19 +296,6 @@ def test_inbox_refuses_to_leave_messages_behind(inbox: Inbox) -> None:
     inbox.deliver(5, "halo", LOW, ("block", (0, 0)), np.array([1.0]))
     with pytest.raises(MessageError, match="never collected"):
         inbox.advance(6)
-
-
-def test_engine_posting_twice() -> None:
-    """Catches a block that posts a phase twice in a step."""
-
-    def twice(toy: Toy, count: int) -> Generator[Any, Any, None]:
-        yield Post("halo", messages(toy))
-        yield Post("halo", messages(toy))
-
-    with pytest.raises(MessageError, match="arrived twice"):
-        engine = engine_of(twice)
-        engine.round(0, 1)
-        close_simulated(engine, 1)
 
 
 # 5. Between steps a block pickles ----------------------------------------------------------------
@@ -647,22 +442,6 @@ def test_allreduce(op: str, value: Callable[[int], Any], result: Any) -> None:
         assert np.array_equal(toy.seen[0], result, equal_nan=True)
 
 
-def test_allreduce_between_messages() -> None:
-    """Catches a reduction that overtakes messages, or is answered with another one's result."""
-
-    def mixed(toy: Toy, count: int) -> Generator[Any, Any, None]:
-        yield Post("halo", messages(toy))
-        first = yield AllReduce(1, "sum")
-        yield Collect("halo", tuple(toy.neighbors))
-        second = yield AllReduce(toy.index[0], "max")
-        third = yield AllReduce(toy.index[0], "min")
-        toy.seen.append((first, second, third))
-
-    engine = engine_of(mixed, grid=(3, 1))
-    engine.round(0, 1)
-    assert all(toy.seen == [(3, 2, 0)] for toy in toys_of(engine))
-
-
 @pytest.mark.parametrize("op", ["product", "mean", "SUM", "", None])
 def test_unknown_reduction_is_refused(op: Any) -> None:
     """Catches a misspelt operation that fails only inside a driver, or only in one of them."""
@@ -708,56 +487,6 @@ def test_structured_messages_are_refused() -> None:
 
 
 # 7. One array to many, and the sum of many -------------------------------------------------------
-
-
-def sums_up(toy: Toy, count: int) -> Generator[Any, Any, None]:
-    """Send integers along all edges, and take the sum of what comes."""
-    number = 1 + toy.index[0] + 10 * toy.index[1]
-    yield PostSum("sum", {edge: np.full(3, number) for edge in toy.neighbors})
-    toy.seen.append((yield CollectSum("sum", tuple(toy.neighbors))))
-
-
-@pytest.mark.parametrize("grid", PERIODIC_GRIDS)
-def test_sums_are_of_all_neighbours(grid: tuple[int, ...]) -> None:
-    """Catches a sum that loses one of two edges to the same block, or counts one twice."""
-    engine = engine_of(sums_up, grid=grid)
-    engine.round(0, 1)
-    for toy in toys_of(engine):
-        right = sum(1 + p.block[0] + 10 * p.block[1] for p in toy.neighbors.values())
-        assert toy.seen[0].tolist() == [right] * 3
-
-
-def sums_floats(toy: Toy, count: int) -> Generator[Any, Any, None]:
-    yield PostSum("sum", messages(toy))
-    yield CollectSum("sum", tuple(toy.neighbors))
-
-
-def sums_other_shapes(toy: Toy, count: int) -> Generator[Any, Any, None]:
-    shape = 3 + toy.index[0]
-    yield PostSum("sum", {edge: np.ones(shape, np.int64) for edge in toy.neighbors})
-    yield CollectSum("sum", tuple(toy.neighbors))
-
-
-def sums_never_collected(toy: Toy, count: int) -> Generator[Any, Any, None]:
-    yield PostSum("sum", {edge: np.ones(3, np.int64) for edge in toy.neighbors})
-
-
-@pytest.mark.parametrize(
-    ("steps", "words"),
-    [
-        (sums_floats, "PostSum takes integers only"),
-        (sums_other_shapes, "not as others"),
-        (sums_never_collected, "never collected|late"),
-    ],
-    ids=["floats", "shapes", "never collected"],
-)
-def test_wrong_sums_are_an_error(steps: Steps, words: str) -> None:
-    """Catches sums whose bits depend on the order, are of different things, or are left over."""
-    engine = engine_of(steps, grid=(3, 1))
-    with pytest.raises(MessageError, match=words):
-        engine.round(0, 1)
-        engine.round(1, 1)
-        close_simulated(engine, 2)
 
 
 def test_inbox_adds_each_edge_once(inbox: Inbox) -> None:

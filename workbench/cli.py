@@ -205,10 +205,10 @@ def _batch(options: argparse.Namespace, runtime: list[str]) -> int:
 
     if options.no_launch:
         return batch.take_part()
-    return batch.batch(options.file, _spec_of, options.timeout)
+    return batch.batch(options.file, spec_of, options.timeout)
 
 
-def _spec_of(words: list[str]) -> RunSpec:
+def spec_of(words: list[str]) -> RunSpec:
     """The run that a command line asks for. Raises InputError."""
     from workbench.run.spec import RunSpec
 

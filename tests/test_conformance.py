@@ -1,0 +1,134 @@
+"""The contract under every driver: right blocks get right answers, broken rules end the run.
+
+The blocks are the toys in `toyapps`. tests/test_contract.py checks the pieces that drivers share.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import support
+
+import miniapps
+from drivers import sim
+from workbench.cli import spec_of
+from workbench.run.batch import solve_all
+
+HERE = {
+    "serial": "--driver serial",
+    **{f"sim, {order}": f"--driver sim --sim-order {order}" for order in sim.ORDERS},
+}
+GRIDS = ("1x1", "2x1", "1x2", "2x2", "3x2", "1x3")
+LAUNCHED = (
+    "--driver mpi -n 1",
+    "--driver mpi -n 2",
+    "--driver mpi -n 6 --blocks 3x2",
+    "--driver charm -n 1 --odf 4",
+    "--driver charm -n 2 --odf 1",
+    "--driver charm -n 2 --odf 4 --balancer Rotate --lb-period 2",
+)
+WAITS = "every block waits"
+HANGS = "no progress"
+LEFT = "never collected|late|another one must have come before it"
+# What is said of each broken rule: by a driver with all blocks in one process, and by one that
+# launches PEs, where it differs.
+WRONG = {
+    "collects_first": (WAITS, f"{HANGS}|{WAITS}"),
+    "another_phase": (WAITS, f"{HANGS}|{LEFT}|{WAITS}"),
+    "one_does_nothing": (f"{WAITS}|{LEFT}", f"{HANGS}|{LEFT}"),
+    "one_does_not_reduce": (WAITS, f"{HANGS}|others wait for an AllReduce"),
+    "one_reduces": (WAITS, f"{HANGS}|{LEFT}"),
+    "another_operation": ("different operations", None),
+    "nonsense": ("yielded 'halo', which is no request", None),
+    "never_collects": (LEFT, None),
+    "posts_twice": ("arrived twice", None),
+    "one_ends": ("some blocks say that the run is finished", HANGS),
+    "raises": ("physics", None),
+    "writes_after_posting": ("read-only", None),
+    "posts_a_view": ("is a view of other memory", None),
+    "posts_columns": ("must be a C-contiguous numpy array", None),
+    "sums_of_floats": ("PostSum takes integers only", None),
+    "sums_of_other_shapes": ("not as others", None),
+    "sums_never_collected": (LEFT, None),
+    "too_few_answers": ("forgets gave 0 answers to 1 tasks", None),
+}
+
+
+@pytest.fixture(autouse=True)
+def _toys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the toys an app like others, in this process and in those that it launches."""
+    folder = support.toy_environment()
+    monkeypatch.setattr(miniapps, "__path__", [*miniapps.__path__, *folder.values()])
+    for name, value in folder.items():
+        monkeypatch.setenv(name, value)
+
+
+def solved(script: str, configuration: str, timeout: float | None = None) -> Any:
+    """The result of a few steps of a script: a record, or why the run failed."""
+    words = f"run toys --script {script} --warmup 0 --steps 4 {configuration}".split()
+    (result,) = solve_all([spec_of(words)], timeout)
+    return result
+
+
+def test_every_script_is_expected_to_do_something() -> None:
+    """Catches a script that no test runs."""
+    from miniapps.toys import scripts
+
+    assert {*scripts.RIGHT, "opposite_edges", *WRONG} == set(scripts.SCRIPTS)
+
+
+def check_right(configuration: str) -> None:
+    """Run all right scripts in one launch; all must have the bits of the reference."""
+    from miniapps.toys.scripts import RIGHT
+
+    words = [f"run toys --script {name} --warmup 0 --steps 4 {configuration}" for name in RIGHT]
+    results = solve_all([spec_of(one.split()) for one in words], 30)
+    assert all(isinstance(result, dict) for result in results), results[-1]
+    for name, record in zip(RIGHT, results, strict=True):
+        assert record["valid"] is True, name
+        assert record["steps"] == (3 if name == "ends_early" else 4), name
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("driver", HERE)
+def test_right_blocks_in_one_process(driver: str, grid: str) -> None:
+    """Catches a wrong answer, on grids in which a block meets another, or itself, at two edges."""
+    check_right(f"{HERE[driver]} --blocks {grid}")
+
+
+@pytest.mark.launch
+@pytest.mark.parametrize("configuration", LAUNCHED)
+def test_right_blocks_launched(configuration: str) -> None:
+    """Catches a wrong answer of a transport, and messages that come before a block has begun."""
+    check_right(configuration)
+
+
+@pytest.mark.parametrize("configuration", [*HERE.values(), "--driver mpi -n 2"])
+def test_toys_notice_swapped_edges(configuration: str) -> None:
+    """Catches toys that do not look at what they are sent."""
+    grid = "" if "mpi" in configuration else " --blocks 2x1"
+    assert solved("opposite_edges", configuration + grid)["valid"] is False
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("script", WRONG)
+@pytest.mark.parametrize("driver", HERE)
+def test_broken_rules_in_one_process(
+    driver: str, script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Catches a rule that can be broken without an error, and deadlocks that hang."""
+    assert solved(script, f"{HERE[driver]} --blocks 2x1") == "ended with status 3"
+    said = capsys.readouterr().err
+    assert re.search(WRONG[script][0], said), said
+
+
+@pytest.mark.launch
+@pytest.mark.parametrize("script", WRONG)
+@pytest.mark.parametrize("configuration", ["--driver mpi -n 2", "--driver charm -n 2 --odf 2"])
+def test_broken_rules_launched(configuration: str, script: str) -> None:
+    """Catches a rule that only drivers in one process enforce."""
+    line = solved(script, configuration, timeout=1)
+    assert isinstance(line, str), "nothing was noticed"
+    assert re.search(WRONG[script][1] or WRONG[script][0], line), line

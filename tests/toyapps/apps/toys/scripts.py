@@ -1,0 +1,288 @@
+"""Steps of toy blocks: some keep the contract and check every answer, others break a rule.
+
+A script is one kind of step for all blocks, or several that blocks take by number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from devices.messages import packed
+from miniapps.contract import (
+    AllReduce,
+    Batch,
+    Collect,
+    CollectSum,
+    Edge,
+    Exchange,
+    Pause,
+    Post,
+    PostSum,
+)
+
+Life = Generator[Any, Any, Any]
+SCRIPTS: dict[str, tuple[Callable[[Any], Life], ...]] = {}
+
+
+def script(step: Callable[[Any], Life]) -> Callable[[Any], Life]:
+    """Register a step under its name, for all blocks."""
+    SCRIPTS[step.__name__] = (step,)
+    return step
+
+
+def label(toy: Any, sender: Any, receiver: Any, edge: Edge) -> list[int]:
+    """What a message says: who sends it to whom, at which edge of the receiver, and when."""
+    return [*sender, *receiver, *edge, toy.time]
+
+
+def labels(toy: Any) -> dict[Edge, np.ndarray]:
+    """A message for every edge, each another one."""
+    return {
+        edge: np.array(label(toy, toy.index, peer.block, peer.edge))
+        for edge, peer in toy.neighbors.items()
+    }
+
+
+def check(toy: Any, came: dict[Edge, np.ndarray]) -> None:
+    """Check messages that `labels` made."""
+    for edge, array in came.items():
+        peer = toy.neighbors[edge]
+        toy.expect(array.tolist() == label(toy, peer.block, toy.index, edge))
+
+
+def edges(toy: Any) -> tuple[Edge, ...]:
+    """All edges of a block."""
+    return tuple(toy.neighbors)
+
+
+# Scripts that keep the contract -------------------------------------------------------------------
+
+
+@script
+def exchange(toy: Any) -> Life:
+    """Send a message along each edge, and write to what came."""
+    came = yield from Exchange("halo", labels(toy))
+    check(toy, came)
+    for array in came.values():
+        array[...] = 0
+
+
+@script
+def phases_in_another_order(toy: Any) -> Life:
+    """Post three phases, and collect them last first, the first edge by edge."""
+    for phase in "abc":
+        yield Post(phase, {edge: packed(m) for edge, m in labels(toy).items()})
+    check(toy, (yield Collect("c", edges(toy))))
+    check(toy, (yield Collect("b", edges(toy)[::-1])))
+    for edge in edges(toy)[::-1]:
+        check(toy, (yield Collect("a", (edge,))))
+
+
+@script
+def one_array_to_all(toy: Any) -> Life:
+    """Send one array along all edges; its receivers share it."""
+    mine = np.array([*toy.index, toy.time])
+    came = yield from Exchange("all", dict.fromkeys(toy.neighbors, mine))
+    for edge, array in came.items():
+        toy.expect(array.tolist() == [*toy.neighbors[edge].block, toy.time])
+
+
+@script
+def sums(toy: Any) -> Life:
+    """Send integers along all edges, and collect the sum of what comes, and messages between."""
+    yield Post("halo", labels(toy))
+    yield PostSum("sum", {edge: np.full(3, 1 + toy.number) for edge in toy.neighbors})
+    yield PostSum("more", {edge: np.full(2, toy.time) for edge in toy.neighbors})
+    check(toy, (yield Collect("halo", edges(toy))))
+    more = yield CollectSum("more", edges(toy))
+    total = yield CollectSum("sum", edges(toy))
+    rows, columns = toy.grid
+    right = sum(
+        1 + (p.block[0] % rows) * columns + p.block[1] % columns for p in toy.neighbors.values()
+    )
+    toy.expect(total.tolist() == [right] * 3 and more.tolist() == [4 * toy.time] * 2)
+
+
+@script
+def reductions(toy: Any) -> Life:
+    """Reduce while messages are on their way."""
+    blocks = prod(toy.grid)
+    yield Post("halo", labels(toy))
+    toy.expect((yield AllReduce(1, "sum")) == blocks)
+    toy.expect(
+        (yield AllReduce(np.array([toy.number, -1.5]), "max")).tolist() == [blocks - 1, -1.5]
+    )
+    check(toy, (yield Collect("halo", edges(toy))))
+    toy.expect((yield AllReduce(0.5 - toy.number, "min")) == 1.5 - blocks)
+    for odd in (0, blocks - 1):
+        for op in ("min", "max"):
+            toy.expect(np.isnan((yield AllReduce(np.nan if toy.number == odd else 1.0, op))))
+    some = yield AllReduce(np.array([[toy.number == 0, False]]), "max")
+    toy.expect(some.dtype == bool and some.tolist() == [[True, False]])
+
+
+def doubled(tasks: list[int]) -> list[Any]:
+    """Twice each task, an error for 3."""
+    return [ValueError("three") if task == 3 else 2 * task for task in tasks]
+
+
+@script
+def batches(toy: Any) -> Life:
+    """Let the driver do work of many blocks at once; an error reaches the block that asked."""
+    yield Pause()
+    toy.expect((yield Batch(doubled, 4 + toy.number)) == 8 + 2 * toy.number)
+    yield from exchange(toy)
+    try:
+        yield Batch(doubled, 3)
+    except ValueError as error:
+        toy.expect(str(error) == "three")
+    else:
+        toy.expect(False)
+
+
+@script
+def ends_early(toy: Any) -> Life:
+    """End the run after three steps."""
+    yield from exchange(toy)
+    return toy.time == 2
+
+
+RIGHT = tuple(SCRIPTS)
+
+
+# Scripts that break a rule ------------------------------------------------------------------------
+
+
+@script
+def opposite_edges(toy: Any) -> Life:
+    """Send each message along the opposite edge."""
+    swapped = {tuple(-d for d in edge): message for edge, message in labels(toy).items()}
+    check(toy, (yield from Exchange("halo", swapped)))
+
+
+@script
+def collects_first(toy: Any) -> Life:
+    """Wait for messages that nobody has posted yet."""
+    yield Collect("halo", edges(toy))
+    yield Post("halo", labels(toy))
+
+
+def collects_another_phase(toy: Any) -> Life:
+    """Wait for a phase that the others do not post."""
+    yield Post("halo", labels(toy))
+    yield Collect("back", edges(toy))
+
+
+def does_nothing(toy: Any) -> Life:
+    """Take no part."""
+    yield from ()
+
+
+def reduces(toy: Any) -> Life:
+    """Reduce by addition."""
+    yield AllReduce(1.0, "sum")
+
+
+def reduces_by_max(toy: Any) -> Life:
+    """Reduce by another operation."""
+    yield AllReduce(1.0, "max")
+
+
+SCRIPTS["another_phase"] = exchange, collects_another_phase
+SCRIPTS["one_does_nothing"] = exchange, does_nothing
+SCRIPTS["one_does_not_reduce"] = reduces, does_nothing
+SCRIPTS["one_reduces"] = reduces, exchange
+SCRIPTS["another_operation"] = reduces, reduces_by_max
+
+
+@script
+def nonsense(toy: Any) -> Life:
+    """Yield what is no request."""
+    yield "halo"
+
+
+@script
+def never_collects(toy: Any) -> Life:
+    """Post messages that nobody collects."""
+    yield Post("halo", labels(toy))
+
+
+@script
+def posts_twice(toy: Any) -> Life:
+    """Post two messages of one phase."""
+    yield Post("halo", labels(toy))
+    yield Post("halo", labels(toy))
+    yield Collect("halo", edges(toy))
+
+
+@script
+def one_ends(toy: Any) -> Life:
+    """End the run for one block alone."""
+    yield from exchange(toy)
+    return toy.number == 0
+
+
+@script
+def raises(toy: Any) -> Life:
+    """Fail while messages are on their way."""
+    yield Post("halo", labels(toy))
+    raise ZeroDivisionError("physics")
+
+
+@script
+def writes_after_posting(toy: Any) -> Life:
+    """Change messages while they travel."""
+    sent = labels(toy)
+    yield Post("halo", sent)
+    for array in sent.values():
+        array[0] = 2
+
+
+@script
+def posts_a_view(toy: Any) -> Life:
+    """Post a row of the block's own field."""
+    yield Post("halo", {edge: np.ones((4, 3))[2] for edge in toy.neighbors})
+
+
+@script
+def posts_columns(toy: Any) -> Life:
+    """Post arrays that are not contiguous."""
+    yield Post("halo", {edge: np.ones((4, 3)).T for edge in toy.neighbors})
+
+
+@script
+def sums_of_floats(toy: Any) -> Life:
+    """Ask for sums whose bits depend on their order."""
+    yield PostSum("sum", {edge: np.ones(3) for edge in toy.neighbors})
+
+
+@script
+def sums_of_other_shapes(toy: Any) -> Life:
+    """Ask for sums of arrays of several shapes."""
+    shapes = {edge: 3 + (edge[0] > 0) for edge in toy.neighbors}
+    yield PostSum("sum", {edge: np.ones(n, np.int64) for edge, n in shapes.items()})
+    yield CollectSum("sum", edges(toy))
+
+
+@script
+def sums_never_collected(toy: Any) -> Life:
+    """Post sums that nobody collects."""
+    yield PostSum("sum", {edge: np.ones(3, np.int64) for edge in toy.neighbors})
+
+
+def forgets(tasks: list[int]) -> list[int]:
+    """One answer too few."""
+    return tasks[1:]
+
+
+@script
+def too_few_answers(toy: Any) -> Life:
+    """Ask for work whose answer is forgotten."""
+    yield Batch(forgets, 1)
+
+
+WRONG = tuple(name for name in SCRIPTS if name not in RIGHT)
