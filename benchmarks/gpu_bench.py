@@ -51,7 +51,7 @@ import kernels
 import miniapps
 from devices import backend as device
 from drivers.engine import Engine
-from kernels.halo.cpu import Region, box
+from kernels.halo.interface import Region, box
 from kernels.leanmd.units import FORCE_UNIT
 from miniapps.arrays import ghosted
 from miniapps.pic.particles import FLOATS

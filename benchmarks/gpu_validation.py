@@ -28,7 +28,7 @@ HOST = (  # what the host does with a GPU
     "devices/cuda/streams.py",
     "devices/cuda/toolkit.py",
     "devices/cuda/driver_info.py",
-    "kernels/halo/cpu.py",
+    "kernels/halo/interface.py",
 )
 IN_NO_KERNEL = (*HOST, "devices/cpu/compiler.py")
 WALKS = "kernels/*/gpu.py", "kernels/*/gpu/*.py", "devices/cuda/primitives.py"  # with kernels

@@ -18,7 +18,7 @@ from common import median, save
 from numba import njit
 
 import kernels
-from kernels.halo.cpu import Region
+from kernels.halo.interface import Region
 from miniapps.arrays import copied, ghosted
 
 ROUNDS = 7

@@ -13,11 +13,13 @@ import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from devices.messages import packed_empty
+
+Array: TypeAlias = Any  # in a device's memory: NumPy's on the CPU, numba-cuda's on a GPU
 
 
 class DeviceUnavailable(RuntimeError):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.halo.cpu import Region
+from kernels.halo.interface import Region
 
 LINE = 64  # bytes of a cache line
 CACHED_CELLS = 1 << 16  # two arrays of so many float64 are 1 MiB

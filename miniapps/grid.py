@@ -18,8 +18,10 @@ import numpy as np
 
 import kernels
 from devices.backend import Device
-from kernels.halo.cpu import Region, box
+from kernels.halo.interface import Region, box
+from kernels.jacobi2d.interface import Jacobi2dKernels
 from kernels.state_hash import digest, hash_cells
+from kernels.stencil3d.interface import Stencil3dKernels
 from miniapps import tiling
 from miniapps.arrays import copied, ghosted, realigned
 from miniapps.contract import Check, Edge, Index, Measure, Piece
@@ -298,7 +300,7 @@ def validate(
 # Blocks ------------------------------------------------------------------------------------------
 
 
-class GridBlock(KernelUser):
+class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
     """One box of the grid with its ghosts; `step` is the app's.
 
     Two arrays of the block's cells with ghosts around: as many layers as sweeps per exchange where
@@ -445,8 +447,8 @@ class GridBlock(KernelUser):
 
     def _sweep_tile(self, count: int, region: Region) -> None:
         """Sweep a region so many times, and what that needs around it."""
-        grow = np.array(self.grow)
-        if self.kernels.sweep_tile(self.old, self.new, count, *region, grow):
+        where: Any = *region, np.array(self.grow)  # mypy does not know how many axes there are
+        if self.kernels.sweep_tile(self.old, self.new, count, *where):
             self.old, self.new = self.new, self.old
 
     def state(self) -> list[Piece]:

@@ -1,28 +1,30 @@
-"""What blocks that run kernels have in common."""
+"""The base of blocks that run kernels."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import kernels
 from devices.backend import Device
 
+Kernels = TypeVar("Kernels")  # the app's Protocol, in `kernels/<app>/interface.py`
 
-class KernelUser:
-    """A block that looks its kernels up by its problem's app and its device.
 
-    Modules do not pickle, so a block leaves its kernels behind when it migrates.
+class KernelUser(Generic[Kernels]):
+    """A block that finds its kernels by the name of its app and of its device.
+
+    Modules cannot be pickled, so a block that migrates leaves its kernels behind.
     """
 
     problem: Any
     device: Device
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the kernels."""
+        """Return all attributes but the kernels."""
         return {name: value for name, value in self.__dict__.items() if name != "kernels"}
 
     @cached_property
-    def kernels(self) -> Any:
-        """The app's kernels for this device."""
-        return kernels.load(self.problem.app, self.device.name)
+    def kernels(self) -> Kernels:
+        """The app's kernels for the block's device."""
+        return cast(Kernels, kernels.load(self.problem.app, self.device.name))

@@ -14,7 +14,7 @@ import support
 
 import kernels
 from devices.backend import Device
-from kernels.halo.cpu import box
+from kernels.halo.interface import box
 from kernels.leanmd.units import FORCE_UNIT
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"

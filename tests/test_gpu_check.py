@@ -338,8 +338,8 @@ FILES = {
     "devices/messages.py": "",
     "devices/cpu/compiler.py": "",
     "devices/cpu/vectors.py": "",
-    "kernels/halo/cpu.py": "",
-    HALO: "from devices.cuda.compiler import blocks\nfrom kernels.halo.cpu import Halo",
+    "kernels/halo/interface.py": "",
+    HALO: "from devices.cuda.compiler import blocks\nfrom kernels.halo.interface import Region",
     "kernels/pic/cpu/push.py": "from devices.cpu.compiler import njit\n"
     "from kernels.pic.counters import HERE",
     "kernels/pic/counters.py": "",
@@ -378,7 +378,7 @@ def line(validation, tmp_path) -> Callable[..., str]:
         ("kernels/pic/cpu/push.py", 2),  # of which a kernel takes a function
         ("kernels/pic/counters.py", 2),  # and that a constant
         ("devices/backend.py", 0),  # for the host alone
-        ("kernels/halo/cpu.py", 0),
+        ("kernels/halo/interface.py", 0),
     ],
 )
 def test_kernels_changed_since_a_validation_are_counted(line, file, count):

@@ -21,7 +21,7 @@ import miniapps
 from devices.backend import Device
 from drivers.descriptor import Options
 from drivers.engine import Engine
-from kernels.halo.cpu import box
+from kernels.halo.interface import box
 from miniapps import grid
 from miniapps.contract import Exchange
 from miniapps.decomposition import Layout

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import support
+from kernel_interfaces import differences, interface
 
 import devices
 import kernels
@@ -96,6 +97,8 @@ def test_a_third_device_has_the_same_bits(plain: None, right: bool, tile: int) -
     assert backend.names() == ["cpu", "gpu", "plain"]
     assert kernels.exist("jacobi2d", "plain") and not kernels.exist("pic", "plain")
     problem = miniapps.load("jacobi2d").Problem(size=(9, 7), initial="noise", time_tile=tile)
+    assert differences(interface("jacobi2d"), kernels.load("jacobi2d", "plain")) == []
+    assert differences(interface("halo"), kernels.load("halo", "plain")) == []
     usual = support.solve("jacobi2d", problem, (2, 2), 6)
     seen = support.solve("jacobi2d", problem, (2, 2), 6, device="plain")
     assert (seen.state_hash == usual.state_hash) == right

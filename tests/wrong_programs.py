@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.halo.cpu import box
+from kernels.halo.interface import box
 
 Wrong = Callable[[Any], Any]
 STALE_AFTER = 2  # steps

@@ -52,6 +52,11 @@ class MessageBuffer(Mapping[Any, "MessageView"]):
         return len(self.shapes)
 
     @property
+    def memory(self) -> tuple[Any, dict[Any, int]]:
+        """The flat array of all messages, and where each one begins in it, by edge."""
+        return self.flat, self.starts
+
+    @property
     def nbytes(self) -> int:
         """Of the whole buffer, room for headers included."""
         return self.flat.size * self.dtype.itemsize
@@ -145,6 +150,18 @@ class MessageView(DeviceMessage):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return np.array, (memory.to_host(self.array),)
+
+
+def by_buffer(views: Mapping[Any, MessageView]) -> list[tuple[Any, dict[Any, int]]]:
+    """Group messages by the buffer that holds them.
+
+    Returns for each buffer its flat array, and where its messages begin in it, by edge.
+    """
+    groups: dict[int, tuple[Any, dict[Any, int]]] = {}
+    for edge, view in views.items():
+        flat, start = view.memory
+        groups.setdefault(id(view.buffer), (flat, {}))[1][edge] = start
+    return list(groups.values())
 
 
 def each_buffer(buffers: Iterable[MessageBuffer]) -> list[MessageBuffer]:

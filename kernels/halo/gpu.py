@@ -1,9 +1,9 @@
-"""The halo of a block of cells on the GPU: one kernel packs all faces, one puts all ghosts down.
+"""The halo of a block of cells on the GPU: one launch packs all faces, one unpacks all ghosts.
 
-A thread copies a cell. It finds its face in a table with a row per face, in the order of threads:
-the face's first thread, where its message begins, where its cells begin in the field, its cells
-along the last axis and the last but one, and the field's cells in a plane and in a row. 16 bytes a
-cell, and 56 bytes a face, from cache.
+A thread copies one cell. It finds the face of its cell in a table with one row per face, in the
+order of threads: the first thread, where the message begins in the buffer, where the cells begin
+in the field, the cells along the last axis and the last but one, and the field's cells per plane
+and per row. Cost: 16 bytes per cell, and 56 bytes per face, from cache.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Device
+from devices.backend import Array, Device
+from devices.cuda.buffers import by_buffer
 from devices.cuda.compiler import blocks, cuda, inlined, kernel
 from devices.cuda.memory import flat
-from kernels.halo.cpu import Halo as HaloOnCpu
-from kernels.halo.cpu import Region, shape_of
+from kernels.halo.interface import Region, shape_of
 
 THREADS = 256
 COLUMNS = 7  # of the table
@@ -25,7 +25,7 @@ COLUMNS = 7  # of the table
 
 @inlined
 def _places(thread, faces, table):  # type: ignore[no-untyped-def]
-    """Where a thread's cell lies in the buffer of messages, and where in the field."""
+    """Return the indices of a thread's cell, in the message buffer and in the field."""
     row = np.uint64(0)
     while row + np.uint64(1) < faces and table[row + np.uint64(1), 0] <= thread:
         row += np.uint64(1)
@@ -62,7 +62,10 @@ def _unpack(count, faces, table, field, buffer):  # type: ignore[no-untyped-def]
 def face_table(
     shape: tuple[int, ...], faces: Iterable[tuple[int, Region]]
 ) -> tuple[int, np.ndarray]:
-    """The cells of faces, (start of the message, region of the field) each, and their table."""
+    """Return how many cells some faces have, and the table of the faces, (faces, COLUMNS) uint64.
+
+    ``faces``: for each one where its message begins in the buffer, and its region of the field.
+    """
     rows, count = [], 0
     row_cells = shape[-1]
     plane_cells = row_cells * shape[-2]
@@ -75,46 +78,49 @@ def face_table(
     return count, np.array(rows, np.uint64).reshape(-1, COLUMNS)
 
 
-class Halo(HaloOnCpu):
-    """Which cells of a block's arrays go over each edge (``inside``), and where others' come."""
+class Halo:
+    """Copies by kernels; see `kernels.halo.interface.Halo`."""
 
     def __init__(
         self, device: Device, inside: Mapping[Any, Region], outside: Mapping[Any, Region]
     ) -> None:
-        super().__init__(device, inside, outside)
+        self.device, self.inside, self.outside = device, inside, outside
+        self.shapes = {edge: shape_of(region) for edge, region in inside.items()}
         self.ghosts = {edge: shape_of(region) for edge, region in outside.items()}
-        self.tables: dict[Any, tuple[int, Any]] = {}  # by layout of messages
+        self.tables: dict[Any, tuple[int, Any]] = {}  # by where messages begin
 
-    def pack(self, field: Any) -> Mapping[Any, Any]:
-        """The messages: copies of the cells inside, by edge, in one message buffer."""
+    def pack(self, field: Array) -> Mapping[Any, Any]:
+        """Copy all faces into one message buffer, by one launch."""
         buffer: Any = self.device.messages(self.shapes, field.dtype)
-        starts = tuple(buffer.starts.items())
-        self._launch(_pack, "inside", self.inside, starts, field, buffer.flat)
+        memory, starts = buffer.memory
+        self._launch(_pack, "inside", self.inside, starts, field, memory)
         return buffer
 
-    def unpack(self, field: Any, came: Mapping[Any, Any]) -> None:
-        """Put what came over each edge where its cells lie; a launch per message buffer.
-
-        Raises ValueError for a message of another shape.
-        """
-        buffers: dict[int, tuple[Any, list[tuple[Any, int]]]] = {}
-        for edge, view in self.device.received(came).items():
+    def unpack(self, field: Array, came: Mapping[Any, Any]) -> None:
+        """Copy all messages of one message buffer by one launch."""
+        views = self.device.received(came)
+        for edge, view in views.items():
             if view.shape != self.ghosts[edge] or view.dtype != field.dtype:
                 raise ValueError(f"edge {edge}: {self.ghosts[edge]} ghosts, {view.shape} came")
-            buffer, starts = buffers.setdefault(id(view.buffer), (view.buffer, []))
-            starts.append((edge, view.start))
-        for buffer, starts in buffers.values():
-            self._launch(_unpack, "outside", self.outside, tuple(starts), field, buffer.flat)
+        for memory, starts in by_buffer(views):
+            self._launch(_unpack, "outside", self.outside, starts, field, memory)
 
     def _launch(
-        self, kernel: Any, side: str, regions: Any, starts: tuple[Any, ...], field: Any, buffer: Any
+        self,
+        kernel: Any,
+        side: str,
+        regions: Any,
+        starts: dict[Any, int],
+        field: Array,
+        memory: Any,
     ) -> None:
-        """Run a kernel over the faces whose messages begin at ``starts`` in a buffer."""
-        if (side, starts) not in self.tables:
-            faces = [(start, regions[edge]) for edge, start in starts]
+        """Launch a kernel for the faces whose messages begin at ``starts`` in a buffer's memory."""
+        key = side, tuple(starts.items())
+        if key not in self.tables:
+            faces = [(start, regions[edge]) for edge, start in starts.items()]
             count, rows = face_table(tuple(field.shape), faces)
-            self.tables[side, starts] = count, self.device.to_device(rows)
-        count, table = self.tables[side, starts]
+            self.tables[key] = count, self.device.to_device(rows)
+        count, table = self.tables[key]
         if count:
-            where = blocks(count, THREADS), THREADS, field.stream
-            kernel[where](count, len(starts), table, flat(field), buffer)
+            launch = blocks(count, THREADS), THREADS, field.stream
+            kernel[launch](count, len(starts), table, flat(field), memory)

@@ -1,16 +1,4 @@
-"""Jacobi2D on the CPU: one sweep, a sweep with its residual, and several sweeps at once.
-
-The formula, a five-point Jacobi relaxation for the Laplace equation, is that of Fink et al.
-(2021), ESPM2, section III-B:
-
-    new[i, j] = 0.2 * (u[i, j] + u[i-1, j] + u[i+1, j] + u[i, j-1] + u[i, j+1])
-
-added from left to right.  No fast-math is used and nothing is contracted into a fused
-multiply-add, so a cell gets the same bits whatever region, strip or tile it is computed in.
-
-Arrays: float64 or float32, C order, shape (rows, columns), ghost layers and any padding included.
-Bounds x0:x1 (rows) and y0:y1 (columns) are indices into the arrays; a cell's value is a
-dimensionless temperature.
+"""Jacobi2D on the CPU; `kernels.jacobi2d.interface` gives the formula and the arrays.
 
 Cost: 5 flops a point.  A sweep over arrays larger than the caches moves 24 bytes a point: `old`
 is read, and `new` is read (the cache fetches a line before writing to it) and written.  So one
@@ -43,7 +31,7 @@ OPTIONS: dict[str, Any] = {
 
 @njit([row.dtype(row, uint64, uint64) for row in ROWS], forceinline=True, **OPTIONS)
 def _relaxed(u, at, row):
-    """The new value of the cell at an index, rows being so many elements long."""
+    """Return the new value of the cell at index `at`; a row has `row` elements."""
     # Unsigned indices: a signed one could be negative, and testing for that at each access
     # (as Python's u[-1] asks) costs two thirds of the speed.
     one = np.uint64(1)
@@ -56,13 +44,13 @@ def _relaxed(u, at, row):
     **OPTIONS,
 )
 def _row(old, new, row, begin, end, ahead, every, hop):
-    """Relax the cells [begin, end) of a row; meanwhile fetch what is needed later, of both arrays.
+    """Relax the cells [begin, end) of a row, and prefetch lines of both arrays.
 
-    The arrays are flat; rows are so many elements long.  With one line in `every` >= 1 that is
-    swept, one in `hop` is fetched, from `ahead` on, as some machines' hardware does not do it in
-    time.  The row is gone through by the cache line.  Its left and right neighbours are cut out of
-    the lines at hand: reading them anew would cross from line to line, at two thirds of the speed
-    in cache.
+    The arrays are flat; a row has `row` elements.  For every `every` >= 1 lines that are swept, the
+    line at `ahead` is prefetched and `ahead` moves on by `hop` lines: some machines' hardware does
+    not prefetch in time.  The row is swept one cache line at a time.  Left and right neighbours are
+    shifted out of the lines in registers: loads of their own would cross cache lines, at two thirds
+    of the speed in cache.
     """
     row, front, back, ahead = np.uint64(row), np.uint64(begin), np.uint64(end), np.uint64(ahead)
     one, width = np.uint64(1), line_width(old)
@@ -90,7 +78,7 @@ def _row(old, new, row, begin, end, ahead, every, hop):
     **OPTIONS,
 )
 def _sweep(old, new, x0, x1, y0, y1, measured):
-    """Do `sweep`; where asked to, return the largest change of a cell."""
+    """Do `sweep`; if `measured`, return the largest change of a cell, otherwise 0.0."""
     # The bits of a double >= 0, read as an integer, are ordered as the double is.  The largest
     # integer is found with vector instructions; the largest double is not, as the order of
     # comparison would matter for a NaN.  Here a NaN is larger than any number and is returned.
@@ -109,13 +97,13 @@ def _sweep(old, new, x0, x1, y0, y1, measured):
 
 @njit([void(grid, grid, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
 def sweep(old, new, x0, x1, y0, y1):
-    """Relax the cells [x0, x1) x [y0, y1) of `old` once, into `new`."""
+    """Sweep row after row, a cache line at a time; nothing is done for an empty region."""
     _sweep(old, new, x0, x1, y0, y1, False)
 
 
 @njit([float64(grid, grid, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
 def sweep_residual(old, new, x0, x1, y0, y1):
-    """Do `sweep` and return the largest |new - old| over the region (0.0 if it is empty)."""
+    """Sweep as `sweep` does, and measure each row while it is in L1."""
     return _sweep(old, new, x0, x1, y0, y1, True)
 
 
@@ -123,24 +111,12 @@ def sweep_residual(old, new, x0, x1, y0, y1):
     [int64(grid, grid, int64, int64, int64, int64, int64, int64[::1]) for grid in GRIDS], **OPTIONS
 )
 def sweep_tile(old, new, sweeps, x0, x1, y0, y1, grow):
-    """Relax the cells [x0, x1) x [y0, y1) `sweeps` >= 1 times, each while still in cache.
-
-    Sweep s = 1..sweeps covers the cells widened on side d by grow[d] * (sweeps - s), the sides
-    in the order low x, high x, low y, high y.  grow[d] = 1: a neighbour's cells, received
-    `sweeps` deep (into `old`), are computed again here.  grow[d] = 0: a physical boundary; the
-    ghost cells next to it, along the whole widened region, are the same in both arrays, and are
-    read and never written.
-
-    The sweeps alternate between the arrays.  Returns 1 if `new` holds the newest values
-    (`sweeps` odd), 0 if `old` does; in [x0, x1) x [y0, y1) the other array holds the values of
-    one sweep earlier.  The cells of the widened region around it are scratch, and so are all
-    ghosts left of y0 where grow[2] = 1 and right of y1 where grow[3] = 1: whole cache lines are
-    swept there, aligned ones if y0 is a multiple of a line and at least `sweeps` + 7.
+    """Sweep strips of columns, so narrow that the rows in use stay in L1.
 
     Order of work: strips of columns; in a strip, steps of 8 rows; in a step, all sweeps, each one
-    row higher and a cache line further left than the one before.  So a cell's neighbours are always
-    ready, no value is overwritten before its last use, and nothing is computed twice.  The formula
-    asks for a shift of 1 column; a line's keeps the stores aligned.
+    row higher and one cache line further left than the sweep before.  So a cell's neighbours are
+    always ready, no value is overwritten before its last use, and nothing is computed twice.  The
+    formula requires a shift of 1 column only; a shift by a line keeps the stores aligned.
     """
     in_line = np.int64(line_width(old))
     # Rows of a strip are short enough for L1 to hold the four in use.  The lines that the sweeps of

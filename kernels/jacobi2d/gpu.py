@@ -1,22 +1,21 @@
-"""Jacobi2D on the GPU: the kernels of `kernels.jacobi2d.cpu`, with the same bits.
+"""Jacobi2D on the GPU, with the bits of the CPU; `kernels.jacobi2d.interface` gives the formula.
 
-A thread relaxes one column of `MARCH` cells, four at a time: it reads the four that come next and
-all their neighbours at both sides before it writes any, for a load cannot pass a store that may
-touch what it reads, and loads on their way are what memory's speed is made of. Threads of a warp
-hold neighbouring columns.
+A thread relaxes `MARCH` cells of one column, four at a time. It loads the next four cells and all
+their left and right neighbours before it stores any of them: a load cannot be moved before a store
+that may touch the same memory, and only loads in flight make use of the memory's bandwidth. The
+threads of a warp have neighbouring columns.
 
-Cost: 16 bytes a cell and sweep (`old` read, `new` written, each once), as the cells above a
-thread's first and below its last, 2 in `MARCH`, come from L2, and those beside from L1. Several
-sweeps at once (`sweep_tile`) cost that once, and what is read twice at the seams of thread blocks:
-12 % for four sweeps.
+Cost: 16 bytes per cell and sweep (`old` read, `new` written, each once); the cells above a
+thread's first cell and below its last one, 2 in `MARCH`, come from L2, those to the left and right
+from L1. Several sweeps at once (`sweep_tile`) cost that once, and read the cells at the edges of
+thread blocks twice: 12 % for four sweeps.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from devices.backend import Array
 from devices.cuda.compiler import WARP, Kernel, blocks, cuda, inlined, kernel, mul
 from devices.cuda.memory import flat, to_host, zeros
 from kernels.stencils.gpu import change, raise_to, reach
@@ -35,13 +34,13 @@ MEASURED = tuple(signature.replace(")", ", int64[::1])") for signature in SWEEP)
 
 @inlined
 def _relaxed(weight, here, above, below, left, right):  # type: ignore[no-untyped-def]
-    """The new value of a cell."""
+    """Return the new value of a cell."""
     return mul(weight, here + above + below + left + right)
 
 
 @inlined
 def _relax_column(old, new, weight, row, x0, x1, j):  # type: ignore[no-untyped-def]
-    """Relax this thread's cells of column j, four at a time; returns the largest `change`."""
+    """Relax this thread's cells of column j, four at a time; return the largest `change`."""
     one, four, most = np.uint64(1), np.uint64(4), np.int64(0)
     i = x0 + np.uint64(cuda.blockIdx.y) * np.uint64(MARCH)
     end = min(i + np.uint64(MARCH), x1)
@@ -75,7 +74,7 @@ def _relax_column(old, new, weight, row, x0, x1, j):  # type: ignore[no-untyped-
 
 @inlined
 def _column(y0):  # type: ignore[no-untyped-def]
-    """The column of this thread."""
+    """Return the column of this thread."""
     return y0 + np.uint64(cuda.blockIdx.x) * np.uint64(THREADS) + np.uint64(cuda.threadIdx.x)
 
 
@@ -95,12 +94,13 @@ def _measured(old, new, weight, row, x0, x1, y0, y1, most):  # type: ignore[no-u
 
 
 def _several(sweeps: int, real: str) -> Kernel:
-    """A kernel that makes some sweeps at once: of `old`, left as it is, into `new`.
+    """Return a kernel that does several sweeps at once, from `old`, which it only reads, to `new`.
 
-    A thread block walks down a strip of columns, a thread on each. When row r has come, sweep s can
-    be made of row r - s: what is above and below a cell, the thread has in registers; what is
-    beside it, its neighbours have left in shared memory a row ago. So a row costs one barrier. At
-    both ends of the block ``sweeps`` threads only help. Where ``grow`` is 0 cells stay as they are.
+    A thread block walks down a strip of columns with one thread per column. Once row r is loaded,
+    sweep s can compute row r - s: the cells above and below are in the thread's registers, the
+    cells to the left and right were written to shared memory by the neighbouring threads one row
+    ago. So a row costs one barrier. At both ends of the thread block ``sweeps`` threads only
+    compute values for the others. Where ``grow`` is 0, cells beyond the region keep their values.
     """
 
     @kernel(SEVERAL.format(real))
@@ -143,19 +143,19 @@ _four64, _four32 = _several(4, "float64"), _several(4, "float32")
 AT_ONCE = {4: (_four64, _four32), 2: (_two64, _two32)}
 
 
-def sweep(old: Any, new: Any, x0: int, x1: int, y0: int, y1: int) -> None:
-    """Relax the cells [x0, x1) x [y0, y1) of `old` once, into `new`."""
+def sweep(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int) -> None:
+    """Launch one thread for every `MARCH` cells of a column."""
     if x0 < x1 and y0 < y1:
         grid = blocks(y1 - y0, THREADS), blocks(x1 - x0, MARCH)
         arrays = flat(old), flat(new), 0.2, old.shape[1]
         _sweep[grid, THREADS, new.stream](*arrays, x0, x1, y0, y1)
 
 
-def sweep_residual(old: Any, new: Any, x0: int, x1: int, y0: int, y1: int) -> float:
-    """Do `sweep` and return the largest |new - old| over the region (0.0 if it is empty).
+def sweep_residual(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int) -> float:
+    """Sweep as `sweep` does, and reduce in shared memory with one atomic per thread block.
 
-    Waits for it. The bits of floats that are not negative are ordered as they are, and a NaN is
-    larger than any number.
+    The bits of floats that are not negative have the order of the floats, and those of a NaN are
+    larger than those of any number.
     """
     if x0 >= x1 or y0 >= y1:
         return 0.0
@@ -167,12 +167,9 @@ def sweep_residual(old: Any, new: Any, x0: int, x1: int, y0: int, y1: int) -> fl
 
 
 def sweep_tile(
-    old: Any, new: Any, sweeps: int, x0: int, x1: int, y0: int, y1: int, grow: np.ndarray
+    old: Array, new: Array, sweeps: int, x0: int, x1: int, y0: int, y1: int, grow: np.ndarray
 ) -> int:
-    """Relax the cells [x0, x1) x [y0, y1) `sweeps` >= 1 times; see the CPU's `sweep_tile`.
-
-    Returns 1 if `new` holds the newest values, 0 if `old` does; the other array holds older ones.
-    """
+    """Do four, two or one sweeps per launch; each launch exchanges the arrays once."""
     passes = 0
     while sweeps:
         count = next((count for count in AT_ONCE if count <= sweeps), 1)
@@ -188,9 +185,12 @@ def sweep_tile(
 
 
 def _sweep_at_once(
-    count: int, old: Any, new: Any, x0: int, x1: int, y0: int, y1: int, grow: np.ndarray
+    count: int, old: Array, new: Array, x0: int, x1: int, y0: int, y1: int, grow: np.ndarray
 ) -> None:
-    """Make so many sweeps, each over a region smaller by a cell where it grows, the last this."""
+    """Launch ``count`` sweeps at once; the last one covers the region x0:x1, y0:y1.
+
+    Each sweep before it covers one cell more on every side with ``grow`` = 1.
+    """
     threads = min(WIDEST, WARP * blocks(y1 - y0 + 2 * count, WARP))
     grid = blocks(y1 - y0, threads - 2 * count), blocks(x1 - x0, STRIP)
     fused = AT_ONCE[count][old.dtype.itemsize == 4]

@@ -12,7 +12,6 @@ import numpy as np
 
 from devices.cpu.compiler import njit
 from kernels.state_hash.cpu import mix
-from kernels.state_hash.cpu import sums_of_ids as sums_of_ids
 
 SEED = 27182818285  # of the Parallel Research Kernels' linear congruential generator
 MULTIPLIER = 6364136223846793005

@@ -1,18 +1,4 @@
-"""Stencil3D on the CPU: one sweep, a sweep with its residual, and several sweeps at once.
-
-The formula, a seven-point average, is that of Galvez et al. (2018), CLUSTER, sections V-A
-and V-B:
-
-    new[i, j, k] = (1/7) * (u[i, j, k] + u[i-1, j, k] + u[i+1, j, k]
-                            + u[i, j-1, k] + u[i, j+1, k] + u[i, j, k-1] + u[i, j, k+1])
-
-added from left to right, the constant being the double 1.0 / 7.0.  No fast-math is used and
-nothing is contracted into a fused multiply-add, so a cell gets the same bits whatever region,
-strip or tile it is computed in.
-
-Arrays: float64 or float32, C order, shape (planes, rows, columns), ghost layers and any padding
-included.  Bounds x0:x1, y0:y1, z0:z1 are indices into the arrays; a cell's value is a
-dimensionless temperature.
+"""Stencil3D on the CPU; `kernels.stencil3d.interface` gives the formula and the arrays.
 
 Cost: 7 flops a point.  A sweep over arrays larger than the caches moves 24 bytes a point: `old`
 is read, and `new` is read (the cache fetches a line before writing to it) and written.  That
@@ -50,7 +36,7 @@ OPTIONS: dict[str, Any] = {
     **OPTIONS,
 )
 def _average(u, at, plane, row):
-    """The new value of the cell at an index, planes and rows being so many elements long."""
+    """Return the new value of the cell at index `at`; strides `plane`, `row` in elements."""
     # Unsigned indices: a signed one could be negative, and testing for that at each access
     # (as Python's u[-1] asks) costs two thirds of the speed.
     one = np.uint64(1)
@@ -71,12 +57,13 @@ def _average(u, at, plane, row):
     **OPTIONS,
 )
 def _row(old, new, plane, row, begin, end, ahead, every, hop):
-    """Relax the cells [begin, end) of a row; meanwhile fetch what is needed later, of both arrays.
+    """Relax the cells [begin, end) of a row, and prefetch lines of both arrays.
 
-    The arrays are flat; planes and rows are so many elements long.  With one line in `every` >= 1
-    that is swept, one in `hop` is fetched, from `ahead` on, as some machines' hardware does not do
-    it in time.  The row is gone through by the cache line.  Its left and right neighbours are cut
-    out of the lines at hand: reading them anew would cross from line to line.
+    The arrays are flat, with strides of `plane` and `row` elements.  For every `every` >= 1 lines
+    that are swept, the line at `ahead` is prefetched and `ahead` moves on by `hop` lines: some
+    machines' hardware does not prefetch in time.  The row is swept one cache line at a time.  Left
+    and right neighbours are shifted out of the lines in registers: loads of their own would cross
+    cache lines.
     """
     plane, row, front, back = np.uint64(plane), np.uint64(row), np.uint64(begin), np.uint64(end)
     one, width, ahead = np.uint64(1), line_width(old), np.uint64(ahead)
@@ -105,7 +92,7 @@ def _row(old, new, plane, row, begin, end, ahead, every, hop):
     **OPTIONS,
 )
 def _sweep(old, new, x0, x1, y0, y1, z0, z1, measured):
-    """Do `sweep`; where asked to, return the largest change of a cell."""
+    """Do `sweep`; if `measured`, return the largest change of a cell, otherwise 0.0."""
     # The bits of a double >= 0, read as an integer, are ordered as the double is.  The largest
     # integer is found with vector instructions; the largest double is not, as the order of
     # comparison would matter for a NaN.  Here a NaN is larger than any number and is returned.
@@ -130,13 +117,13 @@ def _sweep(old, new, x0, x1, y0, y1, z0, z1, measured):
 
 @njit([void(grid, grid, int64, int64, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
 def sweep(old, new, x0, x1, y0, y1, z0, z1):
-    """Relax the cells [x0, x1) x [y0, y1) x [z0, z1) of `old` once, into `new`."""
+    """Sweep strips of rows, plane after plane, so that three planes of a strip stay in L2."""
     _sweep(old, new, x0, x1, y0, y1, z0, z1, False)
 
 
 @njit([float64(grid, grid, int64, int64, int64, int64, int64, int64) for grid in GRIDS], **OPTIONS)
 def sweep_residual(old, new, x0, x1, y0, y1, z0, z1):
-    """Do `sweep` and return the largest |new - old| over the region (0.0 if it is empty)."""
+    """Sweep as `sweep` does, and measure each row while it is in L1."""
     return _sweep(old, new, x0, x1, y0, y1, z0, z1, True)
 
 
@@ -148,22 +135,10 @@ def sweep_residual(old, new, x0, x1, y0, y1, z0, z1):
     **OPTIONS,
 )
 def sweep_tile(old, new, sweeps, x0, x1, y0, y1, z0, z1, grow):
-    """Relax the cells [x0, x1) x [y0, y1) x [z0, z1) `sweeps` >= 1 times, each while in cache.
+    """Sweep strips of rows, so low that the planes in use stay in L2.
 
-    Sweep s = 1..sweeps covers the cells widened on side d by grow[d] * (sweeps - s), the sides
-    in the order low x, high x, low y, high y, low z, high z.  grow[d] = 1: a neighbour's cells,
-    received `sweeps` deep (into `old`), are computed again here.  grow[d] = 0: a physical
-    boundary; the ghost cells next to it, along the whole widened region, are the same in both
-    arrays, and are read and never written.
-
-    The sweeps alternate between the arrays.  Returns 1 if `new` holds the newest values
-    (`sweeps` odd), 0 if `old` does; in the region itself the other array holds the values of one
-    sweep earlier.  The cells of the widened region around it are scratch, and so are all ghosts
-    below z0 where grow[4] = 1 and beyond z1 where grow[5] = 1: whole cache lines are swept there,
-    aligned ones if z0 is a multiple of a line and at least `sweeps` + 7.
-
-    Order of work: strips of rows; in a strip, two planes after two; for these, all sweeps, each
-    one plane and one row lower than the one before.  So a cell's neighbours are always ready, no
+    Order of work: strips of rows; in a strip, two planes after two; for these, all sweeps, each one
+    plane and one row lower than the sweep before.  So a cell's neighbours are always ready, no
     value is overwritten before its last use, and nothing is computed twice.
     """
     in_line = np.int64(line_width(old))

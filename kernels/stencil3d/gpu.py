@@ -1,13 +1,13 @@
-"""Stencil3D on the GPU: the kernels of `kernels.stencil3d.cpu`, with the same bits.
+"""Stencil3D on the GPU, with the bits of the CPU; `kernels.stencil3d.interface` gives the formula.
 
-A thread relaxes `MARCH` cells along x, four at a time: it reads the four that come next and all
-their neighbours at four sides before it writes any, for a load cannot pass a store that may touch
-what it reads, and loads on their way are what memory's speed is made of. A thread block covers
-8 rows of 32 cells, so a warp's loads are whole cache lines.
+A thread relaxes `MARCH` cells along x, four at a time. It loads the next four cells and all their
+neighbours in y and z before it stores any of them: a load cannot be moved before a store that may
+touch the same memory, and only loads in flight make use of the memory's bandwidth. A thread block
+covers 8 rows of 32 cells, so a warp loads whole cache lines.
 
-Cost: 16 bytes a cell and sweep from memory (`old` read, `new` written, each once). Planes and rows
-that neighbouring thread blocks read too, 2 in `MARCH` and 2 in 8, come from L2. Two sweeps at once
-(`sweep_tile`) cost that once; what they read twice, 3 cells in 10, comes from L2 too.
+Cost: 16 bytes per cell and sweep from memory (`old` read, `new` written, each once). Planes and
+rows that neighbouring thread blocks read too, 2 in `MARCH` and 2 in 8, come from L2. Two sweeps at
+once (`sweep_tile`) cost that once; the cells that they read twice, 3 in 10, come from L2 too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from devices.backend import Array
 from devices.cuda.compiler import Kernel, blocks, cuda, inlined, kernel, mul
 from devices.cuda.memory import flat, to_host, zeros
 from kernels.stencils.gpu import change, raise_to, reach
@@ -39,7 +40,7 @@ MEASURED = tuple(signature.replace(")", ", int64[::1])") for signature in SWEEP)
 
 @inlined
 def _average(weight, here, below, above, u, at, row):  # type: ignore[no-untyped-def]
-    """The new value of a cell, whose neighbours along x are given."""
+    """Return the new value of a cell, given its neighbours along x."""
     one = np.uint64(1)
     around = u[at - row], u[at + row], u[at - one], u[at + one]
     return mul(weight, here + below + above + around[0] + around[1] + around[2] + around[3])
@@ -47,7 +48,7 @@ def _average(weight, here, below, above, u, at, row):  # type: ignore[no-untyped
 
 @inlined
 def _average_column(old, new, weight, plane, row, x0, x1, j, k):  # type: ignore[no-untyped-def]
-    """Relax this thread's cells along x, four at a time; returns the largest `change`."""
+    """Relax this thread's cells along x, four at a time; return the largest `change`."""
     one, four, most = np.uint64(1), np.uint64(4), np.int64(0)
     i = x0 + np.uint64(cuda.blockIdx.z) * np.uint64(MARCH)
     end = min(i + np.uint64(MARCH), x1)
@@ -79,7 +80,7 @@ def _average_column(old, new, weight, plane, row, x0, x1, j, k):  # type: ignore
 
 @inlined
 def _line_and_cell(y0, z0):  # type: ignore[no-untyped-def]
-    """The row and the cell in it of this thread."""
+    """Return the row of this thread and the cell in it."""
     j = y0 + np.uint64(cuda.blockIdx.y) * np.uint64(HIGH) + np.uint64(cuda.threadIdx.y)
     return j, z0 + np.uint64(cuda.blockIdx.x) * np.uint64(WIDE) + np.uint64(cuda.threadIdx.x)
 
@@ -102,13 +103,13 @@ def _measured(  # type: ignore[no-untyped-def]
 
 
 def _several(sweeps: int, real: str) -> Kernel:
-    """A kernel that makes some sweeps at once: of `old`, left as it is, into `new`.
+    """Return a kernel that does several sweeps at once, from `old`, which it only reads, to `new`.
 
-    A thread block walks along x with a thread on each cell of a patch. When plane r has come, sweep
-    s can be made of plane r - s: what is before and behind a cell, the thread has in registers;
-    what is around it, its neighbours have left in shared memory a plane ago. So a plane costs one
-    barrier. On all sides of the patch ``sweeps`` threads only help. Where ``grow`` is 0 cells stay
-    as they are.
+    A thread block walks along x with one thread per cell of a patch. Once plane r is loaded, sweep
+    s can compute plane r - s: the cells before and behind are in the thread's registers, the other
+    neighbours were written to shared memory by the neighbouring threads one plane ago. So a plane
+    costs one barrier. On all sides of the patch ``sweeps`` threads only compute values for the
+    others. Where ``grow`` is 0, cells beyond the region keep their values.
     """
 
     @kernel(SEVERAL.format(real))
@@ -162,30 +163,30 @@ _two64, _two32 = _several(AT_ONCE, "float64"), _several(AT_ONCE, "float32")
 
 
 def _arguments(old: Any, new: Any) -> tuple[Any, ...]:
-    """The arguments of every kernel that describe the arrays."""
+    """Return the arguments that describe the arrays; all kernels begin with them."""
     _, rows, cells = old.shape
     return flat(old), flat(new), WEIGHT, rows * cells, cells
 
 
 def _grid(planes: int, rows: int, cells: int) -> tuple[int, int, int]:
-    """Thread blocks for so many."""
+    """Return the thread blocks that cover a region of so many planes, rows and cells."""
     return blocks(cells, WIDE), blocks(rows, HIGH), blocks(planes, MARCH)
 
 
-def sweep(old: Any, new: Any, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int) -> None:
-    """Relax the cells [x0, x1) x [y0, y1) x [z0, z1) of `old` once, into `new`."""
+def sweep(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int) -> None:
+    """Launch one thread for every `MARCH` cells along x."""
     if x0 < x1 and y0 < y1 and z0 < z1:
         launch = _grid(x1 - x0, y1 - y0, z1 - z0), (WIDE, HIGH), new.stream
         _sweep[launch](*_arguments(old, new), x0, x1, y0, y1, z0, z1)
 
 
 def sweep_residual(
-    old: Any, new: Any, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int
+    old: Array, new: Array, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int
 ) -> float:
-    """Do `sweep` and return the largest |new - old| over the region (0.0 if it is empty).
+    """Sweep as `sweep` does, and reduce in shared memory with one atomic per thread block.
 
-    Waits for it. The bits of floats that are not negative are ordered as they are, and a NaN is
-    larger than any number.
+    The bits of floats that are not negative have the order of the floats, and those of a NaN are
+    larger than those of any number.
     """
     if x0 >= x1 or y0 >= y1 or z0 >= z1:
         return 0.0
@@ -196,13 +197,10 @@ def sweep_residual(
 
 
 def sweep_tile(
-    old: Any, new: Any, sweeps: int, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int,
+    old: Array, new: Array, sweeps: int, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int,
     grow: np.ndarray,
 ) -> int:  # fmt: skip
-    """Relax the cells [x0, x1) x [y0, y1) x [z0, z1) `sweeps` >= 1 times, as the CPU's kernel.
-
-    Returns 1 if `new` holds the newest values, 0 if `old` does; the other array holds older ones.
-    """
+    """Do two sweeps or one per launch; each launch exchanges the arrays once."""
     passes = 0
     while sweeps:
         count = AT_ONCE if sweeps >= AT_ONCE else 1
@@ -218,9 +216,12 @@ def sweep_tile(
 
 
 def _sweep_at_once(
-    old: Any, new: Any, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int, grow: np.ndarray
+    old: Array, new: Array, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int, grow: np.ndarray
 ) -> None:
-    """Make `AT_ONCE` sweeps, each over a region smaller by a cell where it grows, the last this."""
+    """Launch `AT_ONCE` sweeps at once; the last one covers the given region.
+
+    Each sweep before it covers one cell more on every side with ``grow`` = 1.
+    """
     grid = (
         blocks(z1 - z0, LONG - 2 * AT_ONCE),
         blocks(y1 - y0, TALL - 2 * AT_ONCE),

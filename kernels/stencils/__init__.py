@@ -1,1 +1,1 @@
-"""What the kernels of both stencils share."""
+"""Functions that the kernels of both stencils share."""

@@ -1,4 +1,4 @@
-"""What the kernels of both stencils share on a GPU: residuals, and sides that grow or not."""
+"""Functions that the GPU kernels of both stencils call: the residual, and the sides of a region."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from devices.cuda.compiler import bits, cuda, inlined
 
 @inlined
 def change(new, old):  # type: ignore[no-untyped-def]
-    """How far two numbers are apart, as bits: they have the same order, and a NaN is above all."""
+    """Return |new - old| as the bits of a float64.
+
+    These integers have the order of the floats, and a NaN is larger than all numbers.
+    """
     return bits(np.float64(abs(new - old)))
 
 
 @inlined
 def raise_to(most, mine):  # type: ignore[no-untyped-def]
-    """Raise ``most[0]`` to the largest of what the block's threads have, >= 0; all must come."""
+    """Raise ``most[0]`` to the largest ``mine`` >= 0 of a thread block.
+
+    All threads of the block must call it.
+    """
     largest = cuda.shared.array(1, "int64")
     first = cuda.threadIdx.x + cuda.threadIdx.y == 0
     if first:
@@ -29,5 +35,8 @@ def raise_to(most, mine):  # type: ignore[no-untyped-def]
 
 @inlined
 def reach(sweeps, grows):  # type: ignore[no-untyped-def]
-    """Cells that are there beyond a side: as many as sweeps, or the boundary."""
+    """Return how many cells exist beyond a side of a region.
+
+    As many as there are sweeps on the side of a neighbour, one at the boundary of the domain.
+    """
     return sweeps if grows else 1

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 import kernels
 from devices.backend import Device
+from kernels.leanmd.interface import LeanmdKernels
 from kernels.leanmd.units import NO_ERROR
 
 ROOM = 1.1  # times as many places as are needed
@@ -37,9 +38,9 @@ class Atoms:
         self.clear_error_flags()
 
     @cached_property
-    def kernels(self) -> Any:
-        """Those for the device."""
-        return kernels.load("leanmd", self.device.name)
+    def kernels(self) -> LeanmdKernels:
+        """The kernels for the device."""
+        return cast(LeanmdKernels, kernels.load("leanmd", self.device.name))
 
     def __getstate__(self) -> dict[str, Any]:
         """The atoms and ghosts on the host, without the room behind them."""
@@ -145,8 +146,8 @@ class Bins:
         self.density = self.bins / sides
         self.starts = device.empty((int(self.bins.prod()) + 1,), np.int64)
 
-    def sort(self, kernels: Any, position: Any, count: int, turning: bool) -> Any:
-        """The order of points by bins: (count,) uint32; see `kernels.leanmd.cpu`."""
+    def sort(self, kernels: LeanmdKernels, position: Any, count: int, turning: bool) -> Any:
+        """The order of points by bins: (count,) uint32; see `LeanmdKernels`."""
         order = self.device.empty((count,), np.uint32)
         kernels.sort_into_bins(
             count, position, self.low, self.density, self.bins, turning, self.starts, order
@@ -177,7 +178,7 @@ class Lists:
         self.__dict__.update(state | on_device(state["device"], state, self.ON_DEVICE))
 
     def fill(
-        self, kernels: Any, count: int, position: Any, others: Any, total: int,
+        self, kernels: LeanmdKernels, count: int, position: Any, others: Any, total: int,
         corners: tuple[np.ndarray, np.ndarray], reach: float,
     ) -> None:  # fmt: skip
         """List what is within reach of ``count`` atoms, among ``total`` others in a box."""
@@ -197,7 +198,7 @@ class Lists:
             room = int(1.3 * self.neighbors.size) + 40 * total + 1000
             self.neighbors = self.device.empty((room,), np.uint32)
 
-    def parted(self, kernels: Any, first_ghost: int) -> tuple[Any, int]:
+    def parted(self, kernels: LeanmdKernels, first_ghost: int) -> tuple[Any, int]:
         """All clusters, those first that no ghost is near, and how many these are."""
         numbers = self.device.empty((self.clusters,), np.uint32)
         inner, *_ = kernels.choose(self.clusters, self.last, first_ghost, first_ghost, numbers)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from devices.backend import Device
+from kernels.leanmd.interface import LeanmdKernels
 from kernels.leanmd.units import CLOSE, CLOSE_UNIT, CLOSEST, ENERGY_UNIT, FAST, FASTEST, STRAY
 from miniapps.contract import (
     AllReduce,
@@ -61,7 +62,7 @@ def strayed(position: np.ndarray, low: np.ndarray, high: np.ndarray, skin: float
     return int(np.count_nonzero(far.any(axis=0)))
 
 
-class Domain(KernelUser):
+class Domain(KernelUser[LeanmdKernels]):
     """A box of space; subclasses say in `find_forces` and `potential` how atoms feel each other."""
 
     kind = "block"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from devices.backend import Device
-from kernels.leanmd.interface import PairTask
+from kernels.leanmd.interface import LeanmdKernels, PairTask
 from kernels.leanmd.units import CLOSE, NO_ERROR
 from miniapps.contract import (
     Batch,
@@ -82,7 +82,7 @@ class Cell(Domain):
         return (yield CollectSum("energies", tuple(self.computes)))
 
 
-class Compute(KernelUser):
+class Compute(KernelUser[LeanmdKernels]):
     """The pairs of atoms of two neighbouring cells, or of one cell with itself."""
 
     kind = "compute"

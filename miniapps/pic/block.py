@@ -9,6 +9,7 @@ import numpy as np
 
 from devices.backend import Device
 from kernels.pic.counters import FIRST_LOST, LEFT, MISROUTED, NOWHERE, OWNERS, owner_at
+from kernels.pic.interface import PicKernels
 from miniapps.contract import (
     AllReduce,
     BlockMaker,
@@ -29,7 +30,7 @@ from miniapps.pic.particles import FLOATS, Particles
 from miniapps.pic.problem import PicProblem
 
 
-class PicBlock(KernelUser):
+class PicBlock(KernelUser[PicKernels]):
     """A rectangle of cells, the charges at their corners, and the particles in them."""
 
     kind = "block"
@@ -158,8 +159,9 @@ class PicBlock(KernelUser):
             selection = event.selection(number)
             if event.action == "remove" and number >= motion and selection is not None:
                 shift = problem.shifts(event.step)[motion]
+                seed, limit = selection
                 self.kernels.foresee_removed(
-                    cells, ids, alive, problem.size, shift, np.array(event.cells()), *selection,
+                    cells, ids, alive, problem.size, shift, np.array(event.cells()), seed, limit,
                     self.removed[number],
                 )  # fmt: skip
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from devices.backend import Device
 from kernels.pic.counters import COUNTERS, clean_counters
+from kernels.pic.interface import PicKernels
 
 FLOATS = ("x", "y", "vx", "vy", "charge")
 INTEGERS = ("ids", "cells", "motions")
@@ -23,7 +24,7 @@ SORT_AT = 8  # sort when an eighth of the particles came to lie out of order
 
 
 class Particles:
-    """The particles of one block; the quantities are those of `kernels.pic.cpu`.
+    """The particles of one block; the quantities are those of `kernels.pic.interface`.
 
     ``arrays``: all eight, in the order in which kernels take them. ``counters``: what the last push
     counted, as `kernels.pic.counters` says.
@@ -80,7 +81,7 @@ class Particles:
         """One quantity of all particles, (count,), on the host."""
         return self.device.to_host(getattr(self, name))[: self.count]
 
-    def reserve(self, kernels: Any, count: int) -> None:
+    def reserve(self, kernels: PicKernels, count: int) -> None:
         """Have room for ``count`` particles."""
         if count <= self.x.shape[0]:
             return
@@ -94,7 +95,7 @@ class Particles:
         return self.device.to_host(self.counters)[:COUNTERS].copy()
 
     def begin(
-        self, kernels: Any, numbers: np.ndarray, cells: np.ndarray, motion: int, *how: Any
+        self, kernels: PicKernels, numbers: np.ndarray, cells: np.ndarray, motion: int, *how: Any
     ) -> None:
         """Add particles that begin in ``cells`` and have those ``numbers``: kernel `start`."""
         if not len(numbers):
@@ -104,7 +105,7 @@ class Particles:
         self.count += len(numbers)
         kernels.start(first, to_device(numbers), to_device(cells), motion, *how, *self.arrays)
 
-    def drop(self, kernels: Any, gaps: Any, first: int, end: int) -> None:
+    def drop(self, kernels: PicKernels, gaps: Any, first: int, end: int) -> None:
         """Take out the particles at the ``gaps`` from ``first`` to ``end``."""
         if first >= end:
             return
@@ -112,7 +113,9 @@ class Particles:
         kernels.close_gaps(self.count, gaps, first, end, *work, self.arrays)
         self.count -= end - first
 
-    def add(self, kernels: Any, came: Mapping[Any, Any], left: int, frame: np.ndarray) -> None:
+    def add(
+        self, kernels: PicKernels, came: Mapping[Any, Any], left: int, frame: np.ndarray
+    ) -> None:
         """Put messages into the gaps of the ``left`` that went, and behind the others.
 
         Of gaps that remain the last particles take the place.
@@ -126,7 +129,7 @@ class Particles:
         self.count += more
         self.drop(kernels, gaps, rows, left)
 
-    def sort(self, kernels: Any, x0: float, columns: int) -> None:
+    def sort(self, kernels: PicKernels, x0: float, columns: int) -> None:
         """Put the particles in order of their columns, if enough of them may be out of it."""
         if SORT_AT * self.unsorted <= self.count:
             return

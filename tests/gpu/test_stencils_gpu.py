@@ -15,7 +15,7 @@ import miniapps as apps
 from devices import backend as device
 from drivers.engine import Engine
 from kernels.halo.cpu import Halo as HostHalo
-from kernels.halo.cpu import box
+from kernels.halo.interface import box
 
 APPS = ("jacobi2d", "stencil3d")
 DTYPES = ("float64", "float32")

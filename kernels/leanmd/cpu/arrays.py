@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from numba import float64, int64, types, uint32
 
-from devices.cpu.vectors import fused as fused
-
 ROWS, WHOLE = float64[:, ::1], int64[:, ::1]
 SEEN = types.Array(float64, 2, "C", readonly=True)  # rows that a kernel only reads
 FLOATS, INTS, INDICES = float64[::1], int64[::1], uint32[::1]

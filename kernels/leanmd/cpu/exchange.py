@@ -8,7 +8,6 @@ from numba import float64, int64, void
 
 from devices.cpu.compiler import njit
 from devices.cpu.vectors import WIDTH
-from devices.cpu.vectors import fused as fused
 from kernels.leanmd.cpu.arrays import FLOATS, INDICES, NUMBERS, ROW, ROWS, SEEN
 from kernels.leanmd.units import (
     FAR,

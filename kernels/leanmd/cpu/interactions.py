@@ -29,7 +29,6 @@ from numba import boolean, float64, int64, void
 
 from devices.cpu.compiler import DISTINCT, njit
 from devices.cpu.vectors import WIDTH, bits, broadcast, fma, lane, load, numbers, store, where
-from devices.cpu.vectors import fused as fused
 from kernels.leanmd.cpu.arrays import INDICES, INTS, SEEN, WHOLE
 from kernels.leanmd.units import (
     CLOSE,

@@ -7,7 +7,6 @@ from numba import float64, int64, uint64, void
 
 from devices.cpu.compiler import DISTINCT, njit
 from devices.cpu.vectors import bits, fma
-from devices.cpu.vectors import fused as fused
 from kernels.leanmd.cpu.arrays import FLOATS, INTS, ROWS, WHOLE
 from kernels.leanmd.cpu.interactions import _add_wide
 from kernels.leanmd.units import (

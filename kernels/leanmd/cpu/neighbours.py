@@ -9,7 +9,6 @@ from numba import boolean, float64, int64, void
 
 from devices.cpu.compiler import DISTINCT, njit
 from devices.cpu.vectors import WIDTH, broadcast, fma, load, some
-from devices.cpu.vectors import fused as fused
 from kernels.leanmd.cpu.arrays import FLOATS, INDICES, INTS, SEEN
 from kernels.leanmd.units import (
     ROUNDING,

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from devices.cpu.vectors import WIDTH
-from devices.cpu.vectors import fused as fused
 from kernels.leanmd.cpu.interactions import forces
 from kernels.leanmd.interface import PairTask
 from kernels.leanmd.units import CLOSE, NO_ERROR

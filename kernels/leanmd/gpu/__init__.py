@@ -1,5 +1,9 @@
 """Kernels of LeanMD on the GPU."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+
 from kernels.leanmd.gpu.exchange import (
     arrange,
     choose,
@@ -18,32 +22,10 @@ from kernels.leanmd.gpu.pairs import (
     rows_of,
     sent_positions,
 )
+from kernels.leanmd.interface import Forces, PairForces
 
-# By the data type of the problem: in which precision the force of a pair is found.
-FORCES = {"float64": forces, "float32": forces_in_single}
-PAIR_FORCES = {"float64": pair_forces, "float32": pair_forces_in_single}
-
-__all__ = [
-    "FORCES",
-    "PAIR_FORCES",
-    "WIDTH",
-    "adjust",
-    "arrange",
-    "choose",
-    "draw",
-    "end_here",
-    "energies",
-    "fill_lists",
-    "first_outside",
-    "forces",
-    "gather",
-    "kick",
-    "kick_and_drift",
-    "pack_positions",
-    "pair_forces",
-    "place",
-    "rows_of",
-    "sent_positions",
-    "sort_into_bins",
-    "sums_of_motion",
-]
+FORCES: Mapping[str, Forces] = {"float64": forces, "float32": forces_in_single}
+PAIR_FORCES: Mapping[str, PairForces] = {
+    "float64": pair_forces,
+    "float32": pair_forces_in_single,
+}

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from devices.cpu.compiler import njit
-from kernels.state_hash.cpu import sums_of_ids as sums_of_ids
 
 
 @njit(

@@ -11,7 +11,6 @@ from numba import float64, int64, uint8, uint64, void
 from devices.cpu.compiler import njit
 from kernels.pic.counters import HERE, LEFT, LOST, MISROUTED, owner_at
 from kernels.pic.initial import chosen
-from kernels.state_hash.cpu import sums_of_ids as sums_of_ids
 
 FLOATS, INTEGERS = float64[::1], int64[::1]
 PARTICLES = (FLOATS,) * 5 + (INTEGERS,) * 3

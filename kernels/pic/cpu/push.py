@@ -28,7 +28,6 @@ import numpy as np
 
 from devices.cpu.compiler import DISTINCT, njit
 from kernels.pic.counters import FIRST_LOST, HERE, LEFT, LOST
-from kernels.state_hash.cpu import sums_of_ids as sums_of_ids
 
 CHUNK = 512  # particles that make several steps together
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from devices.cpu.compiler import njit
-from kernels.state_hash.cpu import sums_of_ids as sums_of_ids
 
 
 @njit("void(int64, float64[::1], float64, int64[::1], int32[::1])", cache=True)
