@@ -272,7 +272,7 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
         engine.transport.barrier()
         log.start()
         for number, (step, count) in enumerate(job.rounds(start, end)):
-            watcher.beat(pe, step)
+            watcher.heartbeat(pe, step)
             engine.migrate()
             finished = engine.round(step, count)
             done = step + count

@@ -22,10 +22,10 @@ class RunError(RuntimeError):
 
 
 class Watcher(Protocol):
-    """Receives the progress of each PE. `beat` is called every round and must be cheap. Pickles."""
+    """Receives the progress of each PE. Must be picklable."""
 
-    def beat(self, pe: int, step: int) -> None:
-        """Record that PE ``pe`` begins the round at ``step``."""
+    def heartbeat(self, pe: int, step: int) -> None:
+        """Record that PE ``pe`` begins the round at ``step``; called in every round."""
 
     def finish(self, pe: int) -> None:
         """Record that PE ``pe`` has made its last step."""

@@ -24,7 +24,7 @@ from drivers.outcome import Outcome, hashed
 from kernels.state_hash import digest
 from miniapps.contract import Check
 from miniapps.decomposition import Layout
-from workbench.run.board import NoBoard
+from workbench.run.progress_file import NoProgressFile
 from workbench.study.plan import NO_BALANCING, Study
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -164,7 +164,7 @@ def solve(
     problem = problem.prepared(layout, device)
     store, outcomes = Gather(), []
     job = Job(app, problem, layout, steps, warmup, device, store=store)
-    assert serial.run(job, lambda outcome: outcomes.append(outcome) or 0, NoBoard()) == 0
+    assert serial.run(job, lambda outcome: outcomes.append(outcome) or 0, NoProgressFile()) == 0
     (outcome,) = outcomes
     state_hash = digest(outcome.words)
     told = outcome.steps_done if judged_steps is None else judged_steps

@@ -142,7 +142,7 @@ def test_imports_run_one_way(file: str) -> None:
             "import importlib\nx = importlib.import_module('workbench.run.execute')",
         ),
         ("miniapps/grid.py", "from importlib import import_module as _\n__import__('charm4py')"),
-        ("drivers/serial.py", "import workbench.run.board"),
+        ("drivers/serial.py", "import workbench.run.progress_file"),
         ("drivers/serial.py", "if True:\n    from mpi4py import MPI"),
         ("drivers/serial.py", "from charm4py import charm"),
         ("drivers/mpi/driver.py", "from miniapps.jacobi2d.block import JacobiBlock"),
@@ -413,7 +413,7 @@ from miniapps.decomposition import Layout
 import miniapps
 
 class Watcher:
-    def beat(self, pe, step): pass
+    def heartbeat(self, pe, step): pass
     def finish(self, pe): pass
 
 problem = miniapps.load("jacobi2d").Problem(size=(7, 5))

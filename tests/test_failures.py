@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.run.board import Board
+from workbench.run.progress_file import ProgressFile
 
 MINIAPPS = str(Path(sys.executable).with_name("miniapps"))
 TAG = "MINIAPPS_TEST"
@@ -68,7 +68,7 @@ def wait_for_pes(run: subprocess.Popen[str], seconds: float = 60) -> list[int]:
     while time.monotonic() < end and run.poll() is None:
         for pid in processes_of(run):
             folder = environment_of(pid).get("MINIAPPS_RUN_FOLDER", "")
-            slots = Board(Path(folder) / "board", 2).slots()
+            slots = ProgressFile(Path(folder) / "progress", 2).slots()
             if all(slot.step > 20 for slot in slots):
                 return [slot.pid for slot in slots]
         time.sleep(0.1)

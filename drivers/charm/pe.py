@@ -166,7 +166,7 @@ class PE(Chare):
         """Tell the watcher, once per round, that this PE begins the round at ``step``."""
         if step != self.round:
             self.round = step
-            self.watcher.beat(charm.myPe(), step)
+            self.watcher.heartbeat(charm.myPe(), step)
 
     def part(self) -> Part:
         """The part of this PE in the outcome."""

@@ -1,1 +1,1 @@
-"""``miniapps run``: options, launching, watching, records and files of one run."""
+"""``miniapps run``: options, launching, monitoring, records and files of one run."""

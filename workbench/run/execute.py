@@ -14,20 +14,21 @@ import shlex
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import drivers
 import kernels
-from drivers.job import Job
+from drivers.job import Job, Watcher
 from drivers.outcome import Outcome, Report
 from miniapps.parameters import require
 from workbench import environment
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.run import launch, output, record
-from workbench.run.board import Board, NoBoard
-from workbench.run.progress import Progress, ProgressThread
+from workbench.run.progress_bar import ProgressBar, ProgressBarThread
+from workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
 from workbench.run.spec import RunSpec, check_writable
 from workbench.show.thumbnails import Thumbnails, sides_of
 
@@ -137,7 +138,7 @@ def execute_all(specs: Sequence[RunSpec], show: Callable[[int, dict[str, Any]], 
         return VALID if result["valid"] else WRONG
 
     _clear(stores)
-    with _watched(specs[0], folder) as watcher:
+    with _progress_of(specs[0], folder) as watcher:
         try:
             drivers.load(name)
             loaded = True
@@ -145,7 +146,7 @@ def execute_all(specs: Sequence[RunSpec], show: Callable[[int, dict[str, Any]], 
             import_s = environment.age_s()
             return drivers.run_all(name, runs(), watcher)
         except Exception as error:
-            (watcher if folder is not None else NoBoard()).fail(error)
+            (watcher if folder is not None else NoProgressFile()).fail(error)
             _clear(stores)
             if loaded:
                 drivers.load(name).fail(FAILED)
@@ -169,29 +170,19 @@ def store_of(spec: RunSpec) -> output.Hdf5Store | None:
     return output.Hdf5Store(spec.output.resolve(), writers)
 
 
-class _watched:
+@contextmanager
+def _progress_of(spec: RunSpec, folder: str | None) -> Iterator[Watcher]:
     """The run's progress file: the launcher's, else this process's own with a progress bar."""
-
-    def __init__(self, spec: RunSpec, folder: str | None) -> None:
-        self.spec, self.folder = spec, folder
-
-    def __enter__(self) -> Any:
-        if self.folder is not None:
-            path = Path(self.folder) / launch.BOARD
-            return Board(path, self.spec.pes) if path.exists() else NoBoard()
-        if not drivers.get(self.spec.driver).one_process:
-            return NoBoard()
-        self.scratch = tempfile.TemporaryDirectory(prefix="miniapps-")
-        board = Board(Path(self.scratch.name) / launch.BOARD, 1)
-        title = f"{self.spec.app}, {self.spec.driver}"
-        self.display = ProgressThread(Progress(title, self.spec.warmup + self.spec.steps), board)
-        self.display.__enter__()
-        return board
-
-    def __exit__(self, *error: object) -> None:
-        if hasattr(self, "display"):
-            self.display.__exit__(*error)
-            self.scratch.cleanup()
+    if folder is not None:
+        yield reopened(Path(folder) / launch.PROGRESS, spec.pes)
+    elif not spec.can.one_process:
+        yield NoProgressFile()
+    else:
+        bar = ProgressBar(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
+        with tempfile.TemporaryDirectory(prefix="miniapps-") as scratch:
+            progress = ProgressFile(Path(scratch) / launch.PROGRESS, 1)
+            with ProgressBarThread(bar, progress):
+                yield progress
 
 
 def deliver(result: dict[str, Any], json_target: str | None) -> int:

@@ -1,8 +1,8 @@
 """Starts a run's launcher (mpiexec, charmrun), monitors its PEs, and leaves no process behind.
 
-Every PE writes the step that it begins to the run's progress file. `Watch` reads this file and the
-state of the processes. It ends the whole run if a process died, was stopped, or made no progress
-for too long.
+Every PE writes the step that it begins to the run's progress file. `Monitor` reads this file and
+the state of the processes. The whole run is ended if a process died, was stopped, or made no
+progress for too long.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from drivers.descriptor import Start
 from workbench import environment
 from workbench.exit_status import FAILED
 from workbench.run import output
-from workbench.run.board import ERRORS, FINISHING, STARTING, Board
-from workbench.run.progress import Progress
+from workbench.run.progress_bar import ProgressBar
+from workbench.run.progress_file import ERRORS, FINISHING, STARTING, ProgressFile
 from workbench.run.spec import RunSpec
 
 FOLDER = "MINIAPPS_RUN_FOLDER"  # environment variable: where a launched run keeps its files
-BOARD, LOG, RUNS = "board", "log", "runs.pickle"
-LOOK_S = 0.02  # between two looks at the run
-GRACE_S = 1.0  # for a launcher to end a run in which a PE failed, before the watch does
+PROGRESS, LOG, RUNS = "progress", "log", "runs.pickle"
+POLL_S = 0.02  # between two checks of the run
+GRACE_S = 1.0  # in which the launcher may itself end a run where a PE failed
 START_LIMIT_S = 180.0  # until the first round has ended: compilation and large steps take time
 FINISH_LIMIT_S = 1800.0  # to validate and write
 STEP_LIMIT_S = 10.0  # least time without progress that counts as hanging,
@@ -99,7 +99,7 @@ def launch_all(
     spec = specs[0]
     with tempfile.TemporaryDirectory(prefix="miniapps-") as name:
         folder = Path(name)
-        board = Board(folder / BOARD, spec.pes)
+        progress = ProgressFile(folder / PROGRESS, spec.pes)
         variables = os.environ | {FOLDER: name, **_cores()}
         (folder / RUNS).write_bytes(pickle.dumps(specs))
         with (folder / LOG).open("wb") as log:
@@ -113,12 +113,12 @@ def launch_all(
                 env=variables,
                 start_new_session=True,
             )
-            watch = Watch(spec, folder, board, process, limit_s)
+            monitor = Monitor(spec, folder, progress, process, limit_s)
             try:
                 with _guard(process):
-                    trouble = watch.until_end()
+                    trouble = monitor.wait()
             finally:
-                watch.end_all()
+                monitor.end_all()
         files = [folder / record_name(number) for number in range(len(specs))]
         results: list[dict[str, Any] | str] = [
             json.loads(file.read_text()) for file in takewhile(Path.exists, files)
@@ -158,14 +158,14 @@ def _guard(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _failed(spec: RunSpec, folder: Path, trouble: str | None, status: int | None) -> str:
-    """The reason why a run has no record: a PE's own message, else the finding of the watch."""
+    """The reason why a run has no record: a PE's own message, else what the monitor found."""
     errors = folder / ERRORS
     log = (folder / LOG).read_text(errors="replace").strip()
     if errors.exists():
         trouble = errors.read_text().splitlines()[0]
     if trouble is None:
-        said = [line for line in log.splitlines() if any(map(str.isalnum, line))]
-        last = said[-1] if said else "it said nothing"
+        printed = [line for line in log.splitlines() if any(map(str.isalnum, line))]
+        last = printed[-1] if printed else "it printed nothing"
         trouble = f"the launcher ended with status {status}: {last}"
     if os.environ.get("MINIAPPS_LOG"):
         print(log, file=sys.stderr)
@@ -174,41 +174,41 @@ def _failed(spec: RunSpec, folder: Path, trouble: str | None, status: int | None
     return trouble
 
 
-class Watch:
+class Monitor:
     """Monitors a launched run until it ends or must be killed."""
 
     def __init__(
         self,
         spec: RunSpec,
         folder: Path,
-        board: Board,
+        progress: ProgressFile,
         process: subprocess.Popen[bytes],
         limit_s: float | None,
     ) -> None:
         self.log, self.errors = folder / LOG, folder / ERRORS
-        self.board, self.process, self.limit_s = board, process, limit_s
-        self.progress = Progress(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
+        self.progress, self.process, self.limit_s = progress, process, limit_s
+        self.bar = ProgressBar(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
         self.slowest = 0.0
         self.last_change = time.time()
         self.lost: dict[int, float] = {}  # PEs whose process is gone, and when that was seen
 
-    def until_end(self) -> str | None:
-        """Wait for the end of the run; returns the failure that the watch found, if any."""
+    def wait(self) -> str | None:
+        """Wait for the end of the run; returns the failure that was found, if any."""
         while self.process.poll() is None:
-            trouble = self.look()
+            trouble = self.check()
             if trouble is not None:
                 return trouble
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         if self.process.returncode:
-            self.look()
+            self.check()
             return self._first_lost()
         return None
 
-    def look(self) -> str | None:
+    def check(self) -> str | None:
         """Check every PE once; returns a description of the failure, if any."""
         now = time.time()
-        slots = self.board.slots()
-        self.progress.update(max(slot.step for slot in slots))
+        slots = self.progress.slots()
+        self.bar.update(max(slot.step for slot in slots))
         gone = []
         for pe, slot in enumerate(slots):
             state = process_state(slot.pid) if slot.phase != STARTING else "R"
@@ -235,10 +235,10 @@ class Watch:
         named = [
             pe
             for pe in self.lost
-            if f"PID {self.board.slot(pe).pid} " in log or f"request socket to node {pe} " in log
+            if f"PID {self.progress.slot(pe).pid} " in log or f"request socket to node {pe} " in log
         ]
         pe = min(named or self.lost, key=lambda pe: (self.lost[pe], pe))
-        slot = self.board.slot(pe)
+        slot = self.progress.slot(pe)
         return f"PE {pe} (process {slot.pid}) died in step {slot.step}"
 
     def _hanging(self, now: float, slots: list[Any]) -> str | None:
@@ -269,10 +269,10 @@ class Watch:
 
     def end_all(self) -> None:
         """Kill the remaining processes of the run on this host."""
-        self.progress.close()
+        self.bar.close()
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        for slot in self.board.slots():
+        for slot in self.progress.slots():
             if slot.pid and process_state(slot.pid) not in "XZ":
                 with suppress(ProcessLookupError):
                     os.kill(slot.pid, signal.SIGKILL)

@@ -7,13 +7,13 @@ import threading
 import time
 from typing import Any, Self
 
-from workbench.run.board import Board
+from workbench.run.progress_file import ProgressFile
 
 PATIENCE_S = 2.0  # shorter runs show nothing
 REFRESH_S = 0.2
 
 
-class Progress:
+class ProgressBar:
     """A bar over the steps of a run, drawn on stderr; nothing unless that is a terminal."""
 
     def __init__(self, title: str, steps: int) -> None:
@@ -30,9 +30,9 @@ class Progress:
 
     def _open(self) -> None:
         from rich.console import Console
-        from rich.progress import Progress as Bar
+        from rich.progress import Progress
 
-        self.bar = Bar(console=Console(stderr=True), transient=True)
+        self.bar = Progress(console=Console(stderr=True), transient=True)
         self.task = self.bar.add_task(self.title, total=self.steps)
         self.bar.start()
 
@@ -42,18 +42,18 @@ class Progress:
             self.bar.stop()
 
 
-class ProgressThread:
+class ProgressBarThread:
     """Draws the progress of a run in this process, read from its progress file."""
 
-    def __init__(self, progress: Progress, board: Board) -> None:
-        self.progress, self.board = progress, board
+    def __init__(self, bar: ProgressBar, progress: ProgressFile) -> None:
+        self.bar, self.progress = bar, progress
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._draw, daemon=True)
 
     def _draw(self) -> None:
         while not self.over.wait(REFRESH_S):
-            self.progress.update(self.board.slot(0).step)
-        self.progress.close()
+            self.bar.update(self.progress.slot(0).step)
+        self.bar.close()
 
     def __enter__(self) -> Self:
         self.thread.start()

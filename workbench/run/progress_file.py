@@ -36,7 +36,7 @@ class Slot(NamedTuple):
     phase: int
 
 
-class Board:
+class ProgressFile:
     """The progress file mapped into memory; a `drivers.job.Watcher`."""
 
     def __init__(self, path: Path, pes: int) -> None:
@@ -49,7 +49,7 @@ class Board:
         self.reals = memoryview(self.memory).cast("d")
         self.pid = os.getpid()
 
-    def beat(self, pe: int, step: int) -> None:
+    def heartbeat(self, pe: int, step: int) -> None:
         """Store that a PE of this process begins a step."""
         self._write(pe, step, RUNNING)
 
@@ -79,18 +79,18 @@ class Board:
             file.write(explained(error) + "\n")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return rejoined, (self.path, self.pes)
+        return reopened, (self.path, self.pes)
 
 
-def rejoined(path: Path, pes: int) -> Board | NoBoard:
-    """Map the progress file in another process; `NoBoard` on another host."""
-    return Board(path, pes) if path.exists() else NoBoard()
+def reopened(path: Path, pes: int) -> ProgressFile | NoProgressFile:
+    """Map the progress file in another process; `NoProgressFile` on another host."""
+    return ProgressFile(path, pes) if path.exists() else NoProgressFile()
 
 
-class NoBoard:
+class NoProgressFile:
     """The watcher of a process without a progress file."""
 
-    def beat(self, pe: int, step: int) -> None:
+    def heartbeat(self, pe: int, step: int) -> None:
         """Do nothing."""
 
     def finish(self, pe: int) -> None:
