@@ -17,11 +17,13 @@ from drivers.descriptor import Asked, Driver, Options
 from drivers.engine import Engine, Runner, Transport, run_phases, write_state
 from drivers.job import Job, Watcher
 from drivers.outcome import Part, Report, joined
-from miniapps.contract import Edge, Place, Post, PostSum
+from drivers.serial import PATH, fail  # noqa: F401 - drivers.load needs both
+from miniapps.contract import Collect, CollectSum, Edge, Pause, Place, Post, PostSum
 from miniapps.parameters import parameter, require
 
 ORDERS = ("random", "newest", "starved")
-PATH = "by reference", "all blocks are in one process"  # how messages that lie on a GPU travel
+Sent = tuple[Place, bool, tuple[Any, ...]]  # receiver, whether summed, arguments for its inbox
+SERVED = {Post, PostSum, Collect, CollectSum, Pause}  # requests that a block's turn answers
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,6 @@ DRIVER = Driver(
     waits_alone=True,
 )
 
-Sent = tuple[Place, Edge, bool, tuple[Any, ...]]  # receiver, its edge, summed, inbox arguments
-
 
 class Network(Transport):
     """Holds messages back until the engine lets them arrive."""
@@ -59,8 +59,9 @@ class Network(Transport):
         super().__init__()
         self.options, self.random = options, Random(options.seed)
         self.pes: dict[Place, int] = {}
-        self.sent: list[Sent] = []
         self.starved: tuple[Place, Edge] | None = None
+        self.sent: dict[bool, list[Sent]] = {False: [], True: []}  # True: on the starved edge
+        self.waiting: set[Place] = set()  # blocks that got no answer, and no message since then
 
     def connect(self, runners: dict[Place, Runner]) -> None:
         """Distribute the blocks over the virtual PEs."""
@@ -75,24 +76,32 @@ class Network(Transport):
         if self.pes[runner.place] != self.pes[peer.place] and isinstance(message, np.ndarray):
             shared, message = not message.flags.writeable, message.copy()
             message.flags.writeable = not shared
-        step, phase, edge = runner.inbox.step, request.phase, peer.edge
-        summed = type(request) is PostSum
+        place, edge, summed = peer.place, peer.edge, type(request) is PostSum
         which = ((edge,),) if summed else (edge, runner.place)
-        self.sent.append((peer.place, edge, summed, (step, phase, *which, message)))
+        arguments = (runner.inbox.step, request.phase, *which, message)
+        self.sent[(place, edge) == self.starved].append((place, summed, arguments))
+
+    def collect(self, runner: Runner, request: Collect | CollectSum) -> Any:
+        """The answer to a Collect; None if messages are missing."""
+        if (answer := super().collect(runner, request)) is None:
+            self.waiting.add(runner.place)
+        return answer
 
     def arrive(self, starved: bool) -> bool:
         """Deliver one message, of the starved edge or of the others; False if there is none."""
-        there = [n for n, s in enumerate(self.sent) if (s[:2] == self.starved) == starved]
-        if there:
-            chosen = self.random.choice(there) if self.options.order == "random" else there[-1]
-            receiver, _, summed, arguments = self.sent.pop(chosen)
-            inbox = self.runners[receiver].inbox
-            (inbox.add if summed else inbox.deliver)(*arguments)
-        return bool(there)
+        if not (sent := self.sent[starved]):
+            return False
+        chosen = self.random.randrange(len(sent)) if self.options.order == "random" else -1
+        sent[chosen], sent[-1] = sent[-1], sent[chosen]
+        receiver, summed, arguments = sent.pop()
+        inbox = self.runners[receiver].inbox
+        (inbox.add if summed else inbox.deliver)(*arguments)
+        self.waiting.discard(receiver)
+        return True
 
     def some_arrive(self) -> bool:
-        """Deliver up to a quarter of the messages; False if there is none."""
-        count = self.random.randint(1, 1 + len(self.sent) // 4)
+        """Deliver up to half of the messages; False if there is none."""
+        count = self.random.randint(1, 1 + len(self.sent[False]) // 2)
         return any([self.arrive(False) for _ in range(count)])
 
 
@@ -102,9 +111,10 @@ class SimEngine(Engine):
     transport: Network
 
     def turns(self) -> list[Runner]:
-        """The blocks in a new random order."""
-        runners = list(self.runners.values())
-        return self.transport.random.sample(runners, len(runners))
+        """The blocks that may continue, in a new random order."""
+        runners, waiting = self.runners.values(), self.transport.waiting
+        ready = [r for r in runners if type(r.request) in SERVED and r.place not in waiting]
+        return self.transport.random.sample(ready, len(ready))
 
     def go_on(self) -> bool:
         """Deliver messages, or answer batches or a reduction; which comes first is random."""
@@ -137,7 +147,3 @@ def run(job: Job[SimOptions], report: Report, watcher: Watcher) -> int:
     if job.store is not None:
         write_state(job.store, engine.blocks, False)
     return report(joined(job, [Part.of(engine.blocks, log, jit_s)], done, {}, PATH))
-
-
-def fail(status: int) -> None:
-    """Do nothing: the run has no other processes."""

@@ -157,13 +157,13 @@ def test_orders_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     right = sim.Network.arrive
 
     def arrive(network: sim.Network, starved: bool) -> bool:
-        before = list(network.sent)
+        before = list(network.sent[starved])
         came = right(network, starved)
-        (gone,) = [s for s in before if not any(s is t for t in network.sent)] or [None]
-        if gone is not None:
-            seen.append(gone[:2])
-            if network.starved == seen[-1]:
-                assert all(s[:2] == network.starved for s in before)
+        gone = [s for s in before if not any(s is t for t in network.sent[starved])]
+        for receiver, _, (_, _, edge, *_) in gone:
+            seen.append((receiver, edge))
+            assert (seen[-1] == network.starved) == starved
+            assert not starved or not network.sent[False]
         return came
 
     monkeypatch.setattr(sim.Network, "arrive", arrive)
