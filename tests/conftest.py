@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,10 @@ import hypothesis
 import pytest
 import skips
 import support
+
+import drivers
+from workbench.cli import main
+from workbench.run import launch
 
 # No deadline: the first example of a test may compile a kernel.
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=50)
@@ -32,6 +37,7 @@ LONG = {
 LAUNCHING = {"miniapps", "run_record", "traced_runs", "browser_page"}  # fixtures
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist, which reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests that launch, and say which ones a worker must take together.
 
@@ -146,6 +152,34 @@ def miniapps() -> Callable[..., Any]:
 def run_record() -> Callable[..., dict[str, Any]]:
     """``run_record(*args)``: the record of a run that must end with status 0."""
     return support.run_record
+
+
+@pytest.fixture
+def refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """Run a command that must be refused before anything starts; returns its one line."""
+    popen = subprocess.Popen
+
+    def started(*arguments: Any, **more: Any) -> Any:
+        if "ldconfig" in arguments[0][0]:  # by which numba-cuda looks for libraries
+            return popen(*arguments, **more)
+        raise AssertionError(f"started: {arguments}")
+
+    monkeypatch.setattr(drivers, "load", started)
+    monkeypatch.setattr(launch, "launch", started)
+    monkeypatch.setattr(subprocess, "Popen", started)
+
+    def run(*words: object) -> str:
+        with pytest.raises(SystemExit) as caught:
+            main([str(word) for word in words])
+        assert caught.value.code == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("miniapps: ") and err.count("\n") == 1 and err.endswith("\n")
+        return err
+
+    return run
 
 
 PIC = "pic --preset tiny --snapshot-every 4 --trace"

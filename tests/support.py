@@ -7,7 +7,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -24,12 +26,14 @@ from drivers.outcome import Outcome, hashed
 from kernels.state_hash import digest
 from miniapps.contract import Check
 from miniapps.decomposition import Layout
-from workbench.run.progress_file import NoProgressFile
+from workbench.run import launch
+from workbench.run.progress_file import NoProgressFile, ProgressFile
 from workbench.study.plan import NO_BALANCING, Study
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent  # not resolved: a virtual environment's python is a link
 TOY_APPS = Path(__file__).parent / "toyapps"
+MARK = "TEST_OF_MINIAPPS"  # environment variable that marks the processes of a test
 LAUNCHER_VARIABLES = ("PMI_", "OMPI_", "MV2_", "SLURM_", "PMIX_", "HYDI_", "MINIAPPS_", "NETSTART")
 
 
@@ -69,6 +73,41 @@ def run_record(
     done = miniapps(*arguments[:at], "--json", "-", *arguments[at:], timeout=timeout, env=env)
     assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def marked(mark: object) -> list[int]:
+    """The processes that were started with ``mark`` in their environment, as `MARK` says."""
+    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [pid for pid in pids if environment_of(pid).get(MARK) == str(mark)]
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    """The environment of a process; empty if it has ended."""
+    try:
+        words = Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
+    except OSError:
+        return {}
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def stepping(mark: object, pes: int) -> list[int]:
+    """The processes of a marked run, PE by PE, once every PE has made some steps; none before."""
+    for folder in {environment_of(pid).get(launch.FOLDER) for pid in marked(mark)} - {None}:
+        path = Path(str(folder)) / launch.PROGRESS
+        with suppress(OSError, ValueError):  # the run is starting or ending
+            slots = ProgressFile(path, pes).slots() if path.exists() else []
+            if slots and all(slot.step > 20 for slot in slots):
+                return [slot.pid for slot in slots]
+    return []
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+    """Wait until a condition holds; returns what it returned."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.01)
+    return found
 
 
 def refuse_process(*arguments: Any, **options: Any) -> None:

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -29,34 +28,6 @@ SMALL = ["run", "jacobi2d", "--size", "7x5", "--steps", "3"]
 KEYS = """app driver device pes blocks odf balancer lb_period steps warmup problem valid checks
 state_hash step_time_s rate compute_s utilisation imbalance migrations lb jit_s import_s versions
 host oversubscribed""".split()  # the contract's list
-
-
-@pytest.fixture
-def refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., str]:
-    """Run a command that must be refused before anything starts; returns its one line."""
-    popen = subprocess.Popen
-
-    def started(*arguments: Any, **more: Any) -> Any:
-        if "ldconfig" in arguments[0][0]:  # by which numba-cuda looks for libraries
-            return popen(*arguments, **more)
-        raise AssertionError(f"started: {arguments}")
-
-    monkeypatch.setattr(drivers, "load", started)
-    monkeypatch.setattr(launch, "launch", started)
-    monkeypatch.setattr(subprocess, "Popen", started)
-
-    def run(*words: object) -> str:
-        with pytest.raises(SystemExit) as caught:
-            main([str(word) for word in words])
-        assert caught.value.code == 2
-        out, err = capsys.readouterr()
-        assert out == ""
-        assert err.startswith("miniapps: ") and err.count("\n") == 1 and err.endswith("\n")
-        return err
-
-    return run
 
 
 DRIVERS = ["--driver serial", "--driver mpi -n 2", "--driver charm -n 2 --odf 2"]

@@ -5,30 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import support
 
-from workbench.run.progress_file import ProgressFile
-
-MINIAPPS = str(Path(sys.executable).with_name("miniapps"))
-TAG = "MINIAPPS_TEST"
 LONG_RUN = ["jacobi2d", "--size", "400x400", "--time-tile", "1", "--steps", "10000000"]
-
-
-def processes_of(run: subprocess.Popen[str]) -> list[int]:
-    """The PEs of a run: the Python processes in its environment that were told not to launch."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and environment_of(int(entry.name)).get(TAG) == run.tag:
-            with suppress(OSError):
-                words = (entry / "cmdline").read_text().split("\0")
-                if "--no-launch" in words and words[1].endswith("miniapps"):
-                    found.append(int(entry.name))
-    return sorted(found)
 
 
 def restore_interrupts() -> None:
@@ -42,54 +25,38 @@ def launched():
     runs = []
 
     def launch(driver: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        tag = f"{os.getpid()}-{len(runs)}-{time.time_ns()}"
+        mark = f"{os.getpid()}-{len(runs)}-{time.time_ns()}"
         run = subprocess.Popen(
-            [MINIAPPS, "run", *LONG_RUN, "--driver", driver, "-n", "2", *arguments],
+            [support.BIN / "miniapps", "run", *LONG_RUN, "--driver", driver, "-n", "2", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | {TAG: tag} | environment,
+            env=os.environ | {support.MARK: mark} | environment,
             preexec_fn=restore_interrupts,
         )
-        run.tag = tag
+        run.mark = mark
         runs.append(run)
         return run
 
     yield launch
     for run in runs:
-        for pid in processes_of(run):
+        for pid in support.marked(run.mark):
             os.kill(pid, signal.SIGKILL)
-        run.kill()
+        run.wait()
 
 
-def wait_for_pes(run: subprocess.Popen[str], seconds: float = 60) -> list[int]:
+def wait_for_pes(run: subprocess.Popen[str]) -> list[int]:
     """Wait until both PEs have made some steps; returns their processes, PE by PE."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and run.poll() is None:
-        for pid in processes_of(run):
-            folder = environment_of(pid).get("MINIAPPS_RUN_FOLDER", "")
-            slots = ProgressFile(Path(folder) / "progress", 2).slots()
-            if all(slot.step > 20 for slot in slots):
-                return [slot.pid for slot in slots]
-        time.sleep(0.1)
-    raise AssertionError(f"two PEs did not start: {run.poll()}")
+    found = support.wait_for(lambda: run.poll() is not None or support.stepping(run.mark, 2))
+    assert run.returncode is None, "the run has ended before its two PEs made a step"
+    return found
 
 
-def environment_of(pid: int) -> dict[str, str]:
-    """The environment of a process; empty where it is gone."""
-    try:
-        words = Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
-    except OSError:
-        return {}
-    return dict(word.split("=", 1) for word in words if "=" in word)
-
-
-def ends(run: subprocess.Popen[str], within: float) -> str:
-    """The stderr of a run that must end with status 3 and leave no process."""
+def ends(run: subprocess.Popen[str], within: float, status: int | None = 3) -> str:
+    """The stderr of a run that must end with a status, or any but 0, and leave no process."""
     _, errors = run.communicate(timeout=within)
-    assert run.returncode == 3, errors
-    time.sleep(0.5)
-    assert processes_of(run) == []
+    assert run.returncode == status or (status is None and run.returncode), errors
+    support.wait_for(lambda: not support.marked(run.mark), 0.5)
     return errors
 
 
@@ -148,7 +115,7 @@ def test_an_endless_loop_in_one_block_is_noticed(launched, driver, tmp_path):
     has returned to the runtime. Then the other PE is furthest behind, and in that step.
     """
     path = sabotage(tmp_path, "while True: pass")
-    run = launched(driver, "--timeout", "4", PYTHONPATH=path)
+    run = launched(driver, "--timeout", "2", PYTHONPATH=path)
     errors = ends(run, within=30)
     assert "no progress for" in errors
     steps = ("4", "5") if driver == "charm" else ("5",)
@@ -177,10 +144,7 @@ def test_an_interrupted_launcher_takes_its_pes_along(launched, number):
     run = launched("mpi")
     wait_for_pes(run)
     run.send_signal(number)
-    run.communicate(timeout=10)
-    assert run.returncode != 0
-    time.sleep(0.5)
-    assert processes_of(run) == []
+    ends(run, within=10, status=None)
 
 
 def test_a_serial_run_that_fails_says_why(launched, tmp_path):
