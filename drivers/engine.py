@@ -81,8 +81,7 @@ class Transport:
 
     def collect(self, runner: Runner, request: Collect | CollectSum) -> Any:
         """The answer to a Collect; None if messages are missing and cannot be received now."""
-        inbox = runner.inbox
-        return inbox.take(request) if inbox.has(request) else None
+        return runner.inbox.take(request)
 
     def flush(self, runner: Runner) -> None:
         """Send the block's posted messages that were on the device (see `Runner.stage`)."""
@@ -208,10 +207,13 @@ class Engine:
         for runner in self.runners.values():
             runner.begin(step, count)
         while True:
-            moved = [runner.serve(self.transport) for runner in self.turns()]
-            if all([runner.request is None for runner in self.runners.values()]):
+            moved = running = False
+            for runner in self.turns():
+                moved |= runner.serve(self.transport)
+                running |= runner.request is not None
+            if not running:
                 return
-            if not any(moved) and not self.go_on():
+            if not moved and not self.go_on():
                 raise RunError(f"step {step}: {self._waiting()}")
 
     def go_on(self) -> bool:

@@ -27,14 +27,14 @@ class Inbox:
 
     def __init__(self, block: Any) -> None:
         self.block = block
+        self.senders = {edge: peer.place for edge, peer in block.neighbors.items()}
         self.step = SETUP
         self.waiting: dict[tuple[int, str], dict[Edge, np.ndarray]] = {}
         self.sums: dict[tuple[int, str], Sum] = {}
 
     def deliver(self, step: int, phase: str, edge: Edge, sender: Place, array: np.ndarray) -> None:
         """Store a message that arrived on the block's ``edge``."""
-        peer = self.block.neighbors.get(edge)
-        if peer is None or peer[:2] != sender:
+        if self.senders.get(edge) != sender:
             raise self._error(step, phase, edge, f"sent by {sender}, which is not that neighbour")
         if step < self.step:
             raise self._late(step, phase, edge)
@@ -64,28 +64,36 @@ class Inbox:
         total = before.total
         total += array
 
-    def has(self, request: Collect | CollectSum) -> bool:
-        """Whether every message of the request has arrived."""
-        if type(request) is CollectSum:
-            came = self.sums.get((self.step, request.phase))
-            return came is not None and len(came.edges) == len(request.edges)
-        messages = self.waiting.get((self.step, request.phase), {})
-        return len(messages) >= len(request.edges) and all(e in messages for e in request.edges)
-
     def take(self, request: Collect | CollectSum) -> Any:
-        """Remove and return the messages of a request; `has` must be true for it."""
+        """Remove and return the messages of a request; None if some have not arrived."""
         if type(request) is CollectSum:
-            came = self.sums.pop((self.step, request.phase))
-            if came.edges != set(request.edges):
-                raise self._error(self.step, request.phase, came.edges, "not those waited for")
-            return came.total
+            return self._take_sum(request)
         if not request.edges:
             return {}
-        messages = self.waiting[self.step, request.phase]
-        taken = {edge: messages.pop(edge) for edge in request.edges}
-        if not messages:
-            del self.waiting[self.step, request.phase]
+        key = self.step, request.phase
+        messages = self.waiting.get(key)
+        if messages is None:
+            return None
+        try:
+            taken = {edge: messages[edge] for edge in request.edges}
+        except KeyError:
+            return None
+        if len(taken) == len(messages):
+            del self.waiting[key]
+        else:
+            for edge in taken:
+                del messages[edge]
         return taken
+
+    def _take_sum(self, request: CollectSum) -> np.ndarray | None:
+        key = self.step, request.phase
+        came = self.sums.get(key)
+        if came is None or len(came.edges) < len(request.edges):
+            return None
+        if came.edges != set(request.edges):
+            raise self._error(self.step, request.phase, came.edges, "not those waited for")
+        del self.sums[key]
+        return came.total
 
     def advance(self, step: int) -> None:
         """Begin the round at ``step``. Raises MessageError if an earlier message is left."""

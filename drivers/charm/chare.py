@@ -144,10 +144,12 @@ class BlockChare(Chare):
 
     def complete(self) -> bool:
         """Whether the block was waiting for messages, and now has all of them."""
-        if self.waiting is None or not self.runner.inbox.has(self.waiting):
+        if self.waiting is None:
             return False
-        self.answer, self.waiting = self.runner.inbox.take(self.waiting), None
-        self.answered = True
+        answer = self.runner.inbox.take(self.waiting)
+        if answer is None:
+            return False
+        self.answer, self.answered, self.waiting = answer, True, None
         return True
 
     def go_on(self, answer: Any) -> None:
@@ -220,15 +222,17 @@ class BlockChare(Chare):
             self.begin(pe)
             runner = self.runner
             request = runner.request
-            if isinstance(request, (Collect, CollectSum)) and not runner.inbox.has(request):
-                self.hold(request)
-                return
             if isinstance(request, Post | PostSum):
                 pe.mail.post(runner, request)
                 if runner.leaving:
                     self.thisProxy[self.thisIndex].leave()
+            if isinstance(request, Collect | CollectSum):
+                self.hold(request)
+                if not self.complete():
+                    return
             # A Post is done with, and a Pause is once the others have had their turn.
-            self.answered = isinstance(request, Post | PostSum | Pause)
+            elif isinstance(request, Post | PostSum | Pause):
+                self.answered = True
         self.wake_up()
 
     def end_phase(self) -> None:

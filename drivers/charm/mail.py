@@ -65,8 +65,7 @@ class Mail:
 
     def collect(self, runner: Any, request: Any) -> Any:
         """The answer to a Collect; None if messages are missing, which wake the chare later."""
-        inbox = runner.inbox
-        return inbox.take(request) if inbox.has(request) else None
+        return runner.inbox.take(request)
 
     def flush(self, runner: Any) -> None:
         """Do nothing: `send_staged` sends these messages after other chares have run."""

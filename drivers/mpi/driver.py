@@ -62,18 +62,15 @@ class Ranks(Transport):
     def post(self, runner: Runner, request: Post | PostSum) -> None:
         """Send messages in host memory, and queue messages on the device for `flush`."""
         step, code = runner.inbox.step, phase_code(request.phase, type(request) is PostSum)
-        links, neighbors = self.links, runner.block.neighbors
-        put, place, phase = runner.inbox.deliver, runner.place, request.phase
+        links, neighbors, put = self.links, runner.block.neighbors, runner.inbox.deliver
         staged: list[tuple[Any, Any]] = []
         for edge, message in checked_messages(request).items():
-            if edge not in links:
-                if type(request) is Post:  # an edge to the block itself
-                    put(step, phase, neighbors[edge][2], place, message)
-                else:
-                    runner.inbox.add(step, phase, (neighbors[edge][2],), message)
-                continue
-            link = links[edge]
-            if isinstance(message, np.ndarray):
+            link = links.get(edge)
+            if link is None and type(request) is Post:  # an edge to the block itself
+                put(step, request.phase, neighbors[edge][2], runner.place, message)
+            elif link is None:
+                runner.inbox.add(step, request.phase, (neighbors[edge][2],), message)
+            elif isinstance(message, np.ndarray):
                 link.send(step, code, request.messages[edge])  # with its room for the header
             else:
                 staged.append((link, message))
