@@ -207,13 +207,10 @@ class Engine:
         for runner in self.runners.values():
             runner.begin(step, count)
         while True:
-            moved = running = False
-            for runner in self.turns():
-                moved |= runner.serve(self.transport)
-                running |= runner.request is not None
-            if not running:
+            moved = [runner.serve(self.transport) for runner in self.turns()]
+            if all([runner.request is None for runner in self.runners.values()]):
                 return
-            if not moved and not self.go_on():
+            if not any(moved) and not self.go_on():
                 raise RunError(f"step {step}: {self._waiting()}")
 
     def go_on(self) -> bool:
