@@ -53,6 +53,7 @@ WRONG = {
     "sums_of_other_shapes": ("not as others", None),
     "sums_never_collected": (LEFT, None),
     "too_few_answers": ("forgets gave 0 answers to 1 tasks", None),
+    "late_too_few_answers": (r"forgets gave \d answers to \d tasks", None),
 }
 
 

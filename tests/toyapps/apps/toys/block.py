@@ -6,6 +6,7 @@ from collections.abc import Generator
 from typing import Any
 
 import numpy as np
+from miniapps.rules.block import Behind
 from miniapps.toys.problem import ToysProblem
 from miniapps.toys.scripts import SCRIPTS, exchange
 
@@ -18,7 +19,8 @@ class ToyBlock:
     kind = "block"
 
     def __init__(self, problem: ToysProblem, layout: Any, index: Any, device: Any) -> None:
-        self.problem, self.index, self.device = problem, index, device
+        self.problem, self.index = problem, index
+        self.device = Behind() if problem.script.startswith("late_") else device
         self.bounds, self.neighbors = layout.bounds(index), layout.neighbors(index)
         self.grid, self.number = layout.grid, layout.numbers["block", index]
         self.counters = np.zeros([high - low for low, high in self.bounds], np.int64)

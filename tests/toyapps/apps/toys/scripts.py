@@ -1,6 +1,7 @@
 """Steps of toy blocks: some keep the contract and check every answer, others break a rule.
 
-A script is one kind of step for all blocks, or several that blocks take by number.
+A script is one kind of step for all blocks, or several that blocks take by number. Scripts called
+``late_...`` run on a device that, like a GPU, is behind the host.
 """
 
 from __future__ import annotations
@@ -144,6 +145,9 @@ def batches(toy: Any) -> Life:
         toy.expect(False)
 
 
+SCRIPTS["late_batches"] = (batches,)
+
+
 @script
 def ends_early(toy: Any) -> Life:
     """End the run after three steps."""
@@ -285,4 +289,5 @@ def too_few_answers(toy: Any) -> Life:
     yield Batch(forgets, 1)
 
 
+SCRIPTS["late_too_few_answers"] = (too_few_answers,)
 WRONG = tuple(name for name in SCRIPTS if name not in RIGHT)
