@@ -24,7 +24,7 @@ def part_of(cells, parts, part):
 
 
 class Block(Chare):
-    """One block of the plate. Nobody calls its methods and waits: they are run by messages."""
+    """One block of the plate. Its methods run when messages arrive; no caller waits for them."""
 
     def __init__(self, size, grid, steps, period):
         self.steps, self.period, self.step, self.arrived = steps, period, 0, 0
@@ -42,27 +42,27 @@ class Block(Chare):
         self.new = self.old.copy()
 
     def run(self, done):
-        """Begin; tell done when all chares have made their steps."""
+        """Begin; done gets a value when all chares have made their steps."""
         self.done = done
         self.begin()
 
     def begin(self):
         """Begin a step: send the faces, and return. Waiting would keep the PE from other chares."""
         for side, index in self.neighbor.items():
-            # A copy: a column is not contiguous, and Charm4Py 1.1 garbles such arrays silently.
+            # A copy: a column is not contiguous, and Charm4Py 1.1 silently corrupts it.
             face = self.old[FACE[side]].copy()
-            opposite = (-side[0], -side[1])  # what is our high x side is the receiver's low x side
+            opposite = (-side[0], -side[1])  # our high x side is the receiver's low x side
             self.thisProxy[index].halo(self.step, opposite, face)
         self.count()
 
     @when("step == self.step")  # a neighbour may be one step ahead: then its message is kept
     def halo(self, step, side, face):
-        """Take in the halo of one side. In which order they come is open."""
+        """Store the halo of one side. Halos arrive in any order."""
         self.old[GHOST[side]] = face
         self.count()
 
     def count(self):
-        """Sweep as soon as our own faces are sent and every neighbour's halo is there."""
+        """Sweep as soon as our own faces are sent and every neighbour's halo has arrived."""
         self.arrived += 1
         if self.arrived <= len(self.neighbor):
             return
@@ -73,14 +73,14 @@ class Block(Chare):
         self.old, self.new = self.new, self.old
         self.step, self.arrived = self.step + 1, 0
         if self.step == self.steps:
-            self.reduce(self.done)  # done is told when every chare has come to this line
+            self.reduce(self.done)  # done gets a value once all chares are here
         elif self.period and self.step % self.period == 0:
-            self.AtSync()  # we may be moved now: our attributes are pickled and travel with us
+            self.AtSync()  # the runtime may move us now, with our attributes pickled
         else:
             self.thisProxy[self.thisIndex].begin()
 
     def resumeFromSync(self):  # noqa: N802 - the runtime's name
-        """Go on after balancing, perhaps on another PE."""
+        """Continue after load balancing, perhaps on another PE."""
         self.begin()
 
     def result(self, folder):

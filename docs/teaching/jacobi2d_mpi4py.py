@@ -1,7 +1,7 @@
 """Jacobi2D with mpi4py, on one page: one block per rank, halos by Sendrecv.
 
     mpiexec -n 3 python jacobi2d_mpi4py.py 100 80 50          n x m cells, number of steps
-    mpiexec -n 3 python jacobi2d_mpi4py.py 100 80 50 FOLDER   saves each rank's block there too
+    mpiexec -n 3 python jacobi2d_mpi4py.py 100 80 50 FOLDER   also saves each rank's block in FOLDER
 
 The plate is heated: 255 beyond the low-x and low-y sides, 1 beyond the others, 1 inside at first.
 """
@@ -28,13 +28,13 @@ def exchange(grid, neighbor, u):
     """Fill the ghosts of u with the neighbours' outermost cells: the halo exchange."""
     for side in SIDES:
         opposite = (-side[0], -side[1])
-        # We send towards one side and receive from the other, as every rank does at this moment.
-        # Sendrecv does both at once. After a Send that waits for its receiver, a row of ranks would
-        # go on one after the other, and a ring of them, on a periodic plate, never.
-        face = u[FACE[side]].copy()  # a column of u is not contiguous, MPI sends what is
+        # Every rank sends to its neighbour on this side and receives from the opposite one.
+        # Sendrecv does both at once. If Send waited for its receiver, the ranks of a row would send
+        # one after another, and those of a ring (a periodic plate) would wait for ever.
+        face = u[FACE[side]].copy()  # MPI sends contiguous data, and a column of u is not
         halo = u[GHOST[opposite]].copy()
         grid.Sendrecv(face, neighbor[side], recvbuf=halo, source=neighbor[opposite])
-        # On the plate's own border the neighbour is PROC_NULL: nothing came, halo is as it was.
+        # On the plate's border the neighbour is PROC_NULL: nothing arrives, halo is unchanged.
         u[GHOST[opposite]] = halo
 
 
@@ -49,7 +49,7 @@ def main(n, m, steps, folder=None):
     low_y, high_y = grid.Shift(1, 1)
     neighbor = dict(zip(SIDES, (low_x, high_x, low_y, high_y), strict=True))
 
-    # 2. My block, with its ghosts. Those on the plate's border are the heating and never change.
+    # 2. My block, with its ghosts. Ghosts on the plate's border never change.
     old = np.ones((x1 - x0 + 2, y1 - y0 + 2))
     if low_x == MPI.PROC_NULL:
         old[0, :] = 255.0
@@ -57,7 +57,7 @@ def main(n, m, steps, folder=None):
         old[:, 0] = 255.0
     new = old.copy()
 
-    # 3. The steps. A rank waits in exchange until its neighbours have come to the same step.
+    # 3. The steps. A rank waits in exchange until its neighbours have reached the same step.
     for _ in range(steps):
         exchange(grid, neighbor, old)
         new[OWN, OWN] = 0.2 * (
@@ -65,11 +65,11 @@ def main(n, m, steps, folder=None):
         )
         old, new = new, old
 
-    # 4. What came out. allreduce gives every rank the largest value, or the sum, over all ranks.
+    # 4. The result. allreduce gives every rank the largest value, or the sum, over all ranks.
     mine = np.ascontiguousarray(old[OWN, OWN])
     change = grid.allreduce(np.abs(mine - new[OWN, OWN]).max(), MPI.MAX)
-    # A sum of floats would depend on the order of the ranks. The bits, as integers, do not: each is
-    # multiplied by its cell's number, so that two exchanged cells show, and added modulo 2^64.
+    # A sum of floats would depend on the order of the ranks. A sum of their bits as integers does
+    # not. Each is multiplied by its cell's number, so that swapped cells change the sum mod 2^64.
     x, y = np.ogrid[x0:x1, y0:y1]
     checksum = int((mine.view(np.uint64) * (2 * (x * m + y) + 1).astype(np.uint64)).sum())
     checksum = grid.allreduce(checksum) % 2**64
