@@ -36,6 +36,11 @@ def arguments(function: Any) -> list[str] | None:
     return [str(p.replace(annotation=p.empty)) for p in parameters if p.name != "self"]
 
 
+def types(function: Any) -> dict[str, Any]:
+    """The annotations of a Python function; none of a class, or of what Numba has compiled."""
+    return get_type_hints(function) if inspect.isfunction(function) else {}
+
+
 def differences(protocol: Any, module: Any) -> list[str]:
     """What a module lacks, and functions with other arguments than in the Protocol."""
     found = []
@@ -53,9 +58,12 @@ def differences(protocol: Any, module: Any) -> list[str]:
 
 
 def _compared(name: str, wanted: Any, function: Any) -> list[str]:
-    """A line if a function has other arguments than wanted."""
+    """A line if a function has other arguments than wanted, or of other types where it has any."""
     there, here = arguments(wanted), arguments(function)
-    return [] if there == here else [f"{name} has arguments {here}, not {there}"]
+    if there != here:
+        return [f"{name} has arguments {here}, not {there}"]
+    there, here = types(wanted), types(function)
+    return [] if not here or there == here else [f"{name} has types {here}, not {there}"]
 
 
 def load(app: str, device: str) -> ModuleType:

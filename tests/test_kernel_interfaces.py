@@ -113,6 +113,16 @@ def test_other_arguments_are_found(add: Any, said: list[str]) -> None:
     assert differences(Wanted, SimpleNamespace(WIDTH=8, add=add)) == said
 
 
+def test_other_types_are_found() -> None:
+    """Catches a function that takes or returns something else under the same names."""
+
+    def add(a: Any, b: str) -> Any:
+        """Add."""
+
+    (said,) = differences(Wanted, SimpleNamespace(WIDTH=8, add=add))
+    assert said.startswith("add has types {'a': typing.Any, 'b': <class 'str'>")
+
+
 def test_a_missing_member_is_found() -> None:
     """Catches a comparison that looks only at what a module has."""
     assert differences(Wanted, SimpleNamespace()) == ["WIDTH is missing", "add is missing"]

@@ -1,4 +1,4 @@
-"""Kernels that several apps use on a GPU, and how large launches are."""
+"""Launch sizes, and the kernels that several apps use on a GPU: scan, fill and copy."""
 
 from __future__ import annotations
 
@@ -6,16 +6,36 @@ from typing import Any
 
 import numpy as np
 
+from devices.backend import Array
 from devices.cuda.compiler import WARP, blocks, cuda, inlined, kernel
 from devices.cuda.memory import empty, zeros
 
-FEW_THREADS = 64  # of a thread block; few, so that a block waits for few
-CHUNK = 32  # numbers that a thread of a scan adds up
+THREADS = 256  # of a thread block
+FEW_THREADS = 64  # where threads take unequal time: a thread block ends with its slowest thread
+CHUNK = 32  # numbers that one thread of a scan adds up
 
 
-def _threads(count: int, array: Any) -> tuple[int, int, Any]:
-    """How to launch a kernel for so many threads, on the stream of an array."""
-    return blocks(count, FEW_THREADS), max(1, min(count, FEW_THREADS)), array.stream
+def launch(count: int, stream: Any, threads: int = THREADS) -> tuple[int, int, Any]:
+    """Return how to launch a kernel with ``count`` threads or some more on a stream.
+
+    ``kernel[launch(count, stream)](...)``. Few threads make a smaller thread block. The number of
+    thread blocks is rounded up, by at most 3 %, so that few different numbers occur: numba-cuda
+    caches what it computes for a grid for 128 grids only, and counts of particles change in every
+    step.
+    """
+    threads = min(threads, WARP * blocks(count, WARP))
+    needed = blocks(count, threads)
+    multiple = 1 << max(0, needed.bit_length() - 6)
+    return -(-needed // multiple) * multiple, threads, stream
+
+
+@inlined
+def thread_index():  # type: ignore[no-untyped-def]
+    """Return the thread's index in the grid, unsigned.
+
+    An array access with a signed index costs a test for a negative one.
+    """
+    return np.uint64(cuda.blockIdx.x) * np.uint64(cuda.blockDim.x) + np.uint64(cuda.threadIdx.x)
 
 
 @kernel("void(uint32, int64[::1], int64[::1])")
@@ -39,54 +59,37 @@ def _spread_chunks(count, values, sums):  # type: ignore[no-untyped-def]
             total += value
 
 
-def scan(values: Any) -> None:
-    """Replace each number of (n,) int64 by the sum of those before it."""
+def scan(values: Array) -> None:
+    """Replace each number of (n,) int64 by the sum of those before it: an exclusive prefix sum."""
     chunks = blocks(values.size, CHUNK)
     sums = zeros((1,), np.int64, values.stream)
+    where = launch(chunks, values.stream, FEW_THREADS)
     if chunks > 1:
         sums = empty((chunks,), np.int64, values.stream)
-        _add_chunks[_threads(chunks, values)](values.size, values, sums)
+        _add_chunks[where](values.size, values, sums)
         scan(sums)
-    _spread_chunks[_threads(chunks, values)](values.size, values, sums)
+    _spread_chunks[where](values.size, values, sums)
 
 
 @kernel("void(uint32, int64[::1], int64)")
-def _set(count, values, value):  # type: ignore[no-untyped-def]
+def _fill(count, values, value):  # type: ignore[no-untyped-def]
     n = np.uint64(cuda.grid(1))
     if n < count:
         values[n] = value
 
 
-THREADS = 256
-
-
-@inlined
-def _thread():  # type: ignore[no-untyped-def]
-    """The thread's number in the grid, unsigned: a signed index costs a test for negative ones."""
-    return np.uint64(cuda.blockIdx.x) * np.uint64(cuda.blockDim.x) + np.uint64(cuda.threadIdx.x)
-
-
-def _grid(count: int) -> tuple[int, int]:
-    """Thread blocks and their threads for ``count`` threads; few threads make a smaller block.
-
-    There are few numbers of blocks, up to 3 % too many: numba keeps what it finds out about a grid
-    for 128 of them, and the count of particles changes in every step.
-    """
-    threads = min(THREADS, -(-count // WARP) * WARP)
-    needed = blocks(count, threads)
-    few = 1 << max(0, needed.bit_length() - 6)
-    return -(-needed // few) * few, threads
+def fill(count: int, values: Array, value: int) -> None:
+    """Set the first ``count`` elements of (n,) int64 to a value."""
+    _fill[launch(count, values.stream)](count, values, value)
 
 
 @kernel("void(uint64, uint64[::1], uint64[::1])")
-def _copy(count, values, copy):  # type: ignore[no-untyped-def]
-    n = _thread()
+def _copy(count, values, into):  # type: ignore[no-untyped-def]
+    n = thread_index()
     if n < count:
-        copy[n] = values[n]
+        into[n] = values[n]
 
 
-@kernel("void(int64[::1], uint64)")
-def _clear(starts, count):  # type: ignore[no-untyped-def]
-    n = _thread()
-    if n < count:
-        starts[n] = 0
+def copy(count: int, values: Array, into: Array, stream: Any) -> None:
+    """Copy the first ``count`` elements of (n,) uint64 into another array."""
+    _copy[launch(count, stream)](count, values, into)

@@ -15,11 +15,11 @@ import numpy as np
 
 from devices.backend import Array, Device
 from devices.cuda.buffers import by_buffer
-from devices.cuda.compiler import blocks, cuda, inlined, kernel
+from devices.cuda.compiler import cuda, inlined, kernel
 from devices.cuda.memory import flat
+from devices.cuda.primitives import launch
 from kernels.halo.interface import Region, shape_of
 
-THREADS = 256
 COLUMNS = 7  # of the table
 
 
@@ -122,5 +122,5 @@ class Halo:
             self.tables[key] = count, self.device.to_device(rows)
         count, table = self.tables[key]
         if count:
-            launch = blocks(count, THREADS), THREADS, field.stream
-            kernel[launch](count, len(starts), table, flat(field), memory)
+            where = launch(count, field.stream)
+            kernel[where](count, len(starts), table, flat(field), memory)

@@ -1,15 +1,15 @@
-"""What PIC's kernels of all devices agree on: numbers of owners, and what a push counts.
+"""The numbers of PIC's owners, and the counters that a push sets; the same on all devices.
 
-A particle that was pushed has an *owner*: the block that it is in then, as a number that says where
-that lies from here. What a push found stands in *counters*, int64, on the device: how many
-particles went to each owner, how many in all, and what went wrong, if anything did.
+After a push every particle has an *owner*: the block in which it then is, as a number that encodes
+the block's position relative to this one. The *counters*, int64, are on the device: how many
+particles went to each owner, how many left in all, and which particle or row was wrong, if any.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-OWNERS = 16  # from 0; 0 to 11 are blocks
+OWNERS = 16  # how many there may be; 0 to 11 are blocks
 HERE = 4  # owner of a particle that stays
 LOST = 15  # owner of a particle that is neither in this block nor next to it
 
@@ -23,12 +23,12 @@ NOWHERE = np.iinfo(np.int64).max
 
 
 def owner_at(edge: tuple[int, ...]) -> int:
-    """The owner that is the block at an edge: -1 to 2 blocks along x, -1 to 1 along y."""
+    """Return the owner at an edge: the block -1 to 2 blocks away along x and -1 to 1 along y."""
     return 3 * (1 + edge[0]) + 1 + edge[1]
 
 
 def clean_counters() -> np.ndarray:
-    """Counters of nothing: (COUNTERS,) int64."""
+    """Return counters of nothing, on the host: (COUNTERS,) int64."""
     counters = np.zeros(COUNTERS, np.int64)
     counters[FIRST_LOST] = counters[MISROUTED] = NOWHERE
     return counters

@@ -1,7 +1,7 @@
-"""How particles of PIC begin, and which of them removals will take: on the CPU for every device.
+"""How particles of PIC begin, and which of them removals will take: on the host for every device.
 
-These run once for each particle that begins, and the last bits of a draw depend on its logarithm
-and cosine.
+These kernels run once per particle at the beginning. They stay on the CPU because the last bits of
+a random number depend on the logarithm and the cosine. `kernels.pic.interface` describes them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HALF = 0xFFFFFFFF  # 2^32 - 1, the bound of a draw that decides between 0 and 1
 
 @njit("uint64(uint64, uint64)", cache=True)
 def jump(state, steps):
-    """The generator's state ``steps`` numbers on, in O(log steps).
+    """Return the generator's state after ``steps`` more numbers, in O(log steps).
 
     Applying s -> a s + c twice is s -> a^2 s + (a + 1) c: square the map for each bit of ``steps``.
     """
@@ -37,10 +37,10 @@ def jump(state, steps):
 
 @njit("int64(float64, uint64, uint64)", cache=True, error_model="numpy", inline="always")
 def draw(mean, first, second):
-    """A random count of the given mean, made of two states of the generator in a row.
+    """Return a random count with the given mean, from two consecutive states of the generator.
 
-    Below 1: one or none. From 1 on: normally distributed (Box and Muller) with deviation 0.15 mean,
-    rounded.
+    Mean below 1: one or none. From 1 on: normally distributed (Box and Muller) with deviation 0.15
+    mean, rounded.
     """
     if mean < 1.0:
         return np.int64(second % np.uint64(HALF) <= np.uint64(mean * HALF))
@@ -53,12 +53,7 @@ def draw(mean, first, second):
 
 @njit("void(float64[::1], int64[::1], int64[::1], int64, int64[::1])", cache=True)
 def count_columns(means, own, kept, size, counts):
-    """How many particles begin in each column of a block: ``counts`` (width,).
-
-    ``means`` (width,): expected particles in a cell of each column. ``own``: the block's cells x0,
-    x1, y0, y1 of ``size`` x ``size``; only those in ``kept`` (likewise) keep what was drawn. Every
-    cell of the grid takes two numbers of the generator, column by column.
-    """
+    """One pass over the cells of the block."""
     two, factor, increment = np.uint64(2), np.uint64(MULTIPLIER), np.uint64(INCREMENT)
     for x in range(own[0], own[1]):
         state = jump(np.uint64(SEED), two * np.uint64(x * size + own[2]))
@@ -73,10 +68,7 @@ def count_columns(means, own, kept, size, counts):
 
 @njit("void(float64[::1], int64[::1], int64[::1], int64, int64[::1])", cache=True)
 def place(means, own, kept, size, cells):
-    """The cells in which those particles begin, column by column: ``cells`` (particles,).
-
-    Draws what `count_columns` drew, for that takes less memory than keeping a count per cell.
-    """
+    """One pass over the cells of the block, which draws the same numbers again."""
     two, factor, increment = np.uint64(2), np.uint64(MULTIPLIER), np.uint64(INCREMENT)
     at = 0
     for x in range(own[0], own[1]):
@@ -92,7 +84,7 @@ def place(means, own, kept, size, cells):
 
 @njit("boolean(int64, uint64, uint64)", cache=True, inline="always")
 def chosen(particle, seed, limit):
-    """Whether a removal takes the particle of that id: it takes ``limit`` + 1 of 2^64 hashes."""
+    """Return whether a removal takes the particle of that id: ``limit`` + 1 of 2^64 hashes."""
     return mix(np.uint64(particle) + seed) <= limit
 
 
@@ -102,11 +94,7 @@ def chosen(particle, seed, limit):
     cache=True,
 )
 def foresee_removed(cells, ids, alive, size, shift, patch, seed, limit, sums):
-    """Find which of newly begun particles a removal will take; they are no longer ``alive``.
-
-    By arithmetic of integers alone: a particle will have moved by ``shift`` cells along x and y.
-    Adds to ``sums`` the number of them, of their ids, and of their mixed ids.
-    """
+    """One pass over the new particles."""
     for n in range(cells.size):
         x, y = (cells[n] // size + shift[0]) % size, (cells[n] % size + shift[1]) % size
         if alive[n] and patch[0] <= x < patch[1] and patch[2] <= y < patch[3]:

@@ -1,4 +1,4 @@
-"""The types of LeanMD's arrays, as Numba compiles kernels for them on the CPU."""
+"""The types of LeanMD's arrays on the CPU, for the signatures of kernels."""
 
 from __future__ import annotations
 

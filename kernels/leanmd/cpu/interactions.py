@@ -1,25 +1,10 @@
-"""Lennard-Jones atoms on the CPU: neighbour lists, forces, energies, velocity Verlet.
+"""Lennard-Jones atoms on the CPU; `kernels.leanmd.interface` gives formula, units and arrays.
 
-In reduced units (sigma = epsilon = mass = 1) two atoms at distance r < cutoff have
-
-    U(r) = 4 (1 / r^12 - 1 / r^6)        F = (48 / r^12 - 24 / r^6) / r^2  times  (x_i - x_j)
-
-(Lennard-Jones 1924; Allen and Tildesley, Computer Simulation of Liquids, 2017). Positions are
-multiples of a power of two such that differences of any two, and the box's edges added to them, are
-exact in float64: what a pair feels does not depend on which image of an atom is looked at, nor from
-which side. Each pair's force is rounded to a multiple of `FORCE_UNIT` and added as an integer, so a
-sum has the same bits in every order, and the forces of all atoms add up to exactly zero.
-
-Arrays: ``position`` (3, room) float64, the block's ``count`` atoms first, then ghosts, then `WIDTH`
-places at `FAR`; ``velocity`` (3, room) float64; ``force`` (3, room) int64 in `FORCE_UNIT`. Atoms
-lie in an order in which neighbours in space are neighbours in memory, and `WIDTH` in a row are a
-*cluster*. A cluster has one list, of all atoms within reach of any of its own: ``neighbors``
-from ``starts[k]`` to ``starts[k + 1]``. So a neighbour is read once and meets four atoms in one
-register, without gathers and without a cluster of neighbours to fill up.
-
-A list entry costs 4 B and three broadcast loads from cache; per atom pair 22 flops, a division
-among them, and 3 integer additions. In a melt with lists that reach 2.8 a cluster's has 130 entries
-where four lists of single atoms would have 76 each: 1.7 times as many pairs are computed.
+An entry of a neighbour list is loaded once and meets the four atoms of its cluster in one vector
+register, without gathers and without filling up clusters of neighbours. It costs 4 B and three
+broadcast loads from cache; an atom pair costs 22 flops, a division among them, and 3 integer
+additions. In a melt with lists that reach 2.8, a cluster's list has 130 entries where four lists of
+single atoms would have 76 each: 1.7 times as many pairs are computed.
 """
 
 from __future__ import annotations
@@ -46,7 +31,10 @@ from kernels.leanmd.units import (
 
 @njit(inline="always")
 def _inverse6(dx, dy, dz, there, cutoff2):
-    """r^2, 1 / r^2 and 1 / r^6; the latter two zero beyond the cutoff and where no pair is."""
+    """Return r^2, 1 / r^2 and 1 / r^6.
+
+    The latter two are 0 beyond the cutoff and where not ``there``.
+    """
     r2 = where(there, fma(dz, dz, fma(dy, dy, dx * dx)), broadcast(FAR))
     inverse2 = where(r2 < cutoff2, broadcast(1.0) / r2, broadcast(0.0))
     return r2, inverse2, inverse2 * inverse2 * inverse2
@@ -54,7 +42,7 @@ def _inverse6(dx, dy, dz, there, cutoff2):
 
 @njit(inline="always")
 def _add_forces(dx, dy, dz, there, cutoff2, sums):
-    """Add what four atoms feel from another one to (fx, fy, fz, closest r^2 so far)."""
+    """Add the forces of one atom on four to (fx, fy, fz, smallest r^2 so far)."""
     fx, fy, fz, closest = sums
     r2, inverse2, inverse6 = _inverse6(dx, dy, dz, there, cutoff2)
     pull = fma(broadcast(48.0), inverse6, broadcast(-24.0)) * (inverse6 * inverse2)
@@ -69,7 +57,7 @@ def _add_forces(dx, dy, dz, there, cutoff2, sums):
 
 @njit
 def _closest(position, others, clusters, starts, neighbors, own):
-    """The closest pair of some clusters, as an error flag; for the end of a run, so not fast."""
+    """Return the closest pair of some clusters as an error flag; slow, for a run that fails."""
     closest = int64((1 << 63) - 1)
     for k in clusters:
         begin = starts[k] - WIDTH * own  # atoms of the cluster, then what is listed
@@ -93,11 +81,7 @@ def forces(
     position, others, clusters, first_cluster, end_cluster, starts, neighbors, own, cutoff, force,
     flags,
 ):  # fmt: skip
-    """Set the forces on the atoms of some ``clusters``, and say if a pair is too close.
-
-    ``others`` are the positions that the lists count, those of the block itself or of another;
-    ``own`` says whether the atoms of a cluster meet each other too.
-    """
+    """Compute each entry of a list for four atoms at once."""
     x, y, z = position[0], position[1], position[2]
     ox, oy, oz = others[0], others[1], others[2]
     cutoff2, always = broadcast(cutoff * cutoff), numbers() != broadcast(-1)
@@ -132,14 +116,14 @@ def forces(
 
 @njit(inline="always")
 def _add_wide(totals, place, value):
-    """Add an integer to a sum that is kept as two, so that it cannot overflow."""
+    """Add an integer to a sum that is stored as two, so that it cannot overflow."""
     totals[place] += value >> 32
     totals[place + 1] += value & 0xFFFFFFFF
 
 
 @njit(inline="always")
 def _add_energies(dx, dy, dz, there, cutoff2, sums):
-    """Add what four atoms share with another one to (energy, virial, pairs)."""
+    """Add the pairs of one atom with four to (energy, virial, pairs)."""
     energy, virial, pairs = sums
     r2, _, inverse6 = _inverse6(dx, dy, dz, there, cutoff2)
     u = fma(broadcast(4.0), inverse6, broadcast(-4.0)) * inverse6
@@ -156,11 +140,7 @@ def _add_energies(dx, dy, dz, there, cutoff2, sums):
     cache=True, error_model="numpy", **DISTINCT,
 )  # fmt: skip
 def energies(count, position, others, starts, neighbors, own, cutoff, totals):
-    """Add up over all pairs (i, j) and (j, i): energy, virial (force times distance), pairs.
-
-    ``totals`` (6,): each sum as two integers, 2^32 times the first plus the second; energies in
-    `ENERGY_UNIT`, virials in `VIRIAL_UNIT`.
-    """
+    """Compute each entry of a list for four atoms at once."""
     x, y, z = position[0], position[1], position[2]
     ox, oy, oz = others[0], others[1], others[2]
     cutoff2, always = broadcast(cutoff * cutoff), numbers() != broadcast(-1)

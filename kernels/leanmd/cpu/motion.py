@@ -1,4 +1,4 @@
-"""How LeanMD's atoms move, on the CPU; `interactions` describes the arrays."""
+"""How LeanMD's atoms move, on the CPU; `kernels.leanmd.interface` describes the arrays."""
 
 from __future__ import annotations
 
@@ -24,11 +24,7 @@ from kernels.state_hash.cpu import mix
     cache=True, error_model="numpy", **DISTINCT,
 )  # fmt: skip
 def kick_and_drift(count, position, velocity, force, origin, dt, quantum, allowed2, flags):
-    """Half a step for the velocities, then a whole one for the positions, in whole quanta.
-
-    Says how far the farthest atom is from its ``origin`` if that squared is more than is allowed;
-    no number, where one is.
-    """
+    """One vectorised pass over the atoms."""
     half = 0.5 * dt * FORCE_UNIT
     magic = 1.5 * 2.0**52 * quantum
     x, y, z = position[0], position[1], position[2]
@@ -54,7 +50,7 @@ def kick_and_drift(count, position, velocity, force, origin, dt, quantum, allowe
 
 @njit(void(int64, ROWS, WHOLE, float64), cache=True, **DISTINCT)
 def kick(count, velocity, force, dt):
-    """Half a step for the velocities."""
+    """One vectorised pass over the atoms per axis."""
     half = 0.5 * dt * FORCE_UNIT
     for axis in range(3):
         v, f = velocity[axis], force[axis]
@@ -64,11 +60,7 @@ def kick(count, velocity, force, dt):
 
 @njit(void(int64, ROWS, WHOLE, INTS, INTS), cache=True)
 def sums_of_motion(count, velocity, force, totals, flags):
-    """Add up v^2 (two integers, as `energies`), velocities and forces along each axis.
-
-    ``totals`` (8,), in units of `ENERGY_UNIT`, `ENERGY_UNIT` and `FORCE_UNIT`. Says if an atom is
-    too fast for that.
-    """
+    """One pass over the atoms."""
     for i in range(count):
         v2 = 0.0
         for axis in range(3):
@@ -83,7 +75,7 @@ def sums_of_motion(count, velocity, force, totals, flags):
 
 @njit(void(INTS, uint64, ROWS), cache=True)
 def draw(ids, seed, numbers):
-    """Three numbers from -1/2 to 1/2 for each atom, which follow from its id alone; (3, n)."""
+    """One pass over the atoms."""
     for i in range(ids.size):
         for axis in range(3):
             drawn = mix(seed + mix(np.uint64(3 * ids[i] + axis)))
@@ -92,7 +84,7 @@ def draw(ids, seed, numbers):
 
 @njit(void(int64, ROWS, FLOATS, float64), cache=True)
 def adjust(count, velocity, drift, factor):
-    """Take a drift, (3,), away from all velocities, and multiply what is left."""
+    """One vectorised pass over the atoms per axis."""
     for axis in range(3):
         for i in range(count):
             velocity[axis, i] = (velocity[axis, i] - drift[axis]) * factor

@@ -1,4 +1,4 @@
-"""LeanMD's bins and lists of neighbours, on the CPU; `interactions` describes the arrays."""
+"""LeanMD's bins and neighbour lists on the CPU; the interface describes the arrays."""
 
 from __future__ import annotations
 
@@ -14,23 +14,18 @@ from kernels.leanmd.units import (
     ROUNDING,
 )
 
-NOBODY = 1 << 62  # number of no atom
+NOBODY = 1 << 62  # the index of no atom
 
 
 @njit(inline="always")
 def _place(value, low, density, bins):
-    """The bin of a coordinate, the first or last where it lies beyond."""
+    """Return the bin of a coordinate; the first or last bin also holds what lies beyond it."""
     return min(max(int64((value - low) * density), 0), bins - 1)
 
 
 @njit(void(int64, SEEN, FLOATS, FLOATS, INTS, boolean, INTS, INDICES), cache=True)
 def sort_into_bins(count, position, low, density, bins, turning, starts, order):
-    """Number atoms bin by bin: bins (x, y, z) in C order, from ``low``, ``density`` per length.
-
-    ``order`` (count,) is set to the atoms as they come, those of bin b from ``starts[b]`` to
-    ``starts[b + 1]``. With ``turning`` every other row of bins is walked backwards, so that atoms
-    which follow each other are always near each other; ``starts`` then means nothing.
-    """
+    """A counting sort; atoms of a bin are in ascending order."""
     keys = np.empty(count, np.uint32)
     starts[:] = 0
     for i in range(count):
@@ -54,7 +49,7 @@ def sort_into_bins(count, position, low, density, bins, turning, starts, order):
 
 @njit(inline="always")
 def _span(values, first, last):
-    """The smallest and largest of some values."""
+    """Return the smallest and the largest of some values."""
     low = high = values[first]
     for i in range(first + 1, last):
         low, high = min(low, values[i]), max(high, values[i])
@@ -63,15 +58,15 @@ def _span(values, first, last):
 
 @njit(inline="always")
 def _gap(low, high, bin_low, bin_high, outermost):
-    """How far a bin is from [low, high]; an outermost one holds what lies beyond it too."""
+    """Return how far a bin is from [low, high]; 0 for an outermost bin, which has no end."""
     return 0.0 if outermost else max(0.0, bin_low - high, low - bin_high)
 
 
 @njit(inline="always")
 def _list_near(position, others, own, first, order, begin, stop, reach, neighbors, found):
-    """Append those of ``order[begin:stop]`` that are near a cluster; returns how many are listed.
+    """Append the atoms near a cluster among ``order[begin:stop]``; return the new list length.
 
-    Each is written and then counted or not, for a branch would be guessed wrong every third time.
+    Each atom is written, and then counted or not: a branch would be mispredicted every third time.
     """
     start, reach2 = np.uint64(first), broadcast(reach * reach)
     mine = start if own else np.uint64(NOBODY)
@@ -98,14 +93,7 @@ def fill_lists(
     count, position, others, own, low, density, bins, first_in, order, reach,
     starts, neighbors, last,
 ):  # fmt: skip
-    """List for each cluster the ``others`` within reach of any of its atoms, but not its own.
-
-    ``others`` lie in bins as `sort_into_bins` gives them in ``first_in`` and ``order``; ``own``
-    says that they are the same atoms as those of the clusters, which then are not listed. Sets
-    ``starts`` (clusters + 1,), ``neighbors`` and ``last`` (clusters,), the highest number in each
-    list and, if ``own``, cluster. Returns the number of entries, or -1 where there was too little
-    room for them.
-    """
+    """Search the bins near each cluster, cluster after cluster."""
     x, y, z = position[0], position[1], position[2]
     wide, high = 1.0 / density[0], 1.0 / density[1]
     found = np.uint64(0)

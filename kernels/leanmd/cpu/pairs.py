@@ -1,4 +1,4 @@
-"""What the *pairs* decomposition of LeanMD needs besides, on the CPU."""
+"""The kernels for LeanMD's *pairs* decomposition on the CPU."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from devices.backend import Array, Device
 from devices.cpu.vectors import WIDTH
 from kernels.leanmd.cpu.interactions import forces
 from kernels.leanmd.interface import PairTask
@@ -13,16 +14,12 @@ from kernels.leanmd.units import CLOSE, NO_ERROR
 
 
 def pair_forces(tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
-    """The forces of each task, (3, places) int64 on the host, and the error flag `CLOSE` of it.
-
-    There is a place for each atom and for the rest of the last cluster. A task list belongs to one
-    block; the answer has the same shape.
-    """
+    """Compute task after task by `forces`."""
     return [[_forces_of(task) for task in of_block] for of_block in tasks]
 
 
 def _forces_of(task: PairTask) -> tuple[np.ndarray, int]:
-    """What one task asks for."""
+    """Return the result of one task."""
     count = task.clusters.size
     force, flags = np.empty((3, count * WIDTH), np.int64), np.array(NO_ERROR)
     forces(
@@ -32,14 +29,14 @@ def _forces_of(task: PairTask) -> tuple[np.ndarray, int]:
     return force, int(flags[CLOSE])
 
 
-def pack_positions(rows: Any, message: Any) -> None:
-    """Fill a message (3, n), or (4, n) with ids, with positions and with the bits of the ids."""
+def pack_positions(rows: Array, message: Any) -> None:
+    """Copy the rows."""
     message[:3] = rows[:3, : message.shape[1]]
     message[3:] = rows[-1, : message.shape[1]]
 
 
-def sent_positions(message: Any, over: list[float] | None, device: Any) -> Any:
-    """The positions in a cell's message, with ``over`` (3,) added; as they came for None."""
+def sent_positions(message: Any, over: list[float] | None, device: Device) -> Any:
+    """Return the message itself, or a shifted copy."""
     if over is None:
         return message
     moved = message.copy()
@@ -47,6 +44,6 @@ def sent_positions(message: Any, over: list[float] | None, device: Any) -> Any:
     return moved
 
 
-def rows_of(positions: Any) -> Any:
-    """What `sent_positions` gave, as an array on the device, (3, n) or (4, n)."""
+def rows_of(positions: Any) -> Array:
+    """Return the given array."""
     return positions

@@ -7,21 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from devices.backend import Array
+from devices.cuda.buffers import MessageView
 from devices.cuda.compiler import blocks, cuda, inlined, kernel
-from devices.cuda.memory import empty, flat, to_host, zeros
-from devices.cuda.primitives import CHUNK, _set, _threads, scan
-from kernels.leanmd.gpu.interactions import (
-    WIDTH,
-)
-from kernels.leanmd.gpu.motion import _numbers
-from kernels.leanmd.units import (
-    FAR,
-)
+from devices.cuda.memory import empty, flat, to_host
+from devices.cuda.primitives import CHUNK, FEW_THREADS, fill, launch, scan
+from kernels.leanmd.gpu.arrays import triple
+from kernels.leanmd.gpu.interactions import WIDTH
+from kernels.leanmd.units import FAR
 
 
 @inlined
 def _groups(value, below, above):  # type: ignore[no-untyped-def]
-    """Whether a value is less than ``below``, from ``above`` on, or neither."""
+    """Return whether a value is less than ``below``, from ``above`` on, or neither."""
     under, over = value < below, value >= above
     return under, over, not (under or over)
 
@@ -73,21 +71,17 @@ def _number_groups(  # type: ignore[no-untyped-def]
             ends[0], ends[1], ends[2] = a, b, c
 
 
-def choose(count: int, values: Any, below: float, above: float, which: Any) -> Sequence[int]:
-    """Number the values that are less than ``below``, then those from ``above`` on, then the rest.
-
-    The numbers go to ``which``, as many as there may be, each group in order. Returns how many
-    there are of each.
-    """
+def choose(count: int, values: Array, below: float, above: float, which: Array) -> Sequence[int]:
+    """Count the groups of each chunk of values, scan, and number chunk by chunk."""
     if count == 0:
         return 0, 0, 0
     chunks = blocks(count, CHUNK)
     counts = empty((3 * chunks,), np.int64, which.stream)
     ends = empty((3,), np.int64, which.stream)
     what = count, values, below, above, chunks, counts
-    _count_groups[_threads(chunks, which)](*what)
+    _count_groups[launch(chunks, which.stream, FEW_THREADS)](*what)
     scan(counts)
-    _number_groups[_threads(chunks, which)](*what, which, ends)
+    _number_groups[launch(chunks, which.stream, FEW_THREADS)](*what, which, ends)
     low, high, rest = to_host(ends).tolist()
     return low, high - low, rest - high
 
@@ -112,18 +106,16 @@ def _gather(  # type: ignore[no-untyped-def]
         into += size
 
 
-def gather(rows: Any, which: Any, sizes: Any, axis: int, over: Any, messages: Any) -> None:
-    """Fill two messages (m, size) with the first m ``rows`` of the atoms to send.
-
-    ``which`` holds ``sizes[0]`` numbers of atoms for the first message, then those for the second;
-    ``over``, one number for each message, is added along an axis. One kernel fills both.
-    """
-    low, high = messages
+def gather(
+    rows: Array, which: Array, sizes: Sequence[int], axis: int, over: Sequence[float],
+    messages: Sequence[Any],
+) -> None:  # fmt: skip
+    """Launch one thread per atom for both messages, which are in one message buffer."""
+    (buffer, low), (_, high) = (message.memory for message in messages)
     if sum(sizes):
-        _gather[_threads(sum(sizes), rows)](
-            low.shape[0], *sizes, rows, which, axis, *map(float, over), low.buffer.flat,
-            low.start, high.start,
-        )  # fmt: skip
+        _gather[launch(sum(sizes), rows.stream, FEW_THREADS)](
+            messages[0].shape[0], *sizes, rows, which, axis, *map(float, over), buffer, low, high
+        )
 
 
 PLACE = tuple(
@@ -145,21 +137,22 @@ def _place(height, rows, first, size_a, a, start_a, size_b, b, start_b):  # type
 
 
 def _source(part: Any) -> tuple[int, Any, int]:
-    """Columns of an array or a message, a flat array that holds it, and where it begins there."""
-    if hasattr(part, "buffer"):
-        return part.shape[1], part.buffer.flat, part.start
-    return part.shape[1], flat(part), 0
+    """Return the columns of an array or a message, its flat memory, and where it begins there."""
+    memory, start = part.memory if isinstance(part, MessageView) else (flat(part), 0)
+    return part.shape[1], memory, start
 
 
-def place(rows: Any, first: int, parts: Any) -> None:
-    """Put one or two messages (m, size) down in the first m rows, from column ``first`` on."""
+def place(rows: Array, first: int, parts: Sequence[Any]) -> None:
+    """Launch one thread per column for both parts."""
     size = sum(part.shape[1] for part in parts)
     if size:
         sources = [_source(part) for part in (*parts, *parts)[:2]]
         if len(parts) == 1:
             sources[1] = 0, *sources[1][1:]
         height = parts[0].shape[0]
-        _place[_threads(size, rows)](height, rows, first, *sources[0], *sources[1])
+        _place[launch(size, rows.stream, FEW_THREADS)](
+            height, rows, first, *sources[0], *sources[1]
+        )
 
 
 @kernel("void(uint32, uint32, float64[:, ::1], uint32[::1], float64[:, ::1])")
@@ -171,10 +164,10 @@ def _arrange(first, count, rows, order, into):  # type: ignore[no-untyped-def]
             into[row, n] = rows[row, atom]
 
 
-def arrange(first: int, count: int, rows: Any, order: Any, into: Any) -> None:
-    """Put ``count`` columns of some rows down in the order that ``order[first:]`` gives."""
+def arrange(first: int, count: int, rows: Array, order: Array, into: Array) -> None:
+    """Launch one thread per column."""
     if count:
-        _arrange[_threads(count, into)](first, count, rows, order, into)
+        _arrange[launch(count, into.stream, FEW_THREADS)](first, count, rows, order, into)
 
 
 @kernel("void(float64[:, ::1], uint32)")
@@ -185,9 +178,9 @@ def _end_here(position, total):  # type: ignore[no-untyped-def]
             position[axis, np.int64(total) + n] = FAR * (n + 1)
 
 
-def end_here(position: Any, total: int) -> None:
-    """Put places where no atom is behind the others, far from each other too."""
-    _end_here[_threads(WIDTH, position)](position, total)
+def end_here(position: Array, total: int) -> None:
+    """Launch `WIDTH` threads."""
+    _end_here[launch(WIDTH, position.stream, FEW_THREADS)](position, total)
 
 
 @kernel("void(uint32, float64[:, ::1], UniTuple(float64, 3), UniTuple(float64, 3), int64[::1])")
@@ -200,13 +193,13 @@ def _first_outside(count, position, low, high, first):  # type: ignore[no-untype
                 cuda.atomic.min(first, 0, i)
 
 
-def first_outside(count: int, position: Any, low: Any, high: Any) -> int:
-    """The first atom that is not in [low, high); -1 where there is none."""
-    first = zeros((1,), np.int64, position.stream)
+def first_outside(count: int, position: Array, low: np.ndarray, high: np.ndarray) -> int:
+    """Launch one thread per atom; one outside costs an atomic."""
     if count == 0:
         return -1
-    _set[_threads(1, first)](1, first, count)
-    box = _numbers(low), _numbers(high)
-    _first_outside[_threads(count, position)](count, position, *box, first)
+    first = empty((1,), np.int64, position.stream)
+    fill(1, first, count)
+    box = triple(low), triple(high)
+    _first_outside[launch(count, position.stream, FEW_THREADS)](count, position, *box, first)
     found = int(to_host(first)[0])
     return found if found < count else -1

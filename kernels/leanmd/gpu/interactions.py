@@ -1,24 +1,24 @@
-"""Lennard-Jones atoms on the GPU: the kernels of `kernels.leanmd.cpu`, with the same bits.
+"""Lennard-Jones atoms on the GPU, with the bits of the CPU; the formula is in the interface.
 
-Formula, units and arrays are those of `kernels.leanmd.cpu`. Every term of a pair is computed by the
-same operations, rounded alike: `mul` keeps a product apart where the compiler would join it with a
-sum, `fma` joins where the CPU does. What pairs give is added up as integers, so neither the order
-of lists nor that of atomic additions shows in a result.
+Every term of a pair is computed by the same operations as on the CPU, rounded alike: `mul` keeps a
+product apart where the compiler would fuse it with a sum, `fma` fuses where the CPU does. The
+terms of pairs are added as integers, so results depend neither on the order of lists nor on that of
+atomic additions.
 
 A thread has one atom, and `WIDTH` threads, a quarter of a warp, share the list of their cluster.
-A list serves all its atoms: with lists of single atoms the 32 threads of a warp would load from 32
-places at once, which would cost L1 four times what the arithmetic costs; here they load from four,
-and most loads are broadcasts. Wider clusters load less but compute more pairs that are farther
-apart than the cutoff: in a melt 1.7 times as many as lists of atoms hold for clusters of 4, 2.2
-times for 8, about 4 times for 32.
+With lists of single atoms the 32 threads of a warp would load from 32 places at once, which would
+cost four times as much in L1 as the arithmetic; here they load from four, and most loads are
+broadcasts. Wider clusters load less, but compute more pairs that are farther apart than the cutoff:
+in a melt 1.7 times as many as lists of atoms hold for clusters of 4, 2.2 times for 8, about 4 times
+for 32.
 
-Cost of `forces`: a pair takes about 30 operations in float64, its division among them, and 9 of
-integers, and its list 4 B for 8 pairs, which come from L2. At 170 pairs for each atom of a melt
-the arithmetic takes 170 x 30 / 17 T/s = 0.3 ns per atom, memory 0.03 ns. Lists are made anew every
-10 to 20 steps, and cost about as much as a step then.
+Cost of `forces`: a pair takes about 30 operations in float64, a division among them, and 9 on
+integers; its list entry takes 4 B for 8 pairs, from L2. At 170 pairs per atom of a melt the
+arithmetic takes 170 x 30 / 17 T/s = 0.3 ns per atom, memory 0.03 ns. New lists are made every 10 to
+20 steps, and then cost about as much as a step.
 
-No kernel has a barrier or asks its warp anything, and scans go by chunks of `CHUNK` numbers that a
-thread adds up one after another: they are a small part of what a new list costs.
+No kernel has a barrier or uses warp-level operations. In a scan a thread adds up `CHUNK` numbers
+one after another; scans are a small part of the cost of new lists.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from typing import Any
 
 import numpy as np
 
+from devices.backend import Array
 from devices.cuda.compiler import bits, cuda, fma, inlined, kernel, mul
 from devices.cuda.memory import empty
-from devices.cuda.primitives import _threads
+from devices.cuda.primitives import FEW_THREADS, launch
 from kernels.leanmd.units import (
     CLOSE,
     CLOSE_UNIT,
@@ -49,28 +50,28 @@ CLOSEST2 = CLOSEST * CLOSEST
 
 
 @inlined
-def _distance2(dx, dy, dz):  # type: ignore[no-untyped-def]
-    """r^2."""
+def distance2(dx, dy, dz):  # type: ignore[no-untyped-def]
+    """Return r^2."""
     return fma(dz, dz, fma(dy, dy, mul(dx, dx)))
 
 
 @inlined
 def _inverses(r2, cutoff2):  # type: ignore[no-untyped-def]
-    """1 / r^2 and 1 / r^6, zero beyond the cutoff."""
+    """Return 1 / r^2 and 1 / r^6, both zero beyond the cutoff."""
     inverse2 = 1.0 / r2 if r2 < cutoff2 else 0.0
     return inverse2, inverse2 * inverse2 * inverse2
 
 
 @inlined
 def _pull(r2, cutoff2):  # type: ignore[no-untyped-def]
-    """The force over the distance of atoms whose distance squared is given."""
+    """Return the force of a pair over its distance, given r^2."""
     inverse2, inverse6 = _inverses(r2, cutoff2)
     return fma(48.0, inverse6, -24.0) * (inverse6 * inverse2)
 
 
 @inlined
 def _pull_in_single(r2, cutoff2):  # type: ignore[no-untyped-def]
-    """The same in float32, from r^2 rounded once."""
+    """Return the same computed in float32, from r^2 rounded once."""
     inverse2 = np.float32(1.0) / np.float32(r2) if r2 < cutoff2 else np.float32(0.0)
     inverse6 = mul(inverse2 * inverse2, inverse2)
     strength = np.float32(48.0) * (inverse6 * inverse2)
@@ -78,21 +79,21 @@ def _pull_in_single(r2, cutoff2):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _error_flag(closest, i):  # type: ignore[no-untyped-def]
-    """What says that an atom is too close to another one."""
+def error_flag(closest, i):  # type: ignore[no-untyped-def]
+    """Return the error flag `CLOSE` of an atom, given its smallest r^2."""
     return (np.int64(closest / CLOSE_UNIT) << 32) + np.int64(i)
 
 
-def _felt_by(pull: Any) -> Any:
-    """What atoms feel of all others, with a formula for two."""
+def _make_force_on(pull: Any) -> Any:
+    """Return a function for the force on an atom, given one for the force of a pair."""
 
     @inlined
     def add(dx, dy, dz, there, cutoff2, fx, fy, fz, closest):  # type: ignore[no-untyped-def]
-        """Add what an atom feels from another one to (fx, fy, fz, closest r^2 so far).
+        """Add the force of one pair to (fx, fy, fz, smallest r^2 so far).
 
-        The zero that is taken away has no bits in its lower half, so this costs no instruction.
+        `FORCE_ZERO` has no bits in its lower half, so subtracting it costs no instruction.
         """
-        r2 = _distance2(dx, dy, dz) if there else FAR
+        r2 = distance2(dx, dy, dz) if there else FAR
         felt = pull(r2, cutoff2)
         return (
             fx + (bits(fma(felt, dx, FORCE_MAGIC)) - FORCE_ZERO),
@@ -102,8 +103,11 @@ def _felt_by(pull: Any) -> Any:
         )
 
     @inlined
-    def felt_by(xi, yi, zi, others, neighbors, n, last, first, member, own, cutoff2):  # type: ignore[no-untyped-def]
-        """What an atom feels from its list and, if ``own``, from its cluster; closest r^2."""
+    def force_on(xi, yi, zi, others, neighbors, n, last, first, member, own, cutoff2):  # type: ignore[no-untyped-def]
+        """Return the force on an atom and the smallest r^2.
+
+        The force is that of its list and, if ``own``, of its cluster.
+        """
         x, y, z = others[0], others[1], others[2]
         fx = fy = fz = np.int64(0)
         closest = FAR
@@ -118,11 +122,11 @@ def _felt_by(pull: Any) -> Any:
             fx, fy, fz, closest = add(dx, dy, dz, m != member, cutoff2, fx, fy, fz, closest)
         return fx, fy, fz, closest
 
-    return felt_by
+    return force_on
 
 
-def _forces_by(felt_by: Any) -> Any:
-    """The kernel `forces`, with what atoms feel."""
+def _forces_by(force_on: Any) -> Any:
+    """Return the kernel of `forces`, given the function for the force on an atom."""
 
     @kernel(
         "void(uint32, uint32, float64[:, ::1], float64[:, ::1], uint32[::1], int64[::1],"
@@ -139,48 +143,44 @@ def _forces_by(felt_by: Any) -> Any:
         member = np.uint64(thread % np.uint32(WIDTH))
         start = k * np.uint64(WIDTH)
         i = start + member
-        fx, fy, fz, closest = felt_by(
+        fx, fy, fz, closest = force_on(
             position[0, i], position[1, i], position[2, i], others, neighbors,
             np.uint64(starts[k]), np.uint64(starts[k + np.uint64(1)]), start, member, own, cutoff2,
         )  # fmt: skip
         force[0, i], force[1, i], force[2, i] = fx, fy, fz
         if closest < CLOSEST2:
-            cuda.atomic.min(flags, CLOSE, _error_flag(closest, i))
+            cuda.atomic.min(flags, CLOSE, error_flag(closest, i))
 
     return by_cluster
 
 
-_felt, _felt_in_single = _felt_by(_pull), _felt_by(_pull_in_single)
-_forces, _forces_in_single = _forces_by(_felt), _forces_by(_felt_in_single)
+force_on_atom, force_on_atom_in_single = _make_force_on(_pull), _make_force_on(_pull_in_single)
+_forces, _forces_in_single = _forces_by(force_on_atom), _forces_by(force_on_atom_in_single)
 
 
 def forces(
-    position: Any, others: Any, clusters: Any, first_cluster: int, end_cluster: int, starts: Any,
-    neighbors: Any, own: bool, cutoff: float, force: Any, flags: Any,
+    position: Array, others: Array, clusters: Array, first_cluster: int, end_cluster: int,
+    starts: Array, neighbors: Array, own: bool, cutoff: float, force: Array, flags: Array,
 ) -> None:  # fmt: skip
-    """Set the forces on the atoms of some ``clusters``, and say if a pair is too close.
-
-    ``others`` are the positions that the lists count, those of the block itself or of another;
-    ``own`` says whether the atoms of a cluster meet each other too.
-    """
+    """Launch one thread per atom."""
     if first_cluster < end_cluster:
-        _forces[_threads((end_cluster - first_cluster) * WIDTH, force)](
+        _forces[launch((end_cluster - first_cluster) * WIDTH, force.stream, FEW_THREADS)](
             first_cluster, end_cluster, position, others, clusters, starts, neighbors, own,
             cutoff * cutoff, force, flags,
         )  # fmt: skip
 
 
 def forces_in_single(
-    position: Any, others: Any, clusters: Any, first_cluster: int, end_cluster: int, starts: Any,
-    neighbors: Any, own: bool, cutoff: float, force: Any, flags: Any,
+    position: Array, others: Array, clusters: Array, first_cluster: int, end_cluster: int,
+    starts: Array, neighbors: Array, own: bool, cutoff: float, force: Array, flags: Array,
 ) -> None:  # fmt: skip
-    """As `forces`, but what two atoms feel is found in float32 from their distance.
+    """Compute as `forces`, but the force of a pair in float32 from its distance.
 
-    Distances and sums are as exact as there, so momentum is kept as well and the order of sums does
-    not show; there is no such kernel on the CPU.
+    Distances and sums are as exact as there, so momentum is conserved and results do not depend on
+    the order of sums. The CPU has no such kernel.
     """
     if first_cluster < end_cluster:
-        _forces_in_single[_threads((end_cluster - first_cluster) * WIDTH, force)](
+        _forces_in_single[launch((end_cluster - first_cluster) * WIDTH, force.stream, FEW_THREADS)](
             first_cluster, end_cluster, position, others, clusters, starts, neighbors, own,
             cutoff * cutoff, force, flags,
         )  # fmt: skip
@@ -188,8 +188,8 @@ def forces_in_single(
 
 @inlined
 def _add_energies(dx, dy, dz, there, cutoff2, energy, virial, pairs):  # type: ignore[no-untyped-def]
-    """Add what an atom shares with another one to (energy, virial, pairs)."""
-    r2 = _distance2(dx, dy, dz) if there else FAR
+    """Add one pair to the (energy, virial, pairs) of an atom."""
+    r2 = distance2(dx, dy, dz) if there else FAR
     _, inverse6 = _inverses(r2, cutoff2)
     u = mul(fma(4.0, inverse6, -4.0), inverse6)
     w = mul(fma(48.0, inverse6, -24.0), inverse6)
@@ -226,7 +226,7 @@ def _energies(count, position, others, starts, neighbors, own, cutoff2, shares):
 
 @kernel("void(uint32, int64[:, ::1], int64[::1])")
 def _add_shares(count, shares, totals):  # type: ignore[no-untyped-def]
-    """Add up rows of integers, each sum as two integers, so that it cannot overflow."""
+    """Add up the three rows, each sum as two integers, so that it cannot overflow."""
     for row in range(3):
         high = low = np.int64(0)
         for i in range(cuda.grid(1), np.int64(count), cuda.gridsize(1)):
@@ -237,17 +237,13 @@ def _add_shares(count, shares, totals):  # type: ignore[no-untyped-def]
 
 
 def energies(
-    count: int, position: Any, others: Any, starts: Any, neighbors: Any, own: bool, cutoff: float,
-    totals: Any,
+    count: int, position: Array, others: Array, starts: Array, neighbors: Array, own: bool,
+    cutoff: float, totals: Array,
 ) -> None:  # fmt: skip
-    """Add up over all pairs (i, j) and (j, i): energy, virial (force times distance), pairs.
-
-    ``totals`` (6,): each sum as two integers, 2^32 times the first plus the second; energies in
-    `ENERGY_UNIT`, virials in `VIRIAL_UNIT`.
-    """
+    """Compute each atom's share by one thread, then add up the shares."""
     if count:
         shares = empty((3, count), np.int64, totals.stream)
-        _energies[_threads(count, totals)](
+        _energies[launch(count, totals.stream, FEW_THREADS)](
             count, position, others, starts, neighbors, own, cutoff * cutoff, shares
         )
-        _add_shares[_threads(min(count, SUMMING), totals)](count, shares, totals)
+        _add_shares[launch(min(count, SUMMING), totals.stream, FEW_THREADS)](count, shares, totals)

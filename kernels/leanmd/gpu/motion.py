@@ -1,16 +1,14 @@
-"""How LeanMD's atoms move, on the GPU; `interactions` describes the arrays."""
+"""How LeanMD's atoms move, on the GPU; `kernels.leanmd.interface` describes the arrays."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from devices.backend import Array
 from devices.cuda.compiler import bits, cuda, fma, kernel, mul, ported
-from devices.cuda.primitives import _threads
-from kernels.leanmd.gpu.interactions import (
-    SUMMING,
-)
+from devices.cuda.primitives import FEW_THREADS, launch
+from kernels.leanmd.gpu.arrays import triple
+from kernels.leanmd.gpu.interactions import SUMMING
 from kernels.leanmd.units import (
     ENERGY_UNIT,
     FAST,
@@ -22,13 +20,6 @@ from kernels.state_hash.cpu import mix
 
 NOT_NEGATIVE = (1 << 63) - 1  # all bits but that of the sign
 _mix = ported(mix)
-Three = tuple[Any, Any, Any]
-
-
-def _numbers(values: Any, kind: Any = float) -> Three:
-    """Three numbers of a small host array, as kernels take them."""
-    a, b, c = values
-    return kind(a), kind(b), kind(c)
 
 
 @kernel(
@@ -53,16 +44,12 @@ def _kick_and_drift(  # type: ignore[no-untyped-def]
 
 
 def kick_and_drift(
-    count: int, position: Any, velocity: Any, force: Any, origin: Any, dt: float, quantum: float,
-    allowed2: float, flags: Any,
+    count: int, position: Array, velocity: Array, force: Array, origin: Array, dt: float,
+    quantum: float, allowed2: float, flags: Array,
 ) -> None:  # fmt: skip
-    """Half a step for the velocities, then a whole one for the positions, in whole quanta.
-
-    Says how far the farthest atom is from its ``origin`` if that squared is more than is allowed;
-    no number, where one is. So in most steps no atom says anything.
-    """
+    """Launch one thread per atom; an atom farther than allowed costs one atomic."""
     if count:
-        _kick_and_drift[_threads(count, position)](
+        _kick_and_drift[launch(count, position.stream, FEW_THREADS)](
             count, position, velocity, force, origin, 0.5 * dt * FORCE_UNIT, dt,
             1.5 * 2.0**52 * quantum, allowed2, flags,
         )  # fmt: skip
@@ -76,10 +63,12 @@ def _kick(count, velocity, force, half):  # type: ignore[no-untyped-def]
             velocity[axis, i] = fma(half, np.float64(force[axis, i]), velocity[axis, i])
 
 
-def kick(count: int, velocity: Any, force: Any, dt: float) -> None:
-    """Half a step for the velocities."""
+def kick(count: int, velocity: Array, force: Array, dt: float) -> None:
+    """Launch one thread per atom."""
     if count:
-        _kick[_threads(count, velocity)](count, velocity, force, 0.5 * dt * FORCE_UNIT)
+        _kick[launch(count, velocity.stream, FEW_THREADS)](
+            count, velocity, force, 0.5 * dt * FORCE_UNIT
+        )
 
 
 @kernel("void(uint32, float64[:, ::1], int64[:, ::1], int64[::1], int64[::1])")
@@ -107,15 +96,11 @@ def _sums_of_motion(count, velocity, force, totals, flags):  # type: ignore[no-u
     cuda.atomic.add(totals, 1, low)
 
 
-def sums_of_motion(count: int, velocity: Any, force: Any, totals: Any, flags: Any) -> None:
-    """Add up v^2 (two integers, as `energies`), velocities and forces along each axis.
-
-    ``totals`` (8,), in units of `ENERGY_UNIT`, `ENERGY_UNIT` and `FORCE_UNIT`. Says if an atom is
-    too fast for that.
-    """
+def sums_of_motion(count: int, velocity: Array, force: Array, totals: Array, flags: Array) -> None:
+    """Each thread adds up several atoms, then adds its sums by atomics."""
     if count:
-        launch = _threads(min(count, SUMMING), totals)
-        _sums_of_motion[launch](count, velocity, force, totals, flags)
+        where = launch(min(count, SUMMING), totals.stream, FEW_THREADS)
+        _sums_of_motion[where](count, velocity, force, totals, flags)
 
 
 @kernel("void(uint32, int64[::1], uint64, float64[:, ::1])")
@@ -128,10 +113,10 @@ def _draw(count, ids, seed, numbers):  # type: ignore[no-untyped-def]
             numbers[axis, i] = whole * 2.0**-40
 
 
-def draw(ids: Any, seed: int, numbers: Any) -> None:
-    """Three numbers from -1/2 to 1/2 for each atom, which follow from its id alone; (3, n)."""
+def draw(ids: Array, seed: int, numbers: Array) -> None:
+    """Launch one thread per atom."""
     if ids.size:
-        _draw[_threads(ids.size, numbers)](ids.size, ids, seed, numbers)
+        _draw[launch(ids.size, numbers.stream, FEW_THREADS)](ids.size, ids, seed, numbers)
 
 
 @kernel("void(uint32, float64[:, ::1], UniTuple(float64, 3), float64)")
@@ -142,7 +127,7 @@ def _adjust(count, velocity, drift, factor):  # type: ignore[no-untyped-def]
             velocity[axis, i] = (velocity[axis, i] - drift[axis]) * factor
 
 
-def adjust(count: int, velocity: Any, drift: Any, factor: float) -> None:
-    """Take a drift, (3,), away from all velocities, and multiply what is left."""
+def adjust(count: int, velocity: Array, drift: np.ndarray, factor: float) -> None:
+    """Launch one thread per atom."""
     if count:
-        _adjust[_threads(count, velocity)](count, velocity, _numbers(drift), factor)
+        _adjust[launch(count, velocity.stream, FEW_THREADS)](count, velocity, triple(drift), factor)

@@ -1,28 +1,23 @@
-"""LeanMD's bins and lists of neighbours, on the GPU; `interactions` describes the arrays."""
+"""LeanMD's bins and neighbour lists on the GPU; the interface describes the arrays."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from devices.backend import Array
 from devices.cuda.compiler import cuda, inlined, kernel, mul
 from devices.cuda.memory import empty, to_host, zeros
-from devices.cuda.primitives import _set, _threads, scan
-from kernels.leanmd.gpu.interactions import (
-    WIDTH,
-    _distance2,
-)
-from kernels.leanmd.gpu.motion import _numbers
-from kernels.leanmd.units import (
-    ROUNDING,
-)
+from devices.cuda.primitives import FEW_THREADS, fill, launch, scan
+from kernels.leanmd.gpu.arrays import triple
+from kernels.leanmd.gpu.interactions import WIDTH, distance2
+from kernels.leanmd.units import ROUNDING
 
 
 @inlined
 def _bin(value, low, density, bins):  # type: ignore[no-untyped-def]
-    """The bin of a coordinate, the first or last where it lies beyond."""
+    """Return the bin of a coordinate; the first or last bin also holds what lies beyond it."""
     return min(max(np.int64((value - low) * density), np.int64(0)), bins - 1)
 
 
@@ -54,7 +49,7 @@ def _fill_bins(count, starts, keys, ranks, order):  # type: ignore[no-untyped-de
 
 @kernel("void(uint32, int64[::1], uint32[::1])")
 def _tidy_bins(bins, starts, order):  # type: ignore[no-untyped-def]
-    """Sort each bin by number: which atom came first to a bin is chance. A bin holds one or two."""
+    """Sort each bin by index, as atoms came in any order. A bin holds one or two atoms."""
     b = np.int64(cuda.grid(1))
     if b < bins:
         for n in range(starts[b] + 1, starts[b + 1]):
@@ -66,46 +61,43 @@ def _tidy_bins(bins, starts, order):  # type: ignore[no-untyped-def]
 
 
 def sort_into_bins(
-    count: int, position: Any, low: Any, density: Any, bins: Any, turning: bool, starts: Any,
-    order: Any,
+    count: int, position: Array, low: np.ndarray, density: np.ndarray, bins: np.ndarray,
+    turning: bool, starts: Array, order: Array,
 ) -> None:  # fmt: skip
-    """Number atoms bin by bin: bins (x, y, z) in C order, from ``low``, ``density`` per length.
-
-    ``order`` (count,) is set to the atoms as they come, those of bin b from ``starts[b]`` to
-    ``starts[b + 1]``. With ``turning`` every other row of bins is walked backwards, so that atoms
-    which follow each other are always near each other; ``starts`` then means nothing.
-    """
+    """Count by bin, scan, and fill bins by atomics; then sort each bin by index."""
     stream = starts.stream
-    _set[_threads(starts.size, starts)](starts.size, starts, 0)
+    fill(starts.size, starts, 0)
     if count == 0:
         return
     keys, ranks = empty((count,), np.int64, stream), empty((count,), np.uint32, stream)
-    grid = _numbers(low), _numbers(density), _numbers(bins, int)
-    _count_bins[_threads(count, starts)](count, position, *grid, turning, starts, keys, ranks)
+    grid = triple(low), triple(density), triple(bins, int)
+    _count_bins[launch(count, starts.stream, FEW_THREADS)](
+        count, position, *grid, turning, starts, keys, ranks
+    )
     scan(starts)
-    _fill_bins[_threads(count, starts)](count, starts, keys, ranks, order)
-    _tidy_bins[_threads(starts.size - 1, starts)](starts.size - 1, starts, order)
+    _fill_bins[launch(count, starts.stream, FEW_THREADS)](count, starts, keys, ranks, order)
+    _tidy_bins[launch(starts.size - 1, starts.stream, FEW_THREADS)](starts.size - 1, starts, order)
 
 
 @inlined
 def _gap(low, high, bin_low, bin_high, outermost):  # type: ignore[no-untyped-def]
-    """How far a bin is from [low, high]; an outermost one holds what lies beyond it too."""
+    """Return how far a bin is from [low, high]; 0 for an outermost bin, which has no end."""
     return 0.0 if outermost else max(0.0, bin_low - high, low - bin_high)
 
 
 @inlined
 def _is_near(position, first, xj, yj, zj, reach2):  # type: ignore[no-untyped-def]
-    """Whether any atom of a cluster is near a point."""
+    """Return whether any atom of a cluster is near a point."""
     for i in range(first, first + np.uint64(WIDTH)):
         dx, dy, dz = position[0, i] - xj, position[1, i] - yj, position[2, i] - zj
-        if _distance2(dx, dy, dz) < reach2:
+        if distance2(dx, dy, dz) < reach2:
             return True
     return False
 
 
 @inlined
 def _span(values, first, end):  # type: ignore[no-untyped-def]
-    """The smallest and largest of some values."""
+    """Return the smallest and the largest of some values."""
     low = high = values[first]
     for i in range(first + np.uint64(1), end):
         low, high = min(low, values[i]), max(high, values[i])
@@ -116,7 +108,10 @@ def _span(values, first, end):  # type: ignore[no-untyped-def]
 def _look(  # type: ignore[no-untyped-def]
     position, others, own, first, order, begin, end, reach2, found, filling, neighbors
 ):
-    """Count what is near a cluster of a thread's share of ``order[begin:end]``, and list it."""
+    """Count the atoms near a cluster among a thread's share of ``order[begin:end]``.
+
+    If ``filling``, list them too.
+    """
     for m in range(begin, end, np.int64(WIDTH)):
         j = order[m]
         mine = own and first <= j and j < first + np.uint64(WIDTH)
@@ -136,9 +131,9 @@ def _list(  # type: ignore[no-untyped-def]
     count, clusters, position, others, own, low, density, bins, first_in, order, reach, filling,
     found_before, neighbors,
 ):  # fmt: skip
-    """Every `WIDTH`-th candidate of a cluster: count those that are near, or list them.
+    """Count or list the near atoms among every `WIDTH`-th candidate of a cluster.
 
-    Threads of a cluster look at the same bins side by side, and so at the same atoms of the
+    The threads of a cluster search the same bins side by side, and so read the same atoms of the
     cluster at the same time.
     """
     thread = np.uint32(cuda.grid(1))
@@ -180,7 +175,7 @@ def _list(  # type: ignore[no-untyped-def]
 
 @kernel("void(uint32, boolean, int64[::1], uint32[::1], int64[::1], uint32[::1])")
 def _finish(clusters, own, found_before, neighbors, starts, last):  # type: ignore[no-untyped-def]
-    """Where the list of each cluster begins, and its highest number."""
+    """Set where the list of each cluster begins, and its highest index."""
     k = np.int64(cuda.grid(1))
     if k > clusters:
         return
@@ -193,29 +188,28 @@ def _finish(clusters, own, found_before, neighbors, starts, last):  # type: igno
 
 
 def fill_lists(
-    count: int, position: Any, others: Any, own: bool, low: Any, density: Any, bins: Any,
-    first_in: Any, order: Any, reach: float, starts: Any, neighbors: Any, last: Any,
+    count: int, position: Array, others: Array, own: bool, low: np.ndarray, density: np.ndarray,
+    bins: np.ndarray, first_in: Array, order: Array, reach: float, starts: Array,
+    neighbors: Array, last: Array,
 ) -> int:  # fmt: skip
-    """List for each cluster the ``others`` within reach of any of its atoms, but not its own.
+    """Count with `WIDTH` threads per cluster, scan, and search again to list.
 
-    ``others`` lie in bins as `sort_into_bins` gives them in ``first_in`` and ``order``; ``own``
-    says that they are the same atoms as those of the clusters, which then are not listed. Sets
-    ``starts`` (clusters + 1,), ``neighbors`` and ``last`` (clusters,), the highest number in each
-    list and, if ``own``, cluster. Returns the number of entries, or -1 where there was too little
-    room for them. Entries come in another order than on the CPU.
+    Entries are in another order than on the CPU.
     """
     clusters = starts.size - 1
     found = zeros((clusters * WIDTH + 1,), np.int64, starts.stream)
-    grid = _numbers(low), _numbers(density), _numbers(bins, int)
+    grid = triple(low), triple(density), triple(bins, int)
     what = count, clusters, position, others, own, *grid, first_in, order, reach
-    launch = _threads(clusters * WIDTH, starts)
+    where = launch(clusters * WIDTH, starts.stream, FEW_THREADS)
     if clusters:
-        _list[launch](*what, False, found, neighbors)
+        _list[where](*what, False, found, neighbors)
     scan(found)
     total = int(to_host(found[clusters * WIDTH :])[0])
     if total > neighbors.size:
         return -1
     if clusters:
-        _list[launch](*what, True, found, neighbors)
-    _finish[_threads(clusters + 1, starts)](clusters, own, found, neighbors, starts, last)
+        _list[where](*what, True, found, neighbors)
+    _finish[launch(clusters + 1, starts.stream, FEW_THREADS)](
+        clusters, own, found, neighbors, starts, last
+    )
     return total

@@ -1,14 +1,14 @@
-"""What the *pairs* decomposition of LeanMD needs besides, on the GPU.
+"""The kernels for LeanMD's *pairs* decomposition on the GPU.
 
-The forces of all pairs of cells that a process has are computed by one launch. It reads a table of
-64-bit words, which one copy takes to the device: a row for each task, then for each thread block
-the number of its task. A row says where the task's arrays lie and where its forces go; so the
-kernel reads memory of many blocks. Error flags and forces lie in one array, which one copy takes
-to the host.
+One launch computes the forces of all pairs of cells that a process has. The kernel reads a table of
+64-bit words, which one copy moves to the device: a row for each task, then for each thread block
+the number of its task. A row has the addresses of the task's arrays and of its forces, so the
+kernel reads memory of many blocks. Error flags and forces are in one array, which one copy moves to
+the host.
 
-Positions are shifted in the kernel, by what the atoms of one cell are moved less what those of the
-other are. That, like either sum alone, is exact (see `kernels.leanmd.cpu.interactions`), so the
-bits are the same.
+Positions are shifted in the kernel, by the shift of the cell's atoms minus the shift of the other
+cell's. Every sum of a position and a shift is exact, so the bits are those of the CPU, which shifts
+copies.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from typing import Any
 
 import numpy as np
 
+from devices.backend import Array, Device
 from devices.cuda import streams
 from devices.cuda.compiler import Kernel, cuda, from_bits, kernel, viewer
 from devices.cuda.memory import address, empty
-from devices.cuda.primitives import _set, _threads
+from devices.cuda.primitives import FEW_THREADS, fill, launch
+from kernels.leanmd.gpu.arrays import triple
 from kernels.leanmd.gpu.interactions import (
     CLOSEST2,
     WIDTH,
-    _error_flag,
-    _felt,
-    _felt_in_single,
+    error_flag,
+    force_on_atom,
+    force_on_atom_in_single,
 )
-from kernels.leanmd.gpu.motion import _numbers
 from kernels.leanmd.interface import PairTask
 from kernels.leanmd.units import CLOSE, NO_ERROR
 
@@ -48,12 +49,12 @@ _rows, _sums = viewer("float64", 3), viewer("int64", 3)
 _offsets, _indices = viewer("int64"), viewer("uint32")
 
 
-def _tasks_by(felt_by: Any) -> Kernel:
-    """The kernel of `pair_forces`, with what atoms feel."""
+def _tasks_by(force_on: Any) -> Kernel:
+    """Return the kernel of `pair_forces`, given the function for the force on an atom."""
 
     @kernel("void(int64[::1], uint32, int64[::1])")
     def by_task(words, tasks, flags):  # type: ignore[no-untyped-def]
-        """The tasks of a table; each has thread blocks of its own."""
+        """Compute the tasks of a table; each has thread blocks of its own."""
         block = np.uint64(cuda.blockIdx.x)
         task = np.uint64(words[np.uint64(tasks * WORDS) + block])
         row = task * np.uint64(WORDS)
@@ -67,7 +68,7 @@ def _tasks_by(felt_by: Any) -> Kernel:
         n, last = np.uint64(starts[k]), np.uint64(starts[k + np.uint64(1)])
         own = words[row + np.uint64(OWN)] != 0
         position = _rows(words[row + np.uint64(POSITION)], words[row + np.uint64(COLUMNS)])
-        fx, fy, fz, closest = felt_by(
+        fx, fy, fz, closest = force_on(
             position[0, i] + from_bits(words[row + np.uint64(SHIFT)]),
             position[1, i] + from_bits(words[row + np.uint64(SHIFT + 1)]),
             position[2, i] + from_bits(words[row + np.uint64(SHIFT + 2)]),
@@ -78,29 +79,26 @@ def _tasks_by(felt_by: Any) -> Kernel:
         force = _sums(words[row + np.uint64(FORCE)], places)
         force[0, i], force[1, i], force[2, i] = fx, fy, fz
         if closest < CLOSEST2:
-            cuda.atomic.min(flags, task, _error_flag(closest, i))
+            cuda.atomic.min(flags, task, error_flag(closest, i))
 
     return by_task
 
 
-_tasks, _tasks_in_single = _tasks_by(_felt), _tasks_by(_felt_in_single)
+_tasks, _tasks_in_single = _tasks_by(force_on_atom), _tasks_by(force_on_atom_in_single)
 
 
 def pair_forces(tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
-    """The forces of each task, (3, places) int64 on the host, and the error flag `CLOSE` of it.
-
-    As the CPU's, for all tasks by one launch and one copy. Waits for them.
-    """
+    """Compute all tasks by one launch, and copy all forces at once."""
     return _computed(_tasks, tasks)
 
 
 def pair_forces_in_single(tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
-    """As `pair_forces`, but what two atoms feel is found in float32, as in `forces_in_single`."""
+    """Compute as `pair_forces`, but the force of a pair as in `forces_in_single`."""
     return _computed(_tasks_in_single, tasks)
 
 
 def _computed(kernel: Kernel, tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
-    """The answers to all tasks by a kernel."""
+    """Return the results of all tasks, computed by a kernel."""
     flat = [task for of_block in tasks for task in of_block]
     sizes = [task.clusters.size * WIDTH for task in flat]
     ends = list(itertools.accumulate((3 * size for size in sizes), initial=len(flat)))
@@ -108,7 +106,7 @@ def _computed(kernel: Kernel, tasks: list[list[PairTask]]) -> list[list[tuple[np
     stream = toolkit.stream()
     _wait_for_arrays(flat, stream)
     results = empty(ends[-1], np.int64, stream)
-    _set[_threads(len(flat), results)](len(flat), results, NO_ERROR[CLOSE])
+    fill(len(flat), results, NO_ERROR[CLOSE])
     kept = _launch(kernel, flat, sizes, ends, results)
     host = toolkit.pinned(8 * ends[-1]).view(np.int64)
     results.copy_to_host(host, stream=stream)
@@ -123,7 +121,7 @@ def _computed(kernel: Kernel, tasks: list[list[PairTask]]) -> list[list[tuple[np
 
 
 def _wait_for_arrays(tasks: list[PairTask], stream: Any) -> None:
-    """Let a stream wait until the positions of tasks have come and their lists are made."""
+    """Let a stream wait for the positions of tasks and for their lists."""
     messages = [side.message for task in tasks for side in (task.position, task.others)]
     for ready in {id(message.ready): message.ready for message in messages}.values():
         streams.wait_for(ready, stream)
@@ -134,9 +132,9 @@ def _wait_for_arrays(tasks: list[PairTask], stream: Any) -> None:
 def _launch(
     kernel: Kernel, tasks: list[PairTask], sizes: list[int], ends: list[int], results: Any
 ) -> Any:
-    """Launch a kernel for tasks whose forces begin at ``ends`` in the results.
+    """Launch a kernel for tasks, whose forces begin at ``ends`` in the results.
 
-    Returns host memory to keep until the kernel has run.
+    Returns the table on the host, which must be kept until the kernel has run.
     """
     count, stream, begin = len(tasks), results.stream, address(results)
     thread_blocks = [-(-size // TASK_THREADS) for size in sizes]
@@ -155,7 +153,7 @@ def _launch(
 
 
 def _row(task: PairTask, block: int, force: int, places: int) -> tuple[Any, ...]:
-    """A task's row of the table, from the thread block of that number on."""
+    """Return a task's row of the table; ``block`` is its first thread block."""
     position, others = task.position, task.others
     shift = NO_SHIFT
     if position.over is not others.over:
@@ -176,10 +174,10 @@ def _pack_positions(height, size, rows, buffer, start):  # type: ignore[no-untyp
             buffer[start + row * size + n] = rows[row if row < 3 else rows.shape[0] - 1, n]
 
 
-def pack_positions(rows: Any, message: Any) -> None:
-    """Fill a message (3, n), or (4, n) with ids, with positions and with the bits of the ids."""
+def pack_positions(rows: Array, message: Any) -> None:
+    """Launch one thread per column."""
     height, size = message.shape
-    _pack_positions[_threads(size, rows)](height, size, rows, *message.memory)
+    _pack_positions[launch(size, rows.stream, FEW_THREADS)](height, size, rows, *message.memory)
 
 
 @kernel("void(uint32, uint32, float64[::1], int64, UniTuple(float64, 3), float64[:, ::1])")
@@ -194,25 +192,27 @@ def _shift(height, size, buffer, start, over, into):  # type: ignore[no-untyped-
 class SentPositions:
     """The positions in a cell's message, and what is to be added to them."""
 
-    def __init__(self, message: Any, over: list[float] | None, device: Any) -> None:
+    def __init__(self, message: Any, over: list[float] | None, device: Device) -> None:
         self.message, self.over, self.device = message, over or NO_SHIFT, device
         self.shape = message.shape
 
     @cached_property
     def rows(self) -> Any:
-        """An array with the sums; `pair_forces` does without."""
+        """The sums as an array, which `pair_forces` does not need; made when first used."""
         height, size = self.shape
         into = self.device.empty((height, size), np.float64)
         buffer, start = self.message.memory
-        _shift[_threads(size, into)](height, size, buffer, start, _numbers(self.over), into)
+        _shift[launch(size, into.stream, FEW_THREADS)](
+            height, size, buffer, start, triple(self.over), into
+        )
         return into
 
 
-def sent_positions(message: Any, over: list[float] | None, device: Any) -> SentPositions:
-    """The positions in a cell's message, with ``over`` (3,) added; as they came for None."""
+def sent_positions(message: Any, over: list[float] | None, device: Device) -> Any:
+    """Keep the message as it is; nothing is added yet."""
     return SentPositions(message, over, device)
 
 
-def rows_of(positions: SentPositions) -> Any:
-    """What `sent_positions` gave, as an array on the device, (3, n) or (4, n)."""
+def rows_of(positions: Any) -> Array:
+    """Launch one thread per column, the first time."""
     return positions.rows

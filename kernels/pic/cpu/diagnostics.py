@@ -1,4 +1,4 @@
-"""What the checks of PIC need of the particles, on the CPU; `push` describes the arrays."""
+"""Checks of the particles of PIC on the CPU; `kernels.pic.interface` describes the arrays."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ from devices.cpu.compiler import njit
     error_model="numpy",
 )
 def largest_error(count, x, y, cells, motions, shifts, size):
-    """How far the particle that is farthest off is from where it must be, in cells; NaN for NaN.
-
-    ``shifts`` (motions, 2): cells that a particle of each motion has moved along x and y. Distances
-    are those on the periodic grid.
-    """
+    """One pass over the particles; it ends at the first NaN."""
     worst = 0.0
     edge = np.int64(size)
     for n in range(count):

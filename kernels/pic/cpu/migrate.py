@@ -1,4 +1,4 @@
-"""Particles that come to a block of PIC and leave it, on the CPU; `push` describes the arrays."""
+"""Particles that enter a block of PIC and leave it, on the CPU."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, uint8, uint64, void
 
+from devices.backend import Array
 from devices.cpu.compiler import njit
 from kernels.pic.counters import HERE, LEFT, LOST, MISROUTED, owner_at
 from kernels.pic.initial import chosen
+from kernels.pic.interface import Particles
 
 FLOATS, INTEGERS = float64[::1], int64[::1]
 PARTICLES = (FLOATS,) * 5 + (INTEGERS,) * 3
@@ -21,11 +23,7 @@ MESSAGE = float64[:, ::1]
 def start(
     first, numbers, begin, motion, size, drift, force, x, y, vx, vy, charge, ids, cells, motions
 ):
-    """Put particles of those ``numbers`` at the centres of the cells where they ``begin``.
-
-    They take the places from ``first`` on and move by ``drift`` along y. ``force``: the charge that
-    makes the mesh move a particle as asked, positive in even columns.
-    """
+    """One pass over the new particles."""
     for n in range(numbers.size):
         at, column, row = first + n, begin[n] // size, begin[n] % size
         x[at], y[at] = column + 0.5, row + 0.5
@@ -48,14 +46,10 @@ def _pack(message, leaving, owners, owner, x, y, vx, vy, charge, ids, cells, mot
 
 
 def pack(
-    total: int, leaving: Any, owners: Any, counters: Any, arrays: tuple[Any, ...],
+    total: int, leaving: Array, owners: Array, counters: Array, arrays: Particles,
     messages: Mapping[Any, Any],
 ) -> None:  # fmt: skip
-    """Copy the first ``total`` of the ``leaving`` particles into the message of their owner's edge.
-
-    ``arrays``: the particles'. Each message (particles, 8) has room for as many as the push's
-    ``counters`` say, which are used up thereby.
-    """
+    """Search the leaving particles once per message; rows are in ascending order of places."""
     for edge, message in messages.items():
         _pack(message, leaving[:total], owners, owner_at(edge), *arrays)
     counters[: LEFT + 1] = 0
@@ -63,7 +57,7 @@ def pack(
 
 @njit(int64(MESSAGE, FLOATS, INTEGERS, int64, *PARTICLES), cache=True)
 def _unpack(message, frame, gaps, count, x, y, vx, vy, charge, ids, cells, motions):
-    """Put one message into the ``gaps`` and behind ``count``; its first wrong row, or -1."""
+    """Copy a message into the ``gaps`` and behind ``count``; return its first wrong row, or -1."""
     bits = message.view(np.int64)
     wrong = -1
     for n in range(message.shape[0]):
@@ -78,15 +72,10 @@ def _unpack(message, frame, gaps, count, x, y, vx, vy, charge, ids, cells, motio
 
 
 def unpack(
-    came: Mapping[Any, Any], frame: np.ndarray, gaps: Any, free: int, count: int, owners: Any,
-    counters: Any, arrays: tuple[Any, ...],
+    came: Mapping[Any, Any], frame: np.ndarray, gaps: Array, free: int, count: int, owners: Array,
+    counters: Array, arrays: Particles,
 ) -> None:  # fmt: skip
-    """Put messages into the first ``free`` of the ``gaps`` and, when full, behind ``count``.
-
-    ``frame`` begins with the block's cells x0, x1, y0, y1. A row that is in none of them goes into
-    the first, so that no kernel reads beyond the mesh; the first such row, of all messages one
-    after another, stands in the ``counters`` for whoever looks at it next.
-    """
+    """Copy message after message."""
     first = 0
     for message in came.values():
         rows = len(message)
@@ -98,12 +87,12 @@ def unpack(
 
 
 def row_of(message: Any, row: int) -> np.ndarray:
-    """One row of a message, (8,) float64, on the host."""
+    """Return a view."""
     return message[row]
 
 
-def grown(array: Any, used: int, room: int) -> Any:
-    """The array with room for more; on the CPU where it lies, so that no second copy is needed."""
+def grown(array: Array, used: int, room: int) -> Array:
+    """Extend the array in place by realloc, so that no second copy is needed."""
     array.resize(room, refcheck=False)
     return array
 
@@ -131,14 +120,10 @@ def _close_gaps(count, gaps, x, y, vx, vy, charge, ids, cells, motions):
 
 
 def close_gaps(
-    count: int, gaps: Any, first: int, end: int, owners: Any, counters: Any, spare: Any,
-    arrays: tuple[Any, ...],
+    count: int, gaps: Array, first: int, end: int, owners: Array, counters: Array, spare: Array,
+    arrays: Particles,
 ) -> None:  # fmt: skip
-    """Move the last of ``count`` particles into the ``gaps`` from ``first`` to ``end``.
-
-    The gaps are as `find_leaving`, `push` or `find_removed` list them. The GPU's needs to know of
-    ``owners`` who stays, and room in ``spare``.
-    """
+    """Fill gaps in ascending order; ``owners``, ``counters`` and ``spare`` are not used."""
     _close_gaps(count, gaps[first:end], *arrays)
 
 
@@ -147,11 +132,7 @@ def close_gaps(
     cache=True,
 )
 def find_removed(count, x, y, ids, patch, seed, limit, owners, counters, removed):
-    """List the places of the particles that a removal takes from a ``patch``, by where they are.
-
-    ``patch``: cells x0, x1, y0, y1. ``removed`` (count,). The ``counters`` say how many leave;
-    ``owners`` (count,), who stays.
-    """
+    """One pass over the particles; places are listed in ascending order."""
     total = 0
     for n in range(count):
         owners[n] = HERE

@@ -1,31 +1,19 @@
-"""Particles among fixed charges: placing, pushing and sorting them on the CPU.
-
-The particle-in-cell kernel of the Parallel Research Kernels (Georganas, Van der Wijngaart and
-Mattson, IPDPS 2016). A mesh point (x, y) holds a charge Q(x, y). A particle of charge q in cell
-(i, j) feels the Coulomb force of the cell's four corners, and with unit mass and time step
-
-    a = sum over corners of  q Q r / |r|^3          r from the corner to the particle
-    x += v + a / 2          v += a          x modulo the grid's size, y likewise
-
-Particles lie as structure of arrays of which the first ``count`` numbers are in use: ``x``, ``y``
-(cells), ``vx``, ``vy`` (cells per step), ``charge``, all float64; ``ids``, ``cells`` (x L + y of
-the cell where a particle began), ``motions``, all int64. Those that travel lie in a message
-(particles, 8), the eight numbers of a particle side by side, integers as the bits they are.
+"""Pushing the particles of PIC on the CPU; `kernels.pic.interface` gives formula and arrays.
 
 A push of one step moves 72 B of a particle (x, y, vx, vy both ways, the charge), writes a byte of
 owner and reads four mesh charges from two columns. It takes 4 square roots, 4 divisions and about
-50 other operations: the roots and divisions bound it, as long as the charges come from cache.
-Therefore they are kept as bytes, in whole numbers of the unit charge, and blocks sort their
+50 other operations: the roots and divisions are the limit as long as the charges come from cache.
+Therefore the charges are stored as bytes, in units of the mesh's charge, and blocks sort their
 particles by column from time to time.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from devices.backend import Array
 from devices.cpu.compiler import DISTINCT, njit
 from kernels.pic.counters import FIRST_LOST, HERE, LEFT, LOST
 
@@ -34,14 +22,14 @@ CHUNK = 512  # particles that make several steps together
 
 @njit(inline="always")
 def ahead(place, start, size):
-    """How far a coordinate lies from a start, forward on the periodic grid."""
+    """Return how far a coordinate is ahead of a start, on the periodic grid."""
     apart = place - start
     return apart + size if apart < 0 else apart
 
 
 @njit(inline="always")
 def owner_of(x, y, frame, size):
-    """Who owns a particle at (x, y); `push` says what is in a ``frame``."""
+    """Return the owner of a particle at (x, y); `PicKernels.push` describes ``frame``."""
     right, up = ahead(x, frame[0], size), ahead(y, frame[2], size)
     owner = HERE + 3 * ((right >= frame[1] - frame[0]) + (right >= frame[4]))
     owner += (up >= frame[3] - frame[2]) - 2 * (up >= frame[7])
@@ -58,10 +46,10 @@ def owner_of(x, y, frame, size):
     **DISTINCT,
 )
 def _move(count, steps, x, y, vx, vy, charge, mesh, frame, size, owners):
-    """Move ``count`` particles by some ``steps`` and say in which block each of them is then.
+    """Move ``count`` particles by some steps, and set their ``owners``, as `push`.
 
-    ``mesh``, ``frame``: see `push`. ``owners`` (count,): as `kernels.pic.counters` numbers them.
-    Particles make all steps a chunk at a time, so that in the second step they come from L1.
+    A chunk of particles makes all steps before the next one begins, so that in the second step
+    the particles come from L1.
     """
     height, corners = np.uint64(mesh.shape[1]), mesh.reshape(mesh.size)
     inside = np.uint64(mesh.size) - height - np.uint64(1)
@@ -93,28 +81,19 @@ def _move(count, steps, x, y, vx, vy, charge, mesh, frame, size, owners):
 
 
 def push(
-    count: int, steps: int, x: Any, y: Any, vx: Any, vy: Any, charge: Any, mesh: Any,
-    frame: np.ndarray, size: float, known: int, owners: Any, counters: Any, leaving: Any,
+    count: int, steps: int, x: Array, y: Array, vx: Array, vy: Array, charge: Array, mesh: Array,
+    frame: np.ndarray, size: float, known: int, owners: Array, counters: Array, leaving: Array,
 ) -> None:  # fmt: skip
-    """Move ``count`` particles by some ``steps``, and list and count those that leave.
-
-    ``mesh``: the charges at the corners of the block's cells, and of as many above, below and to
-    the right as particles may get to before their last step. ``frame`` (9,): the block's cells x0,
-    x1, y0, y1; counted from x0, where the next block but one begins and where that ends; counted
-    from y0, where the block above ends and where the one below begins; and the mesh's lowest row.
-    All are of the periodic grid of ``size`` cells. ``known``: see `find_leaving`.
-    """
+    """Move the particles, then search the owners for those that leave."""
     _move(count, steps, x, y, vx, vy, charge, mesh, frame, size, owners)
     find_leaving(count, owners, known, counters, leaving)
 
 
 @njit("void(int64, uint8[::1], int64, int64[::1], int64[::1])", cache=True)
 def find_leaving(count, owners, known, counters, leaving):
-    """List the places of the particles that leave, and count them in the ``counters``, by owner.
+    """Compare eight owners at a time, because nearly all particles stay.
 
-    It counts how many leave even if ``leaving`` has room for fewer. ``known``: the owners that
-    there are, one bit each; the first particle that went to another one ends the search. Looks at
-    eight owners at a time, since nearly all particles stay.
+    Places are listed in ascending order. The first particle with an unknown owner ends the search.
     """
     counters[: LEFT + 1] = 0
     total = 0

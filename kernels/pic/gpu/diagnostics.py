@@ -1,14 +1,13 @@
-"""What the checks of PIC need of the particles, on the GPU; `push` describes the arrays."""
+"""Checks of the particles of PIC on the GPU; `kernels.pic.interface` describes the arrays."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from devices.backend import Array
 from devices.cuda.compiler import bits, blocks, cuda, inlined, kernel, ported
 from devices.cuda.memory import flat, to_host, zeros
-from devices.cuda.primitives import THREADS, _thread
+from devices.cuda.primitives import THREADS, thread_index
 from kernels.state_hash.cpu import mix
 
 MANY_BLOCKS = 1024  # enough to fill a GPU, where threads take several particles each
@@ -18,7 +17,7 @@ _mix = ported(mix)
 
 @inlined
 def _distance(at, cell, shift, edge, size):  # type: ignore[no-untyped-def]
-    """How far a coordinate is from where it must be, on the periodic grid."""
+    """Return how far a coordinate is from its exact value, on the periodic grid."""
     off = abs(at - (np.float64((cell + shift) % edge) + 0.5))
     return min(off, size - off)
 
@@ -28,7 +27,7 @@ def _distance(at, cell, shift, edge, size):  # type: ignore[no-untyped-def]
     "int64[::1])"
 )
 def _largest_error(count, x, y, cells, motions, shifts, size, worst):  # type: ignore[no-untyped-def]
-    n, edge, mine = _thread(), np.int64(size), np.int64(0)
+    n, edge, mine = thread_index(), np.int64(size), np.int64(0)
     while n < count:
         motion = np.uint64(2) * np.uint64(motions[n])
         shift_x, shift_y = shifts[motion], shifts[motion + np.uint64(1)]
@@ -44,12 +43,11 @@ def _largest_error(count, x, y, cells, motions, shifts, size, worst):  # type: i
 
 
 def largest_error(
-    count: int, x: Any, y: Any, cells: Any, motions: Any, shifts: Any, size: float
+    count: int, x: Array, y: Array, cells: Array, motions: Array, shifts: Array, size: float
 ) -> float:
-    """How far the particle that is farthest off is from where it must be, in cells; NaN for NaN.
+    """Reduce by one atomic per thread; each takes several particles.
 
-    ``shifts`` (motions, 2). The bits of floats that are not negative have the order of integers,
-    and a NaN's are above all. Waits for the device.
+    The bits of floats that are not negative have the order of integers, and a NaN's are larger.
     """
     worst = zeros(1, np.int64, x.stream)
     launch = min(blocks(count, THREADS), MANY_BLOCKS), THREADS, x.stream
@@ -60,7 +58,7 @@ def largest_error(
 
 @kernel("void(uint64, int64[::1], uint64[::1])")
 def _sums_of_ids(count, ids, sums):  # type: ignore[no-untyped-def]
-    n, plain, mixed = _thread(), np.uint64(0), np.uint64(0)
+    n, plain, mixed = thread_index(), np.uint64(0), np.uint64(0)
     while n < count:
         plain += np.uint64(ids[n])
         mixed += _mix(np.uint64(ids[n]))
@@ -70,8 +68,8 @@ def _sums_of_ids(count, ids, sums):  # type: ignore[no-untyped-def]
         cuda.atomic.add(sums, 1, mixed)
 
 
-def sums_of_ids(count: int, ids: Any) -> np.ndarray:
-    """Number, sum of ids and sum of mixed ids, modulo 2^64: (3,) uint64. Waits for the device."""
+def sums_of_ids(count: int, ids: Array) -> np.ndarray:
+    """Reduce by two atomics per thread; each takes several particles. Waits for the device."""
     sums = zeros(2, np.uint64, ids.stream)
     if count:
         launch = min(blocks(count, THREADS), MANY_BLOCKS), THREADS, ids.stream

@@ -1,17 +1,21 @@
-"""Particles that come to a block of PIC and leave it, on the GPU; `push` describes the arrays."""
+"""Particles that enter a block of PIC and leave it, on the GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from devices.backend import Array
+from devices.cuda.buffers import by_buffer
 from devices.cuda.compiler import bits, cuda, from_bits, kernel, ported
 from devices.cuda.memory import empty, to_host
-from devices.cuda.primitives import _copy, _grid, _thread
+from devices.cuda.primitives import copy, launch, thread_index
 from kernels.pic.counters import HERE, HOLES, LEFT, LOST, MISROUTED, OWNERS, TAIL, owner_at
-from kernels.pic.gpu.push import _inside
+from kernels.pic.gpu.push import inside
+from kernels.pic.interface import Particles
 from kernels.state_hash.cpu import mix
 
 PARTS = 8  # messages that one launch unpacks; a block has no more neighbours
@@ -24,7 +28,7 @@ _mix = ported(mix)
 )
 def _start(first, count, numbers, begin, motion, size, drift, force,
            x, y, vx, vy, charge, ids, cells, motions):  # type: ignore[no-untyped-def]  # fmt: skip
-    n = _thread()
+    n = thread_index()
     if n >= count:
         return
     at, cell = first + n, begin[n]
@@ -36,13 +40,14 @@ def _start(first, count, numbers, begin, motion, size, drift, force,
 
 
 def start(
-    first: int, numbers: Any, begin: Any, motion: int, size: int, drift: float, force: float,
-    x: Any, y: Any, vx: Any, vy: Any, charge: Any, ids: Any, cells: Any, motions: Any,
+    first: int, numbers: Array, begin: Array, motion: int, size: int, drift: float, force: float,
+    x: Array, y: Array, vx: Array, vy: Array, charge: Array, ids: Array, cells: Array,
+    motions: Array,
 ) -> None:  # fmt: skip
-    """Put particles of those ``numbers`` at the centres of the cells where they ``begin``."""
+    """Launch one thread per particle."""
     count = numbers.shape[0]
     if count:
-        _start[*_grid(count), x.stream](
+        _start[launch(count, x.stream)](
             first, count, numbers, begin, motion, size, drift, force,
             x, y, vx, vy, charge, ids, cells, motions,
         )  # fmt: skip
@@ -54,7 +59,7 @@ def start(
 )
 def _pack(total, leaving, owners, counters, x, y, vx, vy, charge, ids, cells, motions,
           message, starts):  # type: ignore[no-untyped-def]  # fmt: skip
-    slot = _thread()
+    slot = thread_index()
     if slot == 0:
         counters[LEFT] = 0
     if slot >= total:
@@ -75,19 +80,22 @@ def _pack(total, leaving, owners, counters, x, y, vx, vy, charge, ids, cells, mo
 
 
 def pack(
-    total: int, leaving: Any, owners: Any, counters: Any, arrays: tuple[Any, ...], messages: Any
+    total: int,
+    leaving: Array,
+    owners: Array,
+    counters: Array,
+    arrays: Particles,
+    messages: Mapping[Any, Any],
 ) -> None:
-    """Copy the first ``total`` of the ``leaving`` particles into the message of their owner's edge.
-
-    ``messages``: a `MessageBuffer`, keyed by edge. The counters of emigrants are used up thereby,
-    down to zero; rows come in no order.
-    """
+    """Launch one thread per particle for all messages, which are in one message buffer."""
     if total:
+        buffer: Any = messages  # a `MessageBuffer`
+        memory, places = buffer.memory
         starts = [0] * OWNERS
-        for edge, start in messages.starts.items():
+        for edge, start in places.items():
             starts[owner_at(edge)] = start
-        launch = *_grid(total), counters.stream
-        _pack[launch](total, leaving, owners, counters, *arrays, messages.flat, tuple(starts))
+        where = launch(total, counters.stream)
+        _pack[where](total, leaving, owners, counters, *arrays, memory, tuple(starts))
 
 
 @kernel(
@@ -99,7 +107,7 @@ def _unpack(message, starts, ends, rows, cell, gaps, free, count, owners, counte
             x, y, vx, vy, charge, ids, cells, motions):  # type: ignore[no-untyped-def]  # fmt: skip
     # Part p of the threads, up to ends[p], takes the message at starts[p], whose first row is
     # rows[p] of all that came. Both are given as seen from thread 0.
-    n = np.int64(_thread())
+    n = np.int64(thread_index())
     if n >= ends[PARTS - 1]:
         return
     start, row = starts[0], rows[0] + n
@@ -113,7 +121,7 @@ def _unpack(message, starts, ends, rows, cell, gaps, free, count, owners, counte
     else:
         at = np.uint64(count + row - free)
     to_x, to_y = message[m], message[m + np.uint64(1)]
-    if not _inside(to_x, to_y, cell):
+    if not inside(to_x, to_y, cell):
         to_x, to_y = cell[0] + 0.5, cell[2] + 0.5
         cuda.atomic.min(counters, MISROUTED, row)
     x[at], y[at], vx[at] = to_x, to_y, message[m + np.uint64(2)]
@@ -123,62 +131,49 @@ def _unpack(message, starts, ends, rows, cell, gaps, free, count, owners, counte
     motions[at] = bits(message[m + np.uint64(7)])
 
 
-def _batches(came: Mapping[Any, Any]) -> Iterable[tuple[Any, list[tuple[int, ...]]]]:
-    """Buffers, and of each message in it that is not empty where it begins, rows, and first row."""
-    batches: dict[int, tuple[Any, list[tuple[int, ...]]]] = {}
-    first = 0
-    for view in came.values():
-        rows = view.shape[0]
-        if rows:
-            _, parts = batches.setdefault(id(view.buffer), (view.buffer.flat, []))
-            parts.append((view.start, rows, first))
-        first += rows
-    return batches.values()
-
-
 def unpack(
-    came: Mapping[Any, Any], frame: np.ndarray, gaps: Any, free: int, count: int, owners: Any,
-    counters: Any, arrays: tuple[Any, ...],
+    came: Mapping[Any, Any], frame: np.ndarray, gaps: Array, free: int, count: int, owners: Array,
+    counters: Array, arrays: Particles,
 ) -> None:  # fmt: skip
-    """Put messages into the first ``free`` of the ``gaps`` and, when full, behind ``count``.
-
-    As the CPU's. ``came``: `MessageView` by edge; those in one message buffer take one launch.
-    """
+    """Launch one thread per row for all messages in one message buffer."""
     cell = tuple(frame[:4].tolist())
-    for buffer, parts in _batches(came):
+    rows = {edge: message.shape[0] for edge, message in came.items()}
+    first_rows = dict(zip(rows, itertools.accumulate(rows.values(), initial=0), strict=False))
+    for buffer, places in by_buffer(came):
         starts, ends, firsts, threads = [], [], [], 0
-        for start, rows, first in parts:
-            starts.append(start - 8 * threads)
-            firsts.append(first - threads)
-            threads += rows
-            ends.append(threads)
-        missing = PARTS - len(parts)
-        ends += [threads] * missing
-        starts, firsts = starts + [0] * missing, firsts + [0] * missing
-        _unpack[*_grid(threads), counters.stream](
-            buffer, tuple(starts), tuple(ends), tuple(firsts), cell,
-            gaps, free, count, owners, counters, *arrays,
-        )  # fmt: skip
+        for edge, start in places.items():
+            if rows[edge]:
+                starts.append(start - 8 * threads)
+                firsts.append(first_rows[edge] - threads)
+                threads += rows[edge]
+                ends.append(threads)
+        if threads:
+            missing = PARTS - len(ends)
+            ends += [threads] * missing
+            starts, firsts = starts + [0] * missing, firsts + [0] * missing
+            _unpack[launch(threads, counters.stream)](
+                buffer, tuple(starts), tuple(ends), tuple(firsts), cell,
+                gaps, free, count, owners, counters, *arrays,
+            )  # fmt: skip
 
 
 def row_of(message: Any, row: int) -> np.ndarray:
-    """One row of a message, (8,) float64, on the host."""
-    start = message.start + 8 * row
-    return to_host(message.buffer.flat)[start : start + 8]
+    """Copy the whole message buffer to the host: this is for error messages only."""
+    memory, start = message.memory
+    return to_host(memory)[start + 8 * row :][:8]
 
 
-def grown(array: Any, used: int, room: int) -> Any:
-    """A longer array that begins with the ``used`` elements of this one."""
+def grown(array: Array, used: int, room: int) -> Array:
+    """Copy to a longer array."""
     longer = empty(room, array.dtype, array.stream)
     if used:
-        words = array.view(np.uint64), longer.view(np.uint64)
-        _copy[*_grid(used), array.stream](used, *words)
+        copy(used, array.view(np.uint64), longer.view(np.uint64), array.stream)
     return longer
 
 
 @kernel("void(uint64, uint64, uint8[::1], int64[::1], uint64[::1])")
 def _list_tail(first, count, owners, counters, spare):  # type: ignore[no-untyped-def]
-    n = first + _thread()
+    n = first + thread_index()
     if n == first:
         counters[LEFT] = 0
         counters[HOLES] = 0
@@ -189,7 +184,7 @@ def _list_tail(first, count, owners, counters, spare):  # type: ignore[no-untype
 @kernel(f"void(uint64, int64[::1], uint64, uint64, int64[::1], uint64[::1], {PARTICLES})")
 def _fill_holes(kept, gaps, first, end, counters, spare,
                 x, y, vx, vy, charge, ids, cells, motions):  # type: ignore[no-untyped-def]  # fmt: skip
-    at = first + _thread()
+    at = first + thread_index()
     if at == first:
         counters[TAIL] = 0
     if at >= end:
@@ -203,21 +198,20 @@ def _fill_holes(kept, gaps, first, end, counters, spare,
 
 
 def close_gaps(
-    count: int, gaps: Any, first: int, end: int, owners: Any, counters: Any, spare: Any,
-    arrays: tuple[Any, ...],
+    count: int, gaps: Array, first: int, end: int, owners: Array, counters: Array, spare: Array,
+    arrays: Particles,
 ) -> None:  # fmt: skip
-    """Move those of the last of ``count`` particles that stay into ``gaps`` [first, end) before.
+    """List the particles to move, then launch one thread per gap.
 
-    The gaps may be in any order. ``owners`` (count,): those that stay are `HERE`. Uses ``spare``
-    and the ``counters``, which it leaves clean. There are as many holes before the end as particles
-    behind it: both kernels hand out numbers to them, and those of one number meet.
+    Behind the new end are as many particles that stay as there are gaps before it. Both kernels
+    hand out numbers by atomics, to the particles and to the gaps; those of one number meet.
     """
     if first >= end:
         return
     left = end - first
-    launch = *_grid(left), counters.stream
-    _list_tail[launch](count - left, count, owners, counters, spare)
-    _fill_holes[launch](count - left, gaps, first, end, counters, spare, *arrays)
+    where = launch(left, counters.stream)
+    _list_tail[where](count - left, count, owners, counters, spare)
+    _fill_holes[where](count - left, gaps, first, end, counters, spare, *arrays)
 
 
 @kernel(
@@ -226,24 +220,21 @@ def close_gaps(
 )
 def _find_removed(count, x, y, ids, patch, seed, limit, owners,
                   counters, removed):  # type: ignore[no-untyped-def]  # fmt: skip
-    n = _thread()
+    n = thread_index()
     if n >= count:
         return
     owners[n] = HERE
-    if _inside(x[n], y[n], patch) and _mix(np.uint64(ids[n]) + seed) <= limit:
+    if inside(x[n], y[n], patch) and _mix(np.uint64(ids[n]) + seed) <= limit:
         owners[n] = LOST
         removed[np.uint64(cuda.atomic.add(counters, LEFT, 1))] = np.int64(n)
 
 
 def find_removed(
-    count: int, x: Any, y: Any, ids: Any, patch: np.ndarray, seed: np.uint64, limit: np.uint64,
-    owners: Any, counters: Any, removed: Any,
+    count: int, x: Array, y: Array, ids: Array, patch: np.ndarray, seed: np.uint64,
+    limit: np.uint64, owners: Array, counters: Array, removed: Array,
 ) -> None:  # fmt: skip
-    """List the places of the particles that a removal takes from a ``patch``, in no order.
-
-    As the CPU's; the ``counters`` must be clean of emigrants.
-    """
+    """Launch one thread per particle."""
     if count:
         cells = tuple(map(float, patch))
-        launch = *_grid(count), counters.stream
-        _find_removed[launch](count, x, y, ids, cells, seed, limit, owners, counters, removed)
+        where = launch(count, counters.stream)
+        _find_removed[where](count, x, y, ids, cells, seed, limit, owners, counters, removed)

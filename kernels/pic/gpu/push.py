@@ -1,35 +1,35 @@
-"""Particles among fixed charges on the GPU: the kernels of `kernels.pic.cpu`, with the same bits.
+"""Particles among fixed charges on the GPU, with the bits of the CPU.
 
-Formulas, the particles' arrays and the shape of messages are those of `kernels.pic.cpu.push`; what
-a push counts stands in counters. A thread pushes one particle and does all that the CPU does in
-several loops: force, push, owner, and if the particle leaves, a place in the list of those that do.
-Places and rows are handed out by atomic counters, so particles may lie in another order in another
-run, and no result depends on it. Every product that is added to something is rounded first (`mul`).
+`kernels.pic.interface` gives formula and arrays. A thread pushes one particle and does all that the
+CPU does in several loops: force, push, owner, and if the particle leaves, a place in the list of
+emigrants. Places in the list and rows of messages are handed out by atomic counters, so particles
+may lie in another order in another run; no result depends on the order. Every product that is added
+to something is rounded first (`mul`).
 
 Cost of a push: 72 bytes of a particle (x, y, vx, vy both ways, the charge) and a byte of owner,
-coalesced, which takes 17 us a million particles at 4.3 TB/s; four bytes of mesh, gathered, which
-come from L1 while particles lie by columns, and from L2 (36 MB at 6000 x 6000 cells) when not. 4
-square roots and 4 divisions are about 80 instructions of double precision, beside some 50 others:
-at 64 a clock on each multiprocessor half as long as the memory takes. So a thread reads all of its
-particle before it computes, and 4 blocks of 256 threads fit by their registers: 40 KB on their way
-to a multiprocessor, where 25 KB are enough to hide the memory. Nothing is kept in local memory. Of
-several steps at once only the first has to wait for the memory; then arithmetic is the bound.
+coalesced: 17 us per million particles at 4.3 TB/s. Four bytes of mesh are gathered; they come from
+L1 while particles are sorted by column, otherwise from L2 (36 MB for 6000 x 6000 cells). 4 square
+roots and 4 divisions are about 80 instructions in float64, and there are about 50 others: at 64 per
+clock and multiprocessor they take half as long as the memory. To hide the latency of memory, a
+thread loads all of its particle before it computes, and registers suffice for 4 blocks of 256
+threads: 40 KB in flight per multiprocessor, where 25 KB are enough. Nothing is in local memory. In
+the second and later steps of a launch there is no memory to wait for, and arithmetic is the limit.
 
-Emigrants are few, a column in hundreds: two atomics for each of them do not show. A step waits for
-the device once, when the counters are read. Messages of all edges are packed by one launch,
-unpacked by one for each sender's buffer; gaps that are left take two.
+Emigrants are few, a column in hundreds: two atomics for each cost little. A step waits for the
+device once, to read the counters. The messages of all edges are packed by one launch and unpacked
+by one launch per sender; closing the remaining gaps takes two.
 """
 
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
+from devices.backend import Array
 from devices.cuda.compiler import cuda, inlined, kernel, mul, once, ported
 from devices.cuda.memory import flat
-from devices.cuda.primitives import _grid, _thread
+from devices.cuda.primitives import launch, thread_index
 from kernels.pic.counters import FIRST_LOST, HERE, LEFT
 from kernels.pic.cpu.push import ahead, owner_of
 
@@ -38,7 +38,7 @@ _ahead, _owner_of = ported(ahead), ported(owner_of)
 
 @inlined
 def _note_emigrant(n, owner, known, counters, leaving):  # type: ignore[no-untyped-def]
-    """Count a particle that leaves, and list its place where there is room."""
+    """Count a particle that leaves, and list its place if there is room."""
     if not (known >> owner) & 1:
         cuda.atomic.min(counters, FIRST_LOST, np.int64(n))
         return
@@ -50,14 +50,14 @@ def _note_emigrant(n, owner, known, counters, leaving):  # type: ignore[no-untyp
 
 @inlined
 def _pull(charge, dx, dy):  # type: ignore[no-untyped-def]
-    """A corner's charge over the cubed distance."""
+    """Return a corner's charge over the cubed distance."""
     square = mul(dx, dx) + mul(dy, dy)
     return charge / mul(square, sqrt(square))
 
 
 @inlined
 def _wrapped(to, size):  # type: ignore[no-untyped-def]
-    """A coordinate on the periodic grid; nothing moves by more than its size and a cell."""
+    """Return a coordinate on the periodic grid; a move is at most the grid's size plus one cell."""
     turn = 0.0
     if to >= size:
         turn = size
@@ -69,8 +69,8 @@ def _wrapped(to, size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _inside(x, y, cells):  # type: ignore[no-untyped-def]
-    """Whether a place is in a block's cells."""
+def inside(x, y, cells):  # type: ignore[no-untyped-def]
+    """Return whether a position is in a block's cells."""
     return x >= cells[0] and x < cells[1] and y >= cells[2] and y < cells[3]
 
 
@@ -80,7 +80,7 @@ def _inside(x, y, cells):  # type: ignore[no-untyped-def]
 )
 def _push(count, steps, x, y, vx, vy, charge, mesh, height, frame, size,
           known, owners, counters, leaving):  # type: ignore[no-untyped-def]  # fmt: skip
-    n = np.uint32(_thread())  # `once` tests a 64-bit index for negative ones
+    n = np.uint32(thread_index())  # `once` tests a 64-bit index for negative ones
     if n >= count:
         return
     at_x, at_y, mine = once(x, n), once(y, n), once(charge, n)
@@ -113,17 +113,13 @@ def _push(count, steps, x, y, vx, vy, charge, mesh, height, frame, size,
 
 
 def push(
-    count: int, steps: int, x: Any, y: Any, vx: Any, vy: Any, charge: Any, mesh: Any,
-    frame: np.ndarray, size: float, known: int, owners: Any, counters: Any, leaving: Any,
+    count: int, steps: int, x: Array, y: Array, vx: Array, vy: Array, charge: Array, mesh: Array,
+    frame: np.ndarray, size: float, known: int, owners: Array, counters: Array, leaving: Array,
 ) -> None:  # fmt: skip
-    """Move ``count`` particles by some ``steps``, and list and count those that leave.
-
-    As the CPU's, but the ``counters`` must be clean of emigrants, as `pack` and `close_gaps` leave
-    them, and those that leave are listed in no order.
-    """
+    """Launch one thread per particle."""
     if count:
         limits, height = tuple(frame.tolist()), mesh.shape[1]
-        _push[*_grid(count), x.stream](
+        _push[launch(count, x.stream)](
             count, steps, x, y, vx, vy, charge, flat(mesh), height, limits, size,
             known, owners, counters, leaving,
         )  # fmt: skip
@@ -136,14 +132,13 @@ def _forget_emigrants(counters):  # type: ignore[no-untyped-def]
 
 @kernel("void(uint64, uint8[::1], int64, int64[::1], int64[::1])")
 def _find_leaving(count, owners, known, counters, leaving):  # type: ignore[no-untyped-def]
-    n = _thread()
+    n = thread_index()
     if n < count and owners[n] != HERE:
         _note_emigrant(n, np.int64(owners[n]), known, counters, leaving)
 
 
-def find_leaving(count: int, owners: Any, known: int, counters: Any, leaving: Any) -> None:
-    """List and count again those that the last push found to leave, with more room."""
+def find_leaving(count: int, owners: Array, known: int, counters: Array, leaving: Array) -> None:
+    """Reset the counters, then launch one thread per particle."""
     _forget_emigrants[1, LEFT + 1, counters.stream](counters)
     if count:
-        launch = *_grid(count), counters.stream
-        _find_leaving[launch](count, owners, known, counters, leaving)
+        _find_leaving[launch(count, counters.stream)](count, owners, known, counters, leaving)

@@ -1,20 +1,20 @@
-"""Sorting the particles of PIC by column, on the GPU; `push` describes the arrays."""
+"""Sorting the particles of PIC by column on the GPU."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from devices.backend import Array
 from devices.cuda.compiler import cuda, inlined, kernel
-from devices.cuda.primitives import _clear, _copy, _grid, _thread, scan
+from devices.cuda.primitives import copy, fill, launch, scan, thread_index
+from kernels.pic.interface import Particles
 
 RUN = 16  # neighbouring particles that a thread of the sort takes
 
 
 @inlined
 def _run_end(n, count, x, column):  # type: ignore[no-untyped-def]
-    """Behind the last of the particles from ``n`` on that are in the same column."""
+    """Return the end of the run of particles from ``n`` on that are in one column."""
     n += np.uint64(1)
     while n < count and np.uint32(x[n]) == column:
         n += np.uint64(1)
@@ -23,7 +23,7 @@ def _run_end(n, count, x, column):  # type: ignore[no-untyped-def]
 
 @kernel("void(uint64, float64[::1], uint32, int64[::1])")
 def _count_by_column(count, x, x0, starts):  # type: ignore[no-untyped-def]
-    n = np.uint64(RUN) * _thread()
+    n = np.uint64(RUN) * thread_index()
     end = min(n + np.uint64(RUN), count)
     while n < end:
         column, begin = np.uint32(x[n]), n
@@ -33,7 +33,7 @@ def _count_by_column(count, x, x0, starts):  # type: ignore[no-untyped-def]
 
 @kernel("void(uint64, float64[::1], uint32, int64[::1], int32[::1])")
 def _choose_places(count, x, x0, starts, places):  # type: ignore[no-untyped-def]
-    n = np.uint64(RUN) * _thread()
+    n = np.uint64(RUN) * thread_index()
     end = min(n + np.uint64(RUN), count)
     while n < end:
         column, begin = np.uint32(x[n]), n
@@ -45,34 +45,34 @@ def _choose_places(count, x, x0, starts, places):  # type: ignore[no-untyped-def
             place += 1
 
 
-def places_by_column(count: int, x: Any, x0: float, starts: Any, places: Any) -> None:
-    """Where each particle goes so that they lie column by column: ``places`` (count,).
+def places_by_column(count: int, x: Array, x0: float, starts: Array, places: Array) -> None:
+    """Count by column, scan, and hand out places by atomics.
 
-    ``starts`` (width + 1,) is work space. Neighbours that are in one column are handed out places
-    together, in a run, so that most atomics fall away and most neighbours remain neighbours.
+    Consecutive particles of one column get consecutive places by one atomic: this saves most
+    atomics, and most neighbours stay neighbours.
     """
-    columns, stream, corner = starts.shape[0], x.stream, int(x0)
+    corner = int(x0)
     if not count:
         return
-    _clear[*_grid(columns), stream](starts, columns)
-    launch = *_grid(-(-count // RUN)), stream
-    _count_by_column[launch](count, x, corner, starts)
+    fill(starts.size, starts, 0)
+    where = launch(-(-count // RUN), x.stream)
+    _count_by_column[where](count, x, corner, starts)
     scan(starts)
-    _choose_places[launch](count, x, corner, starts, places)
+    _choose_places[where](count, x, corner, starts, places)
 
 
 @kernel("void(uint64, int32[::1], uint64[::1], uint64[::1])")
 def _scatter(count, places, values, moved):  # type: ignore[no-untyped-def]
-    n = _thread()
+    n = thread_index()
     if n < count:
         moved[np.uint32(places[n])] = values[n]
 
 
-def reorder(count: int, places: Any, spare: Any, arrays: tuple[Any, ...]) -> None:
-    """Put each of ``count`` particles into its place, one array after another."""
+def reorder(count: int, places: Array, spare: Array, arrays: Particles) -> None:
+    """Scatter each array into ``spare`` and copy it back."""
     if count:
-        launch = *_grid(count), spare.stream
+        where = launch(count, spare.stream)
         for array in arrays:
             values = array.view(np.uint64)
-            _scatter[launch](count, places, values, spare)
-            _copy[launch](count, spare, values)
+            _scatter[where](count, places, values, spare)
+            copy(count, spare, values, spare.stream)
