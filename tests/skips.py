@@ -79,15 +79,25 @@ def without(layer: str) -> None:
         pytest.skip(skip_reason(layer, reason), allow_module_level=True)
 
 
+def no_wheel() -> str | None:
+    """Why charm cannot be used if Charm4Py has no wheel for this Python; None if it has one."""
+    reason = drivers.get("charm").unavailable()
+    return reason if reason is not None and "no wheel" in reason else None
+
+
+def expected(*names: str) -> tuple[str, ...]:
+    """These drivers, without charm if Charm4Py has no wheel for this Python."""
+    return tuple(name for name in names if name != "charm" or no_wheel() is None)
+
+
 def skip_without_wheel(report: Any) -> None:
     """Make a failed test's report a skip where it failed as Charm4Py has no wheel for this Python.
 
     Where there is a wheel, a missing Charm4Py is a failure as any other.
     """
-    reason = drivers.get("charm").unavailable()
-    no_wheel = reason is not None and "no wheel" in reason
+    reason = no_wheel()
     needed = re.search(NO_CHARM, str(report.longrepr)) or re.search(NAMES_CHARM, report.nodeid)
-    if report.failed and no_wheel and needed:
+    if report.failed and reason is not None and needed:
         report.outcome, report.longrepr = "skipped", (report.nodeid, None, f"Skipped: {reason}")
 
 

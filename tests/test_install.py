@@ -252,6 +252,7 @@ def test_tests_under_charm_are_skipped_without_a_wheel():
         skips.skip_without_wheel(report)
         assert report.outcome == "skipped" and NO_WHEEL in report.longrepr[2]
         assert skips.must_fail(str(report.longrepr), {"--no-skips": True}.get) is None
+    assert skips.expected("mpi", "charm") == ("mpi",)
     lines = skips.without_charm([str(report.longrepr)] * 3 + ["Skipped: no browser"])
     assert lines == [f"3 skipped under charm: {NO_WHEEL}"]
 
@@ -273,3 +274,4 @@ def test_a_missing_charm4py_that_can_be_had_is_a_failure(monkeypatch):
     report = report_of(FAILED_IMPORT)
     skips.skip_without_wheel(report)
     assert report.outcome == "failed" and skips.without_charm([]) == []
+    assert skips.expected("mpi", "charm") == ("mpi", "charm")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import skips
 import support
 
 from miniapps.parameters import InputError
@@ -98,13 +99,16 @@ def test_the_jobs_run_and_what_comes_back_is_the_study(
 ) -> None:
     """Mistake: scripts that were never run; PEs that end with the shell that started them."""
     folder, path = tmp_path / "jobs", tmp_path / "campaign.jsonl"
-    scripts = jobs(folder)
+    used = skips.expected("serial", "mpi", "charm")
+    of_charm = 4 if "charm" in used else 0  # points: 1 and 2 PEs, each with and without balancing
+    count = 3 + of_charm
+    scripts = jobs(folder, drivers=used)
     run_jobs(folder, tmp_path, {"RUN_LIMIT": "60"})
     assert (folder / "submitted").read_text().split() == [script.name for script in scripts]
     assert slurm.collect(folder, path) == 0
     campaign = Campaign.read(path)
     points, runs = campaign.head["points"], list(campaign.of("run"))
-    assert sorted(run["point"] for run in runs) == list(range(len(points))) == list(range(7))
+    assert sorted(run["point"] for run in runs) == list(range(len(points))) == list(range(count))
     assert len({run["record"]["state_hash"] for run in runs}) == 1
     for run in runs:
         record, point = run["record"], points[run["point"]]
@@ -119,12 +123,14 @@ def test_the_jobs_run_and_what_comes_back_is_the_study(
     assert len(list(campaign.of("noise"))) == len(runs) + len(scripts)  # before, between, after
     assert [start["host"]["cores"] > 0 for start in campaign.of("start")] == [True] * len(scripts)
     assert all(start["clock_tick_s"] > 0 for start in campaign.of("start"))
-    hosts = (tmp_path / "hosts").read_text().split()
-    assert len(hosts) == 4 and set(hosts) == {os.uname().nodename}  # a shell per charm run
+    hosts = (tmp_path / "hosts").read_text().split() if of_charm else []
+    assert hosts == [os.uname().nodename] * of_charm  # a shell per charm run
     before = path.read_bytes()
     assert slurm.collect(folder, path) == 0
     assert path.read_bytes() == before
-    assert capsys.readouterr().out.splitlines()[1] == "7 of 7 runs count, 0 of them new"
+    assert (
+        capsys.readouterr().out.splitlines()[1] == f"{count} of {count} runs count, 0 of them new"
+    )
 
 
 @pytest.mark.timeout(120)

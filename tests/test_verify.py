@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import skips
 
 import miniapps
 from workbench import verify
@@ -67,7 +68,7 @@ def test_a_gpu_is_compared_with_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(verify, "spec_of", spec_of)
     results(monkeypatch, lambda number, device: valid("right" if device == "cpu" else "wrong"))
     assert verify.verify(["echo"], full=False, device="gpu") == 1
-    assert devices[0] == "cpu" and set(devices[1:]) == {"gpu"} and len(devices) > 20
+    assert devices[0] == "cpu" and set(devices[1:]) == {"gpu"} and len(devices) > 15
 
 
 def test_few_launches_make_all_runs() -> None:
@@ -78,8 +79,10 @@ def test_few_launches_make_all_runs() -> None:
         for case in verify.cases(miniapps.load(app).Problem.variants, full=False)
     ]
     launches = {batch.launch_of(spec) for spec in specs if not spec.can.one_process}
-    assert len(specs) > 150 and len(launches) == 11
-    assert len({(driver, pes) for driver, pes, *_ in launches}) == 8
+    with_charm = skips.no_wheel() is None
+    assert len(specs) > (150 if with_charm else 80)
+    assert len(launches) == (11 if with_charm else 5)
+    assert len({(driver, pes) for driver, pes, *_ in launches}) == (8 if with_charm else 5)
 
 
 def test_a_run_that_fails_is_that_case_and_the_others_still_run(
@@ -87,17 +90,18 @@ def test_a_run_that_fails_is_that_case_and_the_others_still_run(
 ) -> None:
     """Catches a failure that takes the runs behind it along, or is taken for another run's."""
     (tmp_path / "sitecustomize.py").write_text(SABOTAGE)
+    drivers = skips.expected("mpi", "charm")
     lines = "\n".join(
         f"run jacobi2d --preset tiny --warmup 0 --steps {steps} --driver {driver} -n 2"
-        for driver in ("mpi", "charm")
+        for driver in drivers
         for steps in (3, 4, 5)
     )
     (tmp_path / "runs").write_text(f"# comments are left out\n\n{lines}\n")
     done = miniapps("batch", tmp_path / "runs", env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 3, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [one.get("steps") for one in found] == [3, None, 5] * 2
-    assert all("out of cheese" in found[n]["failed"] for n in (1, 4))
+    assert [one.get("steps") for one in found] == [3, None, 5] * len(drivers)
+    assert all("out of cheese" in one["failed"] for one in found[1::3])
 
 
 SABOTAGE = """
