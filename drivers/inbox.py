@@ -48,7 +48,7 @@ class Inbox:
 
     def add(self, step: int, phase: str, edges: Sequence[Edge], array: np.ndarray) -> None:
         """Add a sum of messages that arrived on the block's ``edges``."""
-        if not all(edge in self.block.neighbors for edge in edges):
+        if not self.senders.keys() >= set(edges):
             raise self._error(step, phase, edges, "not all of these are edges of the block")
         if step < self.step:
             raise self._late(step, phase, edges)

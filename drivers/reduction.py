@@ -8,6 +8,8 @@ number that is wrong.
 
 from __future__ import annotations
 
+import math
+import struct
 from typing import Any
 
 import numpy as np
@@ -16,10 +18,18 @@ from drivers.job import RunError
 
 # Sums, maxima and minima of different marks differ from the mark itself.
 MARKS = {"sum": 0, "max": 1, "min": -1}
+# By the bytes of a float: the integers of its size, and the largest of them.
+INTEGERS = {size: np.dtype(f"i{size}") for size in (2, 4, 8)}
+LARGEST = {size: int(np.iinfo(integer).max) for size, integer in INTEGERS.items()}
+NUMBER, BITS = struct.Struct("d"), struct.Struct("q")
 
 
 def packed_value(value: Any, op: str) -> np.ndarray:
     """A value to combine as a one-dimensional array, with the mark of ``op`` as last element."""
+    if isinstance(value, float) and op != "sum":  # what `_ordered` does, at a fifth of the time
+        number = value if value == value else math.copysign(math.nan, MARKS[op])
+        (bits,) = BITS.unpack(NUMBER.pack(number))
+        return np.array([bits ^ LARGEST[8] if bits < 0 else bits, MARKS[op]])
     array = np.asarray(value)
     if array.dtype.kind == "f" and op != "sum":
         array = _ordered(array, op)
@@ -36,8 +46,12 @@ def result_of(total: np.ndarray, value: Any, op: str) -> Any:
 
     Raises RunError if other processes combined by another operation, or another number of values.
     """
-    if np.shape(total) != (np.size(value) + 1,) or total[-1] != MARKS[op]:
+    if np.ndim(total) != 1 or total.size != np.size(value) + 1 or total[-1] != MARKS[op]:
         raise RunError(f"blocks reduce by different operations or sizes: one by {op!r}")
+    if isinstance(value, float) and op != "sum":
+        bits = int(total[0])
+        (number,) = NUMBER.unpack(BITS.pack(bits ^ LARGEST[8] if bits < 0 else bits))
+        return np.float64(number)
     like = np.asarray(value)
     result = np.array(total[:-1])
     if like.dtype.kind == "f" and op != "sum":
@@ -47,10 +61,13 @@ def result_of(total: np.ndarray, value: Any, op: str) -> Any:
 
 def _ordered(array: np.ndarray, op: str) -> np.ndarray:
     """Floats as integers in the same order; NaN is the last for ``max``, the first for ``min``."""
-    nan = np.copysign(array.dtype.type(np.nan), MARKS[op])
-    return _in_order(np.where(np.isnan(array), nan, array).view(f"i{array.itemsize}"))
+    nan = np.isnan(array)
+    if nan.any():
+        array = np.where(nan, np.copysign(array.dtype.type(np.nan), MARKS[op]), array)
+    return _in_order(array.view(INTEGERS[array.itemsize]))
 
 
 def _in_order(bits: np.ndarray) -> np.ndarray:
     """Turn the bits of floats, read as integers, into their order; applied twice, back again."""
-    return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
+    negative = bits >> (8 * bits.itemsize - 1)  # -1 or 0
+    return bits ^ (negative & LARGEST[bits.itemsize])

@@ -8,6 +8,7 @@ are the requests that it may yield, and docs/contract.md explains both.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -47,8 +48,7 @@ class Peer(NamedTuple):
         return self[:2]
 
 
-@dataclass(frozen=True, slots=True)
-class Post:
+class Post(NamedTuple):
     """Send ``messages[edge]`` along each edge. From then on the arrays belong to the driver.
 
     One array may go along several edges. A driver then sends it to each PE once; its receivers
@@ -59,8 +59,7 @@ class Post:
     messages: Mapping[Edge, np.ndarray]
 
 
-@dataclass(frozen=True, slots=True)
-class Collect:
+class Collect(NamedTuple):
     """Wait for this step's messages of a phase; the answer is ``{edge: array}``.
 
     ``edges`` are edges of the receiver. The arrays may be read and, unless they went to several
@@ -71,8 +70,7 @@ class Collect:
     edges: tuple[Edge, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PostSum:
+class PostSum(NamedTuple):
     """Send integers along each edge to receivers that only want the sum of all they are sent.
 
     ``messages`` holds one array for every edge. The driver may add arrays up on the way, in any
@@ -83,8 +81,7 @@ class PostSum:
     messages: Mapping[Edge, np.ndarray]
 
 
-@dataclass(frozen=True, slots=True)
-class CollectSum:
+class CollectSum(NamedTuple):
     """Wait for this step's `PostSum` messages of a phase; the answer is their sum, one array.
 
     ``edges`` are the edges of the receiver along which the messages come.
@@ -121,8 +118,7 @@ class Pause:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """Work that is cheaper if done for many blocks at once; the answer is that of ``task``.
 
     ``function(tasks)`` takes a list of tasks and returns a list of as many answers, in the same
@@ -264,19 +260,20 @@ def checked_messages(request: Post | PostSum) -> dict[Edge, Any]:
     sum of floats would depend on the order of additions.
     """
     messages = request.messages
-    if type(request) is Post and len({id(array) for array in messages.values()}) == len(messages):
-        return {edge: checked_message(edge, array) for edge, array in messages.items()}
-    result: dict[Edge, Any] = {}
-    travelling: dict[int, Any] = {}
+    edges: dict[int, Edge] = {}  # the first edge of each array
     for edge, array in messages.items():
-        if id(array) in travelling:
-            if isinstance(array, np.ndarray):
-                travelling[id(array)].flags.writeable = False
-        else:
-            travelling[id(array)] = checked_message(edge, array)
-            if type(request) is PostSum and array.dtype.kind != "i":
-                raise MessageError(f"phase {request.phase!r}: PostSum takes integers only")
-        result[edge] = travelling[id(array)]
+        edges.setdefault(id(array), edge)
+    if len(edges) == len(messages):
+        result = {edge: checked_message(edge, array) for edge, array in messages.items()}
+    else:
+        shared = {key: checked_message(edge, messages[edge]) for key, edge in edges.items()}
+        result = {edge: shared[id(array)] for edge, array in messages.items()}
+        uses = Counter(map(id, messages.values()))
+        for key, message in shared.items():
+            if uses[key] > 1 and isinstance(message, np.ndarray):
+                message.flags.writeable = False
+    if type(request) is PostSum and not all([a.dtype.kind == "i" for a in result.values()]):
+        raise MessageError(f"phase {request.phase!r}: PostSum takes integers only")
     return result
 
 

@@ -15,18 +15,20 @@ from kernels.leanmd.units import CLOSE, NO_ERROR
 
 def pair_forces(tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
     """Compute task after task by `forces`."""
-    return [[_forces_of(task) for task in of_block] for of_block in tasks]
+    flags = np.array(NO_ERROR)
+    return [[_forces_of(task, flags) for task in of_block] for of_block in tasks]
 
 
-def _forces_of(task: PairTask) -> tuple[np.ndarray, int]:
-    """Return the result of one task."""
+def _forces_of(task: PairTask, flags: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return the result of one task; ``flags`` hold no error, before and after."""
     count = task.clusters.size
-    force, flags = np.empty((3, count * WIDTH), np.int64), np.array(NO_ERROR)
+    force = np.empty((3, count * WIDTH), np.int64)
     forces(
         task.position, task.others, task.clusters, 0, count, task.starts, task.neighbors, task.own,
         task.cutoff, force, flags,
     )  # fmt: skip
-    return force, int(flags[CLOSE])
+    flag, flags[CLOSE] = int(flags[CLOSE]), NO_ERROR[CLOSE]
+    return force, flag
 
 
 def pack_positions(rows: Array, message: Any) -> None:
