@@ -1,1 +1,1 @@
-"""Where blocks' arrays live and their kernels run: memory, messages and clocks of CPU and GPU."""
+"""Where arrays of blocks are and kernels run: memory, messages and clocks of CPU and GPU."""

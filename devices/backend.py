@@ -1,9 +1,9 @@
-"""Where a block's arrays live and its kernels run: the one interface to CPU and GPU.
+"""The interface to CPU and GPU: where a block's arrays are and where its kernels run.
 
-A block asks its device for room for messages, and says which it has got; all else it does with
-kernels. On the CPU there is nothing to copy and nothing to wait for. `devices.cuda.backend` has
-the other.
-A device pickles by its name, so blocks that hold one can migrate.
+A `Backend` is a kind of device in this process. It makes a `Device` for each block, which combines
+three interfaces: `Memory`, used by blocks; `Buffers`, used by blocks and by transports; and
+`Clock`, used by drivers. The methods here are those of the CPU, where memory is the host's and no
+call returns before its work is done; `devices.cuda.backend` overrides them for a GPU.
 """
 
 from __future__ import annotations
@@ -23,102 +23,135 @@ Array: TypeAlias = Any  # in a device's memory: NumPy's on the CPU, numba-cuda's
 
 
 class DeviceUnavailable(RuntimeError):
-    """The asked-for device cannot be used here; the message says why, in one line."""
+    """The requested device cannot be used here; the message says why, in one line."""
 
 
-class Device:
-    """The CPU, and what every device offers."""
+class Memory:
+    """The arrays of a block."""
 
-    name = "cpu"
-    line: int | None = None  # bytes where rows of cells begin best; None where it depends on more
-    lag = 0  # rounds that the host may be ahead of it, so that marks have not been reached yet
-    staged_bytes = 0  # copied between host and device for messages
+    line: int | None = None  # bytes to which rows are best aligned; None: `miniapps.arrays` decides
 
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """An array on the device; what is in it is not said."""
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Return an array on the device, with undefined contents."""
         return np.empty(shape, dtype)
 
-    def to_host(self, array: Any) -> np.ndarray:
-        """A contiguous array in host memory, when all work on it is done."""
+    def to_host(self, array: Array) -> np.ndarray:
+        """Return a contiguous array in host memory; waits until all kernels that write it ended.
+
+        On the CPU this is the array itself, on other devices a copy.
+        """
         return array
 
-    def to_device(self, array: np.ndarray) -> Any:
-        """An array on the device; on the CPU the array itself."""
+    def to_device(self, array: np.ndarray) -> Array:
+        """Return an array on the device; on the CPU the array itself, on other devices a copy."""
         return array
+
+
+class Buffers:
+    """The messages of a block."""
+
+    staged_bytes = 0  # copied between host and device for messages
 
     def messages(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any) -> Mapping[Any, Any]:
-        """Arrays for messages, by edge, that kernels fill in and a Post gives away."""
+        """Return by edge arrays for messages, which kernels fill and a Post sends."""
         return {edge: packed_empty(shape, dtype) for edge, shape in shapes.items()}
 
-    def stage(self, messages: Iterable[Any]) -> None:
-        """Begin to copy messages that lie on the device to the host."""
-
     def received(self, came: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """What a Collect brought, by edge, as arrays on the device, until the next such call."""
+        """Return by edge, on the device, the messages that a Collect returned.
+
+        They are valid until the next such call.
+        """
         return came
 
-    # A point in the device's work, as that has been asked for so far; called many times a step.
+    def stage(self, messages: Iterable[Any]) -> None:
+        """Begin to copy messages from the device to the host."""
+
+    def room(self, edge: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return memory on the device for a message that a transport receives there.
+
+        Only for devices whose memory the transport can access, so not on the CPU.
+        """
+        raise NotImplementedError
+
+
+class Clock:
+    """The time at which a block's work is done.
+
+    A mark is a point in the work that was handed to the device; `seconds`, `total` and `time_of`
+    wait until the device has reached it.
+    """
+
+    lag = 0  # rounds by which the host may be ahead of the device; 0: it never is
+
+    # Several calls per step, so on the CPU a mark is the time itself.
     mark: Callable[[], Any] = staticmethod(perf_counter)
 
     def seconds(self, first: Any, last: Any) -> float:
-        """The time between two marks, once both have been reached."""
+        """Return the time between two marks."""
         return last - first
 
     def total(self, spans: Iterable[tuple[Any, Any]]) -> float:
-        """The time between pairs of marks, added up, once all have been reached."""
+        """Return the sum of the times between pairs of marks."""
         return sum([last - first for first, last in spans])
 
     def time_of(self, mark: Any) -> float:
-        """When a mark was reached, by ``perf_counter``."""
+        """Return the time of a mark, as `time.perf_counter` gives it."""
         return mark
 
     def renew(self, mark: Any) -> None:
-        """Measure time from that mark on: earlier marks are not asked about any more."""
+        """Measure times relative to this mark from now on; earlier marks become invalid."""
+
+
+class Device(Memory, Buffers, Clock):
+    """A device as one block uses it. Pickled by its name, so that blocks can migrate."""
+
+    name = "cpu"
 
     def synchronize(self) -> None:
-        """Wait until all work handed to the device is done."""
+        """Wait until all work that was handed to the device is done."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return get, (self.name,), {"staged_bytes": self.staged_bytes}
 
 
 class Backend:
-    """What one process has of a kind of device; a driver opens it, blocks get devices of it."""
+    """A kind of device in this process; the driver opens it."""
 
     name = "cpu"
 
     def require(self, least: int = 1) -> None:
-        """Raise DeviceUnavailable where there are not so many; takes nothing of one."""
+        """Raise DeviceUnavailable if this host has fewer devices; allocates nothing on them."""
 
     def select(self, local_rank: int, per_host: int | None) -> None:
-        """Use one device from now on, as the process of that number on its host.
+        """Use one of this host's devices from now on.
 
-        Processes take turns with the first ``per_host`` of the host's devices, or with all of them.
+        ``local_rank``: the number of this process on its host. The processes of a host use its
+        first ``per_host`` devices in turn, or all of them if that is None.
         """
 
     def described(self) -> str | None:
-        """What device this process uses, in words; None for the CPU."""
+        """Return the name of the selected device; None for the CPU."""
         return None
 
     def compile(self, module: ModuleType) -> None:
-        """Compile all kernels that a module of kernels uses, so that none compiles in a step."""
+        """Compile the kernels of a module and all that they call, so that no step has to."""
 
     def device(self) -> Device:
-        """What a block has of it."""
+        """Return a device for one block. Raises DeviceUnavailable."""
         return Device()
 
 
 class Opened:
-    """The backends that this process has, by name.
+    """The backends of this process, by name.
 
-    Devices pickle by name and find the backend of the process to which their block has migrated.
+    A device is pickled by its name: where its block arrives, it finds the backend of that process.
     """
 
     def __init__(self) -> None:
         self.backends: dict[str, Backend] = {}
 
     def get(self, name: str) -> Backend:
-        """The backend of that name, made the first time."""
+        """Return the backend of that name, which is created at the first call."""
         if name not in self.backends:
             self.backends[name] = _packages()[name].create()
         return self.backends[name]
@@ -128,7 +161,7 @@ OPENED = Opened()
 
 
 def _packages() -> dict[str, Any]:
-    """The modules and packages beside this one that have a backend, by the name of the device."""
+    """Return the modules and packages in `devices` that have a backend, by device name."""
     import devices
 
     found = {}
@@ -141,14 +174,14 @@ def _packages() -> dict[str, Any]:
 
 
 def names() -> list[str]:
-    """The kinds of devices that there are backends for."""
+    """Return the names of all kinds of devices."""
     return sorted(_packages())
 
 
 def open_backend(name: str, local_rank: int = 0, per_host: int | None = None) -> Backend:
-    """Open a backend for this process, of those on its host the one of that number.
+    """Return a backend that is ready to use, with a device selected for this process.
 
-    Raises DeviceUnavailable. ``per_host``: see `Backend.select`.
+    ``local_rank``, ``per_host``: see `Backend.select`. Raises DeviceUnavailable.
     """
     backend = OPENED.get(name)
     backend.require()
@@ -157,5 +190,5 @@ def open_backend(name: str, local_rank: int = 0, per_host: int | None = None) ->
 
 
 def get(name: str) -> Device:
-    """A device of that name for one block. Raises DeviceUnavailable."""
+    """Return a device of that name for one block. Raises DeviceUnavailable."""
     return OPENED.get(name).device()

@@ -11,24 +11,27 @@ HEADER_BYTES = 64  # room in front of a message; one cache line
 
 
 class Envelope(np.ndarray):
-    """The bytes behind a `packed` message: room for a header, then the message."""
+    """The memory behind a `packed` message: room for a header, then the message."""
 
 
 class DeviceMessage:
-    """A message that lies in a device's memory; `devices.cuda.buffers.MessageView` is one."""
+    """A message in a device's memory; `devices.cuda.buffers.MessageView` is one."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
 
     def seal(self) -> None:
-        """Say that the block has given it away."""
+        """Note that the block has posted the message: all kernels that write it are launched."""
 
     def on_host(self) -> np.ndarray:
-        """It in host memory, once it has come there."""
+        """Return the message in host memory; waits for the copy that `Buffers.stage` began."""
         raise NotImplementedError
 
     def in_place(self) -> Any:
-        """It where it lies, as MPI takes it, once all kernels that write it are done."""
+        """Return the message in device memory, in a form that MPI accepts.
+
+        Waits until all kernels that write it have ended.
+        """
         raise NotImplementedError
 
 
@@ -44,7 +47,7 @@ def packed(view: np.ndarray) -> np.ndarray:
 
 
 def packed_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """An array for a message that a kernel fills in, with room for the header as `packed` has."""
+    """Return an array for a message that a kernel fills, with room for a header as in `packed`."""
     dtype = np.dtype(dtype)
     envelope = Envelope(HEADER_BYTES + math.prod(shape) * dtype.itemsize, np.uint8)
     return np.ndarray(shape, dtype, envelope, HEADER_BYTES)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from devices.backend import Clock
 from drivers.job import RunError
 from miniapps.contract import Batch, Life, Pause, Post, PostSum
 
@@ -66,7 +67,7 @@ class Spans(NamedTuple):
     ``slices``: (kind, begin, end) of the work between two requests, in a traced run.
     """
 
-    device: Any
+    device: Clock
     begin: Any
     end: Any
     compute: list[tuple[Any, Any]]
@@ -210,8 +211,8 @@ class PELog:
         compute = device.total(spans.compute) + spans.batched_s
         self.rows.append((block, self.pe, number, begin, end, compute))
         for kind, *marks in spans.slices:
-            times = (device.time_of(mark) - origin for mark in marks)
-            self.slices.append((self.pe, block, number, kind, *times))
+            first, last = (device.time_of(mark) - origin for mark in marks)
+            self.slices.append((self.pe, block, number, kind, first, last))
         if device.lag:
             device.renew(spans.begin)
 

@@ -1,4 +1,4 @@
-"""The CPU: Numba as kernels for it need it."""
+"""The CPU as a device; Numba's compiler and vector instructions for its kernels."""
 
 from devices.backend import Backend
 
@@ -6,5 +6,5 @@ DEVICE = "cpu"
 
 
 def create() -> Backend:
-    """The backend of this process."""
+    """Return the backend of this process."""
     return Backend()

@@ -1,7 +1,7 @@
-"""Numba, set up as kernels for the CPU need it: they take ``njit`` and ``vectorize`` from here.
+"""Numba, configured for kernels on the CPU, which take ``njit`` and ``vectorize`` from here.
 
-Importing this takes longer than anything else that a run imports, so only those processes do it
-that run kernels, and not one that checks a command line and launches others.
+This import takes longer than all others of a run, so only processes that run kernels import it, not
+one that checks a command line and launches others.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from numba import vectorize as vectorize
 
 
 def _use_full_vectors() -> None:
-    """Let LLVM use 512-bit vectors where there are any; it prefers 256 bits on Intel.
+    """Let LLVM use 512-bit vectors where the CPU has them; on Intel it prefers 256 bits.
 
-    That is worth 20 to 35 % to kernels that run in cache. It must be said before anything is
-    compiled; numba's cache on disk keeps the two kinds of code apart.
+    That makes kernels that run in cache 20 to 35 % faster. It must be set before anything is
+    compiled; Numba's cache on disk distinguishes the two kinds of code.
     """
     if "NUMBA_CPU_FEATURES" in os.environ or numba.core.config.CPU_NAME:  # type: ignore[attr-defined]
         return
     try:
         features = llvmlite.binding.get_host_cpu_features()
-    except RuntimeError:  # LLVM cannot tell on this machine
+    except RuntimeError:  # LLVM does not know this machine
         return
     if features.get("avx512f"):
         wide = features.flatten() + ",-prefer-256-bit"
@@ -37,12 +37,12 @@ def _use_full_vectors() -> None:
 
 
 def _offer_noalias() -> None:
-    """Give ``njit`` the option of `DISTINCT`, which Numba knows but does not offer."""
+    """Add the option of `DISTINCT` to ``njit``: Numba implements it but does not accept it."""
     numba.core.cpu.CPUTargetOptions.noalias = numba.core.options._mapping("noalias")
 
 
 def _leave_blas_alone() -> None:
-    """Keep Numba from loading SciPy's linear algebra, to see whether it is there.
+    """Keep Numba from loading SciPy's linear algebra to see whether it is installed.
 
     No kernel multiplies matrices, and loading it takes a fifth of the time of a run's start.
     """
@@ -53,7 +53,7 @@ def _leave_blas_alone() -> None:
 
 
 # Options of njit that guarantee to LLVM that a kernel's arguments share no memory. It vectorises a
-# gather only where it knows that the stores beside it do not touch what is gathered.
+# gather only if it knows that the stores in the same loop do not touch the gathered elements.
 DISTINCT: dict[str, Any] = {"noalias": True}
 
 _use_full_vectors()

@@ -1,4 +1,4 @@
-"""Fetching a cache line before it is needed: LLVM's prefetch, for kernels."""
+"""LLVM's prefetch, for kernels on the CPU."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ READ, KEEP_FROM_L2, DATA = 0, 2, 1  # LLVM's numbers
 
 @intrinsic
 def _prefetch(_: Any, array: Any, index: Any) -> Any:
-    """Begin to fetch the cache line that holds ``array[index]``, of an array of one dimension.
+    """Begin to load the cache line of ``array[index]``, for a contiguous array with one axis.
 
-    The array must be contiguous. An index beyond the array is no error: nothing is then fetched.
+    An index outside the array is no error: nothing is loaded.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -32,4 +32,4 @@ def _prefetch(_: Any, array: Any, index: Any) -> Any:
     return types.void(array, index), generate
 
 
-prefetch: Any = _prefetch  # to a type checker, called as it is in kernels
+prefetch: Any = _prefetch  # for type checkers: kernels call it without the first argument

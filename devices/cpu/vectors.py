@@ -1,14 +1,14 @@
-"""A few numbers side by side in one vector register, for kernels written as formulas.
+"""Vector registers as values in kernels: several numbers side by side, used in formulas.
 
-LLVM vectorises a loop over contiguous elements by itself. It does not where a short fixed group of
-elements meets one other element at a time, as a cluster of atoms meets its neighbours, and it reads
-overlapping stretches of a row one by one where a stencil could keep them in registers; there a
-kernel says so with these types. ``+ - * /`` and comparisons act lane by lane, and the functions
-below do the rest. They exist inside ``njit`` only.
+LLVM vectorises a loop over contiguous elements by itself. It does not do so where a short fixed
+group of elements is combined with one other element at a time, as a cluster of atoms with its
+neighbours; and it loads overlapping parts of a row one by one where a stencil could keep them in
+registers. There a kernel uses these types explicitly. ``+ - * /`` and comparisons act lane by lane,
+and the functions below do the rest. They exist inside ``njit`` only.
 
-`load` reads `WIDTH` lanes: four of float64 fill a 256-bit register, which all x86 machines since
-2013 have. `line` reads as many as a cache line has, one 512-bit register. LLVM makes several
-narrower ones of each where there is none.
+`load` reads `WIDTH` lanes: four of float64 fill a 256-bit register, which all x86 CPUs since 2013
+have. `line` reads as many as fill a cache line, one 512-bit register. On CPUs without such
+registers LLVM uses several narrower ones.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INT32 = ir.IntType(32)
 
 
 class Lanes(types.Type):
-    """The numba type of so many elements of one scalar type."""
+    """The numba type of a fixed number of elements of one scalar type."""
 
     def __init__(self, element: Any, width: int) -> None:
         self.element, self.width = element, width
@@ -50,14 +50,14 @@ ELEMENT = {
 
 @register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):
-    """Lanes are LLVM vectors."""
+    """Represents lanes as LLVM vectors."""
 
     def __init__(self, manager: Any, lanes: Lanes) -> None:
         super().__init__(manager, lanes, ir.VectorType(ELEMENT[lanes.element], lanes.width))
 
 
 def _operator(symbol: Any, operands: Lanes, result: Lanes, emit: Callable[..., Any]) -> None:
-    """Let two Lanes of a type be joined by a Python operator."""
+    """Define a Python operator for two Lanes of one type."""
 
     def joined(_: Any, a: Any, b: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -85,13 +85,13 @@ _operator(operator.ne, INTS, MASK, lambda builder, a, b: builder.icmp_signed("!=
 
 
 def pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
-    """Where ``array[index]`` lies, of a contiguous array of one dimension."""
+    """Return the address of ``array[index]``, for a contiguous array with one axis."""
     made = arrayobj.make_array(kind)(context, builder, array)
     return builder.gep(made.data, [index])
 
 
 def _repeat(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Lanes of one number."""
+    """Return lanes that all have one number."""
     lanes = context.get_value_type(signature.return_type)
     one = builder.insert_element(lanes(ir.Undefined), arguments[0], INT32(0))
     zeros = ir.VectorType(INT32, lanes.count)([0] * lanes.count)
@@ -100,18 +100,18 @@ def _repeat(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 @intrinsic
 def _broadcast(_: Any, scalar: Any) -> Any:
-    """All lanes the same number."""
+    """Return `WIDTH` lanes that all have one number."""
     return LANES_OF[scalar](scalar), _repeat
 
 
 @intrinsic
 def _broadcast_line(_: Any, scalar: Any) -> Any:
-    """All lanes of a line the same number."""
+    """Return a line of lanes that all have one number."""
     return LINE_OF[scalar](scalar), _repeat
 
 
 def _read(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Lanes from memory."""
+    """Load lanes from memory."""
     kind = signature.args[0]
     at = pointer(context, builder, kind, *arguments)
     lanes = context.get_value_type(signature.return_type).as_pointer()
@@ -120,7 +120,7 @@ def _read(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 @intrinsic
 def _line_width(_: Any, array: Any) -> Any:
-    """How many elements of an array make a line, as a constant."""
+    """Return how many elements of an array are in a cache line, as a constant."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return context.get_constant(types.uint64, LINE_OF[array.dtype].width)
@@ -130,12 +130,15 @@ def _line_width(_: Any, array: Any) -> Any:
 
 @intrinsic
 def _line(_: Any, array: Any, index: Any) -> Any:
-    """A line of elements from ``array[index]`` on."""
+    """Load a line of elements, from ``array[index]`` on."""
     return LINE_OF[array.dtype](array, index), _read
 
 
 def _window(skipped: Callable[[int], int]) -> Any:
-    """As many neighbouring lanes of two lines side by side as one has, behind those skipped."""
+    """Return a function that cuts as many lanes as one line has out of two consecutive lines.
+
+    ``skipped``: how many lanes to skip, given the width of a line.
+    """
 
     def cut(_: Any, first: Any, second: Any) -> Any:
         skip = skipped(first.width)
@@ -151,7 +154,7 @@ def _window(skipped: Callable[[int], int]) -> Any:
 
 @intrinsic
 def _load(_: Any, array: Any, index: Any) -> Any:
-    """The elements from ``array[index]`` on."""
+    """Load `WIDTH` elements, from ``array[index]`` on."""
     return LANES_OF[array.dtype](array, index), _read
 
 
@@ -172,9 +175,9 @@ def _store(_: Any, array: Any, index: Any, lanes: Any) -> Any:
 
 @intrinsic
 def _fma(_: Any, a: Any, b: Any, c: Any) -> Any:
-    """The product a b plus c, rounded once; scalars or lanes.
+    """Return the product a b plus c, rounded once; scalars or lanes.
 
-    Said and never left to the compiler, so that every kernel rounds alike.
+    Kernels call it explicitly, and the compiler never fuses, so that every kernel rounds alike.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -190,7 +193,7 @@ def _fma(_: Any, a: Any, b: Any, c: Any) -> Any:
 
 @intrinsic
 def _where(_: Any, mask: Any, a: Any, b: Any) -> Any:
-    """Lane by lane ``a`` where the mask holds, else ``b``."""
+    """Return lane by lane ``a`` where the mask holds, otherwise ``b``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.select(*arguments)
@@ -200,7 +203,7 @@ def _where(_: Any, mask: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def _bits(_: Any, floats: Any) -> Any:
-    """The bits of floats as integers; a scalar or lanes."""
+    """Return the bits of floats as integers; a scalar or lanes."""
     integers = INTS if floats is FLOATS else types.int64
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -211,7 +214,7 @@ def _bits(_: Any, floats: Any) -> Any:
 
 @intrinsic
 def _some(_: Any, mask: Any) -> Any:
-    """Whether the mask holds in any lane."""
+    """Return whether the mask holds in any lane."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word = ir.IntType(WIDTH)
@@ -222,7 +225,7 @@ def _some(_: Any, mask: Any) -> Any:
 
 @intrinsic
 def _lane(_: Any, lanes: Any, number: Any) -> Any:
-    """The element in a lane."""
+    """Return the element in a lane."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.extract_element(arguments[0], builder.trunc(arguments[1], INT32))
@@ -232,7 +235,7 @@ def _lane(_: Any, lanes: Any, number: Any) -> Any:
 
 @intrinsic
 def _numbers(_: Any) -> Any:
-    """The numbers of the lanes: 0, 1, 2, 3."""
+    """Return the numbers of the lanes: 0, 1, 2, 3."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return context.get_value_type(INTS)(list(range(WIDTH)))
@@ -240,13 +243,13 @@ def _numbers(_: Any) -> Any:
     return INTS(), generate
 
 
-# To a type checker, called as they are in kernels.
+# For type checkers: kernels call them without the first argument.
 broadcast: Any = _broadcast
 broadcast_line: Any = _broadcast_line
 load: Any = _load
 line: Any = _line
 line_width: Any = _line_width
-# Of (before, here), each element's left neighbour; of (here, after), its right one.
+# The left neighbours of the elements, given (before, here); the right ones, given (here, after).
 shift_left: Any = _window(lambda width: width - 1)
 shift_right: Any = _window(lambda width: 1)
 store: Any = _store
@@ -260,5 +263,5 @@ numbers: Any = _numbers
 
 @vectorize("float64(float64, float64, float64)", cache=True)
 def fused(a, b, c):  # type: ignore[no-untyped-def]
-    """The product a b plus c, rounded once, for arrays outside of kernels; a NumPy ufunc."""
+    """Return the product a b plus c, rounded once, for arrays outside of kernels; a NumPy ufunc."""
     return fma(a, b, c)

@@ -1,4 +1,4 @@
-"""GPUs by CUDA: memory, streams, message buffers, and how kernels are declared and compiled."""
+"""GPUs by CUDA: memory, streams and message buffers; how kernels are declared and compiled."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ DEVICE = "gpu"
 
 
 def create() -> Any:
-    """The backend of this process. Raises DeviceUnavailable where its packages are missing."""
+    """Return the backend of this process. Raises DeviceUnavailable if its packages are missing."""
     from devices.cuda.backend import CudaBackend
 
     return CudaBackend()

@@ -1,8 +1,9 @@
-"""The GPU as a device: a block's stream, and its messages in device memory.
+"""The GPU as a device: a block's streams, and its messages in device memory.
 
-A block's kernels run one after another on a stream of its own; no call here waits for them unless
-it says so. All messages of a Post lie beside each other in one `MessageBuffer`. It goes to the
-host by one copy, as what comes from there does, on a second stream, while the first computes.
+Every block has its own stream, in which its kernels run one after another; no function waits for
+them unless its docstring says so. The messages of one Post are in one `MessageBuffer`. One copy
+moves them to the host, and one copy moves received messages to the device, in a second stream,
+while kernels run in the first.
 """
 
 from __future__ import annotations
@@ -22,28 +23,31 @@ from devices.cuda.buffers import MessageBuffer, MessageView, each_buffer, stage
 from devices.cuda.compiler import declared
 from devices.cuda.toolkit import Toolkit, chosen, require
 
-RENEWED_S = 1.0  # event times are float32: a device's clock is set anew after so many seconds
+RENEWED_S = 1.0  # event times are float32: `renew` takes a new origin after so many seconds
 
 
 class Slot:
-    """Where messages from elsewhere land; two of them take turns."""
+    """A buffer for messages from other processes; two of them alternate."""
 
     def __init__(self) -> None:
         self.pinned = np.empty(0, np.uint8)
-        self.copied: Any = None  # reached once ``pinned`` may be written again
+        self.copied: Any = None  # a mark: ``pinned`` may be written again
         self.buffer: MessageBuffer | None = None
 
     def make_room(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any, stream: Any) -> Any:
-        """Make the message buffer fit; returns a mark, after which it may be written."""
+        """Allocate a message buffer if the last one has another size or type.
+
+        Returns a mark; the buffer may be written once that is reached.
+        """
         buffer = self.buffer
         if buffer is not None and (buffer.shapes, buffer.dtype) == (shapes, dtype):
             return buffer.read
         self.buffer = MessageBuffer(shapes, dtype, stream)
-        return streams.mark(stream)  # what had this memory before may be in use until then
+        return streams.mark(stream)  # until then kernels may use what had this memory before
 
 
 class Gpu(Device):
-    """What one block has of a GPU."""
+    """A GPU as one block uses it."""
 
     name = "gpu"
     line = 128
@@ -54,35 +58,35 @@ class Gpu(Device):
         self.stream, self.copies = toolkit.stream(), toolkit.stream()
         weakref.finalize(self, toolkit.idle.extend, (self.stream, self.copies))
         self.staged_bytes = 0
-        self.slots: dict[Any, list[Slot]] = {}  # by edge; None for what comes from the host
-        self.reading: list[MessageBuffer] = []  # since the last `received`
+        self.slots: dict[Any, list[Slot]] = {}  # by edge; None: messages from the host
+        self.reading: list[MessageBuffer] = []  # received last, and not yet marked as read
         self.stream.synchronize()
         self.epoch = streams.mark(self.stream), perf_counter()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """An array on the device; what is in it is not said."""
+        """Return an array on the device, with undefined contents."""
         return memory.empty(shape, dtype, self.stream)
 
     def to_device(self, array: np.ndarray) -> Any:
-        """A copy on the device."""
+        """Return a copy on the device; waits for the copy."""
         return memory.to_device(array, self.stream)
 
     def to_host(self, array: Any) -> np.ndarray:
-        """A copy of a contiguous array in host memory, when all work on it is done."""
+        """Return a copy of a contiguous array in host memory; waits for all work on it."""
         return memory.to_host(array)
 
     # Messages ------------------------------------------------------------------------------------
 
     def messages(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any) -> MessageBuffer:
-        """A message buffer, by edge, that kernels fill in and a Post gives away."""
+        """Return a message buffer, which kernels fill and a Post sends."""
         return MessageBuffer(shapes, dtype, self.stream)
 
     def stage(self, views: Iterable[Any]) -> None:
-        """Begin to copy messages to the host, one copy for each message buffer."""
+        """Begin to copy messages to the host, one copy per message buffer."""
         self.staged_bytes += stage(views, self.copies)
 
     def received(self, came: Mapping[Any, Any]) -> Mapping[Any, MessageView]:
-        """What a Collect brought, by edge, as message views; valid until the next such call."""
+        """Return by edge message views, which are valid until the next such call."""
         self._end_reading()
         staged = {edge: array for edge, array in came.items() if isinstance(array, np.ndarray)}
         moved = self._from_host(staged) if staged else {}
@@ -94,20 +98,20 @@ class Gpu(Device):
         return views
 
     def room(self, edge: Any, shape: tuple[int, ...], dtype: Any) -> MessageView:
-        """Memory for a message that MPI puts there itself; the next but one has it again."""
+        """Return memory for a message that MPI receives there; the next but one call reuses it."""
         slot = self._next_slot(edge)
         streams.reached(slot.make_room({edge: shape}, np.dtype(dtype), self.stream))
         assert slot.buffer is not None
         return slot.buffer[edge]
 
     def _next_slot(self, edge: Any) -> Slot:
-        """The slot whose turn it is."""
+        """Return the slot whose turn it is."""
         slots = self.slots.setdefault(edge, [Slot(), Slot()])
         slots.reverse()
         return slots[0]
 
     def _end_reading(self) -> None:
-        """Keep the memory of what was received until kernels here have read it."""
+        """Let other streams write received buffers only after kernels here have read them."""
         if not self.reading:
             return
         read = streams.mark(self.stream)
@@ -118,7 +122,7 @@ class Gpu(Device):
         self.reading.clear()
 
     def _from_host(self, staged: Mapping[Any, np.ndarray]) -> Mapping[Any, MessageView]:
-        """Copy messages to the device, all at once, beside what it computes."""
+        """Copy messages to the device by one copy in the second stream."""
         slot = self._next_slot(None)
         (dtype,) = {array.dtype for array in staged.values()}
         shapes = {edge: array.shape for edge, array in staged.items()}
@@ -143,60 +147,60 @@ class Gpu(Device):
     # Time ----------------------------------------------------------------------------------------
 
     def mark(self) -> Any:  # type: ignore[override]
-        """A point in the block's stream."""
+        """Record an event in the block's stream."""
         return streams.mark(self.stream)
 
     def seconds(self, first: Any, last: Any) -> float:
-        """The time between two marks; waits until the second has been reached."""
+        """Return the time between two marks; waits until the second one is reached."""
         return streams.seconds(first, last)
 
     def total(self, spans: Iterable[tuple[Any, Any]]) -> float:
-        """The time between pairs of marks, added up; waits until all have been reached."""
+        """Return the sum of the times between pairs of marks; waits until all are reached."""
         return sum([streams.seconds(*span) for span in spans])
 
     def time_of(self, mark: Any) -> float:
-        """When a mark was reached, by ``perf_counter``; waits until it has been."""
+        """Return the time of a mark, as `perf_counter` gives it; waits until it is reached."""
         event, then = self.epoch
         return then + streams.seconds(event, mark)
 
     def renew(self, mark: Any) -> None:
-        """Measure time from that mark on, if the one in use is old."""
+        """Measure times relative to this mark, if the one in use is old."""
         time = self.time_of(mark)
         if time - self.epoch[1] > RENEWED_S:
             self.epoch = mark, time
 
     def synchronize(self) -> None:
-        """Wait until all work on the block's streams is done."""
+        """Wait until all work in the block's streams has ended."""
         self.copies.synchronize()
         self.stream.synchronize()
 
 
 class CudaBackend(Backend):
-    """The GPU that this process uses, by a toolkit."""
+    """The GPU that this process uses, through a toolkit."""
 
     name = "gpu"
 
     def __init__(self, toolkit: Toolkit | None = None) -> None:
         self.toolkit = toolkit or chosen()
-        self.required = False  # and found to be there
+        self.required = False  # whether `require` has found a GPU
 
     def require(self, least: int = 1) -> None:
-        """Raise DeviceUnavailable where kernels cannot run, or not on so many GPUs."""
+        """Raise DeviceUnavailable if kernels cannot run, or there are fewer GPUs than ``least``."""
         require(self.toolkit, least)
         self.required = True
 
     def select(self, local_rank: int, per_host: int | None) -> None:
-        """Use one of the host's GPUs from now on."""
+        """Use one of the host's GPUs from now on; see `Backend.select`."""
         self.toolkit.select(local_rank % (per_host or self.toolkit.count()))
 
     def described(self) -> str:
-        """The name of the GPU."""
+        """Return the name of the GPU."""
         return self.toolkit.described()
 
     def compile(self, module: ModuleType) -> None:
-        """Compile the kernels of a package of kernels, and those that it may take from others.
+        """Compile the kernels of an app, and those in shared files that it may call.
 
-        Where none can run none is compiled: their files can be imported all the same.
+        Compiles nothing where kernels cannot run; their files can still be imported.
         """
         if self.toolkit.missing() is not None:
             return
@@ -206,7 +210,7 @@ class CudaBackend(Backend):
                 self.toolkit.compile_all(declared(loaded).values())
 
     def device(self) -> Gpu:
-        """What a block has of the GPU. Raises DeviceUnavailable where there is none."""
+        """Return a GPU for one block. Raises DeviceUnavailable if there is none."""
         if not self.required:
             self.require()
         return Gpu(self)

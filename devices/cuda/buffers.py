@@ -1,6 +1,6 @@
-"""Messages in device memory: those of a Post lie beside each other in one `MessageBuffer`.
+"""Messages in device memory: those of one Post are beside each other in one `MessageBuffer`.
 
-So one kernel can fill it and one copy can take it to the host.
+So one kernel can fill them all, and one copy can move them to the host.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from devices.messages import HEADER_BYTES, DeviceMessage, Envelope
 
 
 class MessageBuffer(Mapping[Any, "MessageView"]):
-    """Messages of one data type beside each other in device memory, each behind a header's room.
+    """Messages of one data type in device memory, each with room for a header in front.
 
-    ``flat``: all of it, as one array of the type; ``starts``: where each message
-    begins in it.
+    ``flat``: all of the memory, as one array of the type. ``starts``: where each message begins in
+    it, by edge.
     """
 
     def __init__(
@@ -37,10 +37,10 @@ class MessageBuffer(Mapping[Any, "MessageView"]):
             self.starts[edge] = end + header
             end = -(-(end + header + math.prod(shape)) // header) * header
         self.flat = memory.empty(end, self.dtype, stream)
-        self.ready: Any = None  # reached once all messages are in place
-        self.pinned: np.ndarray | None = None  # the same on the host
-        self.copied: Any = None  # reached once they are
-        self.read: Any = None  # reached once others may write it again
+        self.ready: Any = None  # a mark: all messages are written
+        self.pinned: np.ndarray | None = None  # the copy on the host
+        self.copied: Any = None  # a mark: the copy has ended
+        self.read: Any = None  # a mark: the receiver has read it, so it may be written again
 
     def __getitem__(self, edge: Any) -> MessageView:
         return MessageView(self, edge)
@@ -53,28 +53,29 @@ class MessageBuffer(Mapping[Any, "MessageView"]):
 
     @property
     def memory(self) -> tuple[Any, dict[Any, int]]:
-        """The flat array of all messages, and where each one begins in it, by edge."""
+        """`flat` and `starts`, for kernels that write or read several messages."""
         return self.flat, self.starts
 
     @property
     def nbytes(self) -> int:
-        """Of the whole buffer, room for headers included."""
+        """The size of the whole buffer, room for headers included."""
         return self.flat.size * self.dtype.itemsize
 
     @cached_property
     def address(self) -> int:
-        """Where the buffer begins."""
+        """The address of the buffer in device memory."""
         return memory.address(self.flat)
 
     def seal(self) -> None:
-        """Say that kernels which fill it have been launched."""
+        """Note that all kernels that fill the buffer have been launched."""
         if self.ready is None:
             self.ready = streams.mark(self.stream)
 
     def stage(self, edges: Iterable[Any], stream: Any) -> int:
-        """Begin to copy messages to some edges, and what is between; returns the bytes.
+        """Begin to copy the messages of some edges, and those between them, to the host.
 
-        ``stream`` is where they are copied: on another one than the message buffer's, that goes on.
+        ``stream``: the stream of the copy. In a stream other than the buffer's, kernels of the
+        block go on meanwhile. Returns the number of bytes.
         """
         spans = [(self.starts[edge], math.prod(self.shapes[edge])) for edge in edges]
         begin, end = min(first for first, _ in spans), max(first + size for first, size in spans)
@@ -90,7 +91,7 @@ class MessageBuffer(Mapping[Any, "MessageView"]):
         return (end - begin) * self.dtype.itemsize
 
     def on_host(self, edge: Any) -> np.ndarray:
-        """A staged message in host memory, as `messages.packed` gives one; waits for its copy."""
+        """Return a staged message in host memory, like `packed_empty`; waits for the copy."""
         assert self.pinned is not None, "stage() comes first"
         streams.reached(self.copied)
         start = self.starts[edge] * self.dtype.itemsize
@@ -100,7 +101,7 @@ class MessageBuffer(Mapping[Any, "MessageView"]):
 
 
 class MessageView(DeviceMessage):
-    """One message in device memory, part of a message buffer. Pickles as an array on the host."""
+    """One message of a message buffer. Pickled as an array in host memory."""
 
     def __init__(self, buffer: MessageBuffer, edge: Any) -> None:
         self.buffer, self.edge = buffer, edge
@@ -108,42 +109,42 @@ class MessageView(DeviceMessage):
 
     @property
     def start(self) -> int:
-        """Where it begins in the message buffer."""
+        """Where the message begins in the buffer's `flat`."""
         return self.buffer.starts[self.edge]
 
     @property
     def memory(self) -> tuple[Any, int]:
-        """The flat array that it is part of, and where it begins there."""
+        """The flat array of the buffer, and where the message begins in it, for kernels."""
         return self.buffer.flat, self.start
 
     @property
     def ready(self) -> Any:
-        """A mark behind all kernels and copies that write it."""
+        """A mark after all kernels and copies that write the message; None before `seal`."""
         return self.buffer.ready
 
     @property
     def address(self) -> int:
-        """Where it begins in device memory."""
+        """The address of the message in device memory."""
         return self.buffer.address + self.start * self.dtype.itemsize
 
     @cached_property
     def array(self) -> Any:
-        """The device array; costs tens of microseconds, so kernels for many messages do without."""
+        """The message as a device array; kernels use `memory`, which saves tens of microseconds."""
         end = self.start + math.prod(self.shape)
         array = self.buffer.flat[self.start : end].reshape(self.shape)
-        array.stream = self.buffer.stream  # a view forgets it
+        array.stream = self.buffer.stream  # slices lose it
         return array
 
     def seal(self) -> None:
-        """Say that kernels which fill it, and all others of its Post, have been launched."""
+        """Note that all kernels that fill the buffer have been launched."""
         self.buffer.seal()
 
     def on_host(self) -> np.ndarray:
-        """It in host memory, once the copy that `Gpu.stage` has begun is there."""
+        """Return the message in host memory; waits for the copy that `Gpu.stage` began."""
         return self.buffer.on_host(self.edge)
 
     def in_place(self) -> Any:
-        """It where it lies, as MPI takes it, once all kernels that write it are done."""
+        """Return the device array as MPI accepts it; waits for all kernels that write it."""
         if self.buffer.ready is not None:
             streams.reached(self.buffer.ready)
         return self.buffer.stream.toolkit.for_mpi(self.array)
@@ -165,12 +166,12 @@ def by_buffer(views: Mapping[Any, MessageView]) -> list[tuple[Any, dict[Any, int
 
 
 def each_buffer(buffers: Iterable[MessageBuffer]) -> list[MessageBuffer]:
-    """Every message buffer once."""
+    """Return every message buffer once."""
     return list({id(buffer): buffer for buffer in buffers}.values())
 
 
 def stage(views: Iterable[MessageView], stream: Any) -> int:
-    """Begin to copy messages to the host, one copy for each message buffer; returns the bytes."""
+    """Begin to copy messages to the host, one copy per message buffer; return the bytes."""
     edges: dict[int, list[Any]] = {}
     views = list(views)
     for view in views:

@@ -1,8 +1,8 @@
-"""Kernels for a GPU as files declare them, and the arithmetic that they use.
+"""How files declare kernels for a GPU, and the arithmetic that kernels use.
 
 Nothing is compiled here. A `Kernel` is compiled by the toolkit (`devices.cuda.toolkit`) of the
-stream on which it is launched. numba-cuda decides when it is imported whether it compiles or
-simulates (``NUMBA_ENABLE_CUDASIM=1``), so arithmetic is declared for the one or the other.
+stream in which it is launched. At import numba-cuda decides whether it compiles or simulates
+(``NUMBA_ENABLE_CUDASIM=1``), so the arithmetic is declared for one or the other.
 """
 
 from __future__ import annotations
@@ -25,38 +25,39 @@ from numba.core import config as _config
 
 cuda: Any = _cuda
 config: Any = _config
-# Small halos and few emigrants make small grids; numba would warn of each size.
+# Small halos and few emigrants make small grids; numba would warn about each size.
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 WARP = 32
 
 
 def simulated() -> bool:
-    """Whether numba runs kernels as Python, a thread at a time, on arrays in host memory."""
+    """Return whether numba runs kernels as Python, one thread at a time, in host memory."""
     return bool(getattr(config, "ENABLE_CUDASIM", False))
 
 
 class Kernel:
-    """A CUDA kernel as it is declared: its Python function, signatures and ``cuda.jit`` options."""
+    """The declaration of a CUDA kernel: Python function, signatures, ``cuda.jit`` options."""
 
     def __init__(self, function: Any, signatures: tuple[str, ...], options: Any) -> None:
         self.function, self.signatures, self.options = function, signatures, options
 
     def __getitem__(self, launch: tuple[Any, ...]) -> Callable[..., None]:
-        """``kernel[blocks, threads, stream](*arguments)`` launches it and does not wait.
+        """Return a function that launches the kernel and does not wait for it.
 
-        The stream's toolkit compiles the kernel, if it has not yet.
+        ``kernel[blocks, threads, stream](*arguments)``. The stream's toolkit compiles the kernel
+        at its first launch.
         """
         return launch[-1].toolkit.launcher(self)(launch)
 
 
 def kernel(*signatures: str, **options: Any) -> Callable[[Any], Kernel]:
-    """Declare a CUDA kernel for arguments of given types, with options of ``cuda.jit``."""
+    """Declare a CUDA kernel with explicit signatures and options of ``cuda.jit``."""
     return lambda function: Kernel(function, signatures, options)
 
 
 def declared(module: ModuleType) -> dict[str, Kernel]:
-    """The kernels that a module has by name, those in its tuples, lists and dicts too."""
+    """Return by name the kernels in a module, including those in its tuples, lists and dicts."""
     found: dict[str, Any] = {}
     for name, value in vars(module).items():
         inside: dict[str, Any] = {name: value}
@@ -75,43 +76,43 @@ def inlined(function: Any) -> Any:
 
 
 def ported(function: Any) -> Any:
-    """A function of the CPU's kernels, for those here: one source, compiled for each."""
+    """Return a function of the CPU's kernels for use in GPU kernels: one source for both."""
     return function if simulated() else inlined(function.py_func)
 
 
 def blocks(count: int, threads: int) -> int:
-    """Thread blocks for ``count`` threads; at least one, as none is illegal."""
+    """Return how many thread blocks ``count`` threads need; at least one, as 0 is illegal."""
     return max(1, -(-count // threads))
 
 
 # Arithmetic --------------------------------------------------------------------------------------
 
-# The compiler joins a product and a sum into one rounding wherever it can. `mul` keeps a product
-# apart, so that a kernel has the bits of its CPU counterpart; `fma` joins them and says so.
+# The compiler fuses a product and a sum into one rounding wherever it can. `mul` keeps a product
+# apart, so that a kernel has the bits of its CPU counterpart; `fma` requests the fusion.
 if simulated():
     from devices.cpu.vectors import fused as fma
 
     @inlined
     def mul(a, b):  # type: ignore[no-untyped-def]
-        """The product, rounded."""
+        """Return the rounded product."""
         return a * b
 
     @inlined
     def bits(a):  # type: ignore[no-untyped-def]
-        """The bits of a float64 as an int64."""
+        """Return the bits of a float64 as an int64."""
         return np.float64(a).view(np.int64)
 
     @inlined
     def once(array, i):  # type: ignore[no-untyped-def]
-        """An element that is read once: it need not stay in a cache, and is read where it stands.
+        """Load an element that is used once: it need not stay in a cache, and is loaded here.
 
-        The compiler puts other reads off until they are needed, behind all that takes long.
+        The compiler moves other loads to where their values are used, after long computations.
         """
         return array[i]
 
     @inlined
     def from_bits(a):  # type: ignore[no-untyped-def]
-        """The float64 of an int64's bits."""
+        """Return the float64 with the bits of an int64."""
         return np.int64(a).view(np.float64)
 else:
     from llvmlite import ir
@@ -124,7 +125,7 @@ else:
 
     @intrinsic
     def mul(typing: Any, a: Any, b: Any) -> Any:
-        """The product, rounded: of two float32 as one, of anything else as a float64."""
+        """Return the rounded product, float32 of two float32, otherwise float64."""
         single = a == b == types.float32
         kind, letter = (types.float32, "f") if single else (types.float64, "d")
 
@@ -139,13 +140,13 @@ else:
 
 # Arrays by address -------------------------------------------------------------------------------
 
-# A kernel that reads arrays of many blocks is given their addresses in a table. `viewer` makes
-# functions ``view(address, columns)`` by which it sees one as an array, in global memory.
+# A kernel that reads arrays of many blocks gets their addresses in a table. `viewer` makes
+# functions ``view(address, columns)``, which return the array at an address in global memory.
 
 if simulated():
 
     def viewer(dtype: str, rows: int | None = None) -> Any:
-        """A function that sees an array, (columns,) or (rows, columns), at an address."""
+        """Return a function for the array, (columns,) or (rows, columns), at an address."""
         kind = np.dtype(dtype)
 
         def view(address: int, columns: int) -> np.ndarray:
@@ -158,12 +159,12 @@ else:
     GLOBAL = 1  # an address space
 
     def viewer(dtype: str, rows: int | None = None) -> Any:
-        """A function that sees an array, (columns,) or (rows, columns), at an address."""
+        """Return a function for the array, (columns,) or (rows, columns), at an address."""
         kind = types.Array(getattr(types, dtype), 1 if rows is None else 2, "C")
 
         @intrinsic
         def view(typing: Any, address: Any, columns: Any) -> Any:
-            """The array; that its address is of global memory, loads and stores know."""
+            """Return the array; the compiler knows that it is in global memory."""
 
             def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 element = context.get_data_type(kind.dtype)

@@ -1,4 +1,4 @@
-"""What the NVIDIA driver says of itself and its GPUs, without any GPU library of Python."""
+"""What NVIDIA's driver reports about itself and its GPUs, found without a GPU library of Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 VERSION_FILE = Path("/proc/driver/nvidia/version")
 LIBRARY = "libcuda.so.1"
 NAME_BYTES = 256
-NEEDED = (13, 0)  # the CUDA of which Python's packages for kernels are
+NEEDED = (13, 0)  # the CUDA version of the Python packages for kernels
 
 
 class Gpu(NamedTuple):
@@ -21,7 +21,7 @@ class Gpu(NamedTuple):
 
 
 def driver_version(file: Path = VERSION_FILE) -> str | None:
-    """The version of the kernel module, as in 580.65.06; None where there is none."""
+    """Return the version of the kernel module, such as 580.65.06; None if it is not loaded."""
     try:
         found = re.search(r"NVRM version:.*?\s(\d+\.\d+(?:\.\d+)*)\s", file.read_text())
     except OSError:
@@ -30,7 +30,7 @@ def driver_version(file: Path = VERSION_FILE) -> str | None:
 
 
 def library() -> Any:
-    """The driver's library; None where there is none."""
+    """Return the driver's library; None if there is none."""
     try:
         return ctypes.CDLL(LIBRARY)
     except OSError:
@@ -38,7 +38,7 @@ def library() -> Any:
 
 
 def cuda_version(driver: Any) -> tuple[int, int] | None:
-    """The newest CUDA that a driver's library supports; None where it does not say."""
+    """Return the newest CUDA version that a driver's library supports; None if unknown."""
     number = ctypes.c_int()
     if driver is None or driver.cuDriverGetVersion(ctypes.byref(number)) or not number.value:
         return None
@@ -46,7 +46,7 @@ def cuda_version(driver: Any) -> tuple[int, int] | None:
 
 
 def gpus(driver: Any) -> list[Gpu]:
-    """The GPUs that a driver's library shows to this process; none where it does not work."""
+    """Return the GPUs that this process can see; none if the driver does not work."""
     count = ctypes.c_int()
     if driver is None or driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
         return []

@@ -1,7 +1,7 @@
 """Arrays in a GPU's memory.
 
-Every array carries the stream on which it is used, as ``array.stream``, and a kernel is launched on
-the stream of the array that it writes. A stream carries its toolkit, which makes the memory.
+Every array has its stream as ``array.stream``, and a kernel is launched in the stream of the array
+that it writes. A stream has its toolkit, which allocates the memory.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import numpy as np
 
 
 def empty(shape: int | tuple[int, ...], dtype: Any, stream: Any) -> Any:
-    """An array in device memory, used on a stream; its memory goes back to the pool by itself."""
+    """Return an array in device memory with undefined contents, for use in a stream."""
     return _made("empty", shape, dtype, stream)
 
 
 def zeros(shape: int | tuple[int, ...], dtype: Any, stream: Any) -> Any:
-    """An array of zeros in device memory."""
+    """Return an array of zeros in device memory, for use in a stream."""
     return _made("zeros", shape, dtype, stream)
 
 
 def _made(how: str, shape: int | tuple[int, ...], dtype: Any, stream: Any) -> Any:
-    """An array that the stream's toolkit makes."""
+    """Return an array that the stream's toolkit allocates."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     flat = stream.toolkit.array(how, math.prod(shape), dtype, stream)
     array = flat.reshape(shape)
@@ -32,22 +32,25 @@ def _made(how: str, shape: int | tuple[int, ...], dtype: Any, stream: Any) -> An
 
 
 def flat(array: Any) -> Any:
-    """The elements of a contiguous device array in a row; made once, as it costs microseconds."""
+    """Return a contiguous device array as one axis.
+
+    It is stored with the array, because making it costs microseconds.
+    """
     return array.flat_array if hasattr(array, "flat_array") else array.reshape(array.size)
 
 
 def to_device(array: np.ndarray, stream: Any) -> Any:
-    """A copy in device memory."""
+    """Return a copy in device memory; waits for the copy."""
     copy, source = empty(array.shape, array.dtype, stream), np.ascontiguousarray(array)
     if array.size:
         copy.copy_to_device(source, stream=stream)
-        stream.synchronize()  # before the source goes
+        stream.synchronize()  # before the source is freed
     return copy
 
 
 def to_host(array: Any) -> np.ndarray:
-    """A copy of a contiguous device array in host memory, once all work before it is done."""
-    copy = np.empty(array.shape, array.dtype)  # of its own: numba's would be a view of bytes
+    """Return a copy of a contiguous device array on the host; waits for all work on the array."""
+    copy = np.empty(array.shape, array.dtype)  # allocated here: numba would return a view of bytes
     if array.size:
         array.copy_to_host(copy, stream=array.stream)
         array.stream.synchronize()
@@ -55,5 +58,5 @@ def to_host(array: Any) -> np.ndarray:
 
 
 def address(array: Any) -> int:
-    """Where a device array begins."""
+    """Return the address of a device array."""
     return array.stream.toolkit.address(array)

@@ -1,4 +1,4 @@
-"""Marks in the work of streams: points that others wait for, and between which time is measured."""
+"""Marks in streams: events that other streams wait for, and between which time is measured."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import Any
 
 
 def mark(stream: Any) -> Any:
-    """A point in a stream's work."""
+    """Record an event in a stream."""
     return stream.toolkit.mark(stream)
 
 
 def seconds(first: Any, last: Any) -> float:
-    """The time from one mark to another; waits until both have been reached."""
+    """Return the time between two marks; waits until the second one is reached."""
     last.synchronize()
     return first.elapsed_time(last) / 1000.0
 
 
 def wait_for(event: Any, stream: Any) -> None:
-    """Let a stream go on only when a mark, if there is one, has been reached."""
+    """Let a stream wait for a mark; None: do nothing."""
     if event is not None:
         event.wait(stream)
 
 
 def reached(event: Any) -> None:
-    """Wait until a mark, if there is one, has been reached."""
+    """Wait on the host until a mark is reached; None: do nothing."""
     if event is not None:
         event.synchronize()

@@ -1,8 +1,8 @@
 """The toolkits that run kernels for a GPU: numba-cuda with CuPy, and numba's simulator.
 
-A `Toolkit` compiles kernels and makes arrays, streams and marks; all else in `devices.cuda` and all
-kernels use what it gives them, so that another toolkit can take its place. `chosen` says which one
-a process uses.
+A `Toolkit` compiles kernels and makes arrays, streams and marks. The rest of `devices.cuda` and all
+kernels use only what it returns, so another toolkit can replace it. `chosen` selects the one that a
+process uses.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from devices.backend import DeviceUnavailable
 from devices.cuda import driver_info
 from devices.cuda.compiler import Kernel, cuda, simulated
 
-LAUNCHERS = 512  # that a kernel keeps: one for each grid and stream
+LAUNCHERS = 512  # cached per kernel: one for each grid and stream
 CHOICE = "MINIAPPS_CUDA_TOOLKIT"  # names another toolkit, as module:class
 Launcher = Callable[[tuple[Any, ...]], Callable[..., None]]  # of (blocks, threads, stream)
 
 
 class Toolkit:
-    """What a toolkit offers; subclasses fill in what is not implemented here.
+    """The interface of a toolkit.
 
     Arrays have ``shape``, ``dtype``, ``size``, slices, ``reshape``, ``view``, ``copy_to_host(array,
     stream=)`` and ``copy_to_device(array, stream=)``; streams have ``synchronize()``; marks have
@@ -36,34 +36,34 @@ class Toolkit:
 
     def __init__(self) -> None:
         self.launchers: dict[Kernel, Launcher] = {}
-        self.idle: list[Any] = []  # streams of the GPU in use that no block uses any more
+        self.idle: list[Any] = []  # streams of the selected GPU whose blocks are gone
 
     def missing(self) -> str | None:
-        """What is missing for kernels to run, in one line; None where they can."""
+        """Return in one line what is missing to run kernels; None if nothing is."""
         return None
 
     def count(self) -> int:
-        """How many GPUs this process sees."""
+        """Return how many GPUs this process can see."""
         raise NotImplementedError
 
     def select(self, number: int) -> None:
-        """Use the GPU of that number, of those that this process sees, from now on."""
-        self.idle = []  # blocks that go later give their streams back to the list before
+        """Use this GPU from now on, numbered among those that this process can see."""
+        self.idle = []  # later, blocks of the GPU before return their streams to the old list
 
     def described(self) -> str:
-        """The name of the GPU in use."""
+        """Return the name of the selected GPU."""
         raise NotImplementedError
 
     def compile(self, kernel: Kernel) -> Launcher:
         """Compile a kernel for its signatures.
 
         Returns ``launcher((blocks, threads, stream))``, which returns a function that launches the
-        kernel with some arguments and does not wait for it.
+        kernel with its arguments and does not wait for it.
         """
         raise NotImplementedError
 
     def launcher(self, kernel: Kernel) -> Launcher:
-        """The launcher of a kernel, which is compiled the first time."""
+        """Return the launcher of a kernel, which is compiled at the first call."""
         found = self.launchers.get(kernel)
         if found is None:
             found = self.launchers[kernel] = self.compile(kernel)
@@ -75,14 +75,14 @@ class Toolkit:
             self.launcher(kernel)
 
     def new_stream(self) -> Any:
-        """A queue of work, which waits for no other and none for it."""
+        """Return a new stream that is independent of all others, the default stream included."""
         raise NotImplementedError
 
     def stream(self) -> Any:
-        """A stream that no other block uses: an idle one before a new one.
+        """Return a stream that no other block uses: an idle one, or a new one.
 
-        CuPy keeps the memory that was freed in a stream for that stream alone, and blocks come and
-        go.
+        Idle streams are used again because CuPy keeps memory that was freed in a stream for that
+        stream alone, and blocks come and go.
         """
         if self.idle:
             return self.idle.pop()
@@ -91,88 +91,88 @@ class Toolkit:
         return stream
 
     def mark(self, stream: Any) -> Any:
-        """A point in a stream's work."""
+        """Return a mark at the current end of a stream's work."""
         raise NotImplementedError
 
     def array(self, how: str, size: int, dtype: Any, stream: Any) -> Any:
-        """A flat array in device memory; ``how``: empty or zeros."""
+        """Return an array with one axis in device memory; ``how`` is "empty" or "zeros"."""
         raise NotImplementedError
 
     def pinned(self, count: int) -> np.ndarray:
-        """So many bytes of host memory that the device copies from and to by itself."""
+        """Return ``count`` bytes of host memory that the device can copy from and to directly."""
         return np.empty(count, np.uint8)
 
     def address(self, array: Any) -> int:
-        """Where a device array begins."""
+        """Return the address of a device array."""
         raise NotImplementedError
 
     def for_mpi(self, array: Any) -> Any:
-        """A device array as MPI takes it: by its address."""
+        """Return a device array in a form that MPI accepts, by its address."""
         return array
 
     def free_unused(self) -> None:
-        """Give memory of the device that no array uses back to it, for other processes."""
+        """Return memory that no array uses to the device, for other processes."""
 
 
 class HostMark:
-    """A mark in work that is done as soon as it is asked for."""
+    """A mark in work that ends before the call that starts it returns."""
 
     def __init__(self) -> None:
         self.time = perf_counter()
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        """Do nothing: the work has ended."""
 
     def wait(self, stream: Any) -> None:
-        """Nothing to wait for."""
+        """Do nothing: the work has ended."""
 
     def elapsed_time(self, later: HostMark) -> float:
-        """Milliseconds from this mark to a later one."""
+        """Return the milliseconds from this mark to a later one."""
         return 1000.0 * (later.time - self.time)
 
 
 class Simulator(Toolkit):
-    """numba's simulator: kernels run as Python, a thread at a time, on arrays in host memory."""
+    """Numba's simulator: kernels run as Python, one thread at a time, on arrays in host memory."""
 
     def count(self) -> int:
-        """As many as are asked for."""
+        """Return more than any test selects."""
         return 1 << 10
 
     def described(self) -> str:
-        """What the record says."""
+        """Return the name for the record."""
         return "numba's simulator"
 
     def compile(self, kernel: Kernel) -> Launcher:
-        """The kernel itself, which the simulator interprets."""
+        """Return the launcher of the kernel as the simulator interprets it."""
         return cuda.jit(list(kernel.signatures), **kernel.options)(kernel.function).__getitem__
 
     def new_stream(self) -> Any:
-        """A stream in name only."""
+        """Return a stream without a queue: nothing waits."""
         return cuda.stream()
 
     def mark(self, stream: Any) -> HostMark:
-        """A point in a stream's work, which is done by now."""
+        """Return the current time: all work has ended."""
         return HostMark()
 
     def array(self, how: str, size: int, dtype: Any, stream: Any) -> Any:
-        """A flat array that the simulator takes for one in device memory."""
+        """Return an array in host memory that the simulator accepts as a device array."""
         return cuda.to_device(getattr(np, how)(size, dtype)).bind(stream)
 
     def address(self, array: Any) -> int:
-        """Where an array begins."""
+        """Return the address in host memory."""
         return array._ary.ctypes.data
 
     def for_mpi(self, array: Any) -> Any:
-        """The host's array."""
+        """Return the NumPy array."""
         return array._ary
 
 
 class Nvidia(Toolkit):
-    """numba-cuda compiles and launches kernels; arrays lie in CuPy's memory pool."""
+    """numba-cuda compiles and launches kernels; arrays are in CuPy's memory pool."""
 
     def missing(self) -> str | None:
-        """What is missing: a driver, one that is new enough, a compiler, or CuPy."""
-        # The driver is asked first, as numba looks further where there is none, and for long.
+        """Check the driver, its version, the compiler and CuPy."""
+        # The driver is checked first: without one, numba searches elsewhere, which takes long.
         takes = driver_info.cuda_version(driver_info.library())
         if takes and takes < driver_info.NEEDED:
             newest = ".".join(map(str, takes))
@@ -187,11 +187,11 @@ class Nvidia(Toolkit):
         return None
 
     def count(self) -> int:
-        """How many GPUs this process sees."""
+        """Return how many GPUs this process can see."""
         return len(cuda.gpus)
 
     def select(self, number: int) -> None:
-        """Use the GPU of that number, of those that this process sees, from now on."""
+        """Use this GPU from now on, numbered among those that this process can see."""
         import cupy
 
         super().select(number)
@@ -199,34 +199,35 @@ class Nvidia(Toolkit):
         cupy.cuda.Device(number).use()
 
     def described(self) -> str:
-        """The name of the GPU in use."""
+        """Return the name of the selected GPU."""
         name = cuda.get_current_device().name
         return name.decode() if isinstance(name, bytes) else name
 
     def compile(self, kernel: Kernel) -> Launcher:
-        """Machine code for the GPU in use, from numba's cache on disk where it is there."""
+        """Compile to machine code for the selected GPU, or load it from numba's cache on disk."""
         compiled = cuda.jit(list(kernel.signatures), cache=True, **kernel.options)(kernel.function)
         return lru_cache(LAUNCHERS)(compiled.__getitem__)
 
     def new_stream(self) -> Any:
-        """A stream of CuPy's, as numba sees it."""
+        """Return a CuPy stream as numba's type."""
         import cupy
 
         queue = cupy.cuda.Stream(non_blocking=True)
         stream = cuda.external_stream(queue.ptr)
-        stream.queue = queue  # lives as long
+        stream.queue = queue  # keeps it alive
         return stream
 
     def mark(self, stream: Any) -> Any:
-        """An event that is recorded in the stream."""
+        """Record an event in the stream."""
         event = cuda.event()
         event.record(stream)
         return event
 
     def array(self, how: str, size: int, dtype: Any, stream: Any) -> Any:
-        """A flat array from CuPy's pool, as numba sees it; or, for sanitizers, memory of its own.
+        """Return an array from CuPy's pool as numba's type.
 
-        They cannot see where in a pool an array ends.
+        With ``MINIAPPS_NO_POOL`` in the environment every array has its own allocation, because
+        sanitizers cannot see where in a pool an array ends.
         """
         import cupy
 
@@ -238,9 +239,9 @@ class Nvidia(Toolkit):
         return flat
 
     def pinned(self, count: int) -> np.ndarray:
-        """So many bytes from CuPy's pool of pinned memory.
+        """Return memory from CuPy's pool of pinned memory.
 
-        The pool gives memory back for the very same size only, so there are few: powers of two.
+        The pool reuses memory only for the same size, so sizes are rounded up to powers of two.
         """
         import cupy
 
@@ -248,7 +249,7 @@ class Nvidia(Toolkit):
         return np.frombuffer(cupy.cuda.alloc_pinned_memory(size), np.uint8, count)
 
     def address(self, array: Any) -> int:
-        """Where an array begins."""
+        """Return the address of a device array."""
         return array.device_ctypes_pointer.value or 0
 
     def free_unused(self) -> None:
@@ -259,14 +260,14 @@ class Nvidia(Toolkit):
 
 
 def compiler_is_there() -> bool:
-    """Whether NVIDIA's compiler of kernels is."""
+    """Return whether NVIDIA's compiler is installed."""
     from numba.cuda.cudadrv import nvvm
 
     return nvvm.is_available()
 
 
 def chosen() -> Toolkit:
-    """A toolkit for this process: that which `CHOICE` names in the environment, else numba's."""
+    """Return the toolkit that `CHOICE` names in the environment, otherwise one of numba's."""
     if CHOICE in os.environ:
         module, _, name = os.environ[CHOICE].partition(":")
         return getattr(importlib.import_module(module), name)()
@@ -274,7 +275,7 @@ def chosen() -> Toolkit:
 
 
 def require(toolkit: Toolkit, least: int = 1) -> None:
-    """Raise DeviceUnavailable where kernels cannot run, or not on so many GPUs."""
+    """Raise DeviceUnavailable if kernels cannot run, or there are fewer GPUs than ``least``."""
     missing = toolkit.missing()
     if missing is not None:
         raise DeviceUnavailable(missing)

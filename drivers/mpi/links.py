@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
+from devices.backend import Buffers
 from devices.messages import HEADER_BYTES, Envelope, packed
 from miniapps.contract import Edge, MessageError, Peer
 
@@ -183,7 +184,7 @@ class DeviceLink(Link):
     A header cannot be written there without a copy, so it goes first, by itself.
     """
 
-    def __init__(self, comm: MPI.Comm, edge: Edge, peer: Peer, rank: int, device: Any) -> None:
+    def __init__(self, comm: MPI.Comm, edge: Edge, peer: Peer, rank: int, device: Buffers) -> None:
         super().__init__(comm, edge, peer, rank)
         self.device = device
 

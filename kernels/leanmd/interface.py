@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from devices.backend import Array, Device
+from devices.backend import Array, Memory
 
 
 class PairTask(NamedTuple):
@@ -215,7 +215,7 @@ class LeanmdKernels(Protocol):
         ``rows`` (m, room) float64: positions first, the bits of ids in the last row.
         """
 
-    def sent_positions(self, message: Any, over: list[float] | None, device: Device) -> Any:
+    def sent_positions(self, message: Any, over: list[float] | None, device: Memory) -> Any:
         """Return the positions in a cell's message, with ``over`` (3,) added unless it is None.
 
         The result has a ``shape``, (3, n) or (4, n), and is for `PairTask` and `rows_of`.

@@ -1,9 +1,9 @@
-"""A hash of a distributed state that needs no gather and no order.
+"""A hash of a distributed state that needs neither a gather nor an order of elements.
 
-Each element's 64 bits are mixed with its global index in four independent 64-bit hashes, which are
-summed modulo 2^64 over elements. The sum is commutative, so every decomposition of the same bits
-gives the same four words: blocks hash what they own and the driver adds. The compiled part,
-`kernels.state_hash.cpu`, is loaded when first used.
+The 64 bits of each element are mixed with its global index by four independent 64-bit hashes, which
+are summed over all elements modulo 2^64. The sum is commutative, so every decomposition of the same
+bits gives the same four words: blocks hash their own elements and the driver adds the words. The
+compiled part, `kernels.state_hash.cpu`, is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WORDS = 4
 
 
 def _bits(values: np.ndarray) -> np.ndarray:
-    """The elements' bits as uint64; a view for 64-bit types."""
+    """Return the elements' bits as uint64; a view for 64-bit types."""
     if values.dtype.itemsize == 8:
         return values.view(np.uint64)
     return values.view(f"u{values.dtype.itemsize}").astype(np.uint64)
@@ -42,7 +42,7 @@ def hash_cells(
 
 
 def hash_rows(name: str, values: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Hash rows of data that belong to numbered particles; rows may come in any order.
+    """Hash rows of data that belong to numbered particles; rows may be in any order.
 
     ``values`` (n,) or (n, k), ``ids`` (n,) int64. Returns (4,) uint64 as `hash_cells` does.
     """
@@ -56,5 +56,5 @@ def hash_rows(name: str, values: np.ndarray, ids: np.ndarray) -> np.ndarray:
 
 
 def digest(words: np.ndarray) -> str:
-    """The four words as 64 hexadecimal digits."""
+    """Return the four words as 64 hexadecimal digits."""
     return "".join(f"{int(word):016x}" for word in words)

@@ -1,6 +1,6 @@
-"""The compiled part of `kernels.state_hash`: mixing, and sums of what was mixed.
+"""The compiled part of `kernels.state_hash`: mixing, and sums of mixed numbers.
 
-Mixing is the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). Traffic 8 B and about 45
+Mixing is the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). Cost: 8 B and about 45
 integer operations per element.
 """
 
@@ -44,7 +44,7 @@ def add_rows(bits, ids, width, seed, words):
 
 @njit("uint64[::1](int64, int64[::1])", cache=True)
 def sums_of_ids(count, ids):
-    """Number, sum of ids and sum of mixed ids, modulo 2^64: (3,) uint64."""
+    """Return number, sum of ids and sum of mixed ids, modulo 2^64: (3,) uint64."""
     sums = np.zeros(3, np.uint64)
     for n in range(count):
         sums[0] += np.uint64(1)
@@ -55,7 +55,7 @@ def sums_of_ids(count, ids):
 
 @njit("uint64[::1](int64)", cache=True)
 def sums_of_first_ids(count):
-    """What `sums_of_ids` gives for the ids 1 to ``count``, without their array."""
+    """Return the result of `sums_of_ids` for the ids 1 to ``count``, without their array."""
     sums = np.zeros(3, np.uint64)
     for n in range(1, count + 1):
         sums[0] += np.uint64(1)

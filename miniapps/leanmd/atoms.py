@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 import kernels
-from devices.backend import Device
+from devices.backend import Device, Memory
 from kernels.leanmd.interface import LeanmdKernels
 from kernels.leanmd.units import NO_ERROR
 
@@ -139,7 +139,7 @@ class Atoms:
 class Bins:
     """Points of a box, counted and numbered bin by bin."""
 
-    def __init__(self, low: np.ndarray, high: np.ndarray, device: Device = CPU) -> None:
+    def __init__(self, low: np.ndarray, high: np.ndarray, device: Memory = CPU) -> None:
         sides = np.maximum(high - low, 1e-6)
         self.low, self.device = np.array(low), device
         self.bins = np.maximum(sides / (COLUMN, COLUMN, STORY), 1).astype(np.int64)
@@ -160,7 +160,7 @@ class Lists:
 
     ON_DEVICE = "starts", "neighbors", "last", "all_clusters"
 
-    def __init__(self, own: bool, device: Device = CPU) -> None:
+    def __init__(self, own: bool, device: Memory = CPU) -> None:
         self.own, self.device = own, device  # the others are the same atoms, and their ghosts
         self.clusters = self.entries = 0
         self.starts = device.to_device(np.zeros(1, np.int64))
@@ -205,11 +205,11 @@ class Lists:
         return numbers, inner
 
 
-def on_host(device: Device, values: Mapping[Any, Any], names: Iterable[Any]) -> dict[Any, Any]:
+def on_host(device: Memory, values: Mapping[Any, Any], names: Iterable[Any]) -> dict[Any, Any]:
     """Copies of some arrays on the host; on the CPU the arrays themselves."""
     return {name: device.to_host(values[name]) for name in names}
 
 
-def on_device(device: Device, values: Mapping[Any, Any], names: Iterable[Any]) -> dict[Any, Any]:
+def on_device(device: Memory, values: Mapping[Any, Any], names: Iterable[Any]) -> dict[Any, Any]:
     """The same the other way."""
     return {name: device.to_device(np.array(values[name])) for name in names}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Device
+from devices.backend import Memory
 from kernels.pic.counters import COUNTERS, clean_counters
 from kernels.pic.interface import PicKernels
 
@@ -39,7 +39,7 @@ class Particles:
     cells: Any
     motions: Any
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Memory) -> None:
         self.device = device
         self.count = 0
         self.unsorted = 0  # particles that may lie out of order

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Array, Device
+from devices.backend import Array, Memory
 from devices.cpu.vectors import WIDTH
 from kernels.leanmd.cpu.interactions import forces
 from kernels.leanmd.interface import PairTask
@@ -37,7 +37,7 @@ def pack_positions(rows: Array, message: Any) -> None:
     message[3:] = rows[-1, : message.shape[1]]
 
 
-def sent_positions(message: Any, over: list[float] | None, device: Device) -> Any:
+def sent_positions(message: Any, over: list[float] | None, device: Memory) -> Any:
     """Return the message itself, or a shifted copy."""
     if over is None:
         return message

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Array, Device
+from devices.backend import Array, Memory
 from devices.cuda import streams
 from devices.cuda.compiler import Kernel, cuda, from_bits, kernel, viewer
 from devices.cuda.memory import address, empty
@@ -192,7 +192,7 @@ def _shift(height, size, buffer, start, over, into):  # type: ignore[no-untyped-
 class SentPositions:
     """The positions in a cell's message, and what is to be added to them."""
 
-    def __init__(self, message: Any, over: list[float] | None, device: Device) -> None:
+    def __init__(self, message: Any, over: list[float] | None, device: Memory) -> None:
         self.message, self.over, self.device = message, over or NO_SHIFT, device
         self.shape = message.shape
 
@@ -208,7 +208,7 @@ class SentPositions:
         return into
 
 
-def sent_positions(message: Any, over: list[float] | None, device: Device) -> Any:
+def sent_positions(message: Any, over: list[float] | None, device: Memory) -> Any:
     """Keep the message as it is; nothing is added yet."""
     return SentPositions(message, over, device)
 
