@@ -15,16 +15,16 @@ from types import ModuleType
 
 from miniapps.parameters import InputError
 
-PLACES = "MINIAPPS_APPS"
+APP_FOLDERS = "MINIAPPS_APPS"
 
-__path__ += [folder for folder in os.environ.get(PLACES, "").split(os.pathsep) if folder]
+__path__ += [folder for folder in os.environ.get(APP_FOLDERS, "").split(os.pathsep) if folder]
 
 
 def names() -> list[str]:
     """The apps there are, sorted. Raises InputError where a folder of apps is not there."""
     for folder in __path__:
         if not Path(folder).is_dir():
-            raise InputError(PLACES, folder, "must be a folder with packages of apps")
+            raise InputError(APP_FOLDERS, folder, "must be a folder with packages of apps")
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
 
 

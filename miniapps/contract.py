@@ -178,7 +178,7 @@ class Block(Protocol):
 
     @property
     def index(self) -> Index:
-        """Its place in the grid of the blocks of its kind."""
+        """Its coordinates in the grid of the blocks of its kind."""
 
     @property
     def device(self) -> Device:

@@ -156,15 +156,15 @@ class Layout:
     def pe(self, index: Index) -> int:
         """The PE to whose part of the grid a block belongs: C order over the grid of PEs."""
         pe = 0
-        for place, parts, subs in zip(index, self.pe_grid, self.sub_grid, strict=True):
-            pe = pe * parts + place // subs
+        for coordinate, parts, subs in zip(index, self.pe_grid, self.sub_grid, strict=True):
+            pe = pe * parts + coordinate // subs
         return pe
 
     def bounds(self, index: Index) -> Bounds:
         """Global cells [low, high) of a block along each axis."""
         result = []
-        for axis, place in enumerate(index):
-            part, sub = divmod(place, self.sub_grid[axis])
+        for axis, coordinate in enumerate(index):
+            part, sub = divmod(coordinate, self.sub_grid[axis])
             low, high = split(0, self.shape[axis], self.pe_grid[axis], part)
             result.append(split(low, high, self.sub_grid[axis], sub))
         return tuple(result)
@@ -183,18 +183,18 @@ class Layout:
         """Cells of each block along an axis."""
         index = [0] * len(self.shape)
         bounds = []
-        for place in range(self.grid[axis]):
-            index[axis] = place
+        for coordinate in range(self.grid[axis]):
+            index[axis] = coordinate
             bounds.append(self.bounds(tuple(index))[axis])
         return [high - low for low, high in bounds]
 
     def peers(self, index: Index, edges: Iterable[Edge], kind: str = "block") -> dict[Edge, Peer]:
-        """The blocks so many places away from one along each axis, as far as the grid reaches."""
+        """The blocks at the offsets ``edges`` from a block, without those outside the grid."""
         found = {}
         for edge in edges:
-            place = tuple(i + d for i, d in zip(index, edge, strict=True))
-            wrapped = tuple(i % n for i, n in zip(place, self.grid, strict=True))
-            if all(i == w or p for i, w, p in zip(place, wrapped, self.periodic, strict=True)):
+            there = tuple(i + d for i, d in zip(index, edge, strict=True))
+            wrapped = tuple(i % n for i, n in zip(there, self.grid, strict=True))
+            if all(i == w or p for i, w, p in zip(there, wrapped, self.periodic, strict=True)):
                 found[edge] = Peer(kind, wrapped, tuple(-d for d in edge))
         return found
 

@@ -42,12 +42,12 @@ def counts_of_nodes(text: str) -> list[int]:
 
 
 def core_numbers() -> list[int]:
-    """Which cores those are; those that share a core's hardware with an earlier one come last."""
+    """The numbers of these cores; second hardware threads of a core come last."""
 
-    def place(number: int) -> tuple[int, int]:
+    def order(number: int) -> tuple[int, int]:
         return _siblings(number).index(number), number
 
-    return sorted(os.sched_getaffinity(0), key=place)
+    return sorted(os.sched_getaffinity(0), key=order)
 
 
 def _siblings(number: int) -> list[int]:

@@ -59,7 +59,7 @@ def summary(
         seen = syncs[syncs["step"] == step]
         both = seen[np.isfinite(seen["begin_s"] + seen["end_s"])]
         seconds = float(np.min(both["end_s"] - both["begin_s"])) if len(both) else 0.0
-        before, after = (slice(*cuts[place : place + 2]) for place in (n, n + 1))
+        before, after = (slice(*cuts[i : i + 2]) for i in (n, n + 1))
         slowest = compute.max(axis=0)
         usual = slowest[before].sum() / counts[before].sum()
         moved = int(seen["came"].sum())

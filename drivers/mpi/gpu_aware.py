@@ -1,7 +1,7 @@
 """Whether this MPI is GPU-aware, i.e. sends messages directly from GPU memory.
 
 An MPI that was built without CUDA accepts device pointers and then crashes. So the answer is no
-unless the library states its support in one of three places, the most reliable first:
+unless the library states its support in one of three sources, the most reliable first:
 
 1. the info key ``mpi_memory_alloc_kinds`` of a communicator (MPI 4.1), if it names ``cuda``. A
    library may omit kinds that were not requested, so a list without ``cuda`` decides nothing;

@@ -30,8 +30,8 @@ TESTED_SENDS = 2  # with so many under way on an edge, look which of them are do
 def tag_of(edge: Edge) -> int:
     """A tag for an edge of up to three axes, each -16..15; below the 2^15 that MPI guarantees."""
     tag = 0
-    for place in edge:
-        tag = tag * 32 + place + 16
+    for offset in edge:
+        tag = tag * 32 + offset + 16
     return tag
 
 

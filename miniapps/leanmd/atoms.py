@@ -13,14 +13,14 @@ from devices.backend import Device, Memory
 from kernels.leanmd.interface import LeanmdKernels
 from kernels.leanmd.units import NO_ERROR
 
-ROOM = 1.1  # times as many places as are needed
+ROOM = 1.1  # capacity of new arrays over the number of atoms
 COLUMN, STORY = 1.6, 0.6  # sigma: size of the bins in x and y, and in z
 ROWS = 7  # of an atom that changes domain: position, velocity, and the bits of its id
 CPU = Device()
 
 
 class Atoms:
-    """Structure of arrays: ``count`` atoms, then ghosts up to ``total``, then empty places.
+    """Structure of arrays: ``count`` atoms, then ghosts up to ``total``, then unused room.
 
     ``rows`` (7, room) float64: positions, velocities and the bits of ids; ``position`` and
     ``velocity`` are parts of it. ``force`` (3, room) int64, ``origin`` (3, room) float64 and
@@ -55,8 +55,8 @@ class Atoms:
         """Make room again."""
         self.device, self.count = state["device"], state["count"]
         self._make_room(state["total"])
-        places = {"rows": 0, "force": 0, "origin": 0, "ghosts": self.count}
-        for name, first in places.items():
+        offsets = {"rows": 0, "force": 0, "origin": 0, "ghosts": self.count}
+        for name, first in offsets.items():
             into = self.position if name == "ghosts" else getattr(self, name)
             self.kernels.place(into, first, [self.device.to_device(state[name])])
         self.error_flags = self.device.to_device(np.array(state["error_flags"]))
@@ -111,14 +111,14 @@ class Atoms:
         self.end_here(count)
 
     def extend(self, parts: Sequence[Any]) -> None:
-        """Put ghosts behind the others."""
+        """Append ghosts."""
         total = self.total + sum(part.shape[1] for part in parts)
         self.reserve(total)
         self.kernels.place(self.position, self.total, parts)
         self.end_here(total)
 
     def end_here(self, total: int) -> None:
-        """Say that places from ``total`` on hold no atom."""
+        """Mark the entries from ``total`` on as unused."""
         self.total = total
         self.kernels.end_here(self.position, total)
 

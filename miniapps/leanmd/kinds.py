@@ -1,4 +1,4 @@
-"""Which kind of block a place of a decomposition holds."""
+"""Creates a block of the kind that its index belongs to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from miniapps.leanmd.problem import LeanmdProblem
 def Block(  # noqa: N802 - what an app exports
     problem: LeanmdProblem, layout: Layout, index: Index, device: Device
 ) -> LeanmdBlock | Cell | Compute:
-    """A block of *blocks*; of *pairs* a cell, which has three places, or a compute with six."""
+    """A block; in the decomposition *pairs* a cell (3 coordinates) or a compute (6)."""
     if not isinstance(layout, PairLayout):
         return LeanmdBlock(problem, layout, index, device)
     return (Cell if len(index) == 3 else Compute)(problem, layout, index, device)

@@ -28,14 +28,14 @@ class PairLayout(Layout):
         return -(-len(self.indices()) // self.pes)
 
     def bounds(self, index: Index) -> Bounds:
-        """A cell's place in the grid."""
-        return tuple((place, place + 1) for place in index)
+        """A cell's range in the grid of cells: itself."""
+        return tuple((coordinate, coordinate + 1) for coordinate in index)
 
     def pe(self, index: Index) -> int:
         """The PE in whose part of the grid a cell is."""
         pe = 0
-        for place, cells, parts in zip(index, self.shape, self.pe_grid, strict=True):
-            part = next(n for n in range(parts) if place < split(0, cells, parts, n)[1])
+        for coordinate, cells, parts in zip(index, self.shape, self.pe_grid, strict=True):
+            part = next(n for n in range(parts) if coordinate < split(0, cells, parts, n)[1])
             pe = pe * parts + part
         return pe
 
@@ -50,5 +50,5 @@ class PairLayout(Layout):
         return self.pe(index[:3])
 
     def beside(self, cell: Index, step: Index) -> Index:
-        """The cell so many places away."""
+        """The cell at the offset ``step``."""
         return tuple((i + d) % n for i, d, n in zip(cell, step, self.shape, strict=True))

@@ -59,7 +59,7 @@ class Cell(Domain):
         self.neighbors |= self.computes
 
     def message(self, anew: bool) -> Any:
-        """The positions for computes, with empty places behind them: (3, count + WIDTH).
+        """The positions for computes, then unused entries: (3, count + WIDTH).
 
         Where atoms have changed cells the message has a fourth row with the bits of their ids, by
         which computes know that they must make new lists.
@@ -174,7 +174,7 @@ class Compute(KernelUser[LeanmdKernels]):
         ]  # fmt: skip
 
     def forces(self, answers: list[tuple[np.ndarray, int]]) -> dict[Edge, np.ndarray]:
-        """The forces on each cell's atoms, by edge: (3, places) int64, some more than atoms.
+        """The forces on each cell's atoms, by edge: (3, atoms or more) int64.
 
         Raises Explosion where two atoms are too close to each other.
         """

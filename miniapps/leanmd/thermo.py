@@ -16,9 +16,9 @@ from kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
 TOTALS = 15
 
 
-def wide(totals: np.ndarray, place: int) -> int:
-    """A sum that is kept as two integers."""
-    return (int(totals[place]) << 32) + int(totals[place + 1])
+def wide(totals: np.ndarray, first: int) -> int:
+    """A sum that is stored as two integers, from entry ``first``."""
+    return (int(totals[first]) << 32) + int(totals[first + 1])
 
 
 def kept_energy(problem: Any, totals: np.ndarray) -> float:

@@ -129,7 +129,7 @@ class PicBlock(KernelUser[PicKernels]):
     # Coming and going ----------------------------------------------------------------------------
 
     def setup(self) -> Generator[Any, Any, None]:
-        """Place the particles of the beginning and number them column by column, as if one by one.
+        """Create the initial particles, with the ids of one numbering of all, column by column.
 
         All blocks receive how many begin in each column of each row of blocks.
         """
@@ -195,7 +195,7 @@ class PicBlock(KernelUser[PicKernels]):
         )  # fmt: skip
 
     def count_leaving(self) -> int:
-        """How many particles of those that were pushed leave; their places are the gaps."""
+        """The number of pushed particles that leave; their array entries are the gaps."""
         mine, counters = self.particles, self.look()
         self.emigrants, left = counters[:OWNERS], int(counters[LEFT])
         if left > mine.gaps.shape[0]:
@@ -227,11 +227,11 @@ class PicBlock(KernelUser[PicKernels]):
         return messages
 
     def settle(self, left: int, came: Mapping[Edge, Any]) -> None:
-        """Put those that came in the place of those that left, and close what gaps remain."""
+        """Store immigrants in the gaps of emigrants, and close the remaining gaps."""
         free = left
         for edge, message in came.items():
             # All particles move alike, so those that come along x are to those that left as these
-            # were to those before them: in their places they keep the order by columns, turned.
+            # were to those before them: in their gaps they keep the order by columns, turned.
             rows = message.shape[0]
             self.particles.unsorted += max(0, rows - free) if edge[1] == 0 else rows
             free = max(0, free - rows)
@@ -239,9 +239,9 @@ class PicBlock(KernelUser[PicKernels]):
         self.particles.add(self.kernels, came, left, self.frame)
         self.particles.sort(self.kernels, self.frame[0], self.bounds[0][1] - self.bounds[0][0])
 
-    def _complain_of_emigrant(self, place: int) -> None:
+    def _complain_of_emigrant(self, entry: int) -> None:
         """Raise MessageError for a particle that left for no neighbour."""
-        x, y, number = (self.particles.on_host(name)[place] for name in ("x", "y", "ids"))
+        x, y, number = (self.particles.on_host(name)[entry] for name in ("x", "y", "ids"))
         raise MessageError(
             f"block {self.index}, step {self.time}: particle {number} went to ({x}, {y}), which no "
             f"move of this problem leads to"
@@ -250,8 +250,8 @@ class PicBlock(KernelUser[PicKernels]):
     def _complain_of_arrival(self, row: int) -> None:
         """Raise MessageError for a particle that came here, and does not belong here."""
         rows = [(e, n) for e, message in self.came.items() for n in range(message.shape[0])]
-        edge, place = rows[row]
-        values = self.kernels.row_of(self.came[edge], place)
+        edge, n = rows[row]
+        values = self.kernels.row_of(self.came[edge], n)
         raise MessageError(
             f"block {self.index}, step {self.came_at}: particle {values.view(np.int64)[5]} at "
             f"({values[0]}, {values[1]}) came by edge {edge}, but that is not in {self.bounds}"

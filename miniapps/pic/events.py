@@ -118,8 +118,8 @@ class Event:
             first, end = (-(-(base + row) * self.particles // total) for row in (low, high))
             runs.append(np.arange(first, end, dtype=np.int64))
         numbers = np.concatenate(runs)
-        places = numbers * total // self.particles
-        return numbers, (x0 + places // height) * size + y0 + places % height
+        offsets = numbers * total // self.particles
+        return numbers, (x0 + offsets // height) * size + y0 + offsets % height
 
 
 def integers(text: str, count: int) -> Any:

@@ -69,7 +69,7 @@ class Particles:
         self._make_room()
 
     def _make_room(self) -> None:
-        """Work space for owners, for places that become free in a step, and for sorting."""
+        """Work space for owners, for entries that become free in a step, and for sorting."""
         self.arrays = tuple(getattr(self, name) for name in NAMES)
         room, empty = self.x.shape[0], self.device.empty
         self.owners = empty((room,), np.uint8)
@@ -106,7 +106,7 @@ class Particles:
         kernels.start(first, to_device(numbers), to_device(cells), motion, *how, *self.arrays)
 
     def drop(self, kernels: PicKernels, gaps: Any, first: int, end: int) -> None:
-        """Take out the particles at the ``gaps`` from ``first`` to ``end``."""
+        """Remove the particles in the ``gaps`` from ``first`` to ``end``."""
         if first >= end:
             return
         work = self.owners, self.counters, self.spare
@@ -116,9 +116,9 @@ class Particles:
     def add(
         self, kernels: PicKernels, came: Mapping[Any, Any], left: int, frame: np.ndarray
     ) -> None:
-        """Put messages into the gaps of the ``left`` that went, and behind the others.
+        """Store messages in the gaps of the ``left`` emigrants, then behind the other particles.
 
-        Of gaps that remain the last particles take the place.
+        Remaining gaps are filled with the last particles.
         """
         gaps, rows = self.gaps, sum(message.shape[0] for message in came.values())
         more = max(0, rows - left)

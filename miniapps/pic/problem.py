@@ -62,7 +62,7 @@ class PicProblem(BaseProblem):
     }
 
     size: int = parameter("--size", 1000, int, "cells along each axis, L; even")
-    particles: int = parameter("--particles", 100_000, int, "particles to place, about")
+    particles: int = parameter("--particles", 100_000, int, "number of particles, about")
     k: int = parameter("-k", 0, int, "each step moves 2k + 1 cells along x")
     m: int = parameter("-m", 1, int, "each step moves m cells along y")
     distribution: Distribution = parameter(
@@ -215,7 +215,7 @@ class PicProblem(BaseProblem):
         return done
 
     def results(self, measures: dict[str, Measure]) -> dict[str, Any]:
-        """How many particles were placed at the beginning."""
+        """The initial number of particles."""
         return {"particles_placed": int(measures["placed"].value)}
 
     def weak(self, pes: int) -> Self:

@@ -28,10 +28,10 @@ def plot_step_times(records: list[dict[str, Any]], path: Path) -> Path:
     figure = Figure(figsize=(3.6 * len(apps), 3.4), layout="constrained")
     for axes, app in zip(figure.subplots(1, len(apps), squeeze=False)[0], apps, strict=True):
         mine = [record for record in records if record["app"] == app and record["valid"]]
-        for place, record in enumerate(mine):
+        for position, record in enumerate(mine):
             step = {name: seconds * 1e3 for name, seconds in record["step_time_s"].items()}
-            axes.bar(place, step["median"], color=COLOURS[place % len(COLOURS)])
-            axes.vlines(place, step["min"], step["median"], color="black", linewidth=1)
+            axes.bar(position, step["median"], color=COLOURS[position % len(COLOURS)])
+            axes.vlines(position, step["min"], step["median"], color="black", linewidth=1)
         axes.set_xticks(range(len(mine)), [_label(record) for record in mine], fontsize=8)
         axes.set_ylabel("step time, median down to fastest [ms]")
         axes.set_title(app)
@@ -66,12 +66,12 @@ def run_figure(source: Path) -> Any:
 
     run = SavedRun.read(source)
     figure = Figure(figsize=(13, 7.2), layout="constrained")
-    state, load, time, blocks, places, moves = figure.subplots(2, 3).flat
+    state, load, time, blocks, homes, moves = figure.subplots(2, 3).flat
     with opened(source) as file:
         _draw_state(state, file["state"], run)
     _draw_load(load, run)
     _draw_step_times(time, run)
-    _draw_blocks(blocks, places, run)
+    _draw_blocks(blocks, homes, run)
     _draw_migrations(moves, run)
     figure.suptitle(run.command())
     return figure
@@ -124,7 +124,7 @@ def _draw_step_times(axes: Any, run: SavedRun) -> None:
     axes.set_ylim(0, 1.5e3 * float(np.quantile(seconds, 0.9)))
 
 
-def _draw_blocks(loads: Any, places: Any, run: SavedRun) -> None:
+def _draw_blocks(loads: Any, homes: Any, run: SavedRun) -> None:
     """Draw each block's compute time and its PE over steps, with a line at each migration."""
     from matplotlib import colormaps
     from matplotlib.colors import BoundaryNorm, ListedColormap
@@ -142,9 +142,9 @@ def _draw_blocks(loads: Any, places: Any, run: SavedRun) -> None:
     few = pes <= len(COLOURS)
     colours = ListedColormap(COLOURS[:pes]) if few else colormaps["viridis"].resampled(pes)
     norm = BoundaryNorm(np.arange(pes + 1) - 0.5, pes)
-    image = places.pcolormesh(steps, numbers, pe, cmap=colours, norm=norm, rasterized=True)
-    places.figure.colorbar(image, ax=places, ticks=range(pes) if few else None)
-    places.set(title="PE of each block", xlabel="step", ylabel="block")
+    image = homes.pcolormesh(steps, numbers, pe, cmap=colours, norm=norm, rasterized=True)
+    homes.figure.colorbar(image, ax=homes, ticks=range(pes) if few else None)
+    homes.set(title="PE of each block", xlabel="step", ylabel="block")
 
 
 def _draw_migrations(axes: Any, run: SavedRun) -> None:

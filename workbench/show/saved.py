@@ -86,7 +86,7 @@ class SavedRun:
 
     @property
     def lb_steps(self) -> list[int]:
-        """The steps before which load balancing took place."""
+        """The steps before which load was balanced."""
         return [entry["step"] for entry in self.record["lb"]]
 
     @cached_property
@@ -127,8 +127,8 @@ class SavedRun:
         grid = self.record["blocks"]
         if np.prod(grid) != self.blocks:
             return f"block {block}"
-        place = ", ".join(str(i) for i in np.unravel_index(block, grid))
-        return f"block {block} ({place})"
+        index = ", ".join(str(i) for i in np.unravel_index(block, grid))
+        return f"block {block} ({index})"
 
     def command(self) -> str:
         """The command line of the run without the options of its problem."""

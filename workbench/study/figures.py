@@ -151,34 +151,36 @@ def _styles(configurations: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Colour, marker and line style of each configuration."""
     return {
         configuration: {
-            "color": COLOURS[place % len(COLOURS)],
-            "marker": MARKERS[place % len(MARKERS)],
-            "linestyle": DASHES[place % len(DASHES)],
+            "color": COLOURS[position % len(COLOURS)],
+            "marker": MARKERS[position % len(MARKERS)],
+            "linestyle": DASHES[position % len(DASHES)],
         }
-        for place, configuration in enumerate(configurations)
+        for position, configuration in enumerate(configurations)
     }
 
 
-def dodged(pes: Sequence[int], place: int, configurations: int) -> list[float]:
+def dodged(pes: Sequence[int], position: int, configurations: int) -> list[float]:
     """Positions for the points of one configuration, shifted a little so that none overlap."""
-    return [count * 2 ** (DODGE * (place - (configurations - 1) / 2)) for count in pes]
+    return [count * 2 ** (DODGE * (position - (configurations - 1) / 2)) for count in pes]
 
 
 def _draw_line(
-    axes: Any, places: Sequence[float], values: Sequence[Interval], look: Any, **more: Any
+    axes: Any, positions: Sequence[float], values: Sequence[Interval], look: Any, **more: Any
 ) -> None:
-    """Values over places, with their intervals where they have any."""
+    """Values over positions, with their intervals where they have any."""
     middle = np.array([value.value for value in values])
     below = middle - [value.low for value in values]
     above = [value.high for value in values] - middle
     bars = np.maximum(np.nan_to_num([below, above]), 0.0)  # a bound can be beyond the mean itself
-    axes.errorbar(places, middle, yerr=bars, **look, **more)
+    axes.errorbar(positions, middle, yerr=bars, **look, **more)
 
 
-def _draw_open(axes: Any, places: Sequence[float], values: Sequence[Interval], look: Any) -> None:
+def _draw_open(
+    axes: Any, positions: Sequence[float], values: Sequence[Interval], look: Any
+) -> None:
     """Values that must not be compared: open markers without a line."""
     unfilled = look | {"linestyle": "none", "markerfacecolor": "white"}
-    _draw_line(axes, places, values, unfilled, label="_open", elinewidth=0.8, capsize=0)
+    _draw_line(axes, positions, values, unfilled, label="_open", elinewidth=0.8, capsize=0)
 
 
 def _legend(
@@ -195,7 +197,7 @@ def _legend(
         look: dict[str, Any] = {"color": "#555555", "marker": "o", "markerfacecolor": "white"}
         handles.append(Line2D([], [], linestyle="none", **look))
         labels.append(OVERSUBSCRIBED)
-    order = sorted(range(len(labels)), key=lambda place: labels[place] in REFERENCES)
+    order = sorted(range(len(labels)), key=lambda position: labels[position] in REFERENCES)
     columns = 2 if max(map(len, labels), default=0) > 24 else 3
     handles, labels = [handles[n] for n in order], [labels[n] for n in order]
     figure.legend(handles, labels, loc="outside lower center", ncols=columns)
@@ -248,14 +250,14 @@ def step_time_figure(found: list[Result], weak: bool) -> Any:
     figure, axes = _figure()
     configurations = analysis.by_configuration(found)
     styles = _styles(list(configurations))
-    for place, (configuration, mine) in enumerate(configurations.items()):
+    for position, (configuration, mine) in enumerate(configurations.items()):
         counted = [result for result in mine if not result.oversubscribed]
         apart = [result for result in mine if result.oversubscribed]
         if counted:
-            pes = dodged([result.pes for result in counted], place, len(configurations))
+            pes = dodged([result.pes for result in counted], position, len(configurations))
             _draw_line(axes, pes, _steps_ms(counted), styles[configuration], label=configuration)
         if apart:
-            pes = dodged([result.pes for result in apart], place, len(configurations))
+            pes = dodged([result.pes for result in apart], position, len(configurations))
             _draw_open(axes, pes, _steps_ms(apart), styles[configuration])
     ideal = ideal_times(found, weak)
     if ideal:
@@ -309,12 +311,12 @@ def _draw_configurations(
 ) -> dict[str, dict[str, Any]]:
     """Draw a line over PEs for each configuration; returns the styles of all configurations."""
     styles = _styles(list(analysis.by_configuration(found)))
-    for place, configuration in enumerate(styles):
+    for position, configuration in enumerate(styles):
         mine = [row for row in rows if row.result.configuration == configuration]
         if mine:
-            places = dodged([row.result.pes for row in mine], place, len(styles))
+            positions = dodged([row.result.pes for row in mine], position, len(styles))
             _draw_line(
-                axes, places, list(map(value, mine)), styles[configuration], label=configuration
+                axes, positions, list(map(value, mine)), styles[configuration], label=configuration
             )
     return styles
 
@@ -373,23 +375,25 @@ def parts_figure(campaign: Campaign, found: list[Result]) -> Any:
     shares = max(lengths) > FAR_APART * min(lengths)
     figure, axes = _figure(5.6, 1.3 + 0.27 * len(order))
     gap = [0.8 * result.oversubscribed for result in order]
-    places = np.arange(len(order)) + gap
+    positions = np.arange(len(order)) + gap
     left = np.zeros(len(order))
     for name, colour, hatch in PARTS:
         widths = np.array([_part(result, name, shares) for result in order])
         look = {"color": colour, "hatch": hatch, "edgecolor": "black", "linewidth": 0.5}
-        axes.barh(places, widths, 0.72, left, label=name, **look)
+        axes.barh(positions, widths, 0.72, left, label=name, **look)
         left += widths
-    for place, end, length in zip(places, left, lengths, strict=True):
-        axes.annotate(f" {number(length * 1e3, 3)} ms", (end, place), va="center", fontsize=7.5)
+    for position, end, length in zip(positions, left, lengths, strict=True):
+        axes.annotate(f" {number(length * 1e3, 3)} ms", (end, position), va="center", fontsize=7.5)
     labels = [_point_label(campaign, result) for result in order]
-    axes.set_yticks(places, labels, fontsize=8)
-    axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
+    axes.set_yticks(positions, labels, fontsize=8)
+    axes.set_ylim(positions[-1] + 0.7, positions[0] - 0.7)
     axes.grid(axis="y", visible=False)
     axes.set_xlim(0, 1.16 * left.max())
     axes.set_xlabel("share of a PE's time in a step [%]" if shares else "a PE's time per step [ms]")
     if 0 < sum(result.oversubscribed for result in order) < len(order):
-        first = next(place for place, r in zip(places, order, strict=True) if r.oversubscribed)
+        first = next(
+            position for position, r in zip(positions, order, strict=True) if r.oversubscribed
+        )
         axes.axhline(first - 0.9, color="#777777", linewidth=0.8, linestyle=":")
     figure.legend(loc="outside lower center", ncols=3)
     return figure
@@ -461,22 +465,22 @@ def gain_figure(found: list[Result]) -> Any:
     """The gain of each balanced result with its interval, beside the ideal gain."""
     gains = analysis.gains(found)
     figure, axes = _figure(5.6, 1.5 + 0.55 * len(gains))
-    places = np.arange(len(gains))
+    positions = np.arange(len(gains))
     values = np.array([row.gain.value for row in gains])
     below = values - [row.gain.low for row in gains]
     above = [row.gain.high for row in gains] - values
     bars = np.maximum(np.nan_to_num([below, above]), 0.0)
     look: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.5}
-    axes.barh(places - 0.19, values, 0.38, xerr=bars, color=COLOURS[0], label="gain", **look)
+    axes.barh(positions - 0.19, values, 0.38, xerr=bars, color=COLOURS[0], label="gain", **look)
     ideals = [row.ideal for row in gains]
     look |= {"color": "white", "hatch": "////"}
-    axes.barh(places + 0.19, ideals, 0.38, label="ideal gain (max/mean)", **look)
+    axes.barh(positions + 0.19, ideals, 0.38, label="ideal gain (max/mean)", **look)
     axes.axvline(1.0, color="black", linewidth=1, linestyle="--", label="no gain")
     labels = [
         f"{row.balanced.configuration}, {row.balanced.pes} PE\nagainst {row.other.configuration}"
         for row in gains
     ]
-    axes.set_yticks(places, labels, fontsize=8)
+    axes.set_yticks(positions, labels, fontsize=8)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("time per step without balancing / with it")

@@ -133,9 +133,9 @@ def _todo(study: Study, policy: Policy, campaign: Campaign) -> Iterator[tuple[in
             order = [point for point in order if point in wide]
         completed = campaign.completed
         order = [point for point in order if (trial, point) not in completed]
-        for place, point in enumerate(order):
+        for position, point in enumerate(order):
             later = max(0, policy.trials - trial - 1) * points
-            yield trial, point, len(order) - place + later
+            yield trial, point, len(order) - position + later
 
 
 def _one_run(

@@ -75,8 +75,8 @@ def number(value: float, digits: int = 4) -> str:
         return "infinite"
     if value and not 1e-5 <= abs(value) < 1e9:
         return f"{value:.{digits - 1}e}"
-    places = digits - 1 - (math.floor(math.log10(abs(value))) if value else 0)
-    return f"{value:,.{min(max(places, 0), 8)}f}"
+    decimals = digits - 1 - (math.floor(math.log10(abs(value))) if value else 0)
+    return f"{value:,.{min(max(decimals, 0), 8)}f}"
 
 
 def with_bounds(interval: Interval, scale: float = 1.0) -> str:
@@ -424,11 +424,11 @@ def commands_table(campaign: Campaign) -> Table:
         launched.setdefault(entry["point"], entry["command"])
     rows = tuple(
         (
-            label(campaign.head, place),
+            label(campaign.head, number),
             shlex.join(["miniapps", *point["arguments"]]),
-            launched.get(place, NONE),
+            launched.get(number, NONE),
         )
-        for place, point in enumerate(campaign.head["points"])
+        for number, point in enumerate(campaign.head["points"])
     )
     return Table("Commands", _columns("point", "$command", "$as launched"), rows)
 

@@ -40,21 +40,23 @@ def from_extended_xyz(path: Path) -> Input:
                 allowed = (
                     f"the number of atoms in a frame must be here, an integer from 1 to {MOST:g}"
                 )
-                raise InputError(OPTION, lines.place, f"{allowed}; are there more rows than that?")
+                raise InputError(
+                    OPTION, lines.location, f"{allowed}; are there more rows than that?"
+                )
             count = int(counted[1])
-            comment, place = next(lines, ""), lines.place
+            comment, location = next(lines, ""), lines.location
             columns = len(lines.row("atoms"))
             start, line = lines.start, lines.number
             lines.skip_rows(count - 1, count, "the frame")
     keys = {found[1]: "".join(found.groups("")[1:]) for found in PAIRS.finditer(comment)}
     form = keys.get("Properties", "")
-    fields = _fields(form, columns, place)
-    need(keys.get("units", "lj") == "lj", place, f"units must be lj, not {keys.get('units')!r}")
+    fields = _fields(form, columns, location)
+    need(keys.get("units", "lj") == "lj", location, f"units must be lj, not {keys.get('units')!r}")
     periodic = keys.get("pbc", "T T T").split() == ["T", "T", "T"]
-    need(periodic, place, f"pbc must be 'T T T', not {keys.get('pbc')!r}")
-    lattice = numbers_in(keys.get("Lattice", "").split(), place)
-    need(len(lattice) == 9, place, 'Lattice="ax ay az bx by bz cx cy cz" must be there')
-    box = diagonal(np.array(lattice).reshape(3, 3), place)
+    need(periodic, location, f"pbc must be 'T T T', not {keys.get('pbc')!r}")
+    lattice = numbers_in(keys.get("Lattice", "").split(), location)
+    need(len(lattice) == 9, location, 'Lattice="ax ay az bx by bz cx cy cz" must be there')
+    box = diagonal(np.array(lattice).reshape(3, 3), location)
     tables = [
         TextTable(path, what, start, line, count, fields, form)
         for what in ("position", "velocity")
@@ -63,23 +65,23 @@ def from_extended_xyz(path: Path) -> Input:
     return Input(path, box, (0.0, 0.0, 0.0), 0, tables[0], tables[1] if tables[1:] else None)
 
 
-def _fields(properties: str, columns: int, place: str) -> np.dtype:
+def _fields(properties: str, columns: int, location: str) -> np.dtype:
     """The fields of a row of which Properties says name:type:width and so on."""
     words = properties.split(":")
     triples = list(zip(words[::3], words[1::3], words[2::3], strict=False))
     good = len(words) % 3 == 0 and all(re.fullmatch("[1-9][0-9]?", w) for _, _, w in triples)
-    need(good, place, f"Properties must be name:type:width and so on, not {properties!r}")
+    need(good, location, f"Properties must be name:type:width and so on, not {properties!r}")
     widths = [int(width) for _, _, width in triples]
     is_all = f"Properties have {sum(widths)} columns, the first row {columns}"
-    need(sum(widths) == columns, place, is_all)
+    need(sum(widths) == columns, location, is_all)
     fields: list[Any] = []
     for number, (name, letter, width) in enumerate(triples):
-        need(not name.lower().startswith("mass"), place, f"masses are 1: leave out {name!r}")
+        need(not name.lower().startswith("mass"), location, f"masses are 1: leave out {name!r}")
         # Other columns are not read; of words of any length the first letter is as good.
         called, form = COLUMNS.get(name.lower(), (f"column {number}", letter + width))
-        need(letter + width == form, place, f"{name} must be {name}:{form[0]}:{form[1]}")
+        need(letter + width == form, location, f"{name} must be {name}:{form[0]}:{form[1]}")
         fields.append((called, *TYPES.get(called, ("S1", (int(width),)))))
     names = [field[0] for field in fields]
-    need(len(set(names)) == len(names), place, "Properties have two columns of the same meaning")
-    need("position" in names, place, "Properties must have pos:R:3")
+    need(len(set(names)) == len(names), location, "Properties have two columns of the same meaning")
+    need("position" in names, location, "Properties must have pos:R:3")
     return np.dtype(fields)

@@ -66,7 +66,7 @@ class Hdf5Table:
                     ids = self.ids.read(file, rows).astype(np.int64)
                 yield ids, self.vectors.read(file, rows).astype(np.float64)
 
-    def place(self, row: int) -> str:
+    def location(self, row: int) -> str:
         """The dataset and a row of it, for people."""
         return f"{self.path}:{self.vectors.name}[{row}]"
 
@@ -77,20 +77,20 @@ def from_h5md(path: Path) -> Input:
         version = np.ravel(file["h5md"].attrs["version"]).tolist() if "h5md" in file else []
         need(version[:1] == [1], path, f"must be H5MD of version 1, not {version}")
         group = _particles(file, path)
-        place = f"{path}:{group.name}"
+        location = f"{path}:{group.name}"
         at = _element(path, group, "position")
         if at is None:
-            raise InputError(OPTION, place, "has no position")
+            raise InputError(OPTION, location, "has no position")
         good = len(at.shape) == 2 and at.shape[0] >= 1 and at.shape[1] == 3
-        need(good, place, f"position must be (frames, N, 3), has frames of {at.shape}")
+        need(good, location, f"position must be (frames, N, 3), has frames of {at.shape}")
         count, step = at.shape[0], at.step
         others = {name: _element(path, group, name, step) for name in OF_AN_ATOM}
         for name, found in others.items():
             shape = (count, *OF_AN_ATOM[name])
             good = found is None or found.shape == shape
-            need(good, place, f"{name} must be (frames, {', '.join(map(str, shape))})")
-        _check_same(place, file, others["species"], "species", None)
-        _check_same(place, file, others["mass"], "mass", 1)
+            need(good, location, f"{name} must be (frames, {', '.join(map(str, shape))})")
+        _check_same(location, file, others["species"], "species", None)
+        _check_same(location, file, others["mass"], "mass", 1)
         box = _box(path, file, group, step)
     ids, speed = others["id"], others["velocity"]
     positions = Hdf5Table(path, "position", count, ids, at)
@@ -132,58 +132,60 @@ def _element(path: Path, group: Any, name: str, step: int | None = None) -> Elem
     found = group.get(name)
     if found is None:
         return None
-    place = f"{path}:{found.name}"
+    location = f"{path}:{found.name}"
     fixed = isinstance(found, h5py.Dataset)
     data = found if fixed else found.get("value")
-    need(isinstance(data, h5py.Dataset), place, "has no value")
+    need(isinstance(data, h5py.Dataset), location, "has no value")
     kinds, what = ("iu", "integers") if name == "id" else ("fiu", "numbers")
-    need(data.dtype.kind in kinds, place, f"must be {what}, not {data.dtype}")
+    need(data.dtype.kind in kinds, location, f"must be {what}, not {data.dtype}")
     unit = _text(data.attrs.get("unit", ""))
     allowed = UNITS.get(name, (unit,))
-    need(unit in allowed, place, f"the unit must be {allowed[-1]!r}, is {unit!r}")
+    need(unit in allowed, location, f"the unit must be {allowed[-1]!r}, is {unit!r}")
     if fixed:
         return Element(data.name, data.shape, None, None)
-    need(data.ndim >= 1 and len(data) >= 1, place, "has no frames")
-    frame, own = len(data) - 1, _step(place, found, len(data))
+    need(data.ndim >= 1 and len(data) >= 1, location, "has no frames")
+    frame, own = len(data) - 1, _step(location, found, len(data))
     same = step is None or own is None or own == step
-    need(same, place, f"must be of step {step} as the position, the last one is of {own}")
+    need(same, location, f"must be of step {step} as the position, the last one is of {own}")
     return Element(data.name, data.shape[1:], frame, own)
 
 
-def _step(place: str, group: Any, frames: int) -> int | None:
+def _step(location: str, group: Any, frames: int) -> int | None:
     """The step of the last frame of an element; of equally spaced ones, one number is stored."""
     steps = group.get("step")
     if steps is None:
         return None
     if steps.shape == ():
         return int(steps.attrs.get("offset", 0)) + int(steps[()]) * (frames - 1)
-    need(steps.shape == (frames,), place, f"has {frames} frames, but steps {steps.shape}")
+    need(steps.shape == (frames,), location, f"has {frames} frames, but steps {steps.shape}")
     return int(steps[-1])
 
 
 def _check_same(
-    place: str, file: Any, element: Element | None, name: str, value: float | None
+    location: str, file: Any, element: Element | None, name: str, value: float | None
 ) -> None:
     """All atoms must have the same of something, and what is given."""
     if element is not None:
         for rows in slices(element.shape[0]):
             found = element.read(file, rows)
             value = found[0] if value is None else value
-            need((found == value).all(), place, f"{name} must be {value} for all atoms")
+            need((found == value).all(), location, f"{name} must be {value} for all atoms")
 
 
 def _box(path: Path, file: Any, group: Any, step: int | None) -> Sides:
     """The sides of the box, which must be periodic."""
-    place = f"{path}:{group.name}/box"
+    location = f"{path}:{group.name}/box"
     box = group.get("box")
     edges = None if box is None else _element(path, box, "edges", step)
     if edges is None:
-        raise InputError(OPTION, place, "has no edges")
+        raise InputError(OPTION, location, "has no edges")
     boundary = [_text(word) for word in np.ravel(box.attrs.get("boundary", []))]
-    need(boundary == ["periodic"] * 3, place, f"the boundary must be periodic, is {boundary}")
-    need(edges.shape in ((3,), (3, 3)), place, f"edges must be (3,) or (3, 3), are {edges.shape}")
+    need(boundary == ["periodic"] * 3, location, f"the boundary must be periodic, is {boundary}")
+    need(
+        edges.shape in ((3,), (3, 3)), location, f"edges must be (3,) or (3, 3), are {edges.shape}"
+    )
     sides = edges.read(file).astype(np.float64)
-    return box_of(sides.tolist(), place) if sides.ndim == 1 else diagonal(sides, place)
+    return box_of(sides.tolist(), location) if sides.ndim == 1 else diagonal(sides, location)
 
 
 def _text(value: Any) -> str:

@@ -41,9 +41,9 @@ def from_lammps_data(path: Path) -> Input:
             numbers = list(takewhile(is_number, words.split()))
             name = " ".join(words.split()[len(numbers) :])
             if numbers:
-                _take_header(lines.place, numbers_in(numbers, lines.place), name, header)
+                _take_header(lines.location, numbers_in(numbers, lines.location), name, header)
             elif name:
-                need(name not in tables, lines.place, f"there is another section {name} before")
+                need(name not in tables, lines.location, f"there is another section {name} before")
                 tables[name] = _section(lines, name, comment.strip(), header)
     for name in ("atoms", *SPANS):
         need(name in header, path, f"has no line '{name}'")
@@ -59,29 +59,29 @@ def from_lammps_data(path: Path) -> Input:
 def _step_in_title(lines: Lines, title: str) -> int:
     """The time step that the first line says, else 0. It may say other units, too."""
     units = re.search(r"\bunits\s*=\s*(\w+)", title)
-    need(units is None or units[1] == "lj", lines.place, f"units must be lj: {title.strip()!r}")
+    need(units is None or units[1] == "lj", lines.location, f"units must be lj: {title.strip()!r}")
     step = re.search(r"\btimestep\s*=\s*(\d{1,18})\b", title)
     return int(step[1]) if step else 0
 
 
 def _take_header(
-    place: str, numbers: list[float], name: str, header: dict[str, list[float]]
+    location: str, numbers: list[float], name: str, header: dict[str, list[float]]
 ) -> None:
     """Take a line of the header: numbers, and what they are."""
     if name in ONLY:
         only = " ".join(f"{number:g}" for number in ONLY[name])
         what = "there are plain atoms of one type, in a box with right angles"
-        need(numbers == ONLY[name], place, f"'{name}' must be {only}: {what}")
+        need(numbers == ONLY[name], location, f"'{name}' must be {only}: {what}")
         return
     known = name == "atoms" and len(numbers) == 1 or name in SPANS and len(numbers) == 2
     what = "a line of the header or the name of a section must be here"
-    need(known, place, f"{what}; are there more rows than announced?")
+    need(known, location, f"{what}; are there more rows than announced?")
     if name == "atoms":
         good = 1 <= numbers[0] <= MOST and numbers[0].is_integer()
-        need(good, place, f"the number of atoms must be an integer from 1 to {MOST:g}")
+        need(good, location, f"the number of atoms must be an integer from 1 to {MOST:g}")
     else:
-        box_of([numbers[1] - numbers[0]] * 3, place)
-    need(name not in header, place, f"there is another line '{name}' before")
+        box_of([numbers[1] - numbers[0]] * 3, location)
+    need(name not in header, location, f"there is another line '{name}' before")
     header[name] = numbers
 
 
@@ -91,20 +91,22 @@ def _section(
     """Go past a section whose name was the present line; of one that is read, the table."""
     known = f"sections must be {', '.join((*ROWS, *OTHER_SECTIONS))}, not {name[:40]!r}"
     neither = "; nor is the file H5MD or extended XYZ" if lines.number < 4 else ""
-    need(name in ROWS or name in OTHER_SECTIONS, lines.place, known + neither)
-    need("atoms" in header, lines.place, "the number of atoms must come before")
+    need(name in ROWS or name in OTHER_SECTIONS, lines.location, known + neither)
+    need("atoms" in header, lines.location, "the number of atoms must come before")
     plain = name != "Atoms" or style in ("", "atomic")
-    need(plain, lines.place, f"the atom style must be atomic, not {style!r}")
+    need(plain, lines.location, f"the atom style must be atomic, not {style!r}")
     words = lines.row(name)
     if name == "Masses":
-        mass = numbers_in(words[1:], lines.place)
-        need(mass == [1.0], lines.place, f"must be '1 1', the mass of an atom: {' '.join(words)}")
+        mass = numbers_in(words[1:], lines.location)
+        need(
+            mass == [1.0], lines.location, f"must be '1 1', the mass of an atom: {' '.join(words)}"
+        )
     if name not in ROWS:
         return None
     form = ATOM_FORM if name == "Atoms" else VELOCITY_FORM
     fields = ROWS[name].get(len(words))
     if fields is None:
-        raise InputError(OPTION, lines.place, f"must be {form!r}, is {' '.join(words)[:60]!r}")
+        raise InputError(OPTION, lines.location, f"must be {form!r}, is {' '.join(words)[:60]!r}")
     what, kind = ("position", b"1") if name == "Atoms" else ("velocity", None)
     count = int(header["atoms"][0])
     table = TextTable(lines.path, what, lines.start, lines.number, count, fields, form, kind)

@@ -85,7 +85,7 @@ def _checked(table: Table) -> Iterator[Chunk]:
         what = "ids must be 1 or more", f"{table.what} must be finite and below {FARTHEST:g}"
         for holds, allowed in zip(good, what, strict=True):
             row = int(np.argmin(holds))
-            need(holds.all(), table.place(first + row), f"atom {ids[row]}: {allowed}")
+            need(holds.all(), table.location(first + row), f"atom {ids[row]}: {allowed}")
         yield ids, vectors
         first += len(ids)
 
@@ -97,8 +97,8 @@ def _check_ids(source: Input) -> None:
         moving = _sorted_ids(source.velocities)
         if not np.array_equal(moving, atoms):  # as many, so one of them is no atom
             atom = int(np.setdiff1d(moving, atoms)[0])
-            place = _place_of(source.velocities, atom)
-            raise InputError(OPTION, place, f"atom {atom} has a velocity, but no position")
+            location = _location_of(source.velocities, atom)
+            raise InputError(OPTION, location, f"atom {atom} has a velocity, but no position")
 
 
 def _sorted_ids(table: Table) -> np.ndarray:
@@ -111,14 +111,14 @@ def _sorted_ids(table: Table) -> np.ndarray:
     repeated = ids[1:] == ids[:-1]
     if repeated.any():
         atom = int(ids[np.argmax(repeated)])
-        raise InputError(OPTION, _place_of(table, atom), f"atom {atom} is there more than once")
+        raise InputError(OPTION, _location_of(table, atom), f"atom {atom} is there more than once")
     return ids
 
 
-def _place_of(table: Table, atom: int) -> str:
+def _location_of(table: Table, atom: int) -> str:
     """Where an atom is in a table, for the last time."""
     row = first = 0
     for ids, _ in table.chunks():
         row = first + int(np.flatnonzero(ids == atom)[-1]) if atom in ids else row
         first += len(ids)
-    return table.place(row)
+    return table.location(row)

@@ -34,7 +34,7 @@ class Table(Protocol):
     def chunks(self) -> Iterator[Chunk]:
         """The rows, some at a time."""
 
-    def place(self, row: int) -> str:
+    def location(self, row: int) -> str:
         """Where in the file a row is, for people."""
 
 
@@ -66,9 +66,9 @@ def slices(count: int) -> Iterator[slice]:
         yield slice(first, min(first + CHUNK, count))
 
 
-def need(holds: bool | np.bool_, place: object, allowed: str) -> None:
-    """Raise InputError for a place in a file unless the condition holds."""
-    require(bool(holds), OPTION, place, allowed)
+def need(holds: bool | np.bool_, location: object, allowed: str) -> None:
+    """Raise InputError for a location in a file unless the condition holds."""
+    require(bool(holds), OPTION, location, allowed)
 
 
 @contextmanager
@@ -81,17 +81,19 @@ def blamed(path: Path) -> Iterator[None]:
         raise InputError(OPTION, path, f"cannot be read: {what}") from error
 
 
-def box_of(sides: list[float], place: object) -> Sides:
+def box_of(sides: list[float], location: object) -> Sides:
     """Three sides of a box, none of them absurd."""
     x, y, z = sides
     for side in sides:
         allowed = f"a side of the box must be from {SHORTEST:g} to {LONGEST:g}, is {side:g}"
-        need(SHORTEST <= side <= LONGEST, place, allowed)
+        need(SHORTEST <= side <= LONGEST, location, allowed)
     return x, y, z
 
 
-def diagonal(matrix: np.ndarray, place: object) -> Sides:
+def diagonal(matrix: np.ndarray, location: object) -> Sides:
     """The sides of a box whose edges, the rows of a matrix (3, 3), must be along the axes."""
     sides = np.diag(matrix)
-    need((matrix == np.diag(sides)).all(), place, "the box must have right angles, along the axes")
-    return box_of(sides.tolist(), place)
+    need(
+        (matrix == np.diag(sides)).all(), location, "the box must have right angles, along the axes"
+    )
+    return box_of(sides.tolist(), location)

@@ -37,7 +37,7 @@ class Lines:
         try:
             return raw.decode()
         except UnicodeDecodeError:
-            raise InputError(OPTION, self.place, "is not text") from None
+            raise InputError(OPTION, self.location, "is not text") from None
 
     def _read(self) -> bytes:
         raw = self.file.readline()
@@ -46,7 +46,7 @@ class Lines:
         return raw
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The present line, for people."""
         return f"{self.path}:{self.number}"
 
@@ -56,13 +56,13 @@ class Lines:
             words = text.split("#")[0].split()
             if words:
                 return words
-        raise InputError(OPTION, self.place, f"the file ends where {what} must begin")
+        raise InputError(OPTION, self.location, f"the file ends where {what} must begin")
 
     def skip_rows(self, rest: int, count: int, what: str) -> None:
         """Go past the ``rest`` of ``count`` rows, none of which may be missing."""
         for row in range(count - rest, count):
             there = self._read().strip() != b""
-            need(there, self.place, f"{what} must have {count} rows as announced, has {row}")
+            need(there, self.location, f"{what} must have {count} rows as announced, has {row}")
 
 
 @contextmanager
@@ -93,7 +93,7 @@ class TextTable:
             for part in slices(self.count):
                 first, wanted = part.start, part.stop - part.start
                 lines = list(islice(file, wanted))
-                need(len(lines) == wanted, self.place(first), "the file has become shorter")
+                need(len(lines) == wanted, self.location(first), "the file has become shorter")
                 rows = self._parsed(lines, first)
                 if "kind" in names:
                     kind = rows["kind"][0] if kind is None else kind
@@ -101,7 +101,7 @@ class TextTable:
                 ids = rows["id"] if "id" in names else np.arange(len(rows)) + first + 1
                 yield ids, rows[self.what]
 
-    def place(self, row: int) -> str:
+    def location(self, row: int) -> str:
         """The line of a row, for people."""
         return f"{self.path}:{self.line + row}"
 
@@ -112,7 +112,7 @@ class TextTable:
             return rows
         if len(lines) < 2:
             text = b"".join(lines).strip()[:60].decode(errors="backslashreplace")
-            raise InputError(OPTION, self.place(first), f"must be {self.form!r}, is {text!r}")
+            raise InputError(OPTION, self.location(first), f"must be {self.form!r}, is {text!r}")
         half = len(lines) // 2
         parts = self._parsed(lines[:half], first), self._parsed(lines[half:], first + half)
         return np.concatenate(parts)
@@ -131,14 +131,14 @@ class TextTable:
     def _check_kind(self, same: np.ndarray, first: int, kind: bytes) -> None:
         """All atoms must be of one kind."""
         allowed = f"all atoms must be of one kind, which is {kind.decode(errors='replace')!r}"
-        need(same.all(), self.place(first + int(np.argmin(same))), allowed)
+        need(same.all(), self.location(first + int(np.argmin(same))), allowed)
 
 
-def numbers_in(words: list[str], place: object) -> list[float]:
+def numbers_in(words: list[str], location: object) -> list[float]:
     """Words as numbers, which must be finite."""
     numbers = [float(word) for word in words if is_number(word)]
     good = len(numbers) == len(words) and bool(np.isfinite(numbers).all())
-    need(good, place, f"finite numbers are needed, not {' '.join(words)!r}")
+    need(good, location, f"finite numbers are needed, not {' '.join(words)!r}")
     return numbers
 
 
