@@ -251,7 +251,7 @@ def small_study(**values: Any) -> Study:
         "odfs": (2,),
         "balancer_settings": (NO_BALANCING, ("RefineB", 4)),
         "halvings": 0,
-        "blocks": None,
+        "pe_grid": None,
         "shuffle_seed": 7,
     }
     return Study(**(usual | values))

@@ -39,7 +39,7 @@ def cases(variants: Sequence[Variant], full: bool) -> Iterator[Case]:
     turn, plain_turn = itertools.cycle(every), itertools.cycle(plain)
     for driver in drivers.usable():
         if driver.one_pe:
-            yield from (Case(driver.name, blocks, variant=next(turn)) for blocks in COUNTS)
+            yield from (Case(driver.name, variant=next(turn), parts=parts) for parts in COUNTS)
         elif not driver.over_decomposition:
             yield from (Case(driver.name, pes, variant=next(plain_turn)) for pes in COUNTS)
             yield from (Case(driver.name, 2, variant=variant) for variant in plain[1:])

@@ -14,7 +14,10 @@ from workbench.run.spec import RunSpec, driver_options
 
 @dataclass(frozen=True)
 class Case:
-    """A configuration: driver, PEs, decomposition, load balancing, and a variant of the app."""
+    """A configuration: driver, PEs, decomposition, load balancing, and a variant of the app.
+
+    ``parts``: into how many parts the domain is cut under a driver with one PE.
+    """
 
     driver: str
     pes: int = 1
@@ -22,6 +25,7 @@ class Case:
     balancer: str | None = None
     lb_period: int = 0
     variant: Variant | None = None
+    parts: int = 1
 
     @property
     def can(self) -> Driver:
@@ -46,7 +50,9 @@ class Case:
             "lb_first": lb_first if self.lb_period else None,
         }
         own = driver_options(self.driver, {f: balancing[f.name] for f in fields(Balancing)})
-        spec = RunSpec(app, problem, self.driver, self.pes, self.odf, own=own, **asked)
+        spec = RunSpec(
+            app, problem, self.driver, self.pes, self.odf, own=own, parts=self.parts, **asked
+        )
         spec.check()
         return spec
 
@@ -54,7 +60,8 @@ class Case:
         variant = f", {self.variant}" if self.variant else ""
         balancing = f", {self.balancer} every {self.lb_period}" if self.balancer else ""
         odf = f" x ODF {self.odf}" if self.can.over_decomposition else ""
-        return f"{self.driver} {self.pes}{odf}{balancing}{variant}"
+        parts = f" in {self.parts} parts" if self.parts > 1 else ""
+        return f"{self.driver} {self.pes}{odf}{parts}{balancing}{variant}"
 
 
 def spec_of(

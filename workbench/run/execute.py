@@ -68,8 +68,7 @@ def _pinned(spec: RunSpec, options: Namespace, launched: bool) -> list[str]:
     allowed = "not with --launcher, whose options are not known: give them after --"
     require(options.launcher is None, "--pin", "given", allowed)
     cores = environment.cores()
-    pes = 1 if spec.can.one_process else spec.pes
-    require(pes <= cores, "--pin", "given", f"{pes} PEs do not fit on {cores} core(s)")
+    require(spec.pes <= cores, "--pin", "given", f"{spec.pes} PEs do not fit on {cores} core(s)")
     if not spec.can.one_process:
         return launch.pinning(spec)
     os.environ[environment.CORES_VARIABLE] = str(environment.cores_of_run())

@@ -76,7 +76,7 @@ def pinning(spec: RunSpec, launcher: str | None = None) -> list[str]:
     """
     if spec.pes > environment.cores() or (launcher and spec.can.program):
         return []
-    return spec.can.pin(environment.core_numbers()[: 1 if spec.can.one_process else spec.pes])
+    return spec.can.pin(environment.core_numbers()[: spec.pes])
 
 
 def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str, Any] | int:

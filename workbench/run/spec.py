@@ -61,11 +61,11 @@ class RunSpec:
     warmup: int = parameter(
         "--warmup", 0, int, "steps before the timed ones", group=RUN, metavar="W"
     )
-    blocks: tuple[int, ...] | None = parameter(
+    pe_grid: tuple[int, ...] | None = parameter(
         "--blocks",
         None,
         extents,
-        "grid of PEs, with one PE grid of blocks; default: least surface",
+        "grid of parts of the domain, one per PE; default: least surface",
         group=RUN,
         metavar="AxB[xC]",
     )
@@ -100,6 +100,7 @@ class RunSpec:
     )
     _: KW_ONLY
     own: Options  # the driver's own
+    parts: int | None = None  # of the domain, where there is one PE; None: as in ``pe_grid``
 
     @classmethod
     def create(cls, options: Namespace) -> RunSpec:
@@ -136,7 +137,14 @@ class RunSpec:
     @cached_property
     def layout(self) -> Layout:
         """The decomposition of the problem."""
-        return self.problem.cut(self.pes, self.odf, self.blocks)
+        return self.problem.cut(self._parts, self.odf, self.pe_grid)
+
+    @property
+    def _parts(self) -> int:
+        """The number of parts of the domain, before they are cut into ``odf`` blocks each."""
+        if not self.can.one_pe:
+            return self.pes
+        return self.parts or math.prod(self.pe_grid or (1,))
 
     @cached_property
     def prepared(self) -> Any:
@@ -167,8 +175,7 @@ class RunSpec:
     def arguments(self) -> list[str]:
         """The command line that requests this run, with every "auto" replaced by a value."""
         settled = {
-            "pes": 1 if self.can.one_pe else self.pes,
-            "blocks": self.layout.pe_grid,
+            "pe_grid": self.layout.pe_grid,
             "output": self.output and self.output.resolve(),
         }
         line = ["run", self.app]
@@ -290,16 +297,12 @@ def _preset(app: ModuleType, name: str | None) -> dict[str, Any]:
 
 
 def _pes(options: Namespace) -> int:
-    """The number of PEs: as requested, else the size of the grid given by --blocks, else one.
-
-    For a driver with a single PE it is the number of blocks, all of which are on that PE.
-    """
-    blocks = math.prod(options.blocks) if options.blocks else 1
+    """The number of PEs: as requested, else the size of the grid given by --blocks."""
     if drivers.get(options.driver).one_pe:
         allowed = f"--driver {options.driver} has one PE; use --blocks to cut the problem"
         require(options.pes in (None, 1), "-n", options.pes, allowed)
-        return blocks
-    return blocks if options.pes is None else options.pes
+        return 1
+    return math.prod(options.pe_grid or (1,)) if options.pes is None else options.pes
 
 
 def check_writable(option: str, path: Path | None) -> None:

@@ -154,7 +154,7 @@ def study_of(options: argparse.Namespace) -> Study:
         odfs=options.odf or usual_odf.get(kind, (1,)),
         balancer_settings=_balancer_settings(options),
         halvings=options.halvings if kind == "granularity" else 0,
-        blocks=options.blocks,
+        pe_grid=options.pe_grid,
         shuffle_seed=options.shuffle_seed,
         lb_first=options.lb_first,
     )

@@ -27,7 +27,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
     }
 )
 CASE = ("driver", "pes", "odf", "balancer", "lb_period")  # keys of a Case, a point and a record
-SHARED = ("steps", "warmup", "device", "blocks")  # options of all runs of a study
+SHARED = ("steps", "warmup", "device", "pe_grid")  # options of all runs of a study
 NO_BALANCING: tuple[None, int] = (None, 0)
 
 
@@ -49,7 +49,7 @@ class Study:
     odfs: tuple[int, ...]
     balancer_settings: tuple[tuple[str | None, int], ...]
     halvings: int
-    blocks: tuple[int, ...] | None
+    pe_grid: tuple[int, ...] | None
     shuffle_seed: int
     lb_first: int | None = None
 
