@@ -31,12 +31,21 @@ def solve_all(specs: Sequence[RunSpec], timeout: float | None = None) -> list[Re
 
 
 def solved(specs: Sequence[RunSpec], timeout: float | None = None) -> Iterator[tuple[int, Result]]:
-    """Number and result of each run, in the order in which runs end."""
+    """Number and result of each run, in the order in which runs end.
+
+    Runs of few blocks come first: under charm the chares of completed runs stay, and take part in
+    every load-balancing step of later runs.
+    """
     groups: dict[Any, list[int]] = {}
-    for number, spec in enumerate(specs):
-        groups.setdefault(launch_of(spec), []).append(number)
+    for number in sorted(range(len(specs)), key=lambda number: _blocks(specs[number])):
+        groups.setdefault(launch_of(specs[number]), []).append(number)
     for numbers in groups.values():
         yield from _group([(number, specs[number]) for number in numbers], timeout)
+
+
+def _blocks(spec: RunSpec) -> int:
+    """The number of blocks of all kinds."""
+    return len(spec.layout.numbers)
 
 
 def launch_of(spec: RunSpec) -> tuple[Any, ...]:
