@@ -25,7 +25,7 @@ from placed_atoms import Placed
 import kernels
 import miniapps
 from devices.backend import Device
-from devices.cpu.vectors import fused
+from devices.cpu.fused import fused
 from drivers.engine import Engine
 from kernels.leanmd.units import ENERGY_UNIT, FAR, FAST, FASTEST, FORCE_UNIT, NO_ERROR
 from miniapps.leanmd import kinds

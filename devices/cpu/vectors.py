@@ -23,8 +23,6 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
 from numba.np import arrayobj
 
-from devices.cpu.compiler import vectorize
-
 WIDTH = 4
 INT32 = ir.IntType(32)
 
@@ -259,9 +257,3 @@ bits: Any = _bits
 some: Any = _some
 lane: Any = _lane
 numbers: Any = _numbers
-
-
-@vectorize("float64(float64, float64, float64)", cache=True)
-def fused(a, b, c):  # type: ignore[no-untyped-def]
-    """Return the product a b plus c, rounded once, for arrays outside of kernels; a NumPy ufunc."""
-    return fma(a, b, c)

@@ -90,7 +90,7 @@ def blocks(count: int, threads: int) -> int:
 # The compiler fuses a product and a sum into one rounding wherever it can. `mul` keeps a product
 # apart, so that a kernel has the bits of its CPU counterpart; `fma` requests the fusion.
 if simulated():
-    from devices.cpu.vectors import fused as fma
+    from devices.cpu.fused import fused as fma
 
     @inlined
     def mul(a, b):  # type: ignore[no-untyped-def]

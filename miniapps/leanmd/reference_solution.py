@@ -22,9 +22,9 @@ AT_ONCE = 64  # atoms, of which the reference finds the forces
 
 def fused(a: Any, b: Any, c: Any) -> Any:
     """The product a b plus c of arrays, rounded once."""
-    from devices.cpu import vectors  # which imports Numba
+    from devices.cpu.fused import fused  # which imports Numba
 
-    return vectors.fused(a, b, c)
+    return fused(a, b, c)
 
 
 def exact_sum(values: np.ndarray) -> int:

@@ -18,7 +18,7 @@ import kernels.leanmd.gpu.pairs as gpu_pairs
 import miniapps
 from devices import backend as device
 from devices.backend import Device
-from devices.cpu.vectors import fused
+from devices.cpu.fused import fused
 from devices.cuda import streams
 from devices.cuda.primitives import CHUNK, scan
 from drivers.engine import Engine
