@@ -1,4 +1,4 @@
-"""The part of docs/performance.md that `make gpu-bench` has the numbers for, or has not."""
+"""The section of docs/performance.md on GPUs, from the results of `make gpu-bench`, if any."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOT = "not measured"
 
 
 def section(document: Mapping[str, Any] | None) -> str:
-    """All of it; what nobody measured is said to be so."""
+    """The whole section; numbers that were not measured are marked so."""
     results = document["results"] if document else {}
     parts = [introduction(results), kernels(results), sizes(results), blocks(results)]
     if results.get("failures"):
@@ -22,15 +22,15 @@ def section(document: Mapping[str, Any] | None) -> str:
 
 
 def introduction(results: Mapping[str, Any]) -> str:
-    """On what it was measured."""
-    said = "No GPU has been at hand yet, so nothing was measured."
+    """The GPU, if there was one."""
+    said = "No GPU has been available yet, so nothing was measured."
     if results:
         copied = results.get("copy_bytes_per_s")
         ceiling = f"where a copy moves {copied / 1e12:.2f} TB/s" if copied else "its copy not timed"
         said = f"On one {results['device']}, {ceiling}."
         if FIGURE.exists():
             said += " ![Rates on a GPU](figures/gpu.png)"
-    return f"## GPU\n\nBy `make gpu-bench`. {said}\n"
+    return f"## GPU\n\n`make gpu-bench` measures the numbers of this section. {said}\n"
 
 
 def number(value: float | None, unit: float = 1.0, form: str = ".3g") -> str:
@@ -39,7 +39,7 @@ def number(value: float | None, unit: float = 1.0, form: str = ".3g") -> str:
 
 
 def kernels(results: Mapping[str, Any]) -> str:
-    """Kernels beside their bars."""
+    """Kernels, and the rates that are required of them."""
     rows = []
     for name, bar in BARS.items():
         entry = results.get("kernels", {}).get(name)
@@ -50,19 +50,20 @@ def kernels(results: Mapping[str, Any]) -> str:
             found = [number(entry["per_s"], 1e9), share, entry["verdict"], found[3], over]
         rows.append([name, number(bar.bytes_each), *found, f"{bar.passes:g}", f"{bar.good:g}"])
     columns = [
-        "kernel", "bytes of a unit", "10^9/s", "share", "result", "float32", "over CuPy",
+        "kernel", "bytes per unit", "10^9/s", "share", "result", "float32", "over CuPy",
         "passes", "good",
     ]  # fmt: skip
-    return f"""Units are cells times sweeps, particles, and atoms times steps, in float64 where
-nothing else is said; *share* is of what a copy could move, *over CuPy* over array expressions for
-the same (for the melt its forces alone). Bars are for one H200, on which a copy was seen to move
+    return f"""Rates are in units per second: cells times sweeps, particles, or atoms times
+steps. They are in float64, except in the column *float32*. *Share*: bytes per second divided by
+those of a copy. *Over CuPy*: the rate divided by that of array expressions (for the melt, of the
+forces only). *Passes* and *good*: rates required for these results on one H200, where a copy moves
 4.3 TB/s, read and written.
 
 {table(columns, rows)}"""
 
 
 def sizes(results: Mapping[str, Any]) -> str:
-    """CPU and GPU from small to large, and from which size on the GPU pays."""
+    """Rates on CPU and GPU over problem sizes, and the size from which the GPU is faster."""
     rows, pays = [], []
     for app, each in FULL["sizes"].items():
         entries = results.get("sizes", {}).get(app, {})
@@ -75,15 +76,14 @@ def sizes(results: Mapping[str, Any]) -> str:
         where = pays_from(entries, each) or "none of these" if entries else NOT
         pays.append(f"{app} {where}")
     columns = ["app", "size", "CPU, 10^6/s", "ranks", "GPU, 10^6/s", "GPU over CPU"]
-    return f"""Whole runs of 100 steps on the CPU's cores under mpi and on the GPU, with the same
-final state, from small to large. The GPU pays, which is that it is never slower, from:
-{", ".join(pays)}.
+    return f"""Whole runs of 100 steps, on all CPU cores under mpi and on the GPU, with the same
+final state. Size from which the GPU is never slower: {", ".join(pays)}.
 
 {table(columns, rows)}"""
 
 
 def blocks(results: Mapping[str, Any]) -> str:
-    """Blocks of a PE, ranks and PEs that share the GPU, what streams gain, hidden copies."""
+    """Several blocks, ranks or PEs on one GPU; the gain from streams; hidden copies."""
     rows = []
     for way in WAYS:
         found = [NOT, "", ""]
@@ -92,19 +92,20 @@ def blocks(results: Mapping[str, Any]) -> str:
             found = [number(entry["rate"], 1e9), staged, entry["path"]]
         rows.append([way, *found])
     size = in_words(FULL["blocks"])
-    columns = ["way", "10^9 points/s", "staged, kB a step", "messages travel"]
-    return f"""Jacobi2D, {size}, one sweep per exchange: blocks of a PE have a stream each, ranks
-and PEs share the GPU.
+    columns = ["configuration", "10^9 points/s", "staged, kB per step", "path of messages"]
+    return f"""Jacobi2D, {size}, one sweep per exchange. Blocks of a PE have a stream each;
+ranks and PEs share the GPU.
 
 {table(columns, rows)}
 {streams(results.get("streams", {}))}
-A halo of one block of {size} to the host and back, beside the interior's sweep:
+Copying the halo of one block of {size} to the host and back during the sweep of the interior:
+
 {copies(results.get("copies"))}.
 """
 
 
 def streams(results: Mapping[str, Any]) -> str:
-    """What blocks gain by a stream each."""
+    """The gain from one stream per block."""
     rows = []
     for size in map(in_words, FULL["streams"]):
         for odf in ODFS[1:]:
@@ -115,14 +116,14 @@ def streams(results: Mapping[str, Any]) -> str:
                 found = [*times, number(entry["gain"], form=".2f")]
             rows.append([size, str(odf), *found])
     columns = ["size", "blocks", "in one stream, us", "in a stream each, us", "gain"]
-    return f"""Sweeps of several blocks that wait for nothing, in one stream and in a stream each,
-which shows how far they overlap:
+    return f"""Sweeps of several independent blocks, in one stream and in one stream per block.
+The gain shows how much they overlap:
 
 {table(columns, rows)}"""
 
 
 def copies(took: Mapping[str, float] | None) -> str:
-    """What of copies the sweep hides."""
+    """How much of the copies overlaps with the sweep."""
     if not took:
         return NOT
     alone, sweep, both = (took[name] * 1e6 for name in ("copies_s", "sweep_s", "both_s"))

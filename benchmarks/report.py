@@ -19,8 +19,8 @@ For readers who want to know how fast the apps are, and compared with what.
 `benchmarks/report.py` writes this page from `benchmarks/results/*.json`, which `make bench`
 updates. Measured on {processor}, {cores} cores, {system};
 Python {python}, numba {numba}, mpi4py {mpi4py}, Charm4Py {charm4py}. The machine is virtual and
-shared: ratios are of interleaved runs.
-Figures are medians; single figures may be off by 10 %.
+shared with others, so ratios come from runs that alternate. Numbers are medians; a single number
+may be off by 10 %.
 """
 
 
@@ -48,10 +48,10 @@ def stencils(results: dict[str, Any]) -> str:
 
 A sweep of a field larger than the caches is bound by memory bandwidth. Per cell it moves 24 bytes:
 it reads the cell, reads the target cell (write-allocate) and writes it. Counted in the same way, a
-triad a = b + s c moves 32 bytes per element. *Share* is the sweep's bytes per second over the
-triad's; 1 is the limit. Temporal blocking makes several sweeps per pass; *factors* are its rates
-over the rate of one sweep, by sweeps per exchange. Rates are in 10^9 points per second, of all
-cores together. Widest registers in the assembly of the sweeps:
+triad a = b + s c moves 32 bytes per element. *Share* is the sweep's bytes per second divided by the
+triad's; the limit is 1. *Factors* are the rates with temporal blocking divided by that of one
+sweep, for each number of sweeps per exchange. Rates are in 10^9 points per second, of all cores
+together. Widest vector registers in the machine code of the sweeps:
 {", ".join(sorted(set(vectors.values())))}.
 
 {table(["case", "one sweep", "share", "factors by sweeps per exchange", "best rate"], rows)}
@@ -80,14 +80,14 @@ def messages(results: dict[str, Any]) -> str:
     columns = ["case", "whole", "in the blocks", "driver", "uneven", "messages that cross PEs"]
     return f"""## Messages
 
-Microseconds per message and PE, for `echo`. *In the blocks*: its blocks create each message and
-compare each received message with its expected content. *Driver*: the rest, waiting included.
-*Uneven*: the part of the driver's time in which PEs wait for the PE whose blocks took longest in
-that step. [messages.md](messages.md) explains the choices behind the implementation.
+Microseconds per message and PE, for `echo`. *In the blocks*: creating each message and comparing it
+with the expected one. *Driver*: the rest, waiting included. *Uneven*: the part of the driver's time
+in which PEs wait for the PE whose blocks took longest in that step. [messages.md](messages.md)
+explains how the drivers send messages, and why.
 
 {table(columns, rows)}
-Driver time per message between PEs, after subtracting messages within a PE at serial's cost.
-*Bare*: the same exchange of arrays without blocks or drivers, measured in the same turns:
+Driver time per message between PEs. Messages within a PE were subtracted, at their cost under
+serial. *Bare*: the same exchange of arrays without blocks or drivers, in alternating runs:
 
 {table(["size", "mpi", "bare mpi4py", "charm, ODF 1", "bare Charm4Py"], crossing)}"""
 
@@ -102,7 +102,9 @@ def comparison(results: dict[str, Any]) -> str:
     return f"## Charm4Py against mpi4py\n\n{table(columns, rows)}"
 
 
-GAIN_COLUMNS = ["balancer", "ideal gain", "gain", "share", "imbalance after", "moved", "cost, ms"]
+GAIN_COLUMNS = [
+    "balancer", "ideal gain", "gain", "fraction achieved", "imbalance after", "moved", "cost, ms",
+]  # fmt: skip
 
 
 def gain_row(
@@ -152,7 +154,7 @@ def startup(results: dict[str, Any]) -> str:
     rows = [[name, f"{r['median_s']:.2f}", f"{r['worst_s']:.2f}"] for name, r in results.items()]
     return f"""## Start
 
-Seconds from the command to the first step, kernels compiled before.
+Seconds from the command to the first step, with compiled kernels in the cache.
 
 {table(["case", "median", "worst"], rows)}"""
 
@@ -179,12 +181,12 @@ The published problem, L 2998, 600 000 particles, GEOMETRIC 0.999, k 0, m 1: mil
 per second over whole steps, exchange included. The first two are straightforward programs on one
 core, with the charges in a mesh of doubles.
 
-{table(["way", "10^6 particles/s", "over the Numba loop"], speed)}
+{table(["configuration", "10^6 particles/s", "over the Numba loop"], speed)}
 Peak resident bytes per particle, 20 million particles, without the mesh (one byte per cell):
 
 {table(["case", "bytes per particle"], memory)}
-Balancing every 80 of 1000 steps, 2 PEs, ODF 8, blocks cut along the direction of the imbalance. The
-ideal gain is max/mean of the load in the run that is compared with.
+Balancing every 80 of 1000 steps, 2 PEs, ODF 8, blocks cut along the direction of the imbalance.
+*Over*: the unbalanced runs that gain and ideal gain refer to.
 
 {table(GAIN_COLUMNS, gains)}"""
 
@@ -199,7 +201,7 @@ def leanmd(results: dict[str, Any]) -> str:
             row += [f"{rate:.2f} ({r[name]['builds']:.0f})", f"{ratio:.2f}"]
         melts.append(row)
     lists = [name for name in r if name.startswith("lammps")]
-    columns = [column for name in lists for column in (f"{name} (builds)", "leanmd over it")]
+    columns = [column for name in lists for column in (f"{name} (builds)", "ratio")]
     exact = results["exactness"]
     cost = exact["exact_ns_per_atom"] / exact["float_ns_per_atom"] - 1
     loads = [
@@ -215,14 +217,13 @@ def leanmd(results: dict[str, Any]) -> str:
             gains.append(gain_row(f"{cut}, {name}", promise, r["gain"], r["share_of_promise"], r))
     return f"""## LeanMD
 
-The standard melt, 10^6 atom-steps per second, list building included, beside LAMMPS `lj/cut/opt`
-in the same run. LAMMPS's benchmark builds lists every 20 steps without checking whether atoms
+The standard melt, 10^6 atom-steps per second, list building included, and LAMMPS `lj/cut/opt` in
+alternating runs. LAMMPS's benchmark builds lists every 20 steps without checking whether atoms
 have left the skin by then; with *in time* it checks, as LeanMD always does.
 
 {table(["case", "leanmd", *columns], melts)}
-Sums of forces that are exact cost {cost:.0%} of the force loop:
-{exact["exact_ns_per_atom"]:.0f} ns per atom and step against {exact["float_ns_per_atom"]:.0f} with
-sums of floats.
+Exact sums add {cost:.0%} to the force loop: {exact["exact_ns_per_atom"]:.0f} ns per atom and step
+instead of {exact["float_ns_per_atom"]:.0f} ns with floating-point sums.
 
 The published load, 64 cells of 300 atoms on 2 PEs, milliseconds per step (the C++ Charm++ example
 needs 98 on a similar machine):

@@ -179,7 +179,7 @@ def test_page_says_what_was_measured_and_no_more() -> None:
     from gpu_report import section
 
     empty, full = section(None), section(canned())
-    heads = ("| kernel", "| app", "| way", "| size", "| ---")
+    heads = ("| kernel", "| app", "| configuration", "| size", "| ---")
     rows = [x for x in empty.splitlines() if x.startswith("| ") and not x.startswith(heads)]
     assert len(rows) == len(BARS) + sum(map(len, FULL["sizes"].values())) + len(WAYS) + 6
     assert all("not measured" in row for row in rows)
