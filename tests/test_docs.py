@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+from collections.abc import Mapping
 from functools import cache
 
 import pytest
@@ -19,7 +20,9 @@ PAGES = sorted(
     [
         *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
         "docs/results/README.md",
+        "benchmarks/README.md",
         "README.md",
+        "CHANGELOG.md",
         "CONTRIBUTING.md",
     ]
 )
@@ -53,6 +56,25 @@ WORDS = {
     r"ways? of running": "configuration",
     r"surroundings": "environment",
     r"keepers?": "snapshot writer",
+    r"landed": "on_device",
+    r"conduct(?:s|ed)?": "execute",
+    r"(?<![/\"])pictures?": "thumbnail",
+    r"stand-in driver": "stub driver",
+}
+# The same for the prose of pages alone: code may need these words.
+PROSE = {
+    r"balancings": "load-balancing steps",
+    r"time tiles?": "temporal-blocking depth",
+    r"standing receives?": "posted receive",
+    r"pair objects?": "computes",
+    r"told|tells?|hears?|heard": "receive, report, give",
+    r"whoever|anybody|everybody|nobody": "the people who are meant: users, developers",
+    r"go(?:es)? on|went on": "continue",
+    r"stands? (?:in|there|beside)": "is",
+    r"at hand": "available",
+    r"for want of": "because ... is missing",
+    r"wherein|thereof|whereby|thereby|hence": "so, by which",
+    r"board|beats?": "progress file, heartbeat",
 }
 LAYERS = ("devices", "kernels", "miniapps", "drivers", "workbench")
 LEFT: dict[str, str] = {}  # files that still use one of these words, and for which term
@@ -118,11 +140,11 @@ def every_command() -> frozenset[str]:
     return frozenset(commands.choices)
 
 
-def bad_words(text: str) -> list[str]:
+def bad_words(text: str, words: Mapping[str, str] = WORDS) -> list[str]:
     """Words of a text that have a better term, each with that term."""
     return [
         f"{match[0]}: say {term}"
-        for word, term in WORDS.items()
+        for word, term in words.items()
         for match in re.finditer(rf"(?<![\w-])(?:{word})(?![\w])", text, flags=re.I)
     ]
 
@@ -188,6 +210,12 @@ def test_plain_words(name: str) -> None:
     assert left or name not in LEFT, "mended: take it off the list LEFT"
 
 
+@pytest.mark.parametrize("page", [*PAGES, "benchmarks/remarks.md"])
+def test_plain_prose(page: str) -> None:
+    """Catches a clipped or old-fashioned word in a page, for which there is a plain one."""
+    assert bad_words(without_code((ROOT / page).read_text()), WORDS | PROSE) == []
+
+
 def test_the_checks_of_pages_can_fail() -> None:
     """Catches checks that find nothing: each is given a page with the mistake."""
     page = "A verdict on `kernels/none.py`, see [there](none.md#gone) and tied to cores.\n"
@@ -197,6 +225,7 @@ def test_the_checks_of_pages_can_fail() -> None:
     assert "fly" not in every_command() and "batch" in every_command()
     assert "--frame" not in options() and "--snapshot-every" in options()
     assert [word.split(":")[0] for word in bad_words(page)] == ["tied to cores", "verdict"]
+    assert bad_words("what each is told at both balancings", PROSE) and not bad_words("is told")
     assert anchors("## Load balancing, and `why`\n") == {"load-balancing-and-why"}
 
 

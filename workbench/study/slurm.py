@@ -38,7 +38,7 @@ RESULT_KEYS, TIMING_KEYS = (
 RUN_FILE = re.compile(r"trial-(\d+)-point-(\d+)\.(json|failed)")
 
 SETTINGS_TEXT = """\
-# What the job scripts of this folder share. Set these here, or in the environment of sbatch.
+# Settings of all job scripts in this folder. Set them here, or in the environment of sbatch.
 PYTHON="${PYTHON:-python}"                         # the Python that has parallel-miniapps
 MINIAPPS="${MINIAPPS:-miniapps}"                   # its command
 MPI="${MPI:-pmi2}"                                 # how srun starts ranks; see srun --mpi=list
@@ -46,11 +46,11 @@ REMOTE_SHELL="${REMOTE_SHELL:-./remote-shell.sh}"  # how charmrun reaches a node
 CHARM="${CHARM-+setcpuaffinity}"                   # pins PEs to cores 0, 1, ... of each node
 RUN_LIMIT="${RUN_LIMIT:-1800}"                     # seconds after which a run counts as hanging
 
-# charmrun wants to be told where its program is.
+# charmrun needs the full paths of its programs.
 PYTHON=$(command -v "$PYTHON") || { echo "no Python found: set PYTHON" >&2; exit 2; }
 MINIAPPS=$(command -v "$MINIAPPS") || { echo "no miniapps found: set MINIAPPS" >&2; exit 2; }
 
-# keep NAME COMMAND...: make a run that has no valid record yet, and leave a trace if it fails.
+# keep NAME COMMAND...: make a run that has no valid record yet; if it fails, store its status.
 keep() {
   local name=$1 status=0
   shift
@@ -61,13 +61,13 @@ keep() {
   if [ ! -s "$name.json" ]; then echo "$status" >"$name.failed"; fi
 }
 
-# steady JOB: note how steady the machine is, and what it is.
+# steady JOB: store the noise of the machine, and its description.
 steady() {
   "$MINIAPPS" study noise </dev/null >>"$1.noise"
 }
 
-# nodes FILE: charmrun's node list, a line for each task, so that PEs lie on nodes as ranks do.
-# Not "host NAME ++cpus K": Charm4Py's charmrun takes such a list for one of this machine only.
+# nodes FILE: charmrun's node list, a line for each task, so that PEs are placed like ranks.
+# With "host NAME ++cpus K", the charmrun of Charm4Py 1.1 starts all PEs on this machine.
 nodes() {
   local tasks times name
   local -a names counts=()
