@@ -259,7 +259,7 @@ def checked_messages(request: Post | PostSum) -> dict[Edge, Any]:
     Raises MessageError as `checked_message` does, and for a PostSum of anything but integers: a
     sum of floats would depend on the order of additions.
     """
-    messages = request.messages
+    messages = dict(request.messages)  # a device's buffer makes a new object for each access
     edges: dict[int, Edge] = {}  # the first edge of each array
     for edge, array in messages.items():
         edges.setdefault(id(array), edge)
