@@ -190,14 +190,14 @@ def solve(
     grid: tuple[int, ...],
     steps: int,
     warmup: int = 0,
-    judged_steps: int | None = None,
+    validated_steps: int | None = None,
     odf: int = 1,
     device: str = "cpu",
 ) -> Solved:
-    """Solve a problem on a grid of blocks under the serial driver, and judge it.
+    """Solve a problem on a grid of blocks under the serial driver, and validate it.
 
-    ``odf``: into how many blocks each part of the grid is cut once more; ``judged_steps``: how
-    many steps `validate` is told, if not as many as were made.
+    ``odf``: into how many blocks each part of the grid is cut once more; ``validated_steps``: the
+    number of steps that `validate` gets, if not the one that was made.
     """
     layout = layout_of(problem, grid, odf)
     problem = problem.prepared(layout, device)
@@ -206,8 +206,8 @@ def solve(
     assert serial.run(job, lambda outcome: outcomes.append(outcome) or 0, NoProgressFile()) == 0
     (outcome,) = outcomes
     state_hash = digest(outcome.words)
-    told = outcome.steps_done if judged_steps is None else judged_steps
-    checks = apps.load(app).validate(problem, told, outcome.measures, state_hash)
+    steps_made = outcome.steps_done if validated_steps is None else validated_steps
+    checks = apps.load(app).validate(problem, steps_made, outcome.measures, state_hash)
     return Solved(problem, layout, outcome, store.fields, state_hash, checks)
 
 

@@ -23,7 +23,7 @@ PACKAGES = ("devices", "kernels", "miniapps", "drivers", "workbench")
 CODE = dict(re.findall(r"```python\n# (\S+\.py)\n(.*?)```", PAGE.read_text(), re.DOTALL))
 CHANGES = re.findall(r"```diff\n\+\+\+ (\S+)\n(.*?)```", PAGE.read_text(), re.DOTALL)
 KERNEL = "kernels/advect/cpu.py"
-WAYS = {
+CONFIGURATIONS = {
     "serial": ["--driver", "serial"],
     "serial, 3 blocks": ["--driver", "serial", "--blocks", "3"],
     "mpi": ["--driver", "mpi", "-n", "2"],
@@ -100,14 +100,14 @@ def test_listed_and_its_options_offered(tree: Tree) -> None:
     assert refused.stderr == "miniapps: --courant 1.5: must be from 0 to 1\n"
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_same_bits_under_every_driver(tree: Tree, hash_of_app: object, way: str) -> None:
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_same_bits_under_every_driver(tree: Tree, hash_of_app: object, configuration: str) -> None:
     """Catches a driver that knows the apps there were, and a run that imports another tree."""
-    record = tree.run(*WAYS[way])
+    record = tree.run(*CONFIGURATIONS[configuration])
     assert record["app"] == "advect" and record["valid"] is True
     assert record["state_hash"] == hash_of_app
     assert "differs from reference" in {check["name"] for check in record["checks"]}
-    assert record["pes"] == (2 if "-n" in WAYS[way] else 1)
+    assert record["pes"] == (2 if "-n" in CONFIGURATIONS[configuration] else 1)
 
 
 def test_nothing_else_changed(tree: Tree) -> None:
@@ -118,11 +118,15 @@ def test_nothing_else_changed(tree: Tree) -> None:
     assert [file for file in original if now.get(file) != original[file]] == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_halo_of_the_wrong_side_is_found(tree: Tree, hash_of_app: object, way: str) -> None:
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_halo_of_the_wrong_side_is_found(
+    tree: Tree, hash_of_app: object, configuration: str
+) -> None:
     """Catches checks that cannot fail: the page's wrong version must end with status 1."""
     tree.change(*CHANGES[0])
-    done = tree.miniapps("run", "advect", "--preset", "tiny", *WAYS[way], "--json", "-")
+    done = tree.miniapps(
+        "run", "advect", "--preset", "tiny", *CONFIGURATIONS[configuration], "--json", "-"
+    )
     assert done.returncode == 1, done.stderr
     record = json.loads(done.stdout)
     failed = {check["name"] for check in record["checks"] if not check["ok"]}
@@ -138,5 +142,5 @@ def test_compiled_kernel_gives_the_same_bits(tree: Tree, hash_of_app: object) ->
     (tree.root / KERNEL).write_text(CODE[KERNEL])
     for change in CHANGES[1:]:
         tree.change(*change)
-    for way in WAYS.values():
-        assert tree.run(*way)["state_hash"] == hash_of_app
+    for configuration in CONFIGURATIONS.values():
+        assert tree.run(*configuration)["state_hash"] == hash_of_app

@@ -21,7 +21,7 @@ ONLY_IN = {
     "charm4py": r"drivers/charm/\w+\.py",
     "cupy": r"devices/cuda/\w+\.py",
     "numba": r"(devices|kernels)/(\w+/)+\w+\.py|tests/gpu(_budget|/(emulat|stub/python/)\w+)\.py",
-    "numba.njit": r"devices/cpu/compiler\.py",  # where Numba is told how to compile
+    "numba.njit": r"devices/cpu/compiler\.py",  # where compiler options are set
     "numba.vectorize": r"devices/cpu/compiler\.py",
     "numba.cuda": r"devices/cuda/\w+\.py|tests/(gpu/)?\w+\.py",
     "numba_cuda": r"devices/cuda/\w+\.py",

@@ -502,7 +502,7 @@ def test_status_of_python_is_the_status_of_the_command(tmp_path: Path) -> None:
 
 
 def test_one_thread_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches ranks that share the cores with their own threads, and a user who is overruled."""
+    """Catches ranks with several threads each, and a setting of the user that is ignored."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("NUMBA_NUM_THREADS", "3")
     main(["list"])
@@ -513,7 +513,7 @@ def test_one_thread_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_are_taken_in_any_case(capsys: pytest.CaptureFixture[str]) -> None:
-    """Catches a user who is sent back for a capital letter."""
+    """Catches a name that is refused for its capital letters."""
     asked = "run Jacobi2D --size 14x9 --steps 3 --driver CHARM -n 2 --odf 2 --lb-period 2 --dry-run"
     words = shlex.split(printed(capsys, *asked.split(), "--balancer", "greedyREFINE"))
     assert words[words.index("run") + 1] == "jacobi2d"

@@ -182,8 +182,8 @@ def test_what_is_shown_is_what_was_found(monkeypatch, capsys):
 )
 def test_mpi_is_asked_in_three_places(kinds, answers, environment, aware, why):
     """Catches a library that is handed device pointers though it says no, or nothing."""
-    told, reason = gpu_aware(Comm(kinds), environment, [library(a) for a in answers])
-    assert told is aware
+    answer, reason = gpu_aware(Comm(kinds), environment, [library(a) for a in answers])
+    assert answer is aware
     assert reason.startswith(why)
 
 

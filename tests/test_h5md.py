@@ -12,7 +12,7 @@ import pyh5md
 import pytest
 
 ATOMS = ["leanmd", "--preset", "tiny"]
-WAYS = {
+CONFIGURATIONS = {
     "serial": ["--driver", "serial"],
     "mpi": ["--driver", "mpi", "-n", "2"],
     "charm": ["--driver", "charm", "-n", "2", "--odf", "4", "--balancer", "Rotate",
@@ -39,13 +39,13 @@ def frames_of(path: Path) -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def trajectories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A trajectory of the same atoms from each way to run them."""
+    """A trajectory of the same atoms from each configuration."""
     from support import run_record
 
     folder = tmp_path_factory.mktemp("trajectories")
-    for name, way in WAYS.items():
-        run_record(*ATOMS, *way, "--trajectory", 10, "--output", folder / f"{name}.h5")
-    return {name: folder / f"{name}.h5" for name in WAYS}
+    for name, configuration in CONFIGURATIONS.items():
+        run_record(*ATOMS, *configuration, "--trajectory", 10, "--output", folder / f"{name}.h5")
+    return {name: folder / f"{name}.h5" for name in CONFIGURATIONS}
 
 
 def test_every_way_writes_the_same_frames(trajectories: dict[str, Path]) -> None:
@@ -75,19 +75,26 @@ def test_last_frame_is_the_state(trajectories: dict[str, Path]) -> None:
 def test_nothing_is_left_beside(trajectories: dict[str, Path]) -> None:
     """Catches the PEs' own files left behind."""
     folder = trajectories["serial"].parent
-    assert {path.name for path in folder.iterdir()} == {f"{name}.h5" for name in WAYS}
+    assert {path.name for path in folder.iterdir()} == {f"{name}.h5" for name in CONFIGURATIONS}
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_a_run_goes_on_from_a_file(
-    run_record: Callable[..., dict[str, Any]], tmp_path: Path, way: str
+    run_record: Callable[..., dict[str, Any]], tmp_path: Path, configuration: str
 ) -> None:
     """Catches a restart that rounds, draws velocities anew, renumbers atoms, or counts from 0."""
     problem = ["leanmd", "--lattice", "10x6x6", "--warmup", 0]
     whole = run_record(*problem, "--steps", 30)
     run_record(*problem, "--steps", 13, "--output", tmp_path / "half.h5")
     rest = run_record(
-        "leanmd", "--input", tmp_path / "half.h5", "--warmup", 0, "--steps", 17, *WAYS[way]
+        "leanmd",
+        "--input",
+        tmp_path / "half.h5",
+        "--warmup",
+        0,
+        "--steps",
+        17,
+        *CONFIGURATIONS[configuration],
     )
     assert rest["state_hash"] == whole["state_hash"]
     assert rest["thermo"][0]["step"] == 13

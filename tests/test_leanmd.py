@@ -89,7 +89,7 @@ def forces_of(owners: list[Any]) -> np.ndarray:
 
 
 def ids_of(owners: list[Any]) -> list[int]:
-    """Who is there."""
+    """The ids of the atoms that exist."""
     return sorted(int(n) for owner in owners for n in owner.atoms.ids)
 
 
@@ -201,7 +201,7 @@ def test_forces_are_slopes_of_the_energy() -> None:
         totals = begun(problem)[0].rows[0, 1:]
         return wide(totals, 8) * ENERGY_UNIT / 2, wide(totals, 12)
 
-    judged = 0
+    validated = 0
     for atom, axis in [(n, n % 3) for n in range(0, still.atoms, 41)]:
         seen = [energy(atom, axis, n * h) for n in (-2, -1, 1, 2)]
         if len({pairs for _, pairs in seen}) > 1:
@@ -209,8 +209,8 @@ def test_forces_are_slopes_of_the_energy() -> None:
         u = [value for value, _ in seen]
         slope = (8 * (u[2] - u[1]) - (u[3] - u[0])) / (12 * h)
         assert abs(force[axis, atom] + slope) < 3e-7
-        judged += 1
-    assert judged >= 9
+        validated += 1
+    assert validated >= 9
 
 
 RADIUS = 0.6  # of the orbit, half the distance
@@ -463,7 +463,7 @@ def test_atoms_that_begin_too_close(decomposition: str, grid: Grid) -> None:
 
 @pytest.mark.parametrize("decomposition", BOTH)
 def test_explosion_on_the_command_line(miniapps: Callable[..., Any], decomposition: str) -> None:
-    """Catches a result that is given all the same, or a user who is not told where it broke."""
+    """Catches a result that is given all the same, or an error that does not name the place."""
     words = ["--lattice", "7x7x7", "--dt", "0.05", "--steps", "60"]
     done = miniapps("run", "leanmd", *words, "--decomposition", decomposition)
     assert done.returncode == 3 and "state" not in done.stdout

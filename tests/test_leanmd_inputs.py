@@ -1,4 +1,4 @@
-"""Input files of LeanMD: what is read is what was written, and what is wrong is told in a line."""
+"""Input files of LeanMD: what is read is what was written, and errors are reported in one line."""
 
 from __future__ import annotations
 
@@ -422,10 +422,10 @@ def test_what_is_wrong_in_text_is_told(
     path = tmp_path / "file"
     assert right.count(old) == 1
     path.write_text(right.replace(old, new))
-    told = refusal(path)
-    named = re.match(re.escape(f"--input {path}") + r":(\d+): ", told)
-    assert (named and int(named[1])) == line, told
-    assert said in told
+    message = refusal(path)
+    named = re.match(re.escape(f"--input {path}") + r":(\d+): ", message)
+    assert (named and int(named[1])) == line, message
+    assert said in message
 
 
 @pytest.mark.parametrize(("changes", "said"), H5MD_CASES)

@@ -539,9 +539,9 @@ def test_hopping_particles_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_step_too_many_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a verdict that counts other steps than were made: two too many pass nothing."""
     problem = problem_of()
-    for told in (10, 11, 13, 14):
-        judged = support.solve("pic", problem, (2, 2), 12, judged_steps=told)
-        assert "differs from reference" in judged.failed
+    for steps in (10, 11, 13, 14):
+        solved = support.solve("pic", problem, (2, 2), 12, validated_steps=steps)
+        assert "differs from reference" in solved.failed
     monkeypatch.setattr(APP, "Block", wrong_pic.one_push_too_many(APP.Block))
     assert "position error" in solve(problem, (1, 1)).failed
 
@@ -590,7 +590,7 @@ BORDERS = (
 
 
 @pytest.mark.parametrize(
-    "ways",
+    "options",
     [
         "--driver serial --blocks 3x2",
         *(f"--driver mpi -n {ranks}" for ranks in range(1, 7)),
@@ -602,9 +602,9 @@ BORDERS = (
         "--driver charm -n 2 --odf 2 --balancer Greedy --lb-period 5 --time-tile auto",
     ],
 )
-def test_every_driver(run_record: Callable[..., dict[str, Any]], ways: str) -> None:
+def test_every_driver(run_record: Callable[..., dict[str, Any]], options: str) -> None:
     """Catches a driver that loses particles, with events where blocks meet."""
-    record = run_record(*TINY.split(), *BORDERS.split(), *ways.split())
+    record = run_record(*TINY.split(), *BORDERS.split(), *options.split())
     problem = problem_of(events=tuple(map(Event.parse, BORDERS.split()[1::2])))
     assert record["valid"] and record["state_hash"] == plain.reference_hash(problem, 12)
     assert record["particles_placed"] == len(plain.initial_cells(problem))

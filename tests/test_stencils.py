@@ -607,13 +607,13 @@ def test_every_check_fails_for_nan(app: str, wrong: Any, monkeypatch: pytest.Mon
     assert failed == {"beyond bounds", "mode", REFERENCE}
 
 
-@pytest.mark.parametrize("told", [11, 13])
+@pytest.mark.parametrize("wrong", [11, 13])
 @pytest.mark.parametrize(("boundary", "initial"), JUDGED)
 @pytest.mark.parametrize("app", APPS)
-def test_one_step_too_many_or_too_few(app: str, boundary: str, initial: str, told: int) -> None:
+def test_one_step_too_many_or_too_few(app: str, boundary: str, initial: str, wrong: int) -> None:
     """Catches a miscount of steps: by the modes as well as by the reference."""
     problem = problem_of(app, boundary=boundary, initial=initial)
-    solved = support.solve(app, problem, GRIDS[app], 12, judged_steps=told)
+    solved = support.solve(app, problem, GRIDS[app], 12, validated_steps=wrong)
     assert solved.failed == {"mode", REFERENCE}
 
 

@@ -499,7 +499,7 @@ def test_efficiency_figure(strong: Canned) -> None:
 
 
 def test_parts_figure(balancing: Canned) -> None:
-    """Catches parts that do not add up to the step, or cannot be told apart in print.
+    """Catches parts that do not add up to the step, or cannot be distinguished in print.
 
     The balanced configuration: 4 ms a step, half of it computing, 5 ms of balancing in 10 steps.
     """

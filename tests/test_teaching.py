@@ -89,7 +89,7 @@ def test_charm4py_program(tmp_path: Path, pes: int, more: list[object]) -> None:
 
 
 def test_programs_print_the_same(tmp_path: Path) -> None:
-    """Catches a checksum or a largest change that depends on who holds which cells."""
+    """Catches a checksum or a largest change that depends on the decomposition."""
     lines = {last_line(run_mpi(FOLDER / "jacobi2d_mpi4py.py", n, [], tmp_path)) for n in (1, 3)}
     charm = run_charm(FOLDER / "jacobi2d_charm4py.py", 2, [2, 2, 0], tmp_path)
     assert lines == {last_line(charm)}

@@ -20,7 +20,7 @@ SIZE = (100, 7, 5)
 FIELD = (
     "stencil3d --size 100x7x5 --boundary heated --initial noise --time-tile 3 --steps 10 --warmup 2"
 )
-WAYS = {
+CONFIGURATIONS = {
     "serial": "--blocks 3x2x1",
     "mpi": "--driver mpi -n 2",
     "charm": "--driver charm -n 2 --odf 4 --balancer Rotate --lb-period 3",
@@ -36,10 +36,12 @@ def plain_means(field: np.ndarray, pixels: int) -> np.ndarray:
     return thumbnail
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_pictures_of_a_field(way: str, run_record: Callable[..., Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_pictures_of_a_field(
+    configuration: str, run_record: Callable[..., Any], tmp_path: Path
+) -> None:
     """Catches a block that is left out or added twice, cells behind another pixel, a wrong step."""
-    words = f"{FIELD} {WAYS[way]} --snapshot-every 4"
+    words = f"{FIELD} {CONFIGURATIONS[configuration]} --snapshot-every 4"
     run_record(*words.split(), "--output", tmp_path / "run.h5")
     with h5py.File(tmp_path / "run.h5") as file:
         steps, thumbnails = file["snapshots/step"][:].tolist(), file["snapshots/thumbnail"][:]
@@ -55,7 +57,7 @@ def test_pictures_of_a_field(way: str, run_record: Callable[..., Any], tmp_path:
         np.testing.assert_allclose(thumbnail, plain_means(field, 64), rtol=1e-6)
 
 
-@pytest.mark.parametrize("driver", WAYS)
+@pytest.mark.parametrize("driver", CONFIGURATIONS)
 def test_pictures_of_particles(driver: str, traced_runs: dict[str, Path]) -> None:
     """Catches lost particles, x and y that are swapped, and rows behind another pixel."""
     app = miniapps.load("pic")

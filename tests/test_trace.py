@@ -61,7 +61,7 @@ def spend(ms: float) -> None:
 
 
 def lived(traced: bool) -> tuple[list[Any], Stepper]:
-    """The requests that a driver sees of a busy block, and who ran it."""
+    """The requests that a driver sees of a busy block, and the PE that ran it."""
     stepper = Stepper(Busy(), traced)
     requests = [stepper.start(1)]
     while requests[-1] is not None:

@@ -189,7 +189,7 @@ def one_sided_compute(right: Any) -> Any:
 
 
 def clamped_velocities(right: Any) -> Any:
-    """No atom becomes faster than `FASTEST` along an axis, and nobody is told."""
+    """No atom becomes faster than `FASTEST` along an axis, and no error is reported."""
 
     class Wrong(right):
         def step(self, count: int) -> Generator[Any, Any, bool]:

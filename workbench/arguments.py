@@ -33,12 +33,12 @@ def add_options(parser: argparse.ArgumentParser, spec: Any, names: Sequence[str]
     for field in grouped(spec):
         if names and field.name not in names:
             continue
-        said = field.metadata
-        group = groups.get(said["group"]) or parser.add_argument_group(said["group"])
-        groups[said["group"]] = group
-        _add(group, field, [said["option"]], field.name, said["help"])
-        if said["former"]:
-            _add(group, field, [said["former"]], field.name, argparse.SUPPRESS)
+        declared = field.metadata
+        group = groups.get(declared["group"]) or parser.add_argument_group(declared["group"])
+        groups[declared["group"]] = group
+        _add(group, field, [declared["option"]], field.name, declared["help"])
+        if declared["former"]:
+            _add(group, field, [declared["former"]], field.name, argparse.SUPPRESS)
 
 
 def grouped(spec: Any) -> list[dataclasses.Field[Any]]:
@@ -71,19 +71,19 @@ def destination(driver: Driver, field: dataclasses.Field[Any]) -> str:
 
 def _add(group: Any, field: dataclasses.Field[Any], names: list[str], dest: str, help: str) -> None:
     """Add one option under its names."""
-    said = field.metadata
-    if said["parse"] is bool:
+    declared = field.metadata
+    if declared["parse"] is bool:
         how: dict[str, Any] = {"action": "store_const", "const": True}
     else:
-        how = {"type": typed(said["parse"]), "choices": said["choices"]}
-        how |= {"metavar": said["metavar"]} if said["metavar"] else {}
-        how |= {"nargs": "?", "const": True} if said["flag"] else {}
-        how |= {"action": "append"} if said["repeated"] else {}
+        how = {"type": typed(declared["parse"]), "choices": declared["choices"]}
+        how |= {"metavar": declared["metavar"]} if declared["metavar"] else {}
+        how |= {"nargs": "?", "const": True} if declared["flag"] else {}
+        how |= {"action": "append"} if declared["repeated"] else {}
     group.add_argument(*names, dest=dest, help=help, **how)
 
 
 def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A parser for an option that says what is allowed where it cannot read the value."""
+    """A parser of values, whose error states what is allowed."""
     expected: dict[Any, str] = {int: "an integer", float: "a number"}
     allowed = expected.get(parse)
 

@@ -1,7 +1,7 @@
 """Parallel scientific mini-apps: list, run, verify, study, doctor, plot, demo.
 
 Options of an app come from the fields of its Problem. Exit status: 0 valid; 1 ran, but the result
-is wrong; 2 bad input, said in one line before anything is launched; 3 the run failed.
+is wrong; 2 bad input, reported in one line before anything is launched; 3 the run failed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line and exit status 2, the same on every rank."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, on the first rank only, and exit."""
+        """Print the error, on the first rank only, and exit."""
         bad_input(message)
 
 

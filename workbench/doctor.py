@@ -135,7 +135,7 @@ def gpu() -> Iterator[Finding]:
 def kernel_compiler() -> Finding:
     """NVIDIA's compiler of kernels; numba-cuda looks for it as this does."""
     what = "CUDA compiler"
-    cost = "no --device gpu: pip install -e '.[gpu]', or say by CUDA_PATH where CUDA is"
+    cost = "no --device gpu: pip install -e '.[gpu]', or set CUDA_PATH to its folder"
     try:
         from cuda import pathfinder
 
@@ -148,7 +148,7 @@ def kernel_compiler() -> Finding:
 def gpu_aware(driver: Driver) -> Finding:
     """Whether a runtime takes messages from device memory; asked in a process that may start it."""
     what = f"GPU-aware {driver.runtime}"
-    cost = f"--device gpu under {driver.name} copies messages by way of the host"
+    cost = f"--device gpu under {driver.name} copies messages through the host"
     command = [sys.executable, "-m", driver.gpu_aware]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_LIMIT_S)

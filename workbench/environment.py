@@ -23,7 +23,7 @@ def cores() -> int:
 def cores_of_run() -> int:
     """Cores that all PEs of the run around this process may use together, on all its nodes.
 
-    A PE that is pinned to a core may use one itself, so whoever started it must say.
+    A pinned PE may use one core only, so its launcher must pass the number.
     """
     if CORES_VARIABLE in os.environ:
         return int(os.environ[CORES_VARIABLE])
@@ -51,7 +51,7 @@ def core_numbers() -> list[int]:
 
 
 def _siblings(number: int) -> list[int]:
-    """The hardware threads of a core, ascending: itself alone where the system does not say."""
+    """The hardware threads of a core, ascending; only the core itself if the system lists none."""
     path = f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"
     try:
         with open(path) as file:

@@ -2,6 +2,6 @@
 
 VALID = 0
 WRONG = 1  # ran to its end, but the result is wrong
-BAD_INPUT = 2  # said in one line, before anything was launched
+BAD_INPUT = 2  # reported in one line, before anything was launched
 FAILED = 3  # a rank died, hung or could not be started
 INTERRUPTED = 130  # by Ctrl-C, as shells have it

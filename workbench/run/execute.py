@@ -84,7 +84,7 @@ def refuse_other_launchers(options: Namespace, runtime: list[str]) -> None:
         allowed = f"cannot run on the {ranks} ranks of this {launcher.name}: use --driver {name}"
         require(name == mine.name or ranks == 1, "--driver", mine.name, allowed)
         known = name != mine.name or launcher.size is not None or options.pes is not None
-        require(known, "-n", "missing", f"inside {launcher.name} say -n N as in +pN")
+        require(known, "-n", "missing", f"inside {launcher.name} give -n N, the N of +pN")
     for word in runtime:
         allowed = f"--driver {mine.name} has no runtime to pass it to"
         require(not mine.one_process, "--", word, allowed)

@@ -74,7 +74,7 @@ class ProgressFile:
         return [self.slot(pe) for pe in range(self.pes)]
 
     def fail(self, error: Exception) -> None:
-        """Write a line for the launcher that says why this process failed."""
+        """Write for the launcher, in one line, why this process failed."""
         with self.path.with_name(ERRORS).open("a") as file:
             file.write(explained(error) + "\n")
 

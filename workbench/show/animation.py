@@ -89,13 +89,13 @@ def _page(runs: list[SavedRun]) -> Any:
         column_titles=[f"<b>{run.command()}</b>" for run in runs],
     )
     versions = runs[0].record["versions"].items()
-    said = ", ".join(f"{name} {version}" for name, version in versions if version[:1].isdigit())
+    listed = ", ".join(f"{name} {version}" for name, version in versions if version[:1].isdigit())
     rows = runs[0].record["problem"].items()
     problem = ", ".join(f"{name} {value}" for name, value in rows if value not in (None, "", []))
     lines = textwrap.wrap(f"{runs[0].record['app']}: {problem}", 80 * (1 + len(runs)))
     title = {"text": "<br>".join(lines), "font": {"size": 14}, "y": 0.98, "yanchor": "top"}
     figure.update_layout(
-        title=title | {"subtitle": {"text": said}},
+        title=title | {"subtitle": {"text": listed}},
         template="plotly_white",
         height=1150,
         margin={"t": 140, "b": 120},

@@ -50,7 +50,7 @@ def _label(record: dict[str, Any]) -> str:
 
 
 def write_figure(source: Path, target: Path) -> Path:
-    """Draw a run's file, as the suffix of the target says. Raises InputError."""
+    """Draw a run's file, in the format that the target's suffix names. Raises InputError."""
     require(target.suffix in SUFFIXES, "--figure", target, f"must end in {', '.join(SUFFIXES)}")
     check_writable("--figure", target)
     run_figure(source).savefig(target, dpi=150)

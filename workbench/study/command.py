@@ -143,7 +143,7 @@ def study(options: argparse.Namespace) -> int:
 
 
 def _to_slurm(options: argparse.Namespace, study: Study, specs: list[RunSpec]) -> int:
-    """Write the job scripts of a study, and submit them unless told not to."""
+    """Write the job scripts of a study, and submit them unless it is a dry run."""
     from workbench.study import slurm
 
     folder = options.folder or Path("jobs")

@@ -22,7 +22,7 @@ from workbench.study.plan import KINDS, NO_BALANCING, SHARED, Study, usual_pes
 
 SHIPPED = Path(__file__).parents[2] / "studies"  # in the source tree and where it is installed
 MOST_TRIALS = 100
-LEAST_WARMUP = 10  # steps, as in the studies of ESPM2 2021, unless the user says otherwise
+LEAST_WARMUP = 10  # steps, as in the studies of ESPM2 2021, unless the user gives another number
 MATRIX = ("pes", "drivers", "odf", "balancers", "lb-periods")  # options that take a list
 ONLY_SLURM = ("--folder", "--sbatch")
 ONLY_HERE = ("--until-ci", "--no-pin", "--timeout", "--campaign")

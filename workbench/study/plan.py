@@ -20,7 +20,7 @@ from workbench.run.spec import RunSpec
 KINDS: Mapping[str, str] = MappingProxyType(
     {
         "strong": "the same problem on more and more PEs",
-        "weak": "a problem that grows with the PEs, as each app says",
+        "weak": "a problem that grows with the PEs, as each app defines",
         "odf": "the same problem and PEs, more and more blocks per PE",
         "lb": "the same problem and PEs; no balancing, and every balancer with every period",
         "granularity": "the same PEs, a problem that is halved repeatedly",

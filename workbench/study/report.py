@@ -166,7 +166,7 @@ def _draw(campaign: Campaign, path: Path) -> list[dict[str, str]]:
 
 
 def inline_svg(text: str, name: str, title: str) -> str:
-    """An SVG file as an element of a page: its ids are its own, and it says what it shows."""
+    """An SVG file as an element of a page: with ids of its own, and a description."""
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'\bid="', f'id="{name}-', text)

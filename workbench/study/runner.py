@@ -155,11 +155,11 @@ def _one_run(
     reason = rejection_reason(writer.campaign, writer.campaign.head["points"][point], result)
     if reason is None and isinstance(result, dict):
         writer.add("run", **entry, record=result)
-        said = f"{mean_step_s(result) * 1e3:.4g} ms per step"
+        outcome = f"{mean_step_s(result) * 1e3:.4g} ms per step"
     else:
         writer.add("dropped", **entry, reason=reason, final=isinstance(result, dict))
-        said = f"DROPPED: {reason}"
-    name = f"{label(writer.campaign.head, point)}: {said}"
+        outcome = f"DROPPED: {reason}"
+    name = f"{label(writer.campaign.head, point)}: {outcome}"
     left_over = _time_left(writer.campaign, left - 1)
     print(f"trial {trial + 1}, {name}; {left_over}", file=sys.stderr, flush=True)
 

@@ -230,7 +230,7 @@ def _name(trial: int, point: int, **_: Any) -> str:
 
 
 def collect(folder: Path, path: Path) -> int:
-    """Merge what came back and say what is missing or failed, which makes the exit status WRONG."""
+    """Merge the results and list missing and failed runs; with any, the exit status is WRONG."""
     collected = merge(folder, path)
     for line in collected.lines():
         print(line, file=sys.stdout if collected.complete else sys.stderr)
@@ -238,10 +238,10 @@ def collect(folder: Path, path: Path) -> int:
 
 
 def merge(folder: Path, path: Path) -> Collected:
-    """Merge what the jobs of a folder left into a campaign file, which may have some already.
+    """Add the new results in a folder of jobs to a campaign file.
 
-    Only what is new is added. Raises InputError where a record is not of the run that its name
-    says, and where the file is another campaign.
+    Raises InputError if a record is of another run than its file's name, or the file is of another
+    campaign.
     """
     head = _read_json(folder / HEAD)
     known = {"campaign", "study", "points", "trials"} <= head.keys()

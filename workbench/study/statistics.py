@@ -4,8 +4,8 @@ The method is that of Fink et al. (ESPM2 2021, arXiv:2111.04872): the mean of so
 bootstrapped 99 % interval, and Mann and Whitney's U test where two sets of trials are compared.
 Times are in seconds. A trial is one number, such as the mean step time of one run.
 
-An interval is as good as the trials are independent, and it covers the mean less often than its
-level says where trials are few: of lognormal times with a deviation of 0.5 in the logarithm, a 99 %
+Intervals assume independent trials. With few trials they cover the mean less often than their
+level: of lognormal times with a deviation of 0.5 in the logarithm, a 99 %
 interval covers it in 87, 94 and 98 % of cases with 5, 10 and 30 trials.
 """
 
@@ -130,7 +130,7 @@ def u_test(first: Numbers, second: Numbers, level: float = LEVEL) -> UTest:
 
     The p value is exact, except for more than `LARGEST_EXACT` pairs, or for ties with more than
     `MOST_ARRANGEMENTS` choices of n from n + m: then it is the normal approximation. With n and m
-    trials p is at least 2 / C(n + m, n); if that is too large for significance, ``note`` says so.
+    trials p is at least 2 / C(n + m, n); ``note`` states if that is too large for significance.
 
     Source of the effect: McGraw and Wong, Psych. Bull. 111 (1992) 361; ties as in Vargha and
     Delaney, J. Educ. Behav. Stat. 25 (2000) 101. Raises ValueError like `mean_interval`.

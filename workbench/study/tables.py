@@ -179,11 +179,11 @@ def _rate_unit(found: Sequence[Result]) -> tuple[float, str]:
 
 def _outcome(campaign: Campaign, number_: int, result: Result | None) -> str:
     dropped = [entry for entry in campaign.failures if entry["point"] == number_]
-    said = "valid" if result else "no run that counts"
+    text = "valid" if result else "no run that counts"
     if dropped:
         reasons = "; ".join(_distinct(entry["reason"] for entry in dropped))
-        said = f"{len(dropped)} dropped: {reasons}"
-    return f"{said}; {OVERSUBSCRIBED}" if result and result.oversubscribed else said
+        text = f"{len(dropped)} dropped: {reasons}"
+    return f"{text}; {OVERSUBSCRIBED}" if result and result.oversubscribed else text
 
 
 def noise_line(campaign: Campaign) -> str:
@@ -277,8 +277,8 @@ def pairwise_table(campaign: Campaign, found: list[Result]) -> Table:
 
 
 def _pairwise_row(campaign: Campaign, row: PairwiseComparison) -> tuple[str, ...]:
-    said = "slower" if row.test.effect > 0.5 else "faster"
-    said = f"significant: {said}" if row.test.significant else "not significant"
+    text = "slower" if row.test.effect > 0.5 else "faster"
+    text = f"significant: {text}" if row.test.significant else "not significant"
     return (
         row.second.configuration,
         row.first.configuration,
@@ -288,7 +288,7 @@ def _pairwise_row(campaign: Campaign, row: PairwiseComparison) -> tuple[str, ...
         f"{row.test.u:g}",
         f"{row.test.p:.2g}",
         f"{row.test.effect:.2f}",
-        said,
+        text,
     )
 
 
@@ -367,8 +367,8 @@ def hashes_table(campaign: Campaign) -> Table:
     """The final state of each problem: one hash over all bits, the same for every configuration."""
     rows = []
     for problem, states in hashes(campaign).items():
-        said = "one state" if len(states) == 1 else f"WRONG: {len(states)} states"
-        rows += [(problem, str(runs), state, said) for state, runs in states.items()]
+        text = "one state" if len(states) == 1 else f"WRONG: {len(states)} states"
+        rows += [(problem, str(runs), state, text) for state, runs in states.items()]
     columns = _columns("problem", "#runs", "$state hash", "result")
     return Table("Final states", columns, tuple(rows))
 
