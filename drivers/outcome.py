@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from devices.backend import OPENED
-from drivers.charm.balancers import summary
 from drivers.job import Job
-from drivers.timing import PELog, compute_per_pe, wall_of_rounds
+from drivers.timing import PELog, balancing_summary, compute_per_pe, wall_of_rounds
 from kernels import state_hash
 from miniapps.contract import Measure, Piece, combine
 
@@ -27,7 +26,7 @@ class Outcome:
     round, as `timing.ROW`; ``slices`` (where traced) and ``syncs`` as `timing.SLICE` and
     `timing.SYNC`; ``measures`` and ``words`` (the state hash) are joined over all blocks;
     ``first_step_at``: seconds since the epoch; ``peak_rss_bytes``: largest resident memory of a PE;
-    ``balancing``: an entry per load-balancing step, as returned by `balancers.summary`;
+    ``balancing``: an entry per load-balancing step, as returned by `timing.balancing_summary`;
     ``transport``: the path of messages between GPUs, the reason for it, and the bytes copied to and
     from hosts; ``gpu``: the GPU of the reporting PE.
     """
@@ -126,7 +125,7 @@ def joined(
         first_step_at=max(part.first_step_at for part in parts),
         peak_rss_bytes=max(part.peak_rss_bytes for part in parts),
         steps_done=done,
-        balancing=summary(rounds, syncs, compute),
+        balancing=balancing_summary(rounds, syncs, compute),
         versions=versions,
         transport=None if job.device == "cpu" else _transport(*transport, parts),
         gpu=OPENED.get(job.device).described(),

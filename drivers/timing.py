@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter, time
 from typing import Any, NamedTuple
@@ -259,3 +259,50 @@ def imbalance(compute: np.ndarray) -> float:
     """Maximum over mean PE compute time, from (PEs, rounds), over all rounds: the ideal gain."""
     mean = compute.mean(axis=0).sum()
     return float(compute.max(axis=0).sum() / mean) if mean else 1.0
+
+
+def balancing_summary(
+    rounds: Sequence[tuple[int, int]], syncs: np.ndarray, compute: np.ndarray
+) -> list[dict[str, Any]]:
+    """The effect of each load-balancing step, in order, from rows of `SYNC`, one per PE.
+
+    ``rounds``: first step and number of steps of each; ``compute``: (PEs, rounds), s. ``step`` is
+    the first step after it. ``seconds``, its cost, is the shortest wait of any PE, because the PE
+    that came last waited for the balancing only. The imbalances are those of the rounds since the
+    previous load-balancing step, and until the next one.
+    """
+    firsts, counts = np.array(rounds).T
+    steps = np.unique(syncs["step"]).tolist()
+    slowest = compute.max(axis=0)
+    cuts = [0, *np.searchsorted(firsts, steps).tolist(), len(firsts)]
+    entries = []
+    for n, step in enumerate(steps):
+        seen = syncs[syncs["step"] == step]
+        both = seen[np.isfinite(seen["begin_s"] + seen["end_s"])]
+        seconds = float(np.min(both["end_s"] - both["begin_s"])) if len(both) else 0.0
+        before, after = slice(cuts[n], cuts[n + 1]), slice(cuts[n + 1], cuts[n + 2])
+        usual = slowest[before].sum() / counts[before].sum()
+        moved = int(seen["came"].sum())
+        paid = paid_after(seconds, usual, slowest[after], counts[after]) if moved else None
+        entries.append(
+            {
+                "step": step,
+                "moved": moved,
+                "imbalance_before": imbalance(compute[:, before]),
+                "imbalance_after": imbalance(compute[:, after]),
+                "seconds": seconds,
+                "paid_after": paid,
+            }
+        )
+    return entries
+
+
+def paid_after(seconds: float, usual: float, slowest: np.ndarray, counts: np.ndarray) -> int | None:
+    """Steps until a load-balancing step has saved its cost; None if it has not by the next one.
+
+    It saves the difference between ``usual``, the slowest PE's compute time per step before it, and
+    that after it: ``slowest`` (rounds,), of ``counts`` steps each.
+    """
+    saved = np.cumsum(usual * counts - slowest)
+    enough = np.flatnonzero(saved >= seconds)
+    return int(counts[: enough[0] + 1].sum()) if enough.size else None

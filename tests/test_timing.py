@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drivers.charm.balancers import paid_after
 from drivers.descriptor import Balancing
-from drivers.timing import ROW, compute_per_pe, imbalance, wall_of_rounds
+from drivers.timing import ROW, compute_per_pe, imbalance, paid_after, wall_of_rounds
 
 
 def two_pes() -> np.ndarray:
