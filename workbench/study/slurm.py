@@ -113,7 +113,7 @@ steady {name}
 SUBMIT_TEXT = """\
 #!/bin/bash
 # Submits all jobs in shuffled order. Options go to sbatch: ./submit.sh --partition=NAME
-# A run whose record is there is not made again, so this may be called again for what is missing.
+# Runs with a record are not repeated, so this may be called again for missing runs.
 set -eu
 cd "$(dirname "$0")"
 """
