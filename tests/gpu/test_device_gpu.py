@@ -17,11 +17,12 @@ from numba import cuda
 
 import kernels
 from devices import backend as device
-from devices.cuda import compiler, driver_info, memory, streams, toolkit
+from devices.cuda import compiler, driver_info, memory, primitives, streams, toolkit
 from devices.cuda.backend import CudaBackend, Gpu
-from devices.cuda.buffers import MessageBuffer, MessageView
+from devices.cuda.buffers import MessageBuffer, MessageView, by_buffer
 from devices.cuda.toolkit import Nvidia, Simulator
 from devices.messages import HEADER_BYTES, Envelope, packed_empty
+from miniapps.contract import Post, checked_messages
 
 SHAPES = [(7,), (3, 5), (2, 3, 4), (0,), (4, 0)]
 TYPES = [np.float64, np.float32, np.int64, np.uint8]
@@ -121,6 +122,17 @@ def test_flat_is_the_same_memory():
 def test_blocks_cover_all_threads():
     """Catches a launch of no blocks, which is illegal, and one that leaves the last threads out."""
     assert [compiler.blocks(n, 32) for n in (0, 1, 32, 33)] == [1, 1, 1, 2]
+
+
+def test_launches_have_enough_threads_and_few_sizes():
+    """Catches particles that no thread takes, and a new grid in every step for numba to look at."""
+    sizes = set()
+    for count in [*range(70), *range(10**6, 10**6 + 5000)]:
+        wide, threads, _ = primitives.launch(count, None)
+        assert count <= wide * threads <= max(1.04 * count, count + 287)
+        sizes.add((wide, threads))
+        assert primitives.launch(count, None, 64)[1] <= 64
+    assert len(sizes) < 12
 
 
 # Arithmetic --------------------------------------------------------------------------------------
@@ -285,6 +297,25 @@ def test_kinds_of_messages_mix():
     assert same(gpu.to_host(views["theirs"].array), wanted["low"])
     assert same(gpu.to_host(views["mine"].array), mine_wanted["high"])
     assert gpu.staged_bytes < theirs.nbytes + HEADER_BYTES + host.nbytes
+
+
+def test_messages_are_grouped_by_the_buffer_that_holds_them():
+    """Catches a kernel that looks for a message in the memory of another buffer."""
+    gpu = device.get("gpu")
+    mine, wanted = filled(gpu)
+    theirs, others = filled(device.get("gpu"), first=40)
+    views = {"a": mine["low"], "b": theirs["high"], "c": mine["high"]}
+    (first, places), (second, more) = by_buffer(views)
+    assert (set(places), set(more)) == ({"a", "c"}, {"b"})
+    host = memory.to_host(first)[places["c"] :][:9], memory.to_host(second)[more["b"] :][:9]
+    assert same(host[0], wanted["high"]) and same(host[1], others["high"])
+    assert mine.memory == (mine.flat, mine.starts) and mine["low"].memory[1] == mine.starts["low"]
+
+
+def test_a_post_of_a_buffer_has_all_its_messages():
+    """Catches messages that are told apart by the ids of views that are gone."""
+    buffer, _ = filled(device.get("gpu"))
+    assert set(checked_messages(Post("phase", buffer))) == set(EDGES)
 
 
 def test_nothing_received_is_nothing():
