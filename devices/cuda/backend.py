@@ -43,7 +43,7 @@ class Slot:
         if buffer is not None and (buffer.shapes, buffer.dtype) == (shapes, dtype):
             return buffer.read
         self.buffer = MessageBuffer(shapes, dtype, stream)
-        return streams.mark(stream)  # until then kernels may use what had this memory before
+        return streams.mark(stream)  # until then, kernels may use this memory for freed arrays
 
 
 class Gpu(Device):

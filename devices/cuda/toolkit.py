@@ -48,7 +48,7 @@ class Toolkit:
 
     def select(self, number: int) -> None:
         """Use this GPU from now on, numbered among those that this process can see."""
-        self.idle = []  # later, blocks of the GPU before return their streams to the old list
+        self.idle = []  # blocks on the GPU used before return their streams to the old list
 
     def described(self) -> str:
         """Return the name of the selected GPU."""

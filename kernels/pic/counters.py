@@ -13,10 +13,11 @@ OWNERS = 16  # how many there may be; 0 to 11 are blocks
 HERE = 4  # owner of a particle that stays
 LOST = 15  # owner of a particle that is neither in this block nor next to it
 
-LEFT = OWNERS  # place among the counters: how many leave
-FIRST_LOST = OWNERS + 1  # the place of the first particle that went to no known owner, or NOWHERE
-MISROUTED = OWNERS + 2  # the first row of all that came which is not in this block, or NOWHERE
-TAIL, HOLES = OWNERS + 3, OWNERS + 4  # work space of a kernel that closes gaps
+# Indices of the other counters.
+LEFT = OWNERS  # how many particles leave
+FIRST_LOST = OWNERS + 1  # the place of the first particle whose owner does not exist, or NOWHERE
+MISROUTED = OWNERS + 2  # the first row, of all received, that is not in this block, or NOWHERE
+TAIL, HOLES = OWNERS + 3, OWNERS + 4  # work space of `close_gaps`
 COUNTERS = OWNERS + 5  # how many counters there are
 
 NOWHERE = np.iinfo(np.int64).max

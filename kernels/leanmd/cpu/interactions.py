@@ -60,7 +60,7 @@ def _closest(position, others, clusters, starts, neighbors, own):
     """Return the closest pair of some clusters as an error flag; slow, for a run that fails."""
     closest = int64((1 << 63) - 1)
     for k in clusters:
-        begin = starts[k] - WIDTH * own  # atoms of the cluster, then what is listed
+        begin = starts[k] - WIDTH * own  # atoms of the cluster, then its list
         for n in range(begin, starts[k + 1]):
             j = int64(neighbors[n]) if n >= starts[k] else int64(k) * WIDTH + n - begin
             for i in range(int64(k) * WIDTH, int64(k + 1) * WIDTH):

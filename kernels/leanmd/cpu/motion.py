@@ -40,8 +40,8 @@ def kick_and_drift(count, position, velocity, force, origin, dt, quantum, allowe
         y[i] += fma(dt, vy[i], magic) - magic
         z[i] += fma(dt, vz[i], magic) - magic
         dx, dy, dz = x[i] - ox[i], y[i] - oy[i], z[i] - oz[i]
-        # As bits, floats that are not negative keep their order and those that are no numbers,
-        # which have any sign, come last: a maximum that vectorises and loses none of them.
+        # As bits, floats that are not negative keep their order, and NaNs of either sign are
+        # larger than all of them: a maximum that vectorises and loses no NaN.
         far = uint64(bits(dx * dx + dy * dy + dz * dz))
         farthest = max(far, farthest)
     if farthest > uint64(bits(allowed2)):

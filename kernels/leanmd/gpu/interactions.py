@@ -111,7 +111,7 @@ def _make_force_on(pull: Any) -> Any:
         x, y, z = others[0], others[1], others[2]
         fx = fy = fz = np.int64(0)
         closest = FAR
-        while n < last:  # numba's range would count down beside it
+        while n < last:  # numba's range would need a second counter
             j = np.uint64(neighbors[n])
             dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
             fx, fy, fz, closest = add(dx, dy, dz, True, cutoff2, fx, fy, fz, closest)

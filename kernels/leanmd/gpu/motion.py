@@ -18,7 +18,7 @@ from kernels.leanmd.units import (
 )
 from kernels.state_hash.cpu import mix
 
-NOT_NEGATIVE = (1 << 63) - 1  # all bits but that of the sign
+NOT_NEGATIVE = (1 << 63) - 1  # all bits but the sign
 _mix = ported(mix)
 
 

@@ -37,7 +37,7 @@ from kernels.leanmd.interface import PairTask
 from kernels.leanmd.units import CLOSE, NO_ERROR
 
 TASK_THREADS = 32  # of a thread block; few, as the last one of each task is not full
-# The words of a row: addresses and sizes, the first thread block, and float64: shift and cutoff^2.
+# The words of a row: addresses, sizes and the first thread block; as float64 shift and cutoff^2.
 POSITION, COLUMNS, OTHERS, OTHER_COLUMNS, STARTS, NEIGHBORS, ENTRIES, FORCE, PLACES, OWN, BLOCK = (
     range(11)
 )
@@ -170,7 +170,7 @@ def _pack_positions(height, size, rows, buffer, start):  # type: ignore[no-untyp
     n = np.int64(cuda.grid(1))
     if n < size:
         for row in range(np.int64(height)):
-            # The fourth row of a message is the last of an atom's.
+            # Row 3 of a message is the last row of the atoms: the bits of their ids.
             buffer[start + row * size + n] = rows[row if row < 3 else rows.shape[0] - 1, n]
 
 

@@ -67,7 +67,7 @@ def _pack(total, leaving, owners, counters, x, y, vx, vy, charge, ids, cells, mo
     n = np.uint64(leaving[slot])
     owner = np.uint32(owners[n])
     start = starts[0]
-    for other in range(1, OWNERS):  # choices, as an index would put the tuple in local memory
+    for other in range(1, OWNERS):  # branches: an index would put the tuple in local memory
         if owner == other:
             start = starts[other]
     row = cuda.atomic.sub(counters, owner, 1) - 1
@@ -80,13 +80,9 @@ def _pack(total, leaving, owners, counters, x, y, vx, vy, charge, ids, cells, mo
 
 
 def pack(
-    total: int,
-    leaving: Array,
-    owners: Array,
-    counters: Array,
-    arrays: Particles,
+    total: int, leaving: Array, owners: Array, counters: Array, arrays: Particles,
     messages: Mapping[Any, Any],
-) -> None:
+) -> None:  # fmt: skip
     """Launch one thread per particle for all messages, which are in one message buffer."""
     if total:
         buffer: Any = messages  # a `MessageBuffer`
@@ -105,8 +101,8 @@ def pack(
 )
 def _unpack(message, starts, ends, rows, cell, gaps, free, count, owners, counters,
             x, y, vx, vy, charge, ids, cells, motions):  # type: ignore[no-untyped-def]  # fmt: skip
-    # Part p of the threads, up to ends[p], takes the message at starts[p], whose first row is
-    # rows[p] of all that came. Both are given as seen from thread 0.
+    # Threads from ends[p - 1] up to ends[p] take message p, one row each. starts[p] and rows[p]
+    # are where thread 0 would find its row, in memory and among all received rows.
     n = np.int64(thread_index())
     if n >= ends[PARTS - 1]:
         return

@@ -80,18 +80,18 @@ def inside(x, y, cells):  # type: ignore[no-untyped-def]
 )
 def _push(count, steps, x, y, vx, vy, charge, mesh, height, frame, size,
           known, owners, counters, leaving):  # type: ignore[no-untyped-def]  # fmt: skip
-    n = np.uint32(thread_index())  # `once` tests a 64-bit index for negative ones
+    n = np.uint32(thread_index())  # `once` tests a 64-bit index for a negative one
     if n >= count:
         return
     at_x, at_y, mine = once(x, n), once(y, n), once(charge, n)
     by_x, by_y = once(vx, n), once(vy, n)
     for _ in range(steps):
-        column = np.float64(np.uint32(at_x))  # rounds down, as none is negative
+        column = np.float64(np.uint32(at_x))  # rounds down, as no coordinate is negative
         row = np.float64(np.uint32(at_y))
         corner = np.uint64(np.uint32(_ahead(column, frame[0], size))) * height
         corner += np.uint64(np.uint32(_ahead(row, frame[8], size)))
         if corner >= np.uint64(mesh.size) - height - np.uint64(1):
-            corner = np.uint64(0)  # of no number: that is lost, but first its force is computed
+            corner = np.uint64(0)  # of NaN: the particle is lost, once its force is computed
         beside = corner + height
         dx, dy = at_x - column, at_y - row
         ex, ey = dx - 1.0, dy - 1.0
