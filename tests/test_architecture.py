@@ -27,7 +27,7 @@ ONLY_IN = {
     "numba_cuda": r"devices/cuda/\w+\.py",
     "cuda": r"tests/gpu_budget\.py",
     "cuda.pathfinder": r"workbench/doctor\.py",
-    "matplotlib": r"workbench/(show/\w+|study/figures)\.py",
+    "matplotlib": r"workbench/(show/\w+|study/(drawing|figures))\.py",
     "plotly": r"workbench/show/animation\.py",
     "playwright": r"tests/conftest\.py",
     "h5py": r"(workbench/\w+|tests)/\w+\.py|miniapps/leanmd/inputs/h5md\.py",

@@ -19,20 +19,29 @@ from workbench.show.plots import COLOURS
 from workbench.study import analysis
 from workbench.study.analysis import Result
 from workbench.study.campaign import Campaign
+from workbench.study.drawing import (
+    HALF,
+    OVERSUBSCRIBED,
+    bounds_of,
+    decimal_log_axis,
+    dodge,
+    draw_legend,
+    draw_line,
+    draw_steps,
+    error_bars,
+    new_figure,
+    pe_axis,
+    steps_ms,
+    styles_of,
+)
 from workbench.study.statistics import Fit, Interval
 from workbench.study.tables import POOR, half_point, number, problem_cell
 
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-DASHES = ("-", (0, (6, 2)), (0, (4, 1.5, 1, 1.5)), (0, (1.5, 1.2)), (0, (8, 2, 1, 2, 1, 2)))
 PARTS = (  # of a PE's time: colour and hatch
     ("compute", COLOURS[0], ""),
     ("wait", "#ffffff", "////"),
     ("balance", COLOURS[1], "xxxx"),
 )
-OVERSUBSCRIBED = "more PEs than cores"
-HALF = "half of the best rate per PE"
-REFERENCES = ("ideal", HALF)  # lines that are no measurement stand last in a legend
-DODGE = 0.05  # octaves between two points on the same PEs, so that no interval hides another
 FAR_APART = 12.0  # longest over shortest step above which stacked bars are drawn as percentages
 DPI = 200
 STYLE: Mapping[str, Any] = MappingProxyType(
@@ -137,138 +146,29 @@ def saved(figure: Any, form: str, salt: str) -> bytes:
     return buffer.getvalue()
 
 
-# Parts of figures ---------------------------------------------------------------------------------
-
-
-def _figure(width: float = 5.2, height: float = 4.0) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots()
-
-
-def _styles(configurations: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Colour, marker and line style of each configuration."""
-    return {
-        configuration: {
-            "color": COLOURS[position % len(COLOURS)],
-            "marker": MARKERS[position % len(MARKERS)],
-            "linestyle": DASHES[position % len(DASHES)],
-        }
-        for position, configuration in enumerate(configurations)
-    }
-
-
-def dodged(pes: Sequence[int], position: int, configurations: int) -> list[float]:
-    """Positions for the points of one configuration, shifted a little so that none overlap."""
-    return [count * 2 ** (DODGE * (position - (configurations - 1) / 2)) for count in pes]
-
-
-def _draw_line(
-    axes: Any, positions: Sequence[float], values: Sequence[Interval], look: Any, **more: Any
-) -> None:
-    """Values over positions, with their intervals where they have any."""
-    middle = np.array([value.value for value in values])
-    below = middle - [value.low for value in values]
-    above = [value.high for value in values] - middle
-    bars = np.maximum(np.nan_to_num([below, above]), 0.0)  # a bound can be beyond the mean itself
-    axes.errorbar(positions, middle, yerr=bars, **look, **more)
-
-
-def _draw_open(
-    axes: Any, positions: Sequence[float], values: Sequence[Interval], look: Any
-) -> None:
-    """Values that must not be compared: open markers without a line."""
-    unfilled = look | {"linestyle": "none", "markerfacecolor": "white"}
-    _draw_line(axes, positions, values, unfilled, label="_open", elinewidth=0.8, capsize=0)
-
-
-def _legend(
-    figure: Any, axes: Any, oversubscribed: bool, more: Sequence[tuple[str, Any]] = ()
-) -> None:
-    """The legend below the axes, with entries for open markers and ``more`` line styles."""
-    from matplotlib.lines import Line2D
-
-    handles, labels = axes.get_legend_handles_labels()
-    for label, style in more:
-        handles.append(Line2D([], [], color="#555555", linewidth=0.9, linestyle=style))
-        labels.append(label)
-    if oversubscribed:
-        look: dict[str, Any] = {"color": "#555555", "marker": "o", "markerfacecolor": "white"}
-        handles.append(Line2D([], [], linestyle="none", **look))
-        labels.append(OVERSUBSCRIBED)
-    order = sorted(range(len(labels)), key=lambda position: labels[position] in REFERENCES)
-    columns = 2 if max(map(len, labels), default=0) > 24 else 3
-    handles, labels = [handles[n] for n in order], [labels[n] for n in order]
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
-
-
-def _pe_axis(axes: Any, pes: Sequence[int], title: str = "PEs") -> None:
-    """A log2 axis whose ticks are the numbers of PEs themselves."""
-    values = sorted(set(pes))
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(values, [str(value) for value in values])
-    axes.set_xticks([], minor=True)
-    axes.set_xlim(values[0] / 2**0.3, values[-1] * 2**0.3)
-    axes.set_xlabel(title)
-
-
-def _plain_log(axis: Any, low: float, high: float, set_limits: Callable[..., Any]) -> None:
-    """A decimal logarithmic axis around values, with ticks as plain numbers."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    low, high = low / 1.25, high * 1.25
-    decades = math.log10(high / low)
-    digits: tuple[float, ...] = (1.0,) if decades > 3 else (1.0, 2.0, 5.0)
-    digits = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0) if decades < 1 else digits
-    axis.set_major_locator(LogLocator(base=10, subs=digits, numticks=30))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
-    set_limits(low, high)
-
-
-def _reach(values: Sequence[Interval], scale: float = 1.0) -> tuple[float, float]:
-    """The smallest and the largest positive number among values and bounds."""
-    numbers = [number for value in values for number in (value.value, value.low, value.high)]
-    positive = [number * scale for number in numbers if number > 0]
-    return min(positive), max(positive)
-
-
-def _scaled(interval: Interval, scale: float) -> Interval:
-    return Interval(interval.value * scale, interval.low * scale, interval.high * scale)
-
-
-def _steps_ms(found: Sequence[Result]) -> list[Interval]:
-    return [_scaled(result.step, 1e3) for result in found]
-
-
 # Strong and weak scaling --------------------------------------------------------------------------
 
 
 def step_time_figure(found: list[Result], weak: bool) -> Any:
     """Time per step over PEs, with ideal scaling."""
-    figure, axes = _figure()
+    figure, axes = new_figure()
     configurations = analysis.by_configuration(found)
-    styles = _styles(list(configurations))
+    styles = styles_of(list(configurations))
     for position, (configuration, mine) in enumerate(configurations.items()):
-        counted = [result for result in mine if not result.oversubscribed]
-        apart = [result for result in mine if result.oversubscribed]
-        if counted:
-            pes = dodged([result.pes for result in counted], position, len(configurations))
-            _draw_line(axes, pes, _steps_ms(counted), styles[configuration], label=configuration)
-        if apart:
-            pes = dodged([result.pes for result in apart], position, len(configurations))
-            _draw_open(axes, pes, _steps_ms(apart), styles[configuration])
+        pes = [dodge(position, len(configurations)) * result.pes for result in mine]
+        draw_steps(axes, pes, mine, styles[configuration], configuration)
     ideal = ideal_times(found, weak)
     if ideal:
         times = [seconds * 1e3 for seconds in ideal.values()]
         axes.plot(list(ideal), times, color="black", linewidth=1, linestyle="--", label="ideal")
     axes.set_yscale("log")
-    _pe_axis(axes, [result.pes for result in found])
-    low, high = _reach(_steps_ms(found))
-    _plain_log(axes.yaxis, min([low, *(1e3 * t for t in ideal.values())]), high, axes.set_ylim)
+    pe_axis(axes, [result.pes for result in found])
+    low, high = bounds_of(steps_ms(found))
+    decimal_log_axis(
+        axes.yaxis, min([low, *(1e3 * t for t in ideal.values())]), high, axes.set_ylim
+    )
     axes.set_ylabel("time per step [ms]")
-    _legend(figure, axes, any(result.oversubscribed for result in found))
+    draw_legend(figure, axes, any(result.oversubscribed for result in found))
     return figure
 
 
@@ -287,7 +187,7 @@ def ideal_times(found: list[Result], weak: bool) -> dict[int, float]:
 
 def speedup_figure(found: list[Result], weak: bool) -> Any:
     """Speed-up over PEs with the ideal diagonal and the fitted laws."""
-    figure, axes = _figure()
+    figure, axes = new_figure()
     rows = analysis.scaling(found, weak)
     styles = _draw_configurations(axes, found, rows, lambda row: row.speedup)
     laws = _draw_laws(axes, found, weak, styles)
@@ -295,11 +195,11 @@ def speedup_figure(found: list[Result], weak: bool) -> Any:
     ideal = [count / pes[0] for count in pes]
     axes.plot(pes, ideal, color="black", linewidth=1, linestyle="--", label="ideal")
     axes.set_yscale("log")
-    _pe_axis(axes, pes)
-    low, high = _reach([row.speedup for row in rows])
-    _plain_log(axes.yaxis, low, max(high, ideal[-1]), axes.set_ylim)
+    pe_axis(axes, pes)
+    low, high = bounds_of([row.speedup for row in rows])
+    decimal_log_axis(axes.yaxis, low, max(high, ideal[-1]), axes.set_ylim)
     axes.set_ylabel("scaled speed-up" if weak else "speed-up")
-    _legend(figure, axes, False, laws)
+    draw_legend(figure, axes, False, laws)
     return figure
 
 
@@ -310,14 +210,12 @@ def _draw_configurations(
     value: Callable[[analysis.Scaling], Interval],
 ) -> dict[str, dict[str, Any]]:
     """Draw a line over PEs for each configuration; returns the styles of all configurations."""
-    styles = _styles(list(analysis.by_configuration(found)))
+    styles = styles_of(list(analysis.by_configuration(found)))
     for position, configuration in enumerate(styles):
         mine = [row for row in rows if row.result.configuration == configuration]
         if mine:
-            positions = dodged([row.result.pes for row in mine], position, len(styles))
-            _draw_line(
-                axes, positions, list(map(value, mine)), styles[configuration], label=configuration
-            )
+            pes = [dodge(position, len(styles)) * row.result.pes for row in mine]
+            draw_line(axes, pes, list(map(value, mine)), styles[configuration], label=configuration)
     return styles
 
 
@@ -353,14 +251,14 @@ def law_curve(counted: list[Result], fit: Fit, weak: bool) -> tuple[np.ndarray, 
 
 def efficiency_figure(found: list[Result], weak: bool) -> Any:
     """Parallel efficiency over PEs; 1 is ideal."""
-    figure, axes = _figure()
+    figure, axes = new_figure()
     rows = analysis.scaling(found, weak)
     _draw_configurations(axes, found, rows, lambda row: row.efficiency)
     axes.axhline(1.0, color="black", linewidth=1, linestyle="--", label="ideal")
-    _pe_axis(axes, [row.result.pes for row in rows])
-    axes.set_ylim(0, 1.08 * max(1.0, _reach([row.efficiency for row in rows])[1]))
+    pe_axis(axes, [row.result.pes for row in rows])
+    axes.set_ylim(0, 1.08 * max(1.0, bounds_of([row.efficiency for row in rows])[1]))
     axes.set_ylabel("parallel efficiency")
-    _legend(figure, axes, False)
+    draw_legend(figure, axes, False)
     return figure
 
 
@@ -373,7 +271,7 @@ def parts_figure(campaign: Campaign, found: list[Result]) -> Any:
     order = sorted(found, key=lambda result: (result.oversubscribed, result.number))
     lengths = [result.step.value for result in order]
     shares = max(lengths) > FAR_APART * min(lengths)
-    figure, axes = _figure(5.6, 1.3 + 0.27 * len(order))
+    figure, axes = new_figure(5.6, 1.3 + 0.27 * len(order))
     gap = [0.8 * result.oversubscribed for result in order]
     positions = np.arange(len(order)) + gap
     left = np.zeros(len(order))
@@ -416,11 +314,11 @@ def _point_label(campaign: Campaign, result: Result) -> str:
 
 def odf_figure(found: list[Result]) -> Any:
     """Time per step over ODF; drivers without over-decomposition are horizontal lines."""
-    figure, axes = _figure()
+    figure, axes = new_figure()
     configurations: dict[str, list[Result]] = {}
     for result in found:
         configurations.setdefault(_configuration_of_any_odf(result), []).append(result)
-    styles = _styles(list(configurations))
+    styles = styles_of(list(configurations))
     for configuration, mine in configurations.items():
         _draw_odf(
             axes,
@@ -430,10 +328,10 @@ def odf_figure(found: list[Result]) -> Any:
         )
     odfs = [result.case.odf for result in found]
     axes.set_yscale("log")
-    _pe_axis(axes, odfs, "ODF: blocks per PE")
-    _plain_log(axes.yaxis, *_reach(_steps_ms(found)), axes.set_ylim)
+    pe_axis(axes, odfs, "ODF: blocks per PE")
+    decimal_log_axis(axes.yaxis, *bounds_of(steps_ms(found)), axes.set_ylim)
     axes.set_ylabel("time per step [ms]")
-    _legend(figure, axes, any(result.oversubscribed for result in found))
+    draw_legend(figure, axes, any(result.oversubscribed for result in found))
     return figure
 
 
@@ -445,31 +343,22 @@ def _configuration_of_any_odf(result: Result) -> str:
 
 def _draw_odf(axes: Any, name: str, mine: list[Result], look: dict[str, Any]) -> None:
     if not mine[0].case.can.over_decomposition:
-        (step,) = _steps_ms(mine)
+        (step,) = steps_ms(mine)
         mark = OVERSUBSCRIBED if mine[0].oversubscribed else ""
         label = f"{name}, {mark}" if mark else name
         axes.axhline(step.value, color=look["color"], linestyle=look["linestyle"], label=label)
         if not math.isnan(step.low):
             axes.axhspan(step.low, step.high, color=look["color"], alpha=0.18, linewidth=0)
         return
-    counted = [result for result in mine if not result.oversubscribed]
-    apart = [result for result in mine if result.oversubscribed]
-    if counted:
-        odfs = [result.case.odf for result in counted]
-        _draw_line(axes, odfs, _steps_ms(counted), look, label=name)
-    if apart:
-        _draw_open(axes, [result.case.odf for result in apart], _steps_ms(apart), look)
+    draw_steps(axes, [result.case.odf for result in mine], mine, look, name)
 
 
 def gain_figure(found: list[Result]) -> Any:
     """The gain of each balanced result with its interval, beside the ideal gain."""
     gains = analysis.gains(found)
-    figure, axes = _figure(5.6, 1.5 + 0.55 * len(gains))
+    figure, axes = new_figure(5.6, 1.5 + 0.55 * len(gains))
     positions = np.arange(len(gains))
-    values = np.array([row.gain.value for row in gains])
-    below = values - [row.gain.low for row in gains]
-    above = [row.gain.high for row in gains] - values
-    bars = np.maximum(np.nan_to_num([below, above]), 0.0)
+    values, bars = error_bars([row.gain for row in gains])
     look: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.5}
     axes.barh(positions - 0.19, values, 0.38, xerr=bars, color=COLOURS[0], label="gain", **look)
     ideals = [row.ideal for row in gains]
@@ -490,9 +379,9 @@ def gain_figure(found: list[Result]) -> Any:
 
 def granularity_figure(found: list[Result]) -> Any:
     """Efficiency over step length, METG(50 %) marked."""
-    figure, axes = _figure()
+    figure, axes = new_figure()
     rows = analysis.granularity(found)
-    styles = _styles([row.configuration for row in rows])
+    styles = styles_of([row.configuration for row in rows])
     for row in rows:
         points = sorted(row.points, key=lambda point: point.result.step.value)
         steps = [point.result.step.value * 1e3 for point in points]
@@ -507,9 +396,9 @@ def granularity_figure(found: list[Result]) -> Any:
     axes.axhline(0.5, color="black", linewidth=1, linestyle="--", label=HALF)
     axes.set_xscale("log")
     steps = [point.result.step.value * 1e3 for row in rows for point in row.points]
-    _plain_log(axes.xaxis, min(steps), max(steps), axes.set_xlim)
+    decimal_log_axis(axes.xaxis, min(steps), max(steps), axes.set_xlim)
     axes.set_ylim(0, 1.08)
     axes.set_xlabel("time per step [ms]")
     axes.set_ylabel("efficiency")
-    _legend(figure, axes, False)
+    draw_legend(figure, axes, False)
     return figure

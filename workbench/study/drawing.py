@@ -1,0 +1,134 @@
+"""Elements of the figures of a campaign: styles, lines with intervals, axes and legends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.show.plots import COLOURS
+from workbench.study.analysis import Result
+from workbench.study.statistics import Interval
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = ("-", (0, (6, 2)), (0, (4, 1.5, 1, 1.5)), (0, (1.5, 1.2)), (0, (8, 2, 1, 2, 1, 2)))
+OVERSUBSCRIBED = "more PEs than cores"
+HALF = "half of the best rate per PE"
+REFERENCES = ("ideal", HALF)  # lines that are no measurement stand last in a legend
+DODGE = 0.05  # octaves between two points on the same PEs, so that no interval hides another
+
+
+def new_figure(width: float = 5.2, height: float = 4.0) -> tuple[Any, Any]:
+    """A figure and its axes; sizes in inches."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
+
+
+def styles_of(configurations: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Colour, marker and line style of each configuration."""
+    return {
+        configuration: {
+            "color": COLOURS[position % len(COLOURS)],
+            "marker": MARKERS[position % len(MARKERS)],
+            "linestyle": DASHES[position % len(DASHES)],
+        }
+        for position, configuration in enumerate(configurations)
+    }
+
+
+def dodge(position: int, configurations: int) -> float:
+    """The factor that shifts the points of one configuration so that none hides another."""
+    return 2 ** (DODGE * (position - (configurations - 1) / 2))
+
+
+def error_bars(values: Sequence[Interval]) -> tuple[np.ndarray, np.ndarray]:
+    """Values (n,), and the lengths of their error bars (2, n): 0 where there is no interval."""
+    middle = np.array([value.value for value in values])
+    below = middle - [value.low for value in values]
+    above = [value.high for value in values] - middle
+    return middle, np.maximum(np.nan_to_num([below, above]), 0.0)  # a bound may pass the mean
+
+
+def draw_line(
+    axes: Any, positions: Sequence[float], values: Sequence[Interval], look: Any, **more: Any
+) -> None:
+    """Draw values over positions, with their intervals if they have any."""
+    middle, bars = error_bars(values)
+    axes.errorbar(positions, middle, yerr=bars, **look, **more)
+
+
+def draw_steps(
+    axes: Any,
+    positions: Sequence[float],
+    mine: Sequence[Result],
+    look: dict[str, Any],
+    label: str,
+) -> None:
+    """Draw step times of a configuration, in ms; oversubscribed ones as open markers, no line."""
+    unfilled = {"linestyle": "none", "markerfacecolor": "white", "elinewidth": 0.8, "capsize": 0}
+    for apart, style in ((False, {"label": label}), (True, {"label": "_open", **unfilled})):
+        pairs = [p for p in zip(positions, mine, strict=True) if p[1].oversubscribed == apart]
+        if pairs:
+            shown, results = zip(*pairs, strict=True)
+            draw_line(axes, shown, steps_ms(results), look | style)
+
+
+def draw_legend(
+    figure: Any, axes: Any, oversubscribed: bool, more: Sequence[tuple[str, Any]] = ()
+) -> None:
+    """The legend below the axes, with entries for open markers and ``more`` line styles."""
+    from matplotlib.lines import Line2D
+
+    handles, labels = axes.get_legend_handles_labels()
+    for label, style in more:
+        handles.append(Line2D([], [], color="#555555", linewidth=0.9, linestyle=style))
+        labels.append(label)
+    if oversubscribed:
+        look: dict[str, Any] = {"color": "#555555", "marker": "o", "markerfacecolor": "white"}
+        handles.append(Line2D([], [], linestyle="none", **look))
+        labels.append(OVERSUBSCRIBED)
+    order = sorted(range(len(labels)), key=lambda position: labels[position] in REFERENCES)
+    columns = 2 if max(map(len, labels), default=0) > 24 else 3
+    handles, labels = [handles[n] for n in order], [labels[n] for n in order]
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+
+
+def pe_axis(axes: Any, pes: Sequence[int], title: str = "PEs") -> None:
+    """A log2 axis whose ticks are the numbers of PEs themselves."""
+    values = sorted(set(pes))
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(values, [str(value) for value in values])
+    axes.set_xticks([], minor=True)
+    axes.set_xlim(values[0] / 2**0.3, values[-1] * 2**0.3)
+    axes.set_xlabel(title)
+
+
+def decimal_log_axis(axis: Any, low: float, high: float, set_limits: Callable[..., Any]) -> None:
+    """A decimal logarithmic axis around values, with ticks as plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = low / 1.25, high * 1.25
+    decades = math.log10(high / low)
+    digits: tuple[float, ...] = (1.0,) if decades > 3 else (1.0, 2.0, 5.0)
+    digits = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0) if decades < 1 else digits
+    axis.set_major_locator(LogLocator(base=10, subs=digits, numticks=30))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+    set_limits(low, high)
+
+
+def bounds_of(values: Sequence[Interval]) -> tuple[float, float]:
+    """The smallest and the largest positive number among values and bounds."""
+    numbers = [number for value in values for number in (value.value, value.low, value.high)]
+    positive = [number for number in numbers if number > 0]
+    return min(positive), max(positive)
+
+
+def steps_ms(found: Sequence[Result]) -> list[Interval]:
+    """Mean times per step, ms."""
+    steps = [result.step for result in found]
+    return [Interval(1e3 * step.value, 1e3 * step.low, 1e3 * step.high) for step in steps]
