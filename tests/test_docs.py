@@ -1,4 +1,4 @@
-"""The documentation: paths, options and commands in it exist; pages name readers; plain words."""
+"""The documentation: paths, options, commands and quoted output exist; plain words for readers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from support import ROOT
 
 import drivers
 import miniapps
-from workbench.cli import build_parser
+from miniapps import tiling
+from miniapps.parameters import InputError
+from workbench.cli import build_parser, spec_of
 from workbench.study.command import KINDS
 
 PAGES = sorted(
@@ -187,6 +189,33 @@ def test_the_readme_lists_every_command() -> None:
     assert sorted(table) == sorted(every_command())
 
 
+def examples(text: str) -> list[tuple[str, str]]:
+    """The arguments of every run whose output a page quotes, and the first line of that output."""
+    return re.findall(r"^\$ miniapps (run .+)\n(.+)$", text, flags=re.M)
+
+
+def first_line(arguments: str) -> str:
+    """What a run prints first: its configuration, or why it is refused."""
+    try:
+        spec = spec_of(arguments.split())
+    except InputError as error:
+        return f"miniapps: {error}"
+    blocks = "x".join(map(str, spec.layout.grid))
+    return (
+        f"{spec.app} under {spec.driver} on {spec.pes} PE(s), {spec.device}, "
+        f"blocks {blocks} (ODF {spec.odf})"
+    )
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_quoted_output_is_that_of_today(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches an example whose decomposition or error message has changed since it was quoted."""
+    monkeypatch.setattr(tiling, "best_tile", lambda *_: 1)  # measures nothing
+    for arguments, line in examples((ROOT / page).read_text()):
+        if page not in NOT_HERE:
+            assert line.startswith(first_line(arguments)), arguments
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_begins_with_its_readers(page: str) -> None:
     """Catches a page that leaves its readers to find out whether it is for them."""
@@ -223,6 +252,9 @@ def test_the_checks_of_pages_can_fail() -> None:
     assert named_paths(page) == {"kernels/none.py"} and links(page) == {"none.md#gone"}
     assert commands(page) == [["run", "echo", "--frame", "2"], ["fly"]]
     assert "fly" not in every_command() and "batch" in every_command()
+    quoted = "$ miniapps run echo --driver mpi -n 2\necho under mpi on 3 PE(s), cpu"
+    ((arguments, line),) = examples(quoted)
+    assert first_line(arguments) == "echo under mpi on 2 PE(s), cpu, blocks 2x1 (ODF 1)" != line
     assert "--frame" not in options() and "--snapshot-every" in options()
     assert [word.split(":")[0] for word in bad_words(page)] == ["tied to cores", "verdict"]
     assert bad_words("what each is told at both balancings", PROSE) and not bad_words("is told")
