@@ -21,7 +21,7 @@ from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
 BUDGET = Path(__file__).parent / "gpu" / "budget.json"
-LAUNCHED = "MINIAPPS_TEST_LAUNCHED"  # the file that tests tell which kernels they launched
+LAUNCHED = "MINIAPPS_TEST_LAUNCHED"  # the file to which tests write the kernels that they launched
 CAPABILITY, ARCHITECTURE = (9, 0), "sm_90"
 COMPILED_WITH = ("numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink")
 TO_PTX = ("fastmath", "launch_bounds", "lineinfo", "debug", "opt")  # options of `compile_ptx`
@@ -46,7 +46,7 @@ class Code(NamedTuple):
 
 
 class _Device:
-    """What the compiler asks of a GPU."""
+    """The properties of a GPU that the compiler reads."""
 
     compute_capability = CAPABILITY
 
@@ -59,7 +59,7 @@ def as_if_on_device() -> Iterator[None]:
 
 
 @contextmanager
-def told_not_to_join() -> Iterator[None]:
+def without_joining() -> Iterator[None]:
     """Let Numba's compiler join no product and sum but those of which a kernel says so."""
     from numba.cuda import compiler
 
@@ -81,12 +81,12 @@ def compiled(kernel: Any, signature: str) -> Code:
 
     options = kernel.options
     arguments, _ = sigutils.normalize_signature(signature)
-    told = {name: options[name] for name in TO_PTX if name in options}
-    told["cc"] = CAPABILITY
+    chosen = {name: options[name] for name in TO_PTX if name in options}
+    chosen["cc"] = CAPABILITY
     with as_if_on_device():
-        ptx, _ = cuda.compile_ptx(kernel.function, arguments, **told)
-        with told_not_to_join():
-            apart = cuda.compile_ptx(kernel.function, arguments, **told)[0] if joins(ptx) else ptx
+        ptx, _ = cuda.compile_ptx(kernel.function, arguments, **chosen)
+        with without_joining():
+            apart = cuda.compile_ptx(kernel.function, arguments, **chosen)[0] if joins(ptx) else ptx
     linker = Linker(
         ObjectCode.from_ptx(ptx.encode()),
         options=LinkerOptions(
@@ -101,23 +101,23 @@ def compiled(kernel: Any, signature: str) -> Code:
 
 
 def cost_of(log: str, ptx: str) -> dict[str, int]:
-    """Costs as ``ptxas -v`` tells them: of registers the most of any function, of bytes the sum.
+    """Costs as ``ptxas -v`` reports them: of registers the most of any function, of bytes the sum.
 
     It does not count shared memory that the linker could see, as all of Numba's, so that is read
     from the PTX; what a launch asks for besides is not in it.
     """
 
-    def told(pattern: str) -> list[int]:
+    def reported(pattern: str) -> list[int]:
         return [int(number) for number in re.findall(pattern, log)]
 
-    registers = told(r"Used (\d+) registers")
+    registers = reported(r"Used (\d+) registers")
     if not registers:
-        raise ValueError(f"the compiler does not tell what the kernel costs: {log!r}")
+        raise ValueError(f"the compiler does not report the cost of the kernel: {log!r}")
     return {
         "registers": max(registers),
         "shared_bytes": sum(map(int, re.findall(r"\.shared\s.*\[(\d+)\];", ptx))),
-        "spill_bytes": sum(told(r"(\d+) bytes spill (?:stores|loads)")),
-        "stack_bytes": sum(told(r"(\d+) bytes stack frame")),
+        "spill_bytes": sum(reported(r"(\d+) bytes spill (?:stores|loads)")),
+        "stack_bytes": sum(reported(r"(\d+) bytes stack frame")),
     }
 
 

@@ -168,7 +168,7 @@ def canned() -> dict[str, Any]:
 
 
 def cells(page: str, name: str) -> list[str]:
-    """What stands in the first row of that name."""
+    """Return the first row of that name."""
     row, *_ = [line for line in page.splitlines() if line.startswith(f"| {name} |")]
     return [word.strip() for word in row.split("|")[2:-1]]
 

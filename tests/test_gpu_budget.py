@@ -117,7 +117,7 @@ def test_a_kernel_that_spills_is_over_budget(toolkit):
 
 
 def test_memory_is_counted(toolkit):
-    """Catches memory that the compiler's log does not tell of."""
+    """Catches memory that the compiler's log does not report."""
     cost = gpu_budget.compiled(kernel_of(toolkit, in_shared), VECTORS).cost
     assert (cost["shared_bytes"], cost["stack_bytes"]) == (1024, 400)
 
@@ -189,5 +189,5 @@ def test_kernels_are_found_wherever_they_stand(toolkit, monkeypatch):
 
 def test_a_log_that_tells_nothing_is_an_error():
     """Catches costs of nought because the compiler's words have changed."""
-    with pytest.raises(ValueError, match="does not tell"):
+    with pytest.raises(ValueError, match="does not report"):
         gpu_budget.cost_of("ptxas info : all is well", "")

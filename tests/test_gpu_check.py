@@ -350,14 +350,14 @@ FILES = {
 
 @pytest.fixture
 def line(validation, tmp_path) -> Callable[..., str]:
-    """``line({file: text})``: what is told where files were changed after a validation."""
+    """``line({file: text})``: the line printed if files were changed after a validation."""
 
     def write(texts: dict[str, str]) -> None:
         for name, text in texts.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
 
-    def told(texts: dict[str, str] | None = None, passed: bool = True) -> str:
+    def printed(texts: dict[str, str] | None = None, passed: bool = True) -> str:
         write(FILES)
         then = validation.sources(tmp_path)
         write(texts or {})
@@ -366,7 +366,7 @@ def line(validation, tmp_path) -> Callable[..., str]:
         now = validation.sources(tmp_path)
         return validation.line(written | {"failures": failures}, now, NAMES, tmp_path)
 
-    return told
+    return printed
 
 
 @pytest.mark.parametrize(
@@ -382,7 +382,7 @@ def line(validation, tmp_path) -> Callable[..., str]:
     ],
 )
 def test_kernels_changed_since_a_validation_are_counted(line, file, count):
-    """Catches a kernel that was changed after a GPU last ran it, and is not told."""
+    """Catches a kernel that was changed after a GPU last ran it, and is not counted."""
     said = line({file: FILES[file] + "\n# changed"})
     assert f": {count} of 3 changed since the last validation, 2026-01-02 on NVIDIA H200" in said
     assert said.endswith(f"changed files: {file}")

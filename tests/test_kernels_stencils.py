@@ -192,14 +192,14 @@ def test_additions_go_from_left_to_right(app: str) -> None:
 
 
 def widened(region: Region, by: list[int]) -> Region:
-    """A region that reaches further by so many cells on each side."""
+    """Return a region that is wider by the given numbers of cells on each side."""
     return tuple(edge + (by[n] if n % 2 else -by[n]) for n, edge in enumerate(region))
 
 
 def tiled_by_hand(
     old: np.ndarray, new: np.ndarray, sweeps: int, region: Region, grow: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What `sweep_tile` must leave in the region: values after ``sweeps``, and one before."""
+    """Return the values of the region after ``sweeps`` sweeps, and after one sweep less."""
     arrays = [old.copy(), new.copy()]
     for s in range(1, sweeps + 1):
         wide = widened(region, [g * (sweeps - s) for g in grow])

@@ -29,12 +29,12 @@ class Plain(Device):
 
 
 class PlainBackend(Backend):
-    """It takes nothing."""
+    """A backend that allocates nothing."""
 
     name = "plain"
 
     def device(self):
-        """What a block has of it."""
+        """Return a device for one block."""
         return Plain()
 
 
@@ -62,7 +62,7 @@ def sweep_residual(old, new, x0, x1, y0, y1):
 
 
 def sweep_tile(old, new, sweeps, x0, x1, y0, y1, grow):
-    """Relax so many times, a smaller region each time."""
+    """Relax ``sweeps`` times, a smaller region each time."""
     for more in range(sweeps - 1, -1, -1):
         a, b, c, d = (int(side) * more for side in grow)
         sweep(old, new, x0 - a, x1 + b, y0 - c, y1 + d)
@@ -74,7 +74,7 @@ HALO = "from kernels.halo.cpu import Halo as Halo\n"
 
 @pytest.fixture
 def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Files beside those of the project, which Python finds with them."""
+    """Write the files of the device, where Python finds them as if they were in the project."""
     sources = {
         devices: DEVICE,
         kernels.halo: HALO,

@@ -1,4 +1,4 @@
-"""What an emulated kernel calls: compiled for the CPU, with the arithmetic of a GPU.
+"""The functions that an emulated kernel calls: compiled for the CPU, with a GPU's arithmetic.
 
 `emulation` writes modules that import these. ``t`` is a thread's place: threadIdx, blockIdx,
 blockDim and gridDim, three int32 each.

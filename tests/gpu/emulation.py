@@ -194,7 +194,7 @@ class Rewriter(ast.NodeTransformer):
         return [new for statement in body for new in self._statement(statement)]
 
     def _statement(self, node: ast.stmt) -> list[ast.stmt]:
-        """What a statement becomes, as a list."""
+        """Return the statements that replace one."""
         new = self.visit(node)
         return new if isinstance(new, list) else [new]
 
@@ -210,7 +210,7 @@ class Rewriter(ast.NodeTransformer):
         return ast.Name(self.writer.name_of(name, value), ast.Load())
 
     def _value(self, node: ast.expr) -> Any:
-        """What a name, or an attribute of a module of the project, stands for; None for others."""
+        """Return the value of a name, or of a member of a module of the project, or None."""
         if isinstance(node, ast.Name):
             value = None if node.id in self.local else self.seen.get(node.id)
             return None if isinstance(value, ModuleType) else value
@@ -221,7 +221,7 @@ class Rewriter(ast.NodeTransformer):
         return None
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # noqa: N802
-        """Where a thread is: ``cuda.threadIdx.x``."""
+        """Replace the position of a thread, such as ``cuda.threadIdx.x``."""
         words = self._of_cuda(node)
         if not words:
             value = self._value(node)
@@ -243,7 +243,7 @@ class Rewriter(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def _call_of_cuda(self, words: list[str], node: ast.Call) -> ast.AST:
-        """What a call of ``cuda`` becomes."""
+        """Replace a call of a function of ``cuda``."""
         arguments = [self.visit(argument) for argument in node.args]
         if words[0] in ("grid", "gridsize"):
             return _read(f"emulated.{words[0]}_{ast.unparse(node.args[0])}(_t)")

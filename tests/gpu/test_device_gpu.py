@@ -96,7 +96,7 @@ def test_arrays_survive_the_way_there_and_back(shape, dtype):
 
 
 def test_arrays_that_are_not_contiguous_are_copied_in_order():
-    """Catches a copy of memory as it lies, where a view was meant."""
+    """Catches a copy that ignores the strides of a view."""
     gpu = device.get("gpu")
     view = numbers((6, 8)).T[::2]
     assert same(gpu.to_host(gpu.to_device(view)), np.ascontiguousarray(view))
@@ -125,7 +125,7 @@ def test_blocks_cover_all_threads():
 
 
 def test_launches_have_enough_threads_and_few_sizes():
-    """Catches particles that no thread takes, and a new grid in every step for numba to look at."""
+    """Catches particles without a thread, and a grid that numba has not cached in every step."""
     sizes = set()
     for count in [*range(70), *range(10**6, 10**6 + 5000)]:
         wide, threads, _ = primitives.launch(count, None)
@@ -156,7 +156,7 @@ def test_products_are_rounded_alone_or_not_as_the_kernel_says():
 
 
 def test_message_buffers_have_room_for_headers():
-    """Catches messages that overlap, lie askew, or have no room in front for a header."""
+    """Catches messages that overlap, are not aligned, or have no room in front for a header."""
     buffer = device.get("gpu").messages(EDGES, np.float64)
     header = HEADER_BYTES // 8
     assert list(buffer) == list(EDGES) and len(buffer) == len(EDGES)
@@ -313,7 +313,7 @@ def test_messages_are_grouped_by_the_buffer_that_holds_them():
 
 
 def test_a_post_of_a_buffer_has_all_its_messages():
-    """Catches messages that are told apart by the ids of views that are gone."""
+    """Catches messages that are distinguished by the ids of views that no longer exist."""
     buffer, _ = filled(device.get("gpu"))
     assert set(checked_messages(Post("phase", buffer))) == set(EDGES)
 

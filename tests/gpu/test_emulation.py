@@ -16,7 +16,7 @@ TURN = 5
 
 
 def launched(declared: Any, *arrays: Any, blocks: Any = 1, threads: Any = N, times: int = 1) -> Any:
-    """The emulated kernel, launched so many times on arrays that count as a device's."""
+    """The emulated kernel, launched several times on arrays that count as a device's."""
     held = {id(array): array for array in arrays if isinstance(array, np.ndarray)}
     on_device = [Held(array) if id(array) in held else array for array in arrays]
     emulated = emulation.Emulated(

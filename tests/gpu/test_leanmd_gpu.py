@@ -170,7 +170,7 @@ def test_pairs_that_are_too_close(apart: float) -> None:
 
 
 def single_forces(apart: np.ndarray) -> np.ndarray:
-    """What atoms feel from others that they are ``apart`` from, (3, ...), found in float32."""
+    """Return the forces on atoms by others at distances ``apart``, (3, ...), in float32."""
     dx, dy, dz = apart
     r2 = fused(dz, dz, fused(dy, dy, dx * dx))
     there = (r2 > 0) & (r2 < CUTOFF * CUTOFF)
@@ -446,7 +446,7 @@ def hash_and_table(blocks: list[Any]) -> tuple[str, list[Any]]:
 
 
 def ran(problem: LeanmdProblem, grid: tuple[int, ...], name: str, steps: int) -> Any:
-    """What blocks say after some steps, and the measures that they give."""
+    """Return the errors of blocks after some steps, and their measures."""
     blocks = blocks_of(problem, grid, name)
     engine = Engine(blocks).setup()
     for step in range(steps):
@@ -534,7 +534,7 @@ def test_blocks_migrate() -> None:
 
 
 def sent_by(there: Device, module: Any, position: np.ndarray, count: int, height: int = 4) -> Any:
-    """What a cell with the first of some atoms sends its computes, numbered from 100 on."""
+    """Return the message of a cell with the first of some atoms, with ids from 100 on."""
     rows = np.concatenate([position, 0 * position, [np.arange(100, 100 + position.shape[1])]])
     rows[-1] = rows[-1].astype(np.int64).view(np.float64)
     rows[:3, count:] = FAR * np.arange(1, 1 + position.shape[1] - count)
@@ -655,7 +655,7 @@ def test_pairs_of_cells_that_are_too_close(apart: float, speed: float, said: str
     fast = np.array([[1, 0, 0], [-1, 0, 0], [0, 1.05, 0], [0, -1.05, 0]]) * speed
 
     def message(name: str, which: slice) -> str:
-        """What a run with some of the atoms ends with, the first of them numbered 1."""
+        """Return the outcome of a run with some of the atoms, with ids from 1 on."""
         at_once = at[which].T.copy(), fast[which].T.copy()
         problem = Placed(at=at_once[0], speed=at_once[1], **PAIRS | {"thermo": 1})
         with pytest.raises(Explosion, match=said + r": atom \d is 0\.") as raised:

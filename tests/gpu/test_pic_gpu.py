@@ -44,7 +44,7 @@ KNOWN = sum(1 << owner_at(edge) for edge in TARGETS)
 class Counterpart:
     """The same particles on a device: arrays as rows x, y, vx, vy, charge and ids, cells, motions.
 
-    ``room``: for so many; ``gaps``: for so many places of those that leave.
+    ``room``: particles that the arrays can hold; ``gaps``: places of emigrants that can be listed.
     """
 
     def __init__(self, name: str, rows: np.ndarray, room: int = 0, gaps: int | None = None) -> None:
@@ -160,7 +160,7 @@ def test_push(count: int, steps: int, share: float) -> None:
 def test_push_beyond_all_sides() -> None:
     """Catches positions that are wrapped otherwise: at a side of the grid, twice, and at zero.
 
-    One that is ever so little below zero comes to lie at the far side, where no block is.
+    A coordinate slightly below zero is moved to the far side, where there is no block.
     """
     whole = np.array([0, SIZE, 0, SIZE, SIZE, SIZE, SIZE, SIZE, 0], np.float64)
     at = [0.5, 0.25, 3.25, 23.75, 23.5]
@@ -248,7 +248,7 @@ def test_pack(count: int, share: float) -> None:
 
 
 def arrivals(lengths: list[int], first: int = 1000) -> dict[int, np.ndarray]:
-    """Messages of so many particles that are in the block, with ids of their own."""
+    """Return messages with the given numbers of particles in the block, with unique ids."""
     messages = {}
     for edge, length in enumerate(lengths):
         rows = particles(length, seed=20 + edge)

@@ -30,7 +30,7 @@ def noise(shape: tuple[int, ...], seed: int, dtype: str = "float64") -> np.ndarr
 
 
 def inside(app: str, low: int, high: int) -> Region:
-    """The cells of the shape, without so many at the low and at the high sides."""
+    """Return the cells of the shape, without some layers at the low and at the high sides."""
     return tuple(edge for n in SHAPES[app] for edge in (low, n - high))
 
 
