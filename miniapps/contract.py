@@ -260,21 +260,25 @@ def checked_messages(request: Post | PostSum) -> dict[Edge, Any]:
     sum of floats would depend on the order of additions.
     """
     messages = dict(request.messages)  # a device's buffer makes a new object for each access
-    edges: dict[int, Edge] = {}  # the first edge of each array
-    for edge, array in messages.items():
-        edges.setdefault(id(array), edge)
-    if len(edges) == len(messages):
+    if len(set(map(id, messages.values()))) == len(messages):
         result = {edge: checked_message(edge, array) for edge, array in messages.items()}
     else:
-        shared = {key: checked_message(edge, messages[edge]) for key, edge in edges.items()}
-        result = {edge: shared[id(array)] for edge, array in messages.items()}
-        uses = Counter(map(id, messages.values()))
-        for key, message in shared.items():
-            if uses[key] > 1 and isinstance(message, np.ndarray):
-                message.flags.writeable = False
+        result = _checked_shared(messages)
     if type(request) is PostSum and not all([a.dtype.kind == "i" for a in result.values()]):
         raise MessageError(f"phase {request.phase!r}: PostSum takes integers only")
     return result
+
+
+def _checked_shared(messages: Mapping[Edge, Any]) -> dict[Edge, Any]:
+    """The messages where some edges have the same array, which their receivers may only read."""
+    uses = Counter(map(id, messages.values()))
+    shared: dict[int, Any] = {}
+    for edge, array in messages.items():
+        if id(array) not in shared:
+            message = shared[id(array)] = checked_message(edge, array)
+            if uses[id(array)] > 1 and isinstance(message, np.ndarray):
+                message.flags.writeable = False
+    return {edge: shared[id(array)] for edge, array in messages.items()}
 
 
 def combine(measures: Mapping[str, Measure], more: Mapping[str, Measure]) -> dict[str, Measure]:
