@@ -1,8 +1,9 @@
 """The engine that the drivers share: it resumes blocks, answers their requests and runs the rounds.
 
-A driver adds a transport, which moves messages between processes. Every driver runs each block by
-a `Runner`. `Engine` resumes all blocks of a process in turn, for drivers that choose the next block
-themselves; under charm the runtime chooses it. docs/contract.md explains the requests.
+A driver adds a transport, which moves messages between processes. In every driver a `Runner` runs
+each block. `Engine` resumes all blocks of a process in turn. The charm driver does not use it,
+because there the runtime decides which block is resumed next. docs/contract.md explains the
+requests.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ REQUESTS = Post | PostSum | Collect | CollectSum | AllReduce | Pause | Batch
 
 
 class Departure(NamedTuple):
-    """Messages of one Post on a device that are not sent yet, perhaps being copied to the host.
+    """The messages of one Post that are still in device memory; a copy to the host may have begun.
 
     ``messages`` are pairs (target, message); the type of the target depends on the transport.
     """
@@ -52,9 +53,10 @@ class Departure(NamedTuple):
 
 
 class Transport:
-    """Moves the messages of one process's blocks; the base class for all blocks in one process.
+    """Moves the messages of one process's blocks.
 
-    It puts messages into the receivers' inboxes by reference.
+    This base class serves drivers that have all blocks in one process: it puts messages into the
+    receivers' inboxes by reference.
     """
 
     def __init__(self) -> None:
@@ -80,11 +82,11 @@ class Transport:
             inbox.deliver(step, request.phase, edge, runner.place, message)
 
     def collect(self, runner: Runner, request: Collect | CollectSum) -> Any:
-        """The answer to a Collect; None if messages are missing and cannot be received now."""
+        """The answer to a Collect; None if messages are missing."""
         return runner.inbox.take(request)
 
     def flush(self, runner: Runner) -> None:
-        """Send the block's posted messages that were on the device (see `Runner.stage`)."""
+        """Send the messages that `Runner.stage` has queued."""
 
     def all_reduce(self, value: Any, op: str) -> Any:
         """Combine this process's value with those of all others."""
@@ -101,7 +103,7 @@ class Transport:
 
 
 class Runner:
-    """Runs one block: holds its stepper, its inbox, and the request that it waits on."""
+    """Runs one block. Holds its stepper, its inbox, and its current request."""
 
     def __init__(self, block: Any, traced: bool = False) -> None:
         self.block, self.place = block, (block.kind, tuple(block.index))
@@ -119,11 +121,11 @@ class Runner:
         """Resume the block with the answer to its request."""
         self.request = self.stepper.resume(value)
 
-    def serve(self, transport: Any, moved: bool = False) -> bool:
+    def serve(self, transport: Any, answered: bool = False) -> bool:
         """Answer requests until the block has to wait or its round ends; True if any was answered.
 
-        A Pause is answered only by a call that has answered nothing before it, so that other blocks
-        run first. ``moved``: whether the caller has answered a request already.
+        A Pause is answered only if it is the first request of the call, so that other blocks run
+        first. ``answered``: whether the caller has answered a request already.
         """
         while True:
             request = self.request
@@ -137,16 +139,16 @@ class Runner:
                 if kind is Collect or kind is CollectSum:
                     answer = transport.collect(self, request)
                     if answer is None:
-                        return moved
-                elif kind is Pause and not moved:
+                        return answered
+                elif kind is Pause and not answered:
                     answer = None
                 else:
-                    return moved
+                    return answered
             self.request = self.stepper.resume(answer)
-            moved = True
+            answered = True
 
     def stage(self, request: Post | PostSum, messages: list[tuple[Any, Any]], copy: bool) -> None:
-        """Queue messages on the device for sending; ``copy``: begin to copy them to the host."""
+        """Queue messages in device memory for sending; ``copy``: begin to copy them to the host."""
         if copy:
             on_device = [m for _, m in messages if isinstance(m, DeviceMessage)]
             self.block.device.stage(on_device)
@@ -154,13 +156,13 @@ class Runner:
         self.leaving.append(Departure(self.inbox.step, request.phase, summed, messages))
 
     def departures(self) -> list[Departure]:
-        """Take the queued messages, which the transport sends now."""
+        """Remove and return the queued messages."""
         leaving, self.leaving = self.leaving, []
         return leaving
 
 
 class Engine:
-    """The blocks of one process, resumed in turn."""
+    """Runs the blocks of one process in turn."""
 
     def __init__(
         self, blocks: Sequence[Any], traced: bool = False, transport: Transport | None = None
@@ -185,11 +187,13 @@ class Engine:
         self._advance(step, count)
         finished = {runner.stepper.finished for runner in self.runners.values()}
         if len(finished) > 1:
-            raise RunError(f"step {step}: some blocks say that the run is finished, others do not")
+            raise RunError(
+                f"step {step}: some blocks report that the run is finished, others do not"
+            )
         return finished.pop()
 
     def migrate(self) -> None:
-        """Move blocks before a round, for drivers that do; here they stay."""
+        """Move blocks before a round; drivers that migrate blocks override this."""
 
     def close(self, done: int) -> None:
         """End the run after step ``done``. Raises MessageError if a message is left."""
@@ -259,7 +263,7 @@ class Engine:
 
 
 def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PELog, int]:
-    """Run setup, warm-up and timed steps on PE ``pe``; returns its timings and the steps made.
+    """Run setup, warm-up and timed steps on PE ``pe``; returns timings and number of steps.
 
     Raises RunError, MessageError and any error of a block.
     """
@@ -289,8 +293,7 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
 def write_state(store: Store, blocks: Iterable[Any], created: bool) -> bool:
     """Write the final state of a process's blocks; a process may have no blocks.
 
-    ``created``: whether an earlier process has already created the store. Returns whether it is
-    created now.
+    ``created``: whether an earlier process has created the store. Returns whether it exists now.
     """
     for block in blocks:
         pieces = block.state()

@@ -21,7 +21,9 @@ from devices.messages import DeviceMessage, Envelope
 Edge = tuple[int, ...]
 Index = tuple[int, ...]
 Place = tuple[str, Index]  # kind and index: which block
-Life = Generator[Any, Any, Any]  # yields requests, is sent answers, returns whether the run ends
+Life = Generator[
+    Any, Any, Any
+]  # yields requests, receives answers, returns whether the run is finished
 SETUP = -1  # the step number of messages that blocks exchange in their `setup`
 
 REDUCTIONS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
@@ -32,11 +34,11 @@ class MessageError(RuntimeError):
 
 
 class StepError(RuntimeError):
-    """A step that a problem cannot make: the message says which one, what for, and where."""
+    """A time step failed, for example because two atoms are too close. The message says where."""
 
 
 class Peer(NamedTuple):
-    """The other end of an edge: which block, and the edge by which that block sees this one."""
+    """The block at the other end of an edge, and that block's own label of the edge."""
 
     kind: str
     block: Index
@@ -44,15 +46,15 @@ class Peer(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """Which block it is."""
+        """Kind and index of the block."""
         return self[:2]
 
 
 class Post(NamedTuple):
     """Send ``messages[edge]`` along each edge. From then on the arrays belong to the driver.
 
-    One array may go along several edges. A driver then sends it to each PE once; its receivers
-    share it and may only read it.
+    An array may be posted along several edges. The driver then sends it to each PE once, and the
+    receivers share it and may only read it.
     """
 
     phase: str
@@ -62,8 +64,8 @@ class Post(NamedTuple):
 class Collect(NamedTuple):
     """Wait for this step's messages of a phase; the answer is ``{edge: array}``.
 
-    ``edges`` are edges of the receiver. The arrays may be read and, unless they went to several
-    receivers, written until the block's next Collect on the same edges.
+    ``edges`` are edges of the receiver. The block may read the arrays until its next Collect on the
+    same edges. It may also write to them, unless they were posted along several edges.
     """
 
     phase: str
@@ -71,10 +73,10 @@ class Collect(NamedTuple):
 
 
 class PostSum(NamedTuple):
-    """Send integers along each edge to receivers that only want the sum of all they are sent.
+    """Send integers along each edge to receivers that need only the sum of their messages.
 
-    ``messages`` holds one array for every edge. The driver may add arrays up on the way, in any
-    order: sums of integers have the same bits in every order.
+    ``messages`` holds one array for every edge. The driver may add up arrays in transit, in any
+    order, because sums of integers do not depend on it.
     """
 
     phase: str
@@ -109,7 +111,7 @@ class AllReduce:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Marks the work since the last request as computing, and lets other blocks run first.
+    """Record the work since the last request as computing, and let other blocks run first.
 
     The block sends nothing and waits for nothing. Without a Pause all work before a Post is
     recorded as packing. On a GPU the driver resumes other blocks of the process before
@@ -119,11 +121,11 @@ class Pause:
 
 
 class Batch(NamedTuple):
-    """Work that is cheaper if done for many blocks at once; the answer is that of ``task``.
+    """Do work that is cheaper for many blocks at once; the answer is the result of ``task``.
 
     ``function(tasks)`` takes a list of tasks and returns a list of as many answers, in the same
     order. On a GPU the driver collects the tasks of all blocks of its process and calls each
-    function once, when no block can go on without its answer. On the CPU the block is answered at
+    function once, when no block can continue without an answer. On the CPU the block is answered at
     once, by ``function([task])[0]``. An answer that is an Exception is raised in the block that
     asked, at its ``yield``.
     """
@@ -144,7 +146,7 @@ class Exchange:
 
 
 class Piece(NamedTuple):
-    """One named part of the global state, held by one block, on the host.
+    """One block's part of a named array of the global state, in host memory.
 
     Grid data: ``values`` covers the cells ``origin + (0..values.shape)`` of a global array of
     ``shape``. Particle data: ``origin`` is None, ``ids`` (int64) numbers the rows of ``values`` and
@@ -159,17 +161,17 @@ class Piece(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A block's contribution to a check: a number or array, and the reduction that joins them."""
+    """A block's contribution to a check: a number or array, and the reduction over all blocks."""
 
     op: str
     value: Any
 
 
 class Block(Protocol):
-    """One part of a problem: what drivers and checks may ask of it.
+    """One block of a problem: the attributes and methods that drivers and checks use.
 
-    Between steps a block must pickle, as it may move to another process there. A block that has
-    something to do before its first step, such as placing particles, is a `BlockWithSetup`.
+    Between rounds a block must pickle, because it may move to another process then. A block that
+    has something to do before its first step, such as placing particles, is a `BlockWithSetup`.
     """
 
     @property
@@ -195,17 +197,17 @@ class Block(Protocol):
         """
 
     def state(self) -> list[Piece]:
-        """Its part of the global state, on the host, for the state hash, output and tests."""
+        """The block's part of the global state, on the host, for hash, output and tests."""
 
     def measure(self) -> dict[str, Measure]:
-        """Its part of what `validate` needs, by name."""
+        """The block's contribution to what `validate` needs, by name."""
 
 
 class BlockWithSetup(Block, Protocol):
     """A block that does something before its first step."""
 
     def setup(self) -> Life:
-        """Get ready for the first step; yields requests as `step` does. It is not timed."""
+        """Prepare the first step; yields requests as `step` does. It is not timed."""
 
 
 BlockMaker = Callable[[Any, Any, Index, Device], Block]  # of problem, layout, index and device
@@ -227,14 +229,12 @@ class Check(NamedTuple):
 def checked_message(edge: Edge, array: Any) -> Any:
     """The message to send for a yielded array, which no longer belongs to the block.
 
-    A message that lies on a device is one already; it is sealed, so that others know when it is
-    there.
+    A message in device memory is returned unchanged; sealing it records when its data are complete.
 
     Raises MessageError for anything but a C-contiguous ndarray of numbers (Charm4Py 1.1 silently
     corrupts others, and knows no structured types) that owns its memory or was `packed`: a view of
-    the block's own field would still change with it. The block's name for the array becomes
-    read-only, so a block that writes to what it has given away fails at once instead of racing with
-    the transfer.
+    the block's own field would still change with it. The block's array becomes
+    read-only, so a later write raises ValueError instead of racing with the transfer.
     """
     if not isinstance(array, np.ndarray):
         if isinstance(array, DeviceMessage):
@@ -254,7 +254,7 @@ def checked_message(edge: Edge, array: Any) -> Any:
 
 
 def checked_messages(request: Post | PostSum) -> dict[Edge, Any]:
-    """The message for each edge; an array for several edges is one message for all of them.
+    """The message for each edge; edges that have the same array share one message.
 
     Raises MessageError as `checked_message` does, and for a PostSum of anything but integers: a
     sum of floats would depend on the order of additions.

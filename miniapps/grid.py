@@ -35,13 +35,13 @@ INITIALS = ("ones", "mode", "ramp", "noise")
 DTYPES = ("float64", "float32")
 HEATED = 255.0
 RAMP = (1e6, 1e3, 1.0)
-REFERENCE_CELLS, REFERENCE_UPDATES = 1e6, 2e7  # what a run's own validation may solve again
+REFERENCE_CELLS, REFERENCE_UPDATES = 1e6, 2e7  # largest problem that a run solves again
 SLAB_CELLS = 1 << 17  # cells handled at a time where a temporary is needed: 1 MiB
 
 
 @dataclasses.dataclass(frozen=True)
 class GridProblem(BaseProblem):
-    """Repeated averaging over a grid with one fixed or periodic ghost layer around it."""
+    """Repeated averaging over a grid with fixed or periodic boundaries."""
 
     variants: ClassVar[tuple[Variant, ...]] = tuple(Variant("time_tile", t) for t in (1, 2, 5, 8))
     app: ClassVar[str]
@@ -64,16 +64,16 @@ class GridProblem(BaseProblem):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The size."""
+        """Cells along each axis."""
         return self.size
 
     @property
     def periodic(self) -> tuple[bool, ...]:
-        """The same along every axis, as the boundary says."""
+        """Whether the axes are periodic: all or none."""
         return (self.boundary == "periodic",) * len(self.size)
 
     def rounding(self, steps: int) -> float:
-        """What rounding may change in so many sweeps, relative to the largest value."""
+        """The largest relative error that rounding may cause in so many sweeps."""
         return float(np.finfo(self.dtype).eps) * (45 + 0.9 * steps)
 
     @property
@@ -90,8 +90,8 @@ class GridProblem(BaseProblem):
         return float(math.prod(self.size))
 
     def steps_per_round(self, step: int) -> int:
-        """As many sweeps as one halo exchange serves."""
-        assert isinstance(self.time_tile, int), "prepared() settles the tile"
+        """The number of sweeps per halo exchange."""
+        assert isinstance(self.time_tile, int), "prepared() sets the tile"
         return self.time_tile
 
     def weak(self, pes: int) -> Self:
@@ -103,11 +103,11 @@ class GridProblem(BaseProblem):
         return dataclasses.replace(self, size=halved(self.size))
 
     def largest_tile(self) -> int:
-        """Most sweeps per exchange that the problem's other parameters allow."""
+        """The largest number of sweeps per exchange that the other parameters allow."""
         return 1 << 30
 
     def prepared(self, layout: Layout, device: str, measure: bool = False) -> Self:
-        """Settle the time tile; a tile must not reach beyond the neighbour."""
+        """The problem with sweeps per exchange settled; halos come from adjacent blocks only."""
         limit = min(self.largest_tile(), layout.thinnest())
         if self.time_tile == "auto":
             tile = min(tiling.UNTUNED, limit)
@@ -178,19 +178,19 @@ def value_limits(problem: GridProblem) -> tuple[float, float]:
 def checked_modes(problem: GridProblem) -> list[tuple[int, ...]]:
     """Wave numbers of the modes that a run is checked on.
 
-    The gentlest, which is nowhere zero, and two of which one changes sign with any mirror image of
-    the field.
+    The smoothest, which is nowhere zero, and two others. Every mirror image of the field changes
+    the sign of at least one of these two.
     """
     axes = len(problem.size)
-    gentlest = (0,) * axes if problem.boundary == "periodic" else (1,) * axes
-    return [gentlest, (1, 2, 3)[:axes], (2, 1, 2)[:axes]]
+    smoothest = (0,) * axes if problem.boundary == "periodic" else (1,) * axes
+    return [smoothest, (1, 2, 3)[:axes], (2, 1, 2)[:axes]]
 
 
 def mode_weights(problem: GridProblem, mode: tuple[int, ...], bounds: Bounds) -> list[np.ndarray]:
     """One axis-wise factor per axis of an eigenvector of the sweep, on a box of global cells.
 
     sin(pi p (i+1)/(n+1)) vanishes at the ghost layer of a fixed boundary; cos(2 pi p i/n + 1) is
-    periodic (the phase keeps it from being symmetric).
+    periodic (because of the phase 1 it has no mirror symmetry).
     """
     factors = []
     for p, n, (low, high) in zip(mode, problem.size, bounds, strict=True):
@@ -213,7 +213,7 @@ def mode_decay(problem: GridProblem, mode: tuple[int, ...]) -> float:
 
 
 def mode_source(problem: GridProblem, mode: tuple[int, ...]) -> float:
-    """What the fixed boundary adds to a mode's projection in each sweep."""
+    """The amount that the fixed boundary adds to a mode's projection in each sweep."""
     if problem.boundary == "periodic":
         return 0.0
     low, high = problem.ghost_values()
@@ -248,7 +248,7 @@ def projections(problem: GridProblem, bounds: Bounds, values: np.ndarray) -> np.
 
 
 def reference(problem: GridProblem, steps: int) -> np.ndarray:
-    """The whole field after ``steps`` sweeps, in plain NumPy: the reference for everything else."""
+    """The whole field after ``steps`` sweeps, in plain NumPy, without blocks."""
     whole = tuple((0, n) for n in problem.size)
     field = initial_field(problem, whole).astype(problem.dtype)
     axes = range(field.ndim)
@@ -272,9 +272,8 @@ def validate(
 ) -> list[Check]:
     """Validate a finished run by the joined measures of its blocks and the hash of its state.
 
-    Steps and hash fall out of the run, everything else is computed here: the exact projection of
-    each test mode, the bounds that averaging cannot leave, and, where the problem is small enough
-    to be solved again, the bits of the NumPy reference.
+    Compares with the exact projection of each test mode, with the bounds that averaging cannot
+    leave and, if the problem is small, with the bits of `reference`.
     """
     low, high = value_limits(problem)
     scale = max(abs(low), abs(high), 1e-300)
@@ -301,10 +300,11 @@ def validate(
 
 
 class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
-    """One box of the grid with its ghosts; `step` is the app's.
+    """One box of the grid with its ghosts. The app's block adds `step`.
 
-    Two arrays of the block's cells with ghosts around: as many layers as sweeps per exchange where
-    there is a neighbour, one where the domain ends. ``old`` holds the newest values between steps.
+    The block has two arrays of its cells and ghosts. A side with a neighbour has as many ghost
+    layers as sweeps per exchange, a side of the domain has one. Between steps ``old`` holds the
+    newest values.
     """
 
     kind = "block"
@@ -325,29 +325,32 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         self.halo = self._halo()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but kernels and what is sooner made than sent, the arrays on the host."""
+        """Attributes without kernels and halo, which are faster to rebuild; arrays on the host."""
         state = super().__getstate__()
         del state["halo"]
         arrays = {name: self.device.to_host(state[name]) for name in ("old", "new")}
         return state | arrays
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take up life after a migration, with arrays that begin at a cache line again."""
+        """Restore the block after a migration, with arrays aligned to cache lines."""
         device = state["device"]
-        for name in ("old", "new"):  # one at a time, so that one copy more is the most there is
+        for name in (
+            "old",
+            "new",
+        ):  # one at a time: one extra copy at most
             state[name] = device.to_device(realigned(state.pop(name)))
         self.__dict__.update(state)
         self.halo = self._halo()
 
     def _halo(self) -> Any:
-        """How faces leave and ghosts come."""
+        """The kernels that pack faces and unpack ghosts, for this block's regions."""
         sides = {edge: (self._beside(edge, True), self._beside(edge, False)) for edge in self.edges}
         inside, outside = ({edge: both[n] for edge, both in sides.items()} for n in (0, 1))
         return kernels.load("halo", self.device.name).Halo(self.device, inside, outside)
 
     @property
     def edges(self) -> tuple[Edge, ...]:
-        """Where there are neighbours."""
+        """The edges to neighbours."""
         return tuple(self.neighbors)
 
     def _ghosts(self, axis: int, side: int) -> int:
@@ -379,7 +382,7 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         return self.halo.pack(self.old)
 
     def fill_ghosts(self, came: Mapping[Edge, Any]) -> None:
-        """Put what the neighbours sent where their cells lie around this block."""
+        """Copy the received messages into the ghosts."""
         self.halo.unpack(self.old, came)
 
     def _beside(self, edge: Edge, inside: bool) -> Region:
@@ -416,16 +419,16 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
                 left[high] -= 1
 
     def sweep_interior(self, count: int) -> None:
-        """Sweep what needs no halo, while that is on its way.
+        """Sweep the cells that need no halo, while messages travel.
 
-        Not where several sweeps follow one exchange, and not in an over-decomposed block: there
-        the other blocks of the PE fill the time, and going over the border again costs 2 to 5 %.
+        Does nothing with several sweeps per exchange, or if the PE has several blocks: then other
+        blocks use the time, and a second pass over the border would cost 2 to 5 %.
         """
         if count == 1 and self.alone:
             self.kernels.sweep(self.old, self.new, *self.interior())
 
     def sweep_rest(self, count: int) -> None:
-        """Do what is left of ``count`` sweeps once the ghosts are filled."""
+        """Make the rest of ``count`` sweeps, after `fill_ghosts`."""
         if count > 1:
             self._sweep_tile(count, self.own)
         else:
@@ -435,7 +438,7 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         self.time += count
 
     def sweep_measured(self, count: int) -> float:
-        """Do as `sweep_rest`; returns the largest change of a cell in the last sweep."""
+        """Do the same as `sweep_rest`; returns the largest change of a cell in the last sweep."""
         if count > 1:
             sides = zip(self.own, self.grow, strict=True)
             wider = tuple(at + (g if n % 2 else -g) for n, (at, g) in enumerate(sides))
@@ -446,7 +449,7 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         return change
 
     def _sweep_tile(self, count: int, region: Region) -> None:
-        """Sweep a region so many times, and what that needs around it."""
+        """Sweep a region ``count`` times, including the surrounding cells that this needs."""
         where: Any = *region, np.array(self.grow)  # mypy does not know how many axes there are
         if self.kernels.sweep_tile(self.old, self.new, count, *where):
             self.old, self.new = self.new, self.old

@@ -44,7 +44,7 @@ WRONG = {
     "nonsense": ("yielded 'halo', which is no request", None),
     "never_collects": (LEFT, None),
     "posts_twice": ("arrived twice", None),
-    "one_ends": ("some blocks say that the run is finished", HANGS),
+    "one_ends": ("some blocks report", HANGS),
     "raises": ("physics", None),
     "writes_after_posting": ("read-only", None),
     "posts_a_view": ("is a view of other memory", None),

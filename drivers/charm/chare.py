@@ -1,4 +1,4 @@
-"""The chare that runs a block: waiting, resuming, giving way to other chares, and migration.
+"""The chare that runs a block: it waits, resumes, lets other chares run, and migrates.
 
 It does not use coroutines, because the stack of a coroutine does not migrate.
 """
@@ -43,7 +43,7 @@ class Routed(Runner):
 
 
 class BlockChare(Chare):
-    """Runs one block; block and inbox migrate with it, between steps.
+    """Runs one block. Block and inbox migrate with the chare, between rounds.
 
     Its index is the block's number, because Charm4Py 1.1 never resumes a chare whose index has more
     than three dimensions after load balancing.
@@ -57,15 +57,15 @@ class BlockChare(Chare):
         numbers = self.job.layout.numbers
         self.runner = Routed(self.block, numbers, self.job.traced)
         self.home = charm.myPe()
-        self.waiting: Collect | CollectSum | None = None  # for messages that have not come
-        self.answered = False  # the runner's request has been answered, by `answer`
+        self.waiting: Collect | CollectSum | None = None  # the Collect whose messages are missing
+        self.answered = False  # `answer` holds the answer to the runner's request
         self.answer: Any = None
         self.step = self.end = self.at = 0  # next step, end of the phase, number of the round
         self.count = 0  # steps of the round
-        self.begun = False  # the round
+        self.begun = False  # whether the round has begun
 
     def start(self, first: int, end: int, done: Future) -> None:
-        """Begin the steps from ``first`` to ``end``; a broadcast has no load, so it only wakes."""
+        """Prepare the steps from ``first`` to ``end``; only wakes up: broadcasts have no load."""
         self.step, self.end, self.at = first, end, 0
         self.timed, self.done = first == self.job.warmup, done
         self.wake_up()
@@ -127,7 +127,7 @@ class BlockChare(Chare):
         charm.CkArraySend(proxy.aid, self.thisIndex, proxy.resume.ep, EMPTY)
 
     def leave(self) -> None:
-        """Send messages that were copied from the device while other chares ran."""
+        """Send the staged messages; their copies to the host ran while other chares computed."""
         with self.pe.guard():
             self.pe.mail.send_staged(self.runner)
 
@@ -137,13 +137,13 @@ class BlockChare(Chare):
         return self.complete()
 
     def put_sum(self, step: int, phase: str, edges: Any, total: np.ndarray) -> None:
-        """Store a sum of messages, and wake up if the block now has all it was waiting for."""
+        """Store a sum of messages, and wake up if these were the last missing messages."""
         self.runner.inbox.add(step, phase, edges, total)
         if self.complete():
             self.wake_up()
 
     def complete(self) -> bool:
-        """Whether the block was waiting for messages, and now has all of them."""
+        """Take the messages that the block waits for; True if all have arrived."""
         if self.waiting is None:
             return False
         answer = self.runner.inbox.take(self.waiting)
@@ -153,7 +153,7 @@ class BlockChare(Chare):
         return True
 
     def go_on(self, answer: Any) -> None:
-        """Answer the block's request when its turn comes."""
+        """Store the answer to the block's request, and resume the block later."""
         self.answer, self.answered = answer, True
         self.wake_up()
 
@@ -171,7 +171,7 @@ class BlockChare(Chare):
                 self.begin(pe)
             self.serve(pe)
             if pe.job.options.lb_period:
-                self.block.device.synchronize()  # or the runtime takes its work for another's
+                self.block.device.synchronize()  # else the runtime charges its work to another
         except Exception as error:
             pe.give_up(error)
 
@@ -199,8 +199,8 @@ class BlockChare(Chare):
     def finish_round(self, pe: PE) -> None:
         """Record the round; then balance, or begin the next round.
 
-        The first messages of the next round are sent at once, because other chares may wait for
-        them. Then the other ready chares run first, because their messages may be needed too.
+        The first messages of the next round are sent at once, because other PEs may wait for them.
+        Then other ready chares run, because their messages may be awaited too.
         """
         before, self.begun = self.step, False
         self.step, self.at = before + self.count, self.at + 1
@@ -230,7 +230,7 @@ class BlockChare(Chare):
                 self.hold(request)
                 if not self.complete():
                     return
-            # A Post is done with, and a Pause is once the others have had their turn.
+            # A Post needs no answer. A Pause is answered when the others have run.
             elif isinstance(request, Post | PostSum | Pause):
                 self.answered = True
         self.wake_up()
@@ -240,11 +240,11 @@ class BlockChare(Chare):
         self.pe.mail.send_staged(self.runner)
         self.block.device.synchronize()
         if self.timed:
-            self.runner.inbox.advance(self.step)  # raises where messages are left
+            self.runner.inbox.advance(self.step)  # raises MessageError if messages are left
         self.contribute(self.step, Reducer.max, self.done)
 
     def hold(self, request: Any) -> None:
-        """Store a request to be answered later, once the other blocks have got as far."""
+        """Store a request that cannot be answered yet."""
         if isinstance(request, (Collect, CollectSum)):
             self.waiting = request
         elif isinstance(request, AllReduce):

@@ -17,7 +17,7 @@ class JacobiBlock(GridBlock):
         yield Post("halo", self.faces())
         self.sweep_interior(count)  # overlaps with the messages
         self.fill_ghosts((yield Collect("halo", self.edges)))
-        if not self.problem.is_judged(self.time + count):
+        if not self.problem.is_tested(self.time + count):
             self.sweep_rest(count)
             return False
         change = self.sweep_measured(count)

@@ -64,7 +64,7 @@ class JacobiProblem(GridProblem):
         """With a tolerance, no further than from one look to the next."""
         return self.check_every if self.tolerance else super().largest_tile()
 
-    def is_judged(self, step: int) -> bool:
+    def is_tested(self, step: int) -> bool:
         """Whether the tolerance is looked at after so many steps."""
         return self.tolerance > 0 and step % self.check_every == 0
 

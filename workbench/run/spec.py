@@ -100,17 +100,17 @@ class RunSpec:
     )
     _: KW_ONLY
     own: Options  # the driver's own
-    parts: int | None = None  # of the domain, where there is one PE; None: as in ``pe_grid``
+    parts: int | None = None  # of the domain, for drivers with one PE; None: as in ``pe_grid``
 
     @classmethod
     def create(cls, options: Namespace) -> RunSpec:
-        """Combine the preset with the app's and the run's options, which override it. Checked."""
+        """The checked specification that a command line requests; options override the preset."""
         given = {
             field.name: getattr(options, field.name)
             for field in grouped(RunSpec)
             if getattr(options, field.name) is not None
         }
-        problem, steps, warmup = asked_for(options)
+        problem, steps, warmup = requested(options)
         given |= {"steps": steps, "warmup": warmup, "pes": _pes(options)}
         spec = cls(options.app, problem, **given, own=_own(options))
         spec.check()
@@ -141,7 +141,7 @@ class RunSpec:
 
     @property
     def _parts(self) -> int:
-        """The number of parts of the domain, before they are cut into ``odf`` blocks each."""
+        """The number of parts of the domain, each of which is cut into ``odf`` blocks."""
         if not self.can.one_pe:
             return self.pes
         return self.parts or math.prod(self.pe_grid or (1,))
@@ -209,7 +209,7 @@ class RunSpec:
             raise InputError("--device", self.device, str(error)) from None
 
     def check(self) -> None:
-        """Validate everything that is known before a launch. Raises InputError."""
+        """Check all options that can be checked before a launch. Raises InputError."""
         require(self.pes >= 1, "-n", self.pes, "must be 1 or more")
         require(self.odf >= 1, "--odf", self.odf, "must be 1 or more")
         require(self.steps >= 1, "--steps", self.steps, "must be 1 or more")
@@ -224,7 +224,7 @@ class RunSpec:
         for name, asked in (("--snapshot-every", self.snapshot_every), ("--trace", self.trace)):
             require(not asked or self.output is not None, name, asked, "needs --output FILE.h5")
         kinds = list(self.layout.families())
-        allowed = f"has one block per rank, this problem blocks of {len(kinds)} kinds"
+        allowed = f"has one block per rank, but this problem has blocks of {len(kinds)} kinds"
         one = can.several_kinds or len(kinds) == 1
         require(one, "--driver", self.driver, f"{allowed}: {', '.join(kinds)}")
         self.problem.check_steps(self.warmup + self.steps)
@@ -268,7 +268,7 @@ def only_with(able: Callable[[Driver], bool]) -> str:
     return f"only with {' or '.join(names)}"
 
 
-def asked_for(options: Namespace) -> tuple[Any, int, int]:
+def requested(options: Namespace) -> tuple[Any, int, int]:
     """The requested problem, number of timed steps and number of warm-up steps.
 
     Positional arguments override the preset, options override both. Raises InputError.
@@ -297,7 +297,7 @@ def _preset(app: ModuleType, name: str | None) -> dict[str, Any]:
 
 
 def _pes(options: Namespace) -> int:
-    """The number of PEs: as requested, else the size of the grid given by --blocks."""
+    """The number of PEs: -n, else the number of parts in --blocks, else 1."""
     if drivers.get(options.driver).one_pe:
         allowed = f"--driver {options.driver} has one PE; use --blocks to cut the problem"
         require(options.pes in (None, 1), "-n", options.pes, allowed)

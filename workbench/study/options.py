@@ -17,7 +17,7 @@ import miniapps
 from drivers.descriptor import Balancing
 from miniapps.parameters import InputError, require
 from workbench.arguments import add_options, typed
-from workbench.run.spec import RunSpec, asked_for
+from workbench.run.spec import RunSpec, requested
 from workbench.study.plan import KINDS, NO_BALANCING, SHARED, Study, usual_pes
 
 SHIPPED = Path(__file__).parents[2] / "studies"  # in the source tree and where it is installed
@@ -139,7 +139,7 @@ def balancers() -> list[str]:
 def study_of(options: argparse.Namespace) -> Study:
     """The study that options ask for. Raises InputError."""
     kind, usual_odf = options.kind, {"odf": (1, 2, 4, 8), "lb": (4,)}
-    problem, steps, warmup = asked_for(options)
+    problem, steps, warmup = requested(options)
     if options.warmup is None:
         warmup = max(warmup, LEAST_WARMUP)
     study = Study(
