@@ -17,8 +17,9 @@ empty places at `FAR`. ``velocity`` (3, room) float64. ``force`` (3, room) int64
 
 Atoms that are neighbours in space are neighbours in memory. `WIDTH` atoms in a row form a
 *cluster*, which has one neighbour list: all atoms within reach of any of its own, as indices
-``neighbors[starts[k]:starts[k + 1]]`` for cluster k. ``own`` says whether the lists count the atoms
-of the clusters themselves; then atoms of a cluster are not in its list, and interact all the same.
+``neighbors[starts[k]:starts[k + 1]]`` for cluster k. ``own`` is True if these are indices of the
+block's own atoms and ghosts, and False if they are those of another cell's atoms. If it is True,
+the atoms of a cluster are not in its list, but still interact with each other.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ class Forces(Protocol):
     ) -> None:  # fmt: skip
         """Set ``force`` for the atoms of ``clusters[first_cluster:end_cluster]``.
 
-        ``clusters`` (n,) uint32. ``others`` (3, room) float64: the positions whose indices the
-        lists have, those of the block itself or of another. Sets ``flags[CLOSE]`` if a pair is
+        ``clusters`` (n,) uint32. ``others`` (3, room) float64: the positions to which the indices
+        in the lists refer. Sets ``flags[CLOSE]`` if a pair is
         closer than `CLOSEST`.
         """
 

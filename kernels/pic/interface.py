@@ -140,8 +140,8 @@ class PicKernels(Protocol):
         """Move the last of ``count`` particles into ``gaps[first:end]``.
 
         The gaps are as `find_leaving`, `push` or `find_removed` list them, and ``owners`` (count,)
-        says who stays, as those functions leave it. ``spare`` (room,) uint64 is work space. Leaves
-        the counters of emigrants at 0 on a device where `push` requires it.
+        says who stays, as those functions leave it. ``spare`` (room,) uint64 is work space.
+        Afterwards the counters are ready for the next `push`.
         """
 
     def places_by_column(
