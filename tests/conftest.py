@@ -27,7 +27,7 @@ hypothesis.settings.register_profile("project", deadline=None, derandomize=True,
 hypothesis.settings.load_profile("project")
 
 LONG = {"test_gpu_layers", "test_gpu_stub", "test_install"}  # begin first: none is left last
-LAUNCHING = {"miniapps", "run_record", "traced_runs", "browser_page"}  # fixtures
+LAUNCHING = {"miniapps", "run_record", "traced_runs", "browser_page", "records"}  # fixtures
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -44,12 +44,15 @@ def clean_environment(more: dict[str, str] | None = None) -> dict[str, str]:
 
 
 def execute(
-    command: Iterable[object], timeout: float = 120, env: dict[str, str] | None = None
+    command: Iterable[object],
+    timeout: float = 120,
+    env: dict[str, str] | None = None,
+    given: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, with no terminal and no launcher around it."""
+    """Run a command to its end, with no terminal and no launcher around it, and input ``given``."""
     return subprocess.run(
         [str(word) for word in command],
-        stdin=subprocess.DEVNULL,
+        input=given,
         capture_output=True,
         text=True,
         timeout=timeout,
@@ -73,6 +76,20 @@ def run_record(
     done = miniapps(*arguments[:at], "--json", "-", *arguments[at:], timeout=timeout, env=env)
     assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def records_of(
+    runs: Iterable[str], timeout: float = 120, env: dict[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """The records of runs, given as arguments of ``miniapps run``, made by few launches.
+
+    A run that failed has ``failed``, the reason, instead of a record.
+    """
+    lines = "".join(f"run {run}\n" for run in runs)
+    done = execute([BIN / "miniapps", "batch", "-"], timeout, env, lines)
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(records) == lines.count("\n"), f"{done.returncode}\n{done.stderr}"
+    return records
 
 
 def marked(mark: object) -> list[int]:

@@ -8,9 +8,9 @@ gpu/emulation.py. What CuPy itself does, machine code and the order of streams s
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +42,30 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return found | {"MINIAPPS_CUDA_TOOLKIT": "stub:Stub"}
 
 
+@pytest.fixture(scope="session")
+def records(
+    environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, Any]]:
+    """The records of `gpu_runs` and of the same problems under serial, by their arguments."""
+    runs = [*(run.problem for run in gpu_runs.RUNS), *(" ".join(r.words) for r in gpu_runs.RUNS)]
+
+    def make(folder: Path) -> None:
+        records = support.records_of(runs, RUN_S, environment)
+        (folder / "records.json").write_text(json.dumps(records))
+
+    folder = support.made_once(tmp_path_factory, "runs on the stub", make)
+    return dict(zip(runs, json.loads((folder / "records.json").read_text()), strict=True))
+
+
 @pytest.mark.timeout(2 * RUN_S + 60)
 @pytest.mark.parametrize("run", gpu_runs.RUNS)
-def test_runs_end_as_on_the_cpu(
-    run: gpu_runs.Run, run_record: Callable[..., Any], environment: dict[str, str]
-) -> None:
+def test_runs_end_as_on_the_cpu(run: gpu_runs.Run, records: dict[str, dict[str, Any]]) -> None:
     """Catches calls of numba-cuda that are wrong, or right in its simulator only.
 
     And staging that loses, doubles or mixes up messages, and migrations that lose state.
     """
-    on_cpu = run_record(*run.problem.split())
-    on_gpu = run_record(*run.words, timeout=RUN_S, env=environment)
+    on_cpu, on_gpu = records[run.problem], records[" ".join(run.words)]
+    assert "failed" not in on_gpu, on_gpu
     assert on_gpu["gpu"] == "stub"
     gpu_runs.check(run, on_cpu, on_gpu)
 
