@@ -27,7 +27,10 @@ hypothesis.settings.register_profile("project", deadline=None, derandomize=True,
 hypothesis.settings.load_profile("project")
 
 LONG = {"test_gpu_layers", "test_gpu_stub", "test_install"}  # begin first: none is left last
-LAUNCHING = {"miniapps", "run_record", "traced_runs", "browser_page", "records"}  # fixtures
+LAUNCHING = {  # fixtures that do
+    *("miniapps", "run_record", "records", "traced_runs", "trajectories", "restarts"),
+    *("installed", "tree", "browser_page"),
+}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,15 @@ import h5py
 import numpy as np
 import pyh5md
 import pytest
+import support
 
-ATOMS = ["leanmd", "--preset", "tiny"]
+ATOMS = "leanmd --preset tiny --trajectory 10"
 CONFIGURATIONS = {
-    "serial": ["--driver", "serial"],
-    "mpi": ["--driver", "mpi", "-n", "2"],
-    "charm": ["--driver", "charm", "-n", "2", "--odf", "4", "--balancer", "Rotate",
-              "--lb-period", "7"],
-    "pairs": ["--decomposition", "pairs"],
-}  # fmt: skip
+    "serial": "--driver serial",
+    "mpi": "--driver mpi -n 2",
+    "charm": "--driver charm -n 2 --odf 4 --balancer Rotate --lb-period 7",
+    "pairs": "--decomposition pairs",
+}
 
 
 def frames_of(path: Path) -> dict[str, np.ndarray]:
@@ -40,11 +39,9 @@ def frames_of(path: Path) -> dict[str, np.ndarray]:
 @pytest.fixture(scope="module")
 def trajectories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A trajectory of the same atoms from each configuration."""
-    from support import run_record
-
     folder = tmp_path_factory.mktemp("trajectories")
-    for name, configuration in CONFIGURATIONS.items():
-        run_record(*ATOMS, *configuration, "--trajectory", 10, "--output", folder / f"{name}.h5")
+    runs = [f"{ATOMS} {how} --output {folder / name}.h5" for name, how in CONFIGURATIONS.items()]
+    assert all(record["valid"] for record in support.records_of(runs))
     return {name: folder / f"{name}.h5" for name in CONFIGURATIONS}
 
 
@@ -78,24 +75,23 @@ def test_nothing_is_left_beside(trajectories: dict[str, Path]) -> None:
     assert {path.name for path in folder.iterdir()} == {f"{name}.h5" for name in CONFIGURATIONS}
 
 
+@pytest.fixture(scope="module")
+def restarts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """The record of a whole run, and of its second part in each configuration, from a file."""
+    half = tmp_path_factory.mktemp("restarts") / "half.h5"
+    problem = "leanmd --lattice 10x6x6 --warmup 0"
+    runs = [f"{problem} --steps 30", f"{problem} --steps 13 --output {half}"]
+    whole, _ = support.records_of(runs)
+    rest = f"leanmd --input {half} --warmup 0 --steps 17"
+    rests = support.records_of(f"{rest} {how}" for how in CONFIGURATIONS.values())
+    return {"whole": whole} | dict(zip(CONFIGURATIONS, rests, strict=True))
+
+
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
-def test_a_run_goes_on_from_a_file(
-    run_record: Callable[..., dict[str, Any]], tmp_path: Path, configuration: str
-) -> None:
+def test_a_run_goes_on_from_a_file(restarts: dict[str, dict[str, Any]], configuration: str) -> None:
     """Catches a restart that rounds, draws velocities anew, renumbers atoms, or counts from 0."""
-    problem = ["leanmd", "--lattice", "10x6x6", "--warmup", 0]
-    whole = run_record(*problem, "--steps", 30)
-    run_record(*problem, "--steps", 13, "--output", tmp_path / "half.h5")
-    rest = run_record(
-        "leanmd",
-        "--input",
-        tmp_path / "half.h5",
-        "--warmup",
-        0,
-        "--steps",
-        17,
-        *CONFIGURATIONS[configuration],
-    )
+    whole, rest = restarts["whole"], restarts[configuration]
+    assert "failed" not in rest, rest
     assert rest["state_hash"] == whole["state_hash"]
     assert rest["thermo"][0]["step"] == 13
     same = {name: value for name, value in whole["thermo"][-1].items() if name != "max_drift"}
