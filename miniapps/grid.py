@@ -1,4 +1,4 @@
-"""What the stencil apps share: fields on a grid, halos, and checks that follow from linearity.
+"""Problems of the stencil apps: fields on a grid, and checks that follow from linearity.
 
 A sweep replaces each cell by the mean of itself and its face neighbours. That map is linear and its
 eigenvectors are known, so the projection of the field on one of them follows from the initial field
@@ -11,22 +11,15 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator
+from typing import ClassVar, Self
 
 import numpy as np
 
-import kernels
-from devices.backend import Device
-from kernels.halo.interface import Region, box
-from kernels.jacobi2d.interface import Jacobi2dKernels
 from kernels.state_hash import digest, hash_cells
-from kernels.stencil3d.interface import Stencil3dKernels
 from miniapps import tiling
-from miniapps.arrays import copied, ghosted, realigned
-from miniapps.contract import Check, Edge, Index, Measure, Piece
+from miniapps.contract import Check, Measure
 from miniapps.decomposition import Bounds, Layout
-from miniapps.kernel_user import KernelUser
 from miniapps.parameters import require, require_tile
 from miniapps.problem import BaseProblem, Variant, grown, halved
 
@@ -294,178 +287,3 @@ def validate(
         )
         checks.append(Check("differs from reference", float(right != state_hash), 0))
     return checks
-
-
-# Blocks ------------------------------------------------------------------------------------------
-
-
-class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
-    """One box of the grid with its ghosts. The app's block adds `step`.
-
-    The block has two arrays of its cells and ghosts. A side with a neighbour has as many ghost
-    layers as sweeps per exchange, a side of the domain has one. Between steps ``old`` holds the
-    newest values.
-    """
-
-    kind = "block"
-
-    def __init__(self, problem: Any, layout: Layout, index: Index, device: Device) -> None:
-        self.problem, self.index, self.device = problem, index, device
-        self.bounds = layout.bounds(index)
-        self.neighbors = layout.neighbors(index, diagonals=problem.time_tile > 1)
-        self.time = 0
-        self.alone = layout.odf == 1  # on its PE
-        axes = len(index)
-        self.grow = [0] * (2 * axes)  # per side, whether a neighbour is there
-        for axis, side in itertools.product(range(axes), (-1, 1)):
-            edge = tuple(side if d == axis else 0 for d in range(axes))
-            self.grow[2 * axis + (side > 0)] = int(edge in self.neighbors)
-        field, self.own = self._filled()
-        self.old, self.new = device.to_device(field), device.to_device(copied(field))
-        self.halo = self._halo()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Attributes without kernels and halo, which are faster to rebuild; arrays on the host."""
-        state = super().__getstate__()
-        del state["halo"]
-        arrays = {name: self.device.to_host(state[name]) for name in ("old", "new")}
-        return state | arrays
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the block after a migration, with arrays aligned to cache lines."""
-        device = state["device"]
-        for name in (
-            "old",
-            "new",
-        ):  # one at a time: one extra copy at most
-            state[name] = device.to_device(realigned(state.pop(name)))
-        self.__dict__.update(state)
-        self.halo = self._halo()
-
-    def _halo(self) -> Any:
-        """The kernels that pack faces and unpack ghosts, for this block's regions."""
-        sides = {edge: (self._beside(edge, True), self._beside(edge, False)) for edge in self.edges}
-        inside, outside = ({edge: both[n] for edge, both in sides.items()} for n in (0, 1))
-        return kernels.load("halo", self.device.name).Halo(self.device, inside, outside)
-
-    @property
-    def edges(self) -> tuple[Edge, ...]:
-        """The edges to neighbours."""
-        return tuple(self.neighbors)
-
-    def _ghosts(self, axis: int, side: int) -> int:
-        """Layers of ghosts on a side of an axis."""
-        return self.problem.time_tile if self.grow[2 * axis + side] else 1
-
-    def _filled(self) -> tuple[np.ndarray, Region]:
-        """An array with the initial field inside and the fixed boundary around, and its region."""
-        axes = range(len(self.bounds))
-        field, own = ghosted(
-            [high - low for low, high in self.bounds],
-            [(self._ghosts(axis, 0), self._ghosts(axis, 1)) for axis in axes],
-            self.problem.time_tile,
-            self.problem.dtype,
-            self.device.line,
-        )
-        for axis, side in itertools.product(axes, (0, 1)):
-            if not self.grow[2 * axis + side]:
-                at = own[2 * axis + 1] if side else own[2 * axis] - 1
-                field[(slice(None),) * axis + (at,)] = self.problem.ghost_values()[side]
-        cells = field[box(own)]
-        for slab in slabs(self.bounds):
-            low, high = (row - self.bounds[0][0] for row in slab[0])
-            cells[low:high] = initial_field(self.problem, slab)
-        return field, own
-
-    def faces(self) -> Mapping[Edge, Any]:
-        """Copies of the block's own cells that neighbours need as ghosts, by edge."""
-        return self.halo.pack(self.old)
-
-    def fill_ghosts(self, came: Mapping[Edge, Any]) -> None:
-        """Copy the received messages into the ghosts."""
-        self.halo.unpack(self.old, came)
-
-    def _beside(self, edge: Edge, inside: bool) -> Region:
-        """Own cells next to the face at ``edge``, or the ghosts beyond it."""
-        width = self.problem.time_tile
-        region: list[int] = []
-        for axis, side in enumerate(edge):
-            low, high = self.own[2 * axis], self.own[2 * axis + 1]
-            if side < 0:
-                region += [low, low + width] if inside else [low - width, low]
-            elif side > 0:
-                region += [high - width, high] if inside else [high, high + width]
-            else:
-                region += [low, high]
-        return tuple(region)
-
-    def interior(self) -> Region:
-        """Own cells that can be swept before any halo has arrived."""
-        return tuple(
-            edge + (grow if n % 2 == 0 else -grow)
-            for n, (edge, grow) in enumerate(zip(self.own, self.grow, strict=True))
-        )
-
-    def border(self) -> Iterator[Region]:
-        """The rest of the own cells, as disjoint strips one cell thick."""
-        left = list(self.own)
-        for axis in range(len(self.index)):
-            low, high = 2 * axis, 2 * axis + 1
-            if self.grow[low] and left[low] < left[high]:
-                yield (*left[:high], left[low] + 1, *left[high + 1 :])
-                left[low] += 1
-            if self.grow[high] and left[low] < left[high]:
-                yield (*left[:low], left[high] - 1, *left[high:])
-                left[high] -= 1
-
-    def sweep_interior(self, count: int) -> None:
-        """Sweep the cells that need no halo, while messages travel.
-
-        Does nothing with several sweeps per exchange, or if the PE has several blocks: then other
-        blocks use the time, and a second pass over the border would cost 2 to 5 %.
-        """
-        if count == 1 and self.alone:
-            self.kernels.sweep(self.old, self.new, *self.interior())
-
-    def sweep_rest(self, count: int) -> None:
-        """Make the rest of ``count`` sweeps, after `fill_ghosts`."""
-        if count > 1:
-            self._sweep_tile(count, self.own)
-        else:
-            for region in self.border() if self.alone else (self.own,):
-                self.kernels.sweep(self.old, self.new, *region)
-            self.old, self.new = self.new, self.old
-        self.time += count
-
-    def sweep_measured(self, count: int) -> float:
-        """Do the same as `sweep_rest`; returns the largest change of a cell in the last sweep."""
-        if count > 1:
-            sides = zip(self.own, self.grow, strict=True)
-            wider = tuple(at + (g if n % 2 else -g) for n, (at, g) in enumerate(sides))
-            self._sweep_tile(count - 1, wider)
-        change = self.kernels.sweep_residual(self.old, self.new, *self.own)
-        self.old, self.new = self.new, self.old
-        self.time += count
-        return change
-
-    def _sweep_tile(self, count: int, region: Region) -> None:
-        """Sweep a region ``count`` times, including the surrounding cells that this needs."""
-        where: Any = *region, np.array(self.grow)  # mypy does not know how many axes there are
-        if self.kernels.sweep_tile(self.old, self.new, count, *where):
-            self.old, self.new = self.new, self.old
-
-    def state(self) -> list[Piece]:
-        """The block's cells of the one field, ``u``."""
-        origin = tuple(low for low, _ in self.bounds)
-        values = self.device.to_host(self.old)[box(self.own)]
-        return [Piece("u", values, origin, self.problem.size)]
-
-    def measure(self) -> dict[str, Measure]:
-        """Projections on the test modes, extremes and the number of cells."""
-        values = self.state()[0].values
-        return {
-            "modes": Measure("sum", projections(self.problem, self.bounds, values)),
-            "min": Measure("min", values.min()),
-            "max": Measure("max", values.max()),
-            "cells": Measure("sum", values.size),
-        }

@@ -16,9 +16,9 @@ import support
 from kernel_interfaces import APPS, FOLDER, differences, interface, load, members
 
 USERS = {
-    "halo": ("miniapps/grid.py",),
-    "jacobi2d": ("miniapps/grid.py", "miniapps/jacobi2d", "miniapps/tiling.py"),
-    "stencil3d": ("miniapps/grid.py", "miniapps/stencil3d", "miniapps/tiling.py"),
+    "halo": ("miniapps/grid_block.py",),
+    "jacobi2d": ("miniapps/grid_block.py", "miniapps/jacobi2d", "miniapps/tiling.py"),
+    "stencil3d": ("miniapps/grid_block.py", "miniapps/stencil3d", "miniapps/tiling.py"),
     "pic": ("miniapps/pic",),
     "leanmd": ("miniapps/leanmd",),
 }

@@ -25,6 +25,7 @@ from kernels.halo.interface import box
 from miniapps import grid
 from miniapps.contract import Exchange
 from miniapps.decomposition import Layout
+from miniapps.grid_block import GridBlock
 from miniapps.parameters import InputError
 from miniapps.stencil3d.problem import load_factor
 from workbench.run import record
@@ -260,7 +261,7 @@ def test_heated_ends_at_the_harmonic_solution(app: str) -> None:
 # Boundary and halo -------------------------------------------------------------------------------
 
 
-class ExchangeOnly(grid.GridBlock):
+class ExchangeOnly(GridBlock):
     """A block that fills its ghosts and computes nothing."""
 
     def step(self, count: int) -> Generator[Any, Any, bool]:

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import Any
 
 from miniapps.contract import AllReduce, BlockMaker, Collect, Post
-from miniapps.grid import GridBlock
+from miniapps.grid_block import GridBlock
 
 
 class JacobiBlock(GridBlock):

@@ -9,7 +9,7 @@ from typing import Any
 from devices.backend import Device
 from miniapps.contract import BlockMaker, Collect, Index, Post
 from miniapps.decomposition import Layout
-from miniapps.grid import GridBlock
+from miniapps.grid_block import GridBlock
 from miniapps.stencil3d.problem import StencilProblem, load_factor
 
 
