@@ -367,6 +367,7 @@ def hashes(problem: LeanmdProblem, steps: int, grids: Sequence[Grid]) -> set[str
     return {support.state_hash_of(run) for run in runs}
 
 
+@pytest.mark.slow
 @given(
     st.tuples(st.integers(2, 4), st.integers(2, 3), st.integers(2, 3)), st.data(),
     st.integers(0, 8), st.integers(0, 8), st.integers(1, 9), st.integers(0, 99),
@@ -395,6 +396,7 @@ def test_cells_from_empty_to_full() -> None:
     assert hashes(problem, 12, GRIDS) == {reference_hash(problem, 12)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_cell", [1, 2, 5, 7])
 def test_few_atoms_in_a_cell(per_cell: int) -> None:
     """Catches lanes without an atom that push, are counted, or are written beyond the end."""
@@ -740,6 +742,7 @@ def test_right_programs_pass(size: int, decomposition: str) -> None:
     assert seen_in(problem) == set()
 
 
+@pytest.mark.slow
 def test_cells_that_keep_their_atoms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches cells that nobody leaves, with *pairs*: by where their atoms are.
 

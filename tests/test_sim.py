@@ -20,7 +20,8 @@ from miniapps.contract import AllReduce, Exchange, MessageError, Post
 from miniapps.decomposition import Layout
 
 CUTS = {1: (5,), 2: (3, 2), 3: (1, 2, 2)}
-CASES = [(name, {}) for name in apps.names()] + [("leanmd", {"decomposition": "pairs"})]
+PAIRS = pytest.param("leanmd", {"decomposition": "pairs"}, marks=pytest.mark.slow)
+CASES = [*((name, {}) for name in apps.names()), PAIRS]
 OPTIONS = st.builds(
     sim.SimOptions, st.integers(0, 2**32), st.sampled_from(sim.ORDERS), st.integers(1, 5)
 )

@@ -551,6 +551,7 @@ def test_the_time_tile_is_no_other_problem(canned):
     assert not validation.same_answer(one, other | {"steps": 7})
 
 
+@pytest.mark.slow
 def test_until_ci_goes_on_where_intervals_are_wide(tmp_path, canned):
     """One PE's times vary by 20 %, two PEs' not at all: the first needs more trials."""
     study = study_of("strong", "echo", *TINY)
