@@ -108,6 +108,11 @@ def results(campaign: Campaign) -> list[Result]:
     ]
 
 
+def comparable(found: list[Result]) -> list[Result]:
+    """The results with a core for each PE; times of the others cannot be compared."""
+    return [result for result in found if not result.oversubscribed]
+
+
 def by_configuration(found: list[Result]) -> dict[str, list[Result]]:
     """Results by configuration, each list in ascending order of PEs."""
     groups: dict[str, list[Result]] = {}
@@ -136,9 +141,7 @@ class Scaling:
 def scaling(found: list[Result], weak: bool) -> list[Scaling]:
     """The scaling of each configuration, over the points with a core for each PE."""
     rows = []
-    for mine in by_configuration(
-        [result for result in found if not result.oversubscribed]
-    ).values():
+    for mine in by_configuration(comparable(found)).values():
         rows += [_scaled(mine[0], result, weak) for result in mine]
     return rows
 
@@ -149,9 +152,7 @@ def _scaled(base: Result, result: Result, weak: bool) -> Scaling:
         return Scaling(result, base, Interval(1, 1, 1), Interval(1, 1, 1), None)
     if weak:
         efficiency = efficiency_weak(base.times, result.times)
-        gain = Interval(
-            efficiency.value * growth, efficiency.low * growth, efficiency.high * growth
-        )
+        gain = efficiency.times(growth)
     else:
         efficiency = efficiency_strong(base.times, base.pes, result.times, result.pes)
         gain = speedup(base.times, result.times)
@@ -165,9 +166,7 @@ def fits(found: list[Result], weak: bool) -> list[tuple[str, Fit | str]]:
     """Configurations and the scaling law fitted to each, or the reason why none could be."""
     usl = partial(fit_usl, weak=weak)
     rows: list[tuple[str, Fit | str]] = []
-    for configuration, mine in by_configuration(
-        [result for result in found if not result.oversubscribed]
-    ).items():
+    for configuration, mine in by_configuration(comparable(found)).items():
         pes = np.concatenate([np.full(len(result.times), result.pes) for result in mine])
         times = np.concatenate([result.times for result in mine])
         for law in (fit_gustafson if weak else fit_amdahl, usl):
@@ -194,11 +193,10 @@ class PairwiseComparison:
 def pairwise_comparisons(found: list[Result]) -> list[PairwiseComparison]:
     """For each problem and number of PEs, the first configuration against every other one.
 
-    Points with more PEs than cores are left out: their times cannot be compared.
+    Points with more PEs than cores are left out.
     """
     rows = []
-    counted = [result for result in found if not result.oversubscribed]
-    for _, group in groupby(sorted(counted, key=_problem_key), _problem_key):
+    for _, group in groupby(sorted(comparable(found), key=_problem_key), _problem_key):
         first, *others = sorted(group, key=lambda result: result.number)
         for other in others:
             ratio = ratio_interval(other.times, first.times)
@@ -234,7 +232,7 @@ def gains(found: list[Result]) -> list[Gain]:
 
     Points with more PEs than cores are left out.
     """
-    counted = [result for result in found if not result.oversubscribed]
+    counted = comparable(found)
     plain = [result for result in counted if not result.case.balancer]
     return [
         _gain(result, other)
@@ -281,7 +279,7 @@ class Granularity:
 
 def granularity(found: list[Result]) -> list[Granularity]:
     """METG of each configuration (Slaughter et al., Task Bench, SC 2020)."""
-    counted = [result for result in found if not result.oversubscribed]
+    counted = comparable(found)
     best = max((result.rate / result.pes for result in counted), default=0.0)
     rows = []
     for configuration, mine in _configurations_on_pes(counted):

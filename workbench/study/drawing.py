@@ -130,5 +130,4 @@ def bounds_of(values: Sequence[Interval]) -> tuple[float, float]:
 
 def steps_ms(found: Sequence[Result]) -> list[Interval]:
     """Mean times per step, ms."""
-    steps = [result.step for result in found]
-    return [Interval(1e3 * step.value, 1e3 * step.low, 1e3 * step.high) for step in steps]
+    return [result.step.times(1e3) for result in found]

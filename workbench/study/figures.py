@@ -177,7 +177,7 @@ def ideal_times(found: list[Result], weak: bool) -> dict[int, float]:
 
     Uses the points with a core for each PE; empty if these have a single number of PEs.
     """
-    counted = [result for result in found if not result.oversubscribed]
+    counted = analysis.comparable(found)
     pes = sorted({result.pes for result in counted})
     if len(pes) < 2:
         return {}
@@ -230,9 +230,7 @@ def _draw_laws(
     for configuration, fit in analysis.fits(found, weak):
         if not isinstance(fit, Fit) or fit.residual > POOR:
             continue
-        counted = [
-            r for r in analysis.by_configuration(found)[configuration] if not r.oversubscribed
-        ]
+        counted = analysis.comparable(analysis.by_configuration(found)[configuration])
         pes, gains = law_curve(counted, fit, weak)
         name, title, style = next(law for law in LAW_STYLES if fit.model.startswith(law[0]))
         colour = styles[configuration]["color"]

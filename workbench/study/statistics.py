@@ -41,6 +41,10 @@ class Interval:
         """Half the width over the magnitude of the value; infinite for a value of 0."""
         return (self.high - self.low) / 2 / abs(self.value) if self.value else math.inf
 
+    def times(self, factor: float) -> Interval:
+        """The interval of a positive multiple of the value."""
+        return Interval(self.value * factor, self.low * factor, self.high * factor)
+
 
 def mean_interval(values: Numbers, level: float = LEVEL, seed: int = 0) -> Interval:
     """The mean of ``values`` (n,) with its BCa bootstrap interval.
@@ -74,20 +78,14 @@ def speedup(base: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0) 
 
 
 def efficiency_strong(
-    base: Numbers,
-    base_pes: int,
-    times: Numbers,
-    pes: int,
-    level: float = LEVEL,
-    seed: int = 0,
+    base: Numbers, base_pes: int, times: Numbers, pes: int, level: float = LEVEL, seed: int = 0
 ) -> Interval:
     """Speed-up of a fixed problem over the factor by which the PEs grew.
 
     ``base`` (n,) are times on ``base_pes`` PEs, ``times`` (m,) on ``pes`` PEs, in s.
     """
     share = _pe_count("base_pes", base_pes) / _pe_count("pes", pes)
-    gain = speedup(base, times, level, seed)
-    return Interval(gain.value * share, gain.low * share, gain.high * share)
+    return speedup(base, times, level, seed).times(share)
 
 
 def efficiency_weak(base: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0) -> Interval:

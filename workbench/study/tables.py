@@ -213,9 +213,9 @@ def scaling_table(campaign: Campaign, found: list[Result], weak: bool) -> Table:
     return Table("Weak scaling" if weak else "Strong scaling", columns, tuple(rows), tuple(notes))
 
 
-def _several(found: Sequence[Result]) -> bool:
+def _several(found: list[Result]) -> bool:
     """Whether there are several numbers of PEs without oversubscription."""
-    return len({result.pes for result in found if not result.oversubscribed}) > 1
+    return len({result.pes for result in analysis.comparable(found)}) > 1
 
 
 def _scaling_row(row: Scaling) -> tuple[str, ...]:
