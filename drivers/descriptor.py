@@ -72,13 +72,18 @@ class Balancing(Options):
         "--balancer", None, str, "load balancer", group=BALANCING, metavar="NAME"
     )
     lb_period: int = parameter(
-        "--lb-period", 0, int, "steps between balancings", group=BALANCING, metavar="STEPS"
+        "--lb-period",
+        0,
+        int,
+        "steps between load-balancing steps",
+        group=BALANCING,
+        metavar="STEPS",
     )
     lb_first: int | None = parameter(
         "--lb-first",
         None,
         int,
-        "first balancing; default: the period",
+        "step of the first one; default: the period",
         group=BALANCING,
         metavar="STEP",
     )
