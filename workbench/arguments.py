@@ -1,4 +1,4 @@
-"""Adds the options that dataclass fields declare to parsers."""
+"""Adds the options that fields of dataclasses declare to argument parsers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def add_app_options(parser: argparse.ArgumentParser, problem: Any) -> None:
 def add_options(parser: argparse.ArgumentParser, spec: Any, names: Sequence[str] = ()) -> None:
     """Add the options that the fields of a dataclass declare, each to its group of the help.
 
-    ``names``: of the fields, if not all. An option that is not given is None.
+    ``names`` selects fields; empty: all. An option that the user omits is None.
     """
     groups: dict[str, Any] = {}
     for field in grouped(spec):
@@ -42,12 +42,12 @@ def add_options(parser: argparse.ArgumentParser, spec: Any, names: Sequence[str]
 
 
 def grouped(spec: Any) -> list[dataclasses.Field[Any]]:
-    """The fields of a dataclass that declare options of no single app or driver."""
+    """The fields of a dataclass whose options have a group: those of no single app or driver."""
     return [field for field in dataclasses.fields(spec) if field.metadata.get("group")]
 
 
 def add_driver_options(parser: argparse.ArgumentParser, driver: Driver, problem: Any) -> None:
-    """Add the options that only one driver has; their names may have the driver's in front."""
+    """Add the options that only one driver has; the driver's name may prefix their names."""
     fields = [field for field in dataclasses.fields(driver.options) if not field.metadata["group"]]
     group = parser.add_argument_group(f"only with --driver {driver.name}") if fields else None
     for field in fields:
@@ -56,7 +56,7 @@ def add_driver_options(parser: argparse.ArgumentParser, driver: Driver, problem:
 
 
 def driver_option_names(driver: Driver, field: dataclasses.Field[Any], problem: Any) -> list[str]:
-    """The names of a driver's option; only the prefixed one if the app has the same option."""
+    """The names of a driver's option; only the prefixed one if the app uses the other."""
     name = field.metadata["option"]
     if field.metadata["group"] or name.startswith(f"--{driver.name}-"):
         return [name]
@@ -83,7 +83,7 @@ def _add(group: Any, field: dataclasses.Field[Any], names: list[str], dest: str,
 
 
 def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A parser of values, whose error states what is allowed."""
+    """A ``type`` for argparse that calls ``parse``; its error states what is allowed."""
     expected: dict[Any, str] = {int: "an integer", float: "a number"}
     allowed = expected.get(parse)
 

@@ -33,14 +33,14 @@ PLOT_EXAMPLES = """examples:
 
 
 def run_examples() -> str:
-    """A run under every driver."""
+    """Help text: an example of a run under every driver."""
     runs = [driver.example for driver in drivers.found().values()]
     lines = ["run jacobi2d", *(f"run jacobi2d --size 4096x4096 {words}" for words in runs)]
     return "\n".join(["examples:", *(f"  miniapps {line}" for line in lines)])
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line and exit status 2, the same on every rank."""
+    """A parser that reports an error in one line and exits with status 2, on all ranks alike."""
 
     def error(self, message: str) -> NoReturn:
         """Print the error, on the first rank only, and exit."""
@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def bad_input(message: str) -> NoReturn:
-    """Exit with status 2 and one line; inside a launcher every rank comes to the same end."""
+    """Print one line and exit with status 2; under a launcher all ranks exit and one prints."""
     if drivers.rank() == 0:
         print(f"miniapps: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(BAD_INPUT)
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _end_output() -> None:
-    """Write what is left, unless the reader, such as `head`, wants no more."""
+    """Flush standard output, unless its reader, such as `head`, has closed it."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -89,14 +89,14 @@ def _end_output() -> None:
 
 
 def with_names_of_apps(arguments: list[str]) -> list[str]:
-    """The arguments with apps named as they are written; they are taken in any case."""
+    """The arguments with names of apps in lower case; words after the first option are kept."""
     end = next((n for n, word in enumerate(arguments) if word.startswith("-")), len(arguments))
     words = [word.lower() if word.lower() in miniapps.names() else word for word in arguments[:end]]
     return [*words, *arguments[end:]]
 
 
 def split_runtime_options(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Cut the arguments at ``--``: ours, and those that pass through to the runtime."""
+    """Split the arguments at ``--`` into our own and those that are passed to the runtime."""
     if "--" not in arguments:
         return arguments, []
     at = arguments.index("--")
@@ -104,7 +104,7 @@ def split_runtime_options(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def build_parser(arguments: Sequence[str]) -> Parser:
-    """The parser; only the app that is named in the arguments is imported for its options."""
+    """The parser. Of the apps, only the one named in the arguments is imported, for its options."""
     parser = Parser(prog="miniapps", allow_abbrev=False, description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_list(commands)
@@ -160,7 +160,7 @@ def _add_run(commands: Any, arguments: Sequence[str]) -> None:
 
 
 def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
-    """The options that every app's run has, and those of single drivers."""
+    """Add the options that all apps share, and those of single drivers."""
     from workbench.run.spec import RunSpec
 
     add_options(parser, RunSpec)
@@ -209,7 +209,7 @@ def _batch(options: argparse.Namespace, runtime: list[str]) -> int:
 
 
 def spec_of(words: list[str]) -> RunSpec:
-    """The run that a command line asks for. Raises InputError."""
+    """The run that a command line requests. Raises InputError."""
     from workbench.run.spec import RunSpec
 
     require(words[:1] == ["run"], "batch", shlex.join(words), "must be `run ...`")

@@ -23,7 +23,7 @@ STEPS = 100
 
 
 def configurations() -> Iterator[Case]:
-    """How each app is run: all drivers, on as many PEs as there are cores, at most two."""
+    """The cases in which each app runs: all drivers, one PE per core, at most two PEs."""
     pes = min(2, environment.cores())
     for driver in drivers.usable():
         name = driver.name
@@ -35,7 +35,7 @@ def configurations() -> Iterator[Case]:
 
 
 def demo(folder: Path) -> int:
-    """Run it all; returns the exit status of the worst run."""
+    """Run every app in every case; returns the exit status of the worst run."""
     folder.mkdir(parents=True, exist_ok=True)
     console = Console()
     table = Table(title="every app under every driver: the same problem, the same bits")
@@ -65,7 +65,7 @@ def demo(folder: Path) -> int:
 
 
 def _first(records: list[dict[str, Any]], app: str) -> str:
-    """The state of the first run of an app, which all others must reach too."""
+    """The state hash of an app's first run, which all its other runs must have too."""
     return next(r["state_hash"] for r in records if r["app"] == app)
 
 

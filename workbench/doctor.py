@@ -1,7 +1,7 @@
-"""``miniapps doctor``: what is installed, what works, and what each missing thing costs.
+"""``miniapps doctor``: what is installed, what works, and what cannot be used without the rest.
 
-Drivers are not asked whether they are installed: a small echo run is launched under each, and what
-is reported is whether its messages arrived.
+Each driver is tested by a small echo run whose messages must arrive, because a driver may be
+installed and still not work.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Finding(NamedTuple):
     what: str
     works: bool
     found: str
-    cost: str  # of its not working
+    cost: str  # what the user loses if it does not work
 
 
 def doctor() -> int:
-    """Print the findings; returns VALID if the serial driver works, which is the least."""
+    """Print the findings; returns VALID if the serial driver works, else FAILED."""
     table = Table("", "what", "found", "without it", title="miniapps doctor")
     findings = list(examine())
     for finding in findings:
@@ -56,7 +56,7 @@ def doctor() -> int:
 
 
 def examine() -> Iterator[Finding]:
-    """Look at everything, the quick things first."""
+    """All findings, quick ones first."""
     host = record.host()
     memory = host["memory_bytes"] / 2**30
     yield Finding("Python", True, f"{platform.python_version()} at {sys.executable}", "")
@@ -76,7 +76,7 @@ def examine() -> Iterator[Finding]:
 
 
 def kernel_cache() -> Finding:
-    """Whether compiled kernels survive from run to run."""
+    """Whether compiled kernels can be stored for later runs."""
     folder = Path(
         os.environ.get("NUMBA_CACHE_DIR", Path(__file__).parents[1] / "kernels" / "__pycache__")
     )
@@ -85,7 +85,7 @@ def kernel_cache() -> Finding:
 
 
 def launcher(driver: Driver) -> Iterator[Finding]:
-    """The program that starts a driver's runs, if it needs one."""
+    """Whether a driver's launcher is installed, if it needs one."""
     if driver.program:
         found = program(driver.program)
         cost = f"--driver {driver.name} needs --launcher PATH or srun"
@@ -93,7 +93,7 @@ def launcher(driver: Driver) -> Iterator[Finding]:
 
 
 def driver(driver: Driver) -> Finding:
-    """Whether messages arrive under a driver, on as many PEs as there are cores, at most two."""
+    """Whether messages arrive under a driver, with one PE per core, at most two PEs."""
     name, cost = driver.name, driver.without
     reason = driver.unavailable()
     if reason is not None:
@@ -111,7 +111,7 @@ def driver(driver: Driver) -> Finding:
 
 
 def gpu() -> Iterator[Finding]:
-    """What ``--device gpu`` needs: a driver, a GPU, and two packages; and what helps it."""
+    """What ``--device gpu`` needs, and whether runtimes send messages from GPU memory."""
     nvidia_driver, needed = nvidia.library(), "no --device gpu"
     cuda, number = nvidia.cuda_version(nvidia_driver), nvidia.driver_version()
     found = f"version {number or 'unknown'}, for CUDA {'.'.join(map(str, cuda or ('unknown',)))}"
@@ -133,20 +133,20 @@ def gpu() -> Iterator[Finding]:
 
 
 def kernel_compiler() -> Finding:
-    """NVIDIA's compiler of kernels; numba-cuda looks for it as this does."""
+    """Whether NVIDIA's kernel compiler is found, by the same search as in numba-cuda."""
     what = "CUDA compiler"
     cost = "no --device gpu: pip install -e '.[gpu]', or set CUDA_PATH to its folder"
     try:
         from cuda import pathfinder
 
         found = pathfinder.load_nvidia_dynamic_lib("nvvm").abs_path
-    except (ImportError, RuntimeError):  # numba-cuda is not installed; there is no such library
+    except (ImportError, RuntimeError):  # numba-cuda or the library is missing
         return Finding(what, False, "NVVM not found", cost)
     return Finding(what, True, found, cost)
 
 
 def gpu_aware(driver: Driver) -> Finding:
-    """Whether a runtime takes messages from device memory; asked in a process that may start it."""
+    """Whether a runtime sends from device memory; a subprocess starts the runtime to find out."""
     what = f"GPU-aware {driver.runtime}"
     cost = f"--device gpu under {driver.name} copies messages through the host"
     command = [sys.executable, "-m", driver.gpu_aware]

@@ -1,29 +1,29 @@
-"""What this process may use: cores, threads, and how long it has been running."""
+"""Cores and threads that this process may use, and its age."""
 
 from __future__ import annotations
 
 import os
 
-CORES_VARIABLE = "MINIAPPS_CORES"  # set by the launching process for what it launches
+CORES_VARIABLE = "MINIAPPS_CORES"  # set by the launching process for the PEs
 SLURM_CORES = "SLURM_JOB_CPUS_PER_NODE"  # such as 4(x2),3
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def one_thread() -> None:
-    """Ask all numerical libraries for one thread per process, unless the user asked otherwise."""
+    """Limit numerical libraries to one thread per process, unless the user has set a number."""
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")
 
 
 def cores() -> int:
-    """Cores this process may use."""
+    """The number of cores that this process may use."""
     return len(core_numbers())
 
 
 def cores_of_run() -> int:
-    """Cores that all PEs of the run around this process may use together, on all its nodes.
+    """The number of cores that all PEs of the current run may use together, on all nodes.
 
-    A pinned PE may use one core only, so its launcher must pass the number.
+    A pinned PE sees only its own core, so the launching process passes the number.
     """
     if CORES_VARIABLE in os.environ:
         return int(os.environ[CORES_VARIABLE])
@@ -33,7 +33,7 @@ def cores_of_run() -> int:
 
 
 def counts_of_nodes(text: str) -> list[int]:
-    """Read Slurm's numbers per node: ``4(x2),3`` is [4, 4, 3]."""
+    """Parse Slurm's counts per node: ``4(x2),3`` is [4, 4, 3]."""
     counts = []
     for part in text.split(","):
         count, _, times = part.rstrip(")").partition("(x")
@@ -42,7 +42,7 @@ def counts_of_nodes(text: str) -> list[int]:
 
 
 def core_numbers() -> list[int]:
-    """The numbers of these cores; second hardware threads of a core come last."""
+    """The numbers of the cores that this process may use; second hardware threads come last."""
 
     def order(number: int) -> tuple[int, int]:
         return _siblings(number).index(number), number

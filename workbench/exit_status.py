@@ -1,7 +1,7 @@
-"""How a command ends."""
+"""Exit statuses of all commands."""
 
 VALID = 0
 WRONG = 1  # ran to its end, but the result is wrong
 BAD_INPUT = 2  # reported in one line, before anything was launched
 FAILED = 3  # a rank died, hung or could not be started
-INTERRUPTED = 130  # by Ctrl-C, as shells have it
+INTERRUPTED = 130  # by Ctrl-C; shells use the same number

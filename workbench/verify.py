@@ -1,9 +1,8 @@
 """``miniapps verify``: the same bits from every driver, decomposition, balancer and time tile.
 
-A hash that is the same everywhere says nothing if every run is wrong in the same way; so each run
-is validated too, by its app's own checks, and the small problems used here are all compared with
-the app's NumPy reference. On a GPU all runs are compared with one on the CPU. Few launches make all
-of the runs: `workbench.run.batch`.
+Equal hashes prove nothing if all runs are wrong in the same way. So the app's checks also validate
+each run, and compare problems as small as these with the app's NumPy reference. On a GPU, all runs
+are compared with one on the CPU. `workbench.run.batch` makes all runs in a few launches.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from workbench.run import batch
 from workbench.run.cases import Case, spec_of
 
 COUNTS = (1, 2, 3, 4, 6)  # of ranks with one block each, or of blocks in one process
-PES = (1, 2, 3)  # where there are several blocks on each
+PES = (1, 2, 3)  # with several blocks on each
 ODFS = (1, 2, 4, 8)
 BALANCING = tuple(itertools.product(("Greedy", "GreedyRefine", "Rotate"), (1, 5)))
 
 
 def cases(variants: Sequence[Variant], full: bool) -> Iterator[Case]:
-    """The ways to run a problem; variants take turns where all combinations would be too many.
+    """The cases of a problem; its variants take turns where all combinations would be too many.
 
-    Every rank count, every PEs x ODF, every balancer x period and every variant under every driver
-    that can run it occurs; ``full`` adds every balancer with every variant on three PEs.
+    Every driver runs all rank counts, PEs x ODFs, balancers x periods and variants that it
+    supports; ``full`` adds every balancer with every variant on three PEs.
     """
     every: list[Variant | None] = list(variants) or [None]
     plain = [variant for variant in every if variant is None or not variant.several_kinds]
@@ -100,14 +99,14 @@ def verify(apps: list[str], full: bool, device: str = "cpu") -> int:
 
 
 def on_device(cases: Iterable[Case], device: str) -> Iterator[tuple[Case, str]]:
-    """The cases on a device; before them, unless that is the CPU, the plainest there."""
+    """The cases with their device; on a GPU, the simplest case on the CPU comes first."""
     if device != "cpu":
         yield Case(drivers.names()[0]), "cpu"
     yield from ((case, device) for case in cases)
 
 
 def described(found: batch.Result) -> tuple[str, str]:
-    """The state hash of a run, and whether it is valid."""
+    """The state hash of a run, and "ok" or what is wrong with the run."""
     if isinstance(found, str):
         return "-", f"failed: {found}"
     failed = [check["name"] for check in found["checks"] if not check["ok"]]

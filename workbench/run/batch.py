@@ -22,7 +22,7 @@ from workbench.run import launch
 from workbench.run.execute import execute_all, solve
 from workbench.run.spec import RunSpec
 
-Result = dict[str, Any] | str  # a record, or why the run failed
+Result = dict[str, Any] | str  # a record, or the reason why the run failed
 
 
 def solve_all(specs: Sequence[RunSpec], timeout: float | None = None) -> list[Result]:
@@ -33,8 +33,8 @@ def solve_all(specs: Sequence[RunSpec], timeout: float | None = None) -> list[Re
 def solved(specs: Sequence[RunSpec], timeout: float | None = None) -> Iterator[tuple[int, Result]]:
     """Number and result of each run, in the order in which runs end.
 
-    Runs of few blocks come first: under charm the chares of completed runs stay, and take part in
-    every load-balancing step of later runs.
+    Runs of few blocks come first, because under charm the chares of completed runs remain and take
+    part in every load-balancing step of later runs.
     """
     groups: dict[Any, list[int]] = {}
     for number in sorted(range(len(specs)), key=lambda number: _blocks(specs[number])):

@@ -16,7 +16,7 @@ from workbench.run.spec import RunSpec, driver_options
 class Case:
     """A configuration: driver, PEs, decomposition, load balancing, and a variant of the app.
 
-    ``parts``: into how many parts the domain is cut under a driver with one PE.
+    ``parts``: the number of parts of the domain under a driver with one PE.
     """
 
     driver: str
@@ -40,7 +40,7 @@ class Case:
         return f"{self.driver}{odf}{balancing}"
 
     def spec(self, app: str, problem: Any, lb_first: int | None = None, **asked: Any) -> RunSpec:
-        """The checked `RunSpec` of a problem in this configuration, with other options ``asked``.
+        """The checked `RunSpec` of a problem in this configuration, with further options ``asked``.
 
         ``lb_first`` is ignored in a case without load balancing. Raises InputError.
         """

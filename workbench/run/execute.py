@@ -114,7 +114,7 @@ def execute(spec: RunSpec, show: Callable[[dict[str, Any]], int]) -> int:
 
 
 def execute_all(specs: Sequence[RunSpec], show: Callable[[int, dict[str, Any]], int]) -> int:
-    """Make runs of one driver in this process, one after the other, as all of each or as a rank.
+    """Make runs of one driver in sequence; this process is the whole of each run or one rank.
 
     The root calls ``show`` with each run's number and record, or, in a launched run, writes the
     record to the launch's folder. Returns the highest exit status; stops after a failed run.
@@ -160,7 +160,7 @@ def _clear(stores: Sequence[output.Hdf5Store | None]) -> None:
 
 
 def store_of(spec: RunSpec) -> output.Hdf5Store | None:
-    """The store for the run's output file, with the snapshot writers of problem and thumbnails."""
+    """The store for the run's output file, if any, with the snapshot writers that it needs."""
     if spec.output is None:
         return None
     writers = spec.problem.snapshots()
@@ -171,7 +171,7 @@ def store_of(spec: RunSpec) -> output.Hdf5Store | None:
 
 @contextmanager
 def _progress_of(spec: RunSpec, folder: str | None) -> Iterator[Watcher]:
-    """The run's progress file: the launcher's, else this process's own with a progress bar."""
+    """The run's progress file: the launching process's, else a new one with a progress bar."""
     if folder is not None:
         yield reopened(Path(folder) / launch.PROGRESS, spec.pes)
     elif not spec.can.one_process:

@@ -33,7 +33,7 @@ from workbench.run.spec import RunSpec
 FOLDER = "MINIAPPS_RUN_FOLDER"  # environment variable: where a launched run keeps its files
 PROGRESS, LOG, RUNS = "progress", "log", "runs.pickle"
 POLL_S = 0.02  # between two checks of the run
-GRACE_S = 1.0  # in which the launcher may itself end a run where a PE failed
+GRACE_S = 1.0  # after a PE has failed, for the launcher to end the run itself
 START_LIMIT_S = 180.0  # until the first round has ended: compilation and large steps take time
 FINISH_LIMIT_S = 1800.0  # to validate and write
 STEP_LIMIT_S = 10.0  # least time without progress that counts as hanging,

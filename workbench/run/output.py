@@ -1,12 +1,12 @@
 """The HDF5 file of a run: its record, its timings and its final state.
 
-Blocks write what they own, one after another, so no process holds the whole state. The file is
-written under another name and renamed when it is complete: a failed run leaves no partial file.
+Blocks write their own cells or particles, one block after another, so no process holds the whole
+state. The file has a temporary name until it is complete, so a failed run leaves no partial file.
 
 Layout: attribute ``record`` (the JSON record); ``state/<name>`` (a grid field, or particle rows
 with their ``state/<name>.id``); ``timing/blocks`` (a row per block and round, as
 `drivers.timing.ROW`), ``timing/wall_s`` (rounds,), ``timing/rounds`` (rounds, 2): first step and
-number of steps; ``timing/slices`` (of runs that were traced) and ``timing/balancing``, as
+number of steps; ``timing/slices`` (of traced runs only) and ``timing/balancing``, as
 `drivers.timing.SLICE` and ``SYNC``; and the groups of snapshot writers.
 """
 
@@ -27,7 +27,7 @@ from miniapps.snapshots import SnapshotWriter, append
 
 
 def aside(path: Path) -> Path:
-    """The temporary path of a file until it is complete."""
+    """The temporary path of a file that is not yet complete."""
     return path.with_name(path.name + ".part")
 
 
@@ -35,14 +35,14 @@ def aside(path: Path) -> Path:
 class Hdf5Store:
     """Stores the final state of all blocks, and snapshots; a `drivers.job.Store`.
 
-    Each PE writes its part of snapshots to its own file beside the path, so PEs do not wait.
+    Each PE writes its part of the snapshots to a file of its own, so PEs do not wait for others.
     """
 
     path: Path
     writers: tuple[SnapshotWriter, ...] = ()
 
     def clear(self) -> None:
-        """Remove the files of a failed run beside the path."""
+        """Remove the temporary files of a failed run."""
         for left in self.path.parent.glob(f"{glob.escape(aside(self.path).name)}*"):
             left.unlink(missing_ok=True)
 
@@ -51,7 +51,7 @@ class Hdf5Store:
         return any(writer.wants(before, step) for writer in self.writers)
 
     def keep(self, pe: int, before: int, step: int, pieces: list[Piece]) -> None:
-        """Add a block's pieces to its PE's own file."""
+        """Add a block's pieces to the snapshot file of its PE."""
         import h5py
 
         if not pieces:
@@ -119,7 +119,7 @@ class Hdf5Store:
 
 
 def _fill(data: Any, origin: tuple[int, ...], values: Any) -> None:
-    """Write a box of cells row by row: h5py would copy a whole box with ghost cells."""
+    """Write a box of cells row by row, because h5py copies non-contiguous arrays as a whole."""
     rest = [slice(low, low + n) for low, n in zip(origin[1:], values.shape[1:], strict=True)]
     for row in range(values.shape[0]):
         data[(origin[0] + row, *rest)] = values[row]

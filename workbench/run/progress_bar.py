@@ -14,7 +14,7 @@ REFRESH_S = 0.2
 
 
 class ProgressBar:
-    """A bar over the steps of a run, drawn on stderr; nothing unless that is a terminal."""
+    """A bar over the steps of a run, drawn on stderr if that is a terminal."""
 
     def __init__(self, title: str, steps: int) -> None:
         self.title, self.steps = title, steps
@@ -43,7 +43,7 @@ class ProgressBar:
 
 
 class ProgressBarThread:
-    """Draws the progress of a run in this process, read from its progress file."""
+    """A thread that draws the progress of a run in this process, read from its progress file."""
 
     def __init__(self, bar: ProgressBar, progress: ProgressFile) -> None:
         self.bar, self.progress = bar, progress

@@ -1,9 +1,9 @@
-"""The progress file, in which every PE of this host writes its current step for the launcher.
+"""The progress file: every PE of this host writes its current step for the launching process.
 
-The file has one slot per PE and is mapped into memory by the launcher and all PEs. Writing a slot
-takes less than a microsecond and no message, so PEs do it every round. Fields are written one by
-one, because the launcher may read at any time and `struct.pack_into` would clear a slot first. PEs
-on other hosts have no such file; only the MPI or Charm++ launcher monitors them.
+The file has one slot per PE and is mapped into memory by the launching process and all PEs. Writing
+a slot takes less than a microsecond and no message, so PEs do it every round. Fields are written
+one by one, because the launching process may read at any time and `struct.pack_into` would clear a
+slot first. PEs on other hosts have no such file; only mpiexec or charmrun monitors them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ProgressFile:
         return [self.slot(pe) for pe in range(self.pes)]
 
     def fail(self, error: Exception) -> None:
-        """Write for the launcher, in one line, why this process failed."""
+        """Write for the launching process, in one line, why this process failed."""
         with self.path.with_name(ERRORS).open("a") as file:
             file.write(explained(error) + "\n")
 
@@ -98,7 +98,7 @@ class NoProgressFile:
 
     def fail(self, error: Exception) -> None:
         """Print on stderr why this process failed."""
-        if drivers.rank() == 0 or not isinstance(error, RunError):  # RunErrors: on all alike
+        if drivers.rank() == 0 or not isinstance(error, RunError):  # all ranks raise RunErrors
             print(f"miniapps: {explained(error)}", file=sys.stderr)
 
 

@@ -19,7 +19,7 @@ from workbench import environment
 from workbench.run.schema import SCHEMA
 from workbench.run.spec import RunSpec
 
-MANY = 100_000  # of PEs x rounds: more than that are in the HDF5 file only
+MANY = 100_000  # PEs x rounds; if there are more, their compute times are in the HDF5 file only
 PACKAGES = ("parallel-miniapps", "numpy", "numba", "mpi4py", "charm4py", "h5py")
 
 
@@ -113,7 +113,7 @@ def _short(seconds: np.ndarray) -> list[float]:
 
 
 def fixed_parameters(record: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of a record's problem without those that do not change its answer."""
+    """The parameters of a record's problem that affect the result."""
     variants = miniapps.load(record["app"]).Problem.variants
     free = {variant.field for variant in variants}
     return {name: value for name, value in record["problem"].items() if name not in free}
@@ -126,7 +126,7 @@ def versions() -> dict[str, str]:
 
 
 def version(package: str) -> str | None:
-    """The version of a package; None where it is not installed."""
+    """The version of a package; None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -134,7 +134,7 @@ def version(package: str) -> str | None:
 
 
 def host() -> dict[str, Any]:
-    """The machine, without its name."""
+    """A description of the machine, without its name."""
     processor = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo") as file:
@@ -152,7 +152,7 @@ def host() -> dict[str, Any]:
 
 
 def summary(record: dict[str, Any]) -> str:
-    """A finished run in a few lines, with units, for people."""
+    """A readable summary of a finished run in a few lines, with units."""
     lines = [
         f"{record['app']} under {record['driver']} on {record['pes']} PE(s), "
         f"{record['gpu'] or record['device']}, "

@@ -35,9 +35,9 @@ def upgraded_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def comparable(head: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a head that two files of the same study share, whichever version wrote them.
+    """The parts of a head that are equal in all files of a study, whichever version wrote them.
 
-    The order of a run's options is not one of them.
+    A run's arguments are sorted, because versions order them differently.
     """
     head = upgraded_head(json.loads(json.dumps(head)))
     points = [point | {"arguments": sorted(point.get("arguments", ()))} for point in head["points"]]
@@ -50,13 +50,13 @@ def upgraded_head(head: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _upgraded_point(point: Mapping[str, Any]) -> dict[str, Any]:
-    """A point with current arguments; as it is where it has none."""
+    """A point with current arguments; unchanged if it has none."""
     if "arguments" not in point:
         return dict(point)
     return dict(point) | {"arguments": upgraded_arguments(point["arguments"])}
 
 
 def extent_of(record: Mapping[str, Any]) -> Sequence[float]:
-    """The lengths of a record's domain; in older records they are the box, or the size in cells."""
+    """The lengths of a record's domain; older records have them as ``box`` or ``size``."""
     found = record.get("extent") or record.get("box") or record["problem"].get("size", (1,))
     return found if isinstance(found, list | tuple) else (found, found)

@@ -41,8 +41,8 @@ def driver_name(text: str) -> str:
 class RunSpec:
     """The specification of one run. `check` raises InputError if it is invalid.
 
-    Each field except the first two and the last declares an option. The parser, the command line
-    of a launched run, the record and the job are derived from these declarations.
+    Each field between ``problem`` and ``own`` declares an option. The parser, the command line of
+    a launched run, the record and the job are derived from these declarations.
     """
 
     app: str
@@ -100,7 +100,7 @@ class RunSpec:
     )
     _: KW_ONLY
     own: Options  # the driver's own
-    parts: int | None = None  # of the domain, for drivers with one PE; None: as in ``pe_grid``
+    parts: int | None = None  # of the domain, for drivers with one PE; None: from ``pe_grid``
 
     @classmethod
     def create(cls, options: Namespace) -> RunSpec:
@@ -151,7 +151,7 @@ class RunSpec:
         """The problem with every "auto" replaced by a value.
 
         The value is measured unless this process is one of several ranks, which must agree on it.
-        A launching process does not measure on a GPU, because it would keep device memory.
+        A launching process does not measure on a GPU: it would occupy device memory during the run.
         """
         own = self.device == "cpu" or self.can.one_process
         alone = not drivers.launchers()
@@ -232,7 +232,7 @@ class RunSpec:
 
 
 def _own(options: Namespace) -> Options:
-    """The driver's own options, from those given on the command line. Raises InputError."""
+    """The driver's own options, taken from the command line. Raises InputError."""
     given: dict[Field[Any], Any] = {}
     for driver in drivers.found().values():
         for field in fields(driver.options):
@@ -243,10 +243,10 @@ def _own(options: Namespace) -> Options:
 
 
 def driver_options(driver: str, given: Mapping[Field[Any], Any]) -> Options:
-    """A driver's options with the given values, by declaring field.
+    """A driver's options; ``given`` maps the fields that declare them to values.
 
-    Raises InputError for an option of other drivers only, unless several share it and it has its
-    default value.
+    Raises InputError for an option that the driver does not have, unless drivers share the option
+    and the value is its default.
     """
     kind = drivers.get(driver).options
     for field, value in given.items():

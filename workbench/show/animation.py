@@ -1,8 +1,8 @@
-"""An animation of a run as one HTML page, drawn by plotly, that needs no network.
+"""The animation of a run: one self-contained HTML page, drawn by plotly.
 
-A slider selects a period of steps. Each PE is a stacked bar of its blocks; the length and colour of
-a block show its compute time, so a migrated block appears in another bar. Below are the state at
-that time, and curves of imbalance and step time. A second run of the same problem can be shown
+A slider selects a period of steps. Each PE is a stacked bar of its blocks, so a migrated block
+appears in another bar. The length and colour of a block show its compute time. Below are the state
+at that time, and curves of imbalance and step time. A second run of the same problem can be shown
 beside the first. No period spans a load-balancing step.
 """
 
@@ -23,8 +23,8 @@ from workbench.run.record import fixed_parameters
 from workbench.show.saved import Period, SavedRun, periods_of_steps
 
 MOST_PERIODS = 80
-POINTS = 1000  # of a curve
-BORDERED = 64  # the largest number of blocks that are drawn with borders
+POINTS = 1000  # per curve
+BORDERED = 64  # blocks; if there are more, they have no borders
 SCALE = "Cividis"  # readable with colour-vision deficiency
 PANELS = BARS, STATE, IMBALANCE, STEP_TIME = 1, 2, 3, 4  # rows of the page
 LINE = {"color": "#0072B2", "width": 1}
@@ -32,7 +32,7 @@ NOW = {"color": "#D55E00", "width": 2}
 
 
 def write_animation(source: Path, other: Path | None, target: Path) -> Path:
-    """Write the animation of a run's file, beside that of another if given. Raises InputError."""
+    """Write the animation of one run, or of two side by side. Raises InputError."""
     runs = [SavedRun.read(source)]
     if other is not None:
         runs.append(SavedRun.read(other))
@@ -78,7 +78,7 @@ def animation(runs: list[SavedRun], most: int = MOST_PERIODS) -> Any:
 
 
 def _page(runs: list[SavedRun]) -> Any:
-    """The empty panels with their titles, a column per run."""
+    """A figure of empty panels with titles, one column per run."""
     from plotly.subplots import make_subplots
 
     figure = make_subplots(
@@ -120,7 +120,7 @@ class RunPanels:
     def __init__(self, figure: Any, run: SavedRun, number: int, periods: list[Period]) -> None:
         self.figure, self.run, self.number, self.periods = figure, run, number, periods
         self.loads, self.pes = run.by_block(periods)
-        self.moving: list[int] = []  # numbers of the traces that frames change
+        self.moving: list[int] = []  # indices of the traces that frames change
 
     def draw(self, shared: Shared) -> None:
         """Add all traces, as they are in the first period."""
@@ -155,7 +155,7 @@ class RunPanels:
         self.figure.add_trace(curve, row=row, col=self.number)
 
     def frame(self, k: int, shared: Shared) -> tuple[list[Any], dict[str, Any]]:
-        """The traces of a period, in the order of `moving`, and its changes of axes."""
+        """The traces of period ``k``, in the order of `moving`, and its changes of axes."""
         period = self.periods[k]
         thumbnail, at = self._thumbnail(period)
         marks = [self._mark(period[0], top) for top in shared.heights]
@@ -170,13 +170,13 @@ class RunPanels:
         }
 
     def _axis(self, row: int) -> str:
-        """The layout's name of the x axis of a panel."""
+        """The name of a panel's x axis in the layout."""
         return str(self.figure.get_subplot(row, self.number).xaxis.plotly_name)
 
     def _bars(self, k: int, heaviest: float) -> Any:
         """A stacked bar per PE: its blocks in the order of their numbers.
 
-        Colours are computed here, because plotly.js 4 rejects numbers as colours of bars.
+        Colours are computed here, because plotly.js 4 rejects numbers as bar colours.
         """
         import plotly.graph_objects as go
         from plotly.colors import sample_colorscale
@@ -192,7 +192,7 @@ class RunPanels:
         return go.Bar(x=shown, **where, marker={"color": colours})
 
     def _thumbnail(self, period: Period) -> tuple[Any, int]:
-        """The last thumbnail at or before the end of a period, else the first; and its step."""
+        """The last thumbnail at or before the end of a period, else the first one; and its step."""
         import plotly.graph_objects as go
 
         steps = self.run.thumbnail_steps
@@ -204,7 +204,7 @@ class RunPanels:
         return go.Heatmap(z=thumbnail, coloraxis="coloraxis2", **where), int(steps[which])
 
     def _mark(self, step: int, top: float) -> Any:
-        """A vertical line in a curve's panel at the begin of the period."""
+        """A vertical line that marks the period's first step in the panel of a curve."""
         import plotly.graph_objects as go
 
         return go.Scatter(x=[step, step], y=[0, top], mode="lines", line=NOW, hoverinfo="skip")
@@ -216,7 +216,7 @@ class RunPanels:
 
     @cached_property
     def curves(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Imbalance and milliseconds per step over steps; each point averages some rounds."""
+        """Imbalance and milliseconds per step over steps; each point averages several rounds."""
         run = self.run
         points = periods_of_steps(run.rounds[:, 0], run.end, run.lb_steps, POINTS)
         parts = [run.rounds_in(period) for period in points]
@@ -230,36 +230,36 @@ class RunPanels:
 
     @cached_property
     def tops(self) -> list[float]:
-        """The upper limits of the curves' panels; single slow steps exceed them."""
+        """The upper limits of the curves' axes; single slow steps may exceed them."""
         return [
             1.5 * float(np.quantile(self.curves[name][1], 0.9)) for name in ("imbalance", "step_ms")
         ]
 
     @property
     def longest(self) -> float:
-        """The length of the axis of bars; bars of single slow periods exceed it."""
+        """The upper limit of the bars' axis; single slow periods may exceed it."""
         pes = range(self.run.record["pes"])
         return most_of(np.max([(self.loads * (self.pes == pe)).sum(axis=0) for pe in pes], axis=0))
 
 
 def most_of(values: np.ndarray) -> float:
-    """The largest value, unless one or two per cent of the values are far above the others.
+    """The largest value, limited to 1.5 times the 98 % quantile so that outliers do not count.
 
-    A larger fraction would hide the time before the first load-balancing step.
+    A lower quantile would cut off the bars before the first load-balancing step.
     """
     return min(float(values.max()), 1.5 * float(np.quantile(values, 0.98)))
 
 
 def thin(thumbnail: np.ndarray) -> np.ndarray:
-    """The same values in a small dtype: integers if all are, else float32."""
-    with np.errstate(invalid="ignore"):  # a wrong run may hold no numbers
+    """The values in a small dtype: an integer dtype if all are integers, else float32."""
+    with np.errstate(invalid="ignore"):  # a wrong run may contain NaN
         whole = thumbnail.astype(np.int64)
     small = whole.astype(np.min_scalar_type(whole.max()))
     return small if np.array_equal(small, thumbnail) else thumbnail.astype(np.float32)
 
 
 class Shared:
-    """Limits of lengths, colours and heights that all runs share, so that they compare."""
+    """Limits of axes and colour scales that all runs share, so that they can be compared."""
 
     def __init__(self, columns: list[RunPanels]) -> None:
         self.longest = max(column.longest for column in columns)
@@ -276,7 +276,7 @@ def _share_axes(figure: Any, columns: list[RunPanels], shared: Shared) -> None:
 
     figure.update_xaxes(range=[0, 1.03 * shared.longest], row=BARS)
     figure.layout.coloraxis.cmax = shared.heaviest
-    nothing = {"color": [0], "coloraxis": "coloraxis"}  # shows the bar
+    nothing = {"color": [0], "coloraxis": "coloraxis"}  # draws only the colour bar
     figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", marker=nothing), BARS, 1)
     figure.layout.coloraxis2.update(cmin=shared.darkest, cmax=shared.brightest)
     for row, top in zip((IMBALANCE, STEP_TIME), shared.heights, strict=True):

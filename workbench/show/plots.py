@@ -21,7 +21,7 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 
 
 def plot_step_times(records: list[dict[str, Any]], path: Path) -> Path:
-    """One panel per app: a bar to each run's median step time, a line down to its fastest."""
+    """Draw a panel per app: a bar up to each run's median step time, a line down to the minimum."""
     from matplotlib.figure import Figure
 
     apps = list(dict.fromkeys(record["app"] for record in records))
@@ -40,7 +40,7 @@ def plot_step_times(records: list[dict[str, Any]], path: Path) -> Path:
 
 
 def _label(record: dict[str, Any]) -> str:
-    """A run in two or three short lines."""
+    """A run's label in a few short lines."""
     lines = [record["driver"], f"{record['pes']} PE"]
     if drivers.of_record(record["driver"]).over_decomposition:
         lines.append(f"ODF {record['odf']}")
@@ -50,7 +50,7 @@ def _label(record: dict[str, Any]) -> str:
 
 
 def write_figure(source: Path, target: Path) -> Path:
-    """Draw a run's file, in the format that the target's suffix names. Raises InputError."""
+    """Draw a saved run, in the format given by the target's suffix. Raises InputError."""
     require(target.suffix in SUFFIXES, "--figure", target, f"must end in {', '.join(SUFFIXES)}")
     check_writable("--figure", target)
     run_figure(source).savefig(target, dpi=150)
@@ -103,7 +103,7 @@ def _column_density(rows: Any, sides: Sides) -> tuple[np.ndarray, tuple[float, .
 
 
 def _draw_load(axes: Any, run: SavedRun) -> None:
-    """What each PE computed per step, and the load-balancing steps."""
+    """Draw the compute time of each PE per step, and mark the load-balancing steps."""
     compute = run.compute() / run.rounds[:, 1]
     for pe, seconds in enumerate(compute):
         colour = COLOURS[pe % len(COLOURS)]
@@ -117,7 +117,7 @@ def _draw_load(axes: Any, run: SavedRun) -> None:
 
 
 def _draw_step_times(axes: Any, run: SavedRun) -> None:
-    """The wall of each step."""
+    """Draw the wall time per step."""
     seconds = run.wall_s / run.rounds[:, 1]
     axes.plot(run.rounds[:, 0], seconds * 1e3, color=COLOURS[0], linewidth=0.8)
     axes.set(title="time of each step", xlabel="step", ylabel="wall [ms per step]")

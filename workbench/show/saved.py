@@ -19,7 +19,7 @@ from miniapps.parameters import InputError, words
 from workbench.run.schema import extent_of, upgraded
 from workbench.show.thumbnails import Sides, sides_of, thumbnail_of
 
-Period = tuple[int, int]  # of steps: the first, and the first after the last
+Period = tuple[int, int]  # first step, and one past the last step
 
 
 @contextmanager
@@ -38,9 +38,9 @@ def opened(source: Path) -> Iterator[Any]:
 class SavedRun:
     """The record, timings and thumbnails of a run.
 
-    ``rounds`` (rounds, 2), ``wall_s`` (rounds,), ``rows`` as `drivers.timing.ROW`, ``slices`` as
-    ``SLICE`` or None if the run was not traced, ``syncs`` as ``SYNC``; ``thumbnail_steps`` (n,)
-    and ``thumbnails`` (n, nx, ny), the last one of the final state.
+    ``rounds`` (rounds, 2), ``wall_s`` (rounds,); ``rows``, ``slices`` (None if the run was not
+    traced) and ``syncs`` have the dtypes ``ROW``, ``SLICE`` and ``SYNC`` of `drivers.timing`;
+    ``thumbnail_steps`` (n,) and ``thumbnails`` (n, nx, ny), the last one of the final state.
     """
 
     record: dict[str, Any]
@@ -86,7 +86,7 @@ class SavedRun:
 
     @property
     def lb_steps(self) -> list[int]:
-        """The steps before which load was balanced."""
+        """The steps before which the load was balanced."""
         return [entry["step"] for entry in self.record["lb"]]
 
     @cached_property
@@ -112,7 +112,7 @@ class SavedRun:
         return slice(int(low), int(high))
 
     def by_block(self, periods: Iterable[Period]) -> tuple[np.ndarray, np.ndarray]:
-        """Compute time per step in ms, and PE, of each block in each period: (blocks, periods)."""
+        """Compute time per step, ms, and PE of each block in each period: two (blocks, periods)."""
         rows = self.rows
         shape = self.blocks, len(self.rounds)
         seconds, pes = np.zeros(shape), np.zeros(shape, np.int64)
@@ -123,7 +123,7 @@ class SavedRun:
         return 1e3 * np.array(loads).T, np.array([pes[:, part.start] for part in parts]).T
 
     def name_of(self, block: int) -> str:
-        """The number of a block, and its index in the grid if there is only one kind of blocks."""
+        """The number of a block, with its index in the grid if there is only one kind of blocks."""
         grid = self.record["blocks"]
         if np.prod(grid) != self.blocks:
             return f"block {block}"
@@ -150,13 +150,13 @@ class SavedRun:
 def periods_of_steps(
     starts: Iterable[int], end: int, lb_steps: Iterable[int], most: int
 ) -> list[Period]:
-    """Periods of steps, about ``most`` at most, none of which spans a load-balancing step.
+    """At most ``most`` periods of steps, none of which spans a load-balancing step.
 
-    ``starts``: first steps of rounds; periods begin at these. ``lb_steps``: as in `SavedRun`.
-    If there are more of these than periods, some of the intervals between them are left out.
+    ``starts``: the first steps of rounds, where periods may begin. ``lb_steps``: as in `SavedRun`;
+    if they are too many for ``most`` periods, some of the periods between them are left out.
     """
     first = min(starts)
-    inner = [step for step in lb_steps if first < step < end]  # another run may begin earlier
+    inner = [step for step in lb_steps if first < step < end]  # those of another run may be outside
     walls = np.unique([first, *inner, end])
     edges = np.unique([*starts, *inner])
     spare = max(0, most - len(walls))

@@ -1,8 +1,8 @@
 """Thumbnails: coarse images of the state, projected along z, for the animation of a run.
 
 A thumbnail has at most `PIXELS` pixels along x and along y. A pixel holds the mean of a field over
-its cells, or the number of particles or atoms in it. Both are sums over the pieces of the state, so
-each PE adds up the contributions of its own blocks, and nothing gathers the state.
+its cells, or the number of particles or atoms in it. Both are sums over blocks, so each PE adds up
+the contributions of its own blocks, and no process gathers the state.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 from miniapps.contract import Piece
 
 PIXELS = 64
-CHUNK = 1 << 20  # values of a final state that are read at a time
+CHUNK = 1 << 20  # values of a final state to read at a time
 Sides = tuple[float, ...]  # lengths of the domain along x and y
 
 
 def sides_of(extent: Sequence[float]) -> Sides:
-    """Lengths along x and y of a domain with one axis or more; y is 1 where there is one."""
+    """The lengths of a domain along x and y; the length along y is 1 if x is the only axis."""
     x, y = (*extent, 1)[:2]
     return x, y
 
@@ -36,7 +36,7 @@ def shown_name(names: Iterable[str]) -> str:
 
 
 def share(piece: Piece, sides: Sides) -> np.ndarray:
-    """The contribution of a piece to the thumbnail of its whole array: (nx, ny) float64."""
+    """The contribution of a piece to the thumbnail of the whole array: (nx, ny) float64."""
     if piece.origin is None:
         return counts(piece.values, sides, PIXELS)
     shape, wide, low = (
@@ -59,9 +59,10 @@ def share(piece: Piece, sides: Sides) -> np.ndarray:
 
 
 def counts(rows: Any, sides: Sides, most: int) -> np.ndarray:
-    """The number of rows in each pixel: (nx, ny); at most ``most`` pixels per side, >= 1 unit each.
+    """The number of particles in each pixel: (nx, ny) float64.
 
-    ``rows`` (n, 2 or more): x and y first, in [0, side].
+    ``rows`` (n, 2 or more): positions, x and y first, in [0, side]. An axis has at most ``most``
+    pixels, each at least 1 long.
     """
     pixels = [max(1, min(int(side), most)) for side in sides]
     x, y = (
@@ -90,7 +91,7 @@ def thumbnail_of(states: Any, sides: Sides) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Thumbnails:
-    """A snapshot writer (see `miniapps.snapshots`): thumbnails of every so many steps."""
+    """A snapshot writer (see `miniapps.snapshots`): a thumbnail every ``every`` steps."""
 
     name: ClassVar[str] = "thumbnails"
 
@@ -113,7 +114,7 @@ class Thumbnails:
     def join(
         self, file: Any, frames: dict[int, list[Any]], record: dict[str, Any], steps: int
     ) -> None:
-        """Add up the sums of all PEs, and append a thumbnail of the final state."""
+        """Add up the sums of all PEs, and append a thumbnail of the final state if missing."""
         thumbnails = {
             step: sum(part["thumbnail"][...] for part in parts) for step, parts in frames.items()
         }

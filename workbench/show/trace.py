@@ -1,8 +1,8 @@
 """The trace of a run in Chrome's trace-event format, for Perfetto and chrome://tracing.
 
 Each PE is a process with one thread of complete events: *compute* and *pack* are the slices of its
-blocks, *balance* lasts from the last block that stopped to the first that continued, and *wait* is
-the rest. Times are those of each PE's own clock.
+blocks; *balance* begins when its last block stops for a load-balancing step and ends when its first
+block continues; *wait* is the rest. Times are from each PE's own clock.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from miniapps.parameters import InputError
 from workbench.run.output import write_text
 from workbench.show.saved import SavedRun
 
-US = 1e6  # the format's microseconds in a second
+US = 1e6  # microseconds, the unit of the format, in a second
 
 
 class Span(NamedTuple):
-    """An activity of a PE; times in seconds of its clock."""
+    """An activity of a PE; times in s, by the PE's clock."""
 
     begin: float
     end: float
@@ -78,7 +78,7 @@ def _slices(run: SavedRun, pe: int) -> Iterator[Span]:
 
 
 def _lb_steps(syncs: np.ndarray) -> Iterator[Span]:
-    """The load-balancing steps of a PE that had blocks before and after; else it only waited."""
+    """A PE's load-balancing steps; without blocks before or after one, the PE only waited."""
     for row in syncs[np.isfinite(syncs["begin_s"] + syncs["end_s"])]:
         args = {"step": int(row["step"]), "came": int(row["came"])}
         yield Span(float(row["begin_s"]), float(row["end_s"]), "balance", args)

@@ -133,9 +133,9 @@ class Scaling:
 
     result: Result
     base: Result
-    speedup: Interval  # weak: of the work done per second
+    speedup: Interval  # in weak scaling, of the work per second
     efficiency: Interval
-    serial_fraction: float | None  # Karp and Flatt's, in strong scaling from one PE
+    serial_fraction: float | None  # of Karp and Flatt; in strong scaling from one PE only
 
 
 def scaling(found: list[Result], weak: bool) -> list[Scaling]:
@@ -228,7 +228,7 @@ class Gain:
 
 
 def gains(found: list[Result]) -> list[Gain]:
-    """Every balanced result against its baselines on as many PEs: its own ODF unbalanced, and mpi.
+    """Every balanced result against its baselines on the same PEs: unbalanced at its ODF, and mpi.
 
     Points with more PEs than cores are left out.
     """
@@ -278,7 +278,7 @@ class Granularity:
 
 
 def granularity(found: list[Result]) -> list[Granularity]:
-    """METG of each configuration (Slaughter et al., Task Bench, SC 2020)."""
+    """Efficiency and METG of each configuration (Slaughter et al., Task Bench, SC 2020)."""
     counted = comparable(found)
     best = max((result.rate / result.pes for result in counted), default=0.0)
     rows = []

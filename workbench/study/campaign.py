@@ -4,7 +4,7 @@ Lines are only appended, and each is on the disk before the next run begins. So 
 killed loses at most the current run: an incomplete last line is cut off when the file is opened
 again. (An HDF5 file that is open for writing when its process is killed may become unreadable.)
 
-The first line is the head: ``campaign`` (version of this format), ``study`` (what is asked, see
+The first line is the head: ``campaign`` (version of this format), ``study`` (see
 `plan.Study.head`) and ``points`` (the runs of one trial). Each later line has an ``event``:
 
 ``start``    a process began or resumed the study: ``versions``, ``host``, ``clock_tick_s``,
@@ -76,7 +76,7 @@ def _upgraded(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def object_of(path: Path, number: int, line: bytes | str) -> dict[str, Any]:
-    """The JSON object of a line of a file. Raises InputError."""
+    """Parse a line of a file as a JSON object. Raises InputError."""
     try:
         found = json.loads(line)
     except ValueError:
@@ -136,7 +136,7 @@ def _line(entry: dict[str, Any]) -> bytes:
 
 
 def _require_same(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Raise InputError if a file holds another study than the one asked for."""
+    """Raise InputError if a file holds another study than the requested one."""
     found, wanted = comparable(found), comparable(wanted)
     for part in ("study", "points"):
         if found[part] != wanted[part]:

@@ -1,4 +1,4 @@
-"""The subcommands of ``miniapps study``: their parsers, and what each does."""
+"""The subcommands of ``miniapps study``: their parsers and functions."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _collect(options: argparse.Namespace, runtime: list[str]) -> int:
 
 
 def study(options: argparse.Namespace) -> int:
-    """Run a study, or write or list its runs; returns the exit status. Raises InputError."""
+    """Run or list a study, or write its job scripts; returns the exit status. Raises InputError."""
     from workbench.study.report import published_tables, write
     from workbench.study.runner import Policy, run_campaign
 

@@ -16,8 +16,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", (0, (6, 2)), (0, (4, 1.5, 1, 1.5)), (0, (1.5, 1.2)), (0, (8, 2, 1, 2, 1, 2)))
 OVERSUBSCRIBED = "more PEs than cores"
 HALF = "half of the best rate per PE"
-REFERENCES = ("ideal", HALF)  # lines that are no measurement stand last in a legend
-DODGE = 0.05  # octaves between two points on the same PEs, so that no interval hides another
+REFERENCES = ("ideal", HALF)  # lines that are not measured: last in a legend
+DODGE = 0.05  # octaves between points at the same number of PEs, so that none hides another
 
 
 def new_figure(width: float = 5.2, height: float = 4.0) -> tuple[Any, Any]:
@@ -46,11 +46,11 @@ def dodge(position: int, configurations: int) -> float:
 
 
 def error_bars(values: Sequence[Interval]) -> tuple[np.ndarray, np.ndarray]:
-    """Values (n,), and the lengths of their error bars (2, n): 0 where there is no interval."""
+    """Values (n,), and the lengths of their error bars (2, n): 0 if there is no interval."""
     middle = np.array([value.value for value in values])
     below = middle - [value.low for value in values]
     above = [value.high for value in values] - middle
-    return middle, np.maximum(np.nan_to_num([below, above]), 0.0)  # a bound may pass the mean
+    return middle, np.maximum(np.nan_to_num([below, above]), 0.0)  # a bound may cross the mean
 
 
 def draw_line(
@@ -68,7 +68,7 @@ def draw_steps(
     look: dict[str, Any],
     label: str,
 ) -> None:
-    """Draw step times of a configuration, in ms; oversubscribed ones as open markers, no line."""
+    """Draw step times of a configuration, ms; oversubscribed points are open and have no line."""
     unfilled = {"linestyle": "none", "markerfacecolor": "white", "elinewidth": 0.8, "capsize": 0}
     for apart, style in ((False, {"label": label}), (True, {"label": "_open", **unfilled})):
         pairs = [p for p in zip(positions, mine, strict=True) if p[1].oversubscribed == apart]
@@ -80,7 +80,7 @@ def draw_steps(
 def draw_legend(
     figure: Any, axes: Any, oversubscribed: bool, more: Sequence[tuple[str, Any]] = ()
 ) -> None:
-    """The legend below the axes, with entries for open markers and ``more`` line styles."""
+    """Draw a legend below the axes, with entries for open markers and ``more`` line styles."""
     from matplotlib.lines import Line2D
 
     handles, labels = axes.get_legend_handles_labels()
@@ -98,7 +98,7 @@ def draw_legend(
 
 
 def pe_axis(axes: Any, pes: Sequence[int], title: str = "PEs") -> None:
-    """A log2 axis whose ticks are the numbers of PEs themselves."""
+    """Set a log2 x axis whose ticks are the numbers of PEs."""
     values = sorted(set(pes))
     axes.set_xscale("log", base=2)
     axes.set_xticks(values, [str(value) for value in values])
@@ -108,7 +108,7 @@ def pe_axis(axes: Any, pes: Sequence[int], title: str = "PEs") -> None:
 
 
 def decimal_log_axis(axis: Any, low: float, high: float, set_limits: Callable[..., Any]) -> None:
-    """A decimal logarithmic axis around values, with ticks as plain numbers."""
+    """Set a decimal logarithmic axis from ``low`` to ``high``, with plain numbers at its ticks."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = low / 1.25, high * 1.25

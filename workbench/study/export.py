@@ -1,6 +1,7 @@
 """Exports a campaign: tidy CSV, the seed code's CSV, Extra-P's text format, a ReFrame check.
 
-Only runs that count are exported, in the order in which they were made.
+Only runs that count are exported, in the order in which they were made. The seed code is the
+program from which this project started.
 """
 
 from __future__ import annotations
@@ -47,15 +48,15 @@ idle time, scheduling and load balancing, and does not measure communication.
 RUN_COLUMNS = ("driver", "pes", "odf", "balancer", "lb_period", "steps", "warmup")
 MEASURED_COLUMNS = ("compute_s", "utilisation", "imbalance", "migrations", "jit_s", "import_s")
 LEAST_TOLERANCE = 0.10
-BLIND_TOLERANCE = 0.50  # where there are too few trials to know their spread
+BLIND_TOLERANCE = 0.50  # if there are too few trials to estimate their spread
 TRIALS_FOR_SPREAD = 3
 
 
 def export(campaign: Campaign, form: str, target: Path | None, source: Path) -> list[Path]:
-    """Write a campaign, read from ``source``, in one of FORMATS; returns the files.
+    """Write a campaign in one of FORMATS; returns the paths of the files.
 
-    Without a ``target`` they stand beside the source; for "seed-csv" it is a folder. Raises
-    InputError where the format is unknown, nothing can be exported or the target not written.
+    ``target`` is a file, or a folder for "seed-csv"; default: beside ``source``, the campaign file.
+    Raises InputError if the format is unknown, there is nothing to export, or writing fails.
     """
     require(form in FORMATS, "--format", form, f"one of {', '.join(FORMATS)}")
     require(any(campaign.of("run")), "export", form, "the campaign holds no run that counts")
@@ -76,7 +77,7 @@ def export(campaign: Campaign, form: str, target: Path | None, source: Path) -> 
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """CSV of a header and rows; an empty cell for None."""
+    """CSV of a header and rows; None becomes an empty cell."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -88,10 +89,10 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def tidy_csv(campaign: Campaign) -> str:
-    """A row per run, a column per thing; a column ``problem.NAME`` per parameter of the app.
+    """CSV with a row per run and a column per quantity; ``problem.NAME``: parameters of the app.
 
     Units as in the records: seconds, bytes, and ``rate`` in ``rate_unit``. ``step_s`` is the mean
-    wall of a step; ``balancing_s`` the time of all load-balancing steps.
+    wall time of a step, ``balancing_s`` the time of all load-balancing steps.
     """
     rows = [_tidy_row(run) for run in campaign.of("run")]
     columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -128,10 +129,10 @@ def _tidy_row(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def seed_csv(campaign: Campaign) -> dict[str, str]:
-    """File names and texts: the seed code's columns, a file per run, and README.txt.
+    """CSV in the seed code's columns, one file per run, and README.txt: texts by file name.
 
-    Communication time is empty where a process computes for one block while another one waits;
-    README.txt explains it. Raises InputError for a record without ``rounds``.
+    Communication time is empty under drivers where one block may compute while another waits;
+    README.txt explains this. Raises InputError for a record without compute times of PEs.
     """
     return {_run_name(run) + ".csv": _seed_table(run["record"]) for run in campaign.of("run")} | {
         "README.txt": SEED_REASON.format(alone=_named(True), others=_named(False))
@@ -139,13 +140,13 @@ def seed_csv(campaign: Campaign) -> dict[str, str]:
 
 
 def _named(alone: bool) -> str:
-    """The drivers under which waiting is communication, or the others."""
+    """The names of the drivers whose `Driver.waits_alone` is ``alone``."""
     found = drivers.found().values()
     return " and ".join(driver.name for driver in found if driver.waits_alone == alone)
 
 
 def _run_name(run: dict[str, Any]) -> str:
-    """Such as trial03-point07-charm-2pe-odf4-Greedy30."""
+    """The name of a run's file, such as trial03-point07-charm-2pe-odf4-Greedy30."""
     return f"trial{run['trial']:02}-point{run['point']:02}-{_configuration(run['record'], '-')}"
 
 
@@ -178,12 +179,12 @@ def _seed_table(record: dict[str, Any]) -> str:
 
 
 def extra_p(campaign: Campaign) -> str:
-    """Extra-P's text format: seconds per step over PEs ``p``, every trial of a point in its line.
+    """Extra-P's text format: seconds per step over PEs ``p``, with a line of trials per point.
 
-    One region per configuration (and per problem in a study of granularity). All regions need the
-    same points, so only numbers of PEs that all configurations have are exported. Points with more
-    PEs than cores and configurations with a single number of PEs are left out. Raises InputError if
-    fewer than two numbers of PEs are left.
+    There is a region per configuration (and per problem in a study of granularity). All regions
+    must have the same points, so only numbers of PEs that all configurations have are exported.
+    Points with more PEs than cores and configurations with a single number of PEs are left out.
+    Raises InputError if fewer than two numbers of PEs are left.
     """
     regions: dict[str, dict[int, list[float]]] = {}
     for run in campaign.of("run"):
@@ -214,7 +215,7 @@ def _region(campaign: Campaign, run: dict[str, Any]) -> str:
 
 
 def _size(problem: dict[str, Any]) -> dict[str, Any]:
-    """A problem without the parameters that are chosen anew for every number of PEs."""
+    """A problem without the temporal-blocking depth, which may differ between numbers of PEs."""
     return {name: value for name, value in problem.items() if name != "time_tile"}
 
 
@@ -318,7 +319,7 @@ class MiniappsCheck(rfm.RunOnlyRegressionTest):
 def reframe_check(campaign: Campaign) -> str:
     """A check file for ReFrame 4: one run per point, which must end in the campaign's state.
 
-    The references of step time and rate are the campaign's means. Raises InputError if runs of one
+    The reference step time and rate are the campaign's means. Raises InputError if runs of one
     point ended in different states.
     """
     points = {}
@@ -354,7 +355,7 @@ def _expected(point: dict[str, Any], records: list[dict[str, Any]]) -> dict[str,
 
 
 def tolerance(times: list[float]) -> float:
-    """By which fraction of the mean a run may be longer: three standard deviations."""
+    """The accepted slowdown, as a fraction of the mean: three standard deviations or a minimum."""
     if len(times) < TRIALS_FOR_SPREAD:
         return BLIND_TOLERANCE
     return max(LEAST_TOLERANCE, 3 * statistics.stdev(times) / statistics.fmean(times))

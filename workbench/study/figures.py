@@ -1,8 +1,8 @@
 """Figures of a campaign, for a page or a paper.
 
-A configuration has the same colour, marker and line style in all figures of a study, so that it is
-recognised without colour. Intervals are 99 % intervals. Points with more PEs than cores have open
-markers without a line. matplotlib draws without a display, and no global setting is changed.
+A configuration has the same colour, marker and line style in all figures of a study, and can be
+recognised without its colour. Intervals are 99 % intervals. Points with more PEs than cores have
+open markers without a line. matplotlib needs no display, and no global setting is changed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from workbench.study.drawing import (
 from workbench.study.statistics import Fit, Interval
 from workbench.study.tables import POOR, half_point, number, problem_cell
 
-PARTS = (  # of a PE's time: colour and hatch
+PARTS = (  # of a PE's time: name, colour, hatch
     ("compute", COLOURS[0], ""),
     ("wait", "#ffffff", "////"),
     ("balance", COLOURS[1], "xxxx"),
@@ -109,7 +109,7 @@ CAPTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def figures(campaign: Campaign) -> dict[str, Any]:
-    """Figures by name (see `CAPTIONS`), as far as the study has points for them."""
+    """The figures for which the study has points, by name (see `CAPTIONS`)."""
     import matplotlib as mpl
 
     found = analysis.results(campaign)
@@ -135,7 +135,7 @@ def figures(campaign: Campaign) -> dict[str, Any]:
 
 
 def saved(figure: Any, form: str, salt: str) -> bytes:
-    """The bytes of a figure's file, reproducible. ``salt``: seeds the ids of an SVG."""
+    """A figure's file as bytes, the same every time. ``salt`` seeds the ids of an SVG."""
     import matplotlib as mpl
 
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
@@ -173,7 +173,7 @@ def step_time_figure(found: list[Result], weak: bool) -> Any:
 
 
 def ideal_times(found: list[Result], weak: bool) -> dict[int, float]:
-    """Seconds per step by PEs if the fastest configuration on the fewest PEs scaled ideally.
+    """Ideal seconds per step by PEs, from the fastest configuration on the fewest PEs.
 
     Uses the points with a core for each PE; empty if these have a single number of PEs.
     """
@@ -261,7 +261,7 @@ def efficiency_figure(found: list[Result], weak: bool) -> Any:
 
 
 def parts_figure(campaign: Campaign, found: list[Result]) -> Any:
-    """Compute, wait and balancing of each point, stacked; oversubscribed points below a line.
+    """Stacked bars of compute, wait and load balancing per point; oversubscribed ones come last.
 
     Bars are in ms per step. If steps differ so much in length that short ones would be invisible,
     bars are percentages of the step, annotated with its length.

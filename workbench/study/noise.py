@@ -23,7 +23,7 @@ READINGS = 2000
 def sample() -> float:
     """Seconds that the fixed work takes: about 0.1.
 
-    Shorter work would measure disturbances that the mean of a run of a second does not feel.
+    Shorter work would also measure disturbances too brief to affect a run of a second.
     """
     first, second = np.full(CELLS, 1.5), np.arange(CELLS, dtype=float)
     out = np.zeros(CELLS)
@@ -42,14 +42,14 @@ def clock_tick() -> float:
 
 
 def noted() -> dict[str, Any]:
-    """A sample with the environment that it was taken in, for a campaign file."""
+    """A noise sample with versions, host and clock tick, for a campaign file."""
     around = {"versions": versions(), "host": host(), "clock_tick_s": clock_tick()}
     return around | {"seconds": sample()}
 
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise samples of a study summarised: a median, and two numbers relative to it."""
+    """A summary of noise samples: their median, and two measures relative to the median."""
 
     samples: int
     median_s: float

@@ -1,7 +1,7 @@
 """The options of ``miniapps study``, from the command line or a TOML file.
 
-A TOML file is a table of the same options: each key is an option, a list is one with commas, and
-the table ``quick`` holds the values that ``--quick`` replaces.
+Each key of a TOML file is an option, and a list is a value with commas. With ``--quick``, the
+values in the table ``quick`` override the others.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def study_file(path: Path) -> Path:
 
 
 def add_study_options(parser: Any, problem: Any) -> None:
-    """The options of a study of one app."""
+    """Add the options of a study of one app."""
     add_options(parser, RunSpec, SHARED)
     add_options(parser, Balancing, ("lb_first",))
     add = parser.add_argument_group("matrix").add_argument
@@ -123,7 +123,7 @@ def add_study_options(parser: Any, problem: Any) -> None:
         help="default: KIND-APP.jsonl, or as the TOML file",
     )
     add("--published", type=Path, help=argparse.SUPPRESS)
-    add("--name", help=argparse.SUPPRESS)  # of the campaign file, after a TOML file
+    add("--name", help=argparse.SUPPRESS)  # of the campaign file; from a TOML file
     add("--launcher", metavar="slurm|PATH", help="write job scripts; or another mpiexec to start")
     add("--dry-run", action="store_true", help="list the runs; with slurm, write scripts only")
     add("--folder", type=Path, help="for job scripts; default: jobs")
@@ -137,7 +137,7 @@ def balancers() -> list[str]:
 
 
 def study_of(options: argparse.Namespace) -> Study:
-    """The study that options ask for. Raises InputError."""
+    """The study that the options request. Raises InputError."""
     kind, usual_odf = options.kind, {"odf": (1, 2, 4, 8), "lb": (4,)}
     problem, steps, warmup = requested(options)
     if options.warmup is None:
@@ -170,7 +170,7 @@ def study_of(options: argparse.Namespace) -> Study:
 
 
 def _balancer_settings(options: argparse.Namespace) -> tuple[tuple[str | None, int], ...]:
-    """Pairs of balancer and period, with no balancing as one of them in a study of kind lb."""
+    """Pairs of balancer and period; in a study of kind lb the first pair is no balancing."""
     named, periods = options.balancers, options.lb_periods
     if options.kind != "lb" and named is None:
         require(periods is None, "--lb-periods", periods, "needs --balancers")
@@ -189,7 +189,7 @@ def _balancer_settings(options: argparse.Namespace) -> tuple[tuple[str | None, i
 
 
 def check_policy(options: argparse.Namespace) -> None:
-    """Raise InputError unless the options of trials and launching fit together."""
+    """Raise InputError unless the options of trials and launching can be combined."""
     require(options.trials >= 1, "--trials", options.trials, "must be 1 or more")
     if options.until_ci is not None:
         few = "needs 5 trials or more: fewer have no interval to speak of"
@@ -208,7 +208,7 @@ def check_policy(options: argparse.Namespace) -> None:
 
 
 def words_of_file(path: Path, quick: bool) -> list[str]:
-    """The arguments that a TOML file stands for. Raises InputError."""
+    """The arguments that are equivalent to a TOML file. Raises InputError."""
     try:
         table = tomllib.loads(path.read_text())
     except OSError as error:

@@ -33,7 +33,7 @@ NO_BALANCING: tuple[None, int] = (None, 0)
 
 @dataclass(frozen=True)
 class Study:
-    """What the user asked for.
+    """The study that the user requests.
 
     ``balancer_settings``: pairs of a balancer (None: no balancing) and its period in steps.
     """
@@ -137,7 +137,7 @@ def case_of(point: dict[str, Any]) -> Case:
 
 
 def usual_pes(kind: str) -> tuple[int, ...]:
-    """The default for ``--pes``: 1, 2, 4, ... up to the number of cores, or that number alone."""
+    """The default for ``--pes``: 1, 2, .. up to the cores in scaling studies; else all cores."""
     cores = environment.cores()
     if kind in ("strong", "weak"):
         return tuple(1 << n for n in range(cores.bit_length()))

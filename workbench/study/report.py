@@ -1,7 +1,6 @@
 """The report of a campaign: tables on the terminal, one HTML page, and its figures as files.
 
-The page holds all it shows, loads nothing and runs no script. The same campaign makes the same
-files.
+The page is self-contained and runs no script. The same campaign always gives the same files.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ TITLES = {
     "lb": "Load balancing",
     "granularity": "Granularity",
 }
-PIPE_WIDTH = 200  # columns of a table that goes to a file: nothing is folded there
+PIPE_WIDTH = 200  # characters per line if standard output is not a terminal
 FORMATS = ("png", "svg", "pdf")
 
 
 def write(campaign_path: Path, published: Path | None) -> int:
     """Print a campaign's tables; write its page and its figures beside it.
 
-    The files are ``STEM.html`` and ``STEM-<figure>`` as PNG, SVG and PDF. Returns 1 where a run was
-    dropped and not made since, or where a problem ended in two states, else 0. Raises InputError.
+    The files are ``STEM.html`` and ``STEM-<figure>`` as PNG, SVG and PDF. Returns WRONG if
+    `is_wrong`, else VALID. Raises InputError.
     """
     campaign = Campaign.read(campaign_path)
     _require_study(campaign, campaign_path)
@@ -55,19 +54,19 @@ def write(campaign_path: Path, published: Path | None) -> int:
     failures = failures_table(campaign)
     drawn = _draw(campaign, campaign_path)
     output.write_text(page, html(campaign, shown, beside, drawn))
-    # Last, as a reader of standard output may go before the end, and take this process along.
+    # Print last: this process ends if the reader of standard output closes it.
     print_tables([*shown, *beside, *([failures] if failures.rows else [])])
     print(f"report: {page}")
     return WRONG if is_wrong(campaign) else VALID
 
 
 def is_wrong(campaign: Campaign) -> bool:
-    """Whether a run was dropped and not made since, or a problem ended in two states."""
+    """Whether a dropped run has no successful repeat, or runs of a problem differ in state."""
     return bool(campaign.failures) or any(len(states) > 1 for states in hashes(campaign).values())
 
 
 def _require_study(campaign: Campaign, path: Path) -> None:
-    """Raise InputError where a file holds JSON but no study."""
+    """Raise InputError if a campaign file is valid JSON but holds no study with runs."""
     study = campaign.head.get("study", {})
     known = isinstance(study, dict) and study.get("kind") in KINDS
     require(known and bool(campaign.head.get("points")), "campaign", path, "holds no study")
@@ -83,10 +82,10 @@ def _require_study(campaign: Campaign, path: Path) -> None:
 
 
 def published_tables(path: Path) -> list[Table]:
-    """Values that others have published, as they stand in a JSON file. Raises InputError.
+    """Tables of a JSON file with values that others have published. Raises InputError.
 
-    ``source`` is the title. The longest lists are the columns of one table, an object is a table of
-    its own with a row for each key, and anything else becomes a note.
+    ``source`` is the title. The longest lists become the columns of one table, each object becomes
+    a table with a row per key, and anything else becomes a note.
     """
     try:
         found = json.loads(path.read_text())
@@ -119,7 +118,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """A value of a JSON file as it stands there; texts without quotes."""
+    """A JSON value as text; strings without quotes."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -150,7 +149,7 @@ def print_tables(shown: list[Table]) -> None:
 
 
 def _draw(campaign: Campaign, path: Path) -> list[dict[str, str]]:
-    """Write the figures beside the campaign; returns what the page needs of each."""
+    """Write the figures beside the campaign; returns name, title, caption and SVG of each."""
     from workbench.study.figures import CAPTIONS, figures, saved
 
     drawn = []
@@ -166,7 +165,7 @@ def _draw(campaign: Campaign, path: Path) -> list[dict[str, str]]:
 
 
 def inline_svg(text: str, name: str, title: str) -> str:
-    """An SVG file as an element of a page: with ids of its own, and a description."""
+    """An SVG file as an element of a page: with unique ids and a description."""
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'\bid="', f'id="{name}-', text)
@@ -178,7 +177,7 @@ def inline_svg(text: str, name: str, title: str) -> str:
 def html(
     campaign: Campaign, shown: list[Table], beside: list[Table], drawn: list[dict[str, str]]
 ) -> str:
-    """The page."""
+    """The report as an HTML page."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 

@@ -34,7 +34,7 @@ ENVIRONMENT = ("versions", "host", "pinned")  # must be the same when a study is
 
 @dataclass(frozen=True)
 class Policy:
-    """How often and how to run: at least ``trials``, then until intervals are narrow enough."""
+    """How to run and how often: ``trials`` times, then until intervals are narrow enough."""
 
     trials: int
     until_ci: float | None  # half the width of the mean's 99 % interval, over the mean
@@ -45,10 +45,7 @@ class Policy:
 
 
 def run_campaign(study: Study, specs: Sequence[RunSpec], policy: Policy, path: Path) -> int:
-    """Make the runs of a study that are still missing; returns the exit status.
-
-    Raises InputError.
-    """
+    """Make the missing runs of a study; returns the exit status. Raises InputError."""
     for spec in specs:
         spec.can.require()
     runs = [(spec, launch.command(spec, pinning(spec, policy), policy.launcher)) for spec in specs]
@@ -117,14 +114,14 @@ def _differing(was: Any, now: Any) -> tuple[Any, Any]:
 
 
 def shuffled(study_seed: int, trial: int, points: int) -> list[int]:
-    """The order of the runs of a trial: a function of its arguments only."""
+    """The order of the runs of a trial; the same arguments give the same order."""
     order = list(range(points))
     random.Random(f"{study_seed} {trial}").shuffle(order)
     return order
 
 
 def _todo(study: Study, policy: Policy, campaign: Campaign) -> Iterator[tuple[int, int, int]]:
-    """Trial and point of each run still to be made, and the number of runs left, if known."""
+    """Trial and point of each missing run, and the number of runs left, if known."""
     points = len(campaign.head["points"])
     for trial in range(policy.most_trials if policy.until_ci else policy.trials):
         order = shuffled(study.shuffle_seed, trial, points)
@@ -178,5 +175,5 @@ def pinning(spec: RunSpec, policy: Policy) -> list[str]:
 
 
 def plain_command(command: Sequence[str]) -> str:
-    """A command without this machine's folders, as it is typed in an installed environment."""
+    """A command without this machine's folders, as users type it in an installed environment."""
     return shlex.join(word if "=" in word else word.rsplit("/", 1)[-1] for word in command)

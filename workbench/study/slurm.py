@@ -1,9 +1,9 @@
-"""A study for a cluster: job scripts for Slurm, and the merging of what they leave.
+"""Studies on clusters: job scripts for Slurm, and the merging of their results.
 
-`write_jobs` makes a folder with a script per trial and number of PEs. Each run of a script leaves
-``trial-00-point-07.json``, its record, or ``trial-00-point-07.failed``, its exit status. `merge`
-puts them into a campaign file. The folder may be copied to the cluster and back: its scripts hold
-no path of the machine that wrote them.
+`write_jobs` writes a folder with a script per trial and number of PEs. Each run of a script writes
+its record to ``trial-00-point-07.json`` or, if it fails, its exit status to
+``trial-00-point-07.failed``. `merge` adds these results to a campaign file. The folder may be
+copied to the cluster and back: it contains no paths of the machine that wrote it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HEAD, SETTINGS, REMOTE_SHELL, SUBMIT = "head.json", "settings.sh", "remote-shell
 RESULT_KEYS, TIMING_KEYS = (
     {"valid", "checks", "state_hash"},
     {"wall_s", "rounds"},
-)  # keys of a record
+)  # required keys of a record, and of a valid one
 RUN_FILE = re.compile(r"trial-(\d+)-point-(\d+)\.(json|failed)")
 
 SETTINGS_TEXT = """\
@@ -124,8 +124,9 @@ def write_jobs(
 ) -> list[Path]:
     """Write the job scripts of a study into a folder; returns the scripts in order of submission.
 
-    ``extra``: options of sbatch for every job, such as ``--time=01:00:00``. Raises InputError where
-    the folder holds another study, or cannot be written.
+    ``extra``: options of sbatch for every job, such as ``--time=01:00:00``. Raises InputError if
+    an option is malformed, a path of the problem is relative, or the folder holds another study or
+    cannot be written.
     """
     for field in dataclasses.fields(study.problem):
         value = getattr(study.problem, field.name)
@@ -153,12 +154,12 @@ def write_jobs(
 
 
 def _is_option(text: str) -> bool:
-    """Whether a text can stand behind #SBATCH: one line that begins as an option does."""
+    """Whether a text may follow #SBATCH: a single line that begins with a dash."""
     return text.startswith("-") and text.isprintable()
 
 
 def _write_head(path: Path, head: dict[str, Any], trials: int) -> None:
-    """Write what is asked, unless another study is there: its records must not be mixed in."""
+    """Write the head. Raises InputError if the folder holds another study: records would mix."""
     if path.exists():
         found = _read_json(path)
         same = comparable(found) == comparable(head)
@@ -176,7 +177,7 @@ def _write_script(path: Path, text: str) -> Path:
 def _write_job(
     folder: Path, study: Study, specs: list[RunSpec], trial: int, pes: int, extra: tuple[str, ...]
 ) -> Path:
-    """Write the script of one trial's runs on so many PEs."""
+    """Write the script that makes the runs of one trial on ``pes`` PEs."""
     name = f"trial-{trial:02}-pes-{pes:04}"
     directives = "".join(f"#SBATCH {option}\n" for option in extra)
     order = shuffled(study.shuffle_seed, trial, len(specs))
@@ -196,7 +197,7 @@ def _run_line(job: str, name: str, spec: RunSpec) -> str:
 
 
 def submit(folder: Path) -> int:
-    """Submit the jobs of a folder; returns the exit status. Raises InputError."""
+    """Submit the jobs of a folder; returns the exit status. Raises InputError without sbatch."""
     allowed = "no sbatch found: copy the folder to the cluster and start its submit.sh there"
     require(which("sbatch") is not None, "--launcher", "slurm", allowed)
     done = subprocess.run([str((folder / SUBMIT).resolve())], check=False)
@@ -205,7 +206,10 @@ def submit(folder: Path) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Collected:
-    """What `merge` found. ``failed``: entries of the campaign; ``missing``: trials, points."""
+    """The result of `merge`: numbers of requested and added runs, and the runs that do not count.
+
+    ``failed``: entries of the campaign; ``missing``: pairs of trial and point.
+    """
 
     asked: int
     added: int
@@ -214,11 +218,11 @@ class Collected:
 
     @property
     def complete(self) -> bool:
-        """Whether every run that was asked for counts."""
+        """Whether all requested runs count."""
         return not self.failed and not self.missing
 
     def lines(self) -> list[str]:
-        """The same for people: a line each for what failed and what is missing, then the sum."""
+        """Lines to print: one for each failed and each missing run, then a summary."""
         failed = [f"FAILED  {_name(**entry)}: {entry['reason']}" for entry in self.failed]
         missing = [f"MISSING {_name(*run)}: no file came back" for run in self.missing]
         count = self.asked - len(self.failed) - len(self.missing)
@@ -230,7 +234,7 @@ def _name(trial: int, point: int, **_: Any) -> str:
 
 
 def collect(folder: Path, path: Path) -> int:
-    """Merge the results and list missing and failed runs; with any, the exit status is WRONG."""
+    """Merge the results and list failed and missing runs; returns WRONG if any, else VALID."""
     collected = merge(folder, path)
     for line in collected.lines():
         print(line, file=sys.stdout if collected.complete else sys.stderr)
@@ -240,8 +244,8 @@ def collect(folder: Path, path: Path) -> int:
 def merge(folder: Path, path: Path) -> Collected:
     """Add the new results in a folder of jobs to a campaign file.
 
-    Raises InputError if a record is of another run than its file's name, or the file is of another
-    campaign.
+    Raises InputError if a record does not belong to the run in its file name, or if the campaign
+    file holds another study.
     """
     head = _read_json(folder / HEAD)
     known = {"campaign", "study", "points", "trials"} <= head.keys()
@@ -266,7 +270,7 @@ def merge(folder: Path, path: Path) -> Collected:
 def _found(
     folder: Path, head: dict[str, Any], asked: set[tuple[int, int]]
 ) -> Iterator[tuple[int, int, dict[str, Any] | int]]:
-    """Trial, point and record or exit status of every run that left something."""
+    """Trial, point, and record or exit status of every run that wrote a result file."""
     for file in sorted(folder.iterdir()):
         match = RUN_FILE.fullmatch(file.name)
         if match is None:
@@ -304,7 +308,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 def _require_run(
     file: Path, record: dict[str, Any], study: dict[str, Any], point: dict[str, Any]
 ) -> None:
-    """Raise InputError unless a record is of the run that was asked for."""
+    """Raise InputError unless a record belongs to the requested run."""
     wanted = {key: study[key] for key in ("app", "warmup", "device")}
     wanted |= {key: value for key, value in point.items() if key != "arguments"}
     for key, value in wanted.items():
@@ -319,7 +323,7 @@ def _require_run(
 
 
 def _add_noise(writer: Writer, job: Path) -> None:
-    """Add what a job noted of its machine, as far as it is new: a start, and samples of noise."""
+    """Add a job's new noise samples, and before its first one a start event for its machine."""
     events = writer.campaign.events
     known = sum(entry["event"] == "noise" and entry.get("job") == job.stem for entry in events)
     for number, line in enumerate(job.read_text().splitlines()):
@@ -332,7 +336,7 @@ def _add_noise(writer: Writer, job: Path) -> None:
 
 
 def _command(file: Path) -> str:
-    """How a run was launched, as its job noted it."""
+    """The command that launched a run, from the file that its job wrote."""
     try:
         return plain_command(shlex.split(file.read_text()))
     except (OSError, ValueError) as error:
@@ -340,7 +344,7 @@ def _command(file: Path) -> str:
 
 
 def _add(writer: Writer, folder: Path, trial: int, point: int, found: dict[str, Any] | int) -> bool:
-    """Add a run to the campaign unless it is there; returns whether it is new and counts."""
+    """Add a run unless the campaign has its final result; returns whether it is new and counts."""
     if (trial, point) in writer.campaign.completed:
         return False
     asked = writer.campaign.head["points"][point]
@@ -350,7 +354,7 @@ def _add(writer: Writer, folder: Path, trial: int, point: int, found: dict[str, 
     if reason is None:
         writer.add("run", **run, record=found)
         return True
-    # Not final: the job may be submitted again, and what comes back then may count.
+    # Not final: the job may be submitted again, and the repeated run may count.
     entry = run | {"reason": reason, "final": False}
     if not any(entry.items() <= failure.items() for failure in writer.campaign.failures):
         writer.add("dropped", **entry)

@@ -1,12 +1,12 @@
 """Statistics of repeated trials for scaling studies; pure functions of numbers.
 
-The method is that of Fink et al. (ESPM2 2021, arXiv:2111.04872): the mean of some ten trials with a
-bootstrapped 99 % interval, and Mann and Whitney's U test where two sets of trials are compared.
-Times are in seconds. A trial is one number, such as the mean step time of one run.
+The method is that of Fink et al. (ESPM2 2021, arXiv:2111.04872): the mean of about ten trials with
+a bootstrapped 99 % interval, and the Mann-Whitney U test to compare two sets of trials. Times are
+in seconds. A trial is one number, such as the mean step time of one run.
 
-Intervals assume independent trials. With few trials they cover the mean less often than their
-level: of lognormal times with a deviation of 0.5 in the logarithm, a 99 %
-interval covers it in 87, 94 and 98 % of cases with 5, 10 and 30 trials.
+Intervals assume independent trials. With few trials, their coverage is below their level: if times
+are lognormal with a standard deviation of 0.5 in the logarithm, a 99 % interval covers the mean in
+87, 94 and 98 % of cases with 5, 10 and 30 trials.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from scipy import optimize, stats
 
 LEVEL = 0.99
-LARGEST_EXACT = 10_000  # pairs of trials; above, the exact test takes seconds for the same result
+LARGEST_EXACT = 10_000  # pairs of trials; with more, an exact test takes seconds and adds nothing
 MOST_ARRANGEMENTS = 20_000  # tried by the exact test with ties: 0.1 s for 8 against 8 trials
 
 Numbers = Sequence[float] | np.ndarray
@@ -30,7 +30,7 @@ Numbers = Sequence[float] | np.ndarray
 
 @dataclass(frozen=True)
 class Interval:
-    """A value with the bounds of its confidence interval; NaN bounds where there is none."""
+    """A value with the bounds of its confidence interval; NaN bounds if there is none."""
 
     value: float
     low: float
@@ -49,9 +49,9 @@ class Interval:
 def mean_interval(values: Numbers, level: float = LEVEL, seed: int = 0) -> Interval:
     """The mean of ``values`` (n,) with its BCa bootstrap interval.
 
-    Bounds are NaN for a single value, and the mean itself where all values are equal. The same
+    Bounds are NaN for a single value, and the mean itself if all values are equal. The same
     values and seed give the same bounds. Source: Efron, J. Am. Stat. Assoc. 82 (1987) 171. Raises
-    ValueError for no values, for one that is not finite, and for a level outside 0 to 1.
+    ValueError for no values, for a value that is not finite, and for a level outside 0 to 1.
     """
     return _bca((_sample("values", values),), np.mean, level, seed)
 
@@ -61,7 +61,7 @@ def ratio_interval(
 ) -> Interval:
     """The mean of ``numerator`` (n,) over that of ``denominator`` (m,), with its BCa interval.
 
-    The two samples are independent, not paired: each is resampled by itself. Bounds are NaN where
+    The two samples are independent, not paired: they are resampled separately. Bounds are NaN if
     one of them has a single value. Raises ValueError like `mean_interval`, and for a denominator
     with a value that is not above 0.
     """
@@ -89,7 +89,7 @@ def efficiency_strong(
 
 
 def efficiency_weak(base: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0) -> Interval:
-    """Time of the base over the time on more PEs; the problem grows with the number of PEs.
+    """Time of the base over the time on more PEs; the problem grows in proportion to the PEs.
 
     ``base`` (n,) and ``times`` (m,) are in s.
     """
@@ -117,18 +117,19 @@ class UTest:
 
     u: float  # pairs in which the first set's trial is larger; a tie counts half
     p: float
-    effect: float  # u over the number of pairs: probability that the first is larger; 0.5: none
+    effect: float  # u over the number of pairs: probability that the first is larger; 0.5: equal
     least_p: float  # the smallest p that sets of these sizes can have
     significant: bool
     note: str  # why no difference could have been significant, or empty
 
 
 def u_test(first: Numbers, second: Numbers, level: float = LEVEL) -> UTest:
-    """Whether ``first`` (n,) tends to be larger or smaller than ``second`` (m,), at 1 - ``level``.
+    """Test whether ``first`` (n,) tends to be larger or smaller than ``second`` (m,).
 
-    The p value is exact, except for more than `LARGEST_EXACT` pairs, or for ties with more than
-    `MOST_ARRANGEMENTS` choices of n from n + m: then it is the normal approximation. With n and m
-    trials p is at least 2 / C(n + m, n); ``note`` states if that is too large for significance.
+    The significance level is 1 - ``level``. The p value is exact, except for more than
+    `LARGEST_EXACT` pairs, or for ties with more than `MOST_ARRANGEMENTS` choices of n from n + m:
+    then it is the normal approximation. With n and m trials p is at least 2 / C(n + m, n); ``note``
+    states if that is too large for significance.
 
     Source of the effect: McGraw and Wong, Psych. Bull. 111 (1992) 361; ties as in Vargha and
     Delaney, J. Educ. Behav. Stat. 25 (2000) 101. Raises ValueError like `mean_interval`.
@@ -137,7 +138,7 @@ def u_test(first: Numbers, second: Numbers, level: float = LEVEL) -> UTest:
     limit = round(1 - _checked_level(level), 12)  # 1 - 0.99 is more than 0.01
     least = min(1.0, 2 / math.comb(one.size + two.size, one.size))
     u, p = stats.mannwhitneyu(one, two, alternative="two-sided", method=_test_method(one, two))
-    p = max(float(p), least)  # the approximation can go below what is possible
+    p = max(float(p), least)  # the approximation can be below any possible p
     note = ""
     if least >= limit:
         note = (
@@ -148,7 +149,7 @@ def u_test(first: Numbers, second: Numbers, level: float = LEVEL) -> UTest:
 
 
 def _test_method(one: np.ndarray, two: np.ndarray) -> Any:
-    """How the U test computes p: from the exact distribution if that is cheap."""
+    """The method by which the U test computes p: the exact distribution if that is cheap."""
     if np.unique(np.concatenate([one, two])).size == one.size + two.size:
         return "exact" if one.size * two.size <= LARGEST_EXACT else "asymptotic"
     if math.comb(one.size + two.size, one.size) <= MOST_ARRANGEMENTS:
@@ -174,14 +175,15 @@ class Fit:
 def fit_amdahl(pes: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0) -> Fit:
     """Amdahl's law, t(p) = t1 (serial + (1 - serial) / p), fitted to strong scaling.
 
-    ``times`` (n,) are the step times in s of single trials on ``pes`` (n,) PEs, so a PE count comes
-    as often as it has trials. The mean times are fitted by least squares of relative errors, each
-    with the weight of its number of trials; in the times themselves the few PEs would outweigh all
-    others. Parameters: ``t1_s`` in s, ``serial_part`` from 0 to 1.
+    ``times`` (n,) are the step times in s of single trials on ``pes`` (n,) PEs, so each PE count
+    occurs once per trial. The mean times are fitted by least squares of relative errors, weighted
+    by the number of trials; with absolute errors, small PE counts would dominate the fit.
+    Parameters: ``t1_s`` in s, ``serial_part`` from 0 to 1.
 
-    Intervals are percentiles of a bootstrap that resamples the trials of each PE count: near a
-    bound, such as no serial part, linearised errors are wrong. With few trials they are too narrow.
-    They measure the scatter of trials, not the misfit of the law, which ``residual`` measures.
+    Intervals are percentiles of a bootstrap that resamples the trials of each PE count, because
+    linearised errors are wrong near a bound, such as a serial part of 0. With few trials the
+    intervals are too narrow. They measure the scatter of trials; ``residual`` measures the misfit
+    of the law.
 
     Raises ValueError for fewer PE counts than parameters, PE counts that are not positive
     integers, and times that are not above 0. Source: Amdahl, AFIPS 1967.
@@ -192,8 +194,9 @@ def fit_amdahl(pes: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0
 def fit_gustafson(pes: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0) -> Fit:
     """Gustafson's law, p t1 / t(p) = p - serial (p - 1), fitted to weak scaling.
 
-    The work of a step grows as p does, so p t1 / t(p) is the scaled speed-up. Input, parameters,
-    intervals and errors are those of `fit_amdahl`. Source: Gustafson, Comm. ACM 31 (1988) 532.
+    The work of a step is proportional to p, so p t1 / t(p) is the scaled speed-up. Input,
+    parameters, intervals and errors are those of `fit_amdahl`. Source: Gustafson, Comm. ACM 31
+    (1988) 532.
     """
     return _fit("gustafson", pes, times, level, seed)
 
@@ -201,13 +204,13 @@ def fit_gustafson(pes: Numbers, times: Numbers, level: float = LEVEL, seed: int 
 def fit_usl(
     pes: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0, weak: bool = False
 ) -> Fit:
-    """Gunther's law, X(p) = X1 p / (1 + sigma (p - 1) + kappa p (p - 1)), of the throughput.
+    """Gunther's law of throughput, X(p) = X1 p / (1 + sigma (p - 1) + kappa p (p - 1)).
 
     The throughput X is work over step time. The work of a step is the same for all p, or p times
-    that of one PE where scaling is ``weak``. Parameters: ``t1_s`` in s, ``sigma`` from 0 to 1 (the
-    serial fraction), ``kappa`` from 0 (the cost of each pair of PEs). Input, intervals and errors
-    are those of `fit_amdahl`; ValueError also if the best fit takes no time on one PE. Source:
-    Gunther, Guerrilla Capacity Planning, Springer 2007.
+    that of one PE in ``weak`` scaling. Parameters: ``t1_s`` in s, ``sigma`` from 0 to 1 (the serial
+    fraction), ``kappa``, at least 0 (the cost of each pair of PEs). Input, intervals and errors are
+    those of `fit_amdahl`; also raises ValueError if ``t1_s`` of the best fit is 0. Source: Gunther,
+    Guerrilla Capacity Planning, Springer 2007.
     """
     return _fit("usl, weak" if weak else "usl", pes, times, level, seed)
 
@@ -232,7 +235,7 @@ def crossing(lengths: Numbers, efficiencies: Numbers, level: float = 0.5) -> flo
     falls = np.flatnonzero(~below[:-1] & below[1:])
     if not falls.size:
         return math.inf if below.all() else None
-    ends = [falls[0] + 1, falls[0]]  # np.interp wants the lower efficiency first
+    ends = [falls[0] + 1, falls[0]]  # np.interp needs the lower efficiency first
     return float(np.exp(np.interp(level, shares[ends], logs[ends])))
 
 
@@ -281,8 +284,8 @@ def _bca(
 ) -> Interval:
     """A statistic of independent samples with its BCa interval.
 
-    BCa is 0/0 if leaving out a value changes nothing, that is for values that are equal up to
-    rounding. Then the interval is that of percentiles.
+    If all values are equal up to rounding, BCa divides 0 by 0; the interval is then that of
+    percentiles.
     """
     low, high = _bounds(data, statistic, level, seed, "BCa")
     if np.isnan([low, high]).any():
@@ -318,16 +321,16 @@ def _bounds(
 
 @dataclass(frozen=True)
 class _Law:
-    """A law whose time, or whose rate, is linear in non-negative unknowns.
+    """A law whose time or rate is linear in non-negative unknowns.
 
-    So the global optimum within the bounds is found without a starting value.
+    So non-negative least squares finds the global optimum without a starting value.
     """
 
     names: tuple[str, ...]
-    columns: Callable[[np.ndarray], list[np.ndarray]]  # of PE counts (k,), one (k,) per unknown
+    columns: Callable[[np.ndarray], list[np.ndarray]]  # PE counts (k,) to one (k,) per unknown
     of_rate: bool  # the columns add up to 1/t(p), not to t(p)
-    parameters: Callable[..., tuple[Any, ...]]  # of the unknowns
-    time_s: Callable[..., np.ndarray]  # of PE counts and parameters
+    parameters: Callable[..., tuple[Any, ...]]  # unknowns to parameters
+    time_s: Callable[..., np.ndarray]  # PE counts and parameters to times
 
 
 def _amdahl_columns(pes: np.ndarray) -> list[np.ndarray]:
@@ -411,7 +414,7 @@ def _fit(model: str, pes: Numbers, times: Numbers, level: float, seed: int) -> F
 
 
 def _by_count(pes: Numbers, times: Numbers) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The distinct PE counts (k,), ascending, and the times of each one's trials."""
+    """The distinct PE counts (k,), ascending, and for each the times of its trials."""
     each, seconds = _sample("pes", pes), _positive("times", times)
     _same_size("pes", each, "times", seconds)
     counts = np.array([_pe_count("pes", count) for count in np.unique(each)], float)
@@ -433,7 +436,7 @@ def _estimate(law: _Law, counts: np.ndarray, *trials: np.ndarray, axis: int = -1
 
 
 def _fit_note(counts: np.ndarray, trials: list[np.ndarray], parameters: int) -> str:
-    """The limits set by the numbers of PE counts and trials as a note, or an empty text."""
+    """A note if PE counts are too few to test the law, or trials too few for intervals."""
     notes = []
     if len(counts) == parameters:
         notes.append(

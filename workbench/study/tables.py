@@ -23,7 +23,7 @@ from workbench.study.statistics import Fit, Interval
 from workbench.study.validation import answer_key, label, own_problem, plain, wide_points
 
 POOR = 0.1  # the largest residual of a usable fit
-FEW = 5  # trials below which an interval is hardly more than their range
+FEW = 5  # trials; with fewer, an interval is hardly wider than their range
 SHORT_S = 0.2  # timed seconds of a run below which a brief disturbance dominates
 NONE = "-"  # a cell without a value
 OVERSUBSCRIBED = "oversubscribed: times mean nothing"
@@ -68,7 +68,7 @@ def tables(campaign: Campaign) -> list[Table]:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A number with ``digits`` significant digits, without an exponent if it is of usual size."""
+    """A number with ``digits`` significant digits; very small or large ones have an exponent."""
     if math.isnan(value):
         return NONE
     if math.isinf(value):
@@ -142,7 +142,7 @@ def points_table(campaign: Campaign, found: Sequence[Result]) -> Table:
 
 
 def _too_wide(campaign: Campaign) -> list[str]:
-    """A note for each point whose interval is wider than --until-ci asked for."""
+    """A note for each point whose interval is wider than --until-ci allows."""
     wanted = [start.get("until_ci") for start in campaign.of("start")]
     if not wanted or wanted[-1] is None:
         return []
@@ -166,7 +166,7 @@ def _measured(result: Result | None, factor: float) -> tuple[str, ...]:
 
 
 def _rate_unit(found: Sequence[Result]) -> tuple[float, str]:
-    """A divisor that makes the rates short, and the unit that they then have."""
+    """A power of 1000 by which to divide the rates for display, and the unit of the quotients."""
     if not found:
         return 1.0, "1/s"
     unit = found[0].records[0]["rate"]["unit"]
@@ -196,11 +196,11 @@ def noise_line(campaign: Campaign) -> str:
 
 
 def scaling_table(campaign: Campaign, found: list[Result], weak: bool) -> Table:
-    """Speed-up, efficiency and Karp and Flatt's serial fraction."""
+    """Speed-up, efficiency and, in strong scaling, the Karp-Flatt serial fraction."""
     rows = [_scaling_row(row) for row in analysis.scaling(found, weak)]
     gain = "#scaled speed-up" if weak else "#speed-up"
     columns = _columns("configuration", "#PEs", "#against PEs", gain, "#efficiency", "#Karp-Flatt")
-    if weak:  # Karp and Flatt's fraction is of a problem that stays the same
+    if weak:  # the Karp-Flatt fraction is defined for a fixed problem size
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     notes = [noise_line(campaign), *_left_out(found)]
     if not _several(found):
@@ -214,7 +214,7 @@ def scaling_table(campaign: Campaign, found: list[Result], weak: bool) -> Table:
 
 
 def _several(found: list[Result]) -> bool:
-    """Whether there are several numbers of PEs without oversubscription."""
+    """Whether points without oversubscription have several numbers of PEs."""
     return len({result.pes for result in analysis.comparable(found)}) > 1
 
 
@@ -227,7 +227,7 @@ def _scaling_row(row: Scaling) -> tuple[str, ...]:
 
 
 def _left_out(found: Sequence[Result]) -> list[str]:
-    """A note on points that a table about speed leaves out."""
+    """A note on the oversubscribed points, if any, which tables about speed leave out."""
     count = sum(result.oversubscribed for result in found)
     if not count:
         return []
@@ -348,7 +348,7 @@ def half_point(seconds: float | None) -> str:
 
 
 def hashes(campaign: Campaign) -> dict[str, dict[str, int]]:
-    """For each problem with its steps: final state hashes and how many runs ended in each."""
+    """For each problem and number of steps, the final state hashes and the runs that had each."""
     found: dict[str, dict[str, int]] = {}
     for run in campaign.of("run"):
         record = run["record"]

@@ -32,7 +32,7 @@ def plain(value: Any) -> str:
 
 
 def mean_step_s(record: dict[str, Any]) -> float:
-    """Wall time over steps, s: from the common start to the last PE's end, slow steps included."""
+    """Wall time per step, s: from the common start to the end of the last PE, over all steps."""
     return record["wall_s"] / record["steps"]
 
 
@@ -74,7 +74,7 @@ def answer_key(record: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def wide_points(campaign: Campaign, until: float) -> dict[int, float]:
-    """Points whose relative half width of the mean's interval is above ``until``, with that width.
+    """Points whose mean has an interval of relative half width above ``until``, with that width.
 
     Points with a wrong run are left out: more runs would not help.
     """
