@@ -6,8 +6,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11; do \
 # The version of a Python, as it stands in the pyvenv.cfg of an environment made with it.
 VERSION = version = $$($(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])')
 BIN := .venv/bin
-# Python compiles a module when it is first imported, which few modules of some packages ever are.
-PIP = $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
+PIP = $(BIN)/pip install --quiet --disable-pip-version-check
 APPS :=
 TESTS :=
 
