@@ -20,9 +20,9 @@ class Sum(NamedTuple):
 class Inbox:
     """Keeps messages by (step, phase) and edge until the block collects them.
 
-    A neighbour may be ahead, so messages of a later step are kept. MessageError is raised, for an
-    error of the driver or the block, by a message of an earlier step, a second message on the same
-    edge, and a message from a block that is not the neighbour on that edge.
+    A neighbour may be ahead, so messages of a later step are kept. An error of the driver or of a
+    block raises MessageError: a message of an earlier step, a second message on the same edge, or a
+    message from a block that is not the neighbour on that edge.
     """
 
     def __init__(self, block: Any) -> None:

@@ -1,9 +1,9 @@
-"""Values of an AllReduce as runtimes combine them: with NaN kept and mixed operations noticed.
+"""Encodes the values of an AllReduce so that runtimes keep NaN and mixed operations are detected.
 
 MPI and Charm++ compare floats as C does, so whether a NaN survives a ``max`` depends on the order
-of the ranks. As integers of the same order, with NaN beyond all numbers, it always does. A last
-element names the operation: blocks that reduce by different operations would otherwise each get a
-number that is wrong.
+of the ranks. Encoded as integers of the same order, with NaN beyond all numbers, it always does. A
+last element marks the operation: blocks that reduce by different operations would otherwise all
+get a wrong number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from drivers.job import RunError
 
 # Sums, maxima and minima of different marks differ from the mark itself.
 MARKS = {"sum": 0, "max": 1, "min": -1}
-# By the bytes of a float: the integers of its size, and the largest of them.
+# By the size of a float in bytes: the integer type of that size, and its largest value.
 INTEGERS = {size: np.dtype(f"i{size}") for size in (2, 4, 8)}
 LARGEST = {size: int(np.iinfo(integer).max) for size, integer in INTEGERS.items()}
 NUMBER, BITS = struct.Struct("d"), struct.Struct("q")
@@ -26,7 +26,7 @@ NUMBER, BITS = struct.Struct("d"), struct.Struct("q")
 
 def packed_value(value: Any, op: str) -> np.ndarray:
     """A value to combine as a one-dimensional array, with the mark of ``op`` as last element."""
-    if isinstance(value, float) and op != "sum":  # what `_ordered` does, at a fifth of the time
+    if isinstance(value, float) and op != "sum":  # as `_ordered`, in a fifth of the time
         number = value if value == value else math.copysign(math.nan, MARKS[op])
         (bits,) = BITS.unpack(NUMBER.pack(number))
         return np.array([bits ^ LARGEST[8] if bits < 0 else bits, MARKS[op]])
@@ -68,6 +68,6 @@ def _ordered(array: np.ndarray, op: str) -> np.ndarray:
 
 
 def _in_order(bits: np.ndarray) -> np.ndarray:
-    """Turn the bits of floats, read as integers, into their order; applied twice, back again."""
+    """Map the bits of floats, as integers, to integers in the floats' order; its own inverse."""
     negative = bits >> (8 * bits.itemsize - 1)  # -1 or 0
     return bits ^ (negative & LARGEST[bits.itemsize])

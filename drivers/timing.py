@@ -52,7 +52,7 @@ SLICE = np.dtype(
 SYNC = np.dtype(
     [
         ("pe", np.int32),
-        ("step", np.int32),  # the first after the balancing
+        ("step", np.int32),  # the first step after the load-balancing step
         ("begin_s", np.float64),  # the PE's last block began to wait; inf if it had none
         ("end_s", np.float64),  # the first block here continued; inf if there is none
         ("came", np.int32),  # blocks that migrated to this PE
@@ -86,7 +86,7 @@ class Stepper:
         # On a device that runs in step with the host, the stepper answers these requests itself.
         self.answered_here: set[type] = set() if block.device.lag else {Pause, Batch}
         self.generator: Life | None = None
-        self.finished = False  # the block said that the whole run is finished
+        self.finished = False  # the block reported that the whole run is finished
         self._forget()
 
     def _forget(self) -> None:
@@ -96,7 +96,7 @@ class Stepper:
         self.slices: list[tuple[int, Any, Any]] = []
 
     def set_up(self) -> Any:
-        """Begin the block's setup; returns its first request, or None where it has no setup."""
+        """Begin the block's setup; returns its first request, or None if it has no setup."""
         setup = getattr(self.block, "setup", None)
         return None if setup is None else self._begin(setup())
 

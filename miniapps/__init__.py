@@ -1,8 +1,8 @@
-"""The mini-apps: problems and their blocks, found by looking, never registered.
+"""The mini-apps: problems and their blocks. They are found by search; nothing is registered.
 
 An app is a package that exports exactly Problem, Block, reference and validate. It lies here, or in
-one of the folders that the environment variable MINIAPPS_APPS names, separated by colons; wherever
-it lies, it is imported as ``miniapps.NAME``.
+one of the folders that the environment variable MINIAPPS_APPS names, separated by colons. Either
+way it is imported as ``miniapps.NAME``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __path__ += [folder for folder in os.environ.get(APP_FOLDERS, "").split(os.paths
 
 
 def names() -> list[str]:
-    """The apps there are, sorted. Raises InputError where a folder of apps is not there."""
+    """The names of all apps, sorted. Raises InputError if a folder of apps does not exist."""
     for folder in __path__:
         if not Path(folder).is_dir():
             raise InputError(APP_FOLDERS, folder, "must be a folder with packages of apps")
@@ -29,7 +29,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> ModuleType:
-    """Import one app. Raises InputError where there is none of that name."""
+    """Import one app. Raises InputError if there is none of that name."""
     if name not in names():
         raise InputError("APP", name, f"must be one of {', '.join(names())}")
     return importlib.import_module(f"miniapps.{name}")

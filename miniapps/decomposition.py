@@ -1,8 +1,8 @@
-"""Cutting a global grid into blocks, and saying which block is whose neighbour and on which PE.
+"""The decomposition of a global grid: its blocks, their neighbours, and the PE of each.
 
-The grid is first cut into one part per PE (what MPI calls its block), then each part into ``odf``
-blocks, so that the blocks of one PE tile exactly the block that an MPI rank would own. Uneven
-splits are allowed everywhere: part i of n cells in p parts begins at floor(i n / p).
+The grid is first cut into one part per PE, then each part into ``odf`` blocks, so the blocks of a
+PE tile exactly the block that an MPI rank would own. All splits may be uneven: of p parts of n
+cells, part i begins at cell floor(i n / p).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cached_property
 from miniapps.contract import Edge, Index, Peer, Place
 from miniapps.parameters import InputError
 
-STRIDED = 4.0  # what a cut across the last axis costs: each cell of its faces is a cache line
+STRIDED = 4.0  # relative cost of a cut across the last axis: each face cell is a cache line
 
 Bounds = tuple[tuple[int, int], ...]
 
@@ -40,9 +40,9 @@ def least_surface(
 ) -> tuple[int, ...]:
     """The grid of ``count`` parts of ``shape`` whose cuts have the least area.
 
-    Cuts across the last axis count ``last_axis`` times. Among equals the one with most cuts along
-    axis 0 wins: those faces are contiguous in memory. Raises ValueError where no such grid leaves
-    every part ``least`` cells along each axis (one, if nothing is said).
+    Cuts across the last axis count ``last_axis`` times. Among equals, the grid with most cuts along
+    axis 0 wins, because those faces are contiguous in memory. Raises ValueError if no grid gives
+    every part at least ``least`` cells along each axis (default: one).
     """
     least = least or (1,) * len(shape)
     volume = math.prod(shape)
@@ -93,13 +93,13 @@ class Layout:
         last_axis_cut: float = STRIDED,
         least: tuple[int, ...] | None = None,
     ) -> Layout:
-        """Lay out ``pes`` times ``odf`` blocks with least surface, or on a given grid of PEs.
+        """Lay out ``pes`` times ``odf`` blocks, with least surface or on a given grid of PEs.
 
-        ``last_axis_cut``: what cutting a PE's part across the last axis costs, and ``least``: how
-        many cells a block has along each axis, as `BaseProblem` says.
+        ``last_axis_cut``: relative cost of cutting a PE's part across the last axis; ``least``:
+        the least number of cells of a block along each axis; see `BaseProblem`.
 
-        Raises InputError where the grid has another number of axes or parts, or where a block
-        would own no cell.
+        Raises InputError if the grid has the wrong number of axes or parts, or if a block would be
+        too small.
         """
         try:
             pe_grid = pe_grid or least_surface(shape, pes, least=least)
@@ -149,12 +149,12 @@ class Layout:
 
     @cached_property
     def numbers(self) -> dict[Place, int]:
-        """A number for each block of any kind, from 0, in the order of `families`."""
+        """A number for each block of any kind, counted from 0 in the order of `families`."""
         every = [(kind, index) for kind, family in self.families().items() for index in family]
         return {place: number for number, place in enumerate(every)}
 
     def pe(self, index: Index) -> int:
-        """The PE to whose part of the grid a block belongs: C order over the grid of PEs."""
+        """The PE that owns the part of the grid with this block; PEs are numbered in C order."""
         pe = 0
         for coordinate, parts, subs in zip(index, self.pe_grid, self.sub_grid, strict=True):
             pe = pe * parts + coordinate // subs
@@ -189,7 +189,7 @@ class Layout:
         return [high - low for low, high in bounds]
 
     def peers(self, index: Index, edges: Iterable[Edge], kind: str = "block") -> dict[Edge, Peer]:
-        """The blocks at the offsets ``edges`` from a block, without those outside the grid."""
+        """The blocks at the offsets ``edges`` from a block; leaves out those outside the grid."""
         found = {}
         for edge in edges:
             there = tuple(i + d for i, d in zip(index, edge, strict=True))
@@ -201,9 +201,9 @@ class Layout:
     def neighbors(
         self, index: Index, diagonals: bool = False, kind: str = "block"
     ) -> dict[Edge, Peer]:
-        """The blocks around one, by direction; faces only, or corners too.
+        """The neighbours of a block by direction: across faces only, or across corners too.
 
-        On a periodic axis of one or two blocks the same peer is reached by several edges.
+        On a periodic axis of one or two blocks, several edges lead to the same peer.
         """
         most = len(index) if diagonals else 1
         around = itertools.product((-1, 0, 1), repeat=len(index))

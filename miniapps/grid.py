@@ -66,7 +66,7 @@ class GridProblem(BaseProblem):
         return (self.boundary == "periodic",) * len(self.size)
 
     def rounding(self, steps: int) -> float:
-        """The largest relative error that rounding may cause in so many sweeps."""
+        """The largest relative error that rounding may cause in ``steps`` sweeps."""
         return float(np.finfo(self.dtype).eps) * (45 + 0.9 * steps)
 
     @property

@@ -1,4 +1,4 @@
-"""The base of blocks that run kernels."""
+"""The base class of blocks that run kernels."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Kernels = TypeVar("Kernels")  # the app's Protocol, in `kernels/<app>/interface.
 
 
 class KernelUser(Generic[Kernels]):
-    """A block that finds its kernels by the name of its app and of its device.
+    """A block that finds its kernels by the names of its app and its device.
 
-    Modules cannot be pickled, so a block that migrates leaves its kernels behind.
+    Modules cannot be pickled, so a block migrates without its kernels.
     """
 
     problem: Any

@@ -1,7 +1,8 @@
 """Options of the command line, each declared once, as a field of a frozen dataclass.
 
-`parameter` attaches to a field of a problem, of a driver's options or of a run all that the command
-line needs to offer it, so a new app or driver adds options without changing the command line.
+`parameter` stores in the field all that the command line needs to offer the option. The field may
+belong to a problem, to a driver's options or to a run, so a new app or driver adds options without
+a change of the command line.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def parameter(
     """Declare a dataclass field as an option of the command line.
 
     A ``repeated`` option may be given several times; its value is the tuple of all values. A
-    ``flag`` may be given without a value and is then True. ``group``: the group in the help, of
-    options that do not belong to one app or driver; ``former``: the option's name in an earlier
+    ``flag`` may be given without a value and is then True. ``group``: the option's group in the
+    help, if it belongs to no single app or driver; ``former``: the option's name in an earlier
     release; ``key``: the field's key in records, if it has one.
     """
     metadata = locals()
@@ -43,7 +44,7 @@ def parameter(
 
 
 def words(option: str, value: Any, repeated: bool = False) -> list[str]:
-    """The command line's words that give an option a value; none for None."""
+    """The words of a command line that set an option to a value; none for None."""
     if value is None:
         return []
     if repeated:
@@ -73,7 +74,7 @@ def require(holds: bool, option: str, value: Any, allowed: str) -> None:
 
 
 def require_tile(tile: int | str) -> None:
-    """Raise InputError unless a time tile is "auto" or 1 or more."""
+    """Raise InputError unless a time tile is "auto" or at least 1."""
     fits = tile == "auto" or (isinstance(tile, int) and tile >= 1)
     require(fits, "--time-tile", tile, "must be auto or 1 or more")
 
@@ -86,7 +87,7 @@ def yes_or_no(text: str) -> bool:
 
 
 def integer_or_auto(text: str) -> int | str:
-    """Read an integer, or "auto" as it stands. Raises ValueError with what is allowed."""
+    """Read an integer, or return "auto" unchanged. Raises ValueError with what is allowed."""
     try:
         return text if text == "auto" else int(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the drivers and the command line may ask of a problem, with the usual answers."""
+"""The interface of problems to drivers and the command line, with default implementations."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from miniapps.snapshots import SnapshotWriter
 
 
 class Variant(NamedTuple):
-    """A value of a field that changes how a problem is solved, not the answer.
+    """A value of a field that changes how a problem is solved, but not the answer.
 
-    Where it makes ``several_kinds`` of blocks, a problem is not for the mpi driver and takes no
-    over-decomposition factor.
+    If it causes ``several_kinds`` of blocks, the problem does not run under the mpi driver and
+    takes no over-decomposition factor.
     """
 
     field: str
@@ -27,17 +27,17 @@ class Variant(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class BaseProblem:
-    """A problem: frozen parameters, how they are checked, and how they scale.
+    """A problem: frozen parameters, their checks, and how the problem scales.
 
-    ``presets`` maps a name to values of fields, and of ``steps`` and ``warmup``.
+    ``presets`` maps names to values of fields, of ``steps`` and of ``warmup``.
     """
 
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
-    app: ClassVar[str | None] = None  # names the kernel files; None where there are none
-    unit: ClassVar[str] = "points"  # what `work` counts and the rate is given in
-    last_axis_cut: ClassVar[float] = STRIDED  # price of cutting a PE's part there, over other axes
-    variants: ClassVar[tuple[Variant, ...]] = ()  # what must not change the answer, for `verify`
-    positional: ClassVar[str | None] = None  # words that `from_positional` reads, for the help
+    app: ClassVar[str | None] = None  # the name of its kernels; None if it has none
+    unit: ClassVar[str] = "points"  # of `work` and of the rate
+    last_axis_cut: ClassVar[float] = STRIDED  # relative cost of cutting a PE's part across it
+    variants: ClassVar[tuple[Variant, ...]] = ()  # must not change the answer; for `verify`
+    positional: ClassVar[str | None] = None  # the words that `from_positional` reads, for help
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -51,23 +51,23 @@ class BaseProblem:
 
     @property
     def least_cells(self) -> tuple[int, ...]:
-        """Cells that a block must have along each axis."""
+        """The least number of cells of a block along each axis."""
         return (1,) * len(self.shape)
 
     @property
     def extent(self) -> tuple[float, ...]:
-        """The lengths of the domain along each axis, in the unit of positions: cells, if no other.
+        """The length of the domain along each axis, in the unit of positions (default: cells).
 
         Thumbnails of particles and atoms need it.
         """
         return self.shape
 
     def snapshots(self) -> tuple[SnapshotWriter, ...]:
-        """What a run with an output file writes beside its final state."""
+        """The writers of what an output file contains beside the final state."""
         return ()
 
     def cut(self, pes: int, odf: int, pe_grid: tuple[int, ...] | None) -> Layout:
-        """The layout for so many PEs, on a given grid of them or the one of least surface.
+        """The layout for ``pes`` PEs, on the given grid of PEs or that of least surface.
 
         Raises InputError.
         """
@@ -75,53 +75,53 @@ class BaseProblem:
         return Layout.create(self.shape, self.periodic, *cut)
 
     def work(self) -> float:
-        """Units of work in one time step, for the rate."""
+        """Units of work in one time step, from which the rate is computed."""
         raise NotImplementedError
 
     def work_done(self, first: int, end: int, measures: dict[str, Measure]) -> float:
-        """Units of work in the steps from ``first`` to ``end``, where they differ between steps."""
+        """Units of work in the steps from ``first`` to ``end``; override it if steps differ."""
         return self.work() * (end - first)
 
     def check_steps(self, steps: int) -> None:
-        """Raise InputError where the problem cannot be run for so many steps, warm-up included."""
+        """Raise InputError if the problem cannot make ``steps`` steps, warm-up included."""
 
     def results(self, measures: dict[str, Measure]) -> dict[str, Any]:
-        """What a record of this app holds besides what all records hold."""
+        """Entries that records of this app have in addition to those of all records."""
         return {}
 
     @classmethod
     def lines(cls, record: dict[str, Any]) -> list[str]:
-        """What a finished run's summary says, for people, of this app's own results."""
+        """Lines on this app's own results, for the summary of a finished run."""
         return []
 
     @classmethod
     def from_positional(cls, words: list[str]) -> dict[str, Any]:
-        """Values of fields, and of ``steps`` and ``warmup``, from words without options.
+        """Values of fields, of ``steps`` and of ``warmup``, read from words without options.
 
         Raises InputError.
         """
         raise NotImplementedError
 
     def steps_per_round(self, step: int) -> int:
-        """How many time steps a block may take in one go, beginning at ``step``."""
+        """The number of time steps that a block may take in a round that begins at ``step``."""
         return 1
 
     def prepared(self, layout: Layout, device: str, measure: bool = False) -> Self:
-        """The problem with every "auto" settled for this layout.
+        """The problem with every "auto" replaced by a value for this layout.
 
-        With ``measure`` it may be settled by measuring on this machine; without, all processes
-        come to the same answer.
+        With ``measure``, values may be measured on this machine; without it, all processes get the
+        same values.
 
-        Raises InputError where the problem cannot be cut this way.
+        Raises InputError if the problem cannot be cut this way.
         """
         return self
 
     def weak(self, pes: int) -> Self:
-        """The problem that gives each of ``pes`` PEs the work that this one gives a single PE."""
+        """The problem that gives each of ``pes`` PEs as much work as this one gives a single PE."""
         raise NotImplementedError
 
     def smaller(self) -> Self:
-        """The problem with about half the work; raises InputError where there is none."""
+        """A problem with about half the work. Raises InputError if there is none."""
         raise NotImplementedError
 
     def parameters(self) -> dict[str, Any]:
@@ -130,12 +130,12 @@ class BaseProblem:
 
 
 def halved(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A grid with half the cells: its longest axis is cut, the last of several."""
+    """A grid with half the cells: the longest axis is halved, of several the last one."""
     longest = max(range(len(shape)), key=lambda axis: (shape[axis], axis))
     return tuple(n // 2 if axis == longest else n for axis, n in enumerate(shape))
 
 
 def grown(shape: tuple[int, ...], factor: int) -> tuple[int, ...]:
-    """A grid ``factor`` times as large, stretched as evenly as its factors allow, x first."""
+    """A grid ``factor`` times as large, stretched along all axes as evenly as possible, x first."""
     stretch = least_surface((1 << 40,) * len(shape), factor)
     return tuple(n * s for n, s in zip(shape, stretch, strict=True))

@@ -1,6 +1,6 @@
-"""What a run writes of its state at other times than the end: the interface of snapshot writers.
+"""The interface of snapshot writers, which store the state of a run before its end.
 
-A writer gets groups of HDF5 files as they are; no app imports the library.
+A writer receives open HDF5 groups, so it need not import h5py.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from miniapps.contract import Piece
 
 
 class SnapshotWriter(Protocol):
-    """Writes something of the state after some rounds; must pickle."""
+    """Writes part of the state after some rounds. Must be picklable."""
 
-    name: ClassVar[str]  # of its snapshots in the files of PEs
+    name: ClassVar[str]  # of its snapshots, in the files that PEs write
 
     def wants(self, before: int, step: int) -> bool:
-        """Whether it writes after a round from step ``before`` to ``step``."""
+        """Whether to write a snapshot after a round from step ``before`` to ``step``."""
 
     def add(self, frame: Any, pieces: list[Piece]) -> None:
         """Add a block's pieces to its PE's part of a snapshot, an HDF5 group."""
@@ -24,9 +24,9 @@ class SnapshotWriter(Protocol):
     def join(
         self, file: Any, frames: dict[int, list[Any]], record: dict[str, Any], steps: int
     ) -> None:
-        """Write all snapshots to the run's file, given each step's parts, in the order of steps.
+        """Write all snapshots to the run's file; ``frames``: their parts by step, in order.
 
-        ``steps``: how many the run has made, warm-up included.
+        ``steps``: the number of steps of the run, warm-up included.
         """
 
 

@@ -1,8 +1,8 @@
-"""How many sweeps to make per halo exchange, measured once per machine, app and block shape.
+"""The best number of sweeps per halo exchange, measured once per machine, app and block shape.
 
-More sweeps while a tile is in cache cost less memory traffic; but the halo that they need is wider,
-is swept several times, and weighs more the smaller the block. Where the two balance depends on the
-caches, so it is measured, and kept in a file of the user's cache folder.
+More sweeps while a tile is in cache cause less memory traffic. But they need a wider halo, whose
+cells are swept several times, and this costs more the smaller the block is. The best number depends
+on the caches, so it is measured, and stored in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import kernels
 from devices.backend import get
 from miniapps.arrays import ghosted
 
-UNTUNED = 8  # never far from the best on the machines seen so far
+UNTUNED = 8  # close to the best on all machines measured so far
 CANDIDATES = (1, 2, 4, 8, 16, 32)
-GOOD_ENOUGH = 0.97  # of the best rate: the narrowest halo that reaches this is taken
-MOST_CELLS = 1 << 23  # of an array that is measured on; well beyond the caches
+GOOD_ENOUGH = 0.97  # of the best rate; the narrowest halo that reaches this is chosen
+MOST_CELLS = 1 << 23  # of a measured array; much larger than the caches
 REPEATS = 3
 
 
@@ -33,7 +33,7 @@ def best_tile(
 ) -> int:
     """The best number of sweeps per exchange, at most ``limit``, for blocks of a shape.
 
-    ``grow`` says per axis whether such a block has neighbours there.
+    ``grow``: per axis, whether the block has neighbours there.
     """
     file = cache_file()
     key = _key(app, device, shape, grow, dtype)
@@ -49,10 +49,10 @@ def best_tile(
 def measured_rates(
     app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool], dtype: str = "float64"
 ) -> dict[int, float]:
-    """Cells per second, per number of sweeps, of a block of a shape.
+    """Cells per second of a block of a shape, for each number of sweeps per exchange.
 
-    A large block is measured by a part of it, cut along the first axes, which sweeps more ghosts
-    per cell; so what is measured is seconds per swept cell, ghosts included.
+    Of a large block only a part is measured, cut along the first axes. The part has more ghosts per
+    cell than the block, so seconds per swept cell are measured, ghosts included.
     """
     sweep_tile, where = kernels.load(app, device).sweep_tile, get(device)
     sides = np.repeat(np.array(grow, np.int64), 2)
@@ -73,7 +73,7 @@ def measured_rates(
 
 
 def measured_part(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The part of a block that is measured: at most MOST_CELLS, the last axes whole if possible."""
+    """The part of a block that is measured: at most MOST_CELLS, the last axes uncut if possible."""
     part: list[int] = []
     left = MOST_CELLS
     for cells in reversed(shape):
@@ -83,7 +83,7 @@ def measured_part(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def swept_cells(shape: tuple[int, ...], grow: Sequence[bool], tile: int) -> int:
-    """Cells that ``tile`` sweeps of a block update, the ghosts that are swept again included."""
+    """The number of cell updates in ``tile`` sweeps of a block, including those of ghosts."""
     return sum(
         math.prod(n + 2 * more * bool(g) for n, g in zip(shape, grow, strict=True))
         for more in range(tile)
@@ -91,18 +91,18 @@ def swept_cells(shape: tuple[int, ...], grow: Sequence[bool], tile: int) -> int:
 
 
 def cache_folder() -> Path:
-    """Where things are kept from run to run."""
+    """The folder of files that are kept between runs."""
     folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(folder) / "parallel-miniapps"
 
 
 def cache_file() -> Path:
-    """Where measured tiles are kept."""
+    """The file that stores measured tiles."""
     return cache_folder() / "time_tiles.json"
 
 
 def _key(app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool], dtype: str) -> str:
-    """What a measurement depends on; other kernels or another machine measure anew."""
+    """All that a measurement depends on, so other kernels or another machine measure again."""
     source = Path(kernels.__file__).with_name(app).joinpath(f"{device}.py").read_bytes()
     machine = f"{platform.node()} {platform.machine()}"
     sides = "".join("01"[g] for g in grow)
@@ -111,7 +111,7 @@ def _key(app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool], dt
 
 
 def _read(file: Path) -> dict[str, int]:
-    """What is known; nothing where the file is missing or not what was written."""
+    """The stored tiles; none if the file is missing or damaged."""
     try:
         known = json.loads(file.read_text())
     except (OSError, ValueError):
@@ -120,7 +120,7 @@ def _read(file: Path) -> dict[str, int]:
 
 
 def _write(file: Path, known: dict[str, int]) -> None:
-    """Keep what is known; a home that cannot be written to costs a measurement per run."""
+    """Store the tiles. If the folder cannot be written to, each run measures again."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         aside = file.with_name(f"{file.name}.{os.getpid()}")

@@ -65,7 +65,10 @@ class BlockChare(Chare):
         self.begun = False  # whether the round has begun
 
     def start(self, first: int, end: int, done: Future) -> None:
-        """Prepare the steps from ``first`` to ``end``; only wakes up: broadcasts have no load."""
+        """Prepare the steps from ``first`` to ``end``. The work begins in another message.
+
+        The runtime does not measure the load of broadcasts such as this one.
+        """
         self.step, self.end, self.at = first, end, 0
         self.timed, self.done = first == self.job.warmup, done
         self.wake_up()
@@ -171,7 +174,7 @@ class BlockChare(Chare):
                 self.begin(pe)
             self.serve(pe)
             if pe.job.options.lb_period:
-                self.block.device.synchronize()  # else the runtime charges its work to another
+                self.block.device.synchronize()  # else its work counts as load of another chare
         except Exception as error:
             pe.give_up(error)
 

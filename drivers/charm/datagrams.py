@@ -1,9 +1,9 @@
 """How the charm runtime's UDP layer carries messages between the PEs of one host.
 
-It cuts a message into datagrams and has at most 32 of them on their way to a PE before that PE has
-acknowledged any, which it does only between entry methods. With its default of 1400 bytes a few
-faces of a block fill that window, and what is left of a message waits for a PE that computes.
-Datagrams as large as the receiver's socket buffer allows carry a whole step's faces at once.
+The layer cuts a message into datagrams. It sends at most 32 of them to a PE before that PE
+acknowledges any, and a PE does so only between entry methods. With the default of 1400 bytes, a few
+faces of a block fill this window, and the rest of the message waits while the receiver computes.
+Datagrams as large as the receiver's socket buffer allows carry the faces of a whole step at once.
 docs/messages.md has the measurements.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-WINDOW = 32  # datagrams that the layer sends before it waits, its default
+WINDOW = 32  # datagrams that the layer sends before it waits; its default
 DEFAULT_BYTES = 1400
 LARGEST_BYTES = 60_000  # UDP carries 65 507
 LARGEST_BUFFER = Path("/proc/sys/net/core/rmem_max")
@@ -20,8 +20,8 @@ LARGEST_BUFFER = Path("/proc/sys/net/core/rmem_max")
 def transport_options(pes: int) -> list[str]:
     """The runtime's options for large datagrams between ``pes`` PEs of this host.
 
-    Whole windows from all other PEs must fit into the buffer: what does not fit is lost and comes
-    again 10 ms later. No options where that leaves the default.
+    The windows of all other PEs must fit into the buffer: datagrams that do not fit are lost and
+    sent again 10 ms later. Returns no options if only datagrams of the default size fit.
     """
     try:
         buffer = int(LARGEST_BUFFER.read_text())

@@ -58,7 +58,7 @@ def run_all(runs: Iterable[tuple[Job[CharmOptions], Report]], watcher: Watcher) 
 def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Outcome:
     """On PE 0: create the chares, run warm-up and timed steps, and gather what was measured.
 
-    ``earlier``: the PEs' groups of the runs before, to which this run's is added.
+    ``earlier``: the groups of PEs of earlier runs; the group of this run is added to it.
     """
     layout, balanced = job.layout, job.options.lb_period > 0
     if charm.numPes() != layout.pes:
@@ -91,7 +91,7 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
 
 
 def local_ranks(pes: Any, job: Job) -> list[int]:
-    """The number of each PE among those of its host; all zero on the CPU, which needs none."""
+    """The number of each PE among those of its host; all zero on the CPU, which ignores them."""
     count = job.layout.pes
     if job.device == "cpu":
         return [0] * count
@@ -109,6 +109,6 @@ def _advance(arrays: dict[str, Any], first: int, end: int) -> int:
         came.append(Future())
         blocks.start(first, end, came[-1])
     steps = [done.get() for done in came]
-    if any(np.ndim(step) for step in steps):  # an AllReduce, to which the runtime has added these
+    if any(np.ndim(step) for step in steps):  # the runtime mixed them with an AllReduce
         raise RunError("some blocks have made their steps, others wait for an AllReduce")
     return int(max(steps))

@@ -34,8 +34,8 @@ class PE(Chare):
         self.arrays: dict[str, Any] = {}  # proxies, by kind
         self.here: dict[str, dict[Any, Any]] = {}  # the chares on this PE, by kind and index
         self.where = np.empty(0, np.int64)  # the PE of each block, if there are several kinds
-        self.batches: list[tuple[Any, Batch]] = []  # chares that wait for work done at once
-        self.incoming: list[np.ndarray] = []  # tables that came since the last balancing
+        self.batches: list[tuple[Any, Batch]] = []  # queued batches and their chares
+        self.incoming: list[np.ndarray] = []  # tables received since the last load balancing
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -60,7 +60,7 @@ class PE(Chare):
             self.job.take_device(local_ranks[charm.myPe()])
             self.jit_s = self.job.compile()
 
-    # Who is where --------------------------------------------------------------------------------
+    # Location of blocks --------------------------------------------------------------------------
 
     def introduce(self, arrays: dict[str, Any]) -> None:
         """Store the proxies of the chare arrays."""
@@ -68,7 +68,7 @@ class PE(Chare):
         self.here = {kind: charm.arrays[array.aid] for kind, array in arrays.items()}
 
     def settle(self) -> None:
-        """Store the PE of each block after creation, when it is the one of the layout."""
+        """Store the PE of each block after creation, which is the one of the layout."""
         layout = self.job.layout
         self.where = np.array([layout.home(*place) for place in layout.numbers])
         self.mail.relearn()
@@ -130,7 +130,7 @@ class PE(Chare):
             for stepper, answer in answer_batches(work):
                 chares[stepper].go_on(answer)
 
-    # What comes from other PEs, where there are several kinds of blocks ---------------------------
+    # Messages from other PEs, if there are several kinds of blocks --------------------------------
 
     def fan_out(
         self, step: int, phase: str, sender: Place, targets: list[Any], *arrays: np.ndarray
@@ -163,7 +163,7 @@ class PE(Chare):
         self.log.start()
 
     def note_begin(self, step: int) -> None:
-        """Tell the watcher, once per round, that this PE begins the round at ``step``."""
+        """Report to the watcher, once per round, that this PE begins the round at ``step``."""
         if step != self.round:
             self.round = step
             self.watcher.heartbeat(charm.myPe(), step)
@@ -175,7 +175,7 @@ class PE(Chare):
         return Part.of(blocks, self.log, self.jit_s)
 
     def store(self, store: Store, made: bool) -> bool:
-        """Write the blocks of this PE, which may have none; returns whether the store is made."""
+        """Write the blocks of this PE, which may have none; returns whether the store exists."""
         return write_state(store, (chare.block for chare in self.chares()), made)
 
 

@@ -46,7 +46,7 @@ class Ranks(Transport):
         self.links: dict[Edge, Link] = {}  # to other ranks
 
     def connect(self, runners: dict[Place, Runner]) -> None:
-        """Post the standing receives for the neighbours on other ranks."""
+        """Post the receives from the neighbours on other ranks."""
         super().connect(runners)
         (runner,) = runners.values()
         for edge, peer in runner.block.neighbors.items():
@@ -71,7 +71,7 @@ class Ranks(Transport):
             elif link is None:
                 runner.inbox.add(step, request.phase, (neighbors[edge][2],), message)
             elif isinstance(message, np.ndarray):
-                link.send(step, code, request.messages[edge])  # with its room for the header
+                link.send(step, code, request.messages[edge])  # with space for the header
             else:
                 staged.append((link, message))
         if staged:

@@ -19,12 +19,12 @@ from devices.backend import Buffers
 from devices.messages import HEADER_BYTES, Envelope, packed
 from miniapps.contract import Edge, MessageError, Peer
 
-HEAD = struct.Struct("<q56s")  # step, and what is the same for many messages
+HEAD = struct.Struct("<q56s")  # step, then the part that many messages share
 KIND = struct.Struct("<qIiB7s4q")  # bytes, phase (CRC-32), sender's rank, axes, dtype, shape
 assert (HEAD.size, KIND.size) == (HEADER_BYTES, 56)
 FIRST_CAPACITY = 4096
 NO_AXES = (0, 0, 0, 0)
-TESTED_SENDS = 2  # with so many under way on an edge, look which of them are done
+TESTED_SENDS = 2  # if this many are pending on an edge, test which of them are complete
 
 
 def tag_of(edge: Edge) -> int:
@@ -181,7 +181,7 @@ class Link:
 class DeviceLink(Link):
     """An edge whose messages travel from one device's memory to another's.
 
-    A header cannot be written there without a copy, so it goes first, by itself.
+    A header cannot be written there without a copy, so it is sent first, in a message of its own.
     """
 
     def __init__(self, comm: MPI.Comm, edge: Edge, peer: Peer, rank: int, device: Buffers) -> None:
@@ -198,13 +198,13 @@ class DeviceLink(Link):
         self._isend(array.in_place())
 
     def _body(self, nbytes: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        """The message behind the header that has come; it is put where kernels find it."""
+        """Receive the message that follows the header, into device memory that kernels use."""
         message = self.device.room(self.edge, shape, dtype)
         self.comm.Recv(message.in_place(), self.rank, self.receive_tag)
         self._stand()
         return message
 
     def _kept(self, message: Any) -> Any:
-        """A copy on the host: the memory on the device is used again."""
+        """A copy on the host, because the memory on the device will be reused."""
         self.device.stage([message])
         return message.on_host()

@@ -1,4 +1,4 @@
-"""One block of Echo: it sends, looks at what came, and counts."""
+"""One block of Echo: it sends messages, checks those that it receives, and counts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from miniapps.contract import BlockMaker, Edge, Exchange, Index, Measure, Pause,
 from miniapps.decomposition import Layout
 from miniapps.echo.problem import PHASES, WORDS, EchoProblem
 
-FACTORS = np.array([1, 3, 5, 7, 11, 13, 17, 19])  # join what a message is into one number
+FACTORS = np.array([1, 3, 5, 7, 11, 13, 17, 19])  # combine a header into one number
 
 
 class EchoBlock:
-    """A rectangle of counters that advance while every message is right."""
+    """A rectangle of counters that advance in each step without a wrong message."""
 
     kind = "block"
 
@@ -29,7 +29,7 @@ class EchoBlock:
         self.time = self.messages = self.wrong = 0
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
-        """Exchange one message per edge and phase, and look at each."""
+        """Exchange one message per edge and phase, and check each."""
         wrong = 0
         for phase in range(len(PHASES)):
             messages = {
@@ -47,7 +47,7 @@ class EchoBlock:
         return False
 
     def message(self, phase: int, sender: Index, edge: Edge) -> np.ndarray:
-        """What a sender's message must be, seen on the receiver's edge; (bytes / 8,) int64."""
+        """The correct message from ``sender`` to the receiver's ``edge``; (bytes / 8,) int64."""
         message = np.empty(self.problem.bytes // 8, np.int64)
         message[:WORDS] = self.time, phase, *sender, *edge, 0, 0
         message[WORDS:] = message[:WORDS] @ FACTORS
@@ -55,7 +55,7 @@ class EchoBlock:
 
     @staticmethod
     def is_wrong(came: np.ndarray, right: np.ndarray) -> bool:
-        """Whether a message is not the one that should have come."""
+        """Whether a message differs from the correct one."""
         return came.shape != right.shape or came.tobytes() != right.tobytes()
 
     def state(self) -> list[Piece]:
@@ -64,7 +64,7 @@ class EchoBlock:
         return [Piece("counters", self.counters, origin, self.problem.size)]
 
     def measure(self) -> dict[str, Measure]:
-        """Messages received, how many were wrong, and how many edges there are."""
+        """The number of messages received, of wrong messages, and of edges."""
         return {
             "messages": Measure("sum", self.messages),
             "wrong": Measure("sum", self.wrong),

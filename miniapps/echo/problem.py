@@ -1,10 +1,10 @@
-"""Echo: each block sends every neighbour a message that says what it is, and checks those it gets.
+"""Echo: each block sends its neighbours messages that identify themselves, and checks theirs.
 
 The blocks cut a periodic grid of counters. A message holds its step, phase, sender and the
-receiver's edge, then a pattern made of them up to ``bytes``. A block that received nothing wrong
-adds one to its counters, so a run of s steps ends with s everywhere on every decomposition. The
-idea that each message should carry its step and sender, and each receiver assert them, is that of
-Task Bench (Slaughter et al., SC 2020).
+receiver's edge, then a pattern made of these up to ``bytes``. In each step without a wrong message
+a block adds one to its counters, so after s steps all counters are s on every decomposition. That
+messages carry their step and sender, and receivers check them, follows Task Bench (Slaughter et
+al., SC 2020).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from miniapps.parameters import extents, parameter, require
 from miniapps.problem import BaseProblem, grown, halved
 
 PHASES = ("there", "back")
-WORDS = 8  # words that a message needs to say what it is
+WORDS = 8  # int64 words of a message's header
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,19 @@ class EchoProblem(BaseProblem):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The size."""
+        """The grid of counters."""
         return self.size
 
     def work(self) -> float:
-        """The counters, each advanced once a step."""
+        """The number of counters, each advanced once per step."""
         return float(math.prod(self.size))
 
     def weak(self, pes: int) -> EchoProblem:
-        """The same counters per PE."""
+        """The same number of counters per PE."""
         return EchoProblem(grown(self.size, pes), self.bytes)
 
     def smaller(self) -> EchoProblem:
-        """Half the counters; the messages stay as long."""
+        """Half the counters, with messages of the same length."""
         return EchoProblem(halved(self.size), self.bytes)
 
 
@@ -71,7 +71,7 @@ def reference(problem: EchoProblem, steps: int) -> np.ndarray:
 def validate(
     problem: EchoProblem, steps: int, measures: dict[str, Measure], state_hash: str
 ) -> list[Check]:
-    """Validate a run: no message was wrong, all came, and every counter counted every step."""
+    """Validate a run: no message was wrong or missing, every counter counted every step."""
     right = digest(hash_cells("counters", reference(problem, steps), (0, 0), problem.size))
     missing = measures["edges"].value * steps * len(PHASES) - measures["messages"].value
     return [

@@ -1,4 +1,4 @@
-"""One block of Jacobi2D: its parallel life, in order."""
+"""One block of Jacobi2D: what it computes and exchanges in a step, in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class JacobiBlock(GridBlock):
     """A rectangle of cells and their ghosts."""
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
-        """Advance ``count`` sweeps with one halo exchange; True where the tolerance is met."""
+        """Advance ``count`` sweeps with one halo exchange; True if the tolerance is met."""
         yield Post("halo", self.faces())
         self.sweep_interior(count)  # overlaps with the messages
         self.fill_ghosts((yield Collect("halo", self.edges)))

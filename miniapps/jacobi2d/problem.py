@@ -20,8 +20,8 @@ __all__ = ["JacobiProblem", "reference", "validate"]
 class JacobiProblem(GridProblem):
     """Parameters of Jacobi2D.
 
-    With a ``tolerance`` the run stops as soon as no cell changed by more than that in the last
-    sweep, looked at every ``check_every`` sweeps.
+    With a ``tolerance``, the run stops when no cell has changed by more than that in the last
+    sweep; this is checked every ``check_every`` sweeps.
     """
 
     app: ClassVar[str] = "jacobi2d"
@@ -61,15 +61,15 @@ class JacobiProblem(GridProblem):
         require(self.check_every >= 1, "--check-every", self.check_every, "must be 1 or more")
 
     def largest_tile(self) -> int:
-        """With a tolerance, no further than from one look to the next."""
+        """With a tolerance, at most the number of sweeps between two checks of it."""
         return self.check_every if self.tolerance else super().largest_tile()
 
     def is_tested(self, step: int) -> bool:
-        """Whether the tolerance is looked at after so many steps."""
+        """Whether the tolerance is checked after step ``step``."""
         return self.tolerance > 0 and step % self.check_every == 0
 
     def steps_per_round(self, step: int) -> int:
-        """As many sweeps as one exchange serves, but stop where the tolerance is looked at."""
+        """The sweeps per exchange, or fewer up to the next check of the tolerance."""
         if not self.tolerance:
             return super().steps_per_round(step)
         return min(super().steps_per_round(step), self.check_every - step % self.check_every)

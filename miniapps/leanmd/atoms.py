@@ -1,4 +1,4 @@
-"""The atoms of a block, its ghosts, and lists of neighbours."""
+"""The atoms of a block, its ghosts, and its neighbour lists."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from kernels.leanmd.units import NO_ERROR
 
 ROOM = 1.1  # capacity of new arrays over the number of atoms
 COLUMN, STORY = 1.6, 0.6  # sigma: size of the bins in x and y, and in z
-ROWS = 7  # of an atom that changes domain: position, velocity, and the bits of its id
+ROWS = 7  # numbers of an atom that changes domain: position, velocity, and the bits of its id
 CPU = Device()
 
 
 class Atoms:
-    """Structure of arrays: ``count`` atoms, then ghosts up to ``total``, then unused room.
+    """Structure of arrays: ``count`` atoms, then ghosts up to ``total``, then unused entries.
 
     ``rows`` (7, room) float64: positions, velocities and the bits of ids; ``position`` and
-    ``velocity`` are parts of it. ``force`` (3, room) int64, ``origin`` (3, room) float64 and
-    ``error_flags`` (3,) int64, see `kernels.leanmd.units`. All lie on the device.
+    ``velocity`` are views of it. ``force`` (3, room) int64, ``origin`` (3, room) float64 and
+    ``error_flags`` (3,) int64, see `kernels.leanmd.units`. All are on the device.
     """
 
     rows: Any
@@ -43,7 +43,7 @@ class Atoms:
         return cast(LeanmdKernels, kernels.load("leanmd", self.device.name))
 
     def __getstate__(self) -> dict[str, Any]:
-        """The atoms and ghosts on the host, without the room behind them."""
+        """The atoms and ghosts on the host, without unused entries."""
         state = {name: getattr(self, name) for name in ("device", "count", "total")}
         for name in ("rows", "force", "origin"):
             state[name] = np.ascontiguousarray(self.own(name))
@@ -52,7 +52,7 @@ class Atoms:
         return state | {"error_flags": self.device.to_host(self.error_flags)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make room again."""
+        """Put the atoms and ghosts back on the device."""
         self.device, self.count = state["device"], state["count"]
         self._make_room(state["total"])
         offsets = {"rows": 0, "force": 0, "origin": 0, "ghosts": self.count}
@@ -69,38 +69,38 @@ class Atoms:
     # Room ----------------------------------------------------------------------------------------
 
     def _make_room(self, total: int) -> None:
-        """Arrays for ``total`` atoms and ghosts; whatever was in them is gone."""
+        """Allocate arrays for ``total`` atoms and ghosts; their contents are lost."""
         room = int(ROOM * total) + 2 * self.kernels.WIDTH
         self._take(self.device.empty((ROWS, room), np.float64))
         self.origin = self.device.empty((3, room), np.float64)
         self.force = self.device.to_device(np.zeros((3, room), np.int64))
 
     def _take(self, rows: Any) -> None:
-        """Have these rows."""
+        """Use these rows from now on."""
         self.rows, self.position, self.velocity = rows, rows[:3], rows[3:6]
 
     def has_room(self, total: int) -> bool:
-        """Whether there is room for so many atoms and ghosts."""
+        """Whether there is room for ``total`` atoms and ghosts."""
         return total + self.kernels.WIDTH <= self.rows.shape[1]
 
     def reserve(self, total: int) -> None:
-        """Have room for so many atoms and ghosts; all but the forces stay."""
+        """Make room for ``total`` atoms and ghosts; keeps everything but the forces."""
         if not self.has_room(total):
             rows, origin = self.rows, self.origin
             self._make_room(total)
             self.kernels.place(self.rows, 0, [rows])
             self.kernels.place(self.origin, 0, [origin])
 
-    # Who is there --------------------------------------------------------------------------------
+    # Contents ------------------------------------------------------------------------------------
 
     def set(self, ids: np.ndarray, position: np.ndarray, velocity: np.ndarray) -> None:
-        """Be these atoms, (n,) and (3, n) on the host, without ghosts."""
+        """Replace all atoms by these, (n,) and (3, n) on the host; removes the ghosts."""
         rows = np.ascontiguousarray(np.concatenate([position, velocity, [ids.view(np.float64)]]))
         everyone = np.arange(len(ids), dtype=np.uint32)
         self.arrange(len(ids), self.device.to_device(rows), self.device.to_device(everyone))
 
     def arrange(self, count: int, rows: Any, order: Any) -> None:
-        """Be the atoms of (7, n) rows, in some order, without ghosts; they begin here."""
+        """Replace all atoms by (7, n) rows, in ``order``; sets their origins, removes ghosts."""
         if self.has_room(count):
             self._take(self.device.empty(self.rows.shape, np.float64))
         else:
@@ -111,7 +111,7 @@ class Atoms:
         self.end_here(count)
 
     def extend(self, parts: Sequence[Any]) -> None:
-        """Append ghosts."""
+        """Append ghosts, given in parts of shape (3, n)."""
         total = self.total + sum(part.shape[1] for part in parts)
         self.reserve(total)
         self.kernels.place(self.position, self.total, parts)
@@ -123,21 +123,21 @@ class Atoms:
         self.kernels.end_here(self.position, total)
 
     def own(self, name: str) -> np.ndarray:
-        """An array without ghosts, on the host: (m, count)."""
+        """The atoms' part of an array, without ghosts, on the host: (m, count)."""
         return self.device.to_host(getattr(self, name))[:, : self.count]
 
     @property
     def ids(self) -> np.ndarray:
-        """Who they are, on the host: (count,) int64."""
+        """The ids of the atoms, on the host: (count,) int64."""
         return self.device.to_host(self.rows[ROWS - 1])[: self.count].view(np.int64)
 
     def sums_of_ids(self) -> np.ndarray:
-        """How many they are, and sums of their ids: (3,) uint64; see `kernels.state_hash.cpu`."""
+        """The number of atoms and sums of their ids: (3,) uint64; see `kernels.state_hash.cpu`."""
         return kernels.load("state_hash", "cpu").sums_of_ids(self.count, self.ids)
 
 
 class Bins:
-    """Points of a box, counted and numbered bin by bin."""
+    """The bins of a box, into which points are sorted."""
 
     def __init__(self, low: np.ndarray, high: np.ndarray, device: Memory = CPU) -> None:
         sides = np.maximum(high - low, 1e-6)
@@ -156,12 +156,12 @@ class Bins:
 
 
 class Lists:
-    """Which ``others`` each cluster of atoms must look at."""
+    """Neighbour lists: for each cluster of atoms, the ``others`` within reach."""
 
     ON_DEVICE = "starts", "neighbors", "last", "all_clusters"
 
     def __init__(self, own: bool, device: Memory = CPU) -> None:
-        self.own, self.device = own, device  # the others are the same atoms, and their ghosts
+        self.own, self.device = own, device  # own: the others are the same atoms and ghosts
         self.clusters = self.entries = 0
         self.starts = device.to_device(np.zeros(1, np.int64))
         self.neighbors, self.last, self.all_clusters = (
@@ -169,19 +169,19 @@ class Lists:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything on the host, but of the entries only those that there are."""
+        """All arrays on the host, ``neighbors`` without unused entries."""
         state = self.__dict__ | on_host(self.device, self.__dict__, self.ON_DEVICE)
         return state | {"neighbors": state["neighbors"][: self.entries]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Bring it to the device again."""
+        """Put the arrays back on the device."""
         self.__dict__.update(state | on_device(state["device"], state, self.ON_DEVICE))
 
     def fill(
         self, kernels: LeanmdKernels, count: int, position: Any, others: Any, total: int,
         corners: tuple[np.ndarray, np.ndarray], reach: float,
     ) -> None:  # fmt: skip
-        """List what is within reach of ``count`` atoms, among ``total`` others in a box."""
+        """List which of ``total`` others in a box are within reach of ``count`` atoms."""
         bins = Bins(*corners, self.device)
         order = bins.sort(kernels, others, total, turning=False)
         self.clusters = -(-count // kernels.WIDTH)
@@ -199,17 +199,17 @@ class Lists:
             self.neighbors = self.device.empty((room,), np.uint32)
 
     def parted(self, kernels: LeanmdKernels, first_ghost: int) -> tuple[Any, int]:
-        """All clusters, those first that no ghost is near, and how many these are."""
+        """All clusters, those without nearby ghosts first, and the number of clusters without."""
         numbers = self.device.empty((self.clusters,), np.uint32)
         inner, *_ = kernels.choose(self.clusters, self.last, first_ghost, first_ghost, numbers)
         return numbers, inner
 
 
 def on_host(device: Memory, values: Mapping[Any, Any], names: Iterable[Any]) -> dict[Any, Any]:
-    """Copies of some arrays on the host; on the CPU the arrays themselves."""
+    """Copies of the named arrays on the host; on the CPU, the arrays themselves."""
     return {name: device.to_host(values[name]) for name in names}
 
 
 def on_device(device: Memory, values: Mapping[Any, Any], names: Iterable[Any]) -> dict[Any, Any]:
-    """The same the other way."""
+    """Copies of the named arrays on the device."""
     return {name: device.to_device(np.array(values[name])) for name in names}

@@ -19,9 +19,9 @@ from miniapps.leanmd.reference_solution import sample, wrong_forces
 class LeanmdBlock(Domain):
     """A box of cells, and the ghosts that its neighbours send along three axes.
 
-    Ghosts travel along x, then y with those that came along x, then z: six messages reach all 26
-    blocks around. A block that is its own neighbour sends its images to itself. Atoms without a
-    ghost near them are worked on while the messages travel, a third of them along each axis.
+    Ghosts are sent along x, then y including those received along x, then z, so six messages reach
+    all 26 neighbours. A block that is its own neighbour sends its images to itself. While messages
+    travel, the block computes forces on atoms without nearby ghosts, a third of them per axis.
     """
 
     def __init__(
@@ -29,28 +29,28 @@ class LeanmdBlock(Domain):
     ) -> None:
         super().__init__(problem, layout, index, device)
         self.lists = Lists(own=True, device=device)
-        # Along each axis, which atoms and ghosts go over the low side, then the high one, and how
-        # many over each.
+        # Per axis: the atoms and ghosts that are sent over the low side, then those over the high
+        # side, and the number of each.
         self.sent = {axis: device.empty((0,), np.uint32) for axis in AXES}
         self.sizes = [(0, 0)] * len(AXES)
-        self.clusters = device.empty((0,), np.uint32)  # without ghosts near first, then others
-        self.inner = 0  # how many without
+        self.clusters = device.empty((0,), np.uint32)  # those without nearby ghosts first
+        self.inner = 0  # the number of these
 
     def __getstate__(self) -> dict[str, Any]:
-        """With arrays on the host."""
+        """The attributes, with arrays on the host."""
         state = super().__getstate__() | on_host(self.device, self.__dict__, ["clusters"])
         sent = on_host(self.device, self.sent, AXES)
         used = [sent[axis][: sum(self.sizes[axis])] for axis in AXES]
         return state | {"sent": np.concatenate(used)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Bring them to the device again."""
+        """Put the arrays back on the device."""
         self.__dict__.update(state | on_device(state["device"], state, ["clusters"]))
         ends = np.cumsum([sum(sizes) for sizes in self.sizes])[:-1]
         self.sent = on_device(self.device, dict(enumerate(np.split(state["sent"], ends))), AXES)
 
     def find_forces(self, anew: bool) -> Generator[Any, Any, None]:
-        """Bring the ghosts up to date and set the forces."""
+        """Update the ghosts and set the forces."""
         if anew:
             yield from self.gather_ghosts()
             self.build_lists()
@@ -60,7 +60,7 @@ class LeanmdBlock(Domain):
         self.add_forces(self.inner, self.lists.clusters)
 
     def add_forces(self, first: int, end: int) -> None:
-        """Set the forces on the atoms of some clusters."""
+        """Set the forces on the atoms of the clusters from ``first`` to ``end``."""
         atoms, lists = self.atoms, self.lists
         self.kernels.FORCES[self.problem.dtype](
             atoms.position, atoms.position, self.clusters, first, end, lists.starts,
@@ -70,10 +70,10 @@ class LeanmdBlock(Domain):
     def potential(self) -> Generator[Any, Any, np.ndarray]:
         """Energy, virial and pairs of the block's atoms."""
         return self.energies()
-        yield  # a generator that needs nothing from others
+        yield  # makes this a generator; it sends no request
 
     def energies(self) -> np.ndarray:
-        """Energy, virial and pairs of the block's atoms; (6,) as the kernel has it."""
+        """Energy, virial and pairs of the block's atoms; (6,) as in the kernel `energies`."""
         atoms, lists = self.atoms, self.lists
         totals = self.device.to_device(np.zeros(6, np.int64))
         self.kernels.energies(
@@ -85,7 +85,7 @@ class LeanmdBlock(Domain):
     # Ghosts --------------------------------------------------------------------------------------
 
     def gather_ghosts(self) -> Generator[Any, Any, None]:
-        """Find out who is a ghost of a neighbour, and take in the neighbours' atoms."""
+        """Select the atoms that neighbours need as ghosts, and exchange them along each axis."""
         atoms, reach = self.atoms, self.problem.reach
         for axis in AXES:
             near = self.low[axis] + reach, self.high[axis] - reach
@@ -96,7 +96,7 @@ class LeanmdBlock(Domain):
             atoms.extend(self.arrived(axis, came))
 
     def leaving(self, axis: int) -> Mapping[Any, Any]:
-        """Positions of the atoms and ghosts that go over the two sides along an axis."""
+        """Positions of the atoms and ghosts to send over the two sides along an axis."""
         sizes = self.sizes[axis]
         shapes = {edge_of(axis, side): (3, sizes[side]) for side in SIDES}
         messages = self.device.messages(shapes, np.float64)
@@ -106,12 +106,12 @@ class LeanmdBlock(Domain):
         return messages
 
     def arrived(self, axis: int, came: Mapping[Any, Any]) -> list[Any]:
-        """What came over the low and the high side along an axis."""
+        """The messages received over the low and the high side along an axis."""
         came = self.device.received(came)
         return [came[edge_of(axis, side)] for side in SIDES]
 
     def move_ghosts(self) -> Generator[Any, Any, None]:
-        """Take in where the ghosts are now, and work on the inner atoms meanwhile."""
+        """Receive the ghosts' new positions; meanwhile compute forces on the inner atoms."""
         first = self.atoms.count
         for axis in AXES:
             messages = self.leaving(axis)
@@ -123,7 +123,7 @@ class LeanmdBlock(Domain):
             first += sum(part.shape[1] for part in parts)
 
     def build_lists(self) -> None:
-        """List neighbours anew, and part the clusters that ghosts are near from the others."""
+        """Rebuild the neighbour lists, and find the clusters without nearby ghosts."""
         atoms, reach = self.atoms, self.problem.reach
         corners = self.low - reach, self.high + reach
         where = atoms.count, atoms.position, atoms.position, atoms.total
@@ -131,7 +131,7 @@ class LeanmdBlock(Domain):
         self.clusters, self.inner = self.lists.parted(self.kernels, atoms.count)
 
     def measure(self) -> dict[str, Measure]:
-        """As every domain; with the potential, and whether a few forces are what they must be."""
+        """As for every domain, with the potential and the number of wrong forces in a sample."""
         measures, atoms = super().measure(), self.atoms
         measures["totals"].value[8:14] = self.energies()
         some = sample(atoms.count)

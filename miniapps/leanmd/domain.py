@@ -1,6 +1,6 @@
-"""A box of space and the atoms in it: how they move, change their box and are accounted for.
+"""A box of space and the atoms in it: how they move, change domain and are counted.
 
-Both decompositions own atoms this way; they differ in who works out the forces.
+Both decompositions use it; they differ in how the forces are computed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AXES = range(3)
 
 
 class Explosion(StepError):
-    """The system flies apart: a step is too long, or atoms began too close to each other."""
+    """The system is unstable: the time step is too long, or atoms began too close together."""
 
 
 def edge_of(axis: int, side: int) -> Edge:
@@ -44,9 +44,9 @@ def edge_of(axis: int, side: int) -> Edge:
 
 
 def raise_too_close(step: int, ids: np.ndarray, flag: int) -> None:
-    """Raise Explosion for atoms that are closer to each other than a force can be computed.
+    """Raise Explosion if atoms are so close to each other that forces cannot be computed.
 
-    ``ids`` may lack atoms, of which another block says the same.
+    ``ids`` may lack the atom of the flag; then another block raises the error.
     """
     closest2, atom = (flag >> 32) * CLOSE_UNIT, flag & 0xFFFFFFFF
     if closest2 < CLOSEST**2 and atom < len(ids):
@@ -57,13 +57,13 @@ def raise_too_close(step: int, ids: np.ndarray, flag: int) -> None:
 
 
 def strayed(position: np.ndarray, low: np.ndarray, high: np.ndarray, skin: float) -> int:
-    """How many positions (3, n) are more than half a skin outside [low, high)."""
+    """The number of positions (3, n) that are more than half a skin outside [low, high)."""
     far = (position < low[:, np.newaxis] - skin / 2) | (position > high[:, np.newaxis] + skin / 2)
     return int(np.count_nonzero(far.any(axis=0)))
 
 
 class Domain(KernelUser[LeanmdKernels]):
-    """A box of space; subclasses say in `find_forces` and `potential` how atoms feel each other."""
+    """A box of space; subclasses compute forces and energies in `find_forces` and `potential`."""
 
     kind = "block"
 
@@ -76,13 +76,13 @@ class Domain(KernelUser[LeanmdKernels]):
         self.over = self._over(layout)
         self.atoms = Atoms(device)
         self.rows = np.empty((0, 1 + TOTALS), np.int64)  # of the thermo table: step, then sums
-        self.time = self.built = 0  # steps made, and when atoms last changed domain
-        self.allowed2 = problem.list_skin**2 / 4  # how far an atom may go until then, squared
+        self.time = self.built = 0  # steps made; step at which atoms last changed domain
+        self.allowed2 = problem.list_skin**2 / 4  # square of how far atoms may move until then
         self.atoms.set(*problem.beginning(self.low, self.high))
         self.born = self.atoms.sums_of_ids()
 
     def _over(self, layout: Layout) -> np.ndarray:
-        """What is added to a coordinate that goes over a side, out of the box or not: (3, 2)."""
+        """The shift of coordinates sent over each side, nonzero at the box's faces: (3, 2)."""
         over = np.zeros((3, 2))
         for axis in AXES:
             if self.index[axis] == 0:
@@ -91,7 +91,7 @@ class Domain(KernelUser[LeanmdKernels]):
                 over[axis, HIGH] = -self.problem.box[axis]
         return over
 
-    # The parallel life ---------------------------------------------------------------------------
+    # Steps ---------------------------------------------------------------------------------------
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Make a step of velocity Verlet."""
@@ -120,15 +120,15 @@ class Domain(KernelUser[LeanmdKernels]):
         yield from self.report()
 
     def find_forces(self, anew: bool) -> Generator[Any, Any, None]:
-        """Set the forces on all atoms; ``anew``: they may have changed domain and order."""
+        """Set the forces on all atoms; ``anew``: atoms may have changed domain and order."""
         raise NotImplementedError
 
     def potential(self) -> Generator[Any, Any, np.ndarray]:
-        """The domain's part of energy, virial and pairs; (6,) as the kernel `energies` has it."""
+        """The domain's part of energy, virial and pairs; (6,) as in the kernel `energies`."""
         raise NotImplementedError
 
     def warm(self) -> Generator[Any, Any, None]:
-        """Velocities drawn at random, at rest as a whole and of the temperature asked for."""
+        """Draw random velocities with zero total momentum and the requested temperature."""
         atoms, problem = self.atoms, self.problem
         self.kernels.draw(self.device.to_device(atoms.ids), problem.seed, atoms.velocity)
         drawn = yield AllReduce(self.sums(), "sum")
@@ -140,10 +140,10 @@ class Domain(KernelUser[LeanmdKernels]):
         self.kernels.adjust(atoms.count, atoms.velocity, np.zeros(3), factor)
 
     def check_errors(self, step: int) -> float:
-        """Check the error flags since atoms last changed domain; ``step`` had the last forces.
+        """Check the error flags set since atoms last changed domain.
 
-        Returns the square of how far the farthest atom is from where it was then, or 0 if that is
-        no more than allowed. Raises Explosion.
+        Returns the square of the longest distance that an atom has moved since then, or 0 if none
+        has moved farther than allowed. ``step``: that of the last forces. Raises Explosion.
         """
         atoms = self.atoms
         flags = self.device.to_host(atoms.error_flags)
@@ -154,7 +154,7 @@ class Domain(KernelUser[LeanmdKernels]):
         return float(flags[STRAY : STRAY + 1].view(np.float64)[0])
 
     def must_rebuild(self, farthest: float) -> Generator[Any, Any, bool]:
-        """Whether atoms must change domain now: it is time, or one has used up the skin."""
+        """Whether atoms must change domain: the interval is over, or one has used up the skin."""
         if not farthest < math.inf:
             lost = ~np.isfinite(self.atoms.own("position")).all(axis=0)
             self._complain(int(np.argmax(lost)), "flies apart")
@@ -173,7 +173,7 @@ class Domain(KernelUser[LeanmdKernels]):
     # Changing domains ----------------------------------------------------------------------------
 
     def change_domains(self) -> Generator[Any, Any, None]:
-        """Send atoms that have left along x, then y, then z, and sort those that are here then."""
+        """Exchange atoms along x, then y, then z, and sort those that are in the domain then."""
         atoms, rows, count = self.atoms, self.atoms.rows, self.atoms.count
         for axis in AXES:
             rows, count = yield from self.change_along(axis, rows, count)
@@ -189,7 +189,7 @@ class Domain(KernelUser[LeanmdKernels]):
         yield Pause()
 
     def change_along(self, axis: int, rows: Any, count: int) -> Generator[Any, Any, Any]:
-        """Send and take in atoms along an axis; returns the rows of those that are here, and n."""
+        """Exchange atoms along an axis; returns the rows of the atoms here, and their number."""
         kernels, device = self.kernels, self.device
         which = device.empty((count,), np.uint32)
         *leave, stay = kernels.choose(count, rows[axis], self.low[axis], self.high[axis], which)
@@ -202,7 +202,7 @@ class Domain(KernelUser[LeanmdKernels]):
         total = stay + sum(part.shape[1] for part in parts)
         if total == stay == count:
             return rows, count
-        here = device.empty((ROWS, max(total, 1)), np.float64)  # rows of nothing are no rows
+        here = device.empty((ROWS, max(total, 1)), np.float64)  # rows must not be empty
         kernels.arrange(sum(leave), stay, rows, which, here)
         kernels.place(here, stay, parts)
         return here, total
@@ -210,7 +210,7 @@ class Domain(KernelUser[LeanmdKernels]):
     # Accounting ----------------------------------------------------------------------------------
 
     def sums(self) -> np.ndarray:
-        """The domain's part of the sums of a thermo row, without the potential."""
+        """The domain's part of the sums for a thermo row, without the potential."""
         atoms = self.atoms
         totals = self.device.to_device(np.zeros(TOTALS, np.int64))
         moving = atoms.count, atoms.velocity, atoms.force
@@ -221,7 +221,7 @@ class Domain(KernelUser[LeanmdKernels]):
         return totals
 
     def state(self) -> list[Piece]:
-        """Position in the box and velocity of the domain's atoms, a row each."""
+        """Position, wrapped into the box, and velocity of each atom, one row each."""
         atoms, box = self.atoms, self.problem.box[:, np.newaxis]
         position = atoms.own("position")
         position = position - box * (position >= box) + box * (position < 0)
@@ -229,11 +229,11 @@ class Domain(KernelUser[LeanmdKernels]):
         return [Piece("atoms", rows, None, (self.problem.atoms,), atoms.ids)]
 
     def strayed(self) -> int:
-        """How many atoms are farther from the domain than they may be until they change it."""
+        """The number of atoms that are farther outside the domain than allowed."""
         return strayed(self.atoms.own("position"), self.low, self.high, self.problem.list_skin)
 
     def measure(self) -> dict[str, Measure]:
-        """Which atoms are and were here, and rows of the thermo table with the last one's sums."""
+        """Sums of present and initial ids, stray atoms, thermo rows, and sums for the last row."""
         return {
             "ids": Measure("sum", self.atoms.sums_of_ids()),
             "born": Measure("sum", self.born),

@@ -1,4 +1,4 @@
-"""Creates a block of the kind that its index belongs to."""
+"""Creates a block of the kind that the decomposition and the index require."""
 
 from __future__ import annotations
 

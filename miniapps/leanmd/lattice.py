@@ -1,7 +1,7 @@
-"""Where atoms begin: on a face-centred cubic lattice, or strewn into the cells of a grid.
+"""Initial positions of atoms: on a face-centred cubic lattice, or scattered over a grid's cells.
 
-Any block can make its own atoms without knowing the others: an atom's number says where it is. All
-lengths are in sigma. Positions are multiples of the problem's position quantum.
+Any block can create its own atoms without the others, because an atom's number determines its site.
+All lengths are in sigma. Positions are multiples of the problem's position quantum.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import kernels
 
 FCC = np.array([(0.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.5, 0.0, 0.5), (0.0, 0.5, 0.5)])
-JITTER = 0.05  # of the distance between sites, to both sides
+JITTER = 0.05  # largest displacement along an axis, over the distance between sites
 
 Sites = tuple[np.ndarray, np.ndarray]  # ids (n,) int64 from 1, positions (3, n) float64
 
@@ -21,7 +21,7 @@ Sites = tuple[np.ndarray, np.ndarray]  # ids (n,) int64 from 1, positions (3, n)
 def cells_between(
     box: np.ndarray, cells: Sequence[int], low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
-    """The cells of a grid over the box that reach into [low, high): (n, 3) int64, in C order."""
+    """The cells of a grid over the box that may overlap [low, high): (n, 3) int64, in C order."""
     width = box / np.array(cells)
     first = np.maximum(np.floor(low / width).astype(int) - 1, 0)
     last = np.minimum(np.ceil(high / width).astype(int) + 1, cells)
@@ -30,7 +30,7 @@ def cells_between(
 
 
 def inside(ids: np.ndarray, sites: np.ndarray, low: np.ndarray, high: np.ndarray) -> Sites:
-    """Of atoms at sites (n, 3), those in [low, high)."""
+    """The atoms at sites (n, 3) that are in [low, high)."""
     kept = np.all((sites >= low) & (sites < high), axis=1)
     return ids[kept], np.ascontiguousarray(sites[kept].T)
 
@@ -38,7 +38,7 @@ def inside(ids: np.ndarray, sites: np.ndarray, low: np.ndarray, high: np.ndarray
 def on_lattice(
     box: np.ndarray, cells: Sequence[int], low: np.ndarray, high: np.ndarray, quantum: float
 ) -> Sites:
-    """Four atoms in each cubic cell of a lattice that fills the box; those in [low, high)."""
+    """The atoms in [low, high) of a lattice that fills the box, with four per cubic cell."""
     corners = cells_between(box, cells, low, high)
     numbers = np.ravel_multi_index(tuple(corners.T), tuple(cells))
     sites = (corners[:, None] + FCC).reshape(-1, 3) * box / np.array(cells)
@@ -55,9 +55,9 @@ def in_cells(
     quantum: float,
     seed: int,
 ) -> Sites:
-    """``per_cell[x]`` atoms in each cell of layer x, on a cubic lattice of its own, a little off.
+    """``per_cell[x]`` atoms in each cell of layer x, close to the sites of a cubic lattice.
 
-    An atom belongs to [low, high) by the site that it is off from.
+    An atom belongs to [low, high) if its site does.
     """
     width = box / np.array(cells)
     first_id = 1 + np.concatenate([[0], np.cumsum(per_cell)]) * cells[1] * cells[2]
@@ -76,7 +76,7 @@ def in_cells(
 
 
 def jitter(ids: np.ndarray, seed: int) -> np.ndarray:
-    """Three numbers from -`JITTER` to `JITTER` for each atom: (3, n)."""
+    """Three random numbers from -`JITTER` to `JITTER` for each atom: (3, n)."""
     numbers = np.empty((3, len(ids)))
     kernels.load("leanmd", "cpu").draw(ids, seed, numbers)
     return 2 * JITTER * numbers

@@ -1,4 +1,4 @@
-"""How cells and the pairs of neighbouring cells are laid out over PEs."""
+"""The layout of cells and of pairs of neighbouring cells over PEs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from miniapps.contract import Index
 from miniapps.decomposition import Bounds, Layout, split
 
 AROUND = list(itertools.product((-1, 0, 1), repeat=3))
-FORWARD = [step for step in AROUND if step >= (0, 0, 0)]  # one of each pair of directions, and none
+FORWARD = [step for step in AROUND if step >= (0, 0, 0)]  # one of each two opposite steps, and none
 
 
 @dataclass(frozen=True)
 class PairLayout(Layout):
-    """Every cell of the grid a block, and every pair of neighbouring cells; ``sub_grid`` unused."""
+    """Each cell of the grid, and each pair of neighbours, is a block; ``sub_grid`` is unused."""
 
     @cached_property
     def grid(self) -> tuple[int, ...]:
@@ -28,11 +28,11 @@ class PairLayout(Layout):
         return -(-len(self.indices()) // self.pes)
 
     def bounds(self, index: Index) -> Bounds:
-        """A cell's range in the grid of cells: itself."""
+        """The range of a cell in the grid of cells: one cell along each axis."""
         return tuple((coordinate, coordinate + 1) for coordinate in index)
 
     def pe(self, index: Index) -> int:
-        """The PE in whose part of the grid a cell is."""
+        """The PE that owns the part of the grid with this cell."""
         pe = 0
         for coordinate, cells, parts in zip(index, self.shape, self.pe_grid, strict=True):
             part = next(n for n in range(parts) if coordinate < split(0, cells, parts, n)[1])
@@ -40,13 +40,13 @@ class PairLayout(Layout):
         return pe
 
     def families(self) -> dict[str, list[Index]]:
-        """Cells, and computes named after the two cells of their pair."""
+        """Cells, and computes; the index of a compute joins those of its two cells."""
         cells = self.indices()
         pairs = [cell + self.beside(cell, step) for cell in cells for step in FORWARD]
         return {"cell": cells, "compute": pairs}
 
     def home(self, kind: str, index: Index) -> int:
-        """A compute begins where the first cell of its pair is."""
+        """The PE on which a block starts: for a compute, that of its first cell."""
         return self.pe(index[:3])
 
     def beside(self, cell: Index, step: Index) -> Index:

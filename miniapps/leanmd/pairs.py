@@ -1,8 +1,8 @@
-"""LeanMD's *pairs* decomposition: cells that own atoms, computes that work out pairs of cells.
+"""LeanMD's *pairs* decomposition: cells own atoms, computes find forces between pairs of cells.
 
-Each cell sends its atoms' positions to the 27 computes of the pairs that it is in, itself with
-itself among them, and gets the sum of their forces back: the forces are integers, so whoever adds
-them up on the way, the bits are the same. Both kinds of blocks migrate.
+Each cell sends its atoms' positions to the 27 computes of its pairs (one pair is the cell with
+itself) and receives the sum of their forces. Forces are integers, so the bits of the sum do not
+depend on where and in which order it is formed. Both kinds of blocks migrate.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from miniapps.leanmd.problem import LeanmdProblem
 from miniapps.leanmd.reference_solution import sample, wrong_forces
 from miniapps.leanmd.thermo import TOTALS
 
-COMPUTE = 1  # marks a cell's edge to a compute, beside those to other cells
+COMPUTE = 1  # last entry of a cell's edges to computes; its edges to cells have no such entry
 FIRST: Edge = (0,)  # a compute's edges
 SECOND: Edge = (1,)
-ROWS_WITH_IDS = 4  # of a message
+ROWS_WITH_IDS = 4  # rows of a message with ids
 
 
 class Cell(Domain):
@@ -59,10 +59,10 @@ class Cell(Domain):
         self.neighbors |= self.computes
 
     def message(self, anew: bool) -> Any:
-        """The positions for computes, then unused entries: (3, count + WIDTH).
+        """The message to computes: positions, then unused entries; (3, count + WIDTH).
 
-        Where atoms have changed cells the message has a fourth row with the bits of their ids, by
-        which computes know that they must make new lists.
+        If atoms have changed cells, a fourth row holds the bits of their ids; computes then rebuild
+        their lists.
         """
         atoms = self.atoms
         shape = ROWS_WITH_IDS if anew else 3, atoms.count + self.kernels.WIDTH
@@ -71,7 +71,7 @@ class Cell(Domain):
         return message
 
     def find_forces(self, anew: bool) -> Generator[Any, Any, None]:
-        """Send positions to all computes, and take the sum of their forces."""
+        """Send positions to all computes, and receive the sum of their forces."""
         positions = self.message(anew)
         yield Post("positions", dict.fromkeys(self.computes, positions))
         forces = yield CollectSum("forces", tuple(self.computes))
@@ -99,25 +99,25 @@ class Compute(KernelUser[LeanmdKernels]):
             self.neighbors[SECOND] = Peer("cell", second, (*back, COMPUTE))
         over = [i + d - j for i, d, j in zip(first, step, second, strict=True)]
         shift = np.sign(over) * problem.box
-        # From where the second cell is to where it is beside the first, if that is not the same.
+        # The shift from the second cell to its image next to the first cell; None if it is zero.
         self.over = shift.tolist() if shift.any() else None
         low, high = problem.corners(layout, second)
         beside = low + shift, high + shift
         self.corners = {FIRST: problem.corners(layout, first), SECOND: beside}
         self.lists = {edge: Lists(own=first == second, device=device) for edge in self.neighbors}
-        self.lists_ready: Any = None  # a mark behind the making of lists that nobody has used
-        # By edge, the last positions of the cell there, and beside them those of the other cell.
+        self.lists_ready: Any = None  # the device mark after lists were built, until used
+        # By edge: the last positions of the cell there, and those of the other cell.
         self.sides: dict[Edge, tuple[Any, Any]] = {}
-        self.ids: dict[Edge, Any] = {}  # positions and ids from when atoms had changed cells
+        self.ids: dict[Edge, Any] = {}  # the last messages with ids, by edge
         self.time = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """With ids on the host, and without positions: cells send them before all else."""
+        """Attributes with ids on the host; without positions, which cells send in every step."""
         ids = {edge: self.device.to_host(rows) for edge, rows in self.ids.items()}
         return super().__getstate__() | {"sides": {}, "ids": ids, "lists_ready": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Bring ids to the device again."""
+        """Put the ids back on the device."""
         self.__dict__.update(state)
         self.ids = {edge: self.device.to_device(rows) for edge, rows in self.ids.items()}
 
@@ -132,7 +132,7 @@ class Compute(KernelUser[LeanmdKernels]):
         return False
 
     def answer(self, reported: bool) -> Generator[Any, Any, None]:
-        """Take in positions, and give back forces and, where reported, energies."""
+        """Receive positions, and return forces and, if ``reported``, energies."""
         came = yield Collect("positions", tuple(self.neighbors))
         self.receive(came)
         answers = yield Batch(self.kernels.PAIR_FORCES[self.problem.dtype], self.tasks())
@@ -144,7 +144,7 @@ class Compute(KernelUser[LeanmdKernels]):
             yield PostSum("energies", energies)
 
     def receive(self, came: Mapping[Edge, Any]) -> None:
-        """Take in the cells' positions, and list neighbours anew if atoms have changed cells."""
+        """Store the cells' positions, and rebuild the lists if atoms have changed cells."""
         came, kernels = self.device.received(came), self.kernels
         first = second = kernels.sent_positions(came[FIRST], None, self.device)
         if SECOND in came:
@@ -160,11 +160,11 @@ class Compute(KernelUser[LeanmdKernels]):
             self.lists_ready = self.device.mark()
 
     def count(self, positions: Any) -> int:
-        """Atoms of a cell, of which these are the positions."""
+        """The number of atoms in a message of positions."""
         return positions.shape[1] - self.kernels.WIDTH
 
     def tasks(self) -> list[PairTask]:
-        """For the forces on the atoms of each cell, by edge."""
+        """The tasks of computing the forces on each cell's atoms, one per edge."""
         return [
             PairTask(
                 *self.sides[edge], lists.all_clusters, lists.starts, lists.neighbors, lists.own,
@@ -176,7 +176,7 @@ class Compute(KernelUser[LeanmdKernels]):
     def forces(self, answers: list[tuple[np.ndarray, int]]) -> dict[Edge, np.ndarray]:
         """The forces on each cell's atoms, by edge: (3, atoms or more) int64.
 
-        Raises Explosion where two atoms are too close to each other.
+        Raises Explosion if two atoms are too close to each other.
         """
         for edge, (_, flag) in zip(self.lists, answers, strict=True):
             if flag != NO_ERROR[CLOSE]:
@@ -184,11 +184,11 @@ class Compute(KernelUser[LeanmdKernels]):
         return {edge: force for edge, (force, _) in zip(self.lists, answers, strict=True)}
 
     def ids_in(self, rows: Any) -> np.ndarray:
-        """The ids in positions that came with ids: (count,) int64."""
+        """The ids in a message with ids: (count,) int64."""
         return self.device.to_host(rows)[3, : self.count(rows)].view(np.int64)
 
     def energies(self, edge: Edge) -> np.ndarray:
-        """Energy, virial and pairs of the atoms of a cell; (6,), as the kernel has them."""
+        """Energy, virial and pairs of the atoms of a cell; (6,) as in the kernel `energies`."""
         lists, (own, others) = self.lists[edge], self.sides[edge]
         totals, rows_of = self.device.to_device(np.zeros(6, np.int64)), self.kernels.rows_of
         self.kernels.energies(
@@ -198,11 +198,11 @@ class Compute(KernelUser[LeanmdKernels]):
         return self.device.to_host(totals)
 
     def state(self) -> list[Piece]:
-        """Nothing: all that a compute knows follows from its cells."""
+        """Nothing: the data of a compute follow from those of its cells."""
         return []
 
     def measure(self) -> dict[str, Measure]:
-        """Its part of the potential, whether atoms are where and a few forces what they must be."""
+        """The compute's part of the potential, stray atoms, and wrong forces in a sample."""
         totals = np.zeros(TOTALS, np.int64)
         totals[8:14] = sum(self.energies(edge) for edge in self.neighbors)
         (answers,) = self.kernels.PAIR_FORCES[self.problem.dtype]([self.tasks()])

@@ -30,7 +30,7 @@ from miniapps.problem import BaseProblem, Variant, grown, halved
 from miniapps.snapshots import SnapshotWriter
 
 # The load of the papers: argon's epsilon and mass, cells of 16 Angstrom (cutoff 12, margin 4) with
-# 300 atoms. Argon's sigma would make them overlap; this one gives a full cell the melt's density.
+# 300 atoms. With argon's sigma they would overlap; this sigma gives a cell the melt's density.
 EPSILON_J = 1.031093844e-77**2 / (4 * 1.60694452e-134)  # from A and B of U = A / r^12 - B / r^6
 MASS_KG = 39.948 * 1.66053907e-27
 CELL_M, PER_CELL, DENSITY = 16e-10, 300, 0.8442
@@ -39,15 +39,15 @@ TAU_S = CELL_M / CELL * math.sqrt(MASS_KG / EPSILON_J)
 
 FINE = 1.0  # sigma; a box from a file is cut into blocks at planes about this far apart
 DTYPES = ("float64", "float32")
-SINGLE_ERROR = 2e-6  # of forces in float32, over the repulsion and attraction of which they are
-LIST_SKIN = 0.3  # sigma; lists reach so far beyond the cutoff, or by the skin where that is less
+SINGLE_ERROR = 2e-6  # of float32 forces, over the sum of their repulsions and attractions
+LIST_SKIN = 0.3  # sigma; lists reach this far beyond the cutoff, or as far as a thinner skin
 MOMENTUM_LIMIT = 1e-9  # per atom
-REFERENCE_ATOMS, REFERENCE_UPDATES = 1100, 60_000_000  # up to here the reference is run as well
+REFERENCE_ATOMS, REFERENCE_UPDATES = 1100, 60_000_000  # largest problem that is solved again
 
 
 @dataclass(frozen=True)
 class Gradient:
-    """Atoms in the first and the last cell along x."""
+    """The numbers of atoms in the first and in the last cells along x."""
 
     low: int
     high: int
@@ -166,12 +166,12 @@ class LeanmdProblem(BaseProblem):
 
     @cached_property
     def source(self) -> Input | None:
-        """The file that the run starts from. Raises InputError."""
+        """The file that the run starts from, if any. Raises InputError."""
         return None if self.input is None else opened(self.input)
 
     @property
     def first_step(self) -> int:
-        """The step that the run starts from, for those who count on from a file's."""
+        """The number of the step that the run starts from: that of the input file, else 0."""
         return 0 if self.source is None else self.source.step
 
     @cached_property
@@ -187,7 +187,7 @@ class LeanmdProblem(BaseProblem):
 
     @cached_property
     def quantum(self) -> float:
-        """Positions are multiples of this, a power of two: differences of any two are exact."""
+        """Positions are multiples of this power of two, so the difference of any two is exact."""
         return position_quantum(self.box)
 
     @cached_property
@@ -200,7 +200,7 @@ class LeanmdProblem(BaseProblem):
 
     @cached_property
     def atoms(self) -> int:
-        """How many atoms there are."""
+        """The number of atoms."""
         if self.source is not None:
             return self.source.atoms
         if self.cells is not None:
@@ -209,39 +209,39 @@ class LeanmdProblem(BaseProblem):
 
     @property
     def reach(self) -> float:
-        """How far lists of neighbours reach."""
+        """The reach of neighbour lists."""
         return self.cutoff + self.list_skin
 
     @property
     def list_skin(self) -> float:
-        """How far lists reach beyond the cutoff."""
+        """The reach of neighbour lists beyond the cutoff."""
         return min(self.skin, LIST_SKIN)
 
     @property
     def drift_limit(self) -> float:
-        """What the energy may be off, over the kinetic energy; falls as dt^2 like the error."""
+        """The allowed energy drift over the kinetic energy; like the error, it falls with dt^2."""
         return 0.01 * (self.dt / 0.005) ** 2 + 1e-5
 
     @cached_property
     def energy_at_cutoff(self) -> float:
-        """By how much the potential is shifted, if it is."""
+        """The potential at the cutoff, which a shift subtracts."""
         inverse6 = self.cutoff**-6
         return 4 * inverse6 * (inverse6 - 1)
 
     @property
     def draws_velocities(self) -> bool:
-        """Whether atoms get random velocities at the beginning, and do not bring theirs along."""
+        """Whether initial velocities are random; if not, they come from the input file."""
         return self.source is None or not self.source.has_velocities
 
     def beginning(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, ...]:
-        """The atoms that begin in [low, high): ids (n,), positions and velocities (3, n)."""
+        """The initial atoms in [low, high): ids (n,), positions and velocities (3, n)."""
         if self.source is not None:
             return atoms_between(self.source, low, high, self.quantum)
         ids, position = self.sites(low, high)
         return ids, position, np.zeros_like(position)
 
     def sites(self, low: np.ndarray, high: np.ndarray) -> Sites:
-        """Ids and positions of atoms that do not come from a file."""
+        """Ids and positions of the initial atoms in [low, high) if there is no input file."""
         if self.cells is None:
             return on_lattice(self.box, self.lattice, low, high, self.quantum)
         return in_cells(self.box, self.cells, self.per_layer, low, high, self.quantum, self.seed)
@@ -249,17 +249,17 @@ class LeanmdProblem(BaseProblem):
     # Precision ----------------------------------------------------------------------------------
 
     def prepared(self, layout: Layout, device: str, measure: bool = False) -> Self:
-        """The problem itself. Raises InputError where a device lacks the precision."""
+        """The problem itself. Raises InputError if the device does not support the precision."""
         there = self.dtype == "float64" or device == "gpu"
         require(there, "--dtype", self.dtype, "must be float64 on the CPU")
         return self
 
     @property
     def force_error(self) -> float:
-        """What a force may be off, see `reference_solution.wrong_forces`."""
+        """The allowed error of a force; see `reference_solution.wrong_forces`."""
         return 0.0 if self.dtype == "float64" else SINGLE_ERROR
 
-    # How it is cut ------------------------------------------------------------------------------
+    # Decomposition ------------------------------------------------------------------------------
 
     @property
     def extent(self) -> tuple[float, ...]:
@@ -272,7 +272,7 @@ class LeanmdProblem(BaseProblem):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The grid that is cut into blocks; that of cells, where each of them is one."""
+        """The grid that is cut into blocks; for *pairs*, the grid of cells."""
         if self.cells is None and self.decomposition == "pairs":
             return tuple((self.box / (self.cutoff + self.skin) + 1e-9).astype(int).tolist())
         if self.source is not None:
@@ -280,7 +280,7 @@ class LeanmdProblem(BaseProblem):
         return self.lattice if self.cells is None else self.cells
 
     def cut(self, pes: int, odf: int, pe_grid: tuple[int, ...] | None) -> Layout:
-        """The layout for a number of PEs; of *pairs*, every cell and pair of cells a block."""
+        """The layout for ``pes`` PEs; for *pairs*, every cell and pair of cells is a block."""
         if self.decomposition == "blocks":
             return super().cut(pes, odf, pe_grid)
         require(odf == 1, "--odf", odf, "--decomposition pairs has a block for each cell and pair")
@@ -293,14 +293,14 @@ class LeanmdProblem(BaseProblem):
 
     @property
     def least_cells(self) -> tuple[int, ...]:
-        """A block is at least as wide as lists reach, so that neighbours have all its ghosts."""
+        """A block is at least as wide as lists reach, so its neighbours have all its ghosts."""
         return tuple(
             math.ceil(self.reach / (side / cells) - 1e-9)
             for side, cells in zip(self.box, self.shape, strict=True)
         )
 
     def plane(self, axis: int, number: int) -> float:
-        """Where cell ``number`` along an axis begins; a multiple of the position quantum."""
+        """The coordinate where cell ``number`` begins; a multiple of the position quantum."""
         exact = number * self.box[axis] / self.shape[axis]
         return float(np.rint(exact / self.quantum) * self.quantum)
 
@@ -313,7 +313,7 @@ class LeanmdProblem(BaseProblem):
         )
         return low, high
 
-    # What is asked of every problem -------------------------------------------------------------
+    # The interface of every problem -------------------------------------------------------------
 
     def parameters(self) -> dict[str, Any]:
         """The fields as plain data."""
@@ -322,11 +322,11 @@ class LeanmdProblem(BaseProblem):
         return plain | text
 
     def work(self) -> float:
-        """Atoms, each moved once a step."""
+        """The number of atoms, each moved once per step."""
         return float(self.atoms)
 
     def results(self, measures: dict[str, Measure]) -> dict[str, Any]:
-        """The thermo table, one object per row, and what should have stayed as it was."""
+        """The thermo table, one object per row; energy drift and momentum."""
         rows = all_rows(measures)
         last, steps = rows[-1], max(int(rows[-1, 0]), 1)
         kept = kept_energy(self, last[1:]) - kept_energy(self, rows[0, 1:])
@@ -340,7 +340,7 @@ class LeanmdProblem(BaseProblem):
 
     @classmethod
     def lines(cls, record: dict[str, Any]) -> list[str]:
-        """The thermo table, and what should have stayed as it was."""
+        """The thermo table, energy drift and momentum."""
         rows = record["thermo"]
         head = "  ".join(f"{name:>12}" for name in rows[0])
         body = ["  ".join(f"{value:12.8g}" for value in row.values()) for row in rows]
@@ -357,14 +357,14 @@ class LeanmdProblem(BaseProblem):
         return self.thermo > 0 and step % self.thermo == 0
 
     def weak(self, pes: int) -> Self:
-        """As many atoms for each PE. Raises InputError where they come from a file."""
+        """The same number of atoms per PE. Raises InputError if they come from a file."""
         require(self.input is None, "--input", self.input, "a file's atoms cannot be multiplied")
         if self.cells is None:
             return dataclasses.replace(self, lattice=grown(self.lattice, pes))
         return dataclasses.replace(self, cells=grown(self.cells, pes))
 
     def smaller(self) -> Self:
-        """Half the atoms. Raises InputError where they come from a file."""
+        """Half the atoms. Raises InputError if they come from a file."""
         require(self.input is None, "--input", self.input, "a file's atoms cannot be halved")
         if self.cells is None:
             return dataclasses.replace(self, lattice=halved(self.lattice))
@@ -372,17 +372,17 @@ class LeanmdProblem(BaseProblem):
 
 
 def position_quantum(box: np.ndarray) -> float:
-    """A power of two of which float64 holds all multiples up to four times the box exactly."""
+    """A power of two; float64 holds its multiples up to four times the box exactly."""
     return 2.0 ** (math.ceil(math.log2(4 * float(np.max(box)))) - 52)
 
 
 def validate(
     problem: LeanmdProblem, steps: int, measures: dict[str, Measure], state_hash: str
 ) -> list[Check]:
-    """Validate a finished run: all atoms there, nothing pushed from outside, energy kept.
+    """Validate a finished run: no atom is lost, the net force is zero, energy is conserved.
 
-    The forces of all atoms add up to exactly nothing unless a pair is seen from one side only: an
-    image is missing, a list is stale, a ghost is old.
+    The forces on all atoms add up to exactly zero, unless a pair acts on only one of its atoms: an
+    image is missing, a list is stale or a ghost has an old position.
     """
     born = measures["born"].value
     if problem.source is None:
@@ -408,7 +408,7 @@ def validate(
         and problem.atoms <= REFERENCE_ATOMS
         and problem.atoms**2 * steps <= REFERENCE_UPDATES
     )
-    if small and 2 * problem.cutoff <= min(problem.box):  # it knows the nearest images only
+    if small and 2 * problem.cutoff <= min(problem.box):  # it has the nearest images only
         right = reference_hash(problem, steps)
         checks.append(Check("differs from reference", float(right != state_hash), 0))
     return checks

@@ -1,8 +1,8 @@
-"""LeanMD once more, as plainly as it can be said: all pairs in NumPy, no cells, lists or blocks.
+"""The reference solution of LeanMD: all pairs in NumPy, without cells, lists or blocks.
 
-Every pair's displacement, force and rounding stands as in the kernels, so the bits are the same. A
-difference of positions is brought to the nearest image, where kernels add the box to a ghost: both
-are exact.
+Displacement, force and rounding of each pair are computed as in the kernels, so the bits are the
+same. Here displacements are moved to the nearest image, whereas the kernels add the box to a
+ghost's position: both are exact.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ import kernels
 from kernels.leanmd.units import ENERGY_UNIT, FORCE_UNIT
 from kernels.state_hash import digest, hash_rows
 
-SAMPLE = 4  # atoms of a block, about
-AT_ONCE = 64  # atoms, of which the reference finds the forces
+SAMPLE = 4  # atoms per block, approximately
+AT_ONCE = 64  # atoms per group for which the reference computes forces
 
 
 def fused(a: Any, b: Any, c: Any) -> Any:
     """The product a b plus c of arrays, rounded once."""
-    from devices.cpu.fused import fused  # which imports Numba
+    from devices.cpu.fused import fused  # imported late, as it imports Numba
 
     return fused(a, b, c)
 
 
 def exact_sum(values: np.ndarray) -> int:
-    """A sum of floats, each in whole units of velocity."""
+    """The sum of floats, each rounded to an integer in `ENERGY_UNIT`."""
     return sum(int(value) for value in np.rint(values / ENERGY_UNIT))
 
 
 def displacements(problem: Any, some: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """From the nearest image of each of n atoms to each of m: (3, m, n)."""
+    """Displacements to each of m atoms from the nearest image of each of n: (3, m, n)."""
     apart = some[:, :, None] - position[:, None, :]
     box = problem.box[:, None, None]
     return apart - box * np.rint(apart / box)
 
 
 def forces(problem: Any, position: np.ndarray) -> np.ndarray:
-    """The force on each atom: (3, n) int64, in `FORCE_UNIT`; a few at a time, to stay in cache."""
+    """The force on each atom: (3, n) int64, in `FORCE_UNIT`; in groups that fit into cache."""
     groups = np.array_split(position, -(-position.shape[1] // AT_ONCE), axis=1)
     apart = (displacements(problem, group, position) for group in groups)
     return np.concatenate([pair_forces(d, problem.cutoff).sum(axis=2) for d in apart], axis=1)
 
 
 def pair_forces(apart: np.ndarray, cutoff: float) -> np.ndarray:
-    """What atoms feel from others that they are ``apart`` from, nothing from where that is zero.
+    """The forces between atoms at displacements ``apart``; zero for a displacement of zero.
 
-    ``apart`` (3, ...) float64; returns as many int64, in `FORCE_UNIT`.
+    ``apart`` (3, ...) float64; returns int64 of the same shape, in `FORCE_UNIT`.
     """
     dx, dy, dz = apart
     r2 = fused(dz, dz, fused(dy, dy, dx * dx))
@@ -64,17 +64,17 @@ def pair_forces(apart: np.ndarray, cutoff: float) -> np.ndarray:
 
 
 def sample(count: int) -> np.ndarray:
-    """Which of so many atoms are looked at by `wrong_forces`: the first, and some more."""
+    """The numbers of the atoms that `wrong_forces` checks: the first of ``count`` and some more."""
     return np.arange(0, count, max(1, count // SAMPLE))
 
 
 def wrong_forces(
     position: np.ndarray, others: np.ndarray, force: np.ndarray, cutoff: float, error: float
 ) -> int:
-    """How many of some atoms feel something else than the ``others`` that are really near them.
+    """The number of atoms whose force is not that of the ``others`` within the cutoff.
 
-    ``position`` (3, n), ``others`` (3, m) and ``force`` (3, n) int64. For an ``error`` of 0 all
-    bits must be the same; else it is allowed over the repulsions and attractions of all pairs.
+    ``position`` (3, n), ``others`` (3, m) and ``force`` (3, n) int64. If ``error`` is 0, all bits
+    must agree; else it is the allowed error over the repulsions and attractions of all pairs.
     """
     wrong = 0
     for at, said in zip(position.T[:, :, np.newaxis], force.T, strict=True):
@@ -85,14 +85,14 @@ def wrong_forces(
 
 
 def strength(apart: np.ndarray, cutoff: float) -> float:
-    """The sum of the repulsions and attractions that make up `pair_forces`, in `FORCE_UNIT`."""
+    """The sum of the repulsions and attractions in `pair_forces`, in `FORCE_UNIT`."""
     r2 = (apart**2).sum(axis=0)
     r2 = r2[(r2 > 0) & (r2 < cutoff * cutoff)]
     return float(((48 * r2**-6 + 24 * r2**-3) / np.sqrt(r2)).sum() / FORCE_UNIT)
 
 
 def begun(problem: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ids, positions and velocities at the beginning."""
+    """Initial ids, positions and velocities."""
     ids, position, velocity = problem.beginning(np.zeros(3), problem.box)
     position = position % problem.box[:, None]
     if not problem.draws_velocities:

@@ -1,7 +1,7 @@
 """The thermo table: temperature, energies and pressure, from sums that are exact in every order.
 
-Blocks add up integers (`kernels.leanmd.cpu`); here they become energies. As the sums have the same
-bits on every decomposition, so have the rows.
+Blocks add up integers (`kernels.leanmd.cpu`), which are converted to energies here. The sums have
+the same bits on every decomposition, so the rows have, too.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import numpy as np
 
 from kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
 
-# Numbers in a sum: v^2 (2), momentum (3), force (3), energy (2), virial (2), pairs (2), atoms.
+# The sums of a step: v^2 (2), momentum (3), force (3), energy (2), virial (2), pairs (2), atoms.
 TOTALS = 15
 
 
 def wide(totals: np.ndarray, first: int) -> int:
-    """A sum that is stored as two integers, from entry ``first``."""
+    """A sum that is stored as two integers, the first one in entry ``first``."""
     return (int(totals[first]) << 32) + int(totals[first + 1])
 
 
 def kept_energy(problem: Any, totals: np.ndarray) -> float:
-    """Kinetic and shifted potential energy per atom, which the motion keeps.
+    """Kinetic plus shifted potential energy per atom, which is conserved.
 
-    That is so with the truncated potential too: its forces are those of the shifted one.
+    It is also conserved with the truncated potential, whose forces are those of the shifted one.
     """
     kinetic = wide(totals, 0) * ENERGY_UNIT / 2
     potential = wide(totals, 8) * ENERGY_UNIT / 2
@@ -33,7 +33,7 @@ def kept_energy(problem: Any, totals: np.ndarray) -> float:
 
 
 def row(problem: Any, step: int, totals: np.ndarray) -> dict[str, Any]:
-    """What the sums over all atoms say of a step; energies per atom."""
+    """The table's row of a step, from the sums over all atoms; energies are per atom."""
     atoms, volume = int(totals[14]), float(np.prod(problem.box))
     twice_kinetic = wide(totals, 0) * ENERGY_UNIT
     potential = wide(totals, 8) * ENERGY_UNIT / 2
@@ -54,7 +54,7 @@ def row(problem: Any, step: int, totals: np.ndarray) -> dict[str, Any]:
 def table(problem: Any, rows: np.ndarray) -> list[dict[str, Any]]:
     """The table of a run, given (rows, 1 + `TOTALS`) int64: each row's step and sums.
 
-    ``max_drift`` is how far the kept energy per atom has been from that of the first row.
+    ``max_drift``: the largest deviation so far of the conserved energy per atom from the first row.
     """
     result, farthest = [], 0.0
     first = kept_energy(problem, rows[0, 1:])
@@ -65,7 +65,7 @@ def table(problem: Any, rows: np.ndarray) -> list[dict[str, Any]]:
 
 
 def all_rows(measures: dict[str, Any]) -> np.ndarray:
-    """The rows that blocks kept, and one for the end of the run."""
+    """The rows that blocks have stored; the last one is for the end of the run."""
     rows, time = measures["rows"].value, measures["time"].value
     end = np.concatenate([[time], measures["totals"].value])
     return rows if rows[-1, 0] == time else np.vstack([rows, end])

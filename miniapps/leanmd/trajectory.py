@@ -1,14 +1,14 @@
 """Trajectories in H5MD 1.1 (de Buyl, Colberg and Hoefling, Comp. Phys. Comm. 185, 2014).
 
-The file is that of any other run, and besides has
+The output file of the run also contains
 
 ``particles/atoms/position``, ``velocity``, ``id``  each with ``step``, ``time`` and ``value``
 ``particles/atoms/box``  the periodic box
 ``observables``  the thermo table, column by column
 
-All in reduced units. Each PE keeps the frames of its blocks in a file of its own; at the end they
-are joined piece by piece, so nothing ever holds a whole frame. Atoms come in another order in each
-frame: ``id`` says which is which.
+All are in reduced units. Each PE stores the frames of its blocks in a file of its own. At the end
+these are joined piece by piece, so no process holds a whole frame. The order of the atoms differs
+between frames; ``id`` identifies them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Trajectory:
     every: int  # steps; 0: the final state only
 
     def wants(self, before: int, step: int) -> bool:
-        """At multiples of the steps."""
+        """Whether ``step`` is a multiple of the interval."""
         return self.every > 0 and step % self.every == 0
 
     def add(self, frame: Any, pieces: list[Piece]) -> None:
@@ -54,7 +54,7 @@ class Trajectory:
     def join(
         self, file: Any, frames: dict[int, list[Any]], record: dict[str, Any], steps: int
     ) -> None:
-        """Join the frames, the final state the last of them, and add the thermo table."""
+        """Join the frames, of which the final state is the last, and add the thermo table."""
         state = file["state"]
         last = {steps: [{"rows": state["atoms"], "id": state["atoms.id"]}]}
         frames = last | frames
@@ -65,7 +65,7 @@ class Trajectory:
         self._write_observables(file, record["thermo"])
 
     def _write_head(self, file: Any, record: dict[str, Any]) -> None:
-        """Who wrote the file, and the box."""
+        """Write the program that made the file, and the box."""
         head = file.create_group("h5md")
         head.attrs["version"] = np.array([1, 1], np.int32)
         head.create_group("author").attrs["name"] = "unknown"
@@ -78,7 +78,7 @@ class Trajectory:
         box["edges"] = np.array(self.box)
 
     def _write_frames(self, group: Any, steps: list[int], frames: list[Any], atoms: int) -> None:
-        """Positions, velocities and ids of all frames, some atoms at a time."""
+        """Write positions, velocities and ids of all frames, `AT_ONCE` atoms at a time."""
         elements = {}
         for name, unit in UNITS.items():
             tail, kind = ((), "i8") if name == "id" else ((3,), "f8")
@@ -96,7 +96,7 @@ class Trajectory:
                 first = end
 
     def _write_observables(self, file: Any, thermo: list[dict[str, Any]]) -> None:
-        """The columns of the thermo table."""
+        """Write the columns of the thermo table."""
         steps = [row["step"] - self.first_step for row in thermo]
         for name in (name for name in thermo[0] if name != "step"):
             element = file.create_group(f"observables/{name}")
@@ -104,13 +104,13 @@ class Trajectory:
             element["value"] = [row[name] for row in thermo]
 
     def _write_times(self, element: Any, steps: list[int]) -> None:
-        """When the values of an element are from; steps since the run began."""
+        """Write the steps and times of an element's values; ``steps``: since the run began."""
         since = np.array(steps, np.int64) + self.first_step
         element["step"], element["time"] = since, since * self.dt
 
 
 def chunks(sources: list[Any]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows and ids of a frame, as its sources hold them, `AT_ONCE` atoms at a time."""
+    """Rows and ids of a frame from all its sources, at most `AT_ONCE` atoms at a time."""
     for source in sources:
         for first in range(0, len(source["id"]), AT_ONCE):
             yield source["rows"][first : first + AT_ONCE], source["id"][first : first + AT_ONCE]

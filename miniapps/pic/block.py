@@ -1,4 +1,4 @@
-"""One block of PIC: its parallel life, in order."""
+"""One block of PIC: what it computes and exchanges in a step, in order."""
 
 from __future__ import annotations
 
@@ -50,33 +50,33 @@ class PicBlock(KernelUser[PicKernels]):
         self.removed = np.zeros((len(problem.ordered_events), 3), np.uint64)
         self.emigrants = np.zeros(OWNERS, np.int64)  # of the last push, per owner
         self.known = sum(1 << owner_at(edge) for edge in self.targets)
-        self.came: Mapping[Edge, Any] = {}  # in the last round, until it was looked at
-        self.came_at = 0  # the step at which that began
-        self.placed = self.born = 0  # on all blocks: at the beginning, up to now
+        self.came: Mapping[Edge, Any] = {}  # in the last round, until `look` has checked it
+        self.came_at = 0  # the step at which that round began
+        self.placed = self.born = 0  # particles of all blocks: initial ones, all so far
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the kernels, and the mesh, which is sooner made than sent."""
+        """Attributes without the kernels, and without the mesh, which is faster to rebuild."""
         self.look()
         state = super().__getstate__()
         del state["mesh"]
         return state | {"came": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take up life after a migration."""
+        """Restore the block after a migration."""
         self.__dict__.update(state)
         self.mesh = self._mesh()
 
     def _reach(self, layout: Layout) -> tuple[int, int, int]:
-        """How many cells particles get to the right, down and up before an exchange's last step."""
+        """How many cells particles move right, down and up before the last step of a round."""
         along_x, along_y = zip(*self.problem.moves(), strict=True)
         early = int(self.problem.time_tile) - 1
         wide, high = (early * (blocks > 1) for blocks in layout.grid)
         return wide * max(along_x), high * -min(0, *along_y), high * max(0, *along_y)
 
     def _edges(self, layout: Layout) -> tuple[dict[Edge, Peer], dict[Edge, Peer]]:
-        """The blocks that particles go to, and those that they come from.
+        """The blocks that particles move to, and those that they come from.
 
-        All move forward along x, by at most one cell more than a block is wide.
+        In a round, all particles move towards +x, by at most one cell more than a block's width.
         """
         wide, high = (blocks > 1 for blocks in layout.grid)
         narrowest, steps = min(layout.widths(0)), int(self.problem.time_tile)
@@ -90,7 +90,7 @@ class PicBlock(KernelUser[PicKernels]):
         return layout.peers(self.index, edges), layout.peers(self.index, opposite)
 
     def _frame(self, layout: Layout) -> np.ndarray:
-        """What `push` compares positions with; (9,) float64."""
+        """The bounds that `push` compares positions with; (9,) float64."""
         (x0, x1), (y0, y1) = self.bounds
         size, (column, row) = self.problem.size, self.index
         wide, high = layout.widths(0), layout.widths(1)
@@ -99,12 +99,12 @@ class PicBlock(KernelUser[PicKernels]):
         far = next_wide + wide[(column + 2) % len(wide)]
         above = min(y1 - y0 + (high[(row + 1) % len(high)] if max(along_y) > 0 else 0), size)
         below = size - (high[row - 1] if min(along_y) < 0 else 0)
-        # Of two rows of blocks the other one is above and below: above, where some move up.
+        # Of two rows of blocks, the other one is above and below; it is above if particles move up.
         sides = next_wide, min(far, size), above, max(above, below)
         return np.array([x0, x1, y0, y1, *sides, (y0 - self.reach[1]) % size], np.float64)
 
     def _mesh(self) -> Any:
-        """The charges at the corners of all cells that a push comes to, (columns, rows) int8."""
+        """The charges at the corners of all cells that a push reaches, (columns, rows) int8."""
         (x0, x1), (y0, y1) = self.bounds
         right, down, up = self.reach
         mesh = np.ones((x1 - x0 + 1 + right, y1 - y0 + 1 + down + up), np.int8)
@@ -112,7 +112,7 @@ class PicBlock(KernelUser[PicKernels]):
         return self.device.to_device(mesh)
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
-        """Let the events that are due happen, push, and exchange those that left."""
+        """Apply the events that are due, push, and exchange the particles that have left."""
         for number, event in enumerate(self.problem.ordered_events):
             if event.step == self.time:
                 happen = self.inject if event.action == "inject" else self.remove
@@ -126,12 +126,12 @@ class PicBlock(KernelUser[PicKernels]):
         self.time += count
         return False
 
-    # Coming and going ----------------------------------------------------------------------------
+    # Creation and removal ------------------------------------------------------------------------
 
     def setup(self) -> Generator[Any, Any, None]:
-        """Create the initial particles, with the ids of one numbering of all, column by column.
+        """Create the initial particles; ids number the particles of all blocks column by column.
 
-        All blocks receive how many begin in each column of each row of blocks.
+        All blocks receive the number of particles in each column of each row of blocks.
         """
         (x0, x1), size = self.bounds[0], self.problem.size
         distribution = self.problem.distribution
@@ -150,7 +150,7 @@ class PicBlock(KernelUser[PicKernels]):
         self.begin(0, cells, ids)
 
     def begin(self, motion: int, cells: np.ndarray, ids: np.ndarray) -> None:
-        """Let particles begin here at rest, and work out which of them a removal will take."""
+        """Create particles at rest, and work out which of them each removal will take."""
         problem, rule = self.problem, self.problem.motions[motion]
         how = problem.size, float(rule.m), problem.charge(rule.k)
         self.particles.begin(self.kernels, ids, cells, motion, *how)
@@ -166,14 +166,14 @@ class PicBlock(KernelUser[PicKernels]):
                 )  # fmt: skip
 
     def inject(self, number: int, event: Event) -> None:
-        """Let this block's part of an injection begin."""
+        """Create this block's part of an injection."""
         numbers, cells = event.spread(self.bounds, self.problem.size)
         self.begin(number + 1, cells, self.born + 1 + numbers)
         self.particles.unsorted += len(cells)
         self.born += event.particles
 
     def remove(self, number: int, event: Event) -> None:
-        """Take out the particles that a removal takes from this block."""
+        """Remove the particles that a removal takes from this block."""
         selection, mine = event.selection(number), self.particles
         if selection is None or not mine.count:
             return
@@ -184,10 +184,10 @@ class PicBlock(KernelUser[PicKernels]):
         )  # fmt: skip
         mine.drop(self.kernels, found, 0, int(self.look()[LEFT]))
 
-    # Moving --------------------------------------------------------------------------------------
+    # Motion --------------------------------------------------------------------------------------
 
     def push(self, steps: int) -> None:
-        """Move all particles by some steps, and find the gaps that those which leave make."""
+        """Move all particles by some steps, and find the gaps of those that leave the block."""
         mine = self.particles
         self.kernels.push(
             mine.count, steps, mine.x, mine.y, mine.vx, mine.vy, mine.charge, self.mesh,
@@ -204,10 +204,10 @@ class PicBlock(KernelUser[PicKernels]):
         return left
 
     def look(self) -> np.ndarray:
-        """The particles' counters, on the host: the one moment of a step that waits for the device.
+        """The particles' counters, on the host: the only wait for the device in a step.
 
-        Raises MessageError where a particle came that does not belong here, or left for nowhere.
-        That it came to light only now did no harm: `unpack` keeps it on the mesh.
+        Raises MessageError if a particle arrived that does not belong here, or left for no
+        neighbour. The late detection does no harm, because `unpack` keeps particles on the mesh.
         """
         counters = self.particles.look()
         if counters[MISROUTED] != NOWHERE:
@@ -218,7 +218,7 @@ class PicBlock(KernelUser[PicKernels]):
         return counters
 
     def pack(self, left: int) -> Mapping[Edge, Any]:
-        """The messages of all particles that leave, 64 bytes each, by edge."""
+        """Messages with all particles that leave, 64 bytes each, by edge."""
         mine = self.particles
         shapes = {edge: (int(self.emigrants[owner_at(edge)]), 8) for edge in self.targets}
         messages = self.device.messages(shapes, np.float64)
@@ -230,8 +230,8 @@ class PicBlock(KernelUser[PicKernels]):
         """Store immigrants in the gaps of emigrants, and close the remaining gaps."""
         free = left
         for edge, message in came.items():
-            # All particles move alike, so those that come along x are to those that left as these
-            # were to those before them: in their gaps they keep the order by columns, turned.
+            # All particles move alike, so those that arrive along x are in the same order as those
+            # that left. They fill the gaps in the order of columns, up to a rotation.
             rows = message.shape[0]
             self.particles.unsorted += max(0, rows - free) if edge[1] == 0 else rows
             free = max(0, free - rows)
@@ -248,7 +248,7 @@ class PicBlock(KernelUser[PicKernels]):
         )
 
     def _complain_of_arrival(self, row: int) -> None:
-        """Raise MessageError for a particle that came here, and does not belong here."""
+        """Raise MessageError for a particle that arrived here and does not belong here."""
         rows = [(e, n) for e, message in self.came.items() for n in range(message.shape[0])]
         edge, n = rows[row]
         values = self.kernels.row_of(self.came[edge], n)
@@ -266,7 +266,7 @@ class PicBlock(KernelUser[PicKernels]):
         return [Piece("particles", rows, None, (), self.particles.on_host("ids"))]
 
     def measure(self) -> dict[str, Measure]:
-        """Largest error of a position, sums of ids, and what there should be."""
+        """The largest error of a position, sums of ids, removed ids, and the initial number."""
         self.look()
         mine, size = self.particles, float(self.problem.size)
         shifts = self.device.to_device(self.problem.shifts(self.time))

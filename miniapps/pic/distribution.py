@@ -1,4 +1,4 @@
-"""How many particles are expected where: the four distributions of the Parallel Research Kernels.
+"""Distributions of the initial particles: the four of the Parallel Research Kernels.
 
 Each gives the expected number of particles in a cell of every column x of L x L cells, n in all:
 
@@ -21,14 +21,14 @@ NUMBERS = {"geometric": 1, "sinusoidal": 0, "linear": 2, "patch": 4}
 
 @dataclass(frozen=True)
 class Distribution:
-    """A distribution's name and numbers; prints as it is written on the command line."""
+    """A distribution's name and numbers; ``str`` gives its form on the command line."""
 
     name: str
     numbers: tuple[float, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Distribution:
-        """Read ``geometric:0.999`` and the like. Raises ValueError with what is allowed."""
+        """Read, for example, ``geometric:0.999``. Raises ValueError with what is allowed."""
         name, _, rest = text.lower().partition(":")
         words = rest.split(",") if rest else []
         if len(words) != NUMBERS.get(name):
@@ -44,7 +44,7 @@ class Distribution:
         return f"{self.name}:{numbers}" if numbers else self.name
 
     def check(self, size: int) -> None:
-        """Raise InputError where the distribution makes no sense on ``size`` x ``size`` cells."""
+        """Raise InputError if the distribution is not possible on ``size`` x ``size`` cells."""
         option = "--distribution"
         if self.name == "geometric":
             holds = self.numbers[0] > 0 and np.isfinite(self.numbers[0])

@@ -1,11 +1,11 @@
-"""Particles that come and go during a run, and how the particles that came with each one move.
+"""Events that inject and remove particles during a run, and the motion of injected particles.
 
-An event happens before the step of its number is made. ``inject`` puts exactly N particles into a
-patch, spread evenly over its cells in the order of the cells' numbers. ``remove`` takes all
-particles that are in a patch, or each of them with probability FRACTION: a hash of its id decides,
-so that every decomposition decides alike. Events of one step happen in the order given.
+An event happens before the step of its number. ``inject`` puts exactly N particles into a patch,
+spread evenly over its cells in the order of the cells' numbers. ``remove`` takes all particles in a
+patch, or each of them with probability FRACTION; a hash of the particle's id decides, so the result
+is the same on every decomposition. Events of one step happen in the order given.
 
-The Parallel Research Kernels' paper describes such events; its public code has none.
+The paper on the Parallel Research Kernels describes such events; their public code has none.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Motion:
 
 @dataclass(frozen=True)
 class Event:
-    """One injection or removal; prints as it is written on the command line.
+    """One injection or removal; ``str`` gives its form on the command line.
 
-    ``patch``: inclusive xl, xr, yb, yt. ``particles``, ``k`` and ``m`` (None: the problem's) are an
-    injection's, ``fraction`` is a removal's.
+    ``patch``: inclusive xl, xr, yb, yt. Only injections have ``particles``, ``k`` and ``m`` (None:
+    those of the problem), only removals have ``fraction``.
     """
 
     action: str
@@ -55,7 +55,7 @@ class Event:
 
     @classmethod
     def parse(cls, text: str) -> Event:
-        """Read an event as it is written on the command line. Raises ValueError."""
+        """Read an event in its form on the command line. Raises ValueError."""
         action, *words = text.lower().split(":")
         try:
             if action == "inject" and len(words) in (3, 4):
@@ -76,7 +76,7 @@ class Event:
         return f"remove:{self.step}:{patch}:{self.fraction}"
 
     def check(self, size: int) -> None:
-        """Raise InputError where the event makes no sense on ``size`` x ``size`` cells."""
+        """Raise InputError if the event is not possible on ``size`` x ``size`` cells."""
         option = "--event"
         require(self.step >= 0, option, self, "STEP must be 0 or more")
         check_patch(option, self, self.patch, size)
@@ -90,9 +90,9 @@ class Event:
         return xl, xr + 1, yb, yt + 1
 
     def selection(self, number: int) -> tuple[np.uint64, np.uint64] | None:
-        """Seed and limit by which the removal of that number chooses ids; None where it takes none.
+        """Seed and limit with which removal ``number`` selects ids; None if it takes none.
 
-        A particle is taken where its hash is at most the limit.
+        A particle is taken if its hash is at most the limit.
         """
         taken = round(self.fraction * 2.0**64)
         if taken == 0:
@@ -100,10 +100,10 @@ class Event:
         return np.uint64(zlib.crc32(b"removal") + number), np.uint64(min(taken, 1 << 64) - 1)
 
     def spread(self, own: Bounds, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers and cells of the injected particles that begin in a block's ``own`` cells.
+        """Numbers and cells of the particles that are injected into a block's ``own`` cells.
 
-        Particle j of N begins in the patch's cell of number floor(j C / N) of C. Both (particles,)
-        int64; the numbers run from 0, cells are x L + y.
+        Of N particles and a patch of C cells, particle j begins in cell floor(j C / N) of the
+        patch. Both are (particles,) int64; numbers count from 0, cells are x L + y.
         """
         x0, x1, y0, y1 = self.cells()
         total, height = (x1 - x0) * (y1 - y0), y1 - y0

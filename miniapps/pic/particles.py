@@ -1,7 +1,7 @@
-"""A block's particles: structure of arrays on the block's device, with room to grow.
+"""A block's particles: a structure of arrays on the block's device, with room to grow.
 
-Eight quantities of eight bytes each. Only the first ``count`` numbers of an array are particles.
-Arrays grow one at a time, so that growing never needs a second copy of them all.
+There are eight arrays of 8-byte numbers. Only the first ``count`` entries of an array are in use.
+Arrays grow one at a time, so growing never needs a second copy of all of them.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from kernels.pic.interface import PicKernels
 FLOATS = ("x", "y", "vx", "vy", "charge")
 INTEGERS = ("ids", "cells", "motions")
 NAMES = FLOATS + INTEGERS  # in the order in which kernels take them
-ROOM = 16  # a sixteenth more than needed
-FEWEST = 64  # particles that there is always room for: no array is empty
-SORT_AT = 8  # sort when an eighth of the particles came to lie out of order
+ROOM = 16  # arrays are 1/16 larger than needed
+FEWEST = 64  # the least size of an array: no array is empty
+SORT_AT = 8  # sort when 1/8 of the particles may be out of order
 
 
 class Particles:
     """The particles of one block; the quantities are those of `kernels.pic.interface`.
 
-    ``arrays``: all eight, in the order in which kernels take them. ``counters``: what the last push
-    counted, as `kernels.pic.counters` says.
+    ``arrays``: all eight, in the order in which kernels take them. ``counters``: those of the last
+    push, see `kernels.pic.counters`.
     """
 
     x: Any
@@ -42,14 +42,14 @@ class Particles:
     def __init__(self, device: Memory) -> None:
         self.device = device
         self.count = 0
-        self.unsorted = 0  # particles that may lie out of order
+        self.unsorted = 0  # particles that may be out of order
         for name in NAMES:
             setattr(self, name, device.empty((FEWEST,), np.float64 if name in FLOATS else np.int64))
         self.counters = device.to_device(clean_counters())
         self._make_room()
 
     def __getstate__(self) -> dict[str, Any]:
-        """The particles on the host, without the room around them: eight arrays."""
+        """The particles on the host, without unused entries: eight arrays."""
         state = {name: self.on_host(name) for name in NAMES}
         return state | {
             "device": self.device,
@@ -69,7 +69,7 @@ class Particles:
         self._make_room()
 
     def _make_room(self) -> None:
-        """Work space for owners, for entries that become free in a step, and for sorting."""
+        """Allocate work space for owners, for gaps of emigrants, and for sorting."""
         self.arrays = tuple(getattr(self, name) for name in NAMES)
         room, empty = self.x.shape[0], self.device.empty
         self.owners = empty((room,), np.uint8)
@@ -82,7 +82,7 @@ class Particles:
         return self.device.to_host(getattr(self, name))[: self.count]
 
     def reserve(self, kernels: PicKernels, count: int) -> None:
-        """Have room for ``count`` particles."""
+        """Make room for ``count`` particles."""
         if count <= self.x.shape[0]:
             return
         room = count + count // ROOM
@@ -97,7 +97,7 @@ class Particles:
     def begin(
         self, kernels: PicKernels, numbers: np.ndarray, cells: np.ndarray, motion: int, *how: Any
     ) -> None:
-        """Add particles that begin in ``cells`` and have those ``numbers``: kernel `start`."""
+        """Create particles with these ``numbers`` in ``cells``, by the kernel `start`."""
         if not len(numbers):
             return
         first, to_device = self.count, self.device.to_device
@@ -106,7 +106,7 @@ class Particles:
         kernels.start(first, to_device(numbers), to_device(cells), motion, *how, *self.arrays)
 
     def drop(self, kernels: PicKernels, gaps: Any, first: int, end: int) -> None:
-        """Remove the particles in the ``gaps`` from ``first`` to ``end``."""
+        """Remove the particles in the array entries ``gaps[first:end]``."""
         if first >= end:
             return
         work = self.owners, self.counters, self.spare
@@ -116,7 +116,7 @@ class Particles:
     def add(
         self, kernels: PicKernels, came: Mapping[Any, Any], left: int, frame: np.ndarray
     ) -> None:
-        """Store messages in the gaps of the ``left`` emigrants, then behind the other particles.
+        """Store received particles in the gaps of the ``left`` emigrants, then behind the others.
 
         Remaining gaps are filled with the last particles.
         """
@@ -130,7 +130,7 @@ class Particles:
         self.drop(kernels, gaps, rows, left)
 
     def sort(self, kernels: PicKernels, x0: float, columns: int) -> None:
-        """Put the particles in order of their columns, if enough of them may be out of it."""
+        """Sort the particles by column, if enough of them may be out of order."""
         if SORT_AT * self.unsorted <= self.count:
             return
         starts = self.device.empty((columns + 1,), np.int64)

@@ -2,8 +2,8 @@
 
 L x L periodic cells, L even, with a fixed charge at each mesh point: +1 in even columns, -1 in odd
 ones. Particles begin at rest along x at cell centres, with a charge such that every step moves them
-by exactly 2k + 1 cells along x, and a velocity of m cells per step along y. Where each must be is
-therefore known, and so is which ids must be there.
+by exactly 2k + 1 cells along x, and a velocity of m cells per step along y. So the exact position
+of each particle is known at any step, and so are the ids of the particles that must be present.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from miniapps.problem import BaseProblem, Variant
 
 USUAL_TILE = 8  # steps; more gain little
 POSITION_LIMIT = 1e-6  # cells; the Parallel Research Kernels' epsilon
-REFERENCE_CELLS, REFERENCE_UPDATES = 1 << 18, 1 << 22  # up to here the reference is run as well
+REFERENCE_CELLS, REFERENCE_UPDATES = 1 << 18, 1 << 22  # largest problem that is solved again
 POSITIONAL = (
     "STEPS L PARTICLES K M GEOMETRIC RHO | SINUSOIDAL | LINEAR ALPHA BETA | PATCH XL XR YB YT"
 )
@@ -39,7 +39,7 @@ class PicProblem(BaseProblem):
 
     app: ClassVar[str] = "pic"
     unit: ClassVar[str] = "particles"
-    last_axis_cut: ClassVar[float] = 16.0  # blocks along x alone have one neighbour to send to
+    last_axis_cut: ClassVar[float] = 16.0  # blocks that are cut along x only send to one neighbour
     positional: ClassVar[str] = POSITIONAL
     variants: ClassVar[tuple[Variant, ...]] = Variant("time_tile", 1), Variant("time_tile", "auto")
     presets: ClassVar[dict[str, dict[str, Any]]] = {
@@ -98,7 +98,7 @@ class PicProblem(BaseProblem):
     def from_positional(cls, words: list[str]) -> dict[str, Any]:
         """Values of fields, steps and warm-up from the Parallel Research Kernels' command line.
 
-        As there one step more is made than asked for, the first, which is not timed. Raises
+        As in those, one more step is made than requested: the first, which is not timed. Raises
         InputError.
         """
         try:
@@ -130,7 +130,7 @@ class PicProblem(BaseProblem):
 
     @cached_property
     def motions(self) -> tuple[Motion, ...]:
-        """How particles move: those of the beginning, then those of each event, removals too."""
+        """The motions of the initial particles and of those of each event, removals included."""
         given = [
             Motion(
                 self.k if event.k is None else event.k,
@@ -147,7 +147,7 @@ class PicProblem(BaseProblem):
         return np.array(shifts, np.int64) % self.size
 
     def moves(self) -> set[tuple[int, int]]:
-        """All the ways in which particles move in a step, in cells along x and y."""
+        """All moves that particles make in a step, in cells along x and y."""
         injected = [
             motion
             for motion, event in zip(self.motions[1:], self.ordered_events, strict=True)
@@ -156,18 +156,19 @@ class PicProblem(BaseProblem):
         return {motion.shift(motion.born + 1) for motion in (self.motions[0], *injected)}
 
     def charge(self, k: int) -> float:
-        """The charge by which the mesh moves a particle 2k + 1 cells each step.
+        """The charge with which the mesh moves a particle 2k + 1 cells in each step.
 
-        The corners' unit charges at distance r pull with cos / r^2 each, half of it per step.
+        Each of the corners' unit charges, at distance r, pulls with cos / r^2; a step moves the
+        particle by half its acceleration.
         """
         r = math.sqrt(0.5)
         return (2 * k + 1) / (2 * (0.5 / r) / r**2)
 
     def prepared(self, layout: Layout, device: str, measure: bool = False) -> Self:
-        """The problem with its time tile settled, if its particles can travel on these blocks.
+        """The problem with its time tile set, if its particles can move on these blocks.
 
-        Raises InputError unless blocks are at least 2k cells wide and abs(m) high, and where a time
-        tile takes particles farther than that in one go.
+        Raises InputError unless blocks are at least 2k cells wide and abs(m) high, or if in one
+        round particles would move farther than to the next block.
         """
         along_x, along_y = zip(*self.moves(), strict=True)
         widths, heights = (layout.widths(axis) for axis in (0, 1))
@@ -185,7 +186,7 @@ class PicProblem(BaseProblem):
         return dataclasses.replace(self, time_tile=self._tile(cut))
 
     def _tile(self, cut: list[int]) -> int:
-        """Steps per exchange, by what each axis that is cut allows. Raises InputError."""
+        """Steps per exchange, within the limits of the axes that are cut. Raises InputError."""
         asked = USUAL_TILE if self.time_tile == "auto" else int(self.time_tile)
         most = max(1, min(cut, default=asked))
         within = f"must be at most {most} here, or particles go farther than to the next block"
@@ -193,21 +194,21 @@ class PicProblem(BaseProblem):
         return min(asked, most)
 
     def steps_per_round(self, step: int) -> int:
-        """As many steps as one exchange serves; events come between exchanges."""
+        """The steps per exchange, or fewer up to the next event."""
         later = [event.step - step for event in self.events if event.step > step]
         return min([int(self.time_tile), *later])
 
     def check_steps(self, steps: int) -> None:
-        """Raise InputError where an event would come after the last of all ``steps``."""
+        """Raise InputError if an event comes after the last of ``steps`` steps."""
         for event in self.events:
             require(event.step < steps, "--event", event, f"the run makes steps 0 to {steps - 1}")
 
     def work(self) -> float:
-        """The particles asked for, each moved once a step."""
+        """The requested number of particles, each moved once per step."""
         return float(self.particles)
 
     def work_done(self, first: int, end: int, measures: dict[str, Measure]) -> float:
-        """The particles that were there, step by step."""
+        """The number of particles present in each step, added up over the steps."""
         done = float(measures["placed"].value * (end - first))
         for number, event in enumerate(self.ordered_events):
             came = event.particles - int(measures["removed"].value[number, 0])
@@ -219,12 +220,12 @@ class PicProblem(BaseProblem):
         return {"particles_placed": int(measures["placed"].value)}
 
     def weak(self, pes: int) -> Self:
-        """As many particles and cells for each PE; both axes grow, L to an even number."""
+        """As many particles and cells per PE; both axes grow, L to an even number."""
         size = 2 * round(self.size * math.sqrt(pes) / 2)
         return dataclasses.replace(self, size=size, particles=self.particles * pes)
 
     def smaller(self) -> Self:
-        """Half the particles in as many cells."""
+        """Half the particles in the same cells."""
         return dataclasses.replace(self, particles=self.particles // 2)
 
     def parameters(self) -> dict[str, Any]:
@@ -237,11 +238,11 @@ class PicProblem(BaseProblem):
 def validate(
     problem: PicProblem, steps: int, measures: dict[str, Measure], state_hash: str
 ) -> list[Check]:
-    """Validate a finished run: every particle where it must be, and the ids that must be left.
+    """Validate a finished run: the position of every particle, and the ids that must be present.
 
-    Which particles a removal had to take was worked out where they began, by arithmetic of
-    integers; the sums of all ids that ever were are worked out here. Sums of mixed ids see what a
-    sum of ids does not: one id twice and another one missing.
+    Which particles a removal had to take was computed when they were created, in integer
+    arithmetic. The sums of all ids ever created are computed here. Sums of mixed ids detect what
+    a sum of ids does not: one id present twice and another one missing.
     """
     happened = [event.step < steps for event in problem.ordered_events]
     events = list(zip(problem.ordered_events, happened, strict=True))

@@ -1,7 +1,7 @@
-"""PIC once more, as plainly as it can be said: one array of all particles, one mesh, no blocks.
+"""The reference solution of PIC: one array of all particles, one mesh, no blocks.
 
-Random numbers are drawn one after the other with Python's integers, particles are pushed with
-NumPy. Sums and products stand in the same order as in the kernels, so the bits are the same.
+Random numbers are drawn one after the other with Python's integers; particles are pushed with
+NumPy. Sums and products have the same order as in the kernels, so the bits are the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HALF = (1 << 32) - 1
 
 
 def draw(mean: float, u0: int, u1: int) -> int:
-    """A random count of that mean, from two numbers of the generator."""
+    """A random count with the given mean, from two numbers of the generator."""
     if mean < 1:
         return int(u1 % HALF <= int(mean * HALF))
     a, b = float(u0 % MASK) / float(MASK), float(u1 % MASK) / float(MASK)
@@ -29,7 +29,7 @@ def draw(mean: float, u0: int, u1: int) -> int:
 
 
 def initial_cells(problem: Any) -> np.ndarray:
-    """The cell of each particle at the beginning, in the order of their ids: (n, 2) int64."""
+    """The initial cell of each particle, in the order of their ids: (n, 2) int64."""
     size, state = problem.size, SEED
     means = problem.distribution.means(problem.particles, size)
     x0, x1, y0, y1 = problem.distribution.kept(size)
@@ -63,7 +63,7 @@ def injected_cells(event: Any) -> np.ndarray:
 
 
 def is_removed(event: Any, number: int, rows: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Which particles a removal takes: (n,) bool."""
+    """For each particle, whether a removal takes it: (n,) bool."""
     x0, x1, y0, y1 = event.cells()
     x, y = np.floor(rows[:, 0]), np.floor(rows[:, 1])
     inside = (x0 <= x) & (x < x1) & (y0 <= y) & (y < y1)
@@ -77,7 +77,7 @@ def is_removed(event: Any, number: int, rows: np.ndarray, ids: np.ndarray) -> np
 
 
 def push(rows: np.ndarray, size: int) -> np.ndarray:
-    """All particles one step later."""
+    """All particles after one more step."""
     x, y, vx, vy, charge = rows.T
     column, row = np.floor(x), np.floor(y)
     mesh = np.where(np.arange(size + 1) % 2 == 0, 1.0, -1.0)  # of a whole column
@@ -95,7 +95,7 @@ def push(rows: np.ndarray, size: int) -> np.ndarray:
 
 
 def wrapped(to: np.ndarray, size: int) -> np.ndarray:
-    """Positions on the periodic grid; nothing moves by more than its size and a cell."""
+    """Positions wrapped into the periodic grid; no move is longer than its size and a cell."""
     return to - size * (1.0 * (to >= size) + 1.0 * (to >= 2 * size) - 1.0 * (to < 0))
 
 

@@ -1,4 +1,4 @@
-"""One block of Stencil3D: its parallel life, in order."""
+"""One block of Stencil3D: what it computes and exchanges in a step, in order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StencilBlock(GridBlock):
         self.part, self.parts = layout.pe(index), layout.pes
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
-        """Advance ``count`` sweeps with one halo exchange, then bear the synthetic load."""
+        """Advance ``count`` sweeps with one halo exchange, then add the synthetic load."""
         yield Post("halo", self.faces())
         interior = self.marked(self.sweep_interior, count)  # overlaps with the messages
         self.fill_ghosts((yield Collect("halo", self.edges)))
@@ -33,13 +33,13 @@ class StencilBlock(GridBlock):
         return False
 
     def marked(self, sweep: Callable[[int], None], count: int) -> tuple[Any, Any]:
-        """Do some sweeping; returns marks of when it began and ended on the device."""
+        """Run a sweep; returns device marks of its begin and end."""
         begin = self.device.mark()
         sweep(count)
         return begin, self.device.mark()
 
     def bear_load(self, swept: float) -> None:
-        """Be as slow as the published imbalance makes this block, given a sweep's seconds."""
+        """Add the extra load of the published imbalance; ``swept``: seconds of the sweep."""
         factor = load_factor(self.problem, self.part, self.parts, self.time - 1)
         if self.problem.imbalance_mode == "wait":
             end = perf_counter() + factor * swept
@@ -49,7 +49,7 @@ class StencilBlock(GridBlock):
             self.repeat_sweep(factor)
 
     def repeat_sweep(self, times: float) -> None:
-        """Sweep again from the same values into the same cells: real work, nothing changes."""
+        """Repeat the sweep from the same values into the same cells: real work, same result."""
         low, high, *rest = self.own
         whole = int(times)
         for _ in range(whole):

@@ -1,11 +1,11 @@
 """Stencil3D as Galvez et al. define it (CharmPy, CLUSTER 2018, sections V-A and V-B).
 
-On n x m x k cells, periodic unless asked otherwise, one sweep replaces each by the mean of itself
-and its six face neighbours, added in the order centre, x-1, x+1, y-1, y+1, z-1, z+1.
+On n x m x k cells, periodic by default, one sweep replaces each by the mean of itself and its six
+face neighbours, added in the order centre, x-1, x+1, y-1, y+1, z-1, z+1.
 
-The synthetic imbalance of section V-B: with N MPI blocks, the block of number i works alpha_i times
-the duration of its sweep longer after each sweep, where alpha_i = 10 for i <= 0.2 N and i >= 0.8 N
-and 100 i / N + 5 ceil(step / 30) between. The blocks of one over-decomposed PE share its alpha.
+The synthetic imbalance of section V-B: of N MPI blocks, block i works for another alpha_i times the
+duration of its sweep after each sweep, where alpha_i = 10 for i <= 0.2 N and i >= 0.8 N, and
+100 i / N + 5 ceil(step / 30) between. All blocks of an over-decomposed PE have its alpha.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from miniapps.parameters import extents, integer_or_auto, parameter, require
 
 __all__ = ["StencilProblem", "load_factor", "reference", "validate"]
 
-PERIOD = 30  # steps after which the published load changes, and its balancing period
+PERIOD = 30  # steps between changes of the published load, and between load-balancing steps
 
 
 @dataclass(frozen=True)
 class StencilProblem(GridProblem):
     """Parameters of Stencil3D.
 
-    ``imbalance_mode`` says what the extra load is: ``wait`` spins for alpha times the measured
-    sweep, ``work`` repeats the sweep itself. ``imbalance_scale`` multiplies every alpha.
+    ``imbalance_mode`` is the kind of extra load: ``wait`` spins for alpha times the measured
+    duration of the sweep, ``work`` repeats the sweep. ``imbalance_scale`` multiplies every alpha.
     """
 
     app: ClassVar[str] = "stencil3d"
@@ -77,12 +77,12 @@ class StencilProblem(GridProblem):
         require(0 <= scale < math.inf, "--imbalance-scale", scale, "must be 0 or more, and finite")
 
     def largest_tile(self) -> int:
-        """One with the synthetic load, which follows every sweep."""
+        """1 with the synthetic load, because that follows every sweep."""
         return 1 if self.imbalance == "paper" else super().largest_tile()
 
 
 def load_factor(problem: StencilProblem, part: int, parts: int, step: int) -> float:
-    """How many times its sweep the MPI block ``part`` of ``parts`` works longer in ``step``."""
+    """The extra load of MPI block ``part`` of ``parts`` in ``step``, in units of its sweep."""
     if problem.imbalance == "none":
         return 0.0
     if part <= 0.2 * parts or part >= 0.8 * parts:

@@ -1,17 +1,17 @@
-"""Where atoms begin, from a file: H5MD 1.1, extended XYZ or a LAMMPS data file.
+"""Initial atoms from a file: H5MD 1.1, extended XYZ or a LAMMPS data file.
 
-A file holds tables: an id and a vector (a position, a velocity) for each atom, in any order. Of
-each format only how its tables are found, and how rows of them are read, is its own. What is asked
-of ids and vectors, and which atoms are in a box of space, is the same for all.
+A file holds tables: an id and a vector (a position, a velocity) for each atom, in any order. Each
+format has its own code to find tables and to read their rows. Checks of ids and vectors, and the
+selection of the atoms in a box, are the same for all formats.
 
-Tables are read some rows at a time, and no process ever holds all atoms: of all of them no more
-than their ids, 8 bytes in each table, while a file is checked.
+Tables are read some rows at a time, and no process ever holds all atoms. Only the check of a file
+holds the ids of all atoms, 8 bytes each per table.
 
-All lengths are in sigma, velocities in sigma / tau. What a file says otherwise is refused, never
-converted. All errors are InputErrors that name the file and, where it has lines, the line.
+All lengths are in sigma, velocities in sigma / tau. Files in other units are refused, never
+converted. All errors are InputErrors that name the file and, in a text file, the line.
 
-Imports run one way: `tables` knows none of the others; `text` is above it, then the formats
-`lammps_data`, `extended_xyz` and `h5md`, which do not know each other; `reading` knows them all.
+Imports run one way: `tables` imports no other module here; `text` imports `tables`; the formats
+`lammps_data`, `extended_xyz` and `h5md` import these, but not each other; `reading` imports all.
 """
 
 from miniapps.leanmd.inputs.reading import atoms_between, opened

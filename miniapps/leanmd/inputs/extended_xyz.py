@@ -13,7 +13,7 @@ from miniapps.leanmd.inputs.text import MOST, TextTable, lines_of, numbers_in
 from miniapps.parameters import InputError
 
 PAIRS = re.compile(r"""(\w+)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\S+))""")
-COLUMNS = {  # how columns that are read may be called, in lower case, and what they are here
+COLUMNS = {  # names in a file, in lower case, of the columns that are read: field and type
     "pos": ("position", "R3"),
     "vel": ("velocity", "R3"),
     "velo": ("velocity", "R3"),
@@ -66,7 +66,7 @@ def from_extended_xyz(path: Path) -> Input:
 
 
 def _fields(properties: str, columns: int, location: str) -> np.dtype:
-    """The fields of a row of which Properties says name:type:width and so on."""
+    """The fields of a row, from Properties, which has name:type:width for each column."""
     words = properties.split(":")
     triples = list(zip(words[::3], words[1::3], words[2::3], strict=False))
     good = len(words) % 3 == 0 and all(re.fullmatch("[1-9][0-9]?", w) for _, _, w in triples)
@@ -77,7 +77,7 @@ def _fields(properties: str, columns: int, location: str) -> np.dtype:
     fields: list[Any] = []
     for number, (name, letter, width) in enumerate(triples):
         need(not name.lower().startswith("mass"), location, f"masses are 1: leave out {name!r}")
-        # Other columns are not read; of words of any length the first letter is as good.
+        # Other columns are ignored, so the first letter of each of their words is enough.
         called, form = COLUMNS.get(name.lower(), (f"column {number}", letter + width))
         need(letter + width == form, location, f"{name} must be {name}:{form[0]}:{form[1]}")
         fields.append((called, *TYPES.get(called, ("S1", (int(width),)))))

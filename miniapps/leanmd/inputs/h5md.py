@@ -1,4 +1,4 @@
-"""H5MD 1.1 files: HDF5 with a group of particles. Only here h5py is imported, where it is used."""
+"""H5MD 1.1 files: HDF5 with a group of particles. Functions import h5py when they need it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from miniapps.parameters import InputError
 
 MAGIC = b"\x89HDF\r\n\x1a\n"  # how HDF5 files begin
 LENGTHS, SPEEDS = ("", "1", "sigma"), ("", "1", "sigma tau-1")
-UNITS = {"position": LENGTHS, "edges": LENGTHS, "velocity": SPEEDS}  # that are allowed
-OF_AN_ATOM: dict[str, tuple[int, ...]] = {  # what else is read, and its shape
+UNITS = {"position": LENGTHS, "edges": LENGTHS, "velocity": SPEEDS}  # allowed ones
+OF_AN_ATOM: dict[str, tuple[int, ...]] = {  # other elements that are read: shape per atom
     "velocity": (3,),
     "id": (),
     "species": (),
@@ -35,11 +35,11 @@ OF_AN_ATOM: dict[str, tuple[int, ...]] = {  # what else is read, and its shape
 
 @dataclass(frozen=True)
 class Element:
-    """A dataset: the same at all times, or with a row for each frame, of which the last counts."""
+    """A dataset: constant in time, or with a row for each frame, of which the last is read."""
 
     name: str  # in the file
     shape: tuple[int, ...]  # of a frame
-    frame: int | None  # the last one; None where there are none
+    frame: int | None  # the last one; None if there are none
     step: int | None  # of that frame
 
     def read(self, file: Any, rows: slice = slice(None)) -> np.ndarray:
@@ -67,7 +67,7 @@ class Hdf5Table:
                 yield ids, self.vectors.read(file, rows).astype(np.float64)
 
     def location(self, row: int) -> str:
-        """The dataset and a row of it, for people."""
+        """The dataset and a row of it, for messages."""
         return f"{self.path}:{self.vectors.name}[{row}]"
 
 
@@ -100,7 +100,7 @@ def from_h5md(path: Path) -> Input:
 
 @contextmanager
 def _hdf5(path: Path) -> Iterator[Any]:
-    """An HDF5 file, open. Only what reads it may run inside: any exception counts as damage."""
+    """Open an HDF5 file. Only code that reads it may run inside: any exception means damage."""
     import h5py
 
     try:
@@ -108,13 +108,13 @@ def _hdf5(path: Path) -> Iterator[Any]:
             yield file
     except InputError:
         raise
-    except Exception as error:  # of a damaged file, h5py raises nearly any there is
+    except Exception as error:  # h5py raises almost any of them for a damaged file
         what = " ".join(str(error).split())
         raise InputError(OPTION, path, f"is not H5MD that can be read: {what}") from error
 
 
 def _particles(file: Any, path: Path) -> Any:
-    """The group of the atoms: the only one there is, or the one called atoms."""
+    """The group of the atoms: the only group of particles, or the one called atoms."""
     import h5py
 
     parent = file.get("particles", {})
@@ -126,7 +126,7 @@ def _particles(file: Any, path: Path) -> Any:
 
 
 def _element(path: Path, group: Any, name: str, step: int | None = None) -> Element | None:
-    """An element of a group, if it is there; it must be of the given step, where both are known."""
+    """An element of a group, or None. Its step must be ``step``, if both are known."""
     import h5py
 
     found = group.get(name)
@@ -151,7 +151,7 @@ def _element(path: Path, group: Any, name: str, step: int | None = None) -> Elem
 
 
 def _step(location: str, group: Any, frames: int) -> int | None:
-    """The step of the last frame of an element; of equally spaced ones, one number is stored."""
+    """The step of an element's last frame; equally spaced steps are stored as one number."""
     steps = group.get("step")
     if steps is None:
         return None
@@ -164,7 +164,7 @@ def _step(location: str, group: Any, frames: int) -> int | None:
 def _check_same(
     location: str, file: Any, element: Element | None, name: str, value: float | None
 ) -> None:
-    """All atoms must have the same of something, and what is given."""
+    """Raise InputError unless all atoms have the same value; it must be ``value`` if given."""
     if element is not None:
         for rows in slices(element.shape[0]):
             found = element.read(file, rows)
@@ -189,6 +189,6 @@ def _box(path: Path, file: Any, group: Any, step: int | None) -> Sides:
 
 
 def _text(value: Any) -> str:
-    """An attribute that is a string."""
+    """The string in an attribute."""
     word = np.ravel(value)[0]
     return word.decode(errors="replace") if isinstance(word, bytes) else str(word)

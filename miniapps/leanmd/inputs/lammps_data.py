@@ -15,14 +15,14 @@ from miniapps.parameters import InputError
 
 ATOM_FORM, VELOCITY_FORM = "id type x y z [ix iy iz]", "id vx vy vz"
 ATOM_FIELDS: list[Any] = [("id", "i8"), ("kind", "S16"), ("position", "f8", (3,))]
-ROWS = {  # of sections that are read, by their number of columns
+ROWS = {  # rows of the sections that are read, by their number of columns
     "Atoms": {5: np.dtype(ATOM_FIELDS), 8: np.dtype([*ATOM_FIELDS, ("images", "i8", (3,))])},
     "Velocities": {4: np.dtype([("id", "i8"), ("velocity", "f8", (3,))])},
 }
-OTHER_SECTIONS = ("Masses", "Pair Coeffs", "PairIJ Coeffs", "Atom Type Labels")  # a row each
+OTHER_SECTIONS = ("Masses", "Pair Coeffs", "PairIJ Coeffs", "Atom Type Labels")  # one row each
 SPANS = ("xlo xhi", "ylo yhi", "zlo zhi")
 OF_MOLECULES = ("bond", "angle", "dihedral", "improper")
-ONLY = {  # lines of the header of which only one is allowed
+ONLY = {  # header lines that allow only one value
     "atom types": [1.0],
     "xy xz yz": [0.0, 0.0, 0.0],
     **{f"{name}s": [0.0] for name in OF_MOLECULES},
@@ -57,7 +57,7 @@ def from_lammps_data(path: Path) -> Input:
 
 
 def _step_in_title(lines: Lines, title: str) -> int:
-    """The time step that the first line says, else 0. It may say other units, too."""
+    """The time step in the title line, else 0. Raises InputError for units other than lj."""
     units = re.search(r"\bunits\s*=\s*(\w+)", title)
     need(units is None or units[1] == "lj", lines.location, f"units must be lj: {title.strip()!r}")
     step = re.search(r"\btimestep\s*=\s*(\d{1,18})\b", title)
@@ -67,7 +67,7 @@ def _step_in_title(lines: Lines, title: str) -> int:
 def _take_header(
     location: str, numbers: list[float], name: str, header: dict[str, list[float]]
 ) -> None:
-    """Take a line of the header: numbers, and what they are."""
+    """Store a line of the header: its numbers and their name. Raises InputError."""
     if name in ONLY:
         only = " ".join(f"{number:g}" for number in ONLY[name])
         what = "there are plain atoms of one type, in a box with right angles"
@@ -88,7 +88,7 @@ def _take_header(
 def _section(
     lines: Lines, name: str, style: str, header: dict[str, list[float]]
 ) -> TextTable | None:
-    """Go past a section whose name was the present line; of one that is read, the table."""
+    """Skip the section whose name is the current line; returns its table if it is read."""
     known = f"sections must be {', '.join((*ROWS, *OTHER_SECTIONS))}, not {name[:40]!r}"
     neither = "; nor is the file H5MD or extended XYZ" if lines.number < 4 else ""
     need(name in ROWS or name in OTHER_SECTIONS, lines.location, known + neither)

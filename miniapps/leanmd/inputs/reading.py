@@ -1,4 +1,4 @@
-"""Files of any format: which it is, whether all of it is in order, and the atoms in a box of it."""
+"""Files of any format: detects the format, checks the file, and reads the atoms in a box."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from miniapps.leanmd.inputs.lammps_data import from_lammps_data
 from miniapps.leanmd.inputs.tables import OPTION, Chunk, Input, Table, blamed, need
 from miniapps.parameters import InputError
 
-FARTHEST = 1e100  # no coordinate or velocity is as much, so that multiples of a quantum are finite
+FARTHEST = 1e100  # bound of coordinates and velocities: multiples of a quantum stay finite
 
 
 def opened(path: Path) -> Input:
-    """Find out what a file is and check all of it. Raises InputError.
+    """Detect the format of a file and check all of it. Raises InputError.
 
-    A file of several frames counts by its last one. Every row is read and checked here, so that
-    a bad one is found before a run begins; `atoms_between` then reads the file again.
+    Of several frames, the last one is used. Every row is read and checked here, so that a bad one
+    is found before the run begins; `atoms_between` then reads the file again.
     """
     with blamed(path):
         need(path.exists(), path, "there is no such file")
@@ -37,7 +37,7 @@ def opened(path: Path) -> Input:
         source = from_lammps_data(path)
     try:
         _check_ids(source)
-    except MemoryError:  # a dataset may be said to be of any size
+    except MemoryError:  # a file may declare a dataset of any size
         raise InputError(OPTION, path, f"memory is too small for {source.atoms} atoms") from None
     return source
 
@@ -45,12 +45,12 @@ def opened(path: Path) -> Input:
 def atoms_between(
     source: Input, low: np.ndarray, high: np.ndarray, quantum: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The atoms in [low, high), (3,) each, when the box's lowest corner is the origin.
+    """The atoms in [low, high), (3,) each, with the box's lowest corner as the origin.
 
-    Positions are rounded to multiples of ``quantum``, wrapped into the box, whose sides are rounded
-    likewise, and then chosen from, so every atom is in exactly one of the boxes that tile the
-    whole. Returns ids (n,) int64, in ascending order, positions (3, n) and velocities (3, n), which
-    are 0 where the file has none. Raises InputError if the file has become bad meanwhile.
+    Positions are rounded to multiples of ``quantum`` and wrapped into the box, whose sides are
+    rounded too, before atoms are selected. So if boxes tile the whole, every atom is in exactly one
+    of them. Returns ids (n,) int64, in ascending order, positions (3, n) and velocities (3, n),
+    which are 0 if the file has none. Raises InputError if the file is no longer valid.
     """
     ids, positions = [np.empty(0, np.int64)], [np.empty((0, 3))]
     for some, vectors in _checked(source.positions):
@@ -63,7 +63,7 @@ def atoms_between(
     kept = kept[order]
     velocity = np.zeros((3, len(kept)))
     if source.velocities is not None:
-        padded = np.append(kept, 0)  # which is no id: what those beyond the last compare with
+        padded = np.append(kept, 0)  # ids beyond the last are compared with 0, which is no id
         for some, vectors in _checked(source.velocities):
             slots = np.searchsorted(kept, some)
             known = padded[slots] == some
@@ -78,7 +78,7 @@ def wrapped(at: np.ndarray, box: np.ndarray, quantum: float) -> np.ndarray:
 
 
 def _checked(table: Table) -> Iterator[Chunk]:
-    """The rows of a table, some at a time, all of them with good ids and vectors."""
+    """The rows of a table, some at a time. Raises InputError for a bad id or vector."""
     first = 0
     for ids, vectors in table.chunks():
         good = ids >= 1, (np.abs(vectors) < FARTHEST).all(axis=1)  # the second is false for NaN
@@ -91,18 +91,18 @@ def _checked(table: Table) -> Iterator[Chunk]:
 
 
 def _check_ids(source: Input) -> None:
-    """Every atom must be in each table, once."""
+    """Raise InputError unless every atom is in each table exactly once."""
     atoms = _sorted_ids(source.positions)
     if source.velocities is not None:
         moving = _sorted_ids(source.velocities)
-        if not np.array_equal(moving, atoms):  # as many, so one of them is no atom
+        if not np.array_equal(moving, atoms):  # of equal length, so one id is no atom
             atom = int(np.setdiff1d(moving, atoms)[0])
             location = _location_of(source.velocities, atom)
             raise InputError(OPTION, location, f"atom {atom} has a velocity, but no position")
 
 
 def _sorted_ids(table: Table) -> np.ndarray:
-    """The ids in a table, in ascending order: (count,) int64. No two may be the same."""
+    """The ids in a table, in ascending order: (count,) int64. Raises InputError for duplicates."""
     ids, first = np.empty(table.count, np.int64), 0
     for some, _ in _checked(table):
         ids[first : first + len(some)] = some
@@ -116,7 +116,7 @@ def _sorted_ids(table: Table) -> np.ndarray:
 
 
 def _location_of(table: Table, atom: int) -> str:
-    """Where an atom is in a table, for the last time."""
+    """The location of the last row of an atom in a table."""
     row = first = 0
     for ids, _ in table.chunks():
         row = first + int(np.flatnonzero(ids == atom)[-1]) if atom in ids else row

@@ -1,4 +1,4 @@
-"""Tables of atoms, the input that they make up, and how errors in them are reported."""
+"""Tables of atoms, the input that consists of them, and how errors in them are reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from miniapps.parameters import InputError, require
 
 OPTION = "--input"
 CHUNK = 8192  # rows held at a time: about 2 MB of text
-SHORTEST, LONGEST = 1e-3, 1e9  # of sides: the shortest still has a thousand quanta of the longest
+SHORTEST, LONGEST = 1e-3, 1e9  # of a side: the shortest is still 1000 quanta of the longest
 
 Chunk = tuple[np.ndarray, np.ndarray]  # ids (n,) int64 and vectors (n, 3) float64
 Sides = tuple[float, float, float]
@@ -29,39 +29,39 @@ class Table(Protocol):
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
     def chunks(self) -> Iterator[Chunk]:
         """The rows, some at a time."""
 
     def location(self, row: int) -> str:
-        """Where in the file a row is, for people."""
+        """Where in the file a row is, for messages."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """A file that atoms are read from, found to be in order. It can be pickled."""
+    """A file that atoms are read from; it has been checked. It can be pickled."""
 
     path: Path
     box: Sides  # the lengths of its sides
     corner: Sides  # its lowest corner
-    step: int  # at which the atoms were like this; 0 where the file does not say
+    step: int  # the time step of this state; 0 if the file does not contain it
     positions: Table
     velocities: Table | None
 
     @property
     def atoms(self) -> int:
-        """How many atoms there are."""
+        """The number of atoms."""
         return self.positions.count
 
     @property
     def has_velocities(self) -> bool:
-        """Whether the file says how fast atoms are."""
+        """Whether the file contains velocities."""
         return self.velocities is not None
 
 
 def slices(count: int) -> Iterator[slice]:
-    """The slices of ``count`` rows that are held one at a time."""
+    """Slices of ``count`` rows, of which one is held at a time."""
     for first in range(0, count, CHUNK):
         yield slice(first, min(first + CHUNK, count))
 
@@ -73,7 +73,7 @@ def need(holds: bool | np.bool_, location: object, allowed: str) -> None:
 
 @contextmanager
 def blamed(path: Path) -> Iterator[None]:
-    """Say of which file it is when the system cannot read it."""
+    """Raise an InputError that names the file if the system cannot read it."""
     try:
         yield
     except OSError as error:
@@ -82,7 +82,7 @@ def blamed(path: Path) -> Iterator[None]:
 
 
 def box_of(sides: list[float], location: object) -> Sides:
-    """Three sides of a box, none of them absurd."""
+    """The three sides of a box. Raises InputError if one is too short or too long."""
     x, y, z = sides
     for side in sides:
         allowed = f"a side of the box must be from {SHORTEST:g} to {LONGEST:g}, is {side:g}"
@@ -91,7 +91,7 @@ def box_of(sides: list[float], location: object) -> Sides:
 
 
 def diagonal(matrix: np.ndarray, location: object) -> Sides:
-    """The sides of a box whose edges, the rows of a matrix (3, 3), must be along the axes."""
+    """The sides of a box from its edges, rows of a matrix (3, 3), which must be along the axes."""
     sides = np.diag(matrix)
     need(
         (matrix == np.diag(sides)).all(), location, "the box must have right angles, along the axes"

@@ -19,12 +19,12 @@ MOST = 1e15  # atoms
 
 
 class Lines:
-    """The lines of a text file one by one, and where in it they are."""
+    """Iterates over the lines of a text file, and keeps the position of the current line."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path, self.file = path, file
-        self.number = 0  # of the present line, from 1
-        self.start = self.end = 0  # its bytes in the file
+        self.number = 0  # of the current line, from 1
+        self.start = self.end = 0  # its range of bytes in the file
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -47,11 +47,11 @@ class Lines:
 
     @property
     def location(self) -> str:
-        """The present line, for people."""
+        """The current line, for messages."""
         return f"{self.path}:{self.number}"
 
     def row(self, what: str) -> list[str]:
-        """The words of the next line that is not blank, which must be there."""
+        """The words of the next line that is not blank. Raises InputError if there is none."""
         for text in self:
             words = text.split("#")[0].split()
             if words:
@@ -59,7 +59,7 @@ class Lines:
         raise InputError(OPTION, self.location, f"the file ends where {what} must begin")
 
     def skip_rows(self, rest: int, count: int, what: str) -> None:
-        """Go past the ``rest`` of ``count`` rows, none of which may be missing."""
+        """Skip the last ``rest`` of ``count`` rows. Raises InputError if one is missing."""
         for row in range(count - rest, count):
             there = self._read().strip() != b""
             need(there, self.location, f"{what} must have {count} rows as announced, has {row}")
@@ -79,11 +79,11 @@ class TextTable:
     path: Path
     what: str  # the field that is the vector: "position" or "velocity"
     start: int  # the byte at which the first row begins
-    line: int  # its number
+    line: int  # number of that line
     count: int
     fields: np.dtype  # of a row; "id" and "kind" may be among them
-    form: str  # of a row, for people
-    kind: bytes | None = None  # what "kind" must be in all rows; None: what it is in the first
+    form: str  # of a row, for messages
+    kind: bytes | None = None  # the "kind" that all rows must have; None: that of the first row
 
     def chunks(self) -> Iterator[Chunk]:
         """The rows, some at a time."""
@@ -102,11 +102,11 @@ class TextTable:
                 yield ids, rows[self.what]
 
     def location(self, row: int) -> str:
-        """The line of a row, for people."""
+        """The line of a row, for messages."""
         return f"{self.path}:{self.line + row}"
 
     def _parsed(self, lines: list[bytes], first: int) -> np.ndarray:
-        """Lines as rows; halves of them where something is wrong, down to the line that it is."""
+        """Lines as rows. Bisects the lines to find a bad one, and raises InputError for it."""
         rows = self._loaded(lines)
         if rows is not None:
             return rows
@@ -118,24 +118,24 @@ class TextTable:
         return np.concatenate(parts)
 
     def _loaded(self, lines: list[bytes]) -> np.ndarray | None:
-        """Lines as rows, one each; None where any of them is no row."""
+        """Lines as rows, one each; None if a line is not a row."""
         try:
             b"".join(lines).decode()
             with warnings.catch_warnings():
-                warnings.simplefilter("error")  # of lines that hold nothing
+                warnings.simplefilter("error")  # numpy warns if lines hold no data
                 rows = np.loadtxt(lines, self.fields, ndmin=1)
         except (ValueError, UserWarning):
             return None
         return rows if len(rows) == len(lines) else None
 
     def _check_kind(self, same: np.ndarray, first: int, kind: bytes) -> None:
-        """All atoms must be of one kind."""
+        """Raise InputError unless all atoms are of one kind."""
         allowed = f"all atoms must be of one kind, which is {kind.decode(errors='replace')!r}"
         need(same.all(), self.location(first + int(np.argmin(same))), allowed)
 
 
 def numbers_in(words: list[str], location: object) -> list[float]:
-    """Words as numbers, which must be finite."""
+    """Words as finite numbers. Raises InputError for others."""
     numbers = [float(word) for word in words if is_number(word)]
     good = len(numbers) == len(words) and bool(np.isfinite(numbers).all())
     need(good, location, f"finite numbers are needed, not {' '.join(words)!r}")
@@ -143,7 +143,7 @@ def numbers_in(words: list[str], location: object) -> list[float]:
 
 
 def is_number(word: str) -> bool:
-    """Whether a word is a number, NaN and infinity among them."""
+    """Whether a word is a number; NaN and infinity count as numbers."""
     try:
         float(word)
     except ValueError:
