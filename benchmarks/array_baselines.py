@@ -1,7 +1,7 @@
-"""The apps' hot loops as one writes them with whole arrays: NumPy's, or CuPy's on a GPU.
+"""The apps' hot loops as expressions of whole arrays: of NumPy, or of CuPy on a GPU.
 
-Each takes the array library as ``xp``, and arrays of it. So a test compares with NumPy what a GPU
-does with CuPy.
+Functions take the array library as ``xp``, and its arrays, so tests check with NumPy the code that
+a GPU runs with CuPy.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-SHIFTS = {  # from a cell to those that its new value is made of, in the order of the formula
+SHIFTS = {  # offsets of the stencil's cells, in the order of the formula
     2: ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)),
     3: ((0, 0, 0), (-1, 0, 0), (1, 0, 0), (0, -1, 0), (0, 1, 0), (0, 0, -1), (0, 0, 1)),
 }
 
 
 def sweep_by_arrays(old: Any, new: Any) -> None:
-    """Relax all cells of ``old`` that have neighbours on every side, into ``new``; 2 or 3 axes."""
+    """Sweep all cells of ``old`` with neighbours on every side into ``new``; 2 or 3 axes."""
     shifts = SHIFTS[old.ndim]
     own, *around = [
         tuple(slice(1 + by, n - 1 + by) for n, by in zip(old.shape, shift, strict=True))
@@ -51,10 +51,11 @@ def push_by_arrays(xp: Any, mesh: Any, columns: tuple[Any, Any, Any, Any, Any], 
 
 
 def forces_by_arrays(xp: Any, position: Any, box: Any, cutoff: float) -> Any:
-    """The force on each atom, (3, n) float64, by expressions of whole arrays: NumPy's or CuPy's.
+    """The force on each atom, (3, n) float64, with whole arrays of NumPy or CuPy.
 
-    ``xp``: that library; ``position`` (3, n), ``box`` (3,): its arrays. Atoms lie in a table, a row
-    for each cell no narrower than the cutoff; every row meets the 27 around it, padded as all are.
+    ``xp``: that library; ``position`` (3, n), ``box`` (3,): its arrays. Atoms are in a table with a
+    row for each cell, at least as wide as the cutoff; rows are padded to the same length. Each row
+    is combined with those of the 27 cells around it.
     """
     grid = tuple(int(cells) for cells in box // cutoff)
     if min(grid) < 3:
@@ -73,7 +74,7 @@ def forces_by_arrays(xp: Any, position: Any, box: Any, cutoff: float) -> Any:
         apart = mine - around[:, :, None, :]
         apart -= side * xp.rint(apart / side)
         r2 = (apart * apart).sum(0)
-        near = (r2 > 0) & (r2 < cutoff * cutoff)  # nothing is near an empty place
+        near = (r2 > 0) & (r2 < cutoff * cutoff)  # no atom is near an empty entry
         inverse2 = 1.0 / xp.where(near, r2, xp.inf)
         inverse6 = inverse2**3
         pull = (48.0 * inverse6 - 24.0) * inverse6 * inverse2

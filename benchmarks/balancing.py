@@ -1,10 +1,10 @@
-"""How much of what max/mean promises load balancing gains: Stencil3D with the paper's imbalance.
+"""The gain of load balancing over its ideal, max/mean: Stencil3D with the paper's imbalance.
 
-Two PEs, four blocks each, balancing every 30 steps, as published (CharmPy, CLUSTER 2018, V-B), and
-for the first time after five timed steps. The promise is max/mean of the compute per PE in the run
-without balancing; the gain is the ratio of the two runs' whole times, with all migrations and the
-steps up to the first balancing, which nothing could have balanced. The field fits into a last-level
-cache of 32 MiB, so that what a PE computes takes hardly longer where the other computes too.
+Two PEs with four blocks each are balanced every 30 steps, as published (CharmPy, CLUSTER 2018,
+V-B), for the first time after five timed steps. The ideal gain is max/mean of the compute time per
+PE in the run without balancing. The gain is the ratio of the times of the two whole runs, with all
+migrations and the steps before the first load-balancing step, which no balancer can improve. The
+field fits into a last-level cache of 32 MiB, so one PE hardly slows down the other.
 """
 
 from __future__ import annotations

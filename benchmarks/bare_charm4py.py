@@ -1,8 +1,9 @@
-"""What a message costs with Charm4Py alone: chares on two PEs exchange arrays, and nothing else.
+"""The cost of a message with Charm4Py alone: chares on two PEs exchange arrays, nothing else.
 
     python -m charmrun.start +p2 bare_charm4py.py BYTES ROUNDS ++local
 
-As `bare_mpi4py.py`, by entry methods. With an array of a wrong round the program never ends.
+As `bare_mpi4py.py`, with entry methods. If an array of a wrong round arrives, the program never
+ends.
 """
 
 import sys
@@ -21,7 +22,7 @@ class Block(Chare):
 
     def __init__(self, words: int, rounds: int) -> None:
         self.words, self.rounds, self.round = words, rounds, 0
-        self.came: Counter[int] = Counter()  # arrays of each round; the other may be ahead
+        self.came: Counter[int] = Counter()  # arrays by round; the other chare may be ahead
 
     def start(self, done: Any) -> None:
         """Begin the first round."""
@@ -37,13 +38,13 @@ class Block(Chare):
             self.other.take(array)
 
     def take(self, array: np.ndarray) -> None:
-        """Count an array; with the last of a round, begin the next."""
+        """Count an array; the last array of a round begins the next round."""
         self.came[int(array[0])] += 1
         if hasattr(self, "other"):
             self.go_on()
 
     def go_on(self) -> None:
-        """Begin what rounds can begin."""
+        """Begin the next round while the arrays of this one are complete."""
         while self.came[self.round] == ARRAYS:
             self.round += 1
             if self.round == self.rounds:
@@ -53,7 +54,7 @@ class Block(Chare):
 
 
 def main(_: Any) -> None:
-    """Exchange as the command line says."""
+    """Run the exchange with the size and rounds of the command line."""
     size, rounds = (int(word) for word in sys.argv[1:3])
     blocks = Array(Block, 2, args=[size // 8, rounds])
     charm.awaitCreation(blocks)

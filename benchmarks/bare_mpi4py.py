@@ -1,10 +1,10 @@
-"""What a message costs with mpi4py alone: two ranks exchange arrays, and nothing else.
+"""The cost of a message with mpi4py alone: two ranks exchange arrays, nothing else.
 
     mpiexec -n 2 python bare_mpi4py.py BYTES ROUNDS
 
-In each round both send two arrays to the other and wait for its two, as echo's blocks do along the
-axis that is cut. Rank 0 prints microseconds per array and rank. The arrays carry the number of
-their round, and with a wrong one the program fails.
+In each round each rank sends two arrays to the other and waits for two, as echo's blocks do along
+the axis that is cut. Rank 0 prints microseconds per array and rank. Arrays carry the number of
+their round; the program fails if one is wrong.
 """
 
 import sys
@@ -17,7 +17,7 @@ ARRAYS = 2  # per round
 
 
 def main() -> None:
-    """Exchange as the command line says: standing receives, non-blocking sends."""
+    """Run the exchange with posted receives and non-blocking sends."""
     words, rounds = int(sys.argv[1]) // 8, int(sys.argv[2])
     comm = MPI.COMM_WORLD
     other = 1 - comm.rank

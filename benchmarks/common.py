@@ -1,4 +1,4 @@
-"""What the benchmarks share: launching runs, medians, results with the machine described."""
+"""Functions of all benchmarks: launching runs, medians, results with the machine they are from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MINIAPPS = [sys.executable, "-m", "workbench.cli"]
 
 
 def run(*arguments: object, timeout_s: float | None = None) -> dict[str, Any]:
-    """Run ``miniapps run`` and return its record; raises where it failed or is not valid."""
+    """Run ``miniapps run``; returns its record. Raises RuntimeError if it fails or is not valid."""
     command = [*MINIAPPS, "run", *map(str, arguments), "--json", "-"]
     pipes: dict[str, Any] = {"capture_output": True, "text": True, "timeout": timeout_s}
     done = subprocess.run(command, check=False, **pipes)
@@ -28,12 +28,12 @@ def run(*arguments: object, timeout_s: float | None = None) -> dict[str, Any]:
 
 
 def interleaved(ways: dict[str, list[object]], trials: int) -> dict[str, list[dict[str, Any]]]:
-    """Run each way in turn, ``trials`` times over, so that all see the same disturbances."""
+    """Run each configuration in turn, ``trials`` times, so disturbances affect all of them."""
     return in_turn({name: partial(run, *arguments) for name, arguments in ways.items()}, trials)
 
 
 def in_turn(calls: dict[str, Callable[[], Any]], trials: int) -> dict[str, list[Any]]:
-    """What each call returns in turn, ``trials`` times over."""
+    """The results of each call; the calls are made in turn, ``trials`` times."""
     returned: dict[str, list[Any]] = {name: [] for name in calls}
     for _ in range(trials):
         for name, call in calls.items():

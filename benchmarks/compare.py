@@ -1,17 +1,17 @@
-"""Another revision against this working tree: the same cases on both, in turns.
+"""Compare another revision with this working tree: the same cases on both, in turns.
 
     make compare REV=v0.1.0
     .venv/bin/python benchmarks/compare.py v0.1.0 --trials 20 --only messages,start
 
-Each side is a copy of its sources in ``build/compare`` with an environment of its own, which shares
-this environment's packages: what differs is the project. Both sides are driven by the command line
-alone, as files have other names in other revisions; kernels by `compare_kernels.py`.
+Each side is a copy of its sources in ``build/compare``, with an environment that shares this
+environment's packages, so only the project differs. Both sides are run by the command line alone,
+because files have other names in other revisions; kernels are run by `compare_kernels.py`.
 
-In each trial both sides run every case one after the other, taking turns at going first. A case's
-ratio is new rate / old rate, the geometric mean over trials with a 99 % bootstrap interval. A run
-that fails, is not valid or ends in another state than the other side's has no number. ``slower``
-means that the whole interval lies below 0.97. Exit status: 1 where a case is slower or has no
-number, 2 for a revision that there is not.
+In each trial both sides run every case, one after the other; they alternate in being first. A
+case's ratio is new rate / old rate, the geometric mean over trials with a 99 % bootstrap interval.
+A case has no number if a run fails or is not valid, or if the two sides end in different states.
+``slower`` means that the whole interval is below 0.97. Exit status: 1 if a case is slower or has no
+number, 2 if the revision does not exist.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LAUNCHERS = ("PMI_", "OMPI_", "MV2_", "SLURM_", "PMIX_", "HYDI_", "MINIAPPS_", "
 
 
 class CaseFailed(Exception):
-    """A run that has no number; says why in one line."""
+    """A run has no number; the message gives the reason in one line."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class Side:
 
     @property
     def environment(self) -> dict[str, str]:
-        """No launcher around, and a cache of the side's own for what runs have measured."""
+        """Environment variables without those of launchers; the side has a cache of its own."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith((*LAUNCHERS, "PYTHONPATH"))}
         return kept | {"XDG_CACHE_HOME": str(self.tree.with_name("cache"))}
 
     def output(self, words: Sequence[object]) -> str:
-        """What a command of this side's environment prints. Raises CaseFailed where it fails."""
+        """The output of a command in this side's environment. Raises CaseFailed if it fails."""
         done = subprocess.run(
             [*map(str, words)],
             stdin=subprocess.DEVNULL,
@@ -81,9 +81,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Case:
-    """A run whose rates are compared: ``miniapps run`` with these words, or with none the kernels.
+    """A case whose rates are compared: ``miniapps run`` with ``words``; without words, the kernels.
 
-    ``steady``: all steps do the same work, so that the median step stands for all of them.
+    ``steady``: all steps do the same work, so the median step represents all of them.
     """
 
     name: str
@@ -137,7 +137,7 @@ def cases(pes: int, scale: int = 1) -> list[Case]:
 
 
 def tree_of_revision(revision: str, folder: Path) -> Path:
-    """The files of a revision in ``folder``. Raises ValueError where there is no such revision."""
+    """Write the files of a revision to ``folder``. Raises ValueError if it does not exist."""
     command = ["git", "-C", str(ROOT), "archive", "--format=tar", revision]
     done = subprocess.run(command, capture_output=True)
     if done.returncode:
@@ -149,7 +149,7 @@ def tree_of_revision(revision: str, folder: Path) -> Path:
 
 
 def tree_of_work(folder: Path) -> Path:
-    """The files of the working tree in ``folder``: those that git knows or does not ignore."""
+    """Copy the working tree to ``folder``: the files that git tracks or does not ignore."""
     command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     names = {name for name in listed.splitlines() if (ROOT / name).is_file()}
@@ -162,7 +162,7 @@ def tree_of_work(folder: Path) -> Path:
 
 
 def _clear(folder: Path, names: set[str]) -> None:
-    """Remove what is in a folder and not among ``names``, except compiled kernels."""
+    """Remove the files of a folder that are not among ``names``, except compiled kernels."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.rglob("*"):
         known = path.relative_to(folder).as_posix() in names or "__pycache__" in path.parts
@@ -171,7 +171,7 @@ def _clear(folder: Path, names: set[str]) -> None:
 
 
 def side(name: str, tree: Path) -> Side:
-    """A side of the comparison: a tree with an environment beside it."""
+    """Create a side of the comparison: a tree, and an environment next to it."""
     folder = tree.with_name("environment")
     python = environments.make(folder)
     scripts = tomllib.loads((tree / "pyproject.toml").read_text())["project"]["scripts"]
@@ -184,7 +184,7 @@ def side(name: str, tree: Path) -> Side:
 
 @dataclass
 class Measured:
-    """Rates of one case on both sides, trial by trial, or why it has none."""
+    """Rates of one case on both sides, by trial, or the reason why it has none."""
 
     group: str
     old: list[float] = field(default_factory=list)
@@ -198,7 +198,7 @@ class Measured:
         return Interval(*(math.exp(value) for value in (mean.value, mean.low, mean.high)))
 
     def verdict(self) -> str:
-        """What the interval says of the ratio and `LIMIT`."""
+        """The result of comparing the interval of the ratio with `LIMIT`."""
         if self.failed:
             return f"no number: {self.failed}"
         ratio = self.ratio()
@@ -210,7 +210,7 @@ class Measured:
 
 
 def rates_of(side: Side, case: Case, scale: int) -> tuple[dict[str, float], str]:
-    """Rates of a case on one side by name, and the state the run ended in. Raises CaseFailed."""
+    """Rates of a case on one side by name, and the hash of the final state. Raises CaseFailed."""
     if not case.words:
         script = Path(__file__).with_name("compare_kernels.py")
         return json.loads(side.output([side.python, script, scale])), ""
@@ -231,7 +231,7 @@ def rates_of(side: Side, case: Case, scale: int) -> tuple[dict[str, float], str]
 
 
 def seconds_per_step(rounds: list[float], record: dict[str, Any], steady: bool) -> float:
-    """Seconds per step of rounds that took so long: the median where all steps do the same."""
+    """Seconds per step, from those of each round: the median if all steps do the same work."""
     if steady:
         return median(s / n for s, n in zip(rounds, record["rounds"]["count"], strict=True))
     return sum(rounds) / record["steps"]
@@ -240,7 +240,7 @@ def seconds_per_step(rounds: list[float], record: dict[str, Any], steady: bool) 
 def measure(
     old: Side, new: Side, chosen: list[Case], trials: int, scale: int = 1
 ) -> dict[str, Measured]:
-    """Run all cases on both sides in turns; a first trial, which compiles, is not counted."""
+    """Run all cases on both sides in turns; the first trial, which compiles, is not counted."""
     results: dict[str, Measured] = {}
     broken: set[str] = set()
     for trial in range(trials + 1):
@@ -266,7 +266,7 @@ def measure(
 def _pair(
     old: Side, new: Side, case: Case, scale: int, old_first: bool
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Rates of a case on the old and the new side. Raises CaseFailed where they do not compare."""
+    """Rates of a case on both sides. Raises CaseFailed if a run fails or the states differ."""
     order = (old, new) if old_first else (new, old)
     found = {side.name: rates_of(side, case, scale) for side in order}
     (old_rates, old_state), (new_rates, new_state) = found[old.name], found[new.name]
@@ -279,7 +279,7 @@ def _pair(
 
 
 def document(revision: str, trials: int, results: dict[str, Measured]) -> dict[str, Any]:
-    """Everything that was measured, as plain data."""
+    """All measurements, as plain data."""
     described = {}
     for name, one in results.items():
         entry: dict[str, Any] = {"group": one.group, "verdict": one.verdict().strip("*")}
@@ -305,7 +305,7 @@ def _short(value: float) -> float:
 
 
 def markdown(results: dict[str, Measured]) -> str:
-    """A table of ratios, the group of each case, and what they say."""
+    """A table of all cases with their groups, ratios and results."""
     rows = []
     for name, one in results.items():
         ratio = None if one.failed else one.ratio()
@@ -318,7 +318,7 @@ def markdown(results: dict[str, Measured]) -> str:
 def compare(
     revision: str, trials: int, chosen: list[Case], scale: int = 1, scratch: Path = SCRATCH
 ) -> dict[str, Measured]:
-    """Compare a revision with the working tree. Raises ValueError where there is no such one."""
+    """Compare a revision with the working tree. Raises ValueError if it does not exist."""
     old = side("old", tree_of_revision(revision, scratch / "old" / "tree"))
     new = side("new", tree_of_work(scratch / "new" / "tree"))
     return measure(old, new, chosen, trials, scale)

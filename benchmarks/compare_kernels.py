@@ -1,7 +1,7 @@
-"""Rates of kernels in the tree whose Python runs this, as one JSON object; `compare` starts it.
+"""Rates of the kernels in the tree that this Python imports, as one JSON object, for `compare`.
 
-Kernels are looked for under all names that their files have had, so that an older tree has them
-too. Each rate is the best of several: a disturbance only ever makes a kernel slower.
+Kernels are searched for under all names that their files have had, so that older trees work, too.
+Each rate is the best of several, because a disturbance can only make a kernel slower.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def files_of(name: str) -> Iterator[ModuleType]:
 
 
 def kernel(name: str, function: str) -> Callable[..., Any]:
-    """A kernel by its name. Raises LookupError where no file has it."""
+    """A kernel by its name. Raises LookupError if no file has it."""
     for module in files_of(name):
         if hasattr(module, function):
             return getattr(module, function)

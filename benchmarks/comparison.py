@@ -1,6 +1,6 @@
 """Charm4Py against mpi4py on one problem: Jacobi2D 4096 x 4096 on two PEs, and Stencil3D.
 
-Ratios of step times, charm over mpi, of runs that follow each other; the median over trials.
+Ratios of step times, charm over mpi, of runs made in turn; the median over trials.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def mean_step(record: dict[str, Any]) -> float:
-    """Seconds per step, whole run over steps: unlike a median it hides no slow step."""
+    """Seconds per step, whole run over steps: unlike a median, it includes slow steps."""
     return record["wall_s"] / record["steps"]
 
 

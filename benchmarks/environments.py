@@ -1,4 +1,4 @@
-"""Environments beside the one that runs: the same packages, another copy of the project."""
+"""Environments with the packages of the running one, and another copy of the project."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import sysconfig
 from pathlib import Path
 
 OWN = ("__editable__", "__pycache__", "parallel_miniapps")  # this project, as pip installed it
-# MPI's launcher and libraries: a run looks for them beside its Python.
+# MPI's launcher and libraries, which a run searches for in the environment of its Python.
 PROGRAMS = ("bin/mpi*", "bin/hydra*", "lib/libmpi*", "lib/mpich")
 
 
 def make(folder: Path, without: tuple[str, ...] = ()) -> Path:
-    """Make an environment that shares this one's packages by links; returns its Python.
+    """Create an environment that links to the packages of this one; returns its Python.
 
-    The project itself is not in it, nor is any package whose name begins with one of ``without``.
+    It lacks the project itself and all packages whose names begin with one of ``without``.
     """
     subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", folder], check=True)
     packages = Path(sysconfig.get_path("purelib"))
@@ -30,7 +30,7 @@ def make(folder: Path, without: tuple[str, ...] = ()) -> Path:
 
 
 def add_tree(folder: Path, tree: Path, entry: str) -> None:
-    """Have an environment import the project from a tree, and run ``entry`` as ``miniapps``.
+    """Let an environment import the project from a tree, and run ``entry`` as ``miniapps``.
 
     ``entry`` is a module and a function, such as ``workbench.cli:main``.
     """

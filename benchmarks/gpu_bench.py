@@ -1,18 +1,18 @@
-"""``make gpu-bench``: how close the kernels on a GPU come to its memory's speed, in ten minutes.
+"""``make gpu-bench``: rates of the kernels on a GPU as shares of its memory speed, in ten minutes.
 
-First what a copy moves, read and written: that is the ceiling. Then kernels, as shares of it,
-beside CuPy expressions for the same; blocks per PE; what streams of their own gain; what the
-interior's sweep hides of copies to and from the host; and whole runs on CPU and GPU over sizes. A
-kernel's rate counts only where its result has the bits of its CPU counterpart, a run's where it is
-valid and ends in the same state.
+It first measures the speed of a copy, read and written: the ceiling. Then it measures kernels as
+shares of the ceiling, and CuPy expressions for the same work; blocks per PE; the gain of one stream
+per block; how much of the copies to and from the host is hidden by the sweep of the interior; and
+whole runs on CPU and GPU over sizes. A kernel's rate counts only if its result has the bits of its
+CPU counterpart, a run's rate only if it is valid and ends in the same state.
 
-All is measured in parts. A part that fails, or for which no time is left, is named with its reason
-and ends none of the others. After every part results/gpu.json has all that was found so far. At the
-end docs/performance.md and docs/figures/gpu.png are made of it.
+The measurement consists of parts. A part that fails, or for which no time is left, is reported with
+the reason, and the others are still measured. After every part, results/gpu.json has all results so
+far. At the end docs/performance.md and docs/figures/gpu.png are made from it.
 
-``--smoke`` makes everything tiny and writes nothing, to see that the script runs; in numba's
-simulator there is no other way. Exit status: 0 all was measured, 1 some part was not, 2 there is no
-GPU. A kernel below its bar is said to be; that is no failure.
+``--smoke`` makes everything tiny and writes nothing, to test the script; numba's simulator allows
+nothing else. Exit status: 0 all was measured, 1 some part was not, 2 there is no GPU. A kernel
+below its required rate is reported, but is not a failure.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ from workbench import environment
 
 ROUNDS = 7
 COMPARED = 1000  # particles
-AGREES = 1e-9  # array expressions with what they must be, over the largest
+AGREES = 1e-9  # allowed error of array expressions, over the largest value
 SWEEPS_IN_STREAMS = 20
-TOTAL_S, RUN_S = 450.0, 60.0  # to begin parts in; a part makes two runs at most
+TOTAL_S, RUN_S = 450.0, 60.0  # no part begins after TOTAL_S; a part makes at most two runs
 MOST_RANKS = 8  # of a run on the CPU
 ALL_MEASURED, SOME_FAILED, NO_GPU = 0, 1, 2
 DRAWN_FROM_IT = ("gpu_figure.py", "report.py")
@@ -70,16 +70,17 @@ SEAMS = {
     3: (140, 40, 70),
 }  # cells with which every kernel needs several thread blocks
 
-# Kernels, old, new, region; returns 1 if new is newest, and the largest change, if that is found.
+# Takes kernels, old, new and region. Returns 1 if new has the newest values, and the largest change
+# of a cell, or 0 if that is not computed.
 Sweep = Callable[[Any, Any, Any, Region], tuple[int, float]]
 
 
 class Different(RuntimeError):
-    """What is measured computes something else than it must."""
+    """Measured code computes a wrong result."""
 
 
 def rate(gpu: Any, work: Callable[[], Any], units: float) -> float:
-    """Units a second, the median of some rounds after one that does not count."""
+    """Units per second, the median over rounds after a first one that is not counted."""
     work()
     seconds = []
     for _ in range(ROUNDS):
@@ -90,7 +91,7 @@ def rate(gpu: Any, work: Callable[[], Any], units: float) -> float:
 
 
 def copy_bytes_per_s(gpu: Any, size: int) -> float:
-    """What a copy within the device's memory moves, read and written."""
+    """Bytes per second of a copy within the device's memory, read and written."""
     source, target = (gpu.empty((size // 8,), np.float64) for _ in range(2))
     return rate(gpu, lambda: target.copy_to_device(source, stream=gpu.stream), 2.0 * size)
 
@@ -99,7 +100,7 @@ def copy_bytes_per_s(gpu: Any, size: int) -> float:
 
 
 def fields(gpu: Any, shape: tuple[int, ...], tile: int, dtype: str) -> tuple[Any, Any, Region]:
-    """Two arrays as a block with neighbours all around has them, and its own region."""
+    """Two arrays like those of a block with neighbours on all sides, and its own region."""
     field, region = ghosted(shape, [(tile, tile)] * len(shape), tile, dtype, gpu.line)
     with_ghosts = tuple(at + (tile if n % 2 else -tile) for n, at in enumerate(region))
     field[box(with_ghosts)] = np.random.default_rng(1).random(shape[-1] + 2 * tile)
@@ -107,7 +108,7 @@ def fields(gpu: Any, shape: tuple[int, ...], tile: int, dtype: str) -> tuple[Any
 
 
 def tiled(tile: int) -> Sweep:
-    """A tile of so many sweeps."""
+    """A sweep function that makes ``tile`` sweeps at once."""
 
     def sweep(stencil: Any, old: Any, new: Any, region: Region) -> tuple[int, float]:
         grow = np.ones(len(region), np.int64)
@@ -117,11 +118,11 @@ def tiled(tile: int) -> Sweep:
 
 
 def with_residual(stencil: Any, old: Any, new: Any, region: Region) -> tuple[int, float]:
-    """One sweep that finds the largest change, for which the host waits."""
+    """One sweep that computes the largest change; the host waits for it."""
     return 1, stencil.sweep_residual(old, new, *region)
 
 
-SWEEPS: dict[str, tuple[int, Sweep]] = {  # sweeps at once
+SWEEPS: dict[str, tuple[int, Sweep]] = {  # sweeps at once, and the function
     "": (1, tiled(1)),
     ", residual": (1, with_residual),
     ", 2 at once": (2, tiled(2)),
@@ -143,7 +144,7 @@ def has_cpu_bits(app: str, shape: tuple[int, ...], how: str, dtype: str) -> bool
 
 
 def stencil(gpu: Any, app: str, shape: tuple[int, ...], how: str, dtype: str) -> float:
-    """Cells times sweeps a second. Raises Different."""
+    """Cells times sweeps per second. Raises Different."""
     if not has_cpu_bits(app, shape, how, dtype):
         raise Different("not the bits of the CPU")
     tile, sweep = SWEEPS[how]
@@ -153,7 +154,7 @@ def stencil(gpu: Any, app: str, shape: tuple[int, ...], how: str, dtype: str) ->
 
 
 def cupy_stencil(gpu: Any, shape: tuple[int, ...]) -> float:
-    """Cells a second of the same sweep as one writes it with CuPy's arrays."""
+    """Cells per second of the same sweep with CuPy arrays."""
     import cupy
 
     with gpu.stream.queue:
@@ -176,7 +177,7 @@ def cupy_stencil(gpu: Any, shape: tuple[int, ...]) -> float:
 
 
 def agree(right: np.ndarray, found: np.ndarray) -> None:
-    """Raise Different for arrays that are not the same to rounding."""
+    """Raise Different unless two arrays agree to rounding."""
     off = float(np.abs(right - found).max())
     if not off <= AGREES * np.abs(right).max():
         raise Different(f"off by {off}")
@@ -197,14 +198,14 @@ def pushing(device_name: str, size: int, particles: int) -> Any:
 
 
 def pushed(block: Any, steps: int) -> bytes:
-    """Its particles after so many steps more, in the order of their ids."""
+    """A block's particles after ``steps`` more steps, in the order of their ids."""
     block.push(steps)
     (piece,) = block.state()
     return piece.values[np.argsort(piece.ids)].tobytes()
 
 
 def pic_push(size: int, particles: int, steps: int) -> float:
-    """Particles times steps a second of the push alone, ordered in memory as in a run."""
+    """Particles times steps per second of the push alone, ordered in memory as in a run."""
     small = min(size, 100), min(particles, 1000)
     if len({pushed(pushing(name, *small), steps) for name in ("cpu", "gpu")}) > 1:
         raise Different("not the bits of the CPU")
@@ -213,7 +214,7 @@ def pic_push(size: int, particles: int, steps: int) -> float:
 
 
 def cupy_push(size: int, particles: int) -> float:
-    """Particles a second of the same push as one writes it with CuPy's arrays."""
+    """Particles per second of the same push with CuPy arrays."""
     import cupy
 
     block = pushing("gpu", size, particles)
@@ -237,7 +238,7 @@ def cupy_push(size: int, particles: int) -> float:
 
 
 def cupy_forces(gpu: Any, lattice: tuple[int, int, int]) -> float:
-    """Atoms a second whose forces are found with CuPy's arrays, in cells; no more of a step."""
+    """Atoms per second of the forces with CuPy arrays, by cells; nothing else of a step."""
     import cupy
 
     block = melted(lattice, 10, gpu)
@@ -267,13 +268,13 @@ def on_gpu(*words: object) -> dict[str, Any]:
 
 
 def leanmd_melt(lattice: tuple[int, int, int], steps: int, dtype: str) -> float:
-    """Atom-steps a second of a whole run, new lists included."""
+    """Atom-steps per second of a whole run, list building included."""
     words = ["leanmd", "--lattice", in_words(lattice), "--steps", steps]
     return on_gpu(*words, "--dtype", dtype, "--warmup", steps // 10)["rate"]["value"]
 
 
 def blocks(size: tuple[int, ...], steps: int, more: Iterable[object]) -> dict[str, Any]:
-    """Jacobi2D, one sweep per exchange, in some way of `WAYS`."""
+    """Results of Jacobi2D, one sweep per exchange, in a configuration of `WAYS`."""
     words = ["jacobi2d", "--size", in_words(size), "--time-tile", 1, "--steps", steps]
     warmup = steps // 10
     record = on_gpu(*words, "--warmup", warmup, *more)
@@ -285,9 +286,9 @@ def blocks(size: tuple[int, ...], steps: int, more: Iterable[object]) -> dict[st
 
 
 def hidden_copies(size: tuple[int, ...]) -> dict[str, float]:
-    """Seconds of copies of a halo over the host, of the interior's sweep, and of both at once.
+    """Seconds of copying a halo to the host and back, of sweeping the interior, of both at once.
 
-    ``hidden``: what of the shorter one the longer one hides, 1 all, 0 nothing.
+    ``hidden``: the fraction of the shorter one that the longer one hides, 0 to 1.
     """
     app = miniapps.load("jacobi2d")
     problem = app.Problem(size=size, boundary="periodic", initial="noise", time_tile=1)
@@ -313,7 +314,7 @@ def hidden_copies(size: tuple[int, ...]) -> dict[str, float]:
 
 
 def streams(size: tuple[int, ...], count: int) -> dict[str, float]:
-    """Seconds of some sweeps of ``count`` blocks in one stream, and in a stream each."""
+    """Seconds of sweeps of ``count`` blocks in one stream, and in one stream per block."""
     one, own = device.get("gpu"), [device.get("gpu") for _ in range(count)]
     shape = size[0] // count, *size[1:]
     ways = {"one_stream_s": [one] * count, "own_streams_s": own}
@@ -337,7 +338,7 @@ def streams(size: tuple[int, ...], count: int) -> dict[str, float]:
 
 
 def check_swept(gpu: Any, old: Any, new: Any, region: Region) -> None:
-    """Raise Different where a region is not Jacobi2D's sweep of an array, made by the CPU."""
+    """Raise Different unless a region of ``new`` has the bits of a sweep of ``old`` by the CPU."""
     source, found = gpu.to_host(old), gpu.to_host(new)
     right = found.copy()
     right[box(region)] = -1.0
@@ -347,13 +348,13 @@ def check_swept(gpu: Any, old: Any, new: Any, region: Region) -> None:
 
 
 def medians_in_turn(calls: dict[str, Callable[[], float]]) -> dict[str, float]:
-    """The median of what each call returns, in turn, after one that does not count."""
+    """The median result of each call, made in turn, after a first result that is not counted."""
     took = in_turn(calls, ROUNDS + 1)
     return {name: median(values[1:]) for name, values in took.items()}
 
 
 def on_both(app: str, size: str, steps: int) -> dict[str, Any]:
-    """Rates of the same run on the CPU's cores, under mpi, and on the GPU. Raises Different."""
+    """Rates of the same run on the CPU's cores under mpi, and on the GPU. Raises Different."""
     words = [app, SIZE_OPTIONS[app], size, "--steps", steps, "--warmup", steps // 10]
     ranks = min(environment.cores(), MOST_RANKS)
     mpi = "--driver", "mpi", "-n", ranks
@@ -364,23 +365,23 @@ def on_both(app: str, size: str, steps: int) -> dict[str, Any]:
     return rates | {"ranks": cpu["pes"], "unit": cpu["rate"]["unit"]}
 
 
-# All of it ---------------------------------------------------------------------------------------
+# All parts ---------------------------------------------------------------------------------------
 
 
 class Part(NamedTuple):
-    """Something to measure, and where in the results it goes."""
+    """A measurement, and its path in the results."""
 
     path: tuple[str, ...]
     measure: Callable[[], Any]
 
     @property
     def name(self) -> str:
-        """In words."""
+        """The path in words."""
         return ": ".join(self.path)
 
 
 def kernel_parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[Part]:
-    """Rates of kernels by name and data type, and of CuPy's expressions where there is CuPy."""
+    """Rates of kernels by name and data type, and of CuPy expressions if not simulated."""
     for app in ("jacobi2d", "stencil3d"):
         for how in SWEEPS:
             for dtype in (DOUBLE, SINGLE):
@@ -395,7 +396,7 @@ def kernel_parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[P
 
 
 def run_parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[Part]:
-    """Whole runs, and what is overlapped in them."""
+    """Whole runs, and the overlap in them."""
     steps = cases["steps"]
     for name, lattice in zip(MELTS, cases["melts"], strict=True):
         for dtype in (DOUBLE, SINGLE):
@@ -421,7 +422,7 @@ def parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[Part]:
 
 
 def say(text: str) -> None:
-    """Print a line at once."""
+    """Print a line without buffering."""
     print(text, flush=True)
 
 
@@ -431,7 +432,7 @@ def measure(
     clock: Callable[[], float] = monotonic,
     total_s: float = TOTAL_S,
 ) -> dict[str, Any]:
-    """Measure all parts for which there is time; ``keep`` gets the results after each of them."""
+    """Measure all parts for which time is left; ``keep`` receives the results after each part."""
     results: dict[str, Any] = {"failures": {}}
     begin = clock()
     for part in todo:
@@ -451,7 +452,7 @@ def measure(
 
 
 def put(results: dict[str, Any], path: tuple[str, ...], found: Any) -> None:
-    """Put something where a path leads."""
+    """Store a value at a path of nested dictionaries."""
     *folders, name = path
     for folder in folders:
         results = results.setdefault(folder, {})
@@ -459,7 +460,7 @@ def put(results: dict[str, Any], path: tuple[str, ...], found: Any) -> None:
 
 
 def judged(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Rates in float64 as shares of what a copy allows, over CuPy's, and against their bars."""
+    """Rates in float64: as shares of a copy's, over CuPy's, and compared with those required."""
     ceiling, found = results.get("copy_bytes_per_s"), {}
     for name in BARS:
         rates = results.get("rates", {}).get(name, {})
@@ -476,14 +477,14 @@ def judged(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def draw() -> list[str]:
-    """Make the page and the figure of the results; returns what failed."""
+    """Make the page and the figure from the results; returns the failures."""
     folder = Path(__file__).parent
     done = {name: subprocess.run([sys.executable, folder / name]) for name in DRAWN_FROM_IT}
     return [f"{name}: status {end.returncode}" for name, end in done.items() if end.returncode]
 
 
 def main() -> int:
-    """Measure and write."""
+    """Measure, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, and no results")
     smoke = parser.parse_args().smoke
@@ -499,7 +500,7 @@ def main() -> int:
     name = backend.described()
 
     def keep(results: dict[str, Any]) -> None:
-        backend.toolkit.free_unused()  # runs in processes of their own need memory too
+        backend.toolkit.free_unused()  # runs in other processes need memory too
         if not smoke:
             write("gpu", {"device": name} | results)
 

@@ -1,4 +1,4 @@
-"""What `make gpu-bench` measures, at which sizes, and the bars that kernels are held to."""
+"""The cases and sizes that `make gpu-bench` measures, and the rates that it requires of kernels."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ CUPY = "CuPy expression"
 
 
 class Bar(NamedTuple):
-    """What is asked of a kernel in float64, for one H200 and data well over its 60 MB of L2.
+    """The required rates of a kernel in float64, for one H200 and data well over its 60 MB of L2.
 
-    ``bytes_each``: what a unit of work has to move, None where memory is not the limit; ``passes``
-    and ``good``: 10^9 units a second. Units are cells times sweeps, particles, atoms times steps.
+    ``bytes_each``: bytes that a unit of work must move, None if memory is not the limit; ``passes``
+    and ``good``: 10^9 units per second. Units: cells times sweeps, particles, atoms times steps.
     """
 
     bytes_each: float | None
@@ -39,7 +39,7 @@ BARS = {
 }
 MELTS = [name for name in BARS if name.startswith("leanmd")]
 ODFS = (1, 2, 4, 8)
-WAYS = {  # of Jacobi2D: blocks of one PE in streams of their own, and processes that share a GPU
+WAYS = {  # configurations of Jacobi2D: a stream per block of a PE, and processes that share a GPU
     "serial": (),
     **{f"charm, ODF {odf}": ("--driver", "charm", "--odf", odf) for odf in ODFS},
     "mpi, 2 ranks": ("--driver", "mpi", "-n", 2),
@@ -81,12 +81,12 @@ SMOKE: dict[str, Any] = {
 
 
 def in_words(size: Iterable[int]) -> str:
-    """As an option has it: 64x64."""
+    """A size in the format of options, such as 64x64."""
     return "x".join(map(str, size))
 
 
 def share_of_copy(name: str, dtype: str, per_s: float, ceiling: float) -> float | None:
-    """What a kernel moves over what a copy moves; None where memory is not its limit."""
+    """A kernel's bytes per second over those of a copy; None if memory is not its limit."""
     bytes_each = BARS[name].bytes_each
     if bytes_each is None:
         return None
@@ -94,13 +94,13 @@ def share_of_copy(name: str, dtype: str, per_s: float, ceiling: float) -> float 
 
 
 def verdict(name: str, per_s: float) -> str:
-    """How a rate in float64 stands to its bar: good, passes or below."""
+    """A rate in float64 compared with those required: good, passes or below."""
     bar = BARS[name]
     return "good" if per_s >= 1e9 * bar.good else "passes" if per_s >= 1e9 * bar.passes else "below"
 
 
 def pays_from(entries: Mapping[str, Mapping[str, float]], sizes: Iterable[str]) -> str | None:
-    """The smallest size from which on the GPU is at least as fast as the CPU; None: never."""
+    """The smallest size from which on the GPU is never slower than the CPU; None: no size."""
     found = None
     for size in sizes:
         faster = size in entries and entries[size]["gpu"] >= entries[size]["cpu"]

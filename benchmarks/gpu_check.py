@@ -1,11 +1,11 @@
-"""``make gpu-check``: everything that only a GPU can show.
+"""``make gpu-check``: all checks that need a GPU.
 
-Three parts: the tests of tests/gpu on the device; every app at full size under every driver, with
-balancing and in single precision too, valid and with the state hash of a run on the CPU; and
-NVIDIA's sanitizers on small runs. A failure does not end it. What was found goes into
-gpu-validation.json after every step, from which `gpu_validation.py` tells later which kernels have
-changed since. It stops after nine minutes; called again, with the same files, packages and GPU, it
-goes on with what has not passed.
+It has three parts: the tests of tests/gpu on the device; every app at full size under every driver,
+also with load balancing and in single precision, where runs must be valid and have the state hash
+of a run on the CPU; and NVIDIA's sanitizers on small runs. A failure does not end it. After every
+step the results are written to gpu-validation.json, from which `gpu_validation.py` later finds the
+kernels that have changed. It stops after nine minutes. If called again with the same files,
+packages and GPU, it continues with the steps that have not passed.
 
 Exit status: 0 all passed, 1 something failed, 2 there is no GPU to check on.
 """
@@ -43,21 +43,21 @@ TESTS_S, RUN_S, SANITIZER_S = 240.0, 90.0, 60.0
 SMALL = "tiny"
 MOST_RANKS = 8  # of the run on the CPU
 MIGRATING = "--balancer Rotate --lb-period 40"
-WAYS = {  # two processes share the GPU in all but the first
+WAYS = {  # configurations; in all but the first, two processes share the GPU
     "serial": "--driver serial",
     "mpi": "--driver mpi -n 2",
     "charm": f"--driver charm -n 2 --odf 4 {MIGRATING}",
     "pairs": f"--driver charm -n 2 --decomposition pairs {MIGRATING}",
 }
 USUAL = ("serial", "mpi", "charm")
-# Not initcheck: arrays have room that nobody has written, and copies of whole arrays take it along.
-TOOLS = {  # of errors that calls return, Python's packages provoke some, and raise the others
+# Not initcheck: arrays have unused entries that are never written, and copies include them.
+TOOLS = {  # Python packages provoke some API errors on purpose, and raise the others
     "memcheck": ("--report-api-errors", "no"),
     "racecheck": (),
     "synccheck": (),
 }
-# What sanitizers watch: small, but with halos, emigrants and ghosts, with residuals, in both
-# precisions, with several sweeps at once, and by pairs.
+# Small runs for the sanitizers: with halos, emigrants, ghosts and residuals, in both precisions,
+# with several sweeps at once, and by pairs.
 WATCHED = {
     "jacobi2d": "--blocks 2x2 --time-tile 7 --tolerance 1e-30 --check-every 7",
     "jacobi2d float32": "--blocks 2x2 --boundary periodic --dtype float32 --time-tile 7",
@@ -72,9 +72,10 @@ SANITIZER = "compute-sanitizer"
 
 
 class Case(NamedTuple):
-    """A problem at full size, and the ways in which it runs on the GPU.
+    """A problem at full size, and the configurations in which it runs on the GPU.
 
-    All end in the state of the run on the CPU; where that has no kernels for it, of the first way.
+    All runs end in the state of the run on the CPU or, if the CPU has no kernels for the problem,
+    in the state of the first configuration.
     """
 
     words: str
@@ -83,7 +84,7 @@ class Case(NamedTuple):
 
     @property
     def reference(self) -> str:
-        """How the run went whose state is that of all others."""
+        """The configuration whose final state all other runs must have."""
         return "cpu" if self.on_cpu else self.ways[0]
 
 
@@ -103,7 +104,7 @@ OK, FAILED, NO_GPU = 0, 1, 2
 
 
 class Done(NamedTuple):
-    """A command that has ended, or was ended for taking too long (status None)."""
+    """A command that has ended, or was killed at its time limit (status None)."""
 
     status: int | None
     stdout: str
@@ -111,32 +112,32 @@ class Done(NamedTuple):
 
     @property
     def last_words(self) -> str:
-        """The last line that it said."""
+        """The last line of its output."""
         said = f"{self.stdout}\n{self.stderr}".strip().splitlines()
         return said[-1].strip() if said else "it said nothing"
 
 
-Runner = Callable[[list[str], float], Done]  # command, seconds that it may take
+Runner = Callable[[list[str], float], Done]  # command, time limit in seconds
 
 
 @dataclass
 class Findings:
-    """What has been found so far."""
+    """The results so far."""
 
     tests: dict[str, int] = field(default_factory=dict)
-    runs: dict[str, dict[str, Any]] = field(default_factory=dict)  # that have passed
+    runs: dict[str, dict[str, Any]] = field(default_factory=dict)  # those that have passed
     sanitizer: dict[str, str] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)  # by step
     done: list[str] = field(default_factory=list)  # steps that have passed
 
     def restore(self, written: Mapping[str, Any]) -> None:
-        """Take over what an earlier call has found and written down, but for what failed."""
+        """Restore the results that an earlier call has written, except failures."""
         self.tests, self.runs = written["tests"], written["runs"]
         self.sanitizer, self.done = written["sanitizer"], written["done"]
 
 
 class Step(NamedTuple):
-    """A command, and a judge: it keeps what was found, and says in a line what is wrong."""
+    """A command, and a function that stores its results and returns an error line, if any."""
 
     name: str
     command: list[str]
@@ -148,7 +149,7 @@ class Step(NamedTuple):
 
 
 def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
-    """All steps, the most telling first, as time may run out."""
+    """All steps, the most informative first, because time may run out."""
     pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     yield Step("tests", [*pytest, "tests/gpu", "--require-gpu"], TESTS_S, judge_tests)
     miniapps = [python, "-m", "workbench.cli", "run"]
@@ -169,7 +170,7 @@ def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
 
 
 def _run_step(name: str, how: str, command: list[str]) -> Step:
-    """A run of a case; ``how``: its way, or cpu."""
+    """A run of a case; ``how``: its configuration, or cpu."""
 
     def judge(done: Done, findings: Findings) -> str | None:
         return judge_run(done, findings, name, how)
@@ -191,7 +192,7 @@ def _sanitizer_step(name: str, command: list[str], there: bool) -> Step:
 
 
 def judge_tests(done: Done, findings: Findings) -> str | None:
-    """All passed, and there were some."""
+    """Store the counts of tests; an error line unless all passed and there was at least one."""
     last = done.stdout.strip().splitlines()[-1:] or [""]
     findings.tests = {what: int(n) for n, what in re.findall(r"(\d+) ([a-z]+)", last[0])}
     counts = {k: n for k, n in findings.tests.items() if k not in ("warning", "warnings")}
@@ -204,7 +205,7 @@ KEPT = ("valid", "state_hash", "rate", "oversubscribed", "migrations", "transpor
 
 
 def judge_run(done: Done, findings: Findings, name: str, how: str) -> str | None:
-    """A valid run on the asked-for device, whose final state is that of the reference."""
+    """Store a run; an error line unless it is valid, on its device, in the reference's state."""
     try:
         record = json.loads(done.stdout.splitlines()[-1])
         device_of = record["device"]
@@ -230,12 +231,12 @@ def judge_run(done: Done, findings: Findings, name: str, how: str) -> str | None
 
 
 def how_ended(done: Done) -> str:
-    """Status and last words."""
+    """The status and the last line of output."""
     status = "took too long" if done.status is None else f"status {done.status}"
     return f"{status}: {done.last_words}"
 
 
-# Running them ------------------------------------------------------------------------------------
+# Execution ---------------------------------------------------------------------------------------
 
 
 def check(
@@ -247,9 +248,9 @@ def check(
     clock: Callable[[], float] = time.monotonic,
     say: Callable[[str], None] = lambda text: print(text, flush=True),
 ) -> None:
-    """Run all steps that have not passed and for which there is time, and say how each ended.
+    """Run all steps that have not passed and for which time is left, and report each result.
 
-    ``keep`` is called after each of them with whether that was the last.
+    ``keep`` is called with False after each step, and with True at the end.
     """
     begin = clock()
     for step in todo:
@@ -271,7 +272,7 @@ def check(
 
 
 def execute(command: list[str], limit_s: float) -> Done:
-    """Run a command in the project's folder; its whole process group ends with it."""
+    """Run a command in the project's folder; at the time limit its process group is killed."""
     surroundings = os.environ | {"PYTHONPATH": str(ROOT)}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     try:
@@ -290,17 +291,17 @@ def execute(command: list[str], limit_s: float) -> Done:
 
 
 def sanitizer_program() -> str | None:
-    """The sanitizer of the PATH, of the CUDA that CUDA_HOME names, or of NVIDIA's wheel."""
+    """The path of the sanitizer: from PATH, from CUDA_HOME, or from NVIDIA's wheel."""
     wheel = Path(sysconfig.get_path("purelib"), "nvidia", "cu13", "bin")
     places = [os.environ.get("PATH", ""), Path(os.environ.get("CUDA_HOME", ""), "bin"), wheel]
     return shutil.which(SANITIZER, path=os.pathsep.join(map(str, places)))
 
 
-# Writing it down ---------------------------------------------------------------------------------
+# Results -----------------------------------------------------------------------------------------
 
 
 def device() -> dict[str, Any] | None:
-    """The first GPU and its driver; None where there is none that works."""
+    """The first GPU and its driver; None if no GPU works."""
     driver = nvidia.library()
     gpus, cuda = nvidia.gpus(driver), nvidia.cuda_version(driver)
     if not gpus or cuda is None:
@@ -310,7 +311,7 @@ def device() -> dict[str, Any] | None:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that matter."""
+    """Versions of Python and of the packages that results depend on."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -321,7 +322,7 @@ def versions() -> dict[str, str]:
 
 
 def document(surroundings: dict[str, Any], found: Findings, ended: bool) -> dict[str, Any]:
-    """All that is kept of a validation; one that has not ended has not passed."""
+    """The stored results of a validation; one that has not ended has not passed."""
     failures = [f"{step}: {wrong}" for step, wrong in found.failures.items()]
     return {
         "date": datetime.now(UTC).date().isoformat(),
@@ -336,13 +337,13 @@ def document(surroundings: dict[str, Any], found: Findings, ended: bool) -> dict
 
 
 def main(run: Runner = execute, gpu: dict[str, Any] | None = None, file: Path = VALIDATION) -> int:
-    """Check, write down, report; returns the exit status."""
+    """Check, write the results and report; returns the exit status."""
     gpu = gpu or device()
     if gpu is None:
         print("gpu-check: there is no NVIDIA GPU with a working driver: nothing was checked")
         return NO_GPU
     print(f"checking on {gpu['name']}, driver {gpu['driver']}", flush=True)
-    # Sources of before: what is changed meanwhile was not checked.
+    # Hashed before the checks, because later changes are not checked.
     now = {"device": gpu, "versions": versions(), "sources": sources(), "program": program()}
     found, written = Findings(), read(file)
     begun = written is not None and not written["passed"]
@@ -353,7 +354,7 @@ def main(run: Runner = execute, gpu: dict[str, Any] | None = None, file: Path = 
         output.write_text(file, json.dumps(document(now, found, ended), indent=1) + "\n")
 
     todo = steps(sys.executable, sanitizer_program(), environment.cores())
-    with tempfile.TemporaryDirectory() as cache:  # numba's own may hold kernels of older constants
+    with tempfile.TemporaryDirectory() as cache:  # the usual one may have kernels of old constants
         with mock.patch.dict(os.environ, NUMBA_CACHE_DIR=cache):
             check(todo, run, found, keep)
     print(f"tests: {found.tests}; {len(found.runs)} runs; {len(found.sanitizer)} sanitizer runs")

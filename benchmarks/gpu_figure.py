@@ -16,7 +16,7 @@ NO_RESULTS = 2
 
 
 def draw_bars(axes: Any, values: dict[str, float], what: str) -> None:
-    """A bar for each name."""
+    """Draw a bar for each name."""
     bars = axes.barh(list(values), list(values.values()), color=COLOURS[0])
     axes.bar_label(bars, fmt="%.2f", padding=3)
     axes.invert_yaxis()
@@ -24,7 +24,7 @@ def draw_bars(axes: Any, values: dict[str, float], what: str) -> None:
 
 
 def draw_sizes(axes: Any, app: str, entries: dict[str, dict[str, Any]]) -> None:
-    """Rates on CPU and GPU from small to large."""
+    """Plot rates on CPU and GPU over sizes."""
     sizes = [size for size in FULL["sizes"][app] if size in entries]
     for device, colour in zip(("cpu", "gpu"), COLOURS, strict=False):
         ranks = f", {entries[sizes[-1]]['ranks']} ranks" if device == "cpu" else ""
@@ -37,7 +37,7 @@ def draw_sizes(axes: Any, app: str, entries: dict[str, dict[str, Any]]) -> None:
 
 
 def figure(document: dict[str, Any]) -> Figure:
-    """The whole figure: of what was measured."""
+    """The whole figure, of the cases that were measured."""
     results = document["results"]
     kernels, apps = results["kernels"], results.get("sizes", {})
     shares = {name: k["share_of_copy"] for name, k in kernels.items() if k["share_of_copy"]}
@@ -57,7 +57,7 @@ def figure(document: dict[str, Any]) -> Figure:
 
 
 def main() -> int:
-    """Draw it, if there are results."""
+    """Draw the figure if there are results."""
     file = RESULTS / "gpu.json"
     if not file.exists():
         print(f"gpu_figure: {file.name} is not there; make gpu-bench on a GPU", file=sys.stderr)

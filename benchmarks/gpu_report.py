@@ -12,7 +12,7 @@ NOT = "not measured"
 
 
 def section(document: Mapping[str, Any] | None) -> str:
-    """The whole section; numbers that were not measured are marked so."""
+    """The whole section; marks the numbers that were not measured."""
     results = document["results"] if document else {}
     parts = [introduction(results), kernels(results), sizes(results), blocks(results)]
     if results.get("failures"):
@@ -22,7 +22,7 @@ def section(document: Mapping[str, Any] | None) -> str:
 
 
 def introduction(results: Mapping[str, Any]) -> str:
-    """The GPU, if there was one."""
+    """The introduction: the GPU, if there was one, and the rate of a copy."""
     said = "No GPU has been available yet, so nothing was measured."
     if results:
         copied = results.get("copy_bytes_per_s")
@@ -34,7 +34,7 @@ def introduction(results: Mapping[str, Any]) -> str:
 
 
 def number(value: float | None, unit: float = 1.0, form: str = ".3g") -> str:
-    """A number of units, or nothing."""
+    """A number in a unit, as text; empty for None."""
     return "" if value is None else format(value / unit, form)
 
 

@@ -1,9 +1,9 @@
-"""Which kernels for a GPU have changed since they were last validated on one.
+"""Find the GPU kernels that have changed since they were last validated on a GPU.
 
-``gpu-validation.json`` is written by `gpu_check.py` and by nothing else. Where there is no GPU,
-kernels are compiled and simulated only; ``python benchmarks/gpu_validation.py --changed`` prints a
-line that says what no GPU has run yet. A kernel counts as changed where its own file has, or one
-from which that takes what goes into machine code.
+Only `gpu_check.py` writes ``gpu-validation.json``. Without a GPU, kernels are only compiled and
+simulated; ``python benchmarks/gpu_validation.py --changed`` prints a line on what has not yet run
+on a GPU. A kernel counts as changed if its own file has changed, or another file whose code goes
+into its machine code.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-BUDGET = ROOT / "tests" / "gpu" / "budget.json"  # which a test holds to have every kernel
+BUDGET = ROOT / "tests" / "gpu" / "budget.json"  # a test checks that it has every kernel
 VALIDATION = Path(__file__).with_name("gpu-validation.json")
-HOST = (  # what the host does with a GPU
+HOST = (  # code of the host that uses a GPU
     "devices/backend.py",
     "devices/messages.py",
     "devices/cuda/backend.py",
@@ -31,13 +31,13 @@ HOST = (  # what the host does with a GPU
     "kernels/halo/interface.py",
 )
 IN_NO_KERNEL = (*HOST, "devices/cpu/compiler.py")
-WALKS = "kernels/*/gpu.py", "kernels/*/gpu/*.py", "devices/cuda/primitives.py"  # with kernels
+WALKS = "kernels/*/gpu.py", "kernels/*/gpu/*.py", "devices/cuda/primitives.py"  # kernel files
 PROGRAM = ("devices", "kernels", "miniapps", "drivers", "workbench", "benchmarks", "tests/gpu")
 IMPORT = re.compile(r"^from ((?:devices|kernels)[\w.]*) import \(?\s*(\w+)", re.MULTILINE)
 
 
 def reached(name: str, root: Path = ROOT) -> set[str]:
-    """The files that go into the machine code of a file of kernels, paths from the root."""
+    """The files whose code goes into the machine code of a kernel file, paths from the root."""
     found: set[str] = set()
     todo = [name]
     while todo:
@@ -51,13 +51,13 @@ def reached(name: str, root: Path = ROOT) -> set[str]:
 
 
 def kernel_files(root: Path = ROOT) -> list[str]:
-    """The files of kernels for a GPU, paths from the root."""
+    """The files of GPU kernels, paths from the root."""
     found = [file for walk in WALKS for file in root.glob(walk)]
     return sorted(str(file.relative_to(root)) for file in found if file.stem != "__init__")
 
 
 def sources(root: Path = ROOT) -> dict[str, str]:
-    """SHA-256 of every file that goes into kernels, or that the host runs with them, by path."""
+    """SHA-256, by path, of every file that goes into kernels or that the host runs with them."""
     wanted = {name for file in kernel_files(root) for name in reached(file, root)}
     wanted |= {name for name in HOST if (root / name).exists()}
     return {name: hashlib.sha256((root / name).read_bytes()).hexdigest() for name in sorted(wanted)}
@@ -81,14 +81,14 @@ def file_of(name: str) -> str:
 
 
 def touched(names: Iterable[str], files: Iterable[str], root: Path = ROOT) -> list[str]:
-    """Kernels into whose machine code some files go."""
+    """The kernels whose machine code contains code of the given files."""
     changed = set(files)
     hit = {file for file in set(map(file_of, names)) if reached(file, root) & changed}
     return [name for name in names if file_of(name) in hit]
 
 
 def read(file: Path = VALIDATION) -> dict[str, Any] | None:
-    """What the last validation has written; None if there never was one."""
+    """The results of the last validation; None if there was none."""
     try:
         return json.loads(file.read_text()) if file.exists() else None
     except ValueError as error:
@@ -106,7 +106,7 @@ def line(
     names: list[str],
     root: Path = ROOT,
 ) -> str:
-    """What has not been run on a GPU as it is now."""
+    """A line on the kernels that have not run on a GPU in their present form."""
     what = "kernels for a GPU"
     if validation is None:
         return f"{what}: none of {len(names)} was ever validated on a GPU (make gpu-check)"

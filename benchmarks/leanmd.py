@@ -1,8 +1,8 @@
-"""LeanMD: atom-steps per second beside LAMMPS, the published load, memory, what balancing gains.
+"""LeanMD: atom-steps per second beside LAMMPS, the published load, memory, gain of balancing.
 
-All in double precision, list building included. LAMMPS runs its own standard benchmark, whose lists
-are rebuilt every 20 steps whether atoms have left the skin or not; beside it stands LAMMPS with
-lists rebuilt in time, which is what LeanMD always does.
+All runs are in double precision and include list building. LAMMPS runs its own standard benchmark,
+which rebuilds lists every 20 steps whether or not atoms have left the skin. It also runs with lists
+rebuilt in time, as LeanMD always does.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def paper() -> dict[str, Any]:
 
 
 def memory() -> dict[str, float]:
-    """Peak bytes per atom of the fullest process, beyond those of a small run."""
+    """Peak bytes per atom of the process that uses most, minus those of a small run."""
     results = {}
     small = run("leanmd", "--lattice", "10x10x10", "--steps", 20)
     small_mpi = run("leanmd", "--lattice", "10x10x10", "--steps", 20, "--driver", "mpi", "-n", 2)
@@ -106,7 +106,7 @@ def memory() -> dict[str, float]:
 
 
 def balancing() -> dict[str, Any]:
-    """What balancing a gradient of density gains, as a share of max/mean."""
+    """The gain of balancing a gradient of density, and its share of the ideal gain, max/mean."""
     results = {}
     for cut, more in CUTS.items():
         ways = {"none": [*GRADIENT, *more]}
@@ -143,7 +143,7 @@ PARTS: dict[str, Callable[[], Any]] = {
 
 
 def main() -> None:
-    """Measure all of it, or the parts that are named, and leave the others as they were."""
+    """Measure all parts, or those named on the command line; others keep their results."""
     path = RESULTS / "leanmd.json"
     results = json.loads(path.read_text())["results"] if sys.argv[1:] else {}
     for name in sys.argv[1:] or PARTS:

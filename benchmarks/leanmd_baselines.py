@@ -1,4 +1,4 @@
-"""What LeanMD is compared with: LAMMPS, array expressions, its own loop without exact sums."""
+"""Baselines of LeanMD: LAMMPS, and LeanMD's own force loop without exact sums."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def lammps(cells: int, ranks: int, steps: int, warmup: int, lists: str) -> dict[
 
 @njit(inline="always")
 def _add_floats(dx, dy, dz, there, cutoff2, sums):
-    """As the kernel's own, with sums of floats."""
+    """The kernel's function, with sums of floats."""
     fx, fy, fz, closest = sums
     r2, inverse2, inverse6 = _inverse6(dx, dy, dz, there, cutoff2)
     pull = fma(broadcast(48.0), inverse6, broadcast(-24.0)) * (inverse6 * inverse2)
@@ -101,7 +101,7 @@ def float_forces(position, clusters, starts, neighbors, cutoff, force):
 
 
 def melted(lattice: tuple[int, int, int], steps: int, where: Device) -> LeanmdBlock:
-    """A block with all atoms of a melt after some steps, its lists fresh or nearly so."""
+    """A block with all atoms of a melt after some steps."""
     problem = Problem(lattice=lattice)
     layout = problem.cut(1, 1, None)
     block = Block(problem, layout, (0, 0, 0), where)
@@ -112,7 +112,7 @@ def melted(lattice: tuple[int, int, int], steps: int, where: Device) -> LeanmdBl
 
 
 def cost_of_exactness(cells: int, steps: int, trials: int) -> dict[str, float]:
-    """Seconds per atom of the force loop with integer and with float sums, and how they agree."""
+    """Nanoseconds per atom of the force loop with exact and float sums, and their difference."""
     block = melted((cells,) * 3, steps, Device())
     atoms, lists = block.atoms, block.lists
     exact, floating = atoms.force.copy(), np.zeros(atoms.force.shape)
@@ -142,7 +142,7 @@ def cost_of_exactness(cells: int, steps: int, trials: int) -> dict[str, float]:
 def lammps_rdf(
     cells: int, steps: int, frames: int, between: int, farthest: float, bins: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and g at them of LAMMPS's own melt, over the last frames of a run."""
+    """Distances and g(r) there of LAMMPS's own melt, averaged over the last frames of a run."""
     every = LISTS["in time"]
     script = INPUT.format(cells=cells, steps=steps, warmup=0, **every).replace("run 0\n", "")
     script = script.replace(

@@ -28,7 +28,7 @@ GRADIENT: list[object] = [
 
 
 def radial_distribution(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and g at them, averaged over the frames of a trajectory."""
+    """Distances and g(r) there, averaged over the last frames of a trajectory."""
     edges = np.linspace(0, FARTHEST, BINS + 1)
     with h5py.File(path) as file:
         box = file["particles/atoms/box/edges"][...]
@@ -44,7 +44,7 @@ def radial_distribution(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_energy(axes: Any, thermo: list[dict[str, Any]]) -> None:
-    """Kinetic, potential and total energy per atom, each from its mean of the second half."""
+    """Plot kinetic, potential and total energy per atom, minus their means of the second half."""
     steps = [row["step"] for row in thermo]
     for name, colour in zip(("kinetic", "potential", "total"), COLOURS, strict=False):
         values = np.array([row[name] for row in thermo])
@@ -55,7 +55,7 @@ def draw_energy(axes: Any, thermo: list[dict[str, Any]]) -> None:
 
 
 def draw_load(axes: Any, path: Path) -> None:
-    """What each PE computes per step before and after the balancing."""
+    """Plot each PE's compute time per step, before and after load balancing."""
     with h5py.File(path) as file:
         record = json.loads(file.attrs["record"])
         rounds = file["timing/rounds"][...]
@@ -70,7 +70,7 @@ def draw_load(axes: Any, path: Path) -> None:
 
 
 def main() -> None:
-    """Run what is drawn, and draw it."""
+    """Make the runs and draw the figure."""
     figure = Figure(figsize=(12.5, 3.6), layout="constrained")
     energy, rdf, load = figure.subplots(1, 3)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,7 @@
-"""Bytes per cell and rank: the peak resident memory of a run, less that of a tiny one.
+"""Bytes per cell and rank: the peak resident memory of a run, minus that of a tiny one.
 
-Two float64 arrays are 16 bytes per cell. ``with --output`` shows that writing gathers nothing.
+Two float64 arrays take 16 bytes per cell. Cases ``with --output`` show that writing gathers
+nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ WAYS: dict[str, list[object]] = {
 
 
 def bytes_per_cell(app: str, tile: int, way: list[object], more: list[object]) -> float:
-    """Peak memory per cell of the fullest PE, beyond what the tiny problem needs."""
+    """Peak memory per cell of the PE that uses most, minus that of the tiny problem."""
     large, tiny = (
         run(app, "--size", size, "--steps", 2 * tile, "--time-tile", tile, *way, *more)
         for size in SIZES[app]
@@ -32,7 +33,7 @@ def bytes_per_cell(app: str, tile: int, way: list[object], more: list[object]) -
 
 
 def main() -> None:
-    """Measure both apps under every driver, a sweep at a time, and with output."""
+    """Measure both apps under every driver, one sweep per exchange, without and with output."""
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         output: list[object] = ["--output", Path(folder) / "run.h5"]

@@ -1,13 +1,13 @@
-"""What a message costs under each driver: echo runs, whose messages check themselves.
+"""The cost of a message under each driver, in runs of echo, whose messages identify themselves.
 
 Seconds per step over messages per PE and step (two phases, one message per edge and phase; 4 edges
-per block, as the torus is periodic). ``whole`` includes making and checking the messages, which is
-``block``; ``driver`` is the rest, ``uneven`` the part of it in which PEs wait for the one whose
-blocks took longest in that step.
+per block, because the grid is periodic). ``whole`` is all of it, ``block`` the time in which blocks
+make and check messages, ``driver`` the rest, and ``uneven`` the part of ``driver`` in which PEs
+wait for the PE whose blocks took longest in that step.
 
-One PE: all messages stay on it. Two PEs: ``crossing`` says how many of a PE's messages do not.
-Beside them, in the same turns, runs the same exchange without this project (`bare_mpi4py.py`,
-`bare_charm4py.py`).
+On one PE, all messages stay there; of two PEs, ``crossing`` is the share of a PE's messages that
+go to the other one. The same exchange without this project (`bare_mpi4py.py`, `bare_charm4py.py`)
+runs in the same turns.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ def cost(records: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def lag(pes: tuple[float, ...]) -> float:
-    """How much longer the slowest PE computed in a step than they did on average."""
+    """How much longer the slowest PE computed in a step than the average PE."""
     return max(pes) - statistics.fmean(pes)
 
 
 def crossing(blocks: list[int]) -> float:
-    """The share of messages that go to the other of two PEs, which are cut along the first axis."""
+    """The share of messages that go to the other PE, of two PEs cut along the first axis."""
     rows = blocks[0] // 2
     return 2 * (2 / rows if rows > 1 else 2) / 2 / EDGES
 
@@ -90,7 +90,7 @@ def bare(size: int) -> dict[str, list[object]]:
 
 
 def printed(command: list[object]) -> float:
-    """The number that a program prints last."""
+    """The number in the last line that a program prints."""
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=True)
     return float(done.stdout.splitlines()[-1])
 

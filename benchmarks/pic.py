@@ -1,8 +1,8 @@
-"""PIC: particles per second against what one would write first, memory, and what balancing gains.
+"""PIC: particles per second beside straightforward programs, memory, and gain of balancing.
 
 The published problem: L 2998, 600 000 particles, GEOMETRIC 0.999, k 0, m 1. Rates are of whole
-steps, exchange included. On two ranks it is cut along y (each has half of the particles) and along
-x, the direction of the imbalance, as for load balancing.
+steps, exchange included. Two ranks are cut along y, so each has half of the particles, or along x,
+the direction of the imbalance, as in the runs with load balancing.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ WAYS: dict[str, list[object]] = {
 TILE = 8  # steps per exchange, where there are several
 TILED = ("serial", "mpi, 2 ranks, cut along y", "charm, 2 PEs, ODF 8")
 WAYS |= {f"{name}, {TILE} steps per exchange": [*WAYS[name], "--time-tile", TILE] for name in TILED}
-LARGE, SMALL = 20_000_000, 20_000  # particles, for the memory of one
+LARGE, SMALL = 20_000_000, 20_000  # particles, to find the memory of one
 CUT: list[object] = [*PAPER, "-n", 2, "--blocks", "2x1", "--steps", 1000, "--warmup", TILE]
 BALANCED = ("Greedy", "GreedyRefine", "RefineA")
-PERIOD, EARLY = 80, 2 * TILE  # steps: between balancings, and of an early first one
+PERIOD, EARLY = 80, 2 * TILE  # steps between load-balancing steps; step of an early first one
 
 
 def initial_cells(problem: Any) -> np.ndarray:
-    """Where the particles begin: (n, 2) int64."""
+    """The initial cells of the particles: (n, 2) int64."""
     layout = Layout.create(problem.shape, problem.periodic, 1)
     block = miniapps.load("pic").Block(problem, layout, (0, 0), Device())
     Engine([block]).setup().round(0, 1)
@@ -72,7 +72,7 @@ def speed() -> dict[str, Any]:
 
 
 def memory() -> dict[str, Any]:
-    """Peak bytes per particle, the block's own part of the mesh (a byte per cell) apart."""
+    """Peak bytes per particle, without the block's part of the mesh (one byte per cell)."""
     results = {}
     for name in ("serial", "mpi, 2 ranks, cut along y", "charm, 2 PEs, ODF 8"):
         words: list[object] = ["pic", "--size", 2998, "--distribution", "sinusoidal", "--steps", 20]
@@ -83,7 +83,7 @@ def memory() -> dict[str, Any]:
 
 
 def balancing(tile: int) -> dict[str, Any]:
-    """What balancing gains over the same run without it, and over mpi, as a share of max/mean.
+    """The gain of balancing over the same run without it, and over mpi; shares of max/mean.
 
     ``tile``: steps per exchange, of all runs.
     """
@@ -116,7 +116,7 @@ def balancing(tile: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure all three."""
+    """Measure speed, memory and load balancing."""
     gains = {str(tile): balancing(tile) for tile in (1, TILE)}
     save("pic", {"speed": speed(), "bytes_per_particle": memory(), "balancing": gains})
 

@@ -1,4 +1,4 @@
-"""PIC as one would write it first: a Numba loop over particles, and NumPy on whole arrays.
+"""PIC as straightforward programs: a Numba loop over particles, and NumPy on whole arrays.
 
 Both work on one array of all particles, rows x, y, vx, vy, charge, as the Parallel Research
 Kernels' C program does, and read the charges from a mesh of doubles.
@@ -28,7 +28,7 @@ def coulomb(dx, dy, charge, other):
 
 @njit("void(float64[:, ::1], float64[:, ::1], float64)", cache=True)
 def naive_push(rows, mesh, size):
-    """Move particle after particle by one step."""
+    """Move all particles by one step, one after the other."""
     for n in range(rows.shape[0]):
         x, y, charge = rows[n, 0], rows[n, 1], rows[n, 4]
         i, j = int(math.floor(x)), int(math.floor(y))
@@ -73,7 +73,7 @@ def rate(
     cells: np.ndarray,
     steps: int,
 ) -> float:
-    """Particles per second of a baseline; raises where its particles are not where they must be."""
+    """Particles per second of a baseline. Raises RuntimeError if a position is wrong."""
     step = make(problem, reference_solution.begun(problem, cells, problem.k, problem.m))
     before = perf_counter()
     for _ in range(steps):

@@ -1,4 +1,4 @@
-"""Write docs/performance.md from the results: its tables say what was measured, no more."""
+"""Write docs/performance.md from the results; its tables contain only measured numbers."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ ALL = ("stencils", "messages", "comparison", "balancing", "memory", "startup", "
 
 
 def main() -> int:
-    """Run them in processes of their own; returns 1 where one failed."""
+    """Run each in a process of its own; returns 1 if one failed."""
     folder = Path(__file__).parent
     failed = [
         name

@@ -16,7 +16,7 @@ WAYS: dict[str, list[object]] = {
 
 
 def seconds_to_first_step(app: str, way: list[object]) -> float:
-    """From just before the command is started until its first step begins."""
+    """Seconds from just before the command is started until its first step begins."""
     before = time.time()
     return run(app, "--preset", "tiny", *way)["first_step_at"] - before
 

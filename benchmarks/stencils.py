@@ -1,8 +1,8 @@
 """Stencil kernels against a triad on the same cores, on one core and on two at once.
 
-A triad a = b + s c moves 32 bytes per element and a sweep 24 per point, the read that a write
-allocates counted in both; the share is the ratio of their bytes per second. A tile's factor is its
-rate over that of the plain sweeps measured in turn with it.
+A triad a = b + s c moves 32 bytes per element and a sweep 24 per point; both include the read that
+a write causes (write-allocate). The share is the ratio of their bytes per second. A tile's factor
+is its rate over that of plain sweeps measured in turn with it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TRIAD_CELLS = 1 << 24  # 128 MiB per array
 
 @njit("void(float64[::1], float64[::1], float64[::1], float64)", cache=True, error_model="numpy")
 def triad(a, b, c, s):
-    """The yardstick: a = b + s c."""
+    """The reference for memory bandwidth: a = b + s c."""
     for i in range(a.size):
         a[i] = b[i] + s * c[i]
 
@@ -44,7 +44,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def fields(shape: tuple[int, ...], tile: int) -> tuple[np.ndarray, np.ndarray, Region]:
-    """Two arrays as a block with neighbours all around has them, and its own region."""
+    """Two arrays like those of a block with neighbours on all sides, and its own region."""
     old, region = ghosted(shape, [(tile, tile)] * len(shape), tile)
     new = copied(old)
     old[...] = new[...] = np.random.default_rng(1).random(old.shape[-1])
@@ -91,7 +91,7 @@ def measure_cached(app: str, shape: tuple[int, ...]) -> dict[str, Any]:
 
 
 def on_core(core: int, start: Any, results: Any, how: Any, arguments: tuple[Any, ...]) -> None:
-    """Measure on one core, together with the others."""
+    """Measure on one core, at the same time as on the others."""
     os.sched_setaffinity(0, {core})
     kernels.load(arguments[0], "cpu")
     start.wait()
@@ -99,7 +99,7 @@ def on_core(core: int, start: Any, results: Any, how: Any, arguments: tuple[Any,
 
 
 def on_cores(cores: list[int], how: Any, *arguments: Any) -> dict[str, Any]:
-    """Measure on several cores at once, each with arrays of its own; the sum over cores."""
+    """Measure on several cores at once, each with its own arrays; returns sums over cores."""
     context = multiprocessing.get_context("spawn")
     start, results = context.Barrier(len(cores)), context.Queue()
     workers = [
@@ -115,7 +115,7 @@ def on_cores(cores: list[int], how: Any, *arguments: Any) -> dict[str, Any]:
 
 
 def summary(rates: dict[str, Any], tiles: tuple[int, ...]) -> dict[str, Any]:
-    """Medians over rounds, and of the ratios to what was measured in the same round."""
+    """Medians of rates over rounds, and of ratios of rates in the same round."""
     triad, sweep = (np.concatenate([rates[f"{n} {t}"] for t in tiles]) for n in ("triad", "sweep"))
     return {
         "triad_bytes_per_s": median(32 * triad),
@@ -129,7 +129,7 @@ def summary(rates: dict[str, Any], tiles: tuple[int, ...]) -> dict[str, Any]:
 
 
 def widest_vectors(app: str) -> str:
-    """The widest vector registers in the assembly of an app's sweep, compiled anew to see it."""
+    """The widest vector registers in the assembly of an app's sweep, which is compiled for it."""
     compiled = kernels.load(app, "cpu").sweep
     fresh = njit(compiled.signatures[0], nogil=True, error_model="numpy")(compiled.py_func)
     assembly = "".join(fresh.inspect_asm().values())
