@@ -52,7 +52,7 @@ class JacobiProblem(GridProblem):
         "--tolerance", 0.0, float, "stop when no cell changes by more in a sweep; 0: never"
     )
     check_every: int = parameter(
-        "--check-every", 10, int, "sweeps between two looks at the tolerance"
+        "--check-every", 10, int, "sweeps between two tests of the tolerance"
     )
 
     def __post_init__(self) -> None:
