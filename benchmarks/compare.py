@@ -59,8 +59,12 @@ class Side:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables without those of launchers; the side has a cache of its own."""
-        kept = {k: v for k, v in os.environ.items() if not k.startswith((*LAUNCHERS, "PYTHONPATH"))}
+        """Environment variables without those of launchers; the side has caches of its own.
+
+        Python may write bytecode; else each start would compile a tree's modules, by its lines.
+        """
+        others = (*LAUNCHERS, "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(others)}
         return kept | {"XDG_CACHE_HOME": str(self.tree.with_name("cache"))}
 
     def output(self, words: Sequence[object]) -> str:
