@@ -64,8 +64,9 @@ def sources(root: Path = ROOT) -> dict[str, str]:
 
 
 def program(root: Path = ROOT) -> str:
-    """SHA-256 of all files of the program that a validation runs."""
-    files = sorted(file for folder in PROGRAM for file in (root / folder).rglob("*.py"))
+    """SHA-256 of all files of the program that a validation runs; generated files do not count."""
+    found = [file for folder in PROGRAM for file in (root / folder).rglob("*.py")]
+    files = sorted(file for file in found if "__pycache__" not in file.parts)
     named = [(str(file.relative_to(root)).encode(), file.read_bytes()) for file in files]
     return hashlib.sha256(b"\0".join(part for pair in named for part in pair)).hexdigest()
 

@@ -246,6 +246,15 @@ def test_a_second_call_goes_on_where_the_first_ended(check, checked, monkeypatch
         assert len(Machine.latest.commands) == len(second["done"]), name
 
 
+def test_generated_files_are_no_part_of_the_program(validation, tmp_path):
+    """Catches a validation that begins anew because an emulated kernel has been written."""
+    for name in ("tests/gpu/a.py", "tests/gpu/__pycache__/emulated/b.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        before = validation.program(tmp_path)
+        (tmp_path / name).write_text("pass")
+        assert (validation.program(tmp_path) == before) is ("__pycache__" in name)
+
+
 def test_no_run_that_failed_is_what_others_are_compared_with(check, checked):
     """Catches states of two kinds in one validation that has passed, and rates of failed runs."""
     odd = "leanmd --preset large --dtype float32 --json - --device gpu --driver serial"
