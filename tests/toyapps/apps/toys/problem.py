@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from miniapps.rules.problem import reference
 
 from kernels.state_hash import digest, hash_cells
 from miniapps.contract import Check, Measure
 from miniapps.parameters import extents, parameter
 from miniapps.problem import BaseProblem
+
+__all__ = ["ToysProblem", "reference", "validate"]
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,6 @@ class ToysProblem(BaseProblem):
     def work(self) -> float:
         """The counters."""
         return float(np.prod(self.size))
-
-
-def reference(problem: ToysProblem, steps: int) -> np.ndarray:
-    """All counters after ``steps`` steps."""
-    return np.full(problem.size, steps, np.int64)
 
 
 def validate(
