@@ -20,7 +20,7 @@ PROBLEM: list[object] = [
     "--steps", STEPS, "--warmup", WARMUP, "--driver", "charm", "-n", 2, "--odf", 4,
 ]  # fmt: skip
 BALANCED: list[object] = ["--lb-period", PERIOD, "--lb-first", FIRST]
-WAYS: dict[str, list[object]] = {
+CONFIGURATIONS: dict[str, list[object]] = {
     "none": [],
     "Greedy": ["--balancer", "Greedy", *BALANCED],
     "GreedyRefine": ["--balancer", "GreedyRefine", *BALANCED],
@@ -31,8 +31,11 @@ def main() -> None:
     """Measure each mode of the extra load with each balancer."""
     results: dict[str, Any] = {}
     for mode in ("wait", "work"):
-        ways = {name: [*PROBLEM, "--imbalance-mode", mode, *more] for name, more in WAYS.items()}
-        runs = interleaved(ways, TRIALS)
+        configurations = {
+            name: [*PROBLEM, "--imbalance-mode", mode, *more]
+            for name, more in CONFIGURATIONS.items()
+        }
+        runs = interleaved(configurations, TRIALS)
         promise = [run["imbalance"] for run in runs["none"]]
         results[mode] = {"promise_max_over_mean": median(promise)}
         for name in ("Greedy", "GreedyRefine"):

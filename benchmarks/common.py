@@ -27,9 +27,13 @@ def run(*arguments: object, timeout_s: float | None = None) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def interleaved(ways: dict[str, list[object]], trials: int) -> dict[str, list[dict[str, Any]]]:
+def interleaved(
+    configurations: dict[str, list[object]], trials: int
+) -> dict[str, list[dict[str, Any]]]:
     """Run each configuration in turn, ``trials`` times, so disturbances affect all of them."""
-    return in_turn({name: partial(run, *arguments) for name, arguments in ways.items()}, trials)
+    return in_turn(
+        {name: partial(run, *arguments) for name, arguments in configurations.items()}, trials
+    )
 
 
 def in_turn(calls: dict[str, Callable[[], Any]], trials: int) -> dict[str, list[Any]]:

@@ -28,20 +28,23 @@ def main() -> None:
     """Measure all problems under mpi and under charm at several ODFs."""
     results: dict[str, Any] = {}
     for name, problem in PROBLEMS.items():
-        ways = {"mpi": [*problem, "--driver", "mpi", "-n", 2]}
+        configurations = {"mpi": [*problem, "--driver", "mpi", "-n", 2]}
         for odf in ODFS:
-            ways[f"ODF {odf}"] = [*problem, "--driver", "charm", "-n", 2, "--odf", odf]
-        records = interleaved(ways, TRIALS)
+            configurations[f"ODF {odf}"] = [*problem, "--driver", "charm", "-n", 2, "--odf", odf]
+        records = interleaved(configurations, TRIALS)
         hashes = {record["state_hash"] for runs in records.values() for record in runs}
         if len(hashes) != 1:
             raise RuntimeError(f"{name}: the runs ended in different states")
-        times = {way: [mean_step(record) for record in runs] for way, runs in records.items()}
+        times = {
+            configuration: [mean_step(record) for record in runs]
+            for configuration, runs in records.items()
+        }
         results[name] = {"mpi_step_s": median(times["mpi"])} | {
-            f"charm_over_mpi, {way}": median(
-                charm / mpi for charm, mpi in zip(times[way], times["mpi"], strict=True)
+            f"charm_over_mpi, {configuration}": median(
+                charm / mpi for charm, mpi in zip(times[configuration], times["mpi"], strict=True)
             )
-            for way in ways
-            if way != "mpi"
+            for configuration in configurations
+            if configuration != "mpi"
         }
     save("comparison", results)
 

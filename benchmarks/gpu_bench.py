@@ -32,6 +32,7 @@ from array_baselines import forces_by_arrays, push_by_arrays, sweep_by_arrays
 from common import in_turn, median, run, write
 from gpu_cases import (
     BARS,
+    CONFIGURATIONS,
     CUPY,
     DOUBLE,
     FULL,
@@ -40,7 +41,6 @@ from gpu_cases import (
     SINGLE,
     SIZE_OPTIONS,
     SMOKE,
-    WAYS,
     in_words,
     share_of_copy,
     verdict,
@@ -274,7 +274,7 @@ def leanmd_melt(lattice: tuple[int, int, int], steps: int, dtype: str) -> float:
 
 
 def blocks(size: tuple[int, ...], steps: int, more: Iterable[object]) -> dict[str, Any]:
-    """Results of Jacobi2D, one sweep per exchange, in a configuration of `WAYS`."""
+    """Results of Jacobi2D, one sweep per exchange, in a configuration of `CONFIGURATIONS`."""
     words = ["jacobi2d", "--size", in_words(size), "--time-tile", 1, "--steps", steps]
     warmup = steps // 10
     record = on_gpu(*words, "--warmup", warmup, *more)
@@ -306,8 +306,8 @@ def hidden_copies(size: tuple[int, ...]) -> dict[str, float]:
         block.device.synchronize()
         return perf_counter() - begin
 
-    ways = {"copies_s": (True, False), "sweep_s": (False, True), "both_s": (True, True)}
-    took = medians_in_turn({name: partial(step, *how) for name, how in ways.items()})
+    configurations = {"copies_s": (True, False), "sweep_s": (False, True), "both_s": (True, True)}
+    took = medians_in_turn({name: partial(step, *how) for name, how in configurations.items()})
     check_swept(block.device, block.old, block.new, block.interior())
     saved = took["copies_s"] + took["sweep_s"] - took["both_s"]
     return took | {"hidden": saved / min(took["copies_s"], took["sweep_s"])}
@@ -317,8 +317,11 @@ def streams(size: tuple[int, ...], count: int) -> dict[str, float]:
     """Seconds of sweeps of ``count`` blocks in one stream, and in one stream per block."""
     one, own = device.get("gpu"), [device.get("gpu") for _ in range(count)]
     shape = size[0] // count, *size[1:]
-    ways = {"one_stream_s": [one] * count, "own_streams_s": own}
-    arrays = {name: [fields(gpu, shape, 1, DOUBLE) for gpu in gpus] for name, gpus in ways.items()}
+    configurations = {"one_stream_s": [one] * count, "own_streams_s": own}
+    arrays = {
+        name: [fields(gpu, shape, 1, DOUBLE) for gpu in gpus]
+        for name, gpus in configurations.items()
+    }
     sweep = kernels.load("jacobi2d", "gpu").sweep
 
     def work(name: str) -> float:
@@ -326,12 +329,12 @@ def streams(size: tuple[int, ...], count: int) -> dict[str, float]:
         for _ in range(SWEEPS_IN_STREAMS):
             for old, new, region in arrays[name]:
                 sweep(old, new, *region)
-        for gpu in ways[name]:
+        for gpu in configurations[name]:
             gpu.synchronize()
         return perf_counter() - begin
 
-    took = medians_in_turn({name: partial(work, name) for name in ways})
-    for name, gpus in ways.items():
+    took = medians_in_turn({name: partial(work, name) for name in configurations})
+    for name, gpus in configurations.items():
         for gpu, block in zip(gpus, arrays[name], strict=True):
             check_swept(gpu, *block)
     return took | {"gain": took["one_stream_s"] / took["own_streams_s"]}
@@ -403,8 +406,8 @@ def run_parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[Part
             yield Part(("rates", name, dtype), partial(leanmd_melt, lattice, steps, dtype))
     if not simulated:
         yield Part(("rates", MELTS[0], CUPY), partial(cupy_forces, gpu, cases["melts"][0]))
-    for way, more in WAYS.items():
-        yield Part(("blocks", way), partial(blocks, cases["blocks"], steps, more))
+    for configuration, more in CONFIGURATIONS.items():
+        yield Part(("blocks", configuration), partial(blocks, cases["blocks"], steps, more))
     yield Part(("copies",), partial(hidden_copies, cases["blocks"]))
     for size in cases["streams"]:
         for odf in ODFS[1:]:

@@ -39,7 +39,7 @@ BARS = {
 }
 MELTS = [name for name in BARS if name.startswith("leanmd")]
 ODFS = (1, 2, 4, 8)
-WAYS = {  # configurations of Jacobi2D: a stream per block of a PE, and processes that share a GPU
+CONFIGURATIONS = {  # of Jacobi2D: a stream per block of a PE, and processes that share a GPU
     "serial": (),
     **{f"charm, ODF {odf}": ("--driver", "charm", "--odf", odf) for odf in ODFS},
     "mpi, 2 ranks": ("--driver", "mpi", "-n", 2),

@@ -43,7 +43,7 @@ TESTS_S, RUN_S, SANITIZER_S = 240.0, 90.0, 60.0
 SMALL = "tiny"
 MOST_RANKS = 8  # of the run on the CPU
 MIGRATING = "--balancer Rotate --lb-period 40"
-WAYS = {  # configurations; in all but the first, two processes share the GPU
+CONFIGURATIONS = {  # in all but the first, two processes share the GPU
     "serial": "--driver serial",
     "mpi": "--driver mpi -n 2",
     "charm": f"--driver charm -n 2 --odf 4 {MIGRATING}",
@@ -79,13 +79,13 @@ class Case(NamedTuple):
     """
 
     words: str
-    ways: tuple[str, ...] = USUAL
+    configurations: tuple[str, ...] = USUAL
     on_cpu: bool = True
 
     @property
     def reference(self) -> str:
         """The configuration whose final state all other runs must have."""
-        return "cpu" if self.on_cpu else self.ways[0]
+        return "cpu" if self.on_cpu else self.configurations[0]
 
 
 CASES = {
@@ -158,8 +158,12 @@ def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
         if case.on_cpu:
             ranks = str(min(MOST_RANKS, cores))
             yield _run_step(name, "cpu", [*full, "--driver", "mpi", "-n", ranks])
-        for way in case.ways:
-            yield _run_step(name, way, [*full, "--device", "gpu", *WAYS[way].split()])
+        for configuration in case.configurations:
+            yield _run_step(
+                name,
+                configuration,
+                [*full, "--device", "gpu", *CONFIGURATIONS[configuration].split()],
+            )
     for tool, more in TOOLS.items():
         watch = ["env", "MINIAPPS_NO_POOL=1", sanitizer or SANITIZER]
         watch += ["--tool", tool, *more, "--error-exitcode", str(FOUND)]
@@ -216,7 +220,7 @@ def judge_run(done: Done, findings: Findings, name: str, how: str) -> str | None
     device = "cpu" if how == "cpu" else "gpu"
     if device_of != device:
         return f"ran on {device_of}, not on {device}"
-    if MIGRATING in WAYS.get(how, "") and not record["migrations"]:
+    if MIGRATING in CONFIGURATIONS.get(how, "") and not record["migrations"]:
         return "no block has migrated"
     kept = {word: record.get(word) for word in KEPT}
     if how != CASES[name].reference:

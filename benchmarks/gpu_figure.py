@@ -41,7 +41,10 @@ def figure(document: dict[str, Any]) -> Figure:
     results = document["results"]
     kernels, apps = results["kernels"], results.get("sizes", {})
     shares = {name: k["share_of_copy"] for name, k in kernels.items() if k["share_of_copy"]}
-    rates = {way: found["rate"] / 1e9 for way, found in results.get("blocks", {}).items()}
+    rates = {
+        configuration: found["rate"] / 1e9
+        for configuration, found in results.get("blocks", {}).items()
+    }
     drawn = Figure(figsize=(4 * max(2, len(apps)), 7), layout="constrained")
     top, bottom = drawn.subfigures(2, 1)
     left, right = top.subplots(1, 2)

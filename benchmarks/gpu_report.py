@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from common import table
-from gpu_cases import BARS, FIGURE, FULL, ODFS, SINGLE, WAYS, in_words, pays_from
+from gpu_cases import BARS, CONFIGURATIONS, FIGURE, FULL, ODFS, SINGLE, in_words, pays_from
 
 NOT = "not measured"
 
@@ -85,12 +85,12 @@ final state. Size from which the GPU is never slower: {", ".join(pays)}.
 def blocks(results: Mapping[str, Any]) -> str:
     """Several blocks, ranks or PEs on one GPU; the gain from streams; hidden copies."""
     rows = []
-    for way in WAYS:
+    for configuration in CONFIGURATIONS:
         found = [NOT, "", ""]
-        if entry := results.get("blocks", {}).get(way):
+        if entry := results.get("blocks", {}).get(configuration):
             staged = number(entry["staged_bytes_per_step"], 1e3)
             found = [number(entry["rate"], 1e9), staged, entry["path"]]
-        rows.append([way, *found])
+        rows.append([configuration, *found])
     size = in_words(FULL["blocks"])
     columns = ["configuration", "10^9 points/s", "staged, kB per step", "path of messages"]
     return f"""Jacobi2D, {size}, one sweep per exchange. Blocks of a PE have a stream each;

@@ -38,11 +38,11 @@ def melt() -> dict[str, Any]:
     results = {}
     for cells, steps in MELTS.items():
         for ranks in (1, 2):
-            way: list[object] = ["--driver", "mpi", "-n", 2] if ranks == 2 else []
+            configuration: list[object] = ["--driver", "mpi", "-n", 2] if ranks == 2 else []
             size = ["--lattice", f"{cells}x{cells}x{cells}", "--steps", steps, "--warmup", WARMUP]
             ours, theirs = [], {lists: [] for lists in LISTS}
             for _ in range(TRIALS):
-                ours.append(run("leanmd", *size, *way)["rate"]["value"])
+                ours.append(run("leanmd", *size, *configuration)["rate"]["value"])
                 for lists, found in theirs.items():
                     found.append(lammps(cells, ranks, steps, WARMUP, lists))
             entry: dict[str, Any] = {"leanmd_atom_steps_per_s": median(ours)}
@@ -61,7 +61,7 @@ def melt() -> dict[str, Any]:
 def paper() -> dict[str, Any]:
     """Milliseconds per step of the published load on two PEs."""
     pairs = [*PAPER, "--decomposition", "pairs"]
-    ways: dict[str, list[object]] = {
+    configurations: dict[str, list[object]] = {
         "blocks, mpi": [*PAPER, "--driver", "mpi", "-n", 2],
         "blocks, charm": [*PAPER, "--driver", "charm", "-n", 2],
         "blocks, charm, ODF 8": [*PAPER, "--driver", "charm", "-n", 2, "--odf", 8],
@@ -76,7 +76,7 @@ def paper() -> dict[str, Any]:
                 r["compute_s"] / r["pes"] / r["steps"] * 1e3 for r in records
             ),
         }
-        for name, records in interleaved(ways, TRIALS).items()
+        for name, records in interleaved(configurations, TRIALS).items()
     }
 
 
@@ -87,11 +87,11 @@ def memory() -> dict[str, float]:
     small_mpi = run("leanmd", "--lattice", "10x10x10", "--steps", 20, "--driver", "mpi", "-n", 2)
     for cells in (40, 80):
         size = ["leanmd", "--lattice", f"{cells}x{cells}x{cells}", "--steps", 20]
-        for name, way, base in (
+        for name, configuration, base in (
             ("serial", [], small),
             ("mpi, 2 ranks", ["--driver", "mpi", "-n", 2], small_mpi),
         ):
-            large = run(*size, *way)
+            large = run(*size, *configuration)
             atoms = (large["atoms"] - base["atoms"]) / large["pes"]
             extra = large["peak_rss_bytes"] - base["peak_rss_bytes"]
             results[f"{large['atoms']} atoms, {name}"] = median([extra / atoms])
@@ -109,10 +109,10 @@ def balancing() -> dict[str, Any]:
     """The gain of balancing a gradient of density, and its share of the ideal gain, max/mean."""
     results = {}
     for cut, more in CUTS.items():
-        ways = {"none": [*GRADIENT, *more]}
+        configurations = {"none": [*GRADIENT, *more]}
         for name in ("Greedy", "GreedyRefine"):
-            ways[name] = [*GRADIENT, *more, "--balancer", name, "--lb-period", PERIOD]
-        runs = interleaved(ways, 3)
+            configurations[name] = [*GRADIENT, *more, "--balancer", name, "--lb-period", PERIOD]
+        runs = interleaved(configurations, 3)
         promise = [record["imbalance"] for record in runs["none"]]
         entry: dict[str, Any] = {"promise_max_over_mean": median(promise)}
         for name in ("Greedy", "GreedyRefine"):

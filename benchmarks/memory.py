@@ -15,17 +15,17 @@ from common import median, run, save
 
 TRIALS = 3
 SIZES = {"jacobi2d": ("8192x8192", "64x64"), "stencil3d": ("400x400x400", "16x16x16")}
-WAYS: dict[str, list[object]] = {
+CONFIGURATIONS: dict[str, list[object]] = {
     "serial": [],
     "mpi, 2 ranks": ["--driver", "mpi", "-n", 2],
     "charm, 2 PEs, ODF 4": ["--driver", "charm", "-n", 2, "--odf", 4],
 }
 
 
-def bytes_per_cell(app: str, tile: int, way: list[object], more: list[object]) -> float:
+def bytes_per_cell(app: str, tile: int, configuration: list[object], more: list[object]) -> float:
     """Peak memory per cell of the PE that uses most, minus that of the tiny problem."""
     large, tiny = (
-        run(app, "--size", size, "--steps", 2 * tile, "--time-tile", tile, *way, *more)
+        run(app, "--size", size, "--steps", 2 * tile, "--time-tile", tile, *configuration, *more)
         for size in SIZES[app]
     )
     cells = math.prod(large["problem"]["size"]) / large["pes"]
@@ -38,9 +38,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         output: list[object] = ["--output", Path(folder) / "run.h5"]
         for app in SIZES:
-            for name, way in WAYS.items():
+            for name, configuration in CONFIGURATIONS.items():
                 for ending, more in (("", []), (", with --output", output)):
-                    values = [bytes_per_cell(app, 1, way, more) for _ in range(TRIALS)]
+                    values = [bytes_per_cell(app, 1, configuration, more) for _ in range(TRIALS)]
                     results[f"{app}, {name}{ending}"] = {
                         "bytes_per_cell": median(values),
                         "over_two_arrays": median(value / 16 for value in values),

@@ -30,7 +30,7 @@ BYTES = (64, 1024, 32768)
 STEPS = 1000
 
 
-def ways(size: int) -> dict[str, list[object]]:
+def configurations(size: int) -> dict[str, list[object]]:
     """The runs for one message size."""
     base: list[object] = ["echo", "--bytes", size, "--steps", STEPS, "--warmup", 50]
     charm: list[object] = [*base, "--driver", "charm"]
@@ -99,7 +99,7 @@ def main() -> None:
     """Measure every message size."""
     results: dict[str, Any] = {}
     for size in BYTES:
-        runs = {name: partial(run, *arguments) for name, arguments in ways(size).items()}
+        runs = {name: partial(run, *arguments) for name, arguments in configurations(size).items()}
         others = {name: partial(printed, command) for name, command in bare(size).items()}
         for name, found in in_turn(runs | others, TRIALS).items():
             value = cost(found) if name in runs else {"bare_us": median(found)}

@@ -22,7 +22,7 @@ PAPER: list[object] = ["pic", "--preset", "paper"]
 TRIALS = 5
 STEPS, WARMUP = 300, 5
 BASELINE_STEPS = 6
-WAYS: dict[str, list[object]] = {
+CONFIGURATIONS: dict[str, list[object]] = {
     "serial": ["--driver", "serial"],
     "mpi, 2 ranks, cut along y": ["--driver", "mpi", "-n", 2, "--blocks", "1x2"],
     "mpi, 2 ranks, cut along x": ["--driver", "mpi", "-n", 2, "--blocks", "2x1"],
@@ -31,7 +31,10 @@ WAYS: dict[str, list[object]] = {
 }
 TILE = 8  # steps per exchange, where there are several
 TILED = ("serial", "mpi, 2 ranks, cut along y", "charm, 2 PEs, ODF 8")
-WAYS |= {f"{name}, {TILE} steps per exchange": [*WAYS[name], "--time-tile", TILE] for name in TILED}
+CONFIGURATIONS |= {
+    f"{name}, {TILE} steps per exchange": [*CONFIGURATIONS[name], "--time-tile", TILE]
+    for name in TILED
+}
 LARGE, SMALL = 20_000_000, 20_000  # particles, to find the memory of one
 CUT: list[object] = [*PAPER, "-n", 2, "--blocks", "2x1", "--steps", 1000, "--warmup", TILE]
 BALANCED = ("Greedy", "GreedyRefine", "RefineA")
@@ -57,8 +60,8 @@ def speed() -> dict[str, Any]:
     for _ in range(TRIALS):
         for make in (numba_loop, numpy_arrays):
             rates.setdefault(make.__name__, []).append(rate(make, problem, cells, BASELINE_STEPS))
-        for name, way in WAYS.items():
-            record = run(*PAPER, "--steps", STEPS, "--warmup", WARMUP, *way)
+        for name, configuration in CONFIGURATIONS.items():
+            record = run(*PAPER, "--steps", STEPS, "--warmup", WARMUP, *configuration)
             rates.setdefault(name, []).append(record["rate"]["value"])
     return {
         name: {
@@ -76,7 +79,9 @@ def memory() -> dict[str, Any]:
     results = {}
     for name in ("serial", "mpi, 2 ranks, cut along y", "charm, 2 PEs, ODF 8"):
         words: list[object] = ["pic", "--size", 2998, "--distribution", "sinusoidal", "--steps", 20]
-        large, small = (run(*words, "--particles", n, *WAYS[name]) for n in (LARGE, SMALL))
+        large, small = (
+            run(*words, "--particles", n, *CONFIGURATIONS[name]) for n in (LARGE, SMALL)
+        )
         particles = (large["particles_placed"] - small["particles_placed"]) / large["pes"]
         results[name] = (large["peak_rss_bytes"] - small["peak_rss_bytes"]) / particles
     return results
@@ -89,17 +94,21 @@ def balancing(tile: int) -> dict[str, Any]:
     """
     cut = [*CUT, "--time-tile", tile]
     charm = [*cut, "--driver", "charm", "--odf", 8]
-    ways = {"mpi": [*cut, "--driver", "mpi"], "none": charm}
+    configurations = {"mpi": [*cut, "--driver", "mpi"], "none": charm}
     for name in BALANCED:
-        ways[name] = [*charm, "--balancer", name, "--lb-period", PERIOD]
+        configurations[name] = [*charm, "--balancer", name, "--lb-period", PERIOD]
         if name != "Greedy":
-            ways[f"{name} from step {EARLY} on"] = [*ways[name], "--lb-first", EARLY]
-    runs = interleaved(ways, TRIALS)
+            configurations[f"{name} from step {EARLY} on"] = [
+                *configurations[name],
+                "--lb-first",
+                EARLY,
+            ]
+    runs = interleaved(configurations, TRIALS)
     promise = {name: [record["imbalance"] for record in runs[name]] for name in ("mpi", "none")}
     results: dict[str, Any] = {
         f"promise_max_over_mean, {name}": median(found) for name, found in promise.items()
     }
-    for name in (name for name in ways if name not in promise):
+    for name in (name for name in configurations if name not in promise):
         entry: dict[str, float] = {}
         for base in ("mpi", "none"):
             pairs = zip(runs[base], runs[name], promise[base], strict=True)

@@ -170,11 +170,13 @@ def pic(results: dict[str, Any]) -> str:
     bases, gains = {"none": "charm unbalanced", "mpi": "mpi"}, []
     for (tile, found), base in itertools.product(results["balancing"].items(), bases):
         promise = found[f"promise_max_over_mean, {base}"]
-        way = f"{tile} steps per exchange, " if tile != "1" else ""
+        configuration = f"{tile} steps per exchange, " if tile != "1" else ""
         for name in (name for name in found if not name.startswith("promise")):
             r = found[name]
             gain, share = r[f"gain_over_{base}"], r[f"share_of_promise_over_{base}"]
-            gains.append(gain_row(f"{way}{name}, over {bases[base]}", promise, gain, share, r))
+            gains.append(
+                gain_row(f"{configuration}{name}, over {bases[base]}", promise, gain, share, r)
+            )
     return f"""## PIC
 
 The published problem, L 2998, 600 000 particles, GEOMETRIC 0.999, k 0, m 1: millions of particles

@@ -8,26 +8,26 @@ from typing import Any
 from common import median, run, save
 
 TRIALS = 7
-WAYS: dict[str, list[object]] = {
+CONFIGURATIONS: dict[str, list[object]] = {
     "serial": [],
     "mpi, 2 ranks": ["--driver", "mpi", "-n", 2],
     "charm, 2 PEs": ["--driver", "charm", "-n", 2],
 }
 
 
-def seconds_to_first_step(app: str, way: list[object]) -> float:
+def seconds_to_first_step(app: str, configuration: list[object]) -> float:
     """Seconds from just before the command is started until its first step begins."""
     before = time.time()
-    return run(app, "--preset", "tiny", *way)["first_step_at"] - before
+    return run(app, "--preset", "tiny", *configuration)["first_step_at"] - before
 
 
 def main() -> None:
     """Measure both apps under every driver; the first start, which may compile, is not counted."""
     results: dict[str, Any] = {}
     for app in ("jacobi2d", "stencil3d"):
-        for name, way in WAYS.items():
-            seconds_to_first_step(app, way)
-            values = [seconds_to_first_step(app, way) for _ in range(TRIALS)]
+        for name, configuration in CONFIGURATIONS.items():
+            seconds_to_first_step(app, configuration)
+            values = [seconds_to_first_step(app, configuration) for _ in range(TRIALS)]
             results[f"{app}, {name}"] = {"median_s": median(values), "worst_s": max(values)}
     save("startup", results)
 

@@ -117,7 +117,7 @@ def test_every_part_has_a_row_in_the_page() -> None:
     assert len(set(paths)) == len(paths)
     rates = {path[1] for path in paths if path[0] == "rates"}
     assert rates == set(cases.BARS) and len(SWEEPS) == 4
-    assert [path[1] for path in paths if path[0] == "blocks"] == list(cases.WAYS)
+    assert [path[1] for path in paths if path[0] == "blocks"] == list(cases.CONFIGURATIONS)
     sizes = [path[1:] for path in paths if path[0] == "sizes"]
     assert sizes == [(app, size) for app, each in cases.FULL["sizes"].items() for size in each]
     for name in {*rates} - {"pic push", "pic push, 4 steps at once"}:
@@ -138,19 +138,19 @@ def test_every_part_has_a_row_in_the_page() -> None:
 def canned() -> dict[str, Any]:
     """Results as on a GPU where every kernel is twice as fast as it must be."""
     from gpu_bench import judged
-    from gpu_cases import BARS, CUPY, DOUBLE, FULL, ODFS, SINGLE, WAYS, in_words
+    from gpu_cases import BARS, CONFIGURATIONS, CUPY, DOUBLE, FULL, ODFS, SINGLE, in_words
 
     rates = {
         name: {DOUBLE: 2e9 * bar.passes, SINGLE: 3e9 * bar.passes, CUPY: 1e9 * bar.passes}
         for name, bar in BARS.items()
     }
-    way = {"rate": 5e10, "staged_bytes_per_step": 3e4, "path": "staged"}
+    configuration = {"rate": 5e10, "staged_bytes_per_step": 3e4, "path": "staged"}
     stream = {"one_stream_s": 3e-4, "own_streams_s": 2e-4, "gain": 1.5}
     found = {
         "device": "A GPU",
         "copy_bytes_per_s": 4e12,
         "rates": rates,
-        "blocks": dict.fromkeys(WAYS, way),
+        "blocks": dict.fromkeys(CONFIGURATIONS, configuration),
         "streams": {
             in_words(size): {str(odf): stream for odf in ODFS[1:]} for size in FULL["streams"]
         },
@@ -175,13 +175,13 @@ def cells(page: str, name: str) -> list[str]:
 
 def test_page_says_what_was_measured_and_no_more() -> None:
     """Catches a table with numbers that nobody measured, or without those that somebody did."""
-    from gpu_cases import BARS, FULL, WAYS
+    from gpu_cases import BARS, CONFIGURATIONS, FULL
     from gpu_report import section
 
     empty, full = section(None), section(canned())
     heads = ("| kernel", "| app", "| configuration", "| size", "| ---")
     rows = [x for x in empty.splitlines() if x.startswith("| ") and not x.startswith(heads)]
-    assert len(rows) == len(BARS) + sum(map(len, FULL["sizes"].values())) + len(WAYS) + 6
+    assert len(rows) == len(BARS) + sum(map(len, FULL["sizes"].values())) + len(CONFIGURATIONS) + 6
     assert all("not measured" in row for row in rows)
     assert empty.count("not measured") == len(rows) + 4 + 1  # where it pays, and what is hidden
     assert "not measured" not in full and "A GPU" in full and "4.00 TB/s" in full
@@ -209,15 +209,15 @@ def test_page_of_a_run_of_which_parts_failed() -> None:
 
 
 def test_figure_shows_every_kernel_and_app() -> None:
-    """Catches a figure that leaves out a kernel that has a share, a way of blocks, or an app."""
-    from gpu_cases import BARS, FULL, WAYS
+    """Catches a figure that leaves out a kernel with a share, a configuration or an app."""
+    from gpu_cases import BARS, CONFIGURATIONS, FULL
     from gpu_figure import figure
 
     drawn = figure(canned())
-    shares, ways, *panels = [axes for part in drawn.subfigs for axes in part.axes]
+    shares, configurations, *panels = [axes for part in drawn.subfigs for axes in part.axes]
     bounded = [name for name, bar in BARS.items() if bar.bytes_each]
     assert [label.get_text() for label in shares.get_yticklabels()] == bounded
-    assert [label.get_text() for label in ways.get_yticklabels()] == list(WAYS)
+    assert [label.get_text() for label in configurations.get_yticklabels()] == list(CONFIGURATIONS)
     assert [axes.get_title() for axes in panels] == list(FULL["sizes"])
     assert all(len(axes.lines) == 2 for axes in panels)
 

@@ -114,10 +114,13 @@ def test_commands_are_those_of_the_program(check):
     """Catches a command that the program does not know: each is tried as far as its launch."""
     commands = [step.command for step in check.steps(sys.executable, "compute-sanitizer", 2)]
     words = [command[command.index("run") :] for command in commands if "run" in command]
-    watched, ways = 3 * len(check.WATCHED), sum(len(case.ways) for case in check.CASES.values())
+    watched, configurations = (
+        3 * len(check.WATCHED),
+        sum(len(case.configurations) for case in check.CASES.values()),
+    )
     on_cpu = sum(case.on_cpu for case in check.CASES.values())
-    assert len(words) == ways + on_cpu + watched
-    assert sum("gpu" in w for w in words) == ways + watched
+    assert len(words) == configurations + on_cpu + watched
+    assert sum("gpu" in w for w in words) == configurations + watched
     apps = {app for app in support.apps.names() if app != "echo"}
     assert {name.split()[0] for name in check.WATCHED} == apps
     assert {name.split()[0] for name in check.CASES} == apps
@@ -264,7 +267,10 @@ def test_no_run_that_failed_is_what_others_are_compared_with(check, checked):
     assert not {"leanmd float32 serial", "leanmd float32 mpi"} & set(first["done"])
     status, second, _ = checked()
     assert status == 0
-    hashes = {second["runs"][f"leanmd float32 {way}"]["state_hash"] for way in ("serial", "mpi")}
+    hashes = {
+        second["runs"][f"leanmd float32 {configuration}"]["state_hash"]
+        for configuration in ("serial", "mpi")
+    }
     assert hashes == {"hash of leanmd"}
 
 
