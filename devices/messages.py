@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 HEADER_BYTES = 64  # room in front of a message; one cache line
+BYTE = np.dtype(np.uint8)
 
 
 class Envelope(np.ndarray):
@@ -49,5 +50,5 @@ def packed(view: np.ndarray) -> np.ndarray:
 def packed_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Return an array for a message that a kernel fills, with room for a header as in `packed`."""
     dtype = np.dtype(dtype)
-    envelope = Envelope(HEADER_BYTES + math.prod(shape) * dtype.itemsize, np.uint8)
+    envelope = Envelope(HEADER_BYTES + math.prod(shape) * dtype.itemsize, BYTE)
     return np.ndarray(shape, dtype, envelope, HEADER_BYTES)

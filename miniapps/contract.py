@@ -241,15 +241,14 @@ def checked_message(edge: Edge, array: Any) -> Any:
             array.seal()
             return array
         raise MessageError(f"message on edge {edge}: must be a C-contiguous numpy array")
-    flags = array.flags
-    if not flags.c_contiguous:
+    if not array.flags.c_contiguous:
         raise MessageError(f"message on edge {edge}: must be a C-contiguous numpy array")
     if array.dtype.kind not in "biufc":
         raise MessageError(f"message on edge {edge}: must hold numbers, not {array.dtype}")
     if array.base is not None and type(array.base) is not Envelope:
         raise MessageError(f"message on edge {edge}: is a view of other memory; use packed()")
     travelling = array.view()
-    flags.writeable = False
+    array.setflags(write=False)
     return travelling
 
 
@@ -260,13 +259,14 @@ def checked_messages(request: Post | PostSum) -> dict[Edge, Any]:
     sum of floats would depend on the order of additions.
     """
     messages = dict(request.messages)  # a device's buffer makes a new object for each access
-    if len(set(map(id, messages.values()))) == len(messages):
-        result = {edge: checked_message(edge, array) for edge, array in messages.items()}
+    if len(set(map(id, messages.values()))) < len(messages):
+        messages = _checked_shared(messages)
     else:
-        result = _checked_shared(messages)
-    if type(request) is PostSum and not all([a.dtype.kind == "i" for a in result.values()]):
+        for edge in messages:
+            messages[edge] = checked_message(edge, messages[edge])
+    if type(request) is PostSum and not all([a.dtype.kind == "i" for a in messages.values()]):
         raise MessageError(f"phase {request.phase!r}: PostSum takes integers only")
-    return result
+    return messages
 
 
 def _checked_shared(messages: Mapping[Edge, Any]) -> dict[Edge, Any]:

@@ -98,9 +98,7 @@ class Ranks(Transport):
                     inbox.add(step, phase, (edge,), links[edge].receive(step, code))
             return super().collect(runner, request)
         own = [edge for edge in request.edges if edge not in links]
-        if not own:
-            return {edge: links[edge].receive(step, code) for edge in request.edges}
-        mine = super().collect(runner, Collect(phase, tuple(own)))
+        mine = inbox.take(Collect(phase, tuple(own))) if own else {}
         if mine is None:
             return None
         return {e: mine[e] if e in mine else links[e].receive(step, code) for e in request.edges}

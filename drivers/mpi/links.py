@@ -10,7 +10,7 @@ import struct
 import zlib
 from collections import deque
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from mpi4py import MPI
@@ -66,6 +66,13 @@ def enveloped(array: np.ndarray) -> np.ndarray:
 Message = tuple[int, int]  # identifies a message on an edge: step and phase code
 
 
+class Receive(NamedTuple):
+    """A persistent receive: MPI reads its arguments once, however often it is started."""
+
+    buffer: np.ndarray
+    request: MPI.Prequest
+
+
 class Link:
     """One edge of this rank's block: the messages to and from the neighbour there.
 
@@ -79,14 +86,19 @@ class Link:
         self.send_capacity = FIRST_CAPACITY
         self.sending: deque[tuple[MPI.Request, np.ndarray]] = deque()
         self.early: dict[Message, Any] = {}  # came before the block asked for them
-        # Two buffers: the block may use one message until it collects the next.
-        self.buffers = [np.empty(FIRST_CAPACITY, np.uint8) for _ in range(2)]
+        # Two receives: the block may use the buffer of one until it collects the next message.
+        self.receives = [self._receive_of(FIRST_CAPACITY) for _ in range(2)]
         self._stand()
+
+    def _receive_of(self, nbytes: int) -> Receive:
+        """A receive with a buffer of its own, not posted yet."""
+        buffer = np.empty(nbytes, np.uint8)
+        return Receive(buffer, self.comm.Recv_init(buffer, self.rank, self.receive_tag))
 
     def _stand(self) -> None:
         """Post the receive of the next message into the buffer that the block no longer uses."""
-        self.buffers.reverse()
-        self.request = self.comm.Irecv(self.buffers[0], self.rank, self.receive_tag)
+        self.receives.reverse()
+        self.receives[0].request.Start()
 
     def send(self, step: int, code: int, array: np.ndarray) -> None:
         """Send an array, which the block must not use any more."""
@@ -105,7 +117,7 @@ class Link:
     def _write_head(self, buffer: np.ndarray, step: int, code: int, message: Any) -> None:
         """Write the header of the message that follows it in the buffer."""
         kind = kind_of(code, self.comm.rank, message.shape, message.dtype)
-        HEAD.pack_into(buffer.data, 0, step, kind)
+        HEAD.pack_into(buffer, 0, step, kind)
 
     def _isend(self, part: Any) -> None:
         self.sending.append((self.comm.Isend(part, self.rank, self.send_tag), part))
@@ -117,8 +129,9 @@ class Link:
         """
         wanted = step, code
         while wanted not in self.early:
-            self.request.Wait()
-            came, kind = HEAD.unpack_from(self.buffers[0].data)
+            buffer, request = self.receives[0]
+            request.Wait()
+            came, kind = HEAD.unpack_from(buffer)
             crc, sender, nbytes, shape, dtype = read_kind(kind)
             if sender != self.rank or came != step:
                 self._refuse(step, came, sender)
@@ -138,7 +151,7 @@ class Link:
 
     def _body(self, nbytes: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         """The whole message that has arrived; also posts the receive of the next one."""
-        buffer = self.buffers[0]
+        buffer = self.receives[0].buffer
         if HEADER_BYTES + nbytes > buffer.nbytes:
             buffer = self._longer(HEADER_BYTES + nbytes)
         self._stand()
@@ -146,14 +159,18 @@ class Link:
 
     def _kept(self, message: Any) -> Any:
         """An early message, whose buffer is replaced so that no receive overwrites it."""
-        self.buffers[1] = np.empty_like(self.buffers[1])
+        buffer, request = self.receives[1]
+        request.Free()
+        self.receives[1] = self._receive_of(buffer.nbytes)
         return message
 
     def _longer(self, nbytes: int) -> np.ndarray:
         """Enlarge the buffers for a message that did not fit, and receive the rest of it."""
-        begun = self.buffers[0]
-        self.buffers = [np.empty(nbytes, np.uint8) for _ in range(2)]
-        buffer = self.buffers[0]
+        begun = self.receives[0].buffer
+        for receive in self.receives:
+            receive.request.Free()
+        self.receives = [self._receive_of(nbytes) for _ in range(2)]
+        buffer = self.receives[0].buffer
         buffer[: begun.nbytes] = begun
         self.comm.Recv(buffer[begun.nbytes :], self.rank, self.receive_tag)
         return buffer
@@ -167,15 +184,18 @@ class Link:
     def close(self) -> None:
         """Finish the sends and cancel the posted receive. Raises MessageError if one is left."""
         self.advance()
-        if self.request.Test():
+        posted = self.receives[0].request
+        if posted.Test():
             raise MessageError(f"edge {self.edge}: a message that was never collected")
         for request, _ in self.sending:
             request.Wait()
-        self.request.Cancel()
+        posted.Cancel()
         status = MPI.Status()
-        self.request.Wait(status)
+        posted.Wait(status)
         if not status.Is_cancelled():
             raise MessageError(f"edge {self.edge}: a message that was never collected")
+        for receive in self.receives:
+            receive.request.Free()
 
 
 class DeviceLink(Link):
