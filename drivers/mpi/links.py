@@ -70,6 +70,7 @@ class Receive(NamedTuple):
     """A persistent receive: MPI reads its arguments once, however often it is started."""
 
     buffer: np.ndarray
+    memory: memoryview  # of the buffer
     request: MPI.Prequest
 
 
@@ -93,7 +94,8 @@ class Link:
     def _receive_of(self, nbytes: int) -> Receive:
         """A receive with a buffer of its own, not posted yet."""
         buffer = np.empty(nbytes, np.uint8)
-        return Receive(buffer, self.comm.Recv_init(buffer, self.rank, self.receive_tag))
+        request = self.comm.Recv_init(buffer, self.rank, self.receive_tag)
+        return Receive(buffer, buffer.data, request)
 
     def _stand(self) -> None:
         """Post the receive of the next message into the buffer that the block no longer uses."""
@@ -117,7 +119,7 @@ class Link:
     def _write_head(self, buffer: np.ndarray, step: int, code: int, message: Any) -> None:
         """Write the header of the message that follows it in the buffer."""
         kind = kind_of(code, self.comm.rank, message.shape, message.dtype)
-        HEAD.pack_into(buffer, 0, step, kind)
+        HEAD.pack_into(buffer.data, 0, step, kind)
 
     def _isend(self, part: Any) -> None:
         self.sending.append((self.comm.Isend(part, self.rank, self.send_tag), part))
@@ -129,9 +131,9 @@ class Link:
         """
         wanted = step, code
         while wanted not in self.early:
-            buffer, request = self.receives[0]
+            _, memory, request = self.receives[0]
             request.Wait()
-            came, kind = HEAD.unpack_from(buffer)
+            came, kind = HEAD.unpack_from(memory)
             crc, sender, nbytes, shape, dtype = read_kind(kind)
             if sender != self.rank or came != step:
                 self._refuse(step, came, sender)
@@ -159,7 +161,7 @@ class Link:
 
     def _kept(self, message: Any) -> Any:
         """An early message, whose buffer is replaced so that no receive overwrites it."""
-        buffer, request = self.receives[1]
+        buffer, _, request = self.receives[1]
         request.Free()
         self.receives[1] = self._receive_of(buffer.nbytes)
         return message
