@@ -9,6 +9,7 @@ BIN := .venv/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check
 APPS :=
 TESTS :=
+EXTRAS := dev
 
 # A .venv of another Python than the one that was asked for is made anew.
 ifneq ($(origin PYTHON),file)
@@ -24,7 +25,7 @@ install: .venv/installed
 	  { echo "needs Python 3.11 or later, found $$($(PYTHON) --version); set PYTHON=..."; exit 1; }
 	@grep -qsx "$(VERSION)" .venv/pyvenv.cfg || rm -rf .venv
 	@$(PYTHON) -m venv .venv || { echo "needs Python's venv (Debian: python3-venv)"; exit 1; }
-	$(PIP) --editable '.[dev]'
+	$(PIP) --editable '.[$(EXTRAS)]'
 	touch $@
 
 # A second MPI, for the tests only.

@@ -8,6 +8,7 @@ ghost's position: both are exact.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,7 @@ def reference(problem: Any, steps: int) -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(np.concatenate([position, velocity]).T), ids
 
 
+@lru_cache(4)  # runs of one process often have the same problem
 def reference_hash(problem: Any, steps: int) -> str:
     """The state hash of the reference."""
     return digest(hash_rows("atoms", *reference(problem, steps)))
