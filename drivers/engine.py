@@ -15,9 +15,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from devices.messages import DeviceMessage
+from drivers.audits import Auditor
 from drivers.inbox import Inbox
 from drivers.job import Job, RunError, Store, Watcher
 from drivers.timing import PELog, Stepper, answer_batches
+from miniapps.audit import AuditedRound
 from miniapps.contract import (
     REDUCTIONS,
     SETUP,
@@ -110,12 +112,23 @@ class Runner:
         self.stepper, self.inbox = Stepper(block, traced), Inbox(block)
         self.request: Any = None  # None: the round has ended
         self.leaving: list[Departure] = []
+        self.audits: list[AuditedRound] = []  # what the block contributed to them
 
-    def begin(self, step: int, count: int) -> None:
+    def begin(self, step: int, count: int, auditor: Auditor | None = None) -> None:
         """Begin the round of ``count`` steps at ``step``, or the block's setup."""
         self.inbox.advance(step)
         stepper = self.stepper
+        if auditor is not None:
+            stepper.witness = auditor.begin(self.block, self.place, step, count)
         self.request = stepper.set_up() if step == SETUP else stepper.start(count)
+
+    def end(self, auditor: Auditor | None) -> None:
+        """End the round, whose last request was answered."""
+        stepper = self.stepper
+        if auditor is not None and stepper.witness is not None:
+            audited = auditor.end(self.block, stepper.witness, stepper.finished)
+            self.audits += [] if audited is None else [audited]
+            stepper.witness = None
 
     def answer(self, value: Any) -> None:
         """Resume the block with the answer to its request."""
@@ -165,8 +178,13 @@ class Engine:
     """Runs the blocks of one process in turn."""
 
     def __init__(
-        self, blocks: Sequence[Any], traced: bool = False, transport: Transport | None = None
+        self,
+        blocks: Sequence[Any],
+        traced: bool = False,
+        transport: Transport | None = None,
+        auditor: Auditor | None = None,
     ) -> None:
+        self.auditor = auditor
         self.transport = Transport() if transport is None else transport
         runners = [Runner(block, traced) for block in blocks]
         self.runners = {runner.place: runner for runner in runners}
@@ -209,13 +227,15 @@ class Engine:
         """Begin a round and answer requests until all blocks have ended it."""
         self.transport.begin()
         for runner in self.runners.values():
-            runner.begin(step, count)
+            runner.begin(step, count, self.auditor)
         while True:
             moved = [runner.serve(self.transport) for runner in self.turns()]
             if all([runner.request is None for runner in self.runners.values()]):
-                return
+                break
             if not any(moved) and not self.go_on():
                 raise RunError(f"step {step}: {self._waiting()}")
+        for runner in self.runners.values():
+            runner.end(self.auditor)
 
     def go_on(self) -> bool:
         """When no block can continue, run batches or a reduction; False if neither is possible."""

@@ -11,6 +11,7 @@ import kernels
 import miniapps
 from devices import backend as device
 from drivers.descriptor import Options
+from miniapps.audit import AuditPlan
 from miniapps.contract import Index, Piece
 from miniapps.decomposition import Layout
 
@@ -57,7 +58,7 @@ class Job(Generic[Own]):
     ``warmup`` steps are not timed; the ``steps`` after them are. Both advance the physics.
     ``options`` are the driver's own. If ``traced``, the run records the slices of work of each
     block between two requests. The processes of a host share its first ``gpus_per_host`` GPUs, or
-    all of them.
+    all of them. ``audit`` says how the run is audited; None: not at all.
     """
 
     app: str
@@ -70,6 +71,7 @@ class Job(Generic[Own]):
     traced: bool = False
     gpus_per_host: int | None = None
     options: Own = cast(Any, Options())
+    audit: AuditPlan | None = None
 
     def take_device(self, local_rank: int) -> None:
         """Open the device of this process, which has number ``local_rank`` on its host."""

@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from devices.backend import OPENED
+from drivers.engine import Runner
 from drivers.job import Job
 from drivers.timing import PELog, balancing_summary, compute_per_pe, wall_of_rounds
 from kernels import state_hash
+from miniapps import audit
+from miniapps.audit import AuditedRound, AuditPlan
 from miniapps.contract import Measure, Piece, combine
 
 
@@ -28,7 +31,8 @@ class Outcome:
     ``first_step_at``: seconds since the epoch; ``peak_rss_bytes``: largest resident memory of a PE;
     ``balancing``: an entry per load-balancing step, as returned by `timing.balancing_summary`;
     ``transport``: the path of messages between GPUs, the reason for it, and the bytes copied to and
-    from hosts; ``gpu``: the GPU of the reporting PE.
+    from hosts; ``gpu``: the GPU of the reporting PE; ``audit``: how the run was audited;
+    ``audits``: the audited rounds, with the contributions of all blocks.
     """
 
     pes: int
@@ -48,6 +52,8 @@ class Outcome:
     versions: dict[str, str]
     transport: dict[str, Any] | None
     gpu: str | None
+    audit: AuditPlan | None
+    audits: list[AuditedRound]
 
 
 Report = Callable[[Outcome], int]  # returns the exit status
@@ -58,20 +64,23 @@ class Part(NamedTuple):
 
     tables: dict[str, np.ndarray]
     measures: dict[str, Measure]
+    audits: list[AuditedRound]
     jit_s: float
     first_step_at: float
     peak_rss_bytes: int
     staged_bytes: int
 
     @classmethod
-    def of(cls, blocks: Iterable[Any], log: PELog, jit_s: float) -> Part:
-        """The part of a PE with these finished blocks, of which there may be none."""
+    def of(cls, runners: Iterable[Runner], log: PELog, jit_s: float) -> Part:
+        """The part of a PE with the runners of these finished blocks; there may be none."""
         nothing: dict[str, Measure] = {}
-        blocks = list(blocks)
+        runners = list(runners)
+        blocks = [runner.block for runner in runners]
+        audits = audit.joined(part for runner in runners for part in runner.audits)
         measures = reduce(combine, map(measured, blocks), nothing)
         staged = sum(block.device.staged_bytes for block in blocks)
         peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return cls(log.tables(), measures, jit_s, log.born, peak, staged)
+        return cls(log.tables(), measures, audits, jit_s, log.born, peak, staged)
 
 
 def _transport(path: str, reason: str, parts: Sequence[Part]) -> dict[str, Any]:
@@ -129,4 +138,6 @@ def joined(
         versions=versions,
         transport=None if job.device == "cpu" else _transport(*transport, parts),
         gpu=OPENED.get(job.device).described(),
+        audit=job.audit,
+        audits=audit.joined(one for part in parts for one in part.audits),
     )

@@ -6,6 +6,7 @@ with it.
 
 from __future__ import annotations
 
+from drivers.audits import Auditor
 from drivers.descriptor import Driver
 from drivers.engine import Engine, run_phases, write_state
 from drivers.job import Job, Watcher
@@ -28,11 +29,12 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
     """Run a job on this process and report its outcome; returns the exit status."""
     job.take_device(0)
     jit_s = job.compile()
-    engine = Engine([job.build(index) for _, index in job.layout.numbers], job.traced)
+    blocks = [job.build(index) for _, index in job.layout.numbers]
+    engine = Engine(blocks, job.traced, auditor=Auditor.of(job))
     log, done = run_phases(job, engine, 0, watcher)
     if job.store is not None:
         write_state(job.store, engine.blocks, False)
-    return report(joined(job, [Part.of(engine.blocks, log, jit_s)], done, {}, PATH))
+    return report(joined(job, [Part.of(engine.runners.values(), log, jit_s)], done, {}, PATH))
 
 
 def fail(status: int) -> None:

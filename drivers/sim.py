@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from drivers.audits import Auditor
 from drivers.descriptor import Asked, Driver, Options
 from drivers.engine import Engine, Runner, Transport, run_phases, write_state
 from drivers.job import Job, Watcher
@@ -142,8 +143,8 @@ def run(job: Job[SimOptions], report: Report, watcher: Watcher) -> int:
     job.take_device(0)
     jit_s = job.compile()
     blocks = [job.build(index) for _, index in job.layout.numbers]
-    engine = SimEngine(blocks, job.traced, Network(job.options))
+    engine = SimEngine(blocks, job.traced, Network(job.options), Auditor.of(job))
     log, done = run_phases(job, engine, 0, watcher)
     if job.store is not None:
         write_state(job.store, engine.blocks, False)
-    return report(joined(job, [Part.of(engine.blocks, log, jit_s)], done, {}, PATH))
+    return report(joined(job, [Part.of(engine.runners.values(), log, jit_s)], done, {}, PATH))

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from devices.backend import Clock
+from drivers.audits import Witness
 from drivers.job import RunError
 from miniapps.contract import Batch, Life, Pause, Post, PostSum
 
@@ -86,6 +87,7 @@ class Stepper:
         # On a device that runs in step with the host, the stepper answers these requests itself.
         self.answered_here: set[type] = set() if block.device.lag else {Pause, Batch}
         self.generator: Life | None = None
+        self.witness: Witness | None = None  # of the messages in an audited round
         self.finished = False  # the block reported that the whole run is finished
         self._forget()
 
@@ -120,6 +122,8 @@ class Stepper:
     def resume(self, answer: Any) -> Any:
         """Answer the block; returns its next request, or None at the end of the round."""
         assert self.generator is not None, "start() comes first"
+        if self.witness is not None:
+            self.witness.answered(answer)
         mark, send = self.block.device.mark, self.generator.send
         before = begun = mark()
         try:
@@ -139,6 +143,8 @@ class Stepper:
         if self.traced:
             packed = type(request) in (Post, PostSum)
             self.slices.append((PACK if packed else COMPUTE, begun, now))
+        if self.witness is not None:
+            self.witness.requested(request)
         return request
 
     def _raise(self, error: Exception) -> Any:

@@ -1,8 +1,8 @@
 """The mini-apps: problems and their blocks. They are found by search; nothing is registered.
 
-An app is a package that exports exactly Problem, Block, reference and validate. It lies here, or in
-one of the folders that the environment variable MINIAPPS_APPS names, separated by colons. Either
-way it is imported as ``miniapps.NAME``.
+An app is a package that exports Problem, Block, reference and validate, may export Audit, and
+exports nothing else. It lies here, or in one of the folders that the environment variable
+MINIAPPS_APPS names, separated by colons. Either way it is imported as ``miniapps.NAME``.
 """
 
 from __future__ import annotations

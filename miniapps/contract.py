@@ -27,6 +27,7 @@ Life = Generator[
 SETUP = -1  # the step number of messages that blocks exchange in their `setup`
 
 REDUCTIONS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
+JOIN = "join"  # of measures only: arrays joined along axis 0, in any order
 
 
 class MessageError(RuntimeError):
@@ -161,7 +162,10 @@ class Piece(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A block's contribution to a check: a number or array, and the reduction over all blocks."""
+    """A block's contribution to a check: a number or array, and the reduction over all blocks.
+
+    ``op`` is one of REDUCTIONS, or JOIN for an array whose rows are joined with those of others.
+    """
 
     op: str
     value: Any
@@ -285,9 +289,8 @@ def combine(measures: Mapping[str, Measure], more: Mapping[str, Measure]) -> dic
     """Join the measures of two groups of blocks, name by name."""
     joined = dict(measures)
     for name, (op, value) in more.items():
-        joined[name] = (
-            Measure(op, REDUCTIONS[op](joined[name].value, value))
-            if name in joined
-            else Measure(op, value)
-        )
+        if name in joined:
+            before = joined[name].value
+            value = np.concatenate([before, value]) if op == JOIN else REDUCTIONS[op](before, value)
+        joined[name] = Measure(op, value)
     return joined

@@ -106,6 +106,13 @@ class BaseProblem:
         """The number of time steps that a block may take in a round that begins at ``step``."""
         return 1
 
+    def may_finish(self, step: int) -> bool:
+        """Whether blocks may report after step ``step`` that the whole run is finished.
+
+        A run that ends early is audited up to its end only if the problem knows these steps.
+        """
+        return False
+
     def prepared(self, layout: Layout, device: str, measure: bool = False) -> Self:
         """The problem with every "auto" replaced by a value for this layout.
 

@@ -24,6 +24,7 @@ from drivers import serial
 from drivers.job import Job
 from drivers.outcome import Outcome, hashed
 from kernels.state_hash import digest
+from miniapps.audit import AuditPlan, checks_of
 from miniapps.contract import Check
 from miniapps.decomposition import Layout
 from workbench.run import launch
@@ -210,21 +211,26 @@ def solve(
     validated_steps: int | None = None,
     odf: int = 1,
     device: str = "cpu",
+    plan: AuditPlan | None = None,
 ) -> Solved:
     """Solve a problem on a grid of blocks under the serial driver, and validate it.
 
     ``odf``: into how many blocks each part of the grid is cut once more; ``validated_steps``: the
-    number of steps that `validate` gets, if not the one that was made.
+    number of steps that `validate` gets, if not the one that was made; ``plan``: how the run is
+    audited, if it is.
     """
     layout = layout_of(problem, grid, odf)
     problem = problem.prepared(layout, device)
     store, outcomes = Gather(), []
-    job = Job(app, problem, layout, steps, warmup, device, store=store)
+    job = Job(app, problem, layout, steps, warmup, device, store=store, audit=plan)
     assert serial.run(job, lambda outcome: outcomes.append(outcome) or 0, NoProgressFile()) == 0
     (outcome,) = outcomes
     state_hash = digest(outcome.words)
     steps_made = outcome.steps_done if validated_steps is None else validated_steps
-    checks = apps.load(app).validate(problem, steps_made, outcome.measures, state_hash)
+    module, measures = apps.load(app), outcome.measures
+    checks = module.validate(problem, steps_made, measures, state_hash)
+    if plan is not None:
+        checks += checks_of(module, problem, layout, plan, outcome.audits, steps_made, measures)
     return Solved(problem, layout, outcome, store.fields, state_hash, checks)
 
 

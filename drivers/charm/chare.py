@@ -186,7 +186,7 @@ class BlockChare(Chare):
         else:
             pe.note_begin(self.step)
             self.count = pe.job.count(self.step, self.end)
-        self.runner.begin(self.step, self.count)
+        self.runner.begin(self.step, self.count, pe.auditor)
 
     def serve(self, pe: PE) -> None:
         """Answer the block's requests until it has to wait or its round ends."""
@@ -206,6 +206,7 @@ class BlockChare(Chare):
         Then other ready chares run, because their messages may be awaited too.
         """
         before, self.begun = self.step, False
+        self.runner.end(pe.auditor)
         self.step, self.at = before + self.count, self.at + 1
         if before == SETUP:
             self.wake_up()

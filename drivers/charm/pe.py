@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from charm4py import Chare, charm
 
+from drivers.audits import Auditor
 from drivers.charm import CharmOptions
 from drivers.charm.mail import Mail
 from drivers.engine import write_state
@@ -27,6 +28,7 @@ class PE(Chare):
 
     def __init__(self, job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> None:
         self.job, self.watcher, self.earlier = job, watcher, earlier
+        self.auditor: Auditor | None = None
         self.jit_s = 0.0
         self.log = PELog(charm.myPe())
         self.round = -1  # the step at which the last round began here
@@ -59,6 +61,7 @@ class PE(Chare):
         with self.guard():
             self.job.take_device(local_ranks[charm.myPe()])
             self.jit_s = self.job.compile()
+            self.auditor = Auditor.of(self.job)
 
     # Location of blocks --------------------------------------------------------------------------
 
@@ -171,8 +174,8 @@ class PE(Chare):
     def part(self) -> Part:
         """The part of this PE in the outcome."""
         self.watcher.finish(charm.myPe())
-        blocks = [chare.block for chare in self.chares()]
-        return Part.of(blocks, self.log, self.jit_s)
+        runners = [chare.runner for chare in self.chares()]
+        return Part.of(runners, self.log, self.jit_s)
 
     def store(self, store: Store, made: bool) -> bool:
         """Write the blocks of this PE, which may have none; returns whether the store exists."""

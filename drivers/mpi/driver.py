@@ -10,12 +10,14 @@ from device memory.
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 from time import sleep
 from typing import Any
 
 import numpy as np
 from mpi4py import MPI
 
+from drivers.audits import Auditor
 from drivers.engine import Engine, Runner, Transport, run_phases, write_state
 from drivers.job import Job, RunError, Watcher
 from drivers.mpi import RankOptions
@@ -144,13 +146,15 @@ def run(job: Job[RankOptions], report: Report, watcher: Watcher) -> int:
     crc = zlib.crc32(repr((job.problem, job.layout, job.phases())).encode())
     if comm.allreduce(crc, MPI.MIN) != comm.allreduce(crc, MPI.MAX):
         raise RunError("the ranks were started with different problems")
+    job = replace(job, audit=comm.bcast(job.audit))  # each rank may have drawn a seed
     job.take_device(comm.Split_type(MPI.COMM_TYPE_SHARED).rank)
     jit_s = job.compile()
     transport = Ranks(comm, job)
     block = job.build(job.layout.indices()[comm.rank])
-    log, done = run_phases(job, Engine([block], job.traced, transport), comm.rank, watcher)
+    engine = Engine([block], job.traced, transport, Auditor.of(job))
+    log, done = run_phases(job, engine, comm.rank, watcher)
     store_in_turn(comm, job, block)
-    parts = comm.gather(Part.of([block], log, jit_s))
+    parts = comm.gather(Part.of(engine.runners.values(), log, jit_s))
     if parts is None:
         return 0
     library = MPI.Get_library_version().splitlines()[0].strip()

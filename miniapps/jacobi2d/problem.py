@@ -64,6 +64,10 @@ class JacobiProblem(GridProblem):
         """With a tolerance, at most the number of sweeps between two checks of it."""
         return self.check_every if self.tolerance else super().largest_tile()
 
+    def may_finish(self, step: int) -> bool:
+        """Where the tolerance is checked."""
+        return self.is_tested(step)
+
     def is_tested(self, step: int) -> bool:
         """Whether the tolerance is checked after step ``step``."""
         return self.tolerance > 0 and step % self.check_every == 0

@@ -14,6 +14,7 @@ import miniapps
 from drivers.outcome import Outcome
 from drivers.timing import imbalance
 from kernels.state_hash import digest
+from miniapps import audit
 from miniapps.contract import Check
 from workbench import environment
 from workbench.run.schema import SCHEMA
@@ -30,12 +31,14 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
     checks = [
         *spec.module.validate(problem, outcome.steps_done, outcome.measures, state_hash),
         Check("blocks missing", float(len(spec.layout.numbers) - _blocks_seen(outcome)), 0),
+        *_audited(spec, outcome),
     ]
     valid = all(check.ok for check in checks)
     return {
         "schema": SCHEMA,
         "app": spec.app,
         **spec.recorded(),
+        "audit_seed": None if outcome.audit is None else outcome.audit.seed,
         "pes": outcome.pes,
         "blocks": list(spec.layout.grid),
         "pe_grid": list(spec.layout.pe_grid),
@@ -59,6 +62,14 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "transport": outcome.transport,
         "oversubscribed": outcome.pes > environment.cores_of_run(),
     }
+
+
+def _audited(spec: RunSpec, outcome: Outcome) -> list[Check]:
+    """The checks of the audit, if there was one."""
+    if outcome.audit is None:
+        return []
+    run = spec.module, spec.prepared, spec.layout, outcome.audit
+    return audit.checks_of(*run, outcome.audits, outcome.steps_done, outcome.measures)
 
 
 def _blocks_seen(outcome: Outcome) -> int:

@@ -18,11 +18,12 @@ import miniapps
 from devices import backend as device
 from drivers.descriptor import Balancing, Driver, Options
 from drivers.job import Job, Store
+from miniapps.audit import MOST_ROUNDS, MOST_SAMPLES, SEEDS, AuditPlan
 from miniapps.decomposition import Layout
 from miniapps.parameters import InputError, extents, parameter, require, words
 from workbench.arguments import destination, driver_option_names, grouped
 
-RUN, DEVICES, OUTPUT = "run", "devices", "output"  # groups of options in the help
+RUN, DEVICES, OUTPUT, AUDITS = "run", "devices", "output", "audits"  # groups of options
 
 
 def driver_help() -> str:
@@ -98,6 +99,27 @@ class RunSpec:
     gpus_per_host: int | None = parameter(
         "--gpus-per-host", None, int, "GPUs to share; default: all", group=DEVICES, metavar="N"
     )
+    audit: int = parameter(
+        "--audit",
+        16,
+        int,
+        "cells, particles or atoms to compute again; 0: none; default: 16",
+        group=AUDITS,
+        metavar="N",
+        key="audit",
+    )
+    audit_every: int = parameter(
+        "--audit-every",
+        0,
+        int,
+        "also in rounds that cross a multiple of K steps",
+        group=AUDITS,
+        metavar="K",
+        key="audit_every",
+    )
+    audit_seed: int | None = parameter(
+        "--audit-seed", None, int, "of the sample; default: random", group=AUDITS, metavar="S"
+    )
     _: KW_ONLY
     own: Options  # the driver's own
     parts: int | None = None  # of the domain, for drivers with one PE; None: from ``pe_grid``
@@ -170,6 +192,7 @@ class RunSpec:
             self.trace,
             self.gpus_per_host,
             self.own,
+            AuditPlan.asked(self.audit, self.audit_every, self.audit_seed),
         )
 
     def arguments(self) -> list[str]:
@@ -181,6 +204,8 @@ class RunSpec:
         line = ["run", self.app]
         for field in grouped(RunSpec):
             value = settled.get(field.name, getattr(self, field.name))
+            if field.metadata["group"] == AUDITS and value == field.default:
+                continue  # as in campaigns of versions that had no audits
             if value is True:
                 line.append(field.metadata["option"])
             elif value is not False:
@@ -208,6 +233,22 @@ class RunSpec:
         except device.DeviceUnavailable as error:
             raise InputError("--device", self.device, str(error)) from None
 
+    def _check_audit(self) -> None:
+        """Raise InputError for an audit that is impossible or keeps too much."""
+        every, seed = self.audit_every, self.audit_seed
+        require(
+            0 <= self.audit <= MOST_SAMPLES,
+            "--audit",
+            self.audit,
+            f"must be from 0 to {MOST_SAMPLES}",
+        )
+        rounds = (self.warmup + self.steps) // max(1, every)
+        require(every >= 0, "--audit-every", every, "must be 0 or more (0: none)")
+        few = not every or rounds <= MOST_ROUNDS
+        require(few, "--audit-every", every, f"{rounds} rounds, at most {MOST_ROUNDS} are allowed")
+        known = seed is None or 0 <= seed < SEEDS
+        require(known, "--audit-seed", seed, "must be from 0 to 2^63 - 1")
+
     def check(self) -> None:
         """Check all options that can be checked before a launch. Raises InputError."""
         require(self.pes >= 1, "-n", self.pes, "must be 1 or more")
@@ -227,6 +268,7 @@ class RunSpec:
         allowed = f"has one block per rank, but this problem has blocks of {len(kinds)} kinds"
         one = can.several_kinds or len(kinds) == 1
         require(one, "--driver", self.driver, f"{allowed}: {', '.join(kinds)}")
+        self._check_audit()
         self.problem.check_steps(self.warmup + self.steps)
         _ = self.prepared
 

@@ -1,0 +1,122 @@
+"""Audits during a run: which rounds are audited, and what each block contributes.
+
+`miniapps.audit` describes audits; the contributions are compared when the run has ended.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, Self
+
+import numpy as np
+
+import miniapps
+from drivers.job import Job
+from miniapps.audit import MASK, AuditedRound, audit_of
+from miniapps.contract import SETUP, Collect, CollectSum, Edge, Place, Post, PostSum
+
+
+class Auditor:
+    """Audits the blocks of one process."""
+
+    def __init__(self, job: Job) -> None:
+        assert job.audit is not None
+        self.warmup, self.total = job.warmup, job.warmup + job.steps
+        self.every, self.steps = job.audit.every, job.audit.steps(self.total)
+        self.may_finish = job.problem.may_finish
+        self.audit = audit_of(miniapps.load(job.app), job.problem, job.layout, job.audit)
+
+    @classmethod
+    def of(cls, job: Job) -> Self | None:
+        """The auditor of a job; None if it is not audited."""
+        return None if job.audit is None else cls(job)
+
+    def begin(self, block: Any, place: Place, step: int, count: int) -> Witness | None:
+        """Begin the audit of a block's round, or of its setup; None if it is not audited."""
+        if not (self.is_planned(step, count) or self.is_tentative(step, count)):
+            return None
+        audited = AuditedRound(step, count)
+        if self.audit is not None and step != SETUP:
+            audited.began = self.audit.begin(block, step, count)
+        return Witness(audited, place, block)
+
+    def end(self, block: Any, witness: Witness, finished: bool) -> AuditedRound | None:
+        """End the audit of a block's round; returns what to keep. ``finished``: the run ends."""
+        audited = witness.audited
+        step, count = audited.step, audited.count
+        if not (finished or self.is_planned(step, count)):
+            return None
+        if self.audit is not None and step != SETUP:
+            audited.ended = self.audit.end(block, step, count)
+        return audited
+
+    def is_planned(self, step: int, count: int) -> bool:
+        """Whether the round of ``count`` steps at ``step`` is audited in any case."""
+        end = step + count
+        crossed = self.every and step // self.every != end // self.every
+        return step == SETUP or bool(crossed) or any(step <= s < end for s in self.steps)
+
+    def is_tentative(self, step: int, count: int) -> bool:
+        """Whether that round is audited if it turns out to be the last one."""
+        return step >= self.warmup and self.may_finish(step + count)
+
+
+class Witness:
+    """Sums over the messages that a block posts and collects in one round.
+
+    Each message counts by a 64-bit hash of the receiver, its edge, step, phase, data type, shape
+    and bytes. Sums modulo 2^64 over all blocks are equal if each message arrived once, unchanged
+    and in its place. Messages in the memory of a GPU are not counted.
+    """
+
+    def __init__(self, audited: AuditedRound, place: Place, block: Any) -> None:
+        self.audited, self.place = audited, place
+        self.neighbors, self.counts = block.neighbors, block.device.name == "cpu"
+        self.asked: Any = None  # the request that the next answer belongs to
+
+    def requested(self, request: Any) -> None:
+        """Note a request that the block has just yielded."""
+        self.asked, kind = request, type(request)
+        if not self.counts or kind not in (Post, PostSum):
+            return
+        for edge, message in request.messages.items():
+            peer = self.neighbors.get(edge)
+            if peer is None or not (isinstance(message, np.ndarray) and message.flags.c_contiguous):
+                continue  # the driver refuses it
+            if kind is Post:
+                self.audited.sent += self._hash(peer.place, peer.edge, request.phase, message)
+            else:
+                self.audited.sent += self._weighed(peer.place, request.phase, message)
+        self.audited.sent &= MASK
+
+    def answered(self, answer: Any) -> None:
+        """Note the answer to that request."""
+        request, self.asked = self.asked, None
+        if self.counts and type(request) is Collect:
+            for edge, message in answer.items():
+                self.audited.got += self._hash(self.place, edge, request.phase, message)
+        elif self.counts and type(request) is CollectSum:
+            self.audited.got += self._weighed(self.place, request.phase, answer)
+        self.audited.got &= MASK
+
+    def _head(self, *parts: Any) -> bytes:
+        return repr((self.audited.step, *parts)).encode()
+
+    def _hash(self, receiver: Place, edge: Edge, phase: str, message: np.ndarray) -> int:
+        """A 64-bit hash of a message and where it belongs."""
+        head = self._head(receiver, edge, phase, message.dtype.str, message.shape)
+        return mixed(zlib.crc32(message.data, zlib.crc32(head)) << 32 | zlib.adler32(head))
+
+    def _weighed(self, receiver: Place, phase: str, message: np.ndarray) -> int:
+        """A sum of a message's integers with odd weights, which is linear in the message."""
+        values = np.asarray(message).reshape(-1).astype(np.int64).view(np.uint64)
+        weights = np.arange(1, 2 * values.size, 2).astype(np.uint64)
+        head = self._head(receiver, phase)
+        return int((values * weights).sum()) * (mixed(zlib.crc32(head)) | 1) & MASK
+
+
+def mixed(number: int) -> int:
+    """Scatter the bits of a number over 64 bits (the finalizer of SplitMix64)."""
+    number = (number ^ (number >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+    number = (number ^ (number >> 27)) * 0x94D049BB133111EB & MASK
+    return number ^ (number >> 31)

@@ -1,0 +1,162 @@
+"""Audits: a random sample of a run is computed again, without the app's kernels.
+
+In some rounds every block contributes what it holds near the sample, before the round and after it.
+When the run has ended, the app's audit computes the sample from the first, in plain Python or
+NumPy, and compares it with the second. The cost does not depend on the size of the problem, so runs
+of any size are audited. docs/validation.md describes what audits can see.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from random import Random
+from types import ModuleType
+from typing import Any, Self
+
+from miniapps.contract import SETUP, Check, Measure, combine
+from miniapps.decomposition import Layout
+
+DRAWN_ROUNDS = 2  # besides the first and the last
+SEEDS = 1 << 63  # seeds are below this
+MOST_ROUNDS = 1000  # that one run may audit, because blocks keep what they contribute
+MOST_SAMPLES = 10_000
+MASK = (1 << 64) - 1
+
+Contribution = dict[str, Measure]
+
+
+class BaseAudit:
+    """Computes a random sample of a run again. An app exports its subclass as ``Audit``.
+
+    The sample follows from ``seed``, so all PEs draw the same. ``samples``: how many cells,
+    particles or atoms to draw. An audit must not use what it validates: no kernels, no generator
+    of the start, no hash.
+    """
+
+    def __init__(self, problem: Any, layout: Layout, seed: int, samples: int) -> None:
+        self.problem, self.layout, self.samples = problem, layout, samples
+        self.random = Random(seed)
+
+    def begin(self, block: Any, step: int, count: int) -> Contribution:
+        """A block's contribution before the round of ``count`` steps at ``step``.
+
+        Called for every block of every kind; it may be empty. The op ``"join"`` joins arrays along
+        axis 0. A measure must not share memory with the block.
+        """
+        return {}
+
+    def end(self, block: Any, step: int, count: int) -> Contribution:
+        """A block's contribution after that round."""
+        return {}
+
+    def validate(
+        self, step: int, count: int, began: Mapping[str, Measure], ended: Mapping[str, Measure]
+    ) -> list[Check]:
+        """Validate a round by the contributions of all blocks; the round at step 0 also the start.
+
+        Every audited round gives the same names of checks; the run reports the worst of each name.
+        """
+        return []
+
+    def validate_results(
+        self, steps: int, measures: Mapping[str, Measure], results: Mapping[str, Any]
+    ) -> list[Check]:
+        """Validate the final measures and the app's entries of the record after ``steps`` steps."""
+        return []
+
+
+@dataclass(frozen=True)
+class AuditPlan:
+    """How a run is audited: the options ``--audit``, ``--audit-every`` and ``--audit-seed``."""
+
+    samples: int
+    every: int
+    seed: int
+
+    @classmethod
+    def asked(cls, samples: int, every: int, seed: int | None) -> Self | None:
+        """The plan for these options, with a random seed if none is given; None for no audit."""
+        if not samples:
+            return None
+        return cls(samples, every, secrets.randbelow(1 << 32) if seed is None else seed)
+
+    def steps(self, total: int) -> set[int]:
+        """Steps whose rounds are audited in a run of ``total`` steps, apart from `every`."""
+        drawn = Random(self.seed)
+        return {0, total - 1, *(drawn.randrange(total) for _ in range(DRAWN_ROUNDS))}
+
+
+@dataclass
+class AuditedRound:
+    """The contributions to the audit of one round: one block's, or those of several blocks.
+
+    ``sent`` and ``got``: sums modulo 2^64 over the messages that blocks posted and collected.
+    """
+
+    step: int
+    count: int
+    began: Contribution = field(default_factory=dict)
+    ended: Contribution = field(default_factory=dict)
+    sent: int = 0
+    got: int = 0
+
+    def __add__(self, other: AuditedRound) -> AuditedRound:
+        """Join two groups of blocks."""
+        return AuditedRound(
+            self.step,
+            self.count,
+            combine(self.began, other.began),
+            combine(self.ended, other.ended),
+            (self.sent + other.sent) & MASK,
+            (self.got + other.got) & MASK,
+        )
+
+
+def joined(rounds: Iterable[AuditedRound]) -> list[AuditedRound]:
+    """The audited rounds in order, each with the contributions of all blocks."""
+    by_step: dict[int, list[AuditedRound]] = {}
+    for part in rounds:
+        by_step.setdefault(part.step, []).append(part)
+    return [reduce(AuditedRound.__add__, by_step[step]) for step in sorted(by_step)]
+
+
+def checks_of(
+    app: ModuleType,
+    problem: Any,
+    layout: Layout,
+    plan: AuditPlan,
+    rounds: list[AuditedRound],
+    steps: int,
+    measures: Mapping[str, Measure],
+) -> list[Check]:
+    """The checks of an audited run that has made ``steps`` steps; ``rounds`` as of `joined`."""
+    different = sum(part.sent != part.got for part in rounds)
+    checks = [Check("audit: rounds whose messages differ", float(different), 0)]
+    audit = audit_of(app, problem, layout, plan)
+    if audit is None:
+        return checks
+    timed = [part for part in rounds if part.step != SETUP]
+    ends = {0} <= {part.step for part in timed}, steps in {p.step + p.count for p in timed}
+    checks.append(Check("audit: first or last round missing", float(2 - sum(ends)), 0))
+    found = [audit.validate(p.step, p.count, p.began, p.ended) for p in timed]
+    found.append(audit.validate_results(steps, measures, problem.results(dict(measures))))
+    return [*checks, *worst(check for some in found for check in some)]
+
+
+def audit_of(app: ModuleType, problem: Any, layout: Layout, plan: AuditPlan) -> BaseAudit | None:
+    """A new audit of a problem; None if the app has none."""
+    make = getattr(app, "Audit", None)
+    return None if make is None else make(problem, layout, plan.seed, plan.samples)
+
+
+def worst(checks: Iterable[Check]) -> list[Check]:
+    """The worst check of each name: one that does not hold, else the one with the largest value."""
+    found: dict[str, Check] = {}
+    for check in checks:
+        before = found.setdefault(check.name, check)
+        if (before.ok, -before.value) > (check.ok, -check.value):
+            found[check.name] = check
+    return list(found.values())

@@ -1,0 +1,169 @@
+"""Audits: which rounds they take, and the wrong programs that they find at any size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import support
+
+import miniapps
+from drivers import sim
+from drivers.audits import Auditor
+from drivers.engine import Transport
+from drivers.job import Job
+from drivers.outcome import Outcome
+from miniapps.audit import AuditPlan, checks_of
+from miniapps.contract import SETUP, Check
+from miniapps.parameters import InputError
+from workbench.cli import build_parser
+from workbench.run.progress_file import NoProgressFile
+from workbench.run.spec import RunSpec
+
+PLAN = AuditPlan(16, 0, 7)
+MESSAGES = "audit: rounds whose messages differ"
+
+
+def failed(checks: list[Check]) -> set[str]:
+    """The names of the checks that do not hold."""
+    return {check.name for check in checks if not check.ok}
+
+
+def outcome_under_sim(app: str, problem: Any, grid: tuple[int, ...], steps: int) -> Outcome:
+    """The outcome of an audited run under the sim driver, in which blocks migrate."""
+    layout = support.layout_of(problem, grid)
+    problem, outcomes = problem.prepared(layout, "cpu"), []
+    options = sim.SimOptions(3, "random", 2)
+    job = Job(app, problem, layout, steps, options=options, audit=PLAN)
+    assert sim.run(job, lambda outcome: outcomes.append(outcome) or 0, NoProgressFile()) == 0
+    return outcomes[0]
+
+
+# Rounds ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_first_last_and_random_rounds(seed: int) -> None:
+    """Catches an audit that never looks at the end of the run, or always at the same rounds."""
+    steps = AuditPlan(16, 0, seed).steps(1000)
+    assert {0, 999} < steps and len(steps) == 4
+    assert steps == AuditPlan(16, 0, seed).steps(1000) != AuditPlan(16, 0, seed + 1).steps(1000)
+
+
+def test_rounds_that_cross_multiples() -> None:
+    """Catches rounds of several steps that `--audit-every` misses, and rounds taken twice."""
+    problem = support.small_problem(miniapps.load("jacobi2d"), time_tile=4)
+    layout = support.layout_of(problem, (2, 1))
+    for every, expected in ((0, []), (10, [8, 16, 28]), (4, list(range(0, 40, 4)))):
+        job = Job("jacobi2d", problem, layout, 40, audit=AuditPlan(16, every, 3))
+        auditor = Auditor(job)
+        auditor.steps = set()
+        planned = [step for step, count in job.rounds(0, 40) if auditor.is_planned(step, count)]
+        assert planned == ([*expected, 36] if every == 10 else expected)
+
+
+def test_a_round_that_ends_the_run_early_is_kept() -> None:
+    """Catches a run that met its tolerance and whose last round nobody has looked at."""
+    module = miniapps.load("jacobi2d")
+    problem = module.Problem(size=(9, 8), initial="ones", tolerance=1.0, check_every=3)
+    solved = support.solve("jacobi2d", problem, (2, 1), 600, plan=PLAN)
+    steps = [(part.step, part.step + part.count) for part in solved.outcome.audits]
+    assert solved.outcome.steps_done < 600
+    assert steps[-1][1] == solved.outcome.steps_done
+    assert len(steps) <= 5
+
+
+def test_an_app_without_an_audit() -> None:
+    """Catches a run of an app that exports no Audit and is refused, or has its messages unseen."""
+    solved = support.solve(
+        "echo", support.small_problem(miniapps.load("echo")), (3, 1), 6, plan=PLAN
+    )
+    assert MESSAGES in {check.name for check in solved.checks} and not solved.failed
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--audit -1", "--audit -1: must be from 0 to"),
+        ("--audit-every -1", "--audit-every -1: must be 0 or more"),
+        ("--audit-every 1 --steps 5000", "5002 rounds, at most 1000 are allowed"),
+        (f"--audit-seed {1 << 63}", "must be from 0 to 2\\^63 - 1"),
+    ],
+)
+def test_bad_options(words: str, message: str) -> None:
+    """Catches an option that ends in a traceback, or in more memory than there is."""
+    words = f"run jacobi2d --preset tiny {words}"
+    with pytest.raises(InputError, match=message):
+        RunSpec.create(build_parser(words.split()).parse_args(words.split()))
+
+
+# Messages ----------------------------------------------------------------------------------------
+
+
+def rounded(message: np.ndarray) -> np.ndarray:
+    """The message as float32 would carry it."""
+    return message.astype(np.float32).astype(message.dtype)
+
+
+def negated(message: np.ndarray) -> np.ndarray:
+    """The message with the other sign."""
+    return -message
+
+
+def altered_in_transit(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
+    """Let the drivers of one process alter every message."""
+    deliver = Transport.deliver
+
+    def altering(self: Any, runner: Any, peer: Any, request: Any, message: Any) -> None:
+        deliver(self, runner, peer, request, change(message))
+
+    monkeypatch.setattr(Transport, "deliver", altering)
+
+
+@pytest.mark.parametrize(
+    ("app", "change", "grid", "values"),
+    [
+        ("jacobi2d", rounded, (2, 2), {"initial": "noise"}),
+        ("pic", rounded, (2, 2), {}),
+        ("echo", negated, (3, 1), {}),
+    ],
+)
+def test_messages_that_change_are_found(
+    app: str, change: Any, grid: Any, values: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a driver that rounds messages, which the checks beyond the reference cannot see."""
+    problem = support.small_problem(miniapps.load(app), **values)
+    assert MESSAGES not in support.solve(app, problem, grid, 5, plan=PLAN).failed
+    altered_in_transit(monkeypatch, change)
+    assert MESSAGES in support.solve(app, problem, grid, 5, plan=PLAN).failed
+
+
+def test_messages_that_change_places_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches sums that do not depend on the receiver, its edge or the phase."""
+    problem = support.small_problem(miniapps.load("jacobi2d"), size=(12, 12), time_tile=1)
+    deliver = Transport.deliver
+
+    def turned(self: Any, runner: Any, peer: Any, request: Any, message: Any) -> None:
+        neighbors = runner.block.neighbors
+        edge = next(edge for edge, other in neighbors.items() if other == peer)
+        opposite = tuple(-d for d in edge)
+        deliver(self, runner, peer, request, request.messages.get(opposite, message))
+
+    assert not support.solve("jacobi2d", problem, (3, 3), 5, plan=PLAN).failed
+    monkeypatch.setattr(Transport, "deliver", turned)
+    assert MESSAGES in support.solve("jacobi2d", problem, (3, 3), 5, plan=PLAN).failed
+
+
+@pytest.mark.parametrize(
+    ("app", "grid"), [("jacobi2d", (2, 2)), ("pic", (2, 2)), ("leanmd", (2, 1, 1))]
+)
+def test_contributions_migrate(app: str, grid: tuple[int, ...]) -> None:
+    """Catches contributions that a block loses when it moves to another process."""
+    problem = support.small_problem(miniapps.load(app))
+    outcome = outcome_under_sim(app, problem, grid, 8)
+    layout = support.layout_of(problem, grid)
+    problem = problem.prepared(layout, "cpu")
+    run = miniapps.load(app), problem, layout, PLAN, outcome.audits, 8, outcome.measures
+    assert failed(checks_of(*run)) == set()
+    assert all(part.sent for part in outcome.audits if part.step != SETUP)
