@@ -115,7 +115,7 @@ def forces(
 
 
 @njit(inline="always")
-def _add_wide(totals, place, value):
+def add_wide(totals, place, value):
     """Add an integer to a sum that is stored as two, so that it cannot overflow."""
     totals[place] += value >> 32
     totals[place + 1] += value & 0xFFFFFFFF
@@ -160,6 +160,6 @@ def energies(count, position, others, starts, neighbors, own, cutoff, totals):
             sums = _add_energies(dx, dy, dz, numbers() != broadcast(member), cutoff2, sums)
         energy, virial, pairs = sums
         for number in range(min(WIDTH, count - k * WIDTH)):
-            _add_wide(totals, 0, lane(energy, number))
-            _add_wide(totals, 2, lane(virial, number))
-            _add_wide(totals, 4, lane(pairs, number))
+            add_wide(totals, 0, lane(energy, number))
+            add_wide(totals, 2, lane(virial, number))
+            add_wide(totals, 4, lane(pairs, number))

@@ -8,7 +8,7 @@ from numba import float64, int64, uint64, void
 from devices.cpu.compiler import DISTINCT, njit
 from devices.cpu.vectors import bits, fma
 from kernels.leanmd.cpu.arrays import FLOATS, INTS, ROWS, WHOLE
-from kernels.leanmd.cpu.interactions import _add_wide
+from kernels.leanmd.cpu.interactions import add_wide
 from kernels.leanmd.units import (
     ENERGY_UNIT,
     FAST,
@@ -70,7 +70,7 @@ def sums_of_motion(count, velocity, force, totals, flags):
                 flags[FAST] = min(flags[FAST], i)
             totals[2 + axis] += int64(np.rint(v / ENERGY_UNIT))
             totals[5 + axis] += force[axis, i]
-        _add_wide(totals, 0, int64(np.rint(v2 / ENERGY_UNIT)))
+        add_wide(totals, 0, int64(np.rint(v2 / ENERGY_UNIT)))
 
 
 @njit(void(INTS, uint64, ROWS), cache=True)
