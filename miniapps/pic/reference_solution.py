@@ -1,22 +1,58 @@
-"""The reference solution of PIC: one array of all particles, one mesh, no blocks.
+"""The reference solution of PIC: one array of all particles, no mesh, no blocks.
 
 Random numbers are drawn one after the other with Python's integers; particles are pushed with
-NumPy. Sums and products have the same order as in the kernels, so the bits are the same.
+NumPy. Sums and products have the same order as in the kernels, so the bits are the same. Of the
+problem it uses only the parameters: expected numbers, charges, the order of events and their rules
+are written here a second time, so a mistake in the problem's methods or in a kernel shows.
 """
 
 from __future__ import annotations
 
 import math
+import zlib
 from typing import Any
 
 import numpy as np
 
-import kernels
 from kernels.state_hash import digest, hash_rows
 
 MASK = (1 << 64) - 1
 SEED, MULTIPLIER, INCREMENT = 27182818285, 6364136223846793005, 1442695040888963407
 HALF = (1 << 32) - 1
+
+
+def expected(problem: Any) -> np.ndarray:
+    """The expected number of particles in a cell of each column: (size,) float64."""
+    n, size, numbers = problem.particles, problem.size, problem.distribution.numbers
+    x = np.arange(size, dtype=np.float64)
+    match problem.distribution.name:
+        case "geometric":
+            rho = numbers[0]
+            if rho == 1:
+                return np.full(size, n / size / size)
+            return n * ((1 - rho) / (1 - rho**size)) / size * rho**x
+        case "sinusoidal":
+            return 2 * np.cos(x * (np.pi / size)) ** 2 * n / (size * size)
+        case "linear":
+            alpha, beta = numbers
+            return (
+                n * ((beta - alpha * (x / size)) / (beta * size - alpha * 0.5 * (size - 1))) / size
+            )
+    x0, x1, y0, y1 = kept(problem)
+    return np.full(size, n / ((x1 - x0) * (y1 - y0)))
+
+
+def kept(problem: Any) -> tuple[int, int, int, int]:
+    """The cells x0, x1, y0, y1 (half open) outside which no particle begins."""
+    if problem.distribution.name != "patch":
+        return 0, problem.size, 0, problem.size
+    return half_open(problem.distribution.numbers)
+
+
+def half_open(patch: Any) -> tuple[int, int, int, int]:
+    """Cells x0, x1, y0, y1 of a patch that is given by inclusive bounds."""
+    xl, xr, yb, yt = map(int, patch)
+    return xl, xr + 1, yb, yt + 1
 
 
 def draw(mean: float, u0: int, u1: int) -> int:
@@ -30,9 +66,8 @@ def draw(mean: float, u0: int, u1: int) -> int:
 
 def initial_cells(problem: Any) -> np.ndarray:
     """The initial cell of each particle, in the order of their ids: (n, 2) int64."""
-    size, state = problem.size, SEED
-    means = problem.distribution.means(problem.particles, size)
-    x0, x1, y0, y1 = problem.distribution.kept(size)
+    size, state, means = problem.size, SEED, expected(problem)
+    x0, x1, y0, y1 = kept(problem)
     cells = []
     for x in range(size):
         for y in range(size):
@@ -44,44 +79,77 @@ def initial_cells(problem: Any) -> np.ndarray:
     return np.array(cells, np.int64).reshape(-1, 2)
 
 
-def begun(problem: Any, cells: np.ndarray, k: int, m: int) -> np.ndarray:
-    """Particles at rest along x at the centres of cells: rows x, y, vx, vy, charge."""
+def charge(k: Any) -> Any:
+    """The charge that moves a particle by 2k + 1 cells, half its acceleration, in each step.
+
+    The corners are at distance r = sqrt(1/2); each pulls with 1/r^2, of which 1/2 / r is along x.
+    """
+    r = math.sqrt(0.5)
+    return (2 * k + 1) / (2 * (0.5 / r) / r**2)
+
+
+def begun(cells: np.ndarray, k: Any, m: Any) -> np.ndarray:
+    """Particles at rest along x at the centres of cells: rows x, y, vx, vy, charge.
+
+    ``k``, ``m``: of all particles, or (n,) of each.
+    """
     sign = np.where(cells[:, 0] % 2 == 0, 1.0, -1.0)
     rows = np.zeros((len(cells), 5))
     rows[:, :2] = cells + 0.5
     rows[:, 3] = m
-    rows[:, 4] = problem.charge(k) * sign
+    rows[:, 4] = charge(k) * sign
     return rows
 
 
-def injected_cells(event: Any) -> np.ndarray:
-    """The cells of an injection, spread evenly in the order of the patch's cells: (n, 2) int64."""
-    x0, x1, y0, y1 = event.cells()
-    cells = [(x, y) for x in range(x0, x1) for y in range(y0, y1)]
-    picked = [cells[j * len(cells) // event.particles] for j in range(event.particles)]
-    return np.array(picked, np.int64).reshape(-1, 2)
+def ordered_events(problem: Any) -> list[Any]:
+    """Events in the order of their steps; those of one step in the order given."""
+    return sorted(problem.events, key=lambda event: event.step)
 
 
-def is_removed(event: Any, number: int, rows: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """For each particle, whether a removal takes it: (n,) bool."""
-    x0, x1, y0, y1 = event.cells()
-    x, y = np.floor(rows[:, 0]), np.floor(rows[:, 1])
+def motion_of(problem: Any, event: Any) -> tuple[int, int]:
+    """The k and m of the particles of an injection."""
+    return (
+        problem.k if event.k is None else event.k,
+        problem.m if event.m is None else event.m,
+    )
+
+
+def injected_cells(event: Any, numbers: Any) -> np.ndarray:
+    """The cells of injected particles: (n, 2) int64, for their ``numbers`` (n,), from 0.
+
+    They are spread evenly in the order of the patch's cells.
+    """
+    x0, x1, y0, y1 = half_open(event.patch)
+    width, height = x1 - x0, y1 - y0
+    places = [int(number) * width * height // event.particles for number in numbers]
+    return np.array([(x0 + n // height, y0 + n % height) for n in places], np.int64).reshape(-1, 2)
+
+
+def removes(event: Any, number: int, x: np.ndarray, y: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """For each particle in column ``x`` and row ``y``, whether the removal takes it: (n,) bool.
+
+    ``number``: how many events come before the removal. It takes the particles in its patch whose
+    hashed id is among the lowest FRACTION of all numbers of 64 bits.
+    """
+    x0, x1, y0, y1 = half_open(event.patch)
+    below, seed = round(event.fraction * 2.0**64), zlib.crc32(b"removal") + number
     inside = (x0 <= x) & (x < x1) & (y0 <= y) & (y < y1)
-    selection = event.selection(number)
-    if selection is None:
-        return np.zeros(len(rows), bool)
-    seed, limit = map(int, selection)
-    mix = kernels.load("state_hash", "cpu").mix
-    hashes = [int(mix(np.uint64((int(i) + seed) & MASK))) for i in ids]
-    return inside & np.array([drawn <= limit for drawn in hashes], bool)
+    return inside & np.array([mixed((int(i) + seed) & MASK) < below for i in ids], bool)
+
+
+def mixed(z: int) -> int:
+    """The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014)."""
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & MASK
+    return z ^ (z >> 31)
 
 
 def push(rows: np.ndarray, size: int) -> np.ndarray:
     """All particles after one more step."""
     x, y, vx, vy, charge = rows.T
     column, row = np.floor(x), np.floor(y)
-    mesh = np.where(np.arange(size + 1) % 2 == 0, 1.0, -1.0)  # of a whole column
-    low, high = mesh[column.astype(np.int64)], mesh[column.astype(np.int64) + 1]
+    low = np.where(column % 2 == 0, 1.0, -1.0)  # the charges of the cell's left corners
+    high = -low
     dx, dy = x - column, y - row
     ex, ey = dx - 1, dy - 1
     r00, r01 = dx * dx + dy * dy, dx * dx + ey * ey
@@ -101,21 +169,21 @@ def wrapped(to: np.ndarray, size: int) -> np.ndarray:
 
 def reference(problem: Any, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """All particles after ``steps`` steps: rows x, y, vx, vy, charge (n, 5), and ids (n,) int64."""
-    rows = begun(problem, initial_cells(problem), problem.k, problem.m)
+    rows = begun(initial_cells(problem), problem.k, problem.m)
     ids = np.arange(1, len(rows) + 1)
     born = len(rows)
     for step in range(steps):
-        for number, event in enumerate(problem.ordered_events):
+        for number, event in enumerate(ordered_events(problem)):
             if event.step != step:
                 continue
             if event.action == "inject":
-                motion = problem.motions[number + 1]
-                new = begun(problem, injected_cells(event), motion.k, motion.m)
-                rows = np.concatenate([rows, new])
-                ids = np.concatenate([ids, np.arange(born + 1, born + 1 + len(new))])
-                born += len(new)
+                cells = injected_cells(event, range(event.particles))
+                rows = np.concatenate([rows, begun(cells, *motion_of(problem, event))])
+                ids = np.concatenate([ids, np.arange(born + 1, born + 1 + len(cells))])
+                born += len(cells)
             else:
-                left = ~is_removed(event, number, rows, ids)
+                x, y = np.floor(rows[:, :2]).T
+                left = ~removes(event, number, x, y, ids)
                 rows, ids = rows[left], ids[left]
         rows = push(rows, problem.size)
     return rows, ids
