@@ -9,9 +9,11 @@ and ``fail(status)``, which ends every PE of the run. Only that module imports m
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,9 @@ from miniapps.parameters import require
 if TYPE_CHECKING:
     from drivers.job import Job, Watcher
     from drivers.outcome import Report
+
+# Programs that start MPI ranks: names of processes, of which Linux keeps 15 characters.
+LAUNCHERS = ("hydra_pmi_proxy", "mpiexec", "mpirun", "orted", "orterun", "prted", "slurmstepd")
 
 
 @cache
@@ -83,6 +88,26 @@ def launchers() -> dict[str, Launcher]:
     """The launchers that started this process, by the name of their driver."""
     around = {name: driver.around() for name, driver in found().items()}
     return {name: launcher for name, launcher in around.items() if launcher is not None}
+
+
+def rank_zero_speaks() -> bool:
+    """Whether another process, rank 0, reports what all ranks meet.
+
+    Not if no launcher is among the ancestors: its variables may be left over in the environment.
+    """
+    return rank() > 0 and any(name in LAUNCHERS for name in _ancestors())
+
+
+def _ancestors() -> Iterator[str]:
+    """The names of this process's ancestors, the nearest first."""
+    parent = os.getppid()
+    while parent > 1:
+        try:
+            stat = Path(f"/proc/{parent}/stat").read_text()
+        except OSError:
+            return
+        yield stat.partition("(")[2].rpartition(")")[0]
+        parent = int(stat.rpartition(")")[2].split()[1])
 
 
 def rank() -> int:

@@ -25,6 +25,7 @@ UNTUNED = 8  # close to the best on all machines measured so far
 CANDIDATES = (1, 2, 4, 8, 16, 32)
 GOOD_ENOUGH = 0.97  # of the best rate; the narrowest halo that reaches this is chosen
 MOST_CELLS = 1 << 23  # of a measured array; much larger than the caches
+LEAST_CELLS = 32  # along each axis of it, if the block has as many
 REPEATS = 3
 
 
@@ -73,11 +74,16 @@ def measured_rates(
 
 
 def measured_part(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The part of a block that is measured: at most MOST_CELLS, the last axes uncut if possible."""
+    """The part of a block that is measured: at most MOST_CELLS, the last axes uncut if possible.
+
+    It keeps LEAST_CELLS along the other axes, or its ghosts there would need far more memory.
+    """
     part: list[int] = []
     left = MOST_CELLS
-    for cells in reversed(shape):
-        part.insert(0, max(1, min(cells, left)))
+    for axis in reversed(range(len(shape))):
+        part.insert(
+            0, min(shape[axis], left // math.prod(min(n, LEAST_CELLS) for n in shape[:axis]))
+        )
         left //= part[0]
     return tuple(part)
 

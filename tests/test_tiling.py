@@ -111,7 +111,8 @@ def test_a_part_stands_for_a_large_block() -> None:
     """Catches a part so thin that it says nothing of the block, or larger than allowed."""
     assert tiling.measured_part((4096, 4096)) == (2048, 4096)
     assert tiling.measured_part((400, 400, 400)) == (52, 400, 400)
-    assert tiling.measured_part((7, 10**12)) == (1, tiling.MOST_CELLS)
+    assert tiling.measured_part((7, 10**12)) == (7, tiling.MOST_CELLS // 7)
+    assert tiling.measured_part((10**9, 10**9)) == (32, tiling.MOST_CELLS // 32)
 
 
 def test_swept_cells_count_the_ghosts() -> None:

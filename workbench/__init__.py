@@ -1,1 +1,26 @@
-"""The workbench: tools around runs. Command line, launcher, records, doctor, demo."""
+"""The workbench: tools around runs. Command line, launcher, records, doctor, demo.
+
+Importing it checks that no folder on PYTHONPATH hides one of this program's packages.
+"""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from workbench.exit_status import BAD_INPUT
+
+PACKAGES = ("devices", "kernels", "miniapps", "drivers")
+
+
+def hidden(package: str) -> str | None:
+    """The path of another package that is found instead of this program's, if there is one."""
+    spec = find_spec(package)
+    found = [Path(path).resolve() for path in (spec and spec.submodule_search_locations) or ()]
+    own = Path(__file__).resolve().parent.with_name(package)
+    return str(found[0]) if found and found[0] != own else None
+
+
+for _package in PACKAGES:
+    if (_path := hidden(_package)) is not None:
+        print(f"miniapps: {_path} hides this program's package {_package}", file=sys.stderr)
+        raise SystemExit(BAD_INPUT)

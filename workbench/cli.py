@@ -10,6 +10,7 @@ import argparse
 import os
 import shlex
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -25,6 +26,7 @@ from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
 if TYPE_CHECKING:
     from workbench.run.spec import RunSpec
 
+SUMMARY = "Parallel scientific mini-apps: list, run, verify, study, doctor, plot, demo."
 PLOT_EXAMPLES = """examples:
   miniapps run pic --output run.h5 && miniapps plot run.h5
   miniapps run pic --output run.h5 --snapshot-every 5 --trace
@@ -49,7 +51,7 @@ class Parser(argparse.ArgumentParser):
 
 def bad_input(message: str) -> NoReturn:
     """Print one line and exit with status 2; under a launcher all ranks exit and one prints."""
-    if drivers.rank() == 0:
+    if not drivers.rank_zero_speaks():
         print(f"miniapps: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(BAD_INPUT)
 
@@ -76,6 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"miniapps: {error}", file=sys.stderr)
         return FAILED
+    except Exception as error:
+        traceback.print_exception(error)
+        print(f"miniapps: {type(error).__name__}: {error}", file=sys.stderr)
+        return FAILED  # 1, Python's own status, means a wrong result
     finally:
         _end_output()
 
@@ -105,7 +111,7 @@ def split_runtime_options(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def build_parser(arguments: Sequence[str]) -> Parser:
     """The parser. Of the apps, only the one named in the arguments is imported, for its options."""
-    parser = Parser(prog="miniapps", allow_abbrev=False, description=__doc__.splitlines()[0])
+    parser = Parser(prog="miniapps", allow_abbrev=False, description=SUMMARY)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_list(commands)
     _add_run(commands, arguments)
@@ -137,7 +143,7 @@ def _add_list(commands: Any) -> None:
 
 def _list(options: argparse.Namespace, runtime: list[str]) -> int:
     for name in miniapps.names():
-        summary = (miniapps.load(name).__doc__ or "").splitlines()[0]
+        summary = (miniapps.load(name).__doc__ or "").partition("\n")[0]
         print(f"{name:12} {summary}")
     return 0
 

@@ -18,6 +18,8 @@ import numba.core.options
 from numba import njit as njit
 from numba import vectorize as vectorize
 
+from devices.cpu.disk_cache import use_checked_files
+
 
 def _use_full_vectors() -> None:
     """Let LLVM use 512-bit vectors where the CPU has them; on Intel it prefers 256 bits.
@@ -56,6 +58,7 @@ def _leave_blas_alone() -> None:
 # gather only if it knows that the stores in the same loop do not touch the gathered elements.
 DISTINCT: dict[str, Any] = {"noalias": True}
 
+use_checked_files()
 _use_full_vectors()
 _offer_noalias()
 _leave_blas_alone()

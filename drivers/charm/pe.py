@@ -179,7 +179,9 @@ class PE(Chare):
 
     def store(self, store: Store, made: bool) -> bool:
         """Write the blocks of this PE, which may have none; returns whether the store exists."""
-        return write_state(store, (chare.block for chare in self.chares()), made)
+        with self.guard():
+            made = write_state(store, (chare.block for chare in self.chares()), made)
+        return made
 
 
 def fail(status: int) -> None:

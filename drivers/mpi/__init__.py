@@ -45,9 +45,10 @@ def around() -> Launcher | None:
     """
     if os.environ.get("SLURM_STEP_ID") in SLURM_NO_STEPS:
         return None
-    for rank, size in VARIABLES:
-        if rank in os.environ and size in os.environ:
-            return Launcher("MPI launcher", int(os.environ[size]), int(os.environ[rank]))
+    for names in VARIABLES:
+        rank, size = (os.environ.get(name, "") for name in names)
+        if rank.isdigit() and size.isdigit():
+            return Launcher("MPI launcher", int(size), int(rank))
     return None
 
 

@@ -12,18 +12,24 @@ number of steps; ``timing/slices`` (of traced runs only) and ``timing/balancing`
 
 from __future__ import annotations
 
+import atexit
 import glob
 import json
 import os
-from contextlib import ExitStack
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from drivers.job import RunError
 from drivers.outcome import Outcome
 from drivers.timing import KIND_NAMES
 from miniapps.contract import Piece
 from miniapps.snapshots import SnapshotWriter, append
+from workbench.exit_status import FAILED
 
 
 def aside(path: Path) -> Path:
@@ -38,7 +44,7 @@ class Hdf5Store:
     Each PE writes its part of the snapshots to a file of its own, so PEs do not wait for others.
     """
 
-    path: Path
+    path: Path  # as --output, absolute
     writers: tuple[SnapshotWriter, ...] = ()
 
     def clear(self) -> None:
@@ -52,20 +58,16 @@ class Hdf5Store:
 
     def keep(self, pe: int, before: int, step: int, pieces: list[Piece]) -> None:
         """Add a block's pieces to the snapshot file of its PE."""
-        import h5py
-
         if not pieces:
             return
-        with h5py.File(self._spool(pe), "a") as file:
+        with self._opened(self._spool(pe), "a") as file:
             for writer in self.writers:
                 if writer.wants(before, step):
                     writer.add(file.require_group(f"{writer.name}/{step}"), pieces)
 
     def create(self, pieces: list[Piece]) -> None:
         """Create the file, with datasets for the global state."""
-        import h5py
-
-        with h5py.File(aside(self.path), "w") as file:
+        with self._opened(aside(self.path), "w") as file:
             for piece in pieces:
                 name, dtype = f"state/{piece.name}", piece.values.dtype
                 if piece.origin is None:
@@ -77,9 +79,7 @@ class Hdf5Store:
 
     def write(self, pieces: list[Piece]) -> None:
         """Add one block's part."""
-        import h5py
-
-        with h5py.File(aside(self.path), "r+") as file:
+        with self._opened(aside(self.path), "r+") as file:
             for piece in pieces:
                 data = file[f"state/{piece.name}"]
                 if piece.origin is None:
@@ -93,7 +93,7 @@ class Hdf5Store:
         import h5py
 
         spools = [spool for pe in range(outcome.pes) if (spool := self._spool(pe)).exists()]
-        with h5py.File(aside(self.path), "r+") as file, ExitStack() as stack:
+        with self._opened(aside(self.path), "r+") as file, ExitStack() as stack:
             parts = [stack.enter_context(h5py.File(spool)) for spool in spools]
             for writer in self.writers:
                 kept = [part[writer.name] for part in parts if writer.name in part]
@@ -112,6 +112,22 @@ class Hdf5Store:
             spool.unlink()
         os.replace(aside(self.path), self.path)
 
+    @contextmanager
+    def _opened(self, path: Path, mode: str) -> Iterator[Any]:
+        """An open HDF5 file. Raises RunError with the system's reason if it cannot be written."""
+        import h5py
+
+        try:
+            with h5py.File(path, mode) as file:
+                yield file
+        except (OSError, RuntimeError) as error:
+            number = re.search(r"errno = (\d+)", str(error))
+            if number is None:
+                raise
+            atexit.register(end_at_once, error)
+            reason = os.strerror(int(number[1]))
+            raise RunError(f"--output {self.path} cannot be written: {reason}") from None
+
     def _spool(self, pe: int) -> Path:
         """The file of a PE's snapshots."""
         part = aside(self.path)
@@ -125,7 +141,21 @@ def _fill(data: Any, origin: tuple[int, ...], values: Any) -> None:
         data[(origin[0] + row, *rest)] = values[row]
 
 
+def end_at_once(error: Exception) -> None:
+    """End this process, which failed to write, before libhdf5 tries again and crashes.
+
+    ``error``, and thereby the objects of the file, must live until then, for the same reason.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(FAILED)
+
+
 def write_text(path: Path, text: str) -> None:
-    """Write a small file atomically."""
-    aside(path).write_text(text)
-    os.replace(aside(path), path)
+    """Write a small file atomically. Raises OSError that names it, and leaves no part of it."""
+    try:
+        aside(path).write_text(text)
+        os.replace(aside(path), path)
+    except OSError as error:
+        aside(path).unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from None

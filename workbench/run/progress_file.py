@@ -106,7 +106,7 @@ def explained(error: Exception) -> str:
     """The error that ended a run, in one line; with a traceback on stderr if it is unexpected."""
     if isinstance(error, MemoryError):
         return f"out of memory: {error}"
-    if isinstance(error, RunError | MessageError | StepError):
+    if isinstance(error, RunError | MessageError | StepError | OSError):
         return str(error)
     traceback.print_exception(error)
     return f"{type(error).__name__}: {error}"

@@ -1,0 +1,156 @@
+"""Runs in poor surroundings: damaged caches, full disks, leftover variables, hidden packages."""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import logging
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import support
+
+from devices.cpu.disk_cache import CheckedFiles, tell
+
+KERNEL = """
+from devices.cpu.compiler import njit
+
+@njit("int64(int64)", cache=True)
+def double(n):
+    return 2 * n
+"""
+
+
+def emptied(contents: bytes) -> bytes:
+    return b""
+
+
+def cut_short(contents: bytes) -> bytes:
+    return contents[: len(contents) // 2]
+
+
+def with_a_changed_bit(contents: bytes) -> bytes:
+    middle = len(contents) // 2
+    return contents[:middle] + bytes([contents[middle] ^ 1]) + contents[middle + 1 :]
+
+
+@pytest.fixture(autouse=True)
+def nothing_told() -> None:
+    """Let each test be told anew what a process is told once."""
+    tell.cache_clear()
+
+
+@pytest.mark.parametrize("damage", [emptied, cut_short, with_a_changed_bit])
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+def test_a_damaged_cache_file_is_named_and_replaced(tmp_path, caplog, damage, suffix):
+    """Mistake: a traceback in every run until the user finds the file; or changed machine code."""
+    files = CheckedFiles(str(tmp_path), "kernel", "stamp")
+    files.save("key", b"machine code" * 100)
+    (file,) = tmp_path.glob(f"*.{suffix}")
+    file.write_bytes(damage(file.read_bytes()))
+    assert files.load("key") is None
+    assert caplog.messages == [f"miniapps: {file} was damaged: its kernel is compiled again"]
+    files.save("key", b"new code")
+    assert files.load("key") == b"new code"
+
+
+def kernel_in(folder: Path):
+    """A compiled function of a new module in a folder, with its cache there too."""
+    (folder / "kernel.py").write_text(KERNEL)
+    spec = importlib.util.spec_from_file_location("kernel", folder / "kernel.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.double
+
+
+def test_numba_uses_the_checked_files(tmp_path, caplog):
+    """Mistake: checks that a new version of Numba does not call."""
+    kernel_in(tmp_path)
+    (index,) = (tmp_path / "__pycache__").glob("*.checked.nbi")
+    assert not kernel_in(tmp_path).stats.cache_misses and not caplog.messages
+    index.write_bytes(b"")
+    assert kernel_in(tmp_path)(21) == 42 and len(caplog.messages) == 1
+    assert index.stat().st_size
+
+
+def test_a_full_disk_only_costs_the_cache(tmp_path, caplog, monkeypatch):
+    """Mistake: a run that fails because its kernels cannot be stored."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(CheckedFiles, "save", full)
+    with caplog.at_level(logging.WARNING):
+        assert kernel_in(tmp_path)(21) == 42
+    told = "miniapps: compiled kernels are not kept on disk: No space left on device"
+    assert caplog.messages == [told]
+
+
+def limited(size: int, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the program where no file may grow beyond a size in bytes, as if the disk were full."""
+    return subprocess.run(
+        [str(word) for word in (support.BIN / "miniapps", *arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=support.clean_environment(),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+    )
+
+
+@pytest.mark.parametrize("driver", [("serial",), ("charm", "-n", 2)])
+def test_a_full_disk_ends_a_run_with_output_in_one_line(tmp_path, driver):
+    """Mistake: libhdf5's crash at the end of the process (status 139), or its half-written file."""
+    size = ("jacobi2d", "--size", "200x200", "--time-tile", 1, "--steps", 2)
+    file = tmp_path / "run.h5"
+    done = limited(100_000, "run", *size, "--driver", *driver, "--output", file)
+    assert done.returncode == 3
+    assert done.stderr.endswith(f"--output {file} cannot be written: File too large\n")
+    assert done.stderr.count("\n") == 1 and not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_leaves_no_empty_record(tmp_path):
+    """Mistake: an empty file beside the record's path, and a traceback."""
+    file = tmp_path / "record.json"
+    done = limited(1000, "run", "echo", "--preset", "tiny", "--json", file)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert f"File too large: '{file}'" in done.stderr and not list(tmp_path.iterdir())
+
+
+def test_a_program_without_docstrings_runs():
+    """Mistake: a traceback and status 1, a wrong result, under PYTHONOPTIMIZE=2."""
+    done = support.miniapps("list", env={"PYTHONOPTIMIZE": "2"})
+    assert done.returncode == 0 and not done.stderr
+    assert done.stdout.split()
+
+
+def test_a_folder_that_hides_a_package_is_named(tmp_path):
+    """Mistake: a traceback and status 1 for a folder of results that is called `miniapps`."""
+    (tmp_path / "miniapps").mkdir()
+    done = support.miniapps("list", env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 2
+    told = f"miniapps: {tmp_path}/miniapps hides this program's package miniapps\n"
+    assert done.stderr == told
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_leftover_variables_of_a_launcher_are_reported(rank):
+    """Mistake: status 2 without a word, because rank 0 is expected to speak and does not exist."""
+    left = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": rank}
+    done = support.miniapps("run", "echo", env=left)
+    assert done.returncode == 2
+    assert "cannot run on the 2 ranks of this MPI launcher" in done.stderr
+
+
+def test_an_unexpected_error_is_no_wrong_result(tmp_path):
+    """Mistake: status 1, Python's own, which here means that the result is wrong."""
+    program = (
+        "import sys; from workbench import cli; cli.build_parser = lambda words: 1 / 0; "
+        "sys.exit(cli.main(['list']))"
+    )
+    done = support.execute([sys.executable, "-c", program])
+    assert done.returncode == 3
+    assert done.stderr.endswith("miniapps: ZeroDivisionError: division by zero\n")
