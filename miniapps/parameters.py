@@ -8,8 +8,12 @@ a change of the command line.
 from __future__ import annotations
 
 import dataclasses
+import math
+import sys
 from collections.abc import Callable
 from typing import Any
+
+LARGEST = (1 << 63) - 1  # of an integer that an option takes: kernels and messages hold 64 bits
 
 
 class InputError(ValueError):
@@ -59,10 +63,71 @@ def shown(value: Any) -> str:
     return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
+def integer(text: str) -> int:
+    """Read an integer of 64 bits. Raises ValueError with what is allowed."""
+    try:
+        value = int(text)
+    except ValueError:
+        raise ValueError("an integer") from None
+    if abs(value) > LARGEST:
+        raise ValueError("an integer of at most 64 bits")
+    return value
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """Reads the number of an option: from ``least`` to ``most``, never negative, and never NaN.
+
+    ``zero``, ``infinite``: whether 0 and infinity are allowed besides.
+    """
+
+    zero: bool
+    infinite: bool = False
+    least: float = 0.0
+    most: float = sys.float_info.max
+
+    @property
+    def allowed(self) -> str:
+        """The numbers that the option takes, for messages and the help."""
+        if self.least or self.most < sys.float_info.max:
+            span = f"{'0, or ' if self.zero else ''}from {self.least:g} to {self.most:g}"
+        else:
+            span = "0 or more" if self.zero else "above 0"
+        return f"{span}; {'inf, but not nan' if self.infinite else 'neither inf nor nan'}"
+
+    def takes(self, value: float) -> bool:
+        """Whether a number is allowed."""
+        if math.isinf(value):
+            return self.infinite and value > 0
+        return self.zero if value == 0 else 0 < value and self.least <= value <= self.most
+
+    def __call__(self, text: str) -> float:
+        """Read a number. Raises ValueError with what is allowed."""
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError(f"a number {self.allowed}") from None
+        if not self.takes(value):
+            raise ValueError(self.allowed)
+        return value
+
+
+def require_numbers(spec: Any) -> None:
+    """Raise InputError unless each option of a dataclass that takes a `Number` has an allowed one.
+
+    Parsing checks what the command line gives; this checks what a program gives.
+    """
+    for field in dataclasses.fields(spec):
+        declared, value = field.metadata.get("parse"), getattr(spec, field.name)
+        if isinstance(declared, Number):
+            option = field.metadata["option"]
+            require(declared.takes(value), option, value, f"must be {declared.allowed}")
+
+
 def extents(text: str) -> tuple[int, ...]:
     """Read ``"4096x2048"`` as (4096, 2048). Raises ValueError with what is allowed."""
     try:
-        return tuple(int(part) for part in text.lower().split("x"))
+        return tuple(integer(part) for part in text.lower().split("x"))
     except ValueError:
         raise ValueError("integers with an x between, such as 4096x2048") from None
 
@@ -89,6 +154,6 @@ def yes_or_no(text: str) -> bool:
 def integer_or_auto(text: str) -> int | str:
     """Read an integer, or return "auto" unchanged. Raises ValueError with what is allowed."""
     try:
-        return text if text == "auto" else int(text)
+        return text if text == "auto" else integer(text)
     except ValueError:
         raise ValueError("an integer, or auto") from None

@@ -20,6 +20,7 @@ import numpy as np
 import kernels
 from devices.backend import get
 from miniapps.arrays import ghosted
+from miniapps.json_input import parsed_object
 
 UNTUNED = 8  # close to the best on all machines measured so far
 CANDIDATES = (1, 2, 4, 8, 16, 32)
@@ -39,7 +40,7 @@ def best_tile(
     file = cache_file()
     key = _key(app, device, shape, grow, dtype)
     known = _read(file)
-    if known.get(key) not in CANDIDATES:
+    if key not in known:
         rates = measured_rates(app, device, shape, grow, dtype)
         enough = GOOD_ENOUGH * max(rates.values())
         known[key] = next(tile for tile, rate in rates.items() if rate >= enough)
@@ -119,10 +120,11 @@ def _key(app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool], dt
 def _read(file: Path) -> dict[str, int]:
     """The stored tiles; none if the file is missing or damaged."""
     try:
-        known = json.loads(file.read_text())
+        known = parsed_object(file.read_bytes())
     except (OSError, ValueError):
         return {}
-    return known if isinstance(known, dict) else {}
+    # true would count as 1: Python's bool is an int
+    return {key: tile for key, tile in known.items() if type(tile) is int and tile in CANDIDATES}
 
 
 def _write(file: Path, known: dict[str, int]) -> None:

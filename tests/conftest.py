@@ -61,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         parser.addoption(f"--require-{layer.name}", action="store_true", help=words)
 
 
-def judged(report: Any, option: Callable[[str], Any]) -> Any:
+def revalidated(report: Any, option: Callable[[str], Any]) -> Any:
     """A report of a test or of a file of tests, with a skip made a failure where asked."""
     skips.skip_without_wheel(report)
     if report.skipped and not hasattr(report, "wasxfail"):
@@ -75,13 +75,13 @@ def judged(report: Any, option: Callable[[str], Any]) -> Any:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Judge the skip of a test."""
-    return judged((yield), item.config.getoption)
+    return revalidated((yield), item.config.getoption)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
     """Judge the skip of a whole file."""
-    return judged((yield), collector.config.getoption)
+    return revalidated((yield), collector.config.getoption)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

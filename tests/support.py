@@ -260,6 +260,42 @@ def small_problem(app: ModuleType, **values: Any) -> Any:
     return app.Problem(**(preset | values))
 
 
+def whole_record(given: dict[str, Any], step_s: float, work: float = 1.0) -> dict[str, Any]:
+    """A valid record without contradictions, by hand: every step takes ``step_s``, half computing.
+
+    ``given``: the configuration, and other values of keys; ``work``: of a step. The entries of
+    ``lb`` need what differs from no gain.
+    """
+    steps, wall = given["steps"], given["steps"] * step_s
+    balanced = {"step": given["warmup"], "moved": 0, "seconds": 0.0, "paid_after": None}
+    balanced |= {"imbalance_before": 1.0, "imbalance_after": 1.0}
+    lb = [balanced | entry for entry in given.get("lb", ())]
+    host = {"system": "Linux 6", "processor": "Abacus", "cores": 4, "memory_bytes": 2**33}
+    first = list(range(given["warmup"], given["warmup"] + steps))
+    return {
+        "device": "cpu",
+        "pe_grid": [given["pes"]],
+        "blocks": [given["pes"] * given["odf"]],
+        "valid": True,
+        "checks": [{"name": "missing cells", "value": 0.0, "limit": 0.0, "ok": True}],
+        "state_hash": "ab" * 32,
+        "step_time_s": dict.fromkeys(("median", "min", "max"), step_s),
+        "wall_s": wall,
+        "rate": {"value": work / step_s, "unit": "points/s"},
+        "compute_s": wall * given["pes"] / 2,
+        "utilisation": 0.5,
+        "imbalance": 1.0,
+        "migrations": sum(entry["moved"] for entry in lb),
+        "rounds": {"first": first, "count": [1] * steps, "wall_s": [step_s] * steps},
+        "peak_rss_bytes": 1 << 27,
+        "versions": {"python": "3"},
+        "host": host,
+        "oversubscribed": given["pes"] > host["cores"],
+        **given,
+        "lb": lb,
+    }
+
+
 def small_study(**values: Any) -> Study:
     """A strong scaling study of a small Jacobi problem under all drivers, on one and two PEs."""
     usual: dict[str, Any] = {

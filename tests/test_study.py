@@ -48,28 +48,9 @@ def matrix(study: Study) -> list[tuple[Any, ...]]:
 
 def record_of(spec: Any, step_s: float = 1e-3, **other: Any) -> dict[str, Any]:
     """A canned record of a valid run."""
-    return {
-        "app": spec.app,
-        **spec.recorded(),
-        "pes": spec.pes,
-        "problem": spec.prepared.parameters(),
-        "steps": spec.steps,
-        "warmup": spec.warmup,
-        "valid": True,
-        "checks": [{"name": "missing cells", "value": 0.0, "limit": 0.0, "ok": True}],
-        "state_hash": "ab" * 32,
-        "wall_s": step_s * spec.steps,
-        "rate": {"value": 1 / step_s, "unit": "counters/s"},
-        "compute_s": step_s,
-        "utilisation": 0.5,
-        "imbalance": 1.0,
-        "migrations": 0,
-        "lb": [],
-        "oversubscribed": False,
-        "host": {"processor": "p", "cores": 2, "memory_bytes": 1 << 30, "system": "s"},
-        "versions": {"python": "3"},
-        "rounds": {"wall_s": [step_s] * spec.steps},
-    } | other
+    asked = {"app": spec.app, **spec.recorded(), "pes": spec.pes}
+    asked |= {"problem": spec.prepared.parameters(), "steps": spec.steps, "warmup": spec.warmup}
+    return support.whole_record(asked | other, step_s)
 
 
 @pytest.fixture
@@ -322,13 +303,18 @@ def test_published_studies_are_as_published():
 
 # The campaign file --------------------------------------------------------------------------------
 
-HEAD = {"campaign": 1, "study": {"kind": "strong"}, "points": [{"pes": 1}, {"pes": 2}]}
+STUDY = {"kind": "strong", "app": "echo", "problem": {}, "steps": 8, "warmup": 2}
+STUDY |= {"device": "cpu", "shuffle_seed": 0}
+POINT = {"driver": "mpi", "pes": 1, "odf": 1, "balancer": None, "lb_period": 0}
+POINT |= {"problem": {}, "arguments": ["run", "echo"]}
+HEAD = {"campaign": 1, "study": STUDY, "points": [POINT, POINT | {"pes": 2}]}
 
 
 def test_a_torn_last_line_is_cut_off_and_nothing_else(tmp_path):
     path = tmp_path / "c.jsonl"
     writer = Writer(path, HEAD)
-    writer.add("run", trial=0, point=1, record={})
+    record = support.whole_record(POINT | STUDY | {"pes": 2}, 1e-3)
+    writer.add("run", trial=0, point=1, command="", record=record)
     writer.close()
     whole = path.read_bytes()
     for torn in (b"{", b'{"event":"run","trial":0,"point":0', b'{"event":"run"}'):
@@ -358,11 +344,11 @@ def test_a_damaged_line_is_named(tmp_path):
 def test_another_study_does_not_mix_in(tmp_path):
     path = tmp_path / "c.jsonl"
     Writer(path, HEAD).close()
-    for other in (HEAD | {"study": {"kind": "weak"}}, HEAD | {"points": [{"pes": 1}]}):
+    for other in (HEAD | {"study": STUDY | {"kind": "weak"}}, HEAD | {"points": [POINT]}):
         with pytest.raises(InputError, match="holds another study"):
             Writer(path, other)
     with pytest.raises(InputError, match="kind strong, not weak"):
-        Writer(path, HEAD | {"study": {"kind": "weak"}})
+        Writer(path, HEAD | {"study": STUDY | {"kind": "weak"}})
 
 
 @pytest.mark.parametrize(
@@ -500,7 +486,7 @@ WRONG_RECORDS = {
     "another state": ({"state_hash": "cd" * 32}, "ended in another state than run"),
     "other PEs than asked": ({"pes": 1}, "pes was 1, asked was 2"),
     "another balancer": ({"balancer": "Greedy"}, "balancer was Greedy, asked was None"),
-    "rounds too short for the clock": ({"rounds": {"wall_s": [1e-9, 2e-9]}}, "too short"),
+    "rounds too short for the clock": ({"step_s": 1e-9}, "too short"),
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import support
 from support import ROOT
 
 from miniapps.parameters import InputError
@@ -85,23 +86,11 @@ def _host() -> dict[str, Any]:
 
 def _record(point: dict[str, Any], step_s: float, more: dict[str, Any]) -> dict[str, Any]:
     """A record in which a PE computes half of the time; a step does ``work`` points."""
-    more = {"work": 1e6, "imbalance": 1.0, "lb": [], "state_hash": HASH} | more
-    wall, pes = step_s * STEPS, point["pes"]
+    more = {"work": 1e6, "state_hash": HASH} | more
     driver = {"mpi": {"mpi": "MPICH 5"}, "charm": {"charm": "netlrts"}}.get(point["driver"], {})
-    return point | {
-        "app": "jacobi2d",
-        "warmup": 2,
-        "steps": STEPS,
-        "wall_s": wall,
-        "compute_s": wall * pes / 2,
-        "utilisation": 0.5,
-        "rate": {"value": more.pop("work") / step_s, "unit": "points/s"},
-        "migrations": sum(entry["moved"] for entry in more["lb"]),
-        "versions": {"python": "3.11.7", **driver},
-        "host": _host(),
-        "oversubscribed": pes > 4,
-        **more,
-    }
+    work = more.pop("work")
+    given = point | {"app": "jacobi2d", "warmup": 2, "steps": STEPS} | more
+    return support.whole_record({"versions": {"python": "3.11.7", **driver}} | given, step_s, work)
 
 
 def trials(mean_ms: float) -> list[float]:

@@ -81,12 +81,8 @@ def forged(folder: Path, trial: int, point: int, **changes: Any) -> Path:
     """Put a record into a folder as if its run had been made."""
     head = json.loads((folder / "head.json").read_text())
     study, asked = head["study"], head["points"][point]
-    record = asked | {"app": study["app"], "device": "cpu", "warmup": study["warmup"]}
-    record |= {"steps": study["steps"], "valid": True, "checks": [], "state_hash": "ab"}
-    record |= {"step_time_s": {"min": 1.0}, "wall_s": 8.0}
-    record |= {
-        "rounds": {"first": [2], "count": [8], "wall_s": [8.0], "compute_s": [[4.0]]}
-    } | changes
+    given = asked | {key: study[key] for key in ("app", "warmup", "steps")} | changes
+    record = support.whole_record(given, 1.0)
     path = folder / f"trial-{trial:02}-point-{point:02}.json"
     path.write_text(json.dumps(record))
     path.with_suffix(".command").write_text("srun -n 1 miniapps")

@@ -63,12 +63,24 @@ def test_limit_of_one_run_is_not_kept(
     assert best(limit=100) == 2
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", "null", "\x00"])
+@pytest.mark.parametrize("content", ["", "{", "[1]", "null", "\x00", "[" * 10000])
 def test_broken_cache(cache: Path, measured: list[tuple[int, ...]], content: str) -> None:
     """Catches a run that fails because of a file that another one left half written."""
     cache.parent.mkdir(parents=True)
     cache.write_text(content)
     assert best() == 2 and len(json.loads(cache.read_text())) == 1
+
+
+@pytest.mark.parametrize("tile", [True, 3, -1, "2", None, [2], 2.0, 1 << 70])
+def test_stored_tile_that_is_none(
+    cache: Path, measured: list[tuple[int, ...]], tile: object
+) -> None:
+    """Catches true taken for 1, and any other value that a hand put into the file."""
+    best()
+    (key,) = json.loads(cache.read_text())
+    cache.write_text(json.dumps({key: tile}))
+    assert best() == 2 and len(measured) == 2
+    assert json.loads(cache.read_text()) == {key: 2}
 
 
 def test_cache_that_cannot_be_written(

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from drivers.descriptor import Driver
-from miniapps.parameters import shown
+from miniapps.parameters import Number, integer, shown
+
+SECONDS = Number(zero=False)  # of --timeout
 
 
 def add_app_options(parser: argparse.ArgumentParser, problem: Any) -> None:
@@ -72,6 +74,8 @@ def destination(driver: Driver, field: dataclasses.Field[Any]) -> str:
 def _add(group: Any, field: dataclasses.Field[Any], names: list[str], dest: str, help: str) -> None:
     """Add one option under its names."""
     declared = field.metadata
+    if isinstance(declared["parse"], Number) and help is not argparse.SUPPRESS:
+        help = f"{help}; {declared['parse'].allowed}"
     if declared["parse"] is bool:
         how: dict[str, Any] = {"action": "store_const", "const": True}
     else:
@@ -84,13 +88,12 @@ def _add(group: Any, field: dataclasses.Field[Any], names: list[str], dest: str,
 
 def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     """A ``type`` for argparse that calls ``parse``; its error states what is allowed."""
-    expected: dict[Any, str] = {int: "an integer", float: "a number"}
-    allowed = expected.get(parse)
+    parse = integer if parse is int else parse
 
     def read(text: str) -> Any:
         try:
             return parse(text)
         except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{text}: must be {allowed or error}") from None
+            raise argparse.ArgumentTypeError(f"{text}: must be {error}") from None
 
     return read

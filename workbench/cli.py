@@ -20,7 +20,13 @@ import miniapps
 from drivers.descriptor import Balancing
 from miniapps.parameters import InputError, require
 from workbench import environment
-from workbench.arguments import add_app_options, add_driver_options, add_options, typed
+from workbench.arguments import (
+    SECONDS,
+    add_app_options,
+    add_driver_options,
+    add_options,
+    typed,
+)
 from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
 
 if TYPE_CHECKING:
@@ -179,7 +185,7 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     add("--preset", metavar="NAME", help=f"sizes and steps, one of: {presets}")
     add("--json", metavar="FILE|-", help="write the record as one JSON object")
     add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
-    add("--timeout", type=typed(float), metavar="SECONDS", help="longest time without progress")
+    add("--timeout", type=typed(SECONDS), metavar="SECONDS", help="longest time without progress")
     add("--pin", action="store_true", help="pin each PE to a core of its own")
     add("--no-launch", action="store_true", help="be a rank, start no launcher")
     add("--dry-run", action="store_true", help="print the launch command instead")
@@ -202,7 +208,7 @@ def _add_batch(commands: Any) -> None:
     help = "a command line `run ...` per line; - is standard input"
     parser.add_argument("file", nargs="?", default="-", metavar="FILE", help=help)
     limit = "longest time without progress"
-    parser.add_argument("--timeout", type=typed(float), metavar="SECONDS", help=limit)
+    parser.add_argument("--timeout", type=typed(SECONDS), metavar="SECONDS", help=limit)
     parser.add_argument("--no-launch", action="store_true", help=argparse.SUPPRESS)
 
 

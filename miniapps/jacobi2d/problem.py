@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from miniapps.grid import BOUNDARIES, DTYPES, INITIALS, GridProblem, reference, validate
-from miniapps.parameters import extents, integer_or_auto, parameter, require
+from miniapps.parameters import (
+    Number,
+    extents,
+    integer_or_auto,
+    parameter,
+    require,
+    require_numbers,
+)
 
 __all__ = ["JacobiProblem", "reference", "validate"]
 
@@ -49,7 +56,10 @@ class JacobiProblem(GridProblem):
     )
     dtype: str = parameter("--dtype", "float64", str, "of a cell", DTYPES)
     tolerance: float = parameter(
-        "--tolerance", 0.0, float, "stop when no cell changes by more in a sweep; 0: never"
+        "--tolerance",
+        0.0,
+        Number(zero=True),
+        "stop when no cell changes by more in a sweep; 0: never",
     )
     check_every: int = parameter(
         "--check-every", 10, int, "sweeps between two tests of the tolerance"
@@ -57,7 +67,7 @@ class JacobiProblem(GridProblem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.tolerance >= 0, "--tolerance", self.tolerance, "must be 0 or more")
+        require_numbers(self)
         require(self.check_every >= 1, "--check-every", self.check_every, "must be 1 or more")
 
     def largest_tile(self) -> int:

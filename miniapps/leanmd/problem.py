@@ -25,7 +25,15 @@ from miniapps.leanmd.pair_layout import PairLayout
 from miniapps.leanmd.reference_solution import reference_hash
 from miniapps.leanmd.thermo import all_rows, kept_energy, table
 from miniapps.leanmd.trajectory import Trajectory
-from miniapps.parameters import extents, parameter, require, yes_or_no
+from miniapps.parameters import (
+    Number,
+    extents,
+    integer,
+    parameter,
+    require,
+    require_numbers,
+    yes_or_no,
+)
 from miniapps.problem import BaseProblem, Variant, grown, halved
 from miniapps.snapshots import SnapshotWriter
 
@@ -40,6 +48,7 @@ TAU_S = CELL_M / CELL * math.sqrt(MASS_KG / EPSILON_J)
 FINE = 1.0  # sigma; a box from a file is cut into blocks at planes about this far apart
 DTYPES = ("float64", "float32")
 SINGLE_ERROR = 2e-6  # of float32 forces, over the sum of their repulsions and attractions
+LENGTH = Number(zero=False, least=1e-3, most=1e9)  # sigma; of a cutoff or a skin
 LIST_SKIN = 0.3  # sigma; lists reach this far beyond the cutoff, or as far as a thinner skin
 MOMENTUM_LIMIT = 1e-9  # per atom
 REFERENCE_ATOMS, REFERENCE_UPDATES = 1100, 60_000_000  # largest problem that is solved again
@@ -56,7 +65,7 @@ class Gradient:
     def parse(cls, text: str) -> Self:
         """Read ``"100,250"``. Raises ValueError with what is allowed."""
         try:
-            low, high = map(int, text.split(","))
+            low, high = map(integer, text.split(","))
         except ValueError:
             raise ValueError("two integers with a comma between, such as 100,250") from None
         return cls(low, high)
@@ -104,7 +113,12 @@ class LeanmdProblem(BaseProblem):
     lattice: tuple[int, ...] = parameter(
         "--lattice", (10, 10, 10), extents, "cubic cells of four atoms along each axis"
     )
-    density: float = parameter("--density", DENSITY, float, "atoms per sigma^3, on a lattice")
+    density: float = parameter(
+        "--density",
+        DENSITY,
+        Number(zero=False, least=1e-9, most=1e9),
+        "atoms per sigma^3, on a lattice",
+    )
     cells: tuple[int, ...] | None = parameter(
         "--cells", None, extents, "instead of a lattice, cells of cutoff + skin along each axis"
     )
@@ -112,10 +126,12 @@ class LeanmdProblem(BaseProblem):
     gradient: Gradient | None = parameter(
         "--gradient", None, Gradient.parse, "LO,HI: atoms in the first and last --cells along x"
     )
-    temperature: float = parameter("--temperature", 1.44, float, "at the beginning, epsilon / k")
-    cutoff: float = parameter("--cutoff", 2.5, float, "of the potential, sigma")
-    skin: float = parameter("--skin", 0.3, float, "beyond the cutoff, sigma")
-    dt: float = parameter("--dt", 0.005, float, "time step, tau")
+    temperature: float = parameter(
+        "--temperature", 1.44, Number(zero=True), "at the beginning, epsilon / k"
+    )
+    cutoff: float = parameter("--cutoff", 2.5, LENGTH, "of the potential, sigma")
+    skin: float = parameter("--skin", 0.3, LENGTH, "beyond the cutoff, sigma")
+    dt: float = parameter("--dt", 0.005, Number(zero=False), "time step, tau")
     shift: bool = parameter(
         "--shift", False, yes_or_no, "shift the potential to zero at the cutoff", flag=True
     )
@@ -134,13 +150,7 @@ class LeanmdProblem(BaseProblem):
     thermo: int = parameter("--thermo", 0, int, "steps between rows; 0: first and last only")
 
     def __post_init__(self) -> None:
-        for name in ("density", "cutoff", "dt"):
-            value = getattr(self, name)
-            require(0 < value < math.inf, f"--{name}", value, "must be above 0")
-        for name in ("skin", "temperature"):
-            value = getattr(self, name)
-            require(0 <= value < math.inf, f"--{name}", value, "must be 0 or more")
-        require(self.skin > 0, "--skin", self.skin, "must be above 0")
+        require_numbers(self)
         require(self.rebuild >= 1, "--rebuild", self.rebuild, "must be 1 or more")
         require(self.thermo >= 0, "--thermo", self.thermo, "must be 0 or more")
         require(self.trajectory >= 0, "--trajectory", self.trajectory, "must be 0 or more")

@@ -10,12 +10,14 @@ Each gives the expected number of particles in a cell of every column x of L x L
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from miniapps.parameters import require
+from miniapps.parameters import integer, require
 
+LARGEST = 1e100  # keeps all products finite
 NUMBERS = {"geometric": 1, "sinusoidal": 0, "linear": 2, "patch": 4}
 
 
@@ -34,7 +36,7 @@ class Distribution:
         if len(words) != NUMBERS.get(name):
             raise ValueError("geometric:RHO, sinusoidal, linear:ALPHA,BETA or patch:XL,XR,YB,YT")
         try:
-            return cls(name, tuple((int if name == "patch" else float)(word) for word in words))
+            return cls(name, tuple((integer if name == "patch" else float)(word) for word in words))
         except ValueError:
             kind = "integers" if name == "patch" else "numbers"
             raise ValueError(f"{name}: with {kind}") from None
@@ -47,12 +49,13 @@ class Distribution:
         """Raise InputError if the distribution is not possible on ``size`` x ``size`` cells."""
         option = "--distribution"
         if self.name == "geometric":
-            holds = self.numbers[0] > 0 and np.isfinite(self.numbers[0])
-            require(holds, option, self, "RHO must be above 0")
+            (rho,) = self.numbers
+            holds = rho > 0 and size * math.log(rho) <= math.log(LARGEST)  # false for NaN
+            require(holds, option, self, f"RHO must be above 0, and RHO^L at most {LARGEST:g}")
         elif self.name == "linear":
             alpha, beta = self.numbers
-            holds = 0 < beta < np.inf and alpha <= beta
-            require(holds, option, self, "BETA must be above 0 and ALPHA at most BETA")
+            holds = 0 < beta <= LARGEST and -LARGEST <= alpha <= beta
+            require(holds, option, self, "BETA must be above 0 and ALPHA at most BETA, finite")
         elif self.name == "patch":
             check_patch(option, self, self.numbers, size)
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.decomposition import Bounds
-from miniapps.parameters import require
+from miniapps.parameters import integer, require
 from miniapps.pic.distribution import check_patch
 
 FORMS = "inject:STEP:N:XL,XR,YB,YT[:K,M] or remove:STEP:XL,XR,YB,YT[:FRACTION]"
@@ -60,10 +60,12 @@ class Event:
         try:
             if action == "inject" and len(words) in (3, 4):
                 k, m = integers(words[3], 2) if len(words) == 4 else (None, None)
-                return cls(action, int(words[0]), integers(words[2], 4), int(words[1]), k, m)
+                return cls(
+                    action, integer(words[0]), integers(words[2], 4), integer(words[1]), k, m
+                )
             if action == "remove" and len(words) in (2, 3):
                 fraction = float(words[2]) if len(words) == 3 else 1.0
-                return cls(action, int(words[0]), integers(words[1], 4), fraction=fraction)
+                return cls(action, integer(words[0]), integers(words[1], 4), fraction=fraction)
         except ValueError:
             raise ValueError(FORMS) from None
         raise ValueError(FORMS)
@@ -127,4 +129,4 @@ def integers(text: str, count: int) -> Any:
     words = text.split(",")
     if len(words) != count:
         raise ValueError(text)
-    return tuple(int(word) for word in words)
+    return tuple(integer(word) for word in words)

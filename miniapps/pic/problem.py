@@ -19,7 +19,14 @@ import numpy as np
 import kernels
 from miniapps.contract import Check, Measure
 from miniapps.decomposition import Layout
-from miniapps.parameters import InputError, integer_or_auto, parameter, require, require_tile
+from miniapps.parameters import (
+    InputError,
+    integer,
+    integer_or_auto,
+    parameter,
+    require,
+    require_tile,
+)
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event, Motion
 from miniapps.pic.reference_solution import reference_hash
@@ -102,7 +109,7 @@ class PicProblem(BaseProblem):
         InputError.
         """
         try:
-            steps, size, particles, k, m = map(int, words[:5])
+            steps, size, particles, k, m = map(integer, words[:5])
             name, *numbers = words[5:]
             text = f"{name}:{','.join(numbers)}" if numbers else name
             distribution = Distribution.parse(text)

@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from miniapps.grid import BOUNDARIES, DTYPES, INITIALS, GridProblem, reference, validate
-from miniapps.parameters import extents, integer_or_auto, parameter, require
+from miniapps.parameters import (
+    Number,
+    extents,
+    integer_or_auto,
+    parameter,
+    require,
+    require_numbers,
+)
 
 __all__ = ["StencilProblem", "load_factor", "reference", "validate"]
 
@@ -64,7 +71,9 @@ class StencilProblem(GridProblem):
     imbalance_mode: str = parameter(
         "--imbalance-mode", "wait", str, "what the extra load does", ("wait", "work")
     )
-    imbalance_scale: float = parameter("--imbalance-scale", 1.0, float, "multiplies the extra load")
+    imbalance_scale: float = parameter(
+        "--imbalance-scale", 1.0, Number(zero=True), "multiplies the extra load"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -73,8 +82,7 @@ class StencilProblem(GridProblem):
             ("--imbalance-mode", self.imbalance_mode, ("wait", "work")),
         ):
             require(value in allowed, option, value, f"one of {allowed}")
-        scale = self.imbalance_scale
-        require(0 <= scale < math.inf, "--imbalance-scale", scale, "must be 0 or more, and finite")
+        require_numbers(self)
 
     def largest_tile(self) -> int:
         """1 with the synthetic load, because that follows every sweep."""

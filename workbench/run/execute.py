@@ -8,7 +8,6 @@ process outside a launched run shows its record itself.
 from __future__ import annotations
 
 import json
-import math
 import os
 import shlex
 import tempfile
@@ -38,8 +37,6 @@ def run(options: Namespace, runtime: list[str]) -> int:
     around = drivers.launchers().get(options.driver)
     if options.pes is None and around is not None:
         options.pes = around.size
-    if options.timeout is not None:
-        require(0 < options.timeout < math.inf, "--timeout", options.timeout, "must be above 0")
     if options.json not in (None, "-"):
         check_writable("--json", Path(options.json))
     refuse_other_launchers(options, runtime)

@@ -18,6 +18,7 @@ import numpy as np
 from workbench.run.cases import Case
 from workbench.study.campaign import Campaign
 from workbench.study.plan import case_of
+from workbench.study.revalidation import answer_key
 from workbench.study.statistics import (
     Fit,
     Interval,
@@ -34,7 +35,7 @@ from workbench.study.statistics import (
     speedup,
     u_test,
 )
-from workbench.study.validation import answer_key, mean_step_s
+from workbench.study.validation import mean_step_s
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,9 @@ The first line is the head: ``campaign`` (version of this format), ``study`` (se
 ``run``      ``trial``, ``point``, ``command``, ``seconds``, ``record`` of a run that counts
 ``dropped``  ``trial``, ``point``, ``command``, ``reason`` of a run that does not count, and
              ``final``: whether repeating it is pointless
+
+When a file is read, each run is validated again (`revalidation`); one that must not count is
+read as ``dropped``.
 """
 
 from __future__ import annotations
@@ -25,8 +28,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, require
 from workbench.run.schema import comparable, upgraded, upgraded_head
+from workbench.study.revalidation import misfit_of_event, misfit_of_head, revalidated
 
 VERSION = 1
 
@@ -40,7 +45,10 @@ class Campaign:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a file; an incomplete last line is ignored. Raises InputError."""
+        """Read a file and validate its runs; an incomplete last line is ignored.
+
+        Raises InputError.
+        """
         try:
             text = path.read_bytes()
         except OSError as error:
@@ -50,7 +58,13 @@ class Campaign:
         require(bool(objects), "campaign", path, "holds no campaign")
         version = objects[0].get("campaign")
         require(version == VERSION, "campaign", path, f"has no head of version {VERSION}")
-        return cls(upgraded_head(objects[0]), list(map(_upgraded, objects[1:])))
+        wrong = misfit_of_head(objects[0])
+        require(wrong is None, "campaign", path, f"line 1 is no head: {wrong}")
+        head = upgraded_head(objects[0])
+        for number, entry in enumerate(objects[1:], 2):
+            wrong = misfit_of_event(head, entry)
+            require(wrong is None, "campaign", path, f"line {number}: {wrong}")
+        return cls(head, revalidated(head, list(map(_upgraded, objects[1:]))))
 
     def of(self, event: str) -> Iterator[dict[str, Any]]:
         """All events of a kind, in order."""
@@ -78,11 +92,9 @@ def _upgraded(entry: dict[str, Any]) -> dict[str, Any]:
 def object_of(path: Path, number: int, line: bytes | str) -> dict[str, Any]:
     """Parse a line of a file as a JSON object. Raises InputError."""
     try:
-        found = json.loads(line)
+        return parsed_object(line)
     except ValueError:
-        found = None
-    require(isinstance(found, dict), "campaign", path, f"line {number} is no JSON object")
-    return found
+        raise InputError("campaign", path, f"line {number} is no JSON object") from None
 
 
 class Writer:

@@ -15,8 +15,8 @@ from typing import Any
 import drivers
 import miniapps
 from drivers.descriptor import Balancing
-from miniapps.parameters import InputError, require
-from workbench.arguments import add_options, typed
+from miniapps.parameters import InputError, integer, require
+from workbench.arguments import SECONDS, add_options, typed
 from workbench.run.spec import RunSpec, requested
 from workbench.study.plan import KINDS, NO_BALANCING, SHARED, Study, usual_pes
 
@@ -32,7 +32,7 @@ SOURCES = ("published", "source", "quick")  # keys of a TOML file that are no op
 def numbers(text: str) -> tuple[int, ...]:
     """Read a list such as "1,2,4". Raises ValueError."""
     try:
-        return tuple(int(word) for word in text.split(","))
+        return tuple(integer(word) for word in text.split(","))
     except ValueError:
         raise ValueError("integers separated by commas, such as 1,2,4") from None
 
@@ -115,7 +115,7 @@ def add_study_options(parser: Any, problem: Any) -> None:
     )
     add("--shuffle-seed", type=typed(int), default=0, metavar="N", help="of the order of runs")
     add("--no-pin", action="store_true", help="do not pin PEs to cores")
-    add("--timeout", type=typed(float), metavar="SECONDS", help="longest time without progress")
+    add("--timeout", type=typed(SECONDS), metavar="SECONDS", help="longest time without progress")
     add(
         "--campaign",
         type=Path,
@@ -203,8 +203,6 @@ def check_policy(options: argparse.Namespace) -> None:
         value = getattr(options, option[2:].replace("-", "_"))
         allowed = "not with --launcher slurm" if slurm else "only with --launcher slurm"
         require(not value, option, value, allowed)
-    if options.timeout is not None:
-        require(options.timeout > 0, "--timeout", options.timeout, "must be above 0")
 
 
 def words_of_file(path: Path, quick: bool) -> list[str]:
@@ -213,7 +211,7 @@ def words_of_file(path: Path, quick: bool) -> list[str]:
         table = tomllib.loads(path.read_text())
     except OSError as error:
         raise InputError("FILE.toml", path, f"cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # brackets nested a thousand deep recurse
         raise InputError("FILE.toml", path, f"is no TOML: {error}") from None
     if quick:
         require("quick" in table, "--quick", path, "the file has no table [quick]")

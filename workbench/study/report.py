@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import miniapps
+from miniapps.json_input import parsed
 from miniapps.parameters import InputError, require
 from workbench.exit_status import VALID, WRONG
 from workbench.run import output
@@ -88,7 +89,7 @@ def published_tables(path: Path) -> list[Table]:
     a table with a row per key, and anything else becomes a note.
     """
     try:
-        found = json.loads(path.read_text())
+        found = parsed(path.read_bytes())
     except OSError as error:
         raise InputError("--published", path, f"cannot be read: {error.strerror}") from None
     except ValueError as error:

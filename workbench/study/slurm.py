@@ -21,6 +21,7 @@ from shutil import which
 from typing import Any
 
 import drivers
+from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, require
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.run.schema import comparable, upgraded, upgraded_head
@@ -296,13 +297,11 @@ def _status(file: Path) -> int:
 def _read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object. Raises InputError."""
     try:
-        found = json.loads(path.read_text())
+        return parsed_object(path.read_bytes())
     except OSError as error:
         raise InputError("collect", path, f"cannot be read: {error.strerror}") from None
     except ValueError:
-        found = None
-    require(isinstance(found, dict), "collect", path, "is no JSON object")
-    return found
+        raise InputError("collect", path, "is no JSON object") from None
 
 
 def _require_run(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from workbench.run.record import fixed_parameters
+from workbench.run.revalidation import objection
 from workbench.study.campaign import Campaign
 from workbench.study.plan import CASE, case_of
+from workbench.study.revalidation import answer_key
 from workbench.study.statistics import mean_interval
 
 TICKS = 100  # the least mean length of a round, in ticks of the clock
@@ -45,9 +46,9 @@ def rejection_reason(
     """
     if isinstance(result, int):
         return f"failed with status {result}"
-    if not result["valid"]:
-        wrong = [check["name"] for check in result["checks"] if not check["ok"]]
-        return f"not valid: {', '.join(wrong)}"
+    reason = objection(result)
+    if reason is not None:
+        return reason
     for name in CASE:
         if result[name] != point[name]:
             return f"{name} was {result[name]}, asked was {point[name]}"
@@ -65,12 +66,6 @@ def rejection_reason(
 def same_answer(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two runs must end in the same state: the same problem for the same steps."""
     return answer_key(one) == answer_key(other)
-
-
-def answer_key(record: dict[str, Any]) -> tuple[Any, ...]:
-    """Everything that the final state of a run depends on: app, steps, problem."""
-    fixed = sorted(fixed_parameters(record).items())
-    return record["app"], record["warmup"] + record["steps"], repr(fixed)
 
 
 def wide_points(campaign: Campaign, until: float) -> dict[int, float]:

@@ -1,0 +1,302 @@
+"""Input from strangers: numbers out of range and damaged files end in one line and status 2.
+
+`tests/fuzz` tries many more inputs; what it has found stays here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import ROOT
+
+import drivers
+import miniapps
+from drivers.descriptor import Balancing
+from miniapps.json_input import parsed
+from miniapps.parameters import InputError, Number, require_numbers
+from workbench import cli
+from workbench.run.revalidation import objection
+from workbench.run.shapes import AMOUNT, COUNT, MOST, NUMBER, misfit
+from workbench.run.spec import RunSpec
+from workbench.study.campaign import Campaign
+from workbench.study.options import words_of_file
+
+CAMPAIGN = ROOT / "docs/results/jacobi2d-weak.jsonl"
+
+
+def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The line in which a command line is refused, with status 2."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as end:
+        cli.main(words)
+    said = capsys.readouterr()
+    assert end.value.code == 2 and not said.out
+    assert said.err.count("\n") == 1 and len(said.err) < 500
+    return said.err
+
+
+# Numbers ------------------------------------------------------------------------------------------
+
+
+def options() -> Iterator[dataclasses.Field[Any]]:
+    """The fields that declare an option, of apps, drivers and runs."""
+    specs: list[Any] = [miniapps.load(name).Problem for name in miniapps.names()]
+    specs += [RunSpec, Balancing, *(driver.options for driver in drivers.found().values())]
+    for spec in specs:
+        yield from (field for field in dataclasses.fields(spec) if "option" in field.metadata)
+
+
+def test_every_float_option_says_what_it_takes() -> None:
+    """Catches an option that is read by `float`, which takes nan and inf without a word."""
+    reals = [field for field in options() if str(field.type) == "float"]
+    assert len(reals) >= 7
+    assert all(isinstance(field.metadata["parse"], Number) for field in reals)
+    assert not any(field.metadata["parse"] is float for field in options())
+
+
+@pytest.mark.parametrize("zero", [False, True])
+@pytest.mark.parametrize("infinite", [False, True])
+def test_what_a_number_takes(zero: bool, infinite: bool) -> None:
+    """Catches nan, which no comparison refuses, a negative infinity, and a limit left out."""
+    number = Number(zero, infinite, least=1e-9, most=10.0)
+    taken = {
+        "0": zero,
+        "-0.0": zero,
+        "inf": infinite,
+        "-inf": False,
+        "nan": False,
+        "1e-300": False,
+        "1e-9": True,
+    }
+    taken |= {"10": True, "10.1": False, "-1": False, "": False, "1e999": infinite, "x": False}
+    for text, good in taken.items():
+        if good:
+            assert number(text) == float(text)
+        else:
+            with pytest.raises(ValueError, match="1e-09"):
+                number(text)
+    assert ("inf, but" in number.allowed) == infinite and ("0, or" in number.allowed) == zero
+    assert Number(zero).allowed.startswith("0 or more" if zero else "above 0")
+
+
+def test_numbers_given_by_a_program_are_checked_too() -> None:
+    """Catches a check that only the command line makes."""
+    for value in (math.nan, math.inf, -1.0):
+        with pytest.raises(InputError, match="--tolerance"):
+            miniapps.load("jacobi2d").Problem(size=(9, 9), tolerance=value)
+
+    @dataclasses.dataclass
+    class Free:
+        tolerance: float = dataclasses.field(default=math.nan, metadata={"parse": float})
+
+    require_numbers(Free())  # what declares no Number is not checked
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run jacobi2d --tolerance inf",
+        "run jacobi2d --tolerance nan",
+        "run leanmd --dt inf",
+        "run leanmd --cutoff 1e300",
+        "run leanmd --cutoff 1e-300",
+        "run leanmd --density 1e-300",
+        "run leanmd --seed 18446744073709551616",
+        "run leanmd --seed 9223372036854775808",
+        "run stencil3d --imbalance-scale inf",
+        "run echo --timeout inf",
+        "run echo --steps 99999999999999999999",
+        "batch /dev/null --timeout nan",
+        "study strong echo --timeout inf",
+        "study strong echo --pes 1,99999999999999999999",
+        "run pic --distribution geometric:1e308",
+        "run pic --distribution geometric:nan",
+        "run pic --distribution linear:-inf,1",
+        "run pic --distribution linear:0,1e200",
+        "run pic --event remove:1:0,1,0,1:nan",
+        "run pic --event inject:99999999999999999999:1:0,1,0,1",
+        "run pic 10 99999999999999999999 100 0 1 SINUSOIDAL",
+        "run jacobi2d --size 99999999999999999999x3",
+    ],
+)
+def test_numbers_out_of_range(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches inf in a record, where JSON has no word for it, and integers beyond 64 bits."""
+    refused(line.split(), capsys)
+
+
+def test_the_help_says_what_numbers_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches an option whose limits only its error tells."""
+    with pytest.raises(SystemExit):
+        cli.main(["run", "leanmd", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("neither inf nor nan") == 5
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{", "NaN", '{"a": Infinity}', "1" * 5000, "\xff"])
+def test_what_is_no_json(text: str) -> None:
+    """Catches deep brackets, which end json's reader by another exception, and NaN, taken as is."""
+    with pytest.raises(ValueError):
+        parsed(text.encode("latin-1"))
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 100_000, "a =", "\x00", "a = 1" + "1" * 5000])
+def test_what_is_no_toml(tmp_path: Path, text: str) -> None:
+    """Catches deep brackets, which end tomllib by RecursionError."""
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match="is no TOML"):
+        words_of_file(path, False)
+
+
+def test_shapes() -> None:
+    """Catches true taken for 1, numbers that are not finite, and a missing key passed over."""
+    assert not any(COUNT.fits(value) for value in (True, -1, 1.0, None, 1 << 60))
+    assert not any(NUMBER.fits(value) for value in (math.nan, math.inf, 2 * MOST, "1", True))
+    shape = {"a": [COUNT], "b?": {"c": AMOUNT.or_null()}}
+    assert misfit({"a": []}, shape, "x") is None
+    assert misfit({"a": [0], "b": {"c": None}}, shape, "x") is None
+    assert misfit({"a": [0, -1]}, shape, "x") == "x.a[1] must be an integer of 0 or more"
+    assert misfit({"b": {"c": 1}}, shape, "x") == "x has no a"
+    assert misfit({"a": [], "b": {}}, shape, "x") == "x.b has no c"
+    assert misfit([], shape, "x") == "x must be an object"
+    assert misfit({"a": {}}, shape, "x") == "x.a must be a list"
+
+
+# Campaigns are validated again when they are read -------------------------------------------------
+
+
+def a_record() -> dict[str, Any]:
+    """The record of a real run on two PEs."""
+    lines = map(json.loads, CAMPAIGN.read_text().splitlines())
+    records = (line["record"] for line in lines if line.get("event") == "run")
+    return next(record for record in records if record["pes"] == 2)
+
+
+def spoil(*path: Any, to: Any) -> Callable[[dict[str, Any]], None]:
+    """A change of the value at a path of keys, which ``to`` gives or computes from the old one."""
+
+    def change(record: dict[str, Any]) -> None:
+        inner: Any = record
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = to(inner[path[-1]]) if callable(to) else to
+
+    return change
+
+
+def more(value: float) -> float:
+    """A little more."""
+    return value * 1.001
+
+
+CHANGES = {
+    "not valid": spoil("valid", to=False),
+    "a check that fails": spoil("checks", 0, "ok", to=False),
+    "a value beyond its limit": spoil("checks", 0, "value", to=1.0),
+    "a value that is not finite": spoil("checks", 0, "value", to=None),
+    "no checks": spoil("checks", to=[]),
+    "a negative median": spoil("step_time_s", "median", to=-5),
+    "another median": spoil("step_time_s", "median", to=more),
+    "a longer wall time": spoil("wall_s", to=more),
+    "less compute time": spoil("compute_s", to=0.0),
+    "another utilisation": spoil("utilisation", to=more),
+    "another imbalance": spoil("imbalance", to=more),
+    "blocks that moved without balancing": spoil("migrations", to=1),
+    "a shorter round": spoil("rounds", "wall_s", 0, to=0.0),
+    "a round left out": spoil("rounds", "first", to=lambda first: first[1:]),
+    "a round twice": spoil("rounds", "first", 1, to=lambda first: first - 1),
+    "no rounds": spoil("rounds", to={"first": [], "count": [], "wall_s": []}),
+    "more steps than the rounds": spoil("steps", to=lambda steps: steps + 1),
+    "another number of PEs": spoil("pes", to=3),
+    "fewer cores": spoil("host", "cores", to=1),
+    "true for a number": spoil("wall_s", to=True),
+    "a text for a number": spoil("rate", "value", to="fast"),
+    "no hash": spoil("state_hash", to="ab"),
+    "a list for a record's part": spoil("rounds", to=[]),
+    "another app": spoil("app", to="nonesuch"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_changed_record_is_refused(what: str) -> None:
+    """Catches a number that is believed although the rest of the record contradicts it."""
+    record = a_record()
+    assert objection(record) is None
+    CHANGES[what](record)
+    assert objection(record)
+
+
+ACROSS = {
+    "another rate": spoil("rate", "value", to=more),
+    "another state": spoil("state_hash", to="0" * 64),
+    "another problem": spoil("problem", "size", to=[8, 8]),
+    "other steps": spoil("warmup", to=0),
+}
+
+
+@pytest.mark.parametrize("what", ["nothing", "not valid", "a negative median", *ACROSS])
+def test_a_changed_run_is_not_counted(tmp_path: Path, what: str) -> None:
+    """Catches a campaign whose file was edited and whose report shows the new numbers."""
+    lines = [json.loads(line) for line in CAMPAIGN.read_text().splitlines()]
+    changed = next(line for line in lines[5:] if line["event"] == "run")
+    if what != "nothing":
+        (CHANGES | ACROSS)[what](changed["record"])
+    path = tmp_path / "campaign.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    campaign = Campaign.read(path)
+    runs = sum(line.get("event") == "run" for line in lines)
+    assert len(list(campaign.of("run"))) == runs - (what != "nothing")
+    assert [(run["trial"], run["point"]) for run in campaign.failures] == (
+        [] if what == "nothing" else [(changed["trial"], changed["point"])]
+    )
+    assert all(run["reason"] and not run["final"] for run in campaign.of("dropped"))
+
+
+def test_the_report_says_that_a_run_is_not_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Catches a run that is left out without a word, and a report that ends with status 0."""
+    path = tmp_path / "campaign.jsonl"
+    text = CAMPAIGN.read_text()
+    path.write_text(text.replace('"valid":true', '"valid":false', 1))
+    assert cli.main(["study", "report", str(path)]) == 1
+    assert "not valid: no check says why" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("number", "line"),
+    [
+        (0, "{}"),
+        (0, '{"campaign": 1}'),
+        (0, "[["),
+        (0, '{"campaign": 1, "study": {}, "points": []}'),
+        (1, "[["),
+        (1, "[" * 100_000),
+        (1, "{}"),
+        (1, '{"event": 5}'),
+        (1, '{"event": "noise", "seconds": NaN}'),
+        (1, '{"event": "noise"}'),
+        (1, '{"event": "start", "versions": {}}'),
+        (2, '{"event": "run", "trial": 0, "point": 99, "command": "", "record": {}}'),
+        (2, '{"event": "dropped", "trial": 0, "point": 0}'),
+    ],
+)
+def test_a_damaged_line_of_a_campaign(
+    tmp_path: Path, number: int, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Catches a traceback for a line that is JSON, but not what a campaign has there."""
+    lines = CAMPAIGN.read_text().splitlines()
+    lines[number] = line
+    path = tmp_path / "campaign.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    for words in (["report", str(path)], ["export", str(path), "--format", "csv"]):
+        assert "campaign" in refused(["study", *words], capsys)

@@ -1,0 +1,162 @@
+"""Validates records that are read from files: whole, valid and free of contradictions.
+
+A file may have been edited, damaged or merged since the run wrote it. All measured numbers of a
+record follow from the times of its rounds, so each of them is computed again and compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+import miniapps
+from drivers.timing import imbalance
+from workbench.run.shapes import (
+    AMOUNT,
+    COUNT,
+    FLAG,
+    HASH,
+    NUMBER,
+    OBJECT,
+    POSITIVE,
+    SEVERAL,
+    TEXT,
+    misfit,
+)
+
+ROUNDED = 2e-5  # relative error of sums and ratios of times with six digits
+EXACT = 1e-9  # relative error of numbers with all digits
+
+CASE: Mapping[str, Any] = MappingProxyType(
+    {
+        "driver": TEXT,
+        "pes": SEVERAL,
+        "odf": SEVERAL,
+        "balancer": TEXT.or_null(),
+        "lb_period": COUNT,
+    }
+)
+HOST: Mapping[str, Any] = MappingProxyType(
+    {"processor": TEXT, "system": TEXT, "cores": SEVERAL, "memory_bytes": COUNT}
+)
+RECORD: Mapping[str, Any] = MappingProxyType(
+    {
+        "app": TEXT,
+        "device": TEXT,
+        **CASE,
+        "lb_first?": COUNT.or_null(),
+        "pe_grid": [SEVERAL],
+        "blocks": [SEVERAL],
+        "steps": SEVERAL,
+        "warmup": COUNT,
+        "problem": OBJECT,
+        "extent?": [POSITIVE],
+        "valid": FLAG,
+        "checks": [{"name": TEXT, "value": NUMBER.or_null(), "limit": NUMBER, "ok": FLAG}],
+        "state_hash": HASH,
+        "lb": [
+            {
+                "step": COUNT,
+                "moved": COUNT,
+                "imbalance_before": AMOUNT,
+                "imbalance_after": AMOUNT,
+                "seconds": AMOUNT,
+                "paid_after": COUNT.or_null(),
+            }
+        ],
+        "peak_rss_bytes": COUNT,
+        "versions": OBJECT,
+        "host": HOST,
+        "oversubscribed": FLAG,
+    }
+)
+MEASURED: Mapping[str, Any] = MappingProxyType(
+    {
+        "step_time_s": {"median": AMOUNT, "min": AMOUNT, "max": AMOUNT},
+        "wall_s": POSITIVE,
+        "rate": {"value": POSITIVE, "unit": TEXT},
+        "compute_s": AMOUNT,
+        "utilisation": AMOUNT,
+        "imbalance": AMOUNT,
+        "migrations": COUNT,
+        "rounds": {
+            "first": [COUNT],
+            "count": [SEVERAL],
+            "wall_s": [AMOUNT],
+            "compute_s?": [[AMOUNT]],
+        },
+    }
+)  # the further keys of a valid record
+
+
+def objection(record: Any) -> str | None:
+    """Why a record must not be shown as a result, in a few words; None if nothing is wrong."""
+    words = misfit(record, RECORD, "record")
+    if words is None and record["app"] not in miniapps.names():
+        words = f"app {record['app']} is unknown"
+    if words is None and record["valid"]:
+        words = misfit(record, MEASURED, "record")
+    if words is not None:
+        return f"is no whole record: {words}"
+    wrong = [check["name"] for check in record["checks"] if not check["ok"]]
+    if not record["valid"]:
+        return f"not valid: {', '.join(wrong) or 'no check says why'}"
+    contradiction = next((claim for claim, holds in claims(record) if not holds), None)
+    return contradiction and f"contradicts itself: {contradiction}"
+
+
+def claims(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+    """What must hold in a valid record of the right shape, in words, and whether it does."""
+    for check in record["checks"]:
+        holds = check["value"] is not None and check["value"] <= check["limit"]
+        yield f"check {check['name']} is ok only if its value is within the limit", holds
+        yield f"valid, but check {check['name']} is not ok", check["ok"]
+    yield "valid, but without any check", bool(record["checks"])
+    cores = record["host"]["cores"]
+    over = record["oversubscribed"] == (record["pes"] > cores)
+    yield f"oversubscribed must say whether {record['pes']} PEs exceed {cores} cores", over
+    moved = sum(entry["moved"] for entry in record["lb"])
+    yield f"migrations must be {moved}, the blocks moved", record["migrations"] == moved
+    yield from _claims_of_rounds(record)
+
+
+def _claims_of_rounds(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+    """What must hold between the times of rounds and the numbers computed from them."""
+    rounds, wall, pes = record["rounds"], record["wall_s"], record["pes"]
+    first, steps, walls = (np.array(rounds[key]) for key in ("first", "count", "wall_s"))
+    alike = 0 < len(first) == len(steps) == len(walls)
+    yield "rounds must have as many first steps as counts and times, at least one", alike
+    if not alike:
+        return
+    made = record["warmup"] + np.cumsum([0, *steps])
+    yield "rounds must follow one another, from the warm-up on", np.array_equal(first, made[:-1])
+    yield f"steps must be {steps.sum()}, as in its rounds", record["steps"] == steps.sum()
+    yield "wall_s must be the sum of the rounds' times", near(wall, walls.sum(), ROUNDED)
+    for name, found in (("median", np.median), ("min", np.min), ("max", np.max)):
+        value = found(walls / steps)
+        claim = f"the {name} step time must be {value:.6g} s, as in its rounds"
+        yield claim, near(record["step_time_s"][name], value, ROUNDED)
+    share = record["compute_s"] / (pes * wall)
+    yield f"utilisation must be {share:.4g}", near(record["utilisation"], share, EXACT)
+    yield from _claims_of_loads(record, len(first))
+
+
+def _claims_of_loads(record: dict[str, Any], rounds: int) -> Iterator[tuple[str, bool]]:
+    """What must hold between the compute times of PEs and the numbers computed from them."""
+    loads = record["rounds"].get("compute_s")
+    if loads is None:
+        return
+    alike = len(loads) == record["pes"] and all(len(pe) == rounds for pe in loads)
+    yield f"rounds.compute_s must have {rounds} times for each of {record['pes']} PEs", alike
+    if alike:
+        total, ratio = np.sum(loads), imbalance(np.array(loads))
+        yield "compute_s must be the sum of the PEs' times", near(record["compute_s"], total)
+        yield f"imbalance must be {ratio:.4g}", near(record["imbalance"], ratio)
+
+
+def near(one: float, other: float, error: float = ROUNDED) -> bool:
+    """Whether two numbers differ by no more than rounding does."""
+    return bool(abs(one - other) <= error * max(abs(one), abs(other)))
