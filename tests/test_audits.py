@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import support
+import wrong_programs
 
 import miniapps
 from drivers import sim
@@ -167,3 +168,93 @@ def test_contributions_migrate(app: str, grid: tuple[int, ...]) -> None:
     run = miniapps.load(app), problem, layout, PLAN, outcome.audits, 8, outcome.measures
     assert failed(checks_of(*run)) == set()
     assert all(part.sent for part in outcome.audits if part.step != SETUP)
+
+
+# Stencils ----------------------------------------------------------------------------------------
+
+CELLS = "audit: cells that differ"
+START = "audit: initial cells that differ"
+# Larger than what a run solves again, in blocks.
+LARGE = {"jacobi2d": ((1024, 1024), (3, 2)), "stencil3d": ((112, 96, 100), (2, 1, 2))}
+WRONG = {
+    wrong_programs.factor_hardly_off: CELLS,
+    wrong_programs.other_order: CELLS,
+    wrong_programs.divided: CELLS,
+    wrong_programs.stale_halo: CELLS,
+    wrong_programs.swapped_halos: CELLS,
+    wrong_programs.skipped_step: CELLS,
+    wrong_programs.shifted_start: START,
+}
+
+
+def large_problem(app: str, tile: int = 1) -> Any:
+    """A problem that is too large for the reference."""
+    return miniapps.load(app).Problem(size=LARGE[app][0], initial="noise", time_tile=tile)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)
+@pytest.mark.parametrize("app", LARGE)
+def test_wrong_stencils_are_found_beyond_the_reference(
+    app: str, wrong: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches an audit that misses what only the bits of a few cells show."""
+    module = miniapps.load(app)
+    monkeypatch.setattr(module, "Block", wrong(module.Block))
+    solved = support.solve(app, large_problem(app), LARGE[app][1], 4, plan=PLAN)
+    assert WRONG[wrong] in solved.failed
+    assert "differs from reference" not in {check.name for check in solved.checks}
+
+
+@pytest.mark.parametrize("app", LARGE)
+def test_rounded_halos_are_found_in_cells(app: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a sample that takes no cells beside other blocks, or no cones through corners."""
+    for tile in (1, 4):
+        assert not support.solve(app, large_problem(app, tile), LARGE[app][1], 4, plan=PLAN).failed
+    altered_in_transit(monkeypatch, rounded)
+    for tile in (1, 4):
+        failed = support.solve(app, large_problem(app, tile), LARGE[app][1], 4, plan=PLAN).failed
+        assert {CELLS, MESSAGES} <= failed
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_seed_finds_missing_corners(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a sample that only a lucky seed places beside other blocks."""
+    problem = support.small_problem(miniapps.load("jacobi2d"), time_tile=4)
+    plan = AuditPlan(64, 0, seed)
+    assert not support.solve("jacobi2d", problem, (3, 2), 8, plan=plan).failed
+    wrong = wrong_programs.no_corners(miniapps.load("jacobi2d").Block)
+    monkeypatch.setattr(miniapps.load("jacobi2d"), "Block", wrong)
+    assert CELLS in support.solve("jacobi2d", problem, (3, 2), 8, plan=plan).failed
+
+
+@pytest.mark.parametrize("part", ["begin", "end"])
+def test_cells_that_nobody_contributes(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches an audit that passes because it has nothing to compare."""
+    audit = miniapps.load("jacobi2d").Audit
+    monkeypatch.setattr(audit, part, lambda *_: {})
+    problem = support.small_problem(miniapps.load("jacobi2d"))
+    assert CELLS in support.solve("jacobi2d", problem, (2, 2), 8, plan=PLAN).failed
+
+
+def test_a_last_round_that_is_missing_is_found() -> None:
+    """Catches a run that ended early, unknown to its audit, and counts as audited."""
+    problem = support.small_problem(miniapps.load("jacobi2d"))
+    solved = support.solve("jacobi2d", problem, (2, 2), 8, plan=PLAN)
+    run = miniapps.load("jacobi2d"), solved.problem, solved.layout, PLAN
+    for rounds in (solved.outcome.audits[:-1], solved.outcome.audits[2:], []):
+        checks = checks_of(*run, rounds, 8, solved.outcome.measures)
+        assert "audit: first or last round missing" in failed(checks)
+
+
+@pytest.mark.parametrize("app", LARGE)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("initial", ["ones", "mode", "ramp", "noise"])
+@pytest.mark.parametrize("boundary", ["heated", "zero", "periodic"])
+def test_right_stencils_pass(app: str, dtype: str, initial: str, boundary: str) -> None:
+    """Catches an audit that fails for right programs: of domains smaller than a cone, too."""
+    axes = len(LARGE[app][0])
+    for size, grid, tile in (((5, 3, 4), (1, 1, 1), 3), ((13, 8, 9), (3, 2, 1), 4)):
+        problem = miniapps.load(app).Problem(
+            size=size[:axes], initial=initial, boundary=boundary, dtype=dtype, time_tile=tile
+        )
+        assert not support.solve(app, problem, grid[:axes], 9, plan=AuditPlan(16, 3, 5)).failed

@@ -116,6 +116,11 @@ def factor_off(right: Any) -> Any:
     return with_kernels(right, lambda cell, near: (1 + 1e-7) / (1 + len(near)) * sum(near, cell))
 
 
+def factor_hardly_off(right: Any) -> Any:
+    """The factor is wrong by 1e-15."""
+    return with_kernels(right, lambda cell, near: (1 / (1 + len(near)) + 1e-15) * sum(near, cell))
+
+
 def other_order(right: Any) -> Any:
     """The neighbours are added in another order: the last bits differ, nothing else."""
     weight = {4: 0.2, 6: 1.0 / 7.0}
