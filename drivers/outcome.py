@@ -6,6 +6,7 @@ import resource
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from kernels import state_hash
 from miniapps import audit
 from miniapps.audit import AuditedRound, AuditPlan
 from miniapps.contract import Measure, Piece, combine
+from miniapps.plain_hash import differences
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,13 @@ class Part(NamedTuple):
     staged_bytes: int
 
     @classmethod
-    def of(cls, runners: Iterable[Runner], log: PELog, jit_s: float) -> Part:
+    def of(cls, job: Job, runners: Iterable[Runner], log: PELog, jit_s: float) -> Part:
         """The part of a PE with the runners of these finished blocks; there may be none."""
         nothing: dict[str, Measure] = {}
         runners = list(runners)
         blocks = [runner.block for runner in runners]
         audits = audit.joined(part for runner in runners for part in runner.audits)
-        measures = reduce(combine, map(measured, blocks), nothing)
+        measures = reduce(combine, (measured(block, job.audit) for block in blocks), nothing)
         staged = sum(block.device.staged_bytes for block in blocks)
         peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return cls(log.tables(), measures, audits, jit_s, log.born, peak, staged)
@@ -89,9 +91,14 @@ def _transport(path: str, reason: str, parts: Sequence[Part]) -> dict[str, Any]:
     return {"path": path, "reason": reason, "staged_bytes": staged}
 
 
-def measured(block: Any) -> dict[str, Measure]:
-    """A finished block's measures, including its part of the state hash as ``words``."""
-    return block.measure() | {"words": Measure("sum", hashed(block.state()))}
+def measured(block: Any, plan: AuditPlan | None) -> dict[str, Measure]:
+    """A finished block's measures, its part of the state hash as ``words``, and audits of that."""
+    pieces = block.state()
+    found = block.measure() | {"words": Measure("sum", hashed(pieces))}
+    if plan is None:
+        return found
+    random = Random(f"{plan.seed} {block.kind} {block.index}")
+    return found | {audit.HASHES: Measure("sum", differences(hashed, pieces, random))}
 
 
 def hashed(pieces: list[Piece]) -> np.ndarray:

@@ -147,4 +147,4 @@ def run(job: Job[SimOptions], report: Report, watcher: Watcher) -> int:
     log, done = run_phases(job, engine, 0, watcher)
     if job.store is not None:
         write_state(job.store, engine.blocks, False)
-    return report(joined(job, [Part.of(engine.runners.values(), log, jit_s)], done, {}, PATH))
+    return report(joined(job, [Part.of(job, engine.runners.values(), log, jit_s)], done, {}, PATH))

@@ -19,6 +19,7 @@ from typing import Any, Self
 from miniapps.contract import SETUP, Check, Measure, combine
 from miniapps.decomposition import Layout
 
+HASHES = "hash differences"  # the measure that counts what `plain_hash.differences` finds
 DRAWN_ROUNDS = 2  # besides the first and the last
 SEEDS = 1 << 63  # seeds are below this
 MOST_ROUNDS = 1000  # that one run may audit, because blocks keep what they contribute
@@ -134,7 +135,11 @@ def checks_of(
 ) -> list[Check]:
     """The checks of an audited run that has made ``steps`` steps; ``rounds`` as of `joined`."""
     different = sum(part.sent != part.got for part in rounds)
-    checks = [Check("audit: rounds whose messages differ", float(different), 0)]
+    hashes = measures[HASHES].value
+    checks = [
+        Check("audit: rounds whose messages differ", float(different), 0),
+        Check("audit: state hashes that differ", float(hashes), 0),
+    ]
     audit = audit_of(app, problem, layout, plan)
     if audit is None:
         return checks

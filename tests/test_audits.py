@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 import support
 import wrong_programs
+from test_architecture import FILES, imported, tree_of
 
 import miniapps
 from drivers import sim
 from drivers.audits import Auditor
-from drivers.engine import Transport
+from drivers.engine import Engine, Transport
 from drivers.job import Job
 from drivers.outcome import Outcome
+from kernels import state_hash
 from miniapps.audit import AuditPlan, checks_of
-from miniapps.contract import SETUP, Check
+from miniapps.contract import SETUP, Check, Piece
 from miniapps.parameters import InputError
+from miniapps.plain_hash import digest_of
 from workbench.cli import build_parser
 from workbench.run.progress_file import NoProgressFile
 from workbench.run.spec import RunSpec
@@ -258,3 +262,96 @@ def test_right_stencils_pass(app: str, dtype: str, initial: str, boundary: str) 
             size=size[:axes], initial=initial, boundary=boundary, dtype=dtype, time_tile=tile
         )
         assert not support.solve(app, problem, grid[:axes], 9, plan=AuditPlan(16, 3, 5)).failed
+
+
+# The state hash ----------------------------------------------------------------------------------
+
+HASHES = "audit: state hashes that differ"
+HASH_ROWS, HASH_CELLS = state_hash.hash_rows, state_hash.hash_cells
+
+
+def without_data(name: str, values: np.ndarray, *places: Any) -> np.ndarray:
+    """A hash of the places alone."""
+    right = HASH_ROWS if len(places) == 1 else HASH_CELLS
+    return right(name, np.zeros_like(values), *places)
+
+
+def without_places(name: str, values: np.ndarray, *places: Any) -> np.ndarray:
+    """A hash that forgets where a cell or particle belongs."""
+    if len(places) == 1:
+        return HASH_ROWS(name, values, np.zeros_like(places[0]))
+    return HASH_CELLS(name, values, (0,) * values.ndim, values.shape)
+
+
+def is_hashed(piece: Piece) -> bool:
+    """Whether a piece is part of the state hash."""
+    return piece.ids is not None or piece.origin is not None
+
+
+@pytest.mark.parametrize("app", ["jacobi2d", "stencil3d", "pic", "leanmd", "echo"])
+def test_both_hashes_agree(app: str) -> None:
+    """Catches a second hash that is not the one of the records."""
+    problem = support.small_problem(miniapps.load(app))
+    grid = (2, *(1 for _ in problem.shape[1:]))
+    engine = Engine(support.blocks_of(app, problem, grid)).setup()
+    engine.round(0, 1)
+    pieces = [piece for block in engine.blocks for piece in block.state() if is_hashed(piece)]
+    assert digest_of(pieces) == support.state_hash_of(engine.blocks)
+
+
+@pytest.mark.parametrize("wrong", [without_data, without_places])
+@pytest.mark.parametrize("app", ["jacobi2d", "pic", "leanmd"])
+def test_wrong_hashes_are_found(app: str, wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a hash that every run and every reference gets wrong in the same way."""
+    problem = support.small_problem(miniapps.load(app))
+    grid = (2, *(1 for _ in problem.shape[1:]))
+    assert HASHES not in support.solve(app, problem, grid, 2, plan=PLAN).failed
+    monkeypatch.setattr(state_hash, "hash_cells", wrong)
+    monkeypatch.setattr(state_hash, "hash_rows", wrong)
+    assert HASHES in support.solve(app, problem, grid, 2, plan=PLAN).failed
+
+
+# What audits are made of -------------------------------------------------------------------------
+
+PLAIN = [  # what must be independent of what it validates
+    *sorted(name for name in FILES if re.fullmatch(r"miniapps/\w+/audit\.py", name)),
+    "miniapps/grid_audit.py",
+    "miniapps/plain_hash.py",
+]
+
+
+def file_of(module: str) -> str | None:
+    """The file of a module of the project, or of the module that has this name."""
+    paths = (f"{name.replace('.', '/')}.py" for name in (module, module.rpartition(".")[0]))
+    return next((path for path in paths if path in FILES), None)
+
+
+def used_by(file: str) -> set[str]:
+    """The project's files that a file imports, directly or through others; not of packages."""
+    seen: set[str] = set()
+    left: list[str | None] = [file]
+    while left:
+        name = left.pop()
+        if name is not None and name not in seen:
+            seen.add(name)
+            left += [file_of(module) for module in imported(tree_of(name), name)]
+    return seen
+
+
+def kernels_used_by(file: str) -> set[str]:
+    """Imports of kernels by a file, or by those that it uses."""
+    found = (module for name in used_by(file) for module in imported(tree_of(name), name))
+    return {module for module in found if module.split(".")[0] == "kernels"}
+
+
+@pytest.mark.parametrize("file", PLAIN)
+def test_audits_use_no_kernels(file: str) -> None:
+    """Catches an audit that calls what it validates, itself or through another module."""
+    assert kernels_used_by(file) == set()
+
+
+def test_the_walk_finds_kernels() -> None:
+    """Catches a walk that sees no import: a problem imports kernels through other modules only."""
+    assert {"jacobi2d", "stencil3d"} <= {file.split("/")[1] for file in PLAIN}
+    assert kernels_used_by("miniapps/jacobi2d/problem.py")
+    assert "miniapps/grid_audit.py" in used_by("miniapps/jacobi2d/audit.py")

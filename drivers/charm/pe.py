@@ -175,7 +175,7 @@ class PE(Chare):
         """The part of this PE in the outcome."""
         self.watcher.finish(charm.myPe())
         runners = [chare.runner for chare in self.chares()]
-        return Part.of(runners, self.log, self.jit_s)
+        return Part.of(self.job, runners, self.log, self.jit_s)
 
     def store(self, store: Store, made: bool) -> bool:
         """Write the blocks of this PE, which may have none; returns whether the store exists."""

@@ -154,7 +154,7 @@ def run(job: Job[RankOptions], report: Report, watcher: Watcher) -> int:
     engine = Engine([block], job.traced, transport, Auditor.of(job))
     log, done = run_phases(job, engine, comm.rank, watcher)
     store_in_turn(comm, job, block)
-    parts = comm.gather(Part.of(engine.runners.values(), log, jit_s))
+    parts = comm.gather(Part.of(job, engine.runners.values(), log, jit_s))
     if parts is None:
         return 0
     library = MPI.Get_library_version().splitlines()[0].strip()
