@@ -3,7 +3,9 @@
 A driver is a module in this package that exports a `descriptor.Driver` as ``DRIVER``; nothing is
 registered. The module that ``DRIVER.file`` names defines ``run(job, report, watcher)``, which
 advances the job's blocks, calls ``report(outcome)`` once, on the root, and returns the exit status;
-and ``fail(status)``, which ends every PE of the run. Only that module imports mpi4py or charm4py.
+and ``fail(status)``, which ends every PE of the run. That of a driver that ``replays`` schedules
+also defines ``simulated(blocks, order, pes)``, an engine that follows an order. Only
+that module imports mpi4py or charm4py.
 """
 
 from __future__ import annotations

@@ -191,6 +191,7 @@ class Driver:
     one_pe: bool = False  # has one PE; the PE grid of other drivers is its grid of blocks
     over_decomposition: bool = False
     several_kinds: bool = True  # accepts several kinds of blocks
+    replays: bool = False  # follows a schedule, see `drivers.schedule`
     waits_alone: bool = False  # a PE's time outside its blocks is communication time
     # How it is launched. ``pin`` turns core numbers, one per PE, into arguments for
     # ``Start.runtime``; ``around`` detects the driver's launcher around this process.

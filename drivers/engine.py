@@ -8,7 +8,7 @@ requests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any, NamedTuple, Self
 
@@ -174,6 +174,29 @@ class Runner:
         return leaving
 
 
+class Round(NamedTuple):
+    """A round of a phase: its number in the phase, its first step, and how many steps it has."""
+
+    number: int
+    step: int
+    steps: int
+
+
+class Phase(NamedTuple):
+    """The rounds from step ``start`` to ``end``; ``may_end``: blocks may end the run earlier.
+
+    ``steps(step, end)`` is the number of steps in the round that begins at ``step``.
+    """
+
+    start: int
+    end: int
+    steps: Callable[[int, int], int]
+    may_end: bool = True
+
+
+OnRound = Callable[[Runner, Round], None]
+
+
 class Engine:
     """Runs the blocks of one process in turn."""
 
@@ -210,8 +233,28 @@ class Engine:
             )
         return finished.pop()
 
-    def migrate(self) -> None:
-        """Move blocks before a round; drivers that migrate blocks override this."""
+    @property
+    def first(self) -> Runner:
+        """The first block's runner."""
+        return next(iter(self.runners.values()))
+
+    def play(self, phase: Phase, begun: OnRound, ended: OnRound) -> int:
+        """Make the rounds of a phase; returns the number of steps made since the run began.
+
+        Calls ``begun`` before a block begins a round, and ``ended`` when the block has ended it.
+        """
+        number, step = 0, phase.start
+        while step < phase.end:
+            this = Round(number, step, phase.steps(step, phase.end))
+            for runner in self.runners.values():
+                begun(runner, this)
+            finished = self.round(step, this.steps)
+            for runner in self.runners.values():
+                ended(runner, this)
+            number, step = number + 1, step + this.steps
+            if finished and phase.may_end:
+                break
+        return step
 
     def close(self, done: int) -> None:
         """End the run after step ``done``. Raises MessageError if a message is left."""
@@ -219,17 +262,13 @@ class Engine:
             runner.inbox.advance(done)
         self.transport.close()
 
-    def turns(self) -> Iterable[Runner]:
-        """The blocks in the order in which they are resumed."""
-        return self.runners.values()
-
     def _advance(self, step: int, count: int) -> None:
         """Begin a round and answer requests until all blocks have ended it."""
         self.transport.begin()
         for runner in self.runners.values():
             runner.begin(step, count, self.auditor)
         while True:
-            moved = [runner.serve(self.transport) for runner in self.turns()]
+            moved = [runner.serve(self.transport) for runner in self.runners.values()]
             if all([runner.request is None for runner in self.runners.values()]):
                 break
             if not any(moved) and not self.go_on():
@@ -264,14 +303,18 @@ class Engine:
         requests = [runner.request for runner in runners]
         if not all(isinstance(request, AllReduce) for request in requests):
             return False
+        total = self.total(requests)
+        for runner in runners:
+            runner.answer(np.array(total)[()])
+        return True
+
+    def total(self, requests: list[AllReduce]) -> Any:
+        """The result of an AllReduce. Raises RunError if the blocks name several operations."""
         if len({request.op for request in requests}) != 1:
             raise RunError(f"blocks reduce by different operations: {self._waiting()}")
         op = requests[0].op
         total = reduce(REDUCTIONS[op], [request.value for request in requests])
-        total = self.transport.all_reduce(total, op)
-        for runner in runners:
-            runner.answer(np.array(total)[()])
-        return True
+        return self.transport.all_reduce(total, op)
 
     def _waiting(self) -> str:
         """Describe, for an error message, what each block waits for."""
@@ -289,21 +332,21 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
     """
     engine.setup()
     log, done = PELog(pe), 0
+
+    def begun(runner: Runner, this: Round) -> None:
+        if runner is engine.first:
+            watcher.heartbeat(pe, this.step)
+
+    def ended(runner: Runner, this: Round) -> None:
+        log.add(job.layout.numbers[runner.place], this.number, runner.stepper)
+        job.keep_frame(pe, this.step, this.step + this.steps, runner.block)
+
     for start, end in job.phases():
         for block in engine.blocks:
             block.device.synchronize()
         engine.transport.barrier()
         log.start()
-        for number, (step, count) in enumerate(job.rounds(start, end)):
-            watcher.heartbeat(pe, step)
-            engine.migrate()
-            finished = engine.round(step, count)
-            done = step + count
-            for place, runner in engine.runners.items():
-                log.add(job.layout.numbers[place], number, runner.stepper)
-                job.keep_frame(pe, step, done, runner.block)
-            if finished and start == job.warmup:
-                break
+        done = engine.play(Phase(start, end, job.count, start == job.warmup), begun, ended)
         engine.transport.barrier()
     engine.close(done)
     watcher.finish(pe)

@@ -64,6 +64,13 @@ class Inbox:
         total = before.total
         total += array
 
+    def has(self, request: Collect | CollectSum) -> bool:
+        """Whether all messages of a request have arrived."""
+        key = self.step, request.phase
+        if type(request) is CollectSum:
+            return key in self.sums and len(self.sums[key].edges) >= len(request.edges)
+        return self.waiting.get(key, {}).keys() >= set(request.edges)
+
     def take(self, request: Collect | CollectSum) -> Any:
         """Remove and return the messages of a request; None if some have not arrived."""
         if type(request) is CollectSum:

@@ -19,6 +19,8 @@ from drivers import sim
 from drivers.engine import Engine
 from drivers.inbox import Inbox
 from drivers.job import RunError
+from drivers.orders import order_of
+from drivers.sim.driver import SimEngine
 from miniapps.contract import (
     AllReduce,
     Batch,
@@ -68,7 +70,13 @@ def engine_of(*steps: Steps, grid: tuple[int, ...] = (2, 1)) -> Engine:
 
 def simulated(order: str) -> Callable[[list[Any]], Engine]:
     """What makes an engine of the sim driver that delivers messages in some order."""
-    return lambda blocks: sim.SimEngine(blocks, False, sim.Network(sim.SimOptions(3, order, 2)))
+
+    def make(blocks: list[Any]) -> Engine:
+        chosen = order_of(order, 3)
+        chosen.move = lambda *_: None  # type: ignore[method-assign]  # some toys do not pickle
+        return SimEngine(blocks, order=chosen)
+
+    return make
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

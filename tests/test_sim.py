@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Generator
 from typing import Any, ClassVar
@@ -15,16 +16,18 @@ from hypothesis import strategies as st
 import miniapps as apps
 from devices.backend import Device
 from drivers import sim
-from drivers.engine import Engine
+from drivers.engine import Engine, Phase
+from drivers.orders import Order, Recorder, Scheduled, Starved, order_of
+from drivers.schedule import Schedule, read_schedule
+from drivers.sim.driver import Network, SimEngine
 from miniapps.contract import AllReduce, Exchange, MessageError, Post
 from miniapps.decomposition import Layout
+from workbench.cli import main
 
 CUTS = {1: (5,), 2: (3, 2), 3: (1, 2, 2)}
 PAIRS = pytest.param("leanmd", {"decomposition": "pairs"}, marks=pytest.mark.slow)
 CASES = [*((name, {}) for name in apps.names()), PAIRS]
-OPTIONS = st.builds(
-    sim.SimOptions, st.integers(0, 2**32), st.sampled_from(sim.ORDERS), st.integers(1, 5)
-)
+ORDERS = st.builds(order_of, st.sampled_from(sim.ORDERS), st.integers(0, 2**32))
 
 
 def blocks_of(app: str, values: dict[str, Any]) -> list[Any]:
@@ -38,15 +41,11 @@ def blocks_of(app: str, values: dict[str, Any]) -> list[Any]:
 
 
 def ran(engine: Engine, steps: int) -> str:
-    """The state hash of blocks after some steps."""
+    """The state hash of blocks after some steps, of which a block may make one before others."""
     engine.setup()
-    step = 0
-    while step < steps:
-        count = min(engine.blocks[0].problem.steps_per_round(step), steps - step)
-        engine.migrate()
-        engine.round(step, count)
-        step += count
-    engine.close(step)
+    phase = Phase(0, steps, lambda step, end: engine.first.block.problem.steps_per_round(step))
+    done = engine.play(phase, lambda *_: None, lambda *_: None)
+    engine.close(done)
     assert all(block.measure() is not None for block in engine.blocks)  # what checks need is there
     return support.state_hash_of(engine.blocks)
 
@@ -58,10 +57,9 @@ def test_bits_of_a_serial_run(app: str, values: dict[str, Any]) -> None:
     right = ran(Engine(blocks_of(app, values)), steps)
 
     @settings(max_examples=8 if app != "leanmd" else 2)
-    @given(OPTIONS)
-    def same_bits(options: sim.SimOptions) -> None:
-        engine = sim.SimEngine(blocks_of(app, values), False, sim.Network(options))
-        assert ran(engine, steps) == right
+    @given(ORDERS, st.integers(1, 5))
+    def same_bits(order: Order, pes: int) -> None:
+        assert ran(SimEngine(blocks_of(app, values), False, Network(pes), order), steps) == right
 
     same_bits()
 
@@ -80,7 +78,7 @@ class Toy:
         """Exchange messages and count them."""
         sent = {edge: np.full(3, self.seen) for edge in self.neighbors}
         came = yield from Exchange("halo", sent)
-        self.seen = 1 + max(int(array[0]) for array in came.values())
+        self.seen = 1 + min(int(array[0]) for array in came.values())
         self.look()
         yield AllReduce(1, "sum")
         return False
@@ -107,6 +105,15 @@ class Hasty(Toy):
         self.seen += 10 * self.turns.index(self.index)
 
 
+class Free(Toy):
+    """Waits for its neighbours only."""
+
+    def step(self, count: int) -> Generator[Any, Any, bool]:
+        """Exchange messages."""
+        yield from Exchange("halo", {edge: np.zeros(3) for edge in self.neighbors})
+        return False
+
+
 class Talkative(Toy):
     """Posts what nobody collects."""
 
@@ -122,61 +129,118 @@ def toys(kind: type[Toy]) -> list[Toy]:
     return [kind(layout, index) for index in layout.indices()]
 
 
-def counts(kind: type[Toy], options: sim.SimOptions | None) -> list[int]:
-    """What toys have counted after four steps."""
+def simulated(kind: type[Toy], order: Order, pes: int = 3) -> list[int]:
+    """What toys have counted after four steps in an order of events."""
     Hasty.turns.clear()
-    blocks = toys(kind)
-    engine = Engine(blocks)
-    if options is not None:
-        engine = sim.SimEngine(blocks, False, sim.Network(options))
-    for step in range(4):
-        engine.migrate()
-        engine.round(step, 1)
+    engine = SimEngine(toys(kind), False, Network(pes), order)
+    engine.play(FOUR, lambda *_: None, lambda *_: None)
     engine.close(4)
     return [block.seen for block in engine.blocks]
+
+
+FOUR = Phase(0, 4, lambda step, end: 1)
 
 
 @pytest.mark.parametrize("order", sim.ORDERS)
 @pytest.mark.parametrize("kind", [Forgetful, Hasty])
 def test_wrong_blocks_are_caught(kind: type[Toy], order: str) -> None:
     """Catches a driver that neither migrates blocks nor changes the order of their turns."""
-    options = [sim.SimOptions(seed, order, 3) for seed in range(3)]
-    assert all(counts(Toy, one) == counts(Toy, None) == [4] * 6 for one in options)
-    assert any(counts(kind, one) != counts(kind, None) for one in options)
+    right = simulated(kind, Order())
+    assert simulated(Toy, Order()) == [4] * 6
+    assert all(simulated(Toy, order_of(order, seed)) == [4] * 6 for seed in range(3))
+    assert any(simulated(kind, order_of(order, seed)) != right for seed in range(3))
 
 
 @pytest.mark.parametrize("order", sim.ORDERS)
 def test_messages_left_over_are_caught(order: str) -> None:
     """Catches a driver that forgets messages which are still on their way at the end."""
     with pytest.raises(MessageError, match="never collected|late"):
-        counts(Talkative, sim.SimOptions(1, order, 2))
+        simulated(Talkative, order_of(order, 1))
 
 
-def test_orders_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches orders and seeds that are all the same, and an edge that is not starved."""
-    seen: list[Any] = []
-    right = sim.Network.arrive
+def test_orders_differ() -> None:
+    """Catches orders and seeds that are all the same."""
+    made = set()
+    for name, seed in [("random", 1), ("random", 2), *((name, 1) for name in sim.ORDERS[1:])]:
+        recorder = Recorder(order_of(name, seed))
+        simulated(Toy, recorder)
+        assert sum(event[0] == "message" for event in recorder.events) == 4 * 6 * 4
+        made.add(tuple(recorder.events))
+    assert len(made) == 1 + len(sim.ORDERS)
 
-    def arrive(network: sim.Network, starved: bool) -> bool:
-        before = list(network.sent[starved])
-        came = right(network, starved)
-        gone = [s for s in before if not any(s is t for t in network.sent[starved])]
-        for receiver, _, (_, _, edge, *_) in gone:
-            seen.append((receiver, edge))
-            assert (seen[-1] == network.starved) == starved
-            assert not starved or not network.sent[False]
-        return came
 
-    monkeypatch.setattr(sim.Network, "arrive", arrive)
-    orders = set()
-    for options in [sim.SimOptions(n, "random", 2) for n in (1, 2)] + [
-        sim.SimOptions(1, order, 2) for order in sim.ORDERS[1:]
-    ]:
-        seen.clear()
-        counts(Toy, options)
-        assert len(seen) == 4 * 6 * 4
-        orders.add(tuple(seen))
-    assert len(orders) == 4
+def test_a_block_may_be_a_round_ahead() -> None:
+    """Catches a driver in which all blocks begin a round together, as none that launches PEs is."""
+    recorder = Recorder(order_of("pct", 3))
+    simulated(Free, recorder)
+    steps = [event[1] for event in recorder.events if event[0] == "begin"]
+    assert steps != sorted(steps)
+
+
+def test_the_starved_edge_waits() -> None:
+    """Catches an edge that is not starved: its messages come when nothing else can happen."""
+    order = Starved(5)
+    alone = []
+    pick = order.pick
+
+    def picked(events: Any) -> Any:
+        event = pick(events)
+        if order.delayed(event):
+            alone.append(all(order.delayed(other) for other in events))
+        return event
+
+    order.pick = picked  # type: ignore[method-assign]
+    simulated(Toy, order)
+    assert alone == [True] * 4
+
+
+@pytest.mark.parametrize("name", sim.ORDERS)
+def test_a_recorded_schedule_repeats_the_run(name: str, tmp_path: Any) -> None:
+    """Catches a schedule that loses a decision, before or after it was a file."""
+    first = Recorder(order_of(name, 7))
+    simulated(Toy, first)
+    schedule = first.schedule()
+    path = tmp_path / "schedule.json"
+    path.write_text(json.dumps({"schedule": 1, **schedule.plain()}))
+    assert read_schedule(path, "--schedule")[0] == schedule
+    again = Recorder(Scheduled(schedule))
+    simulated(Toy, again)
+    assert again.events == first.events and again.moves == first.moves
+    usual = Recorder(Scheduled(Schedule()))
+    simulated(Toy, usual)
+    assert usual.events != first.events and not usual.moves and not len(usual.schedule())
+
+
+WRONG_FILES = {
+    "nothing": "",
+    "a list": "[[",
+    "deep": "[" * 100_000,
+    "text": '"schedule"',
+    "another version": '{"schedule": 2, "holds": [], "moves": []}',
+    "no holds": '{"schedule": 1, "moves": []}',
+    "no list": '{"schedule": 1, "holds": {"a": 1}, "moves": []}',
+    "half a pair": '{"schedule": 1, "holds": [[["batch", 0]]], "moves": []}',
+    "no event": '{"schedule": 1, "holds": [[["batch", 0], ["fly", 1]]], "moves": []}',
+    "too short": '{"schedule": 1, "holds": [[["batch"], ["batch", 1]]], "moves": []}',
+    "an object": '{"schedule": 1, "holds": [[["batch", 0], ["batch", {}]]], "moves": []}',
+    "unhashable": '{"schedule": 1, "holds": [[[["batch"], 0], ["batch", 1]]], "moves": []}',
+    "no place": '{"schedule": 1, "holds": [], "moves": [[0, ["block", "x"], 1]]}',
+    "a fraction": '{"schedule": 1, "holds": [], "moves": [[0.5, ["block", [0]], 1]]}',
+    "true": '{"schedule": 1, "holds": [], "moves": [[true, ["block", [0]], 1]]}',
+    "no PE": '{"schedule": 1, "holds": [], "moves": [[0, ["block", [0]], null]]}',
+    "NaN": '{"schedule": 1, "holds": [], "moves": [[NaN, ["block", [0]], 1]]}',
+}
+
+
+@pytest.mark.parametrize("name", WRONG_FILES)
+def test_files_that_are_no_schedules(name: str, tmp_path: Any, capsys: Any) -> None:
+    """Catches a traceback from a damaged schedule."""
+    path = tmp_path / "schedule.json"
+    path.write_text(WRONG_FILES[name])
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "echo", "--driver", "sim", "--schedule", str(path)])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and said.count("\n") == 1 and "--schedule" in said
 
 
 def test_command_line_without_mpi_and_charm(tmp_path: Any) -> None:
