@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import support
+
+from workbench.run.processes import name_of, shared_files, words_of
 
 LONG_RUN = ["jacobi2d", "--size", "400x400", "--time-tile", "1", "--steps", "10000000"]
 
@@ -80,6 +84,58 @@ def test_a_stopped_pe_ends_the_run(launched, driver):
     os.kill(pids[1], signal.SIGSTOP)
     errors = ends(run, within=10)
     assert f"(process {pids[1]}) was stopped in step " in errors
+
+
+def segments() -> set[Path]:
+    """The files of memory that MPICH's ranks share."""
+    return set(Path("/dev/shm").glob("mpich_shm_*"))
+
+
+def mapped(run: subprocess.Popen[str]) -> set[Path]:
+    """Those of a run."""
+    return set().union(*map(shared_files, support.marked(run.mark)))
+
+
+def process_of(run: subprocess.Popen[str], wanted: Callable[[int], bool]) -> int:
+    """A process of a run that satisfies a condition, as soon as there is one."""
+    return support.wait_for(lambda: [p for p in support.marked(run.mark) if wanted(p)])[0]
+
+
+@pytest.mark.parametrize(("driver", "launcher"), [("mpi", "mpiexec"), ("charm", "charmrun")])
+def test_a_stopped_launcher_ends_the_run(launched, driver, launcher):
+    """Mistake: a monitor of PEs only; the launcher that waits for them is stopped, and nobody ends.
+
+    The run leaves no shared memory.
+    """
+    run = launched(driver)
+    wait_for_pes(run)
+    left = mapped(run)
+    assert len(left) == (driver == "mpi")
+    pid = process_of(run, lambda pid: name_of(pid) == launcher)
+    os.kill(pid, signal.SIGSTOP)
+    errors = ends(run, within=10)
+    assert errors == f"miniapps: run failed: {launcher} (process {pid}) was stopped\n"
+    assert not left & segments()
+
+
+@pytest.mark.parametrize("driver", ["mpi", "charm"])
+def test_a_pe_killed_while_it_starts_ends_the_run(launched, driver):
+    """Mistake: charmrun waits a minute for a PE that was killed before it had said a word."""
+    run = launched(driver)
+    words = [sys.executable, str(support.BIN / "miniapps")]
+    pid = process_of(run, lambda pid: words_of(pid)[:2] == words and "--no-launch" in words_of(pid))
+    os.kill(pid, signal.SIGKILL)
+    assert len(ends(run, within=10).splitlines()) == 1
+
+
+def test_a_killed_launching_process_leaves_no_shared_memory(launched):
+    """Mistake: 2 MB of memory in /dev/shm for each run that was killed, until the machine stops."""
+    run = launched("mpi")
+    wait_for_pes(run)
+    (left,) = mapped(run)
+    support.wait_for(lambda: time.sleep(0.5) or True)  # for the monitor's next look
+    run.kill()
+    support.wait_for(lambda: not support.marked(run.mark) and not left.exists(), 5)
 
 
 SABOTAGE = """

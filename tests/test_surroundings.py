@@ -89,6 +89,26 @@ def test_a_full_disk_only_costs_the_cache(tmp_path, caplog, monkeypatch):
     assert caplog.messages == [told]
 
 
+NOTE = """
+import atexit, os
+
+def note():
+    from devices.cpu.disk_cache import tell
+    tell("a note")
+
+if "MINIAPPS_RUN_FOLDER" in os.environ:
+    atexit.register(note)
+"""
+
+
+def test_what_pes_report_reaches_the_user_once(tmp_path):
+    """Mistake: a line for each rank, or none, because it is in the launcher's log."""
+    run = ("run", "jacobi2d", "--preset", "tiny", "--driver", "mpi", "-n", 2)
+    (tmp_path / "sitecustomize.py").write_text(NOTE)
+    done = support.miniapps(*run, env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 0 and done.stderr.count("miniapps: a note\n") == 1
+
+
 def limited(size: int, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run the program where no file may grow beyond a size in bytes, as if the disk were full."""
     return subprocess.run(

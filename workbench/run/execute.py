@@ -8,6 +8,7 @@ process outside a launched run shows its record itself.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shlex
 import tempfile
@@ -117,6 +118,9 @@ def execute_all(specs: Sequence[RunSpec], show: Callable[[int, dict[str, Any]], 
     record to the launch's folder. Returns the highest exit status; stops after a failed run.
     """
     folder = os.environ.get(launch.FOLDER)
+    if folder is not None:
+        notes = logging.FileHandler(Path(folder) / launch.NOTES, delay=True)
+        logging.getLogger("miniapps").addHandler(notes)
     stores = [store_of(spec) for spec in specs]
     name, loaded = specs[0].driver, False
 

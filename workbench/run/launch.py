@@ -1,6 +1,6 @@
 """Starts a run's launcher (mpiexec, charmrun), monitors its PEs, and leaves no process behind.
 
-Every PE writes the step that it begins to the run's progress file. `Monitor` reads this file and
+Every PE writes the step that it begins to the run's progress file. `monitor.Monitor` reads it, and
 the state of the processes. The whole run is ended if a process died, was stopped, or made no
 progress for too long.
 """
@@ -14,9 +14,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -26,18 +25,12 @@ from drivers.descriptor import Start
 from workbench import environment
 from workbench.exit_status import FAILED
 from workbench.run import output
-from workbench.run.progress_bar import ProgressBar
-from workbench.run.progress_file import ERRORS, FINISHING, STARTING, ProgressFile
+from workbench.run.monitor import LOG, Monitor
+from workbench.run.progress_file import ERRORS, ProgressFile
 from workbench.run.spec import RunSpec
 
 FOLDER = "MINIAPPS_RUN_FOLDER"  # environment variable: where a launched run keeps its files
-PROGRESS, LOG, RUNS = "progress", "log", "runs.pickle"
-POLL_S = 0.02  # between two checks of the run
-GRACE_S = 1.0  # after a PE has failed, for the launcher to end the run itself
-START_LIMIT_S = 180.0  # until the first round has ended: compilation and large steps take time
-FINISH_LIMIT_S = 1800.0  # to validate and write
-STEP_LIMIT_S = 10.0  # least time without progress that counts as hanging,
-STEP_FACTOR = 20.0  # or this many times the slowest round so far, whichever is longer
+PROGRESS, RUNS, NOTES = "progress", "runs.pickle", "notes"
 
 
 def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str]:
@@ -113,12 +106,14 @@ def launch_all(
                 env=variables,
                 start_new_session=True,
             )
-            monitor = Monitor(spec, folder, progress, process, limit_s)
-            try:
-                with _guard(process):
+            program = [sys.executable, *_program_itself()]
+            with _guard(process) as remember:
+                monitor = Monitor(spec, program, progress, process, limit_s, remember)
+                try:
                     trouble = monitor.wait()
-            finally:
-                monitor.end_all()
+                finally:
+                    monitor.end_all()
+        _print_notes(folder)
         files = [folder / record_name(number) for number in range(len(specs))]
         results: list[dict[str, Any] | str] = [
             json.loads(file.read_text()) for file in takewhile(Path.exists, files)
@@ -127,6 +122,13 @@ def launch_all(
             failed = specs[len(results)]
             results.append(_failed(failed, folder, trouble, process.returncode))
         return results
+
+
+def _print_notes(folder: Path) -> None:
+    """Print what PEs had to report, such as a damaged cache, each line once."""
+    notes = folder / NOTES
+    if notes.exists():
+        print(*dict.fromkeys(notes.read_text().splitlines()), sep="\n", file=sys.stderr)
 
 
 def record_name(number: int) -> str:
@@ -140,19 +142,27 @@ def _cores() -> dict[str, str]:
 
 
 @contextmanager
-def _guard(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def _guard(process: subprocess.Popen[bytes]) -> Iterator[Callable[[Path], None]]:
     """End the run if this process is killed, even by SIGKILL.
 
     A guard process reads its standard input, a pipe from this process, which closes when this
     process ends. The guard then sends SIGTERM to the launcher, so that it ends its ranks, and
-    SIGKILL to all that remain.
+    SIGKILL to all that remain. Then it removes the files that it was told by the function that
+    this yields.
     """
     group = f"-{process.pid}"
-    wait = f"read nothing; kill -TERM {group}; sleep 1; kill -KILL {group}"
-    shell = ["/bin/sh", "-c", wait]
+    wait = 'while read -r file; do set -- "$@" "$file"; done'
+    end = f'kill -TERM {group}; sleep 1; kill -KILL {group}; rm -f -- "$@"'
+    shell = ["/bin/sh", "-c", f"{wait}; {end}"]
     with subprocess.Popen(shell, stdin=subprocess.PIPE, start_new_session=True) as guard:
+        assert guard.stdin is not None
+        pipe = guard.stdin.fileno()
+
+        def remember(file: Path) -> None:
+            os.write(pipe, f"{file}\n".encode())
+
         try:
-            yield
+            yield remember
         finally:
             guard.kill()
 
@@ -172,116 +182,3 @@ def _failed(spec: RunSpec, folder: Path, trouble: str | None, status: int | None
     if spec.output is not None:
         output.aside(spec.output).unlink(missing_ok=True)
     return trouble
-
-
-class Monitor:
-    """Monitors a launched run until it ends or must be killed."""
-
-    def __init__(
-        self,
-        spec: RunSpec,
-        folder: Path,
-        progress: ProgressFile,
-        process: subprocess.Popen[bytes],
-        limit_s: float | None,
-    ) -> None:
-        self.log, self.errors = folder / LOG, folder / ERRORS
-        self.progress, self.process, self.limit_s = progress, process, limit_s
-        self.bar = ProgressBar(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
-        self.slowest = 0.0
-        self.last_change = time.time()
-        self.lost: dict[int, float] = {}  # PEs whose process is gone, and when that was seen
-
-    def wait(self) -> str | None:
-        """Wait for the end of the run; returns the failure that was found, if any."""
-        while self.process.poll() is None:
-            trouble = self.check()
-            if trouble is not None:
-                return trouble
-            time.sleep(POLL_S)
-        if self.process.returncode:
-            self.check()
-            return self._first_lost()
-        return None
-
-    def check(self) -> str | None:
-        """Check every PE once; returns a description of the failure, if any."""
-        now = time.time()
-        slots = self.progress.slots()
-        self.bar.update(max(slot.step for slot in slots))
-        gone = []
-        for pe, slot in enumerate(slots):
-            state = process_state(slot.pid) if slot.phase != STARTING else "R"
-            if state == "T":
-                return f"PE {pe} (process {slot.pid}) was stopped in step {slot.step}"
-            if state in "XZ" and slot.phase != FINISHING:
-                gone.append(pe)
-        self.lost = {pe: self.lost.get(pe, now) for pe in gone}
-        if self.lost and now - min(self.lost.values()) > GRACE_S:
-            return self._first_lost()
-        if self.errors.exists() and now - self.errors.stat().st_mtime > GRACE_S:
-            return self.errors.read_text().splitlines()[0]
-        return self._hanging(now, slots)
-
-    def _first_lost(self) -> str | None:
-        """Name the PE whose process ended first.
-
-        Launchers kill the other PEs at once, so one check may find several ended. The launcher's
-        log names the first one.
-        """
-        if not self.lost:
-            return None
-        log = self.log.read_text(errors="replace")
-        named = [
-            pe
-            for pe in self.lost
-            if f"PID {self.progress.slot(pe).pid} " in log or f"request socket to node {pe} " in log
-        ]
-        pe = min(named or self.lost, key=lambda pe: (self.lost[pe], pe))
-        slot = self.progress.slot(pe)
-        return f"PE {pe} (process {slot.pid}) died in step {slot.step}"
-
-    def _hanging(self, now: float, slots: list[Any]) -> str | None:
-        """If no PE has made progress for too long, name the PE that is furthest behind."""
-        change = max(slot.changed for slot in slots)
-        if change > self.last_change:
-            if all(slot.phase != STARTING for slot in slots):
-                self.slowest = max(self.slowest, change - self.last_change)
-            self.last_change = change
-        quiet = now - self.last_change
-        if quiet <= self._limit(slots):
-            return None
-        pe = min(range(len(slots)), key=lambda pe: (slots[pe].phase, slots[pe].step))
-        where = f"in step {slots[pe].step}" if slots[pe].phase else "before its first step"
-        return f"no progress for {quiet:.0f} s; PE {pe} is furthest behind, {where}"
-
-    def _limit(self, slots: list[Any]) -> float:
-        """The longest time without progress, s."""
-        if any(slot.phase == STARTING for slot in slots):
-            return max(START_LIMIT_S, self.limit_s or 0.0)
-        if self.limit_s is not None:
-            return self.limit_s
-        if any(slot.phase == FINISHING for slot in slots):
-            return FINISH_LIMIT_S
-        if not self.slowest:
-            return START_LIMIT_S
-        return max(STEP_LIMIT_S, STEP_FACTOR * self.slowest)
-
-    def end_all(self) -> None:
-        """Kill the remaining processes of the run on this host."""
-        self.bar.close()
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        for slot in self.progress.slots():
-            if slot.pid and process_state(slot.pid) not in "XZ":
-                with suppress(ProcessLookupError):
-                    os.kill(slot.pid, signal.SIGKILL)
-        self.process.wait()
-
-
-def process_state(pid: int) -> str:
-    """The kernel's state letter of a process; X if it does not exist."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return "X"

@@ -1,0 +1,180 @@
+"""Monitors a launched run: its progress file, its processes, and the errors that its PEs report."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from workbench.run.processes import family, name_of, process_state, shared_files, words_of
+from workbench.run.progress_bar import ProgressBar
+from workbench.run.progress_file import ERRORS, FINISHING, STARTING, ProgressFile
+from workbench.run.spec import RunSpec
+
+LOG = "log"  # file beside the progress file: what the launcher and the PEs print
+PYTHON = Path(sys.executable).resolve().name  # of the processes of PEs
+POLL_S = 0.02  # between two checks of the run
+LOOK_S = 0.25  # between two looks at all of its processes
+GRACE_S = 1.0  # after a PE has failed, for the launcher to end the run itself
+START_LIMIT_S = 180.0  # until the first round has ended: compilation and large steps take time
+FINISH_LIMIT_S = 1800.0  # to validate and write
+STEP_LIMIT_S = 10.0  # least time without progress that counts as hanging,
+STEP_FACTOR = 20.0  # or this many times the slowest round so far, whichever is longer
+
+
+class Monitor:
+    """Monitors a launched run until it ends or must be killed.
+
+    ``program``: the first words of a PE's command line; ``remember``: called with each file that
+    must be removed if this process is killed.
+    """
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        program: Sequence[str],
+        progress: ProgressFile,
+        process: subprocess.Popen[bytes],
+        limit_s: float | None,
+        remember: Callable[[Path], None],
+    ) -> None:
+        self.log, self.errors = (progress.path.with_name(name) for name in (LOG, ERRORS))
+        self.progress, self.process, self.limit_s = progress, process, limit_s
+        self.program, self.remember = list(program), remember
+        self.bar = ProgressBar(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
+        self.slowest = 0.0
+        self.last_change = time.time()
+        self.lost: dict[int, float] = {}  # PEs whose process is gone, and when that was seen
+        self.looked = 0.0  # when all processes of the run were last looked at
+        self.born: dict[int, float] = {}  # processes of PEs, and when each was last seen
+        self.shared: set[Path] = set()  # files of the PEs' shared memory
+        self.settled = False  # all of these are known, since all PEs have begun to step
+
+    def wait(self) -> str | None:
+        """Wait for the end of the run; returns the failure that was found, if any."""
+        while self.process.poll() is None:
+            trouble = self.check()
+            if trouble is not None:
+                return trouble
+            time.sleep(POLL_S)
+        if self.process.returncode:
+            self.check()
+            return self._first_lost()
+        return None
+
+    def check(self) -> str | None:
+        """Check every PE once; returns a description of the failure, if any."""
+        now = time.time()
+        slots = self.progress.slots()
+        self.bar.update(max(slot.step for slot in slots))
+        gone = []
+        for pe, slot in enumerate(slots):
+            state = process_state(slot.pid) if slot.phase != STARTING else "R"
+            if state == "T":
+                return f"PE {pe} (process {slot.pid}) was stopped in step {slot.step}"
+            if state in "XZ" and slot.phase != FINISHING:
+                gone.append(pe)
+        self.lost = {pe: self.lost.get(pe, now) for pe in gone}
+        if self.lost and now - min(self.lost.values()) > GRACE_S:
+            return self._first_lost()
+        if self.errors.exists() and now - self.errors.stat().st_mtime > GRACE_S:
+            return self.errors.read_text().splitlines()[0]
+        if now - self.looked > LOOK_S:
+            self.looked = now
+            trouble = self._look(now, any(slot.phase == STARTING for slot in slots))
+            if trouble is not None:
+                return trouble
+        return self._hanging(now, slots)
+
+    def _look(self, now: float, starting: bool) -> str | None:
+        """Look at the launcher and its descendants; returns a description of a failure, if any.
+
+        A PE that has not begun to step has no slot, so its process is found by its command line, or
+        by its name if it has died and the launcher has not noticed.
+        """
+        states = {pid: process_state(pid) for pid in family(self.process.pid)}
+        for pid, state in states.items():
+            if state == "T":
+                return f"{name_of(pid)} (process {pid}) was stopped"
+            if state == "Z" and name_of(pid) == PYTHON:
+                self.born.setdefault(pid, now)
+        mine = [pid for pid in states if words_of(pid)[: len(self.program)] == self.program]
+        self.born |= dict.fromkeys(mine, now)
+        if not self.settled:
+            self._find_shared(mine)
+            self.settled = not starting
+        died = [pid for pid, seen in self.born.items() if now - seen > GRACE_S]
+        if starting and died:
+            return f"a PE (process {died[0]}) died before its first step"
+        return None
+
+    def _find_shared(self, pids: Sequence[int]) -> None:
+        """Find the files of shared memory of these processes, to remove them after a failure."""
+        for file in set().union(*map(shared_files, pids)) - self.shared:
+            self.shared.add(file)
+            self.remember(file)
+
+    def _first_lost(self) -> str | None:
+        """Name the PE whose process ended first.
+
+        Launchers kill the other PEs at once, so one check may find several ended. The launcher's
+        log names the first one.
+        """
+        if not self.lost:
+            return None
+        log = self.log.read_text(errors="replace")
+        named = [
+            pe
+            for pe in self.lost
+            if f"PID {self.progress.slot(pe).pid} " in log or f"request socket to node {pe} " in log
+        ]
+        pe = min(named or self.lost, key=lambda pe: (self.lost[pe], pe))
+        slot = self.progress.slot(pe)
+        return f"PE {pe} (process {slot.pid}) died in step {slot.step}"
+
+    def _hanging(self, now: float, slots: list[Any]) -> str | None:
+        """If no PE has made progress for too long, name the PE that is furthest behind."""
+        change = max(slot.changed for slot in slots)
+        if change > self.last_change:
+            if all(slot.phase != STARTING for slot in slots):
+                self.slowest = max(self.slowest, change - self.last_change)
+            self.last_change = change
+        quiet = now - self.last_change
+        if quiet <= self._limit(slots):
+            return None
+        pe = min(range(len(slots)), key=lambda pe: (slots[pe].phase, slots[pe].step))
+        where = f"in step {slots[pe].step}" if slots[pe].phase else "before its first step"
+        return f"no progress for {quiet:.0f} s; PE {pe} is furthest behind, {where}"
+
+    def _limit(self, slots: list[Any]) -> float:
+        """The longest time without progress, s."""
+        if any(slot.phase == STARTING for slot in slots):
+            return max(START_LIMIT_S, self.limit_s or 0.0)
+        if self.limit_s is not None:
+            return self.limit_s
+        if any(slot.phase == FINISHING for slot in slots):
+            return FINISH_LIMIT_S
+        if not self.slowest:
+            return START_LIMIT_S
+        return max(STEP_LIMIT_S, STEP_FACTOR * self.slowest)
+
+    def end_all(self) -> None:
+        """Kill the remaining processes of the run on this host, and remove what they share."""
+        self.bar.close()
+        if self.process.poll() is None:
+            self._find_shared(family(self.process.pid))
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        for slot in self.progress.slots():
+            if slot.pid and process_state(slot.pid) not in "XZ":
+                with suppress(ProcessLookupError):
+                    os.kill(slot.pid, signal.SIGKILL)
+        if self.process.wait():
+            for file in self.shared:
+                file.unlink(missing_ok=True)

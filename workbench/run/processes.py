@@ -1,0 +1,52 @@
+"""The processes of a run on this host, as Linux shows them in /proc, and what they leave behind."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+SHARED = Path("/dev/shm")  # where MPI libraries keep the memory that ranks share
+
+
+def process_state(pid: int) -> str:
+    """The kernel's state letter of a process; X if it does not exist."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return "X"
+
+
+def name_of(pid: int) -> str:
+    """The name of a process's program; empty if it does not exist."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def words_of(pid: int) -> list[str]:
+    """The command line of a process; empty if it does not exist or has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")[:-1]
+    except OSError:
+        return []
+
+
+def family(pid: int) -> list[int]:
+    """A process and all its descendants, parents first; those that have ended are left out."""
+    found = [pid]
+    for parent in found:
+        with suppress(OSError):
+            children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+            found += map(int, children)
+    return found
+
+
+def shared_files(pid: int) -> set[Path]:
+    """The files of shared memory that a process has mapped."""
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    except OSError:
+        return set()
+    paths = {Path(line.split(None, 5)[5]) for line in lines if f" {SHARED}/" in line}
+    return {path for path in paths if path.exists()}
