@@ -9,18 +9,18 @@ field, needs no gather and sees any wrong cell.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Iterator
 from typing import ClassVar, Self
 
 import numpy as np
 
-from kernels.state_hash import digest, hash_cells
 from miniapps import tiling
-from miniapps.contract import Check, Measure
+from miniapps.contract import Check, Measure, Piece
 from miniapps.decomposition import Bounds, Layout
+from miniapps.grid_reference import reference
 from miniapps.parameters import require, require_tile
+from miniapps.plain_hash import digest_of
 from miniapps.problem import BaseProblem, Variant, grown, halved
 
 BOUNDARIES = ("heated", "zero", "periodic")
@@ -237,27 +237,7 @@ def projections(problem: GridProblem, bounds: Bounds, values: np.ndarray) -> np.
     return sums
 
 
-# Reference and validation ------------------------------------------------------------------------
-
-
-def reference(problem: GridProblem, steps: int) -> np.ndarray:
-    """The whole field after ``steps`` sweeps, in plain NumPy, without blocks."""
-    whole = tuple((0, n) for n in problem.size)
-    field = initial_field(problem, whole).astype(problem.dtype)
-    axes = range(field.ndim)
-    for _ in range(steps):
-        if problem.boundary == "periodic":
-            around = np.pad(field, 1, mode="wrap")
-        else:
-            low, high = problem.ghost_values()
-            around = np.pad(field, 1, constant_values=[(low, high)] * field.ndim)
-        total = field.copy()
-        for axis, start in itertools.product(axes, (0, 2)):
-            window = [slice(1, -1)] * field.ndim
-            window[axis] = slice(start, start + field.shape[axis])
-            total = total + around[tuple(window)]
-        field = problem.weight * total
-    return field
+# Validation --------------------------------------------------------------------------------------
 
 
 def validate(
@@ -282,8 +262,7 @@ def validate(
         error = abs(after - exact) / (problem.work() * scale)
         checks.append(Check(f"mode {mode} error", error, rounding))
     if problem.work() <= REFERENCE_CELLS and problem.work() * steps <= REFERENCE_UPDATES:
-        right = digest(
-            hash_cells("u", reference(problem, steps), (0,) * len(problem.size), problem.size)
-        )
+        whole = Piece("u", reference(problem, steps), (0,) * len(problem.size), problem.size)
+        right = digest_of([whole])
         checks.append(Check("differs from reference", float(right != state_hash), 0))
     return checks

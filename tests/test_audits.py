@@ -264,6 +264,35 @@ def test_right_stencils_pass(app: str, dtype: str, initial: str, boundary: str) 
         assert not support.solve(app, problem, grid[:axes], 9, plan=AuditPlan(16, 3, 5)).failed
 
 
+LAUNCHED = ("--driver mpi -n 2", "--driver charm -n 2 --odf 2")
+MISTAKES = {
+    "": set(),
+    "rounded_messages": {CELLS, MESSAGES},
+    "other_order": {CELLS},
+    "factor_hardly_off": {CELLS},
+    "stale_halo": {CELLS},
+    "swapped_halos": {CELLS},
+}
+
+
+@pytest.mark.launch
+@pytest.mark.parametrize("driver", LAUNCHED)
+def test_wrong_launched_stencils_are_found_beyond_the_reference(driver: str) -> None:
+    """Catches a driver that audits nothing, or loses what blocks contributed."""
+    folder = support.ROOT / "tests"
+    apps = folder / "toyapps" / "wrong"
+    problem = "--size 1024x1024 --initial noise --boundary periodic --time-tile 1 --steps 5"
+    runs = [
+        f"wrong_jacobi {problem} {driver} {f'--mistake {mistake}' if mistake else ''}"
+        for mistake in MISTAKES
+    ]
+    env = {"MINIAPPS_APPS": str(apps), "PYTHONPATH": str(folder)}
+    for mistake, record in zip(MISTAKES, support.records_of(runs, env=env), strict=True):
+        wrong = {check["name"] for check in record["checks"] if not check["ok"]}
+        assert MISTAKES[mistake] <= wrong and record["valid"] == (not mistake), mistake
+        assert record["pes"] == 2 and "differs from reference" not in str(record["checks"])
+
+
 # The state hash ----------------------------------------------------------------------------------
 
 HASHES = "audit: state hashes that differ"
@@ -315,7 +344,9 @@ def test_wrong_hashes_are_found(app: str, wrong: Any, monkeypatch: pytest.Monkey
 
 PLAIN = [  # what must be independent of what it validates
     *sorted(name for name in FILES if re.fullmatch(r"miniapps/\w+/audit\.py", name)),
+    *sorted(name for name in FILES if name.endswith("reference_solution.py")),
     "miniapps/grid_audit.py",
+    "miniapps/grid_reference.py",
     "miniapps/plain_hash.py",
 ]
 
@@ -352,6 +383,6 @@ def test_audits_use_no_kernels(file: str) -> None:
 
 def test_the_walk_finds_kernels() -> None:
     """Catches a walk that sees no import: a problem imports kernels through other modules only."""
-    assert {"jacobi2d", "stencil3d"} <= {file.split("/")[1] for file in PLAIN}
-    assert kernels_used_by("miniapps/jacobi2d/problem.py")
-    assert "miniapps/grid_audit.py" in used_by("miniapps/jacobi2d/audit.py")
+    assert kernels_used_by("miniapps/jacobi2d/block.py") > {"kernels"}
+    assert kernels_used_by("miniapps/stencil3d/problem.py")
+    assert "miniapps/plain_hash.py" in used_by("miniapps/grid_audit.py")

@@ -1,6 +1,6 @@
 """Jacobi2D: five-point averaging on a rectangle, the halo exchange at its plainest."""
 
-from miniapps.jacobi2d.audit import JacobiAudit as Audit
+from miniapps.grid_audit import GridAudit as Audit
 from miniapps.jacobi2d.block import JacobiBlock as Block
 from miniapps.jacobi2d.problem import JacobiProblem as Problem
 from miniapps.jacobi2d.problem import reference, validate

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from miniapps.grid import BOUNDARIES, DTYPES, INITIALS, GridProblem, reference, validate
+from miniapps.grid import BOUNDARIES, DTYPES, INITIALS, GridProblem, validate
+from miniapps.grid_reference import reference
 from miniapps.parameters import (
     Number,
     extents,

@@ -1,6 +1,6 @@
 """Stencil3D: seven-point averaging in a box, with a synthetic load imbalance to balance away."""
 
-from miniapps.stencil3d.audit import StencilAudit as Audit
+from miniapps.grid_audit import GridAudit as Audit
 from miniapps.stencil3d.block import StencilBlock as Block
 from miniapps.stencil3d.problem import StencilProblem as Problem
 from miniapps.stencil3d.problem import reference, validate
