@@ -567,13 +567,13 @@ def test_strange_hdf5_is_refused_or_read(tmp_path: Path) -> None:
 
 
 def test_more_atoms_than_memory_holds_are_refused(tmp_path: Path) -> None:
-    """Catches a MemoryError for a dataset that says it is of a size that no one has written."""
+    """Catches memory taken for a dataset that says it is of a size that no one has written."""
     write_h5md(tmp_path / "file", id=None, **{"position/value": None, "velocity/value": None})
     with h5py.File(tmp_path / "file", "r+") as file:
         del file["particles/all/velocity"]
         shape, chunks = (2, 10**17, 3), (1, 1000, 3)
         file.create_dataset("particles/all/position/value", shape, "f8", chunks=chunks)
-    assert "memory is too small" in refusal(tmp_path / "file")
+    assert "more than the file can hold" in refusal(tmp_path / "file")
 
 
 # What it costs ---------------------------------------------------------------------------------

@@ -8,16 +8,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
+import shutil
+import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import h5py
 import pytest
 from support import ROOT
 
 import drivers
 import miniapps
 from drivers.descriptor import Balancing
+from miniapps import hdf5
 from miniapps.json_input import parsed
 from miniapps.parameters import InputError, Number, require_numbers
 from workbench import cli
@@ -169,6 +175,103 @@ def test_shapes() -> None:
     assert misfit({"a": [], "b": {}}, shape, "x") == "x.b has no c"
     assert misfit([], shape, "x") == "x must be an object"
     assert misfit({"a": {}}, shape, "x") == "x.a must be a list"
+
+
+ENDS: dict[str, tuple[Callable[[], object], str]] = {
+    "a crash": (lambda: os.kill(os.getpid(), signal.SIGSEGV), "by SIGSEGV"),
+    "an endless loop": (lambda: time.sleep(60), "takes more than"),
+    "all memory": (lambda: bytearray(1 << 40), "times its size"),
+}
+
+
+@pytest.mark.parametrize("what", ENDS)
+def test_a_file_that_ends_the_library(
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a damaged file that takes this process, all its memory or all its time with it."""
+    (tmp_path / "file").write_text("damaged")
+    monkeypatch.setattr(hdf5, "SPARE_S", 0.5)
+    read, said = ENDS[what]
+    with pytest.raises(hdf5.Unreadable, match=said):
+        hdf5.require_readable(tmp_path / "file", read)
+
+
+def test_a_file_that_the_library_reads(tmp_path: Path) -> None:
+    """Catches an exception in the child that hides the caller's own, and a file refused for it."""
+    (tmp_path / "file").write_text("right")
+    hdf5.require_readable(tmp_path / "file", lambda: None)
+    hdf5.require_readable(tmp_path / "file", lambda: 1 // 0)
+
+
+def saved(path: Path, what: str) -> Path:
+    """A small output file in which something is wrong."""
+    shutil.copy(ROOT / "tests/data/schema-1.h5", path)
+    with h5py.File(path, "r+") as file:
+        if what.startswith("record "):
+            record = json.loads(file.attrs["record"])
+            CHANGES[what.removeprefix("record ")](record)
+            file.attrs["record"] = json.dumps(record)
+        else:
+            WRONG_TABLES[what](file)
+    return path
+
+
+def put(name: str, field: str | None, value: Any) -> Callable[[Any], None]:
+    """A change of the first row of a table."""
+
+    def change(file: Any) -> None:
+        data = file[name]
+        row = data[0]
+        if field is None:
+            row = value
+        else:
+            row[field] = value
+        data[0] = row
+
+    return change
+
+
+def claim(name: str, shape: tuple[int, ...]) -> Callable[[Any], None]:
+    """A table that claims to be large and holds nothing."""
+
+    def change(file: Any) -> None:
+        dtype = file[name].dtype
+        del file[name]
+        file.create_dataset(name, shape, dtype, chunks=True)
+
+    return change
+
+
+WRONG_TABLES: dict[str, Callable[[Any], None]] = {
+    "brackets for a record": lambda file: file.attrs.modify("record", "[" * 50_000),
+    "a list for a record": lambda file: file.attrs.modify("record", "[["),
+    "no record": lambda file: file.attrs.pop("record"),
+    "a block of 2^31": put("timing/blocks", "block", 2**31 - 1),
+    "a negative PE": put("timing/blocks", "pe", -1),
+    "a PE too many": put("timing/blocks", "pe", 1),
+    "a round too many": put("timing/blocks", "round", 4),
+    "time that is not a number": put("timing/blocks", "begin_s", float("nan")),
+    "negative compute time": put("timing/blocks", "compute_s", -1.0),
+    "a longer round": put("timing/wall_s", None, 5.0),
+    "rounds out of order": put("timing/rounds", None, (3, 1)),
+    "a table for terabytes": claim("timing/blocks", (1 << 40,)),
+    "a state for terabytes": claim("state/u", (1 << 22, 1 << 22)),
+    "an empty table": claim("timing/blocks", (0,)),
+    "no thumbnails": claim("frames/picture", (0, 6, 5)),
+    "no timing": lambda file: file.pop("timing"),
+    "no state": lambda file: file.pop("state"),
+}
+
+
+@pytest.mark.parametrize("what", [*WRONG_TABLES, "record a negative median", "record no hash"])
+def test_a_changed_output_file(
+    tmp_path: Path, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Catches a traceback, a figure of numbers that contradict one another, or memory for both."""
+    path = saved(tmp_path / "run.h5", what)
+    for words in ([], ["--animation"]):
+        assert "FILE.h5" in refused(["plot", str(path), *words], capsys)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 # Campaigns are validated again when they are read -------------------------------------------------

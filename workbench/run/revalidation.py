@@ -94,6 +94,15 @@ MEASURED: Mapping[str, Any] = MappingProxyType(
 
 def objection(record: Any) -> str | None:
     """Why a record must not be shown as a result, in a few words; None if nothing is wrong."""
+    reason = contradiction(record)
+    if reason is None and not record["valid"]:
+        wrong = [check["name"] for check in record["checks"] if not check["ok"]]
+        return f"not valid: {', '.join(wrong) or 'no check says why'}"
+    return reason
+
+
+def contradiction(record: Any) -> str | None:
+    """Why no run can have written a record, valid or not; None if one can."""
     words = misfit(record, RECORD, "record")
     if words is None and record["app"] not in miniapps.names():
         words = f"app {record['app']} is unknown"
@@ -101,11 +110,10 @@ def objection(record: Any) -> str | None:
         words = misfit(record, MEASURED, "record")
     if words is not None:
         return f"is no whole record: {words}"
-    wrong = [check["name"] for check in record["checks"] if not check["ok"]]
     if not record["valid"]:
-        return f"not valid: {', '.join(wrong) or 'no check says why'}"
-    contradiction = next((claim for claim, holds in claims(record) if not holds), None)
-    return contradiction and f"contradicts itself: {contradiction}"
+        return None
+    broken = next((claim for claim, holds in claims(record) if not holds), None)
+    return broken and f"contradicts itself: {broken}"
 
 
 def claims(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:

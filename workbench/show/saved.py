@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,10 +14,15 @@ import numpy as np
 
 import drivers
 from drivers.timing import SYNC, compute_per_pe
-from miniapps.parameters import InputError, words
+from miniapps.hdf5 import Unreadable, require_readable, require_stored
+from miniapps.json_input import parsed_object
+from miniapps.parameters import InputError, require, words
+from workbench.run.revalidation import contradiction
 from workbench.run.schema import extent_of, upgraded
+from workbench.show.saved_claims import broken_claim
 from workbench.show.thumbnails import Sides, sides_of, thumbnail_of
 
+ROWS = 1 << 12  # of a state, read at a time
 Period = tuple[int, int]  # first step, and one past the last step
 
 
@@ -30,8 +34,11 @@ def opened(source: Path) -> Iterator[Any]:
     try:
         with h5py.File(source) as file:
             yield file
-    except (OSError, KeyError) as error:
-        raise InputError("FILE.h5", source, f"must be written by --output ({error})") from None
+    except InputError:
+        raise
+    except Exception as error:  # h5py raises almost any of them for a damaged file
+        what = " ".join(str(error).split())
+        raise InputError("FILE.h5", source, f"must be written by --output ({what})") from None
 
 
 @dataclass(frozen=True)
@@ -54,21 +61,24 @@ class SavedRun:
 
     @classmethod
     def read(cls, source: Path) -> SavedRun:
-        """Read a file that ``run --output`` wrote. Raises InputError."""
+        """Read a file that ``run --output`` wrote, and validate it again. Raises InputError."""
+        try:
+            require_readable(source, lambda: _read_all(source))
+        except (OSError, Unreadable) as error:
+            raise InputError("FILE.h5", source, f"must be written by --output ({error})") from None
+        return cls._read(source)
+
+    @classmethod
+    def _read(cls, source: Path) -> SavedRun:
+        """Read and validate a file that libhdf5 can read."""
         with opened(source) as file:
-            record = upgraded(json.loads(file.attrs["record"]))
+            record = upgraded(parsed_object(file.attrs["record"]))
+            reason = contradiction(record)
+            require(reason is None, "FILE.h5", source, f"record: {reason}")
+            require_stored(source, *file["timing"].values(), *file["state"].values())
             timing = {name: data[...] for name, data in file["timing"].items()}
-            end = timing["rounds"][-1].sum()
-            if "snapshots" in file:
-                kept = file["snapshots"]
-                steps, thumbnails = kept["step"][...], kept["thumbnail"][...]
-            elif "frames" in file:  # schema 1
-                kept = file["frames"]
-                steps, thumbnails = kept["step"][...], kept["picture"][...]
-            else:
-                sides = sides_of(extent_of(record))
-                steps, thumbnails = np.array([end]), thumbnail_of(file["state"], sides)[np.newaxis]
-            return cls(
+            steps, thumbnails = _thumbnails(file, source, record)
+            run = cls(
                 record,
                 timing["rounds"],
                 timing["wall_s"],
@@ -78,6 +88,9 @@ class SavedRun:
                 steps,
                 thumbnails,
             )
+            broken = broken_claim(run)
+            require(broken is None, "FILE.h5", source, f"contradicts itself: {broken}")
+            return run
 
     @property
     def sides(self) -> Sides:
@@ -145,6 +158,27 @@ class SavedRun:
         }
         line = [record["app"], *(word for pair in given.items() for word in words(*pair))]
         return " ".join(line) + ("" if record["valid"] else " (NOT VALID)")
+
+
+def _thumbnails(file: Any, source: Path, record: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """The steps of the thumbnails (n,) and the thumbnails (n, nx, ny); without any, the final."""
+    for group, name in (("snapshots", "thumbnail"), ("frames", "picture")):  # the latter: schema 1
+        if group in file:
+            steps, thumbnails = file[group]["step"], file[group][name]
+            require_stored(source, steps, thumbnails)
+            return steps[...], thumbnails[...]
+    end = file["timing/rounds"][-1].sum()
+    final = thumbnail_of(file["state"], sides_of(extent_of(record)))
+    return np.array([end]), final[np.newaxis]
+
+
+def _read_all(source: Path) -> None:
+    """Read all that figures, animations and traces read of a file."""
+    SavedRun._read(source)
+    with opened(source) as file:
+        for data in file["state"].values():
+            for first in range(0, len(data), ROWS):
+                data[first : first + ROWS]
 
 
 def periods_of_steps(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from miniapps.hdf5 import require_stored
 from miniapps.leanmd.inputs.tables import (
     OPTION,
     Chunk,
@@ -138,6 +139,7 @@ def _element(path: Path, group: Any, name: str, step: int | None = None) -> Elem
     need(isinstance(data, h5py.Dataset), location, "has no value")
     kinds, what = ("iu", "integers") if name == "id" else ("fiu", "numbers")
     need(data.dtype.kind in kinds, location, f"must be {what}, not {data.dtype}")
+    require_stored(path, data)
     unit = _text(data.attrs.get("unit", ""))
     allowed = UNITS.get(name, (unit,))
     need(unit in allowed, location, f"the unit must be {allowed[-1]!r}, is {unit!r}")

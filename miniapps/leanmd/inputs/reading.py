@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from miniapps.hdf5 import Unreadable, require_readable
 from miniapps.leanmd.inputs.extended_xyz import from_extended_xyz
 from miniapps.leanmd.inputs.h5md import MAGIC, from_h5md
 from miniapps.leanmd.inputs.lammps_data import from_lammps_data
@@ -30,6 +31,7 @@ def opened(path: Path) -> Input:
             first, second = file.readline(), file.readline()
     need(first != b"", path, "is empty")
     if first + second == MAGIC:
+        _require_readable(path)
         source = from_h5md(path)
     elif re.fullmatch(rb"\s*\d+\s*", first) and b"Lattice" in second:
         source = from_extended_xyz(path)
@@ -40,6 +42,14 @@ def opened(path: Path) -> Input:
     except MemoryError:  # a file may declare a dataset of any size
         raise InputError(OPTION, path, f"memory is too small for {source.atoms} atoms") from None
     return source
+
+
+def _require_readable(path: Path) -> None:
+    """Raise InputError if reading an HDF5 file would end this process."""
+    try:
+        require_readable(path, lambda: _check_ids(from_h5md(path)))
+    except Unreadable as error:
+        raise InputError(OPTION, path, str(error)) from None
 
 
 def atoms_between(

@@ -1,0 +1,89 @@
+"""Reads HDF5 files that others may have written.
+
+libhdf5 ends the process, or never returns, on about one in 2500 randomly damaged files. So a file
+is read in a child process first, within limits of memory and time. If the child survives, the
+caller reads the file itself.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import resource
+import select
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+DENSEST = 1032  # bytes that a byte can stand for: the limit of deflate, HDF5's usual compression
+SPARE_MEMORY = 1 << 28  # bytes, for libraries and for files that hold little
+SPARE_S, BYTES_PER_S = 20.0, 5e6  # of the time limit: slow disks and busy machines
+OUT_OF_MEMORY = 3  # exit status of the child
+
+
+class Unreadable(Exception):
+    """A file that must not be read; the text says why, in one line."""
+
+
+def require_readable(path: Path, read: Callable[[], object]) -> None:
+    """Call ``read`` in a child process, which reads all that will be needed of a file.
+
+    Raises Unreadable if the child crashes or exceeds its limits: memory `DENSEST` times the size of
+    the file, and time in proportion to it. Exceptions of ``read`` are not passed on, because the
+    caller's own reading raises them again.
+    """
+    size = path.stat().st_size
+    child = os.fork()
+    if child == 0:
+        _read_and_exit(read, SPARE_MEMORY + DENSEST * size)
+    seconds = SPARE_S + size / BYTES_PER_S
+    status = _waited(child, seconds)
+    if status is None:
+        raise Unreadable(f"is damaged: reading it takes more than {seconds:.0f} s")
+    if os.WIFSIGNALED(status):
+        name = signal.Signals(os.WTERMSIG(status)).name
+        raise Unreadable(f"is damaged: reading it ends the HDF5 library by {name}")
+    if os.WEXITSTATUS(status) == OUT_OF_MEMORY:
+        raise Unreadable(f"is damaged: reading it needs more than {DENSEST} times its size")
+
+
+def require_stored(path: Path, *datasets: Any) -> None:
+    """Raise Unreadable if a dataset claims more data than a file of this size can hold."""
+    most = DENSEST * path.stat().st_size
+    for data in datasets:
+        if data.nbytes > most:
+            raise Unreadable(f"{data.name} claims {data.nbytes} bytes, more than the file can hold")
+
+
+def _waited(child: int, seconds: float) -> int | None:
+    """The wait status of a child; None if it was killed because it took longer than allowed."""
+    ended = os.pidfd_open(child)
+    in_time = False
+    try:
+        in_time = bool(select.select([ended], [], [], seconds)[0])
+    finally:  # an interrupt by the user ends the child, too
+        os.close(ended)
+        if not in_time:
+            os.kill(child, signal.SIGKILL)
+        status = os.waitpid(child, 0)[1]
+    return status if in_time else None
+
+
+def _read_and_exit(read: Callable[[], object], memory: int) -> NoReturn:
+    """End this process after reading, without a word and without a core file."""
+    status = 0
+    try:
+        faulthandler.disable()
+        silent = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silent, 1)
+        os.dup2(silent, 2)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + memory, hard))
+        read()
+    except MemoryError:
+        status = OUT_OF_MEMORY
+    finally:  # also after any other exception, which the caller will see again
+        os._exit(status)

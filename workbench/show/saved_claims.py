@@ -1,0 +1,87 @@
+"""What must hold between the tables of a run's HDF5 file, which others may have edited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from drivers.timing import KIND_NAMES, ROW, SLICE, SYNC
+from workbench.run.revalidation import near
+
+LARGEST = 1 << 53  # of steps
+MISSING = 100  # rows that a run that is not valid may lack for each row that it has
+
+Claims = Iterator[tuple[str, bool]]
+
+
+def broken_claim(run: Any) -> str | None:
+    """The first claim on a `SavedRun` that does not hold; None if all hold."""
+    return next((claim for claim, holds in _claims(run) if not holds), None)
+
+
+def _claims(run: Any) -> Claims:
+    """All claims, in words, and whether they hold; each relies on those before."""
+    yield from _claims_of_rounds(run.rounds, run.wall_s)
+    if run.record["valid"]:
+        steps, wall = run.record["steps"], run.record["wall_s"]
+        yield "the steps of all rounds must be the record's", run.rounds[:, 1].sum() == steps
+        yield "the times of all rounds must add up to wall_s", near(run.wall_s.sum(), wall)
+    yield from _claims_of_table("blocks", run.rows, ROW, run)
+    rounds, rows, pes = len(run.rounds), len(run.rows), run.record["pes"]
+    yield "timing/blocks must have a row for each PE at least", rows >= pes
+    blocks = int(run.rows["block"].max()) + 1
+    least = rows if run.record["valid"] else MISSING * rows
+    yield "timing/blocks must have a row for each block and round", blocks * rounds <= least
+    yield "compute times must be 0 s or more", _are_times(run.rows["compute_s"])
+    if run.slices is not None:
+        yield from _claims_of_table("slices", run.slices, SLICE, run)
+        yield "slices must be of a known kind", bool((run.slices["kind"] < len(KIND_NAMES)).all())
+    yield from _claims_of_table("balancing", run.syncs, SYNC, run)
+    yield from _claims_of_thumbnails(run.thumbnail_steps, run.thumbnails)
+
+
+def _claims_of_rounds(rounds: np.ndarray, wall_s: np.ndarray) -> Claims:
+    """Claims on the rounds and their times."""
+    alike = rounds.ndim == 2 and rounds.shape[1:] == (2,) and wall_s.shape == rounds.shape[:1]
+    yield "timing/rounds must be (rounds, 2), timing/wall_s (rounds,)", alike and len(rounds) > 0
+    types = rounds.dtype.kind == "i" and wall_s.dtype.kind == "f"
+    yield "timing/rounds must hold integers, timing/wall_s floats", types
+    first, counts = rounds.T
+    small = first[0] >= 0 and counts.min() >= 1 and max(first.max(), counts.max()) <= LARGEST
+    yield "rounds must begin at 0 or later and have 1 step or more", bool(small)
+    yield "rounds must follow one another", np.array_equal(first[1:], (first + counts)[:-1])
+    yield "times of rounds must be 0 s or more", _are_times(wall_s)
+
+
+def _claims_of_table(name: str, table: np.ndarray, dtype: np.dtype, run: Any) -> Claims:
+    """Claims on a table of the group timing."""
+    yield f"timing/{name} must be a table of {dtype.names}", table.dtype == dtype
+    yield f"timing/{name} must have one axis", table.ndim == 1
+    if name != "balancing":
+        yield f"timing/{name} must not be empty", name == "slices" or len(table) > 0
+        for field, limit in (("block", 1 << 31), ("round", len(run.rounds))):
+            yield f"{field} in timing/{name} must be below {limit}", _within(table[field], limit)
+        for field in ("begin_s", "end_s"):
+            yield f"{field} in timing/{name} must be finite", bool(np.isfinite(table[field]).all())
+    pes = run.record["pes"]
+    yield f"pe in timing/{name} must be below {pes}", _within(table["pe"], pes)
+
+
+def _claims_of_thumbnails(steps: np.ndarray, thumbnails: np.ndarray) -> Claims:
+    """Claims on the thumbnails."""
+    alike = steps.ndim == 1 and thumbnails.ndim == 3 and len(steps) == len(thumbnails) > 0
+    yield "there must be a thumbnail (nx, ny) for each of its steps", alike and thumbnails.size > 0
+    types = steps.dtype.kind == "i" and thumbnails.dtype.kind == "f"
+    yield "thumbnails must hold floats, their steps integers", types
+
+
+def _within(values: np.ndarray, limit: int) -> bool:
+    """Whether all integers are from 0 to below a limit."""
+    return bool(((values >= 0) & (values < limit)).all())
+
+
+def _are_times(seconds: np.ndarray) -> bool:
+    """Whether all times are finite and 0 or more."""
+    return bool((np.isfinite(seconds) & (seconds >= 0)).all())
