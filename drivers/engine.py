@@ -118,6 +118,7 @@ class Runner:
         """Begin the round of ``count`` steps at ``step``, or the block's setup."""
         self.inbox.advance(step)
         stepper = self.stepper
+        stepper.step = step
         if auditor is not None:
             stepper.witness = auditor.begin(self.block, self.place, step, count)
         self.request = stepper.set_up() if step == SETUP else stepper.start(count)

@@ -24,7 +24,7 @@ import numpy as np
 from devices.backend import Clock
 from drivers.audits import Witness
 from drivers.job import RunError
-from miniapps.contract import Batch, Life, Pause, Post, PostSum
+from miniapps.contract import SETUP, Batch, Life, Pause, Post, PostSum
 
 ROW = np.dtype(
     [
@@ -88,6 +88,7 @@ class Stepper:
         self.answered_here: set[type] = set() if block.device.lag else {Pause, Batch}
         self.generator: Life | None = None
         self.witness: Witness | None = None  # of the messages in an audited round
+        self.step = SETUP  # the first of the round
         self.finished = False  # the block reported that the whole run is finished
         self._forget()
 
@@ -138,6 +139,9 @@ class Stepper:
         except StopIteration as stop:
             self.generator, request = None, None
             self.finished = bool(stop.value)
+        except Exception as error:
+            error.add_note(f"block {self.block.index}, {step_name(self.step)}")
+            raise
         now = mark()
         self.compute.append((before, now))
         if self.traced:
@@ -151,6 +155,11 @@ class Stepper:
         """Raise an error in the block as the answer to its request; returns its next request."""
         assert self.generator is not None
         return self.generator.throw(error)
+
+
+def step_name(step: int) -> str:
+    """A round's first step in messages for users."""
+    return "setup" if step == SETUP else f"step {step}"
 
 
 def answers_to(function: Callable[[list[Any]], list[Any]], tasks: list[Any]) -> list[Any]:

@@ -180,10 +180,11 @@ def test_an_endless_loop_in_one_block_is_noticed(launched, driver, tmp_path):
 
 @pytest.mark.parametrize("driver", ["mpi", "charm"])
 def test_an_exception_in_one_block_ends_the_run_with_its_message(launched, driver, tmp_path):
-    """Mistake: one rank raises and exits, the others wait for its messages."""
+    """Mistake: one rank raises and exits, the others wait; or nobody says where it was raised."""
     path = sabotage(tmp_path, "raise ValueError('out of cheese')")
     errors = ends(launched(driver, PYTHONPATH=path), within=30)
-    assert "ValueError: out of cheese" in errors
+    raised = "PE 1, block (1, 0), step 5: ValueError: out of cheese"
+    assert errors == f"miniapps: run failed: {raised}\n"
 
 
 def test_a_failed_run_leaves_no_half_written_file(launched, tmp_path):
@@ -208,5 +209,6 @@ def test_a_serial_run_that_fails_says_why(launched, tmp_path):
     path = sabotage(tmp_path, "raise ValueError('out of cheese')")
     output = tmp_path / "run.h5"
     run = launched("serial", "--blocks", "2x1", "-n", "1", "--output", str(output), PYTHONPATH=path)
-    assert "ValueError: out of cheese" in ends(run, within=30)
+    raised = "miniapps: block (1, 0), step 5: ValueError: out of cheese"
+    assert raised == ends(run, within=30).splitlines()[-1]
     assert not list(tmp_path.glob("run.h5*"))

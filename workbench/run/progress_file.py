@@ -75,8 +75,10 @@ class ProgressFile:
 
     def fail(self, error: Exception) -> None:
         """Write for the launching process, in one line, why this process failed."""
+        mine = [pe for pe, slot in enumerate(self.slots()) if slot.pid == self.pid]
+        where = f"PE {mine[0]}, " if mine and self.pes > 1 else ""
         with self.path.with_name(ERRORS).open("a") as file:
-            file.write(explained(error) + "\n")
+            file.write(where + explained(error) + "\n")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return reopened, (self.path, self.pes)
@@ -99,14 +101,21 @@ class NoProgressFile:
     def fail(self, error: Exception) -> None:
         """Print on stderr why this process failed."""
         if drivers.rank() == 0 or not isinstance(error, RunError):  # all ranks raise RunErrors
-            print(f"miniapps: {explained(error)}", file=sys.stderr)
+            where = f"rank {drivers.rank()}, " if drivers.launchers() else ""
+            print(f"miniapps: {where}{explained(error)}", file=sys.stderr)
 
 
 def explained(error: Exception) -> str:
-    """The error that ended a run, in one line; with a traceback on stderr if it is unexpected."""
+    """The error that ended a run, in one line; with a traceback on stderr if it is unexpected.
+
+    The line begins with the error's notes: the block and the step in which it was raised.
+    """
+    what = f"{type(error).__name__}: {error}"
     if isinstance(error, MemoryError):
-        return f"out of memory: {error}"
-    if isinstance(error, RunError | MessageError | StepError | OSError):
-        return str(error)
-    traceback.print_exception(error)
-    return f"{type(error).__name__}: {error}"
+        what = f"out of memory: {error}"
+    elif isinstance(error, RunError | MessageError | StepError | OSError):
+        what = str(error)
+    else:
+        traceback.print_exception(error)
+    where = "".join(f"{note}: " for note in getattr(error, "__notes__", ()))
+    return " ".join(f"{where}{what}".split())
