@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -99,24 +100,29 @@ class Witness:
             self.audited.got += self._weighed(self.place, request.phase, answer)
         self.audited.got &= MASK
 
-    def _head(self, *parts: Any) -> bytes:
-        return repr((self.audited.step, *parts)).encode()
-
     def _hash(self, receiver: Place, edge: Edge, phase: str, message: np.ndarray) -> int:
         """A 64-bit hash of a message and where it belongs."""
-        head = self._head(receiver, edge, phase, message.dtype.str, message.shape)
-        return mixed(zlib.crc32(message.data, zlib.crc32(head)) << 32 | zlib.adler32(head))
+        head = head_of(receiver, edge, phase, message.dtype, message.shape)
+        return mixed(head + (self.audited.step << 32) + zlib.crc32(message.data))
 
     def _weighed(self, receiver: Place, phase: str, message: np.ndarray) -> int:
         """A sum of a message's integers with odd weights, which is linear in the message."""
         values = np.asarray(message).reshape(-1).astype(np.int64).view(np.uint64)
         weights = np.arange(1, 2 * values.size, 2).astype(np.uint64)
-        head = self._head(receiver, phase)
-        return int((values * weights).sum()) * (mixed(zlib.crc32(head)) | 1) & MASK
+        factor = mixed(head_of(receiver, phase) + self.audited.step) | 1
+        return int((values * weights).sum()) * factor & MASK
+
+
+@lru_cache(1 << 16)
+def head_of(*parts: Any) -> int:
+    """A 64-bit hash of what many messages have in common, the same in all processes."""
+    text = repr(parts).encode()
+    return mixed(zlib.crc32(text) << 32 | zlib.adler32(text))
 
 
 def mixed(number: int) -> int:
     """Scatter the bits of a number over 64 bits (the finalizer of SplitMix64)."""
+    number &= MASK
     number = (number ^ (number >> 30)) * 0xBF58476D1CE4E5B9 & MASK
     number = (number ^ (number >> 27)) * 0x94D049BB133111EB & MASK
     return number ^ (number >> 31)

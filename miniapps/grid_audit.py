@@ -16,7 +16,7 @@ import numpy as np
 
 from miniapps.audit import BaseAudit, Contribution
 from miniapps.contract import JOIN, Check, Measure
-from miniapps.decomposition import Layout
+from miniapps.decomposition import Bounds, Layout
 from miniapps.grid_reference import BEYOND, mean, start
 
 CELL = np.dtype([("cell", np.int64), ("value", np.float64)])  # global number, in C order, and value
@@ -66,14 +66,26 @@ class GridAudit(BaseAudit):
         """The block's cells up to ``reach`` cells away from the sample along each axis."""
         parts = []
         for cell in self.cells:
+            if not self._meets(block.bounds, cell, reach):
+                continue
             picked = []
             for at, n, (low, high) in zip(cell, self.size, block.bounds, strict=True):
                 near = np.arange(at - reach, at + reach + 1)
                 near = np.unique(near % n) if self.wraps else near
                 picked.append(near[(near >= low) & (near < high)])
-            if all(map(len, picked)):
-                parts.append(self._part(block, picked))
+            parts.append(self._part(block, picked))
         return {"cells": Measure(JOIN, np.concatenate(parts))} if parts else {}
+
+    def _meets(self, bounds: Bounds, cell: Cell, reach: int) -> bool:
+        """Whether the cells up to ``reach`` from a cell lie in a block; most blocks have none."""
+        for at, n, (low, high) in zip(cell, self.size, bounds, strict=True):
+            first = at - reach
+            if not self.wraps:
+                if first >= high or at + reach < low:
+                    return False
+            elif (low - first) % n > 2 * reach and (first - low) % n >= high - low:
+                return False
+        return True
 
     def _part(self, block: Any, picked: Sequence[np.ndarray]) -> np.ndarray:
         """The cells of a block at these global coordinates along each axis, as rows of `CELL`."""

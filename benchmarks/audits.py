@@ -1,0 +1,102 @@
+"""What audits cost: seconds and bytes per run, and as shares of a run of a minute.
+
+Under serial, the time in each function that audits add is measured by itself, because the
+difference of two whole runs would be lost in their noise. The cost of a run depends on its blocks
+and messages, hardly on its size or its steps.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+from collections import Counter
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from common import median, save
+
+from drivers import outcome, serial
+from drivers.audits import Auditor, Witness
+from drivers.outcome import Outcome
+from miniapps.audit import checks_of
+from workbench.cli import spec_of
+from workbench.run.progress_file import NoProgressFile
+
+TRIALS, MINUTE_S = 3, 60.0
+CASES = {
+    "jacobi2d, 1 block": "run jacobi2d --preset large --steps 16 --warmup 0",
+    "jacobi2d, 64 blocks": "run jacobi2d --preset large --steps 16 --warmup 0 --blocks 8x8",
+    "stencil3d, 64 blocks": "run stencil3d --size 400x400x400 --steps 16 --blocks 4x4x4",
+    "pic, 16 blocks": "run pic --preset small --steps 50 --warmup 0 --blocks 4x4",
+    "leanmd, 27 blocks": "run leanmd --preset small --steps 10 --warmup 0 --blocks 3x3x3",
+}
+
+
+class Times:
+    """The seconds spent in functions, by name."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+
+    def of(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, timed under a name."""
+
+        @functools.wraps(function)
+        def timed(*arguments: Any) -> Any:
+            before = perf_counter()
+            try:
+                return function(*arguments)
+            finally:
+                self.seconds[name] += perf_counter() - before
+
+        return timed
+
+
+def audited(line: str) -> dict[str, float]:
+    """Seconds and bytes of the audit of one run, given as a command line."""
+    spec, times, outcomes = spec_of(line.split()), Times(), list[Outcome]()
+    replaced = [
+        (Auditor, "begin", "contributions"),
+        (Auditor, "end", "contributions"),
+        (Witness, "requested", "messages"),
+        (Witness, "answered", "messages"),
+        (outcome, "differences", "state hash"),
+    ]
+    before = [getattr(owner, name) for owner, name, _ in replaced]
+    for (owner, name, what), function in zip(replaced, before, strict=True):
+        setattr(owner, name, times.of(what, function))
+    try:
+        job = spec.job()
+        serial.run(job, lambda found: outcomes.append(found) or 0, NoProgressFile())
+    finally:
+        for (owner, name, _), function in zip(replaced, before, strict=True):
+            setattr(owner, name, function)
+    (found,) = outcomes
+    assert found.audit is not None
+    run = spec.module, spec.prepared, spec.layout, found.audit
+    checks = times.of("checks", checks_of)(*run, found.audits, found.steps_done, found.measures)
+    assert all(check.ok for check in checks), checks
+    seconds = dict(times.seconds)
+    return {
+        **{f"{name}_s": value for name, value in seconds.items()},
+        "total_s": sum(seconds.values()),
+        "share_of_a_minute": sum(seconds.values()) / MINUTE_S,
+        "bytes": len(pickle.dumps(found.audits)),
+    }
+
+
+def main() -> None:
+    """Measure all cases in turn."""
+    trials = [{name: audited(line) for name, line in CASES.items()} for _ in range(TRIALS)]
+    save(
+        "audits",
+        {
+            name: {key: median(trial[name][key] for trial in trials) for key in trials[0][name]}
+            for name in CASES
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
