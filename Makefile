@@ -16,7 +16,7 @@ ifneq ($(origin PYTHON),file)
   ANEW := $(shell test ! -e .venv || grep -qx "$(VERSION)" .venv/pyvenv.cfg || echo anew)
 endif
 
-.PHONY: install demo test quick verify lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
+.PHONY: install ordering-bugs demo test quick verify lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
 
 install: .venv/installed
 
@@ -53,6 +53,10 @@ install: .venv/installed
 .venv/checks: .venv/installed
 	$(PIP) --editable '.[peers,gpu-check]'
 	touch .venv/peers .venv/gpu-check $@
+
+# The table in docs/adversary.md.
+ordering-bugs: install
+	$(BIN)/python tests/ordering_bugs.py
 
 demo: install
 	$(BIN)/miniapps demo

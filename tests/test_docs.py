@@ -130,6 +130,7 @@ def options() -> frozenset[str]:
 
     for app in miniapps.names():
         collect(build_parser(["run", app]))
+        collect(build_parser(["adversary", app]))
         for kind in KINDS:
             collect(build_parser(["study", kind, app]))
     return frozenset(names)

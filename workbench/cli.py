@@ -123,6 +123,7 @@ def build_parser(arguments: Sequence[str]) -> Parser:
     _add_run(commands, arguments)
     _add_batch(commands)
     _add_verify(commands)
+    _add_adversary(commands, arguments)
     _add_study(commands, arguments)
     _add_doctor(commands)
     _add_plot(commands)
@@ -248,6 +249,45 @@ def _verify(options: argparse.Namespace, runtime: list[str]) -> int:
     for name in options.apps:
         miniapps.load(name)
     return verify.verify(options.apps or miniapps.names(), options.full, options.device)
+
+
+def _add_adversary(commands: Any, arguments: Sequence[str]) -> None:
+    help = "look for an order of messages, turns and migrations that changes an app's result"
+    parser = _command(commands, "adversary", help, "example: miniapps adversary pic", None)
+    apps = parser.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
+    asked = arguments[:1] == ["adversary"]
+    wanted = [word for word in arguments if asked and word in miniapps.names()][:1]
+    for name in miniapps.names():
+        app = apps.add_parser(
+            name, help=f"its options: adversary {name} --help", allow_abbrev=False
+        )
+        if name in wanted:
+            _add_adversary_options(app, miniapps.load(name).Problem)
+        app.set_defaults(command=_adversary)
+
+
+def _add_adversary_options(parser: argparse.ArgumentParser, problem: Any) -> None:
+    from workbench.adversary import command
+    from workbench.run.spec import RunSpec
+
+    add_options(parser, RunSpec, ("steps", "pe_grid"))
+    add = parser.add_argument_group("search").add_argument
+    add("--preset", metavar="NAME", help=f"one of: {', '.join(problem.presets)}; default: tiny")
+    add("--schedules", type=typed(int), default=command.SCHEDULES, metavar="N", help="at most N")
+    help = "begin no schedule after so many"
+    add("--seconds", type=typed(float), default=command.SECONDS, metavar="S", help=help)
+    add("--sim-seed", type=typed(int), default=0, metavar="K", help="the first seed")
+    add("--sim-pes", type=typed(int), default=command.PES, metavar="P", help="virtual PEs")
+    help = "where to write a schedule that fails; default: APP-schedule.json"
+    add("--schedule", type=Path, metavar="FILE", help=help)
+    add("--replay", type=Path, metavar="FILE", help="run by this schedule instead, and explain")
+    add_app_options(parser, problem)
+
+
+def _adversary(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench.adversary import command
+
+    return command.adversary(options)
 
 
 def _add_study(commands: Any, arguments: Sequence[str]) -> None:

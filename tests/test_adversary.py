@@ -1,0 +1,155 @@
+"""The search for orders of events: wrong programs are found, made small and located."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import support
+from ordering_bugs import BUGS, RIGHT, Bug, hunted, row
+
+from drivers.orders import NAMED, Order, Scheduled, order_of
+from drivers.schedule import Schedule, read_schedule
+from workbench.adversary import command
+from workbench.adversary.search import Coverage, search
+from workbench.adversary.shrink import least
+from workbench.cli import main
+from workbench.exit_status import BAD_INPUT, FAILED, VALID, WRONG
+
+STALE = next(bug for bug in BUGS if bug.name == "stale buffer")
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_ordering_bugs_are_found(bug: Bug) -> None:
+    """Catches a search that misses a mistake, and a schedule that stays long or is not located."""
+    seen = hunted(bug)
+    assert not seen.found.right.error
+    assert 1 <= seen.length <= 3 and seen.where.place is not None
+    assert row(bug, seen) in (support.ROOT / "docs/adversary.md").read_text()
+
+
+@pytest.mark.parametrize("bug", RIGHT, ids=lambda bug: bug.name)
+def test_right_programs_survive(bug: Bug) -> None:
+    """Catches a search that calls a right program wrong."""
+    found = search(bug.subject(), 25, 60)
+    assert found.wrong is None and found.tried == 25 and not found.right.error
+    assert 0 < found.coverage.both < len(found.coverage.pairs)
+
+
+def test_the_small_schedule_needs_all_its_parts() -> None:
+    """Catches a minimum from which something can still be left out."""
+    needed = {3, 17, 18}
+    assert set(least(list(range(40)), lambda parts: needed <= set(parts))) == needed
+    assert least([1, 2], lambda parts: True) == []
+    assert least([5], lambda parts: 5 in parts) == [5]
+
+
+def test_the_stale_message_is_named() -> None:
+    """Catches a sentence that names another block, message or cause."""
+    where = hunted(STALE).where
+    assert where.place is not None and where.message is not None and where.used is not None
+    what, step, phase, place, edge = where.message
+    assert place == where.place and where.used[3:5] == (place, edge) and where.used != where.message
+    assert f"because the message {phase!r} of step {step}" in where.sentence
+
+
+def test_coverage_counts_pairs() -> None:
+    """Catches pairs of events at different blocks, and orders that are counted as one."""
+    a, b = ("block", (0,)), ("block", (1,))
+    one, two, other = ("begin", 0, a), ("message", 0, "p", a, (1,)), ("begin", 0, b)
+    coverage = Coverage()
+    coverage.add([one, other, two])
+    assert coverage.pairs == {(one, two)} and coverage.both == 0
+    coverage.add([two, one])
+    assert coverage.both == 1
+
+
+@pytest.fixture
+def wrong_app(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Let the command test a program with a mistake, in an empty folder."""
+    monkeypatch.setattr(command, "subject_of", lambda spec, pes: STALE.subject())
+    monkeypatch.setattr(command, "check_usual", lambda spec, subject: VALID)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "echo-schedule.json"
+
+
+def test_the_command_writes_what_it_replays(wrong_app: Path, capsys: Any) -> None:
+    """Catches a schedule that cannot be replayed, and an exit status that says all is well."""
+    assert main(["adversary", "echo", "--sim-seed", "4"]) == WRONG
+    said = capsys.readouterr().out.splitlines()
+    sentence = said[-1].partition("; replay with --sim-seed 4 --replay echo-schedule.json")[0]
+    assert sentence.startswith("block (") and wrong_app.exists()
+    assert main(["adversary", "echo", "--replay", str(wrong_app)]) == WRONG
+    assert capsys.readouterr().out.splitlines()[-1] == sentence
+    schedule, data = read_schedule(wrong_app, "--replay")
+    assert data["seed"] == 4 and data["order"] in NAMED
+    subject = STALE.subject()
+    assert subject.run(Scheduled(schedule)) != subject.run(Scheduled(Schedule()))
+
+
+def test_replay_refuses_another_run(wrong_app: Path, capsys: Any) -> None:
+    """Catches a schedule that is replayed on another problem, and a damaged one."""
+    wrong_app.write_text(json.dumps({"schedule": 1, "steps": 99, "holds": [], "moves": []}))
+    for text in (None, "[[", '{"schedule": 1, "holds": 5, "moves": []}'):
+        if text is not None:
+            wrong_app.write_text(text)
+        with pytest.raises(SystemExit) as ended:
+            main(["adversary", "echo", "--replay", str(wrong_app)])
+        said = capsys.readouterr().err
+        assert ended.value.code == BAD_INPUT and said.count("\n") == 1 and "--replay" in said
+
+
+@pytest.mark.parametrize(
+    "words", ["--seconds nan", "--schedules 0", "--sim-pes 0", "--sim-seed -1"]
+)
+def test_numbers_out_of_range(words: str, capsys: Any) -> None:
+    """Catches a search that never ends, or tries nothing."""
+    with pytest.raises(SystemExit) as ended:
+        main(["adversary", "echo", *words.split()])
+    assert ended.value.code == BAD_INPUT and words.split()[0] in capsys.readouterr().err
+
+
+def test_a_right_app_survives(capsys: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    """Catches a command that finds mistakes in an app that has none, or leaves a file."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["adversary", "echo", "--schedules", "10"]) == VALID
+    assert "all gave the state" in capsys.readouterr().out and not list(tmp_path.iterdir())
+
+
+def test_an_app_that_is_wrong_in_the_usual_order(monkeypatch: Any, capsys: Any) -> None:
+    """Catches a search whose standard of comparison is wrong, or did not finish."""
+    usual = command.subject_of
+
+    def failing(spec: Any, pes: int) -> Any:
+        subject = usual(spec, pes)
+        monkeypatch.setattr(type(subject.blocks()[0]), "step", step)
+        return subject
+
+    def step(self: Any, count: int) -> Any:
+        self.counters += 2
+        yield from ()
+
+    monkeypatch.setattr(command, "subject_of", failing)
+    assert main(["adversary", "echo"]) == WRONG
+    assert "wrong in the usual order" in capsys.readouterr().out
+    monkeypatch.setattr(command, "subject_of", lambda spec, pes: raising())
+    assert main(["adversary", "echo"]) == FAILED
+    assert "usual order" in capsys.readouterr().err
+
+
+def raising() -> Any:
+    """A program whose blocks raise an error."""
+    subject = RIGHT[0].subject()
+
+    def engine(blocks: Any, order: Order) -> Any:
+        raise ZeroDivisionError("physics")
+
+    return type(subject)(subject.blocks, engine, subject.steps)
+
+
+def test_orders_are_drawn_from_seeds() -> None:
+    """Catches a seed that does not repeat its run."""
+    subject = RIGHT[0].subject()
+    assert all(subject.run(order_of(n, 2)) == subject.run(order_of(n, 2)) for n in NAMED)

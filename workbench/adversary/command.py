@@ -1,0 +1,146 @@
+"""``miniapps adversary``: look for an order of events that changes an app's result."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any
+
+import drivers
+from drivers.job import Job
+from drivers.orders import Order, Scheduled
+from drivers.schedule import VERSION, Schedule, read_schedule
+from miniapps.contract import combine
+from miniapps.parameters import InputError, require
+from workbench.adversary.locate import explained, located
+from workbench.adversary.search import Found, search
+from workbench.adversary.shrink import shrunk
+from workbench.adversary.trial import Result, Subject
+from workbench.exit_status import FAILED, VALID, WRONG
+from workbench.run.output import write_text
+from workbench.run.progress_bar import ProgressBar
+from workbench.run.spec import RunSpec, check_writable, requested
+
+PARTS = 6, 4, 3, 2, 1  # blocks to try if --blocks is not given
+STEPS, SCHEDULES, SECONDS, PES = 4, 10_000, 60.0, 2
+
+
+def adversary(options: Namespace) -> int:
+    """Search, or replay a schedule; returns the exit status. Raises InputError."""
+    for name, least in (("schedules", 1), ("seconds", 0), ("sim_pes", 1), ("sim_seed", 0)):
+        value = getattr(options, name)
+        allowed = f"must be {least} or more and finite"
+        require(least <= value < float("inf"), f"--{name.replace('_', '-')}", value, allowed)
+    spec = spec_of(options)
+    head = {
+        "app": spec.app,
+        "problem": json.loads(json.dumps(spec.problem.parameters())),
+        "blocks": list(spec.layout.grid),
+        "steps": spec.steps,
+        "pes": options.sim_pes,
+    }
+    subject = subject_of(spec, options.sim_pes)
+    status = check_usual(spec, subject)
+    if status != VALID:
+        return status
+    if options.replay is not None:
+        return replay(subject, options.replay, head)
+    path = options.schedule or Path(f"{spec.app}-schedule.json")
+    check_writable("--schedule", path)
+    bar = ProgressBar(f"{spec.app}, schedules", options.schedules)
+    try:
+        found = search(subject, options.schedules, options.seconds, options.sim_seed, bar.update)
+    finally:
+        bar.close()
+    return report(subject, found, path, head)
+
+
+def spec_of(options: Namespace) -> RunSpec:
+    """The run to repeat: the app's options, on a driver that follows schedules."""
+    options.preset = options.preset or "tiny"
+    options.warmup = 0
+    problem, steps, _ = requested(options)
+    steps = STEPS if options.steps is None else steps
+    driver = next(driver for driver in drivers.usable() if driver.replays)
+    own, grid = driver.options(), options.pe_grid
+    for parts in PARTS if grid is None else (None,):
+        try:
+            spec = RunSpec(options.app, problem, driver.name, steps=steps, pe_grid=grid, own=own,
+                           parts=parts)  # fmt: skip
+            spec.check()
+            return spec
+        except InputError:
+            if parts in (None, PARTS[-1]):
+                raise
+    raise AssertionError("the last of PARTS has returned or raised")
+
+
+def subject_of(spec: RunSpec, pes: int) -> Subject:
+    """The app's blocks on a simulated engine."""
+    problem = spec.problem.prepared(spec.layout, spec.device)
+    job: Job[Any] = Job(spec.app, problem, spec.layout, spec.steps)
+    job.take_device(0)
+    job.compile()
+    simulated = drivers.load(spec.driver).simulated
+    places = list(spec.layout.numbers)
+    return Subject(
+        lambda: [job.build(index) for _, index in places],
+        lambda blocks, order: simulated(blocks, order, pes),
+        spec.steps,
+    )
+
+
+def check_usual(spec: RunSpec, subject: Subject) -> int:
+    """Validate the run in the usual order, with which all others are compared."""
+    result, blocks = subject.outcome(Order())
+    if result.error:
+        print(f"miniapps: run failed in the usual order: {result.error}", file=sys.stderr)
+        return FAILED
+    measures = reduce(combine, [block.measure() for block in blocks])
+    checks = spec.module.validate(blocks[0].problem, spec.steps, measures, result.state_hash)
+    wrong = [check.name for check in checks if not check.ok]
+    if wrong:
+        print(f"{spec.app}: wrong in the usual order: {', '.join(wrong)}")
+    return WRONG if wrong else VALID
+
+
+def report(subject: Subject, found: Found, path: Path, head: dict[str, Any]) -> int:
+    """Print the result of a search; a failing schedule is made small and written to a file."""
+    rate = found.tried / max(found.seconds, 1e-9)
+    pairs = len(found.coverage.pairs)
+    print(f"{head['app']}: {found.tried} schedules in {found.seconds:.1f} s ({rate:.0f} per s)")
+    print(f"pairs of events at a block: {pairs}, in both orders: {found.coverage.both}")
+    if found.wrong is None:
+        print(f"all gave the state {found.right.state_hash}")
+        return VALID
+    small, where = explained(subject, shrunk(subject, found.schedule, found.wrong))
+    data = {"schedule": VERSION, **head, "seed": found.seed, "order": found.order, **small.plain()}
+    write_text(path, json.dumps(data, indent=1) + "\n")
+    print(f"seed {found.seed} ({found.order}) gave {shown(found.wrong)}")
+    print(f"{len(found.schedule)} exceptions from the usual order, {len(small)} of them needed")
+    print(f"{where.sentence}; replay with --sim-seed {found.seed} --replay {path}")
+    return WRONG
+
+
+def replay(subject: Subject, path: Path, head: dict[str, Any]) -> int:
+    """Run by the schedule in a file, and explain the difference from the usual order."""
+    schedule, data = read_schedule(path, "--replay")
+    for key, value in head.items():
+        allowed = f"was recorded with {key} {data.get(key)}, not {value}"
+        require(data.get(key, value) == value, "--replay", path, allowed)
+    run = partial(subject.run, seen=None)
+    right, result = run(Scheduled(Schedule())), run(Scheduled(schedule))
+    if result == right:
+        print(f"the same state as in the usual order: {right.state_hash}")
+        return VALID
+    print(f"the schedule gave {shown(result)}")
+    print(located(subject, schedule).sentence)
+    return WRONG
+
+
+def shown(result: Result) -> str:
+    """A result in words."""
+    return f"the error {result.error}" if result.error else f"another state: {result.state_hash}"
