@@ -131,6 +131,16 @@ class Atoms:
         """The ids of the atoms, on the host: (count,) int64."""
         return self.device.to_host(self.rows[ROWS - 1])[: self.count].view(np.int64)
 
+    def identity(self) -> np.ndarray:
+        """The sums over all atoms of id times bits of velocity, modulo 2^64; on a GPU 0.
+
+        While velocities are the same, their sums over all blocks change only if an atom gets
+        another id. (3,) uint64.
+        """
+        if self.device.name != "cpu":
+            return np.zeros(3, np.uint64)  # the copy to the host would take longer than a step
+        return self.velocity.view(np.uint64)[:, : self.count] @ self.ids.view(np.uint64)
+
     def sums_of_ids(self) -> np.ndarray:
         """The number of atoms and sums of their ids: (3,) uint64; see `kernels.state_hash.cpu`."""
         return kernels.load("state_hash", "cpu").sums_of_ids(self.count, self.ids)

@@ -13,7 +13,7 @@ from miniapps.decomposition import Layout
 from miniapps.leanmd.atoms import Lists, on_device, on_host
 from miniapps.leanmd.domain import AXES, SIDES, Domain, edge_of
 from miniapps.leanmd.problem import LeanmdProblem
-from miniapps.leanmd.reference_solution import sample, wrong_forces
+from miniapps.leanmd.thermo import Sample, sums_of_potential
 
 
 class LeanmdBlock(Domain):
@@ -72,13 +72,13 @@ class LeanmdBlock(Domain):
         return self.energies()
         yield  # makes this a generator; it sends no request
 
-    def energies(self) -> np.ndarray:
-        """Energy, virial and pairs of the block's atoms; (6,) as in the kernel `energies`."""
+    def energies(self, count: int | None = None) -> np.ndarray:
+        """Energy, virial and pairs of all atoms, or of the first; (6,) as in the kernel."""
         atoms, lists = self.atoms, self.lists
         totals = self.device.to_device(np.zeros(6, np.int64))
         self.kernels.energies(
-            atoms.count, atoms.position, atoms.position, lists.starts, lists.neighbors, True,
-            self.problem.cutoff, totals,
+            atoms.count if count is None else count, atoms.position, atoms.position, lists.starts,
+            lists.neighbors, True, self.problem.cutoff, totals,
         )  # fmt: skip
         return self.device.to_host(totals)
 
@@ -131,11 +131,13 @@ class LeanmdBlock(Domain):
         self.clusters, self.inner = self.lists.parted(self.kernels, atoms.count)
 
     def measure(self) -> dict[str, Measure]:
-        """As for every domain, with the potential and the number of wrong forces in a sample."""
-        measures, atoms = super().measure(), self.atoms
+        """As for every domain, with the potential."""
+        measures = super().measure()
         measures["totals"].value[8:14] = self.energies()
-        some = sample(atoms.count)
-        near = self.device.to_host(atoms.position)[:, : atoms.total]
-        felt = near[:, some], near, atoms.own("force")[:, some]
-        wrong = wrong_forces(*felt, self.problem.cutoff, self.problem.force_error)
-        return measures | {"wrong forces": Measure("sum", wrong)}
+        return measures
+
+    def potentials(self, most: int) -> list[Sample]:
+        """The potential of the first atoms, at ``most`` so many, for an audit."""
+        count = min(most, self.atoms.count)
+        near = self.device.to_host(self.atoms.position)[:, : self.atoms.total]
+        return [(near[:, :count], near, sums_of_potential(self.energies(count)))]

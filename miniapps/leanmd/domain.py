@@ -80,6 +80,9 @@ class Domain(KernelUser[LeanmdKernels]):
         self.allowed2 = problem.list_skin**2 / 4  # square of how far atoms may move until then
         self.atoms.set(*problem.beginning(self.low, self.high))
         self.born = self.atoms.sums_of_ids()
+        self.mixed_up = np.zeros(
+            3, np.uint64
+        )  # change of `Atoms.identity` where atoms changed domain
 
     def _over(self, layout: Layout) -> np.ndarray:
         """The shift of coordinates sent over each side, nonzero at the box's faces: (3, 2)."""
@@ -104,7 +107,7 @@ class Domain(KernelUser[LeanmdKernels]):
         yield Pause()
         anew = yield from self.must_rebuild(self.check_errors(self.time - count))
         if anew:
-            yield from self.change_domains()
+            yield from self.regroup()
         yield from self.find_forces(anew)
         self.kernels.kick(atoms.count, atoms.velocity, atoms.force, problem.dt)
         if problem.is_reported(self.time):
@@ -115,7 +118,7 @@ class Domain(KernelUser[LeanmdKernels]):
         """Give the atoms velocities and find the first forces."""
         if self.problem.draws_velocities:
             yield from self.warm()
-        yield from self.change_domains()
+        yield from self.regroup()
         yield from self.find_forces(True)
         yield from self.report()
 
@@ -171,6 +174,12 @@ class Domain(KernelUser[LeanmdKernels]):
         self.rows = np.vstack([self.rows, np.concatenate([[self.time], totals])])
 
     # Changing domains ----------------------------------------------------------------------------
+
+    def regroup(self) -> Generator[Any, Any, None]:
+        """Change domains, and note whether ids have stayed with their atoms."""
+        before = self.atoms.identity()
+        yield from self.change_domains()
+        self.mixed_up = self.mixed_up + self.atoms.identity() - before
 
     def change_domains(self) -> Generator[Any, Any, None]:
         """Exchange atoms along x, then y, then z, and sort those that are in the domain then."""
@@ -237,6 +246,7 @@ class Domain(KernelUser[LeanmdKernels]):
         return {
             "ids": Measure("sum", self.atoms.sums_of_ids()),
             "born": Measure("sum", self.born),
+            "mixed up": Measure("sum", self.mixed_up),
             "strayed": Measure("sum", self.strayed()),
             "rows": Measure("max", self.rows),
             "time": Measure("max", self.time),

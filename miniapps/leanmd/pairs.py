@@ -14,7 +14,7 @@ import numpy as np
 
 from devices.backend import Device
 from kernels.leanmd.interface import LeanmdKernels, PairTask
-from kernels.leanmd.units import CLOSE, NO_ERROR
+from kernels.leanmd.units import CLOSE, FORCE_UNIT, NO_ERROR, VIRIAL_UNIT
 from miniapps.contract import (
     Batch,
     Collect,
@@ -33,8 +33,7 @@ from miniapps.leanmd.atoms import Lists
 from miniapps.leanmd.domain import Domain, raise_too_close, strayed
 from miniapps.leanmd.pair_layout import AROUND, FORWARD, PairLayout
 from miniapps.leanmd.problem import LeanmdProblem
-from miniapps.leanmd.reference_solution import sample, wrong_forces
-from miniapps.leanmd.thermo import TOTALS
+from miniapps.leanmd.thermo import TOTALS, Sample, sums_of_potential, wide
 
 COMPUTE = 1  # last entry of a cell's edges to computes; its edges to cells have no such entry
 FIRST: Edge = (0,)  # a compute's edges
@@ -187,13 +186,13 @@ class Compute(KernelUser[LeanmdKernels]):
         """The ids in a message with ids: (count,) int64."""
         return self.device.to_host(rows)[3, : self.count(rows)].view(np.int64)
 
-    def energies(self, edge: Edge) -> np.ndarray:
-        """Energy, virial and pairs of the atoms of a cell; (6,) as in the kernel `energies`."""
+    def energies(self, edge: Edge, count: int | None = None) -> np.ndarray:
+        """Energy, virial and pairs of a cell's atoms, or the first; (6,) as in the kernel."""
         lists, (own, others) = self.lists[edge], self.sides[edge]
         totals, rows_of = self.device.to_device(np.zeros(6, np.int64)), self.kernels.rows_of
         self.kernels.energies(
-            self.count(own), rows_of(own), rows_of(others), lists.starts, lists.neighbors,
-            lists.own, self.problem.cutoff, totals,
+            self.count(own) if count is None else count, rows_of(own), rows_of(others),
+            lists.starts, lists.neighbors, lists.own, self.problem.cutoff, totals,
         )  # fmt: skip
         return self.device.to_host(totals)
 
@@ -202,21 +201,43 @@ class Compute(KernelUser[LeanmdKernels]):
         return []
 
     def measure(self) -> dict[str, Measure]:
-        """The compute's part of the potential, stray atoms, and wrong forces in a sample."""
+        """The compute's part of the potential, stray atoms, and the error of its virial."""
         totals = np.zeros(TOTALS, np.int64)
         totals[8:14] = sum(self.energies(edge) for edge in self.neighbors)
-        (answers,) = self.kernels.PAIR_FORCES[self.problem.dtype]([self.tasks()])
-        forces = self.forces(answers)
-        lost = wrong = 0
+        lost = 0
         for edge in self.neighbors:
-            both = (self.device.to_host(self.kernels.rows_of(side)) for side in self.sides[edge])
-            own, others = (rows[:3, : self.count(rows)] for rows in both)
+            own, _ = self.positions(edge)
             lost += strayed(own, *self.corners[edge], self.problem.list_skin)
-            some = sample(own.shape[1])
-            felt = own[:, some], others, forces[edge][:, some]
-            wrong += wrong_forces(*felt, self.problem.cutoff, self.problem.force_error)
         return {
             "totals": Measure("sum", totals),
             "strayed": Measure("sum", lost),
-            "wrong forces": Measure("sum", wrong),
+            "virial error": Measure("max", self.virial_error(wide(totals, 10) * VIRIAL_UNIT / 2)),
         }
+
+    def positions(self, edge: Edge) -> list[np.ndarray]:
+        """The positions of a cell's atoms and of those that they meet, on the host."""
+        both = (self.device.to_host(self.kernels.rows_of(side)) for side in self.sides[edge])
+        return [rows[:3, : self.count(rows)] for rows in both]
+
+    def virial_error(self, virial: float) -> float:
+        """How far a virial is from force times position, summed over all atoms, as a share.
+
+        They are equal because the two forces of each pair are opposite.
+        """
+        (answers,) = self.kernels.PAIR_FORCES[self.problem.dtype]([self.tasks()])
+        work, size = 0.0, abs(virial) + FORCE_UNIT
+        for edge, force in self.forces(answers).items():
+            own, _ = self.positions(edge)
+            terms = force[:, : own.shape[1]] * FORCE_UNIT * (own - self.corners[FIRST][0][:, None])
+            work, size = work + float(terms.sum()), size + float(np.abs(terms).sum())
+        return abs(virial - work) / size
+
+    def potentials(self, most: int) -> list[Sample]:
+        """The potential of each cell's first atoms, at ``most`` so many, for an audit."""
+        found = []
+        for edge in self.neighbors:
+            own, others = self.positions(edge)
+            count = min(most, own.shape[1])
+            sums = sums_of_potential(self.energies(edge, count))
+            found.append((own[:, :count], others, sums))
+        return found

@@ -15,10 +15,19 @@ from kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
 # The sums of a step: v^2 (2), momentum (3), force (3), energy (2), virial (2), pairs (2), atoms.
 TOTALS = 15
 
+# Positions of some atoms, (3, m), and of all atoms near them, (3, n), and what `sums_of_potential`
+# returns for the former.
+Sample = tuple[np.ndarray, np.ndarray, tuple[int, int, int]]
+
 
 def wide(totals: np.ndarray, first: int) -> int:
     """A sum that is stored as two integers, the first one in entry ``first``."""
     return (int(totals[first]) << 32) + int(totals[first + 1])
+
+
+def sums_of_potential(totals: np.ndarray) -> tuple[int, int, int]:
+    """Energy, virial and pairs as whole numbers, from the (6,) integers of the kernel."""
+    return wide(totals, 0), wide(totals, 2), wide(totals, 4)
 
 
 def kept_energy(problem: Any, totals: np.ndarray) -> float:

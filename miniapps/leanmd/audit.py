@@ -1,0 +1,257 @@
+"""The audit of LeanMD: steps of atoms near drawn points, and the table's sums, in plain NumPy.
+
+Before and after an audited step the blocks contribute all atoms around points in space. From those
+before, the audit computes where the atoms close to a point must be after the step: forces from all
+pairs, kick, drift, kick. All bits must agree. docs/leanmd.md lists the checks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from miniapps.audit import BaseAudit, Contribution
+from miniapps.contract import Check, Measure
+from miniapps.decomposition import Layout
+from miniapps.leanmd import plain
+from miniapps.leanmd.problem import LeanmdProblem
+
+ATOMS = 2  # audited around each point, on average
+MARGIN = 0.3  # sigma; atoms that move farther in the audited step are left out
+FIRST = 8  # atoms of a block whose energy and virial are computed again
+SINGLE_ERROR = 2e-6  # of float32 forces, over the sum of their repulsions and attractions
+START_ERROR = 1e-10  # of a drawn velocity, over the thermal one; the scale is summed in any order
+TABLE_ERROR = 1e-9  # relative; the sums that the table is compared with are rounded
+COLUMNS = 8  # of a contributed row: point, id, position, velocity
+
+
+class Audit(BaseAudit):
+    """Draws points in the box, half of their coordinates on planes between blocks."""
+
+    def __init__(self, problem: LeanmdProblem, layout: Layout, seed: int, samples: int) -> None:
+        super().__init__(problem, layout, seed, samples)
+        self.points = [self._point() for _ in range(samples)]
+        share = ATOMS * math.prod(problem.extent) / problem.atoms
+        self.near = (3 * share / (4 * math.pi)) ** (1 / 3)
+        self.far = self.near + problem.cutoff + MARGIN
+        blocks = [place for place in layout.numbers if place[0] != "cell"]
+        self.chosen = {self.random.choice(blocks) for _ in range(samples)}
+        self.motion = np.zeros(2)  # number of atoms and sum of v^2 after the last audited step
+
+    def _point(self) -> np.ndarray:
+        """A random point; each coordinate is on a plane between blocks with probability 1/2."""
+        layout, draw = self.layout, self.random
+        bounds = layout.bounds(draw.choice(layout.indices()))
+        at = [
+            low / cells if draw.random() < 0.5 else draw.random()
+            for (low, _), cells in zip(bounds, layout.shape, strict=True)
+        ]
+        return np.array(at) * self.problem.box
+
+    # What blocks contribute ----------------------------------------------------------------------
+
+    def begin(self, block: Any, step: int, count: int) -> Contribution:
+        """The atoms near the points; at the start also sums of the numbers drawn for velocities."""
+        if block.kind == "compute":
+            return {}
+        found = {"atoms": Measure("join", self._around(block))}
+        if step == 0 and self.problem.draws_velocities:
+            sums = plain.sums_of_drawn(block.atoms.ids, self.problem.seed)
+            found["drawn"] = Measure("sum", sums)
+        return found
+
+    def end(self, block: Any, step: int, count: int) -> Contribution:
+        """The atoms near the points, sums over all atoms, and the potential of some atoms."""
+        found: Contribution = {}
+        if block.kind != "compute":
+            velocity = block.atoms.own("velocity")
+            sums = np.array([velocity.shape[1], sum(np.dot(v, v) for v in velocity)])
+            found["atoms"] = Measure("join", self._around(block))
+            found["motion"] = Measure("sum", sums)
+        if (block.kind, tuple(block.index)) in self.chosen:
+            wrong = [
+                totals != plain.potential(some, others, self.problem.cutoff)
+                for some, others, totals in block.potentials(FIRST)
+            ]
+            found["wrong potentials"] = Measure("sum", sum(wrong))
+        return found
+
+    def _around(self, block: Any) -> np.ndarray:
+        """The block's atoms within `far` of the points: (n, `COLUMNS`) float64."""
+        position, velocity = block.atoms.own("position"), block.atoms.own("velocity")
+        ids, rows = block.atoms.ids, [np.empty((0, COLUMNS))]
+        for number, point in enumerate(self.points):
+            near = self._within(point, position)
+            if len(near):
+                row = np.concatenate([[np.full(len(near), number), ids[near]],
+                                      position[:, near], velocity[:, near]])  # fmt: skip
+                rows.append(row.T)
+        return np.concatenate(rows)
+
+    def _within(self, point: np.ndarray, position: np.ndarray) -> np.ndarray:
+        """The indices of positions (3, n) within `far` of a point, or of one of its images."""
+        box = self.problem.box
+        found = np.flatnonzero(self._close(position[0], point, 0))
+        for axis in (1, 2):
+            found = found[self._close(position[axis, found], point, axis)]
+        off = plain.apart(point[:, np.newaxis], position[:, found], box)[:, 0]
+        return found[(off**2).sum(axis=0) < self.far**2]
+
+    def _close(self, along: np.ndarray, point: np.ndarray, axis: int) -> np.ndarray:
+        """Whether coordinates are within `far` of a point's along an axis; lets some more pass."""
+        off = np.abs(along - point[axis])
+        return (off < self.far) | (off > self.problem.box[axis] - self.far)
+
+    # Validation -----------------------------------------------------------------------------------
+
+    def validate(
+        self, step: int, count: int, began: Mapping[str, Measure], ended: Mapping[str, Measure]
+    ) -> list[Check]:
+        """Compare a step of the atoms near each point, and the start with one from ids alone."""
+        before, after = (side["atoms"].value for side in (began, ended))
+        self.motion = ended["motion"].value
+        wrong = np.zeros(2, int)
+        for number, point in enumerate(self.points):
+            some = (rows[rows[:, 0] == number, 1:].T for rows in (before, after))
+            wrong += self._wrong_step(point, *some)
+        places = velocities = 0
+        if step == 0 and self.problem.source is None:
+            places = self._wrong_places(before)
+        if step == 0 and self.problem.draws_velocities:
+            velocities = self._wrong_start(before, began["drawn"].value)
+        potentials = ended["wrong potentials"].value if "wrong potentials" in ended else 0
+        return [
+            Check("audit: wrong initial positions", places, 0),
+            Check("audit: wrong initial velocities", velocities, 0),
+            Check("audit: wrong positions", int(wrong[0]), 0),
+            Check("audit: wrong velocities", int(wrong[1]), 0),
+            Check("audit: wrong energies or virials", int(potentials), 0),
+        ]
+
+    def _wrong_places(self, rows: np.ndarray) -> int:
+        """The number of atoms that do not begin where their ids say."""
+        ids, position = rows[:, 1].astype(np.int64), rows[:, 2:5].T
+        known = (ids >= 1) & (ids <= self.problem.atoms)
+        right = plain.sites(self.problem, np.where(known, ids, 1))
+        off = remainders(position - right, self.problem.box)
+        return int(np.count_nonzero(~known | (off != 0).any(axis=0)))
+
+    def _wrong_start(self, rows: np.ndarray, drawn: np.ndarray) -> int:
+        """The number of atoms that do not begin with the velocities drawn for their ids.
+
+        ``drawn``: the sums of all drawn numbers and of their squares, (4,).
+        """
+        atoms, temperature = self.problem.atoms, self.problem.temperature
+        mean = drawn[:3] / atoms
+        scale = math.sqrt((3 * atoms - 3) * temperature / (drawn[3] - atoms * np.dot(mean, mean)))
+        numbers = plain.drawn(rows[:, 1].astype(np.int64), self.problem.seed)
+        right = (numbers - mean[:, np.newaxis]) * scale
+        off = np.abs(right - rows[:, 5:].T).max(axis=0)
+        return int(np.count_nonzero(~(off <= START_ERROR * math.sqrt(temperature))))
+
+    def _wrong_step(
+        self, point: np.ndarray, before: np.ndarray, after: np.ndarray
+    ) -> tuple[int, int]:
+        """How many atoms near a point have wrong positions or ids, and wrong velocities.
+
+        ``before`` and ``after`` the step: (7, n) ids, positions, velocities.
+        """
+        problem, box = self.problem, self.problem.box
+        off = plain.apart(point[:, np.newaxis], before[1:4], box)[:, 0]
+        core = before[:, (off**2).sum(axis=0) < self.near**2]
+        half = 0.5 * problem.dt * plain.FORCE_UNIT
+        kicked = plain.fused(half, self._forces(core[1:4], before), core[4:])
+        magic = 1.5 * 2.0**52 * problem.quantum
+        moved = plain.fused(problem.dt, kicked, magic) - magic
+        slow = (moved**2).sum(axis=0) < MARGIN**2
+        core, kicked, position = core[:, slow], kicked[:, slow], (core[1:4] + moved)[:, slow]
+        right = plain.fused(half, self._forces(position, after), kicked)
+        error = self._force_error(core[1:4], before) * problem.dt
+        place = positions_of(core[0], after[0])
+        lost = place < 0
+        off_position = np.abs(remainders(after[1:4, place] - position, box)).max(axis=0)
+        off_velocity = np.abs(after[4:, place] - right).max(axis=0)
+        allowed = error * problem.dt + (problem.quantum if error.any() else 0)
+        wrong = lost | ~(off_position <= allowed)
+        return int(wrong.sum()), int((lost | ~(off_velocity <= 2 * error)).sum())
+
+    def _forces(self, position: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """The forces on atoms at ``position`` (3, m) from those of ``rows``; (3, m) float64."""
+        found = plain.forces(position, rows[1:4], self.problem.box, self.problem.cutoff)
+        return found.astype(float)
+
+    def _force_error(self, position: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """The allowed error of the force on each atom, in epsilon / sigma: 0 in float64."""
+        if self.problem.dtype == "float64":
+            return np.zeros(position.shape[1])
+        where = position, rows[1:4], self.problem.box, self.problem.cutoff
+        return SINGLE_ERROR * plain.strengths(*where)
+
+    def validate_results(
+        self, steps: int, measures: Mapping[str, Measure], results: Mapping[str, Any]
+    ) -> list[Check]:
+        """Compare the thermo table with the formulae and with the sums over the atoms."""
+        problem, rows = self.problem, results["thermo"]
+        sums = sums_of_rows(measures)
+        errors = [
+            relative(row[name], right)
+            for row, totals in zip(rows, sums, strict=True)
+            for name, right in thermo(problem, totals).items()
+        ]
+        atoms, square = self.motion
+        errors.append(relative(rows[-1]["kinetic"], square / 2 / atoms))
+        if problem.draws_velocities:
+            errors.append(relative(rows[0]["temperature"], problem.temperature))
+        return [Check("audit: error of the thermo table", max(errors), TABLE_ERROR)]
+
+
+def relative(value: float, right: float) -> float:
+    """The error of a value, over the right one or 1, whichever is larger; NaN becomes infinite."""
+    error = abs(value - right) / max(abs(right), 1.0)
+    return error if error == error else math.inf
+
+
+def remainders(differences: np.ndarray, box: np.ndarray) -> np.ndarray:
+    """Differences of positions (3, n) without whole boxes."""
+    sides = box[:, np.newaxis]
+    return differences - sides * np.rint(differences / sides)
+
+
+def positions_of(wanted: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """The place of each wanted id among ``ids``; -1 unless it is there exactly once."""
+    equal = wanted[:, np.newaxis] == ids
+    return np.where(equal.sum(axis=1) == 1, equal.argmax(axis=1) if len(ids) else -1, -1)
+
+
+def sums_of_rows(measures: Mapping[str, Measure]) -> list[list[int]]:
+    """The sums of each row of the thermo table, as whole numbers.
+
+    v^2, energy, virial and pairs; the last row is for the end of the run.
+    """
+    time, last = measures["time"].value, measures["totals"].value
+    rows = measures["rows"].value.tolist()
+    if rows[-1][0] != time:
+        rows.append([time, *last.tolist()])
+    wide = 1, 9, 11, 13  # where these sums begin; two columns each
+    return [[(row[n] << 32) + row[n + 1] for n in wide] for row in rows]
+
+
+def thermo(problem: LeanmdProblem, sums: list[int]) -> dict[str, float]:
+    """What a row of the table must say; see "The thermo table" in docs/leanmd.md."""
+    square, energy = (number * plain.ENERGY_UNIT for number in sums[:2])
+    atoms, volume = problem.atoms, math.prod(problem.extent)
+    virial, pairs = sums[2] * plain.VIRIAL_UNIT / 2, sums[3] / 2
+    inverse3 = 1 / problem.cutoff**3
+    shift = pairs * 4 * (inverse3**4 - inverse3**2) if problem.shift else 0.0
+    kinetic, potential = square / 2, energy / 2 - shift
+    return {
+        "temperature": 2 * kinetic / (3 * (atoms - 1)),
+        "kinetic": kinetic / atoms,
+        "potential": potential / atoms,
+        "total": (kinetic + potential) / atoms,
+        "pressure": (2 * kinetic + virial) / 3 / volume,
+        "virial": virial / 3 / volume,
+    }

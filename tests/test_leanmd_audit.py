@@ -1,0 +1,202 @@
+"""The audit of LeanMD, beyond the size for which the reference is run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import support
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest import MonkeyPatch
+
+import kernels
+from kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
+from miniapps.audit import AuditPlan
+from miniapps.leanmd import plain, thermo
+from miniapps.leanmd.problem import REFERENCE_ATOMS, Gradient, LeanmdProblem
+
+CPU = kernels.load("leanmd", "cpu")
+STEPS = 12
+HOT = LeanmdProblem(lattice=(7, 6, 7), temperature=4.0, rebuild=3)
+PAIRS = LeanmdProblem(
+    lattice=(7, 6, 7), density=0.375, temperature=4.0, cutoff=2.0, skin=1.5, rebuild=3, shift=True,
+    decomposition="pairs",
+)  # fmt: skip
+PLACES, START = "audit: wrong initial positions", "audit: wrong initial velocities"
+POSITIONS, VELOCITIES = "audit: wrong positions", "audit: wrong velocities"
+POTENTIAL, TABLE = "audit: wrong energies or virials", "audit: error of the thermo table"
+MIXED, VIRIAL = "ids that left their atoms", "virial error"
+
+
+def failed(problem: LeanmdProblem, seed: int = 1) -> set[str]:
+    """The checks that a run fails."""
+    grid = (2, 2, 2) if problem.decomposition == "blocks" else (1, 1, 1)
+    assert problem.atoms > REFERENCE_ATOMS
+    plan = AuditPlan(samples=16, every=0, seed=seed)
+    return support.solve("leanmd", problem, grid, STEPS, plan=plan).failed
+
+
+# Each function below patches one mistake into the kernels or the table.
+
+
+def strong_kick(patch: MonkeyPatch) -> None:
+    """Half a step is 0.5005 steps."""
+    right = CPU.kick
+    patch.setattr(CPU, "kick", lambda n, v, f, dt: right(n, v, f, 1.001 * dt))
+
+
+def long_drift(patch: MonkeyPatch) -> None:
+    """Along z, atoms drift by 1.01 steps."""
+    right = CPU.kick_and_drift
+
+    def wrong(count: int, position: Any, velocity: Any, *rest: Any) -> None:
+        right(count, position, velocity, *rest)
+        more = 0.01 * HOT.dt * velocity[2, :count]
+        position[2, :count] += np.rint(more / HOT.quantum) * HOT.quantum
+
+    patch.setattr(CPU, "kick_and_drift", wrong)
+
+
+def permuted_ids(patch: MonkeyPatch) -> None:
+    """Where atoms are sorted, their ids are not."""
+    right = CPU.arrange
+
+    def wrong(first: int, count: int, rows: Any, order: Any, into: Any) -> None:
+        right(first, count, rows, order, into)
+        if len(into) == 7:
+            into[6, :count] = rows[6, :count]
+
+    patch.setattr(CPU, "arrange", wrong)
+
+
+def reversed_ids(patch: MonkeyPatch) -> None:
+    """In messages of atoms, ids are in reverse order."""
+    right = CPU.gather
+
+    def wrong(rows: Any, which: Any, sizes: Any, axis: int, over: Any, messages: Any) -> None:
+        right(rows, which, sizes, axis, over, messages)
+        for message in messages:
+            message[6:] = message[6:, ::-1].copy()
+
+    patch.setattr(CPU, "gather", wrong)
+
+
+def shared_draws(patch: MonkeyPatch) -> None:
+    """Velocities are drawn by id + axis, so that atoms share numbers."""
+
+    def wrong(ids: np.ndarray, seed: int, numbers: np.ndarray) -> None:
+        for axis in range(3):
+            numbers[axis, : len(ids)] = plain.drawn(ids + axis, seed)[0]
+
+    patch.setattr(CPU, "draw", wrong)
+
+
+def weak_virial(patch: MonkeyPatch) -> None:
+    """The virial's 48 is 47."""
+    right = CPU.energies
+
+    def wrong(*arguments: Any) -> None:
+        right(*arguments)
+        totals = arguments[-1]
+        energy, virial, _ = thermo.sums_of_potential(totals)
+        repulsion = (virial * VIRIAL_UNIT - 6 * energy * ENERGY_UNIT) / 24
+        totals[3] -= round(repulsion / VIRIAL_UNIT)
+
+    patch.setattr(CPU, "energies", wrong)
+
+
+def wrong_row(patch: MonkeyPatch, change: Callable[[LeanmdProblem, Any], None]) -> None:
+    """Change each row of the thermo table."""
+    right = thermo.row
+
+    def wrong(problem: Any, step: int, totals: Any) -> Any:
+        row = right(problem, step, totals)
+        change(problem, row)
+        return row
+
+    patch.setattr(thermo, "row", wrong)
+
+
+def negative_pressure(patch: MonkeyPatch) -> None:
+    """The pressure has the wrong sign."""
+    wrong_row(patch, lambda problem, row: row.update(pressure=-row["pressure"]))
+
+
+def cool_table(patch: MonkeyPatch) -> None:
+    """The temperature is taken over 3 N."""
+    share = 1 - 1 / HOT.atoms
+    wrong_row(patch, lambda problem, row: row.update(temperature=row["temperature"] * share))
+
+
+MISTAKES = {
+    strong_kick: {VELOCITIES},
+    long_drift: {POSITIONS},
+    permuted_ids: {PLACES, START, MIXED},
+    reversed_ids: {MIXED},
+    shared_draws: {START},
+    weak_virial: {POTENTIAL},
+    negative_pressure: {TABLE},
+    cool_table: {TABLE},
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_beyond_the_reference(monkeypatch: MonkeyPatch, mistake: Any) -> None:
+    """Catches an audit that cannot fail: each mistake ended as a valid run before audits."""
+    mistake(monkeypatch)
+    assert MISTAKES[mistake] <= failed(HOT)
+
+
+@pytest.mark.parametrize("mistake", [strong_kick, reversed_ids, weak_virial])
+def test_mistakes_in_pairs(monkeypatch: MonkeyPatch, mistake: Any) -> None:
+    """Catches an audit that does not see cells or computes."""
+    mistake(monkeypatch)
+    assert MISTAKES[mistake] | ({VIRIAL} if mistake is weak_virial else set()) <= failed(PAIRS)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"lattice": (6, 23, 2), "cutoff": 2.0, "skin": 0.2},  # second images within the cutoff
+        {"lattice": (1, 1, 1), "cells": (6, 6, 6), "per_cell": 6, "cutoff": 1.7},
+        {"cells": (5, 5, 5), "gradient": Gradient(0, 8), "cutoff": 1.9},
+    ],
+)
+def test_right_runs_pass(values: dict[str, Any], seed: int) -> None:
+    """Catches an audit that fails right runs: narrow boxes, empty cells, points near corners."""
+    problem = LeanmdProblem(temperature=3.0, rebuild=4, **({"lattice": (7, 6, 7)} | values))
+    plan = AuditPlan(samples=16, every=4, seed=seed)
+    assert support.solve("leanmd", problem, (2, 2, 1), STEPS, plan=plan).failed == set()
+
+
+def test_right_pairs_pass() -> None:
+    """Catches an audit that fails right runs of *pairs*."""
+    assert failed(PAIRS) == set()
+
+
+moderate = st.floats(-1e100, 1e100, allow_subnormal=False).filter(
+    lambda x: abs(x) > 1e-100 or not x
+)
+
+
+@given(moderate, moderate, moderate, st.sampled_from([0, 1, -1, 2]))
+def test_plain_fused(a: float, b: float, c: float, nearly: int) -> None:
+    """Catches a product that is rounded before c is added, and a sum that is rounded twice."""
+    if nearly:
+        c = float(np.nextafter(-a * b, nearly * math.inf)) if nearly != 2 else -a * b
+    assert plain.fused(a, b, c) == float(Fraction(a) * Fraction(b) + Fraction(c))
+
+
+def test_plain_fused_at_a_tie() -> None:
+    """Catches double rounding: a b is a tie of c's last bit, and a little more."""
+    little, tie = 1 + 2.0**-30, 2.0**-53
+    for sign in (1.0, -1.0):
+        a, b, c = tie * little, little, 1 + 2 * sign * tie
+        assert plain.fused(a, b, c) == float(Fraction(a) * Fraction(b) + Fraction(c))
