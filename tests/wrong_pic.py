@@ -238,6 +238,23 @@ def hurled(right: Any) -> Any:
     return Block
 
 
+def scattered(right: Any) -> Any:
+    """Particles are hurled, and what comes is elsewhere: in all directions."""
+
+    class Block(right):
+        def settle(self, left: int, came: Any) -> None:
+            """Take in what came, in other places; hurl all."""
+            size, far = self.problem.size, np.array([(-2, 0), (3, 0), (0, -2), (0, 3)])
+            elsewhere = {edge: message.copy() for edge, message in came.items()}
+            for message in elsewhere.values():
+                message[:, :2] += 0.5 * size * np.resize(far, (len(message), 2))
+            super().settle(left, elsewhere)
+            mine, count = self.particles, self.particles.count
+            mine.vx[:count], mine.vy[:count] = size * np.resize(far, (count, 2)).T
+
+    return Block
+
+
 def nan_position(right: Any) -> Any:
     """One particle's position is no number."""
 

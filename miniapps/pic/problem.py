@@ -55,7 +55,7 @@ class PicProblem(BaseProblem):
             "particles": 3000,
             "k": 1,
             "m": -2,
-            "distribution": Distribution("geometric", (0.97,)),
+            "distribution": Distribution("geometric", (0.96,)),
             "events": (
                 Event("inject", 3, (20, 50, 30, 70), 500, 0, 3),
                 Event("remove", 9, (40, 90, 10, 47), fraction=0.5),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.contract import Piece
-from miniapps.plain_hash import digest_of
+from miniapps.plain_hash import digest_of, mixed
 
 MASK = (1 << 64) - 1
 SEED, MULTIPLIER, INCREMENT = 27182818285, 6364136223846793005, 1442695040888963407
@@ -135,14 +135,8 @@ def removes(event: Any, number: int, x: np.ndarray, y: np.ndarray, ids: np.ndarr
     x0, x1, y0, y1 = half_open(event.patch)
     below, seed = round(event.fraction * 2.0**64), zlib.crc32(b"removal") + number
     inside = (x0 <= x) & (x < x1) & (y0 <= y) & (y < y1)
-    return inside & np.array([mixed((int(i) + seed) & MASK) < below for i in ids], bool)
-
-
-def mixed(z: int) -> int:
-    """The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014)."""
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & MASK
-    return z ^ (z >> 31)
+    hashes = mixed(ids.astype(np.uint64) + np.uint64(seed))
+    return inside & np.array([hashed < below for hashed in hashes.tolist()], bool)
 
 
 def push(rows: np.ndarray, size: int) -> np.ndarray:

@@ -103,7 +103,7 @@ def find_leaving(count, owners, known, counters, leaving):
             continue
         for k in range(8 * n, min(8 * n + 8, count)):
             if owners[k] != HERE:
-                if not known >> owners[k] & 1:
+                if not known >> np.int64(owners[k]) & 1:
                     counters[FIRST_LOST] = k
                     return
                 counters[owners[k]] += 1

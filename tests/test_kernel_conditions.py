@@ -1,0 +1,67 @@
+"""The kernels run as plain Python: tests evaluate every condition, with both outcomes."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import conditions
+import numpy as np
+import pytest
+import support
+import test_pic
+import wrong_pic
+
+import miniapps
+from miniapps.contract import MessageError
+from miniapps.pic.distribution import Distribution
+
+PIC = [
+    "kernels.pic.initial",
+    *(f"kernels.pic.cpu.{name}" for name in ("diagnostics", "migrate", "push", "sort")),
+    "kernels.pic.cpu",
+]
+
+
+def one_sided(outcomes: conditions.Outcomes) -> set[str]:
+    """The conditions that were never true, or never false."""
+    return {name for name, seen in outcomes.items() if len(seen) < 2}
+
+
+def test_conditions_are_noted() -> None:
+    """Catches a chained comparison that counts as one, and conditions that are not noted."""
+    source = "def f(a, b):\n    while a:\n        return (2 if b else 1) + (0 <= b < 9)\n"
+    module, outcomes = ModuleType("m"), {}  # type: ModuleType, conditions.Outcomes
+    conditions.execute(source, "m.py", module, outcomes)
+    assert [module.f(1, b) for b in (-1, 0, 9)] == [2, 2, 2] and module.f(0, 0) is None
+    assert outcomes == {
+        name: {True, False} for name in ("m f: a", "m f: b", "m f: 0 <= b", "m f: b < 9")
+    }
+    module, outcomes = ModuleType("m"), {}
+    conditions.execute(source, "m.py", module, outcomes)
+    module.f(1, 5)
+    assert one_sided(outcomes) == set(outcomes)
+
+
+def solve_pic(grid: tuple[int, int], steps: int, **values: Any) -> set[str]:
+    """The failed checks of a small problem."""
+    return support.solve("pic", test_pic.problem_of(**values), grid, steps).failed
+
+
+def test_every_condition_of_pic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a branch of a kernel that no test enters, where a mistake would go unnoticed."""
+    outcomes, app = conditions.as_python(monkeypatch, PIC), miniapps.load("pic")
+    with np.errstate(all="ignore"):
+        tiny = support.small_problem(app)
+        assert not support.solve("pic", tiny, (3, 3), 10).failed
+        assert not solve_pic((2, 2), 2, distribution=Distribution("patch", (3, 9, 4, 20)))
+        assert not solve_pic((1, 1), 2, size=6, particles=9, k=3)  # over the whole grid in a step
+        assert not solve_pic((3, 1), 4, size=12, particles=99, k=2)  # over a whole block
+        right = app.Block
+        for wrong in (wrong_pic.wrong_sign, wrong_pic.misrouted, wrong_pic.scattered):
+            monkeypatch.setattr(app, "Block", wrong(right))
+            with pytest.raises(MessageError):
+                solve_pic((3, 3), 8, time_tile=2)
+        monkeypatch.setattr(app, "Block", wrong_pic.nan_position(right))
+        assert "position error" in solve_pic((1, 1), wrong_pic.MISTAKE_AT + 1, particles=9)
+    assert one_sided(outcomes) == set()
