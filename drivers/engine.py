@@ -19,6 +19,7 @@ from drivers.audits import Auditor
 from drivers.inbox import Inbox
 from drivers.job import Job, RunError, Store, Watcher
 from drivers.timing import PELog, Stepper, answer_batches
+from drivers.waits import Wait, sentences, wait_of
 from miniapps.audit import AuditedRound
 from miniapps.contract import (
     REDUCTIONS,
@@ -27,6 +28,7 @@ from miniapps.contract import (
     Batch,
     Collect,
     CollectSum,
+    Edge,
     Pause,
     Place,
     Post,
@@ -86,6 +88,10 @@ class Transport:
     def collect(self, runner: Runner, request: Collect | CollectSum) -> Any:
         """The answer to a Collect; None if messages are missing."""
         return runner.inbox.take(request)
+
+    def missing(self, runner: Runner) -> list[Edge] | None:
+        """The edges whose messages a block waits for; None if its inbox shows them."""
+        return None
 
     def flush(self, runner: Runner) -> None:
         """Send the messages that `Runner.stage` has queued."""
@@ -317,13 +323,16 @@ class Engine:
         total = reduce(REDUCTIONS[op], [request.value for request in requests])
         return self.transport.all_reduce(total, op)
 
+    def waits(self) -> list[Wait]:
+        """What each block of this process does or waits for."""
+        return [wait_of(r, self.transport.missing(r)) for r in self.runners.values()]
+
     def _waiting(self) -> str:
         """Describe, for an error message, what each block waits for."""
-        waits = [f"{r.block.index} on {r.request}" for r in self.runners.values()]
         wrong = [r for r in self.runners.values() if not isinstance(r.request, REQUESTS | None)]
         if wrong:
             return f"block {wrong[0].block.index} yielded {wrong[0].request!r}, which is no request"
-        return f"every block waits: {'; '.join(waits)}"[:500]
+        return f"every block waits: {'; '.join(sentences(self.waits()))}"
 
 
 def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PELog, int]:
@@ -331,6 +340,7 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
 
     Raises RunError, MessageError and any error of a block.
     """
+    watcher.attend(pe, engine.waits)
     engine.setup()
     log, done = PELog(pe), 0
 

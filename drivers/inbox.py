@@ -71,6 +71,15 @@ class Inbox:
             return key in self.sums and len(self.sums[key].edges) >= len(request.edges)
         return self.waiting.get(key, {}).keys() >= set(request.edges)
 
+    def missing(self, request: Collect | CollectSum) -> list[Edge]:
+        """The edges of a request whose messages have not arrived."""
+        key = self.step, request.phase
+        if type(request) is CollectSum:
+            came = self.sums[key].edges if key in self.sums else set()
+        else:
+            came = set(self.waiting.get(key, ()))
+        return [edge for edge in request.edges if edge not in came]
+
     def take(self, request: Collect | CollectSum) -> Any:
         """Remove and return the messages of a request; None if some have not arrived."""
         if type(request) is CollectSum:

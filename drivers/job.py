@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 import kernels
 import miniapps
@@ -14,6 +14,9 @@ from drivers.descriptor import Options
 from miniapps.audit import AuditPlan
 from miniapps.contract import Index, Piece
 from miniapps.decomposition import Layout
+
+if TYPE_CHECKING:
+    from drivers.waits import Wait
 
 Own = TypeVar("Own", bound=Options)
 
@@ -30,6 +33,15 @@ class Watcher(Protocol):
 
     def finish(self, pe: int) -> None:
         """Record that PE ``pe`` has made its last step."""
+
+    def attend(self, pe: int, waits: Callable[[], list[Wait]], threaded: bool = True) -> None:
+        """Answer with ``waits()``, from a thread or in `answer`, what the blocks of a PE wait for.
+
+        The question comes when the run makes no progress.
+        """
+
+    def answer(self, pe: int) -> None:
+        """Answer now, if the question has come; for PEs whose other threads cannot run."""
 
     def fail(self, error: Exception) -> None:
         """Report the error that ends this process."""

@@ -188,7 +188,7 @@ def test_launcher_that_is_none(launcher: str, miniapps: Callable[..., Any]) -> N
 @pytest.mark.parametrize("seconds", ["-1", "0", "nan"])
 def test_timeout_that_makes_no_sense(refused: Callable[..., str], seconds: str) -> None:
     """Catches a limit that ends every run at once, or never."""
-    assert "--timeout" in refused(*SMALL, "--driver", "mpi", "-n", 2, f"--timeout={seconds}")
+    assert "--stall" in refused(*SMALL, "--driver", "mpi", "-n", 2, f"--stall={seconds}")
 
 
 def test_refused_as_a_user_sees_it(miniapps: Callable[..., Any]) -> None:

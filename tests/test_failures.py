@@ -171,11 +171,41 @@ def test_an_endless_loop_in_one_block_is_noticed(launched, driver, tmp_path):
     has returned to the runtime. Then the other PE is furthest behind, and in that step.
     """
     path = sabotage(tmp_path, "while True: pass")
-    run = launched(driver, "--timeout", "2", PYTHONPATH=path)
-    errors = ends(run, within=30)
-    assert "no progress for" in errors
+    run = launched(driver, "--stall", "2", PYTHONPATH=path)
+    first, *others = ends(run, within=30).splitlines()
+    assert "no progress for" in first
     steps = ("4", "5") if driver == "charm" else ("5",)
-    assert errors.rpartition("furthest behind, in step ")[2].strip() in steps
+    assert first.rpartition("furthest behind, in step ")[2].strip() in steps
+    busy = {"mpi": "step 5: block (1, 0) computes", "charm": "PE 1 does not answer; it is in"}
+    assert others[0].startswith(f"  {busy[driver]}")
+    assert "block (0, 0) waits for phase 'halo' on edge (1, 0) from (1, 0)" in others[-1]
+
+
+@pytest.mark.parametrize("driver", ["mpi", "charm"])
+def test_blocks_that_wait_for_ever_are_named(launched, driver, tmp_path):
+    """Mistake: "no progress", and the user is left to find the message that is missing."""
+    collect = "from miniapps.contract import Collect; yield Collect('never', ((-1, 0),))"
+    run = launched(driver, "--stall", "2", PYTHONPATH=sabotage(tmp_path, collect))
+    errors = ends(run, within=30)
+    waits = "step 5: block (1, 0) waits for phase 'never' on edge (-1, 0) from (0, 0), which is at "
+    assert waits in errors
+
+
+@pytest.mark.parametrize(
+    ("act", "found"),
+    [
+        ("while True: pass", "step 5: block (1, 0) computes"),
+        ("import ctypes; ctypes.PyDLL(None).sleep(60)", "PE 0 does not answer; it is in"),
+    ],
+)
+def test_a_serial_run_without_progress_ends(launched, tmp_path, act, found):
+    """Mistake: no limit where nothing is launched; or a thread that waits for a kernel's end."""
+    path = sabotage(tmp_path, act)
+    output = ("--output", str(tmp_path / "run.h5"))
+    run = launched("serial", "--blocks", "2x1", "-n", "1", "--stall", "1", *output, PYTHONPATH=path)
+    errors = ends(run, within=15)
+    assert "no progress for" in errors and found in errors
+    assert not list(tmp_path.glob("run.h5*"))
 
 
 @pytest.mark.parametrize("driver", ["mpi", "charm"])

@@ -186,7 +186,9 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     add("--preset", metavar="NAME", help=f"sizes and steps, one of: {presets}")
     add("--json", metavar="FILE|-", help="write the record as one JSON object")
     add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
-    add("--timeout", type=typed(SECONDS), metavar="SECONDS", help="longest time without progress")
+    stall = "end after this time without progress, and say what blocks wait for"
+    add("--stall", type=typed(SECONDS), metavar="SECONDS", help=stall)
+    add("--timeout", dest="stall", type=typed(SECONDS), help=argparse.SUPPRESS)  # its name in 0.1
     add("--pin", action="store_true", help="pin each PE to a core of its own")
     add("--no-launch", action="store_true", help="be a rank, start no launcher")
     add("--dry-run", action="store_true", help="print the launch command instead")
@@ -208,8 +210,9 @@ def _add_batch(commands: Any) -> None:
     )
     help = "a command line `run ...` per line; - is standard input"
     parser.add_argument("file", nargs="?", default="-", metavar="FILE", help=help)
-    limit = "longest time without progress"
-    parser.add_argument("--timeout", type=typed(SECONDS), metavar="SECONDS", help=limit)
+    add = parser.add_argument
+    add("--stall", type=typed(SECONDS), metavar="SECONDS", help="as of `miniapps run`")
+    add("--timeout", dest="stall", type=typed(SECONDS), help=argparse.SUPPRESS)  # its name in 0.1
     parser.add_argument("--no-launch", action="store_true", help=argparse.SUPPRESS)
 
 
@@ -218,7 +221,7 @@ def _batch(options: argparse.Namespace, runtime: list[str]) -> int:
 
     if options.no_launch:
         return batch.take_part()
-    return batch.batch(options.file, spec_of, options.timeout)
+    return batch.batch(options.file, spec_of, options.stall)
 
 
 def spec_of(words: list[str]) -> RunSpec:

@@ -18,9 +18,11 @@ from drivers.engine import write_state
 from drivers.job import Job, Store, Watcher
 from drivers.outcome import Part
 from drivers.timing import PELog, answer_batches
+from drivers.waits import Wait, wait_of
 from miniapps.contract import Batch, MessageError, Place
 
 FAILED = 3  # exit status
+ANSWER_S = 0.5  # between two looks whether the watcher asks what blocks wait for
 
 
 class PE(Chare):
@@ -31,6 +33,7 @@ class PE(Chare):
         self.auditor: Auditor | None = None
         self.jit_s = 0.0
         self.log = PELog(charm.myPe())
+        self.retired = False  # the run is over
         self.round = -1  # the step at which the last round began here
         self.mail = Mail(self)
         self.arrays: dict[str, Any] = {}  # proxies, by kind
@@ -62,6 +65,18 @@ class PE(Chare):
             self.job.take_device(local_ranks[charm.myPe()])
             self.jit_s = self.job.compile()
             self.auditor = Auditor.of(self.job)
+        self.watcher.attend(charm.myPe(), self.waits, threaded=False)
+        self.answer()
+
+    def waits(self) -> list[Wait]:
+        """What each block of this PE does or waits for."""
+        return [wait_of(chare.runner) for chare in self.chares() if chare.block is not None]
+
+    def answer(self) -> None:
+        """Answer the watcher, now and later: the runtime lets no other thread of a PE run."""
+        if not self.retired:
+            self.watcher.answer(charm.myPe())
+            charm.scheduleCallableAfter(self.answer, ANSWER_S)
 
     # Location of blocks --------------------------------------------------------------------------
 
@@ -99,6 +114,7 @@ class PE(Chare):
 
     def retire(self) -> None:
         """Release the blocks of a completed run; their chares cannot be removed."""
+        self.retired = True
         for chare in self.chares():
             chare.retire()
 

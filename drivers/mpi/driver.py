@@ -105,6 +105,10 @@ class Ranks(Transport):
             return None
         return {e: mine[e] if e in mine else links[e].receive(step, code) for e in request.edges}
 
+    def missing(self, runner: Runner) -> list[Edge] | None:
+        """The edge on which this rank waits in MPI; None if all edges lead to the block itself."""
+        return [edge for edge, link in self.links.items() if link.waits] if self.links else None
+
     def begin(self) -> None:
         """Begin a round. Raises MessageError if the block has not collected a message."""
         for link in self.links.values():

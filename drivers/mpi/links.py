@@ -86,6 +86,7 @@ class Link:
         self.send_tag, self.receive_tag = tag_of(peer.edge), tag_of(edge)
         self.send_capacity = FIRST_CAPACITY
         self.sending: deque[tuple[MPI.Request, np.ndarray]] = deque()
+        self.waits = False  # in `receive`; read by another thread
         self.early: dict[Message, Any] = {}  # came before the block asked for them
         # Two receives: the block may use the buffer of one until it collects the next message.
         self.receives = [self._receive_of(FIRST_CAPACITY) for _ in range(2)]
@@ -132,7 +133,9 @@ class Link:
         wanted = step, code
         while wanted not in self.early:
             _, memory, request = self.receives[0]
+            self.waits = True
             request.Wait()
+            self.waits = False
             came, kind = HEAD.unpack_from(memory)
             crc, sender, nbytes, shape, dtype = read_kind(kind)
             if sender != self.rank or came != step:

@@ -25,12 +25,12 @@ from workbench.run.spec import RunSpec
 Result = dict[str, Any] | str  # a record, or the reason why the run failed
 
 
-def solve_all(specs: Sequence[RunSpec], timeout: float | None = None) -> list[Result]:
+def solve_all(specs: Sequence[RunSpec], stall_s: float | None = None) -> list[Result]:
     """The result of each run, in order. Raises InputError if a launcher is missing."""
-    return [result for _, result in sorted(solved(specs, timeout), key=lambda found: found[0])]
+    return [result for _, result in sorted(solved(specs, stall_s), key=lambda found: found[0])]
 
 
-def solved(specs: Sequence[RunSpec], timeout: float | None = None) -> Iterator[tuple[int, Result]]:
+def solved(specs: Sequence[RunSpec], stall_s: float | None = None) -> Iterator[tuple[int, Result]]:
     """Number and result of each run, in the order in which runs end.
 
     Runs of few blocks come first, because under charm the chares of completed runs remain and take
@@ -40,7 +40,7 @@ def solved(specs: Sequence[RunSpec], timeout: float | None = None) -> Iterator[t
     for number in sorted(range(len(specs)), key=lambda number: _blocks(specs[number])):
         groups.setdefault(launch_of(specs[number]), []).append(number)
     for numbers in groups.values():
-        yield from _group([(number, specs[number]) for number in numbers], timeout)
+        yield from _group([(number, specs[number]) for number in numbers], stall_s)
 
 
 def _blocks(spec: RunSpec) -> int:
@@ -55,15 +55,15 @@ def launch_of(spec: RunSpec) -> tuple[Any, ...]:
     return spec.driver, spec.pes, tuple(spec.own.runtime()), spec.device, spec.gpus_per_host
 
 
-def _group(runs: list[tuple[int, RunSpec]], timeout: float | None) -> Iterator[tuple[int, Result]]:
+def _group(runs: list[tuple[int, RunSpec]], stall_s: float | None) -> Iterator[tuple[int, Result]]:
     """Make runs that share a launch, with another launch after each run that fails."""
     while runs and not runs[0][1].can.one_process:
         specs = [spec for _, spec in runs]
-        results = launch.launch_all(specs, launch.command_for_all(specs), timeout)
+        results = launch.launch_all(specs, launch.command_for_all(specs), stall_s)
         yield from zip((number for number, _ in runs), results, strict=False)
         runs = runs[len(results) :]
     for number, spec in runs:
-        result = solve(spec)
+        result = solve(spec, stall_s)
         yield number, result if isinstance(result, dict) else f"ended with status {result}"
 
 
@@ -75,7 +75,7 @@ def take_part() -> int:
     return execute_all(specs, lambda number, result: VALID)
 
 
-def batch(source: str, spec_of: Callable[[list[str]], RunSpec], timeout: float | None) -> int:
+def batch(source: str, spec_of: Callable[[list[str]], RunSpec], stall_s: float | None) -> int:
     """Make the runs listed as command lines in a file, or on standard input ("-").
 
     Prints one line of JSON per run, in order: its record, or ``{"failed": reason}``. Returns the
@@ -85,7 +85,7 @@ def batch(source: str, spec_of: Callable[[list[str]], RunSpec], timeout: float |
     lines = [shlex.split(line, comments=True) for line in text.splitlines()]
     specs = [spec_of(words) for words in lines if words]
     status = VALID
-    for result in solve_all(specs, timeout):
+    for result in solve_all(specs, stall_s):
         print(json.dumps({"failed": result} if isinstance(result, str) else result))
         if isinstance(result, str):
             status = FAILED

@@ -30,6 +30,7 @@ from workbench.run import launch, output, record
 from workbench.run.progress_bar import ProgressBar, ProgressBarThread
 from workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
 from workbench.run.spec import RunSpec, check_writable
+from workbench.run.watch import watched
 from workbench.show.thumbnails import Thumbnails, sides_of
 
 
@@ -48,14 +49,14 @@ def run(options: Namespace, runtime: list[str]) -> int:
         runtime = [*_pinned(spec, options, launched=around is not None), *runtime]
     if options.no_launch or drivers.get(spec.driver).one_process or around is not None:
         if not options.dry_run:
-            return execute(spec, show)
+            return execute(spec, show, options.stall)
         print("nothing to launch: this process does the run, or its part")
         return VALID
     command = launch.command(spec, runtime, options.launcher)
     if options.dry_run:
         print(shlex.join(command))
         return VALID
-    result = launch.launch(spec, command, options.timeout)
+    result = launch.launch(spec, command, options.stall)
     return show(result) if isinstance(result, dict) else result
 
 
@@ -89,29 +90,36 @@ def refuse_other_launchers(options: Namespace, runtime: list[str]) -> None:
         require(not word.startswith("+p") or not word[2:].isdigit(), "--", word, "use -n instead")
 
 
-def solve(spec: RunSpec) -> dict[str, Any] | int:
+def solve(spec: RunSpec, stall_s: float | None = None) -> dict[str, Any] | int:
     """Run a checked spec; returns its record, or the exit status of a run that failed."""
     if not spec.can.one_process:
-        return launch.launch(spec, launch.command(spec, [], None), None)
+        return launch.launch(spec, launch.command(spec, [], None), stall_s)
     records: list[dict[str, Any]] = []
 
     def keep(result: dict[str, Any]) -> int:
         records.append(result)
         return VALID
 
-    status = execute(spec, keep)
+    status = execute(spec, keep, stall_s)
     return records[0] if records else status
 
 
-def execute(spec: RunSpec, show: Callable[[dict[str, Any]], int]) -> int:
+def execute(
+    spec: RunSpec, show: Callable[[dict[str, Any]], int], stall_s: float | None = None
+) -> int:
     """Run in this process, as the whole run or as one of its ranks; returns the exit status.
 
-    The root calls ``show`` with the record.
+    The root calls ``show`` with the record. A whole run that makes no progress for ``stall_s``
+    seconds ends this process.
     """
-    return execute_all([spec], lambda _, result: show(result))
+    return execute_all([spec], lambda _, result: show(result), stall_s)
 
 
-def execute_all(specs: Sequence[RunSpec], show: Callable[[int, dict[str, Any]], int]) -> int:
+def execute_all(
+    specs: Sequence[RunSpec],
+    show: Callable[[int, dict[str, Any]], int],
+    stall_s: float | None = None,
+) -> int:
     """Make runs of one driver in sequence; this process is the whole of each run or one rank.
 
     The root calls ``show`` with each run's number and record, or, in a launched run, writes the
@@ -138,7 +146,7 @@ def execute_all(specs: Sequence[RunSpec], show: Callable[[int, dict[str, Any]], 
         return VALID if result["valid"] else WRONG
 
     _clear(stores)
-    with _progress_of(specs[0], folder) as watcher:
+    with _progress_of(specs[0], folder, stall_s, partial(_clear, stores)) as watcher:
         try:
             drivers.load(name)
             loaded = True
@@ -171,7 +179,9 @@ def store_of(spec: RunSpec) -> output.Hdf5Store | None:
 
 
 @contextmanager
-def _progress_of(spec: RunSpec, folder: str | None) -> Iterator[Watcher]:
+def _progress_of(
+    spec: RunSpec, folder: str | None, stall_s: float | None, clear: Callable[[], None]
+) -> Iterator[Watcher]:
     """The run's progress file: the launching process's, else a new one with a progress bar."""
     if folder is not None:
         yield reopened(Path(folder) / launch.PROGRESS, spec.pes)
@@ -181,8 +191,11 @@ def _progress_of(spec: RunSpec, folder: str | None) -> Iterator[Watcher]:
         bar = ProgressBar(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
         with tempfile.TemporaryDirectory(prefix="miniapps-") as scratch:
             progress = ProgressFile(Path(scratch) / launch.PROGRESS, 1)
-            with ProgressBarThread(bar, progress):
-                yield progress
+            with watched(progress, stall_s, clear), ProgressBarThread(bar, progress):
+                try:
+                    yield progress
+                finally:
+                    progress.close()
 
 
 def deliver(result: dict[str, Any], json_target: str | None) -> int:

@@ -10,22 +10,18 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from workbench.run.processes import family, name_of, process_state, shared_files, words_of
 from workbench.run.progress_bar import ProgressBar
 from workbench.run.progress_file import ERRORS, FINISHING, STARTING, ProgressFile
 from workbench.run.spec import RunSpec
+from workbench.run.stall import Stall
 
 LOG = "log"  # file beside the progress file: what the launcher and the PEs print
 PYTHON = Path(sys.executable).resolve().name  # of the processes of PEs
 POLL_S = 0.02  # between two checks of the run
 LOOK_S = 0.25  # between two looks at all of its processes
 GRACE_S = 1.0  # after a PE has failed, for the launcher to end the run itself
-START_LIMIT_S = 180.0  # until the first round has ended: compilation and large steps take time
-FINISH_LIMIT_S = 1800.0  # to validate and write
-STEP_LIMIT_S = 10.0  # least time without progress that counts as hanging,
-STEP_FACTOR = 20.0  # or this many times the slowest round so far, whichever is longer
 
 
 class Monitor:
@@ -45,11 +41,10 @@ class Monitor:
         remember: Callable[[Path], None],
     ) -> None:
         self.log, self.errors = (progress.path.with_name(name) for name in (LOG, ERRORS))
-        self.progress, self.process, self.limit_s = progress, process, limit_s
+        self.progress, self.process = progress, process
         self.program, self.remember = list(program), remember
         self.bar = ProgressBar(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
-        self.slowest = 0.0
-        self.last_change = time.time()
+        self.stall = Stall(progress, limit_s)
         self.lost: dict[int, float] = {}  # PEs whose process is gone, and when that was seen
         self.looked = 0.0  # when all processes of the run were last looked at
         self.born: dict[int, float] = {}  # processes of PEs, and when each was last seen
@@ -90,7 +85,7 @@ class Monitor:
             trouble = self._look(now, any(slot.phase == STARTING for slot in slots))
             if trouble is not None:
                 return trouble
-        return self._hanging(now, slots)
+        return self.stall.check(now, slots)
 
     def _look(self, now: float, starting: bool) -> str | None:
         """Look at the launcher and its descendants; returns a description of a failure, if any.
@@ -137,32 +132,6 @@ class Monitor:
         pe = min(named or self.lost, key=lambda pe: (self.lost[pe], pe))
         slot = self.progress.slot(pe)
         return f"PE {pe} (process {slot.pid}) died in step {slot.step}"
-
-    def _hanging(self, now: float, slots: list[Any]) -> str | None:
-        """If no PE has made progress for too long, name the PE that is furthest behind."""
-        change = max(slot.changed for slot in slots)
-        if change > self.last_change:
-            if all(slot.phase != STARTING for slot in slots):
-                self.slowest = max(self.slowest, change - self.last_change)
-            self.last_change = change
-        quiet = now - self.last_change
-        if quiet <= self._limit(slots):
-            return None
-        pe = min(range(len(slots)), key=lambda pe: (slots[pe].phase, slots[pe].step))
-        where = f"in step {slots[pe].step}" if slots[pe].phase else "before its first step"
-        return f"no progress for {quiet:.0f} s; PE {pe} is furthest behind, {where}"
-
-    def _limit(self, slots: list[Any]) -> float:
-        """The longest time without progress, s."""
-        if any(slot.phase == STARTING for slot in slots):
-            return max(START_LIMIT_S, self.limit_s or 0.0)
-        if self.limit_s is not None:
-            return self.limit_s
-        if any(slot.phase == FINISHING for slot in slots):
-            return FINISH_LIMIT_S
-        if not self.slowest:
-            return START_LIMIT_S
-        return max(STEP_LIMIT_S, STEP_FACTOR * self.slowest)
 
     def end_all(self) -> None:
         """Kill the remaining processes of the run on this host, and remove what they share."""

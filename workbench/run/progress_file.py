@@ -8,22 +8,30 @@ slot first. PEs on other hosts have no such file; only mpiexec or charmrun monit
 
 from __future__ import annotations
 
+import faulthandler
 import mmap
 import os
+import pickle
+import signal
 import struct
 import sys
+import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import drivers
 from drivers.job import RunError
+from drivers.waits import Wait
 from miniapps.contract import MessageError, StepError
 
 ERRORS = "errors"  # file beside the progress file, with a line from each PE that failed
 SLOT = struct.Struct("=qqdq")  # pid, step, time of the last change, phase
+ASKED = struct.Struct("=q")  # after the slots: whether PEs must write what their blocks wait for
 FIELDS = 4
+ANSWER_S = 0.5  # between two looks at it
 STARTING, RUNNING, FINISHING = range(3)
 
 
@@ -42,12 +50,14 @@ class ProgressFile:
     def __init__(self, path: Path, pes: int) -> None:
         self.path, self.pes = path, pes
         if not path.exists():
-            path.write_bytes(bytes(SLOT.size * pes))
+            path.write_bytes(bytes(SLOT.size * pes + ASKED.size))
         with path.open("r+b") as file:
-            self.memory = mmap.mmap(file.fileno(), SLOT.size * pes)
+            self.memory = mmap.mmap(file.fileno(), SLOT.size * pes + ASKED.size)
         self.integers = memoryview(self.memory).cast("q")
         self.reals = memoryview(self.memory).cast("d")
         self.pid = os.getpid()
+        self.waits: dict[int, Callable[[], list[Wait]]] = {}  # of PEs of this process
+        self.closed = threading.Event()
 
     def heartbeat(self, pe: int, step: int) -> None:
         """Store that a PE of this process begins a step."""
@@ -73,6 +83,62 @@ class ProgressFile:
         """All slots."""
         return [self.slot(pe) for pe in range(self.pes)]
 
+    # What blocks wait for ------------------------------------------------------------------------
+
+    def attend(self, pe: int, waits: Callable[[], list[Wait]], threaded: bool = True) -> None:
+        """Answer with ``waits()``, from a thread or in `answer`, what the blocks of a PE wait for.
+
+        By SIGUSR1 the process is made to write its stack, even while it runs no Python code.
+        """
+        stack = self._stack(pe)
+        if not stack.exists():
+            faulthandler.register(signal.SIGUSR1, stack.open("w"), all_threads=False)
+        alone = not self.waits
+        self.waits[pe] = waits
+        if threaded and alone:
+            threading.Thread(target=self._attend, args=(pe,), daemon=True).start()
+
+    def _attend(self, pe: int) -> None:
+        while not self.closed.wait(ANSWER_S):
+            self.answer(pe)
+
+    def answer(self, pe: int) -> None:
+        """Write what the blocks of a PE wait for, if asked and not yet done."""
+        if self.integers[FIELDS * self.pes] and not self._answer(pe).exists():
+            aside = self._answer(pe).with_suffix(".part")
+            aside.write_bytes(pickle.dumps(self.waits[pe]()))
+            aside.rename(self._answer(pe))
+
+    def close(self) -> None:
+        """End the thread and the handler of `attend` in this process."""
+        self.closed.set()
+        faulthandler.unregister(signal.SIGUSR1)
+
+    def ask(self) -> None:
+        """Ask all PEs what their blocks wait for."""
+        self.integers[FIELDS * self.pes] = 1
+
+    def silent(self) -> list[int]:
+        """The PEs that have not answered yet."""
+        return [pe for pe in range(self.pes) if not self._answer(pe).exists()]
+
+    def answers(self) -> list[Wait]:
+        """The answers of all PEs that have answered."""
+        files = [self._answer(pe) for pe in range(self.pes)]
+        return [wait for file in files if file.exists() for wait in pickle.loads(file.read_bytes())]
+
+    def stack(self, pe: int) -> str | None:
+        """The stack that a PE has written; None if it cannot write one."""
+        return self._stack(pe).read_text() if self._stack(pe).exists() else None
+
+    def _answer(self, pe: int) -> Path:
+        return self.path.with_name(f"waits-{pe}")
+
+    def _stack(self, pe: int) -> Path:
+        return self.path.with_name(f"stack-{pe}")
+
+    # Failure -------------------------------------------------------------------------------------
+
     def fail(self, error: Exception) -> None:
         """Write for the launching process, in one line, why this process failed."""
         mine = [pe for pe, slot in enumerate(self.slots()) if slot.pid == self.pid]
@@ -96,6 +162,12 @@ class NoProgressFile:
         """Do nothing."""
 
     def finish(self, pe: int) -> None:
+        """Do nothing."""
+
+    def attend(self, pe: int, waits: Callable[[], list[Wait]], threaded: bool = True) -> None:
+        """Do nothing."""
+
+    def answer(self, pe: int) -> None:
         """Do nothing."""
 
     def fail(self, error: Exception) -> None:

@@ -1,0 +1,64 @@
+"""When a run counts as making no progress, on made-up times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workbench.run.progress_file import ProgressFile
+from workbench.run.stall import Stall
+
+STEP_S = 3.0  # of a slow run
+
+
+@pytest.fixture
+def progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProgressFile:
+    """The progress file of a run of one PE, whose steps are made by `make_step`."""
+    monkeypatch.setattr("workbench.run.stall.ANSWER_S", 0.0)
+    monkeypatch.setattr("workbench.run.stall.STACK_S", 0.0)
+    return ProgressFile(tmp_path / "progress", 1)
+
+
+def checked(stall: Stall, begin: float, seconds: float) -> float | None:
+    """Check ten times a second; after how many seconds the run was found to make no progress."""
+    for tenths in range(int(10 * seconds)):
+        now = begin + tenths / 10
+        if stall.check(now, stall.progress.slots()) is not None:
+            return now - begin
+    return None
+
+
+def steps_until(stall: Stall, monkeypatch: pytest.MonkeyPatch, steps: int) -> float:
+    """Make slow steps; returns the time of the last one."""
+    begin = stall.last_change
+    for step in range(steps):
+        now = begin + step * STEP_S
+        monkeypatch.setattr("time.time", lambda now=now: now)
+        stall.progress.heartbeat(0, step)
+        assert checked(stall, now, STEP_S) is None
+    return begin + (steps - 1) * STEP_S
+
+
+def test_a_slow_run_is_no_hanging_one(progress, monkeypatch):
+    """Mistake: a fixed limit that ends runs of long steps; or one that never comes."""
+    stall = Stall(progress, None)
+    last = steps_until(stall, monkeypatch, 5)
+    assert checked(stall, last + STEP_S, 100 * STEP_S) == pytest.approx(19 * STEP_S, abs=0.3)
+
+
+def test_the_users_limit_counts(progress, monkeypatch):
+    """Mistake: an option that is read and forgotten, or that also counts while a run starts."""
+    stall = Stall(progress, 5.0)
+    assert checked(stall, stall.last_change, 100) is None
+    last = steps_until(Stall(progress, 5.0), monkeypatch, 3)
+    stall = Stall(progress, 5.0)
+    assert checked(stall, last, 20) == pytest.approx(5.0, abs=0.3)
+
+
+def test_a_suspended_run_goes_on(progress, monkeypatch):
+    """Mistake: Ctrl-Z and `fg` end a run, as if it had hung in between."""
+    stall = Stall(progress, 5.0)
+    last = steps_until(stall, monkeypatch, 3)
+    assert checked(stall, last, 2) is None
+    assert checked(stall, last + 3600, 2) is None

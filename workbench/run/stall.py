@@ -1,0 +1,78 @@
+"""Notices that a run makes no progress, and finds out what each of its blocks waits for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+
+from drivers.waits import sentences
+from workbench.run.progress_file import FINISHING, STARTING, ProgressFile, Slot
+
+START_LIMIT_S = 180.0  # until the first round has ended: compilation and large steps take time
+FINISH_LIMIT_S = 1800.0  # to validate and write
+STEP_LIMIT_S = 10.0  # least time without progress that counts as hanging,
+STEP_FACTOR = 20.0  # or this many times the slowest round so far, whichever is longer
+ANSWER_S = 2.0  # for PEs to say what their blocks wait for
+STACK_S = 0.2  # for those that did not to write where they are
+SUSPENDED_S = 2.0  # between two checks: this process was suspended, and so, perhaps, the run
+
+
+class Stall:
+    """Watches the progress file of a run; ``limit_s``: longest time without progress, or None."""
+
+    def __init__(self, progress: ProgressFile, limit_s: float | None) -> None:
+        self.progress, self.limit_s = progress, limit_s
+        self.slowest = 0.0
+        self.last_change = self.checked = time.time()
+
+    def check(self, now: float, slots: list[Slot]) -> str | None:
+        """If no PE has made progress for too long, say so and what each block waits for."""
+        if now - self.checked > SUSPENDED_S:
+            self.last_change += now - self.checked
+        self.checked = now
+        change = max(slot.changed for slot in slots)
+        if change > self.last_change:
+            if all(slot.phase != STARTING for slot in slots):
+                self.slowest = max(self.slowest, change - self.last_change)
+            self.last_change = change
+        quiet = now - self.last_change
+        if quiet <= self._limit(slots):
+            return None
+        pe = min(range(len(slots)), key=lambda pe: (slots[pe].phase, slots[pe].step))
+        where = f"in step {slots[pe].step}" if slots[pe].phase else "before its first step"
+        line = f"no progress for {quiet:.0f} s; PE {pe} is furthest behind, {where}"
+        return "\n  ".join([line, *self._waits(slots)])
+
+    def _limit(self, slots: list[Slot]) -> float:
+        """The longest time without progress, s."""
+        if any(slot.phase == STARTING for slot in slots):
+            return max(START_LIMIT_S, self.limit_s or 0.0)
+        if self.limit_s is not None:
+            return self.limit_s
+        if any(slot.phase == FINISHING for slot in slots):
+            return FINISH_LIMIT_S
+        if not self.slowest:
+            return START_LIMIT_S
+        return max(STEP_LIMIT_S, STEP_FACTOR * self.slowest)
+
+    def _waits(self, slots: list[Slot]) -> list[str]:
+        """What each block waits for; of PEs that do not answer, the code that they run."""
+        self.progress.ask()
+        end = time.monotonic() + ANSWER_S
+        while (silent := self.progress.silent()) and time.monotonic() < end:
+            time.sleep(0.05)
+        for pe in silent:
+            with suppress(ProcessLookupError):
+                if self.progress.stack(pe) is not None:  # else the signal would end the process
+                    os.kill(slots[pe].pid, signal.SIGUSR1)
+        time.sleep(STACK_S if silent else 0.0)
+        busy = [f"PE {pe} does not answer; it is in {self._place(pe)}" for pe in silent]
+        return busy + sentences(self.progress.answers())
+
+    def _place(self, pe: int) -> str:
+        """The line of code that a PE runs: the first of the stack that it wrote."""
+        lines = [line.strip() for line in (self.progress.stack(pe) or "").splitlines()]
+        files = [line for line in lines if line.startswith("File ")]
+        return files[0].removeprefix("File ") if files else "code that cannot be seen"
