@@ -24,6 +24,7 @@ import numpy as np
 from devices.backend import Clock
 from drivers.audits import Witness
 from drivers.job import RunError
+from drivers.waits import step_name
 from miniapps.contract import SETUP, Batch, Life, Pause, Post, PostSum
 
 ROW = np.dtype(
@@ -155,11 +156,6 @@ class Stepper:
         """Raise an error in the block as the answer to its request; returns its next request."""
         assert self.generator is not None
         return self.generator.throw(error)
-
-
-def step_name(step: int) -> str:
-    """A round's first step in messages for users."""
-    return "setup" if step == SETUP else f"step {step}"
 
 
 def answers_to(function: Callable[[list[Any]], list[Any]], tasks: list[Any]) -> list[Any]:

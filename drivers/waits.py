@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from drivers.timing import step_name
-from miniapps.contract import AllReduce, Collect, CollectSum, Edge, Place
+from miniapps.contract import SETUP, AllReduce, Collect, CollectSum, Edge, Place
 
 MOST = 12  # sentences
+
+
+def step_name(step: int) -> str:
+    """A round's first step in messages for users."""
+    return "setup" if step == SETUP else f"step {step}"
 
 
 class Wait(NamedTuple):
