@@ -17,7 +17,6 @@ from miniapps.audit import BaseAudit, Contribution
 from miniapps.contract import Check, Measure
 from miniapps.decomposition import Layout
 from miniapps.leanmd import plain
-from miniapps.leanmd.problem import LeanmdProblem
 
 ATOMS = 2  # audited around each point, on average
 MARGIN = 0.3  # sigma; atoms that move farther in the audited step are left out
@@ -31,7 +30,7 @@ COLUMNS = 8  # of a contributed row: point, id, position, velocity
 class Audit(BaseAudit):
     """Draws points in the box, half of their coordinates on planes between blocks."""
 
-    def __init__(self, problem: LeanmdProblem, layout: Layout, seed: int, samples: int) -> None:
+    def __init__(self, problem: Any, layout: Layout, seed: int, samples: int) -> None:
         super().__init__(problem, layout, seed, samples)
         self.points = [self._point() for _ in range(samples)]
         share = ATOMS * math.prod(problem.extent) / problem.atoms
@@ -239,7 +238,7 @@ def sums_of_rows(measures: Mapping[str, Measure]) -> list[list[int]]:
     return [[(row[n] << 32) + row[n + 1] for n in wide] for row in rows]
 
 
-def thermo(problem: LeanmdProblem, sums: list[int]) -> dict[str, float]:
+def thermo(problem: Any, sums: list[int]) -> dict[str, float]:
     """What a row of the table must say; see "The thermo table" in docs/leanmd.md."""
     square, energy = (number * plain.ENERGY_UNIT for number in sums[:2])
     atoms, volume = problem.atoms, math.prod(problem.extent)
