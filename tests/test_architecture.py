@@ -416,6 +416,7 @@ import miniapps
 class Watcher:
     def heartbeat(self, pe, step): pass
     def finish(self, pe): pass
+    def attend(self, pe, waits): pass
 
 problem = miniapps.load("jacobi2d").Problem(size=(7, 5))
 layout = Layout.create(problem.shape, problem.periodic, 2)
