@@ -21,6 +21,7 @@ from drivers.outcome import Outcome
 from kernels import state_hash
 from miniapps.audit import AuditPlan, checks_of
 from miniapps.contract import SETUP, Check, Piece
+from miniapps.grid_block import GridBlock
 from miniapps.parameters import InputError
 from miniapps.plain_hash import digest_of
 from workbench.cli import build_parser
@@ -299,6 +300,34 @@ def test_wrong_launched_stencils_are_found_beyond_the_reference(driver: str) -> 
         assert record["pes"] == 2 and "differs from reference" not in str(record["checks"])
 
 
+def stale(fill_ghosts: Any) -> Any:
+    """Ghosts that are filled before the first two steps only."""
+    return lambda block, came: fill_ghosts(block, came) if block.time < 2 else None
+
+
+def swapped(fill_ghosts: Any) -> Any:
+    """Ghosts with the values of the opposite side, where there are both."""
+
+    def fill(block: Any, came: Any) -> None:
+        sides = {edge: wrong_programs.opposite(edge) for edge in came}
+        fill_ghosts(block, {e: came[other if other in came else e] for e, other in sides.items()})
+
+    return fill
+
+
+@pytest.mark.parametrize("wrong", [stale, swapped])
+def test_wrong_halos_are_found_under_sim(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches contributions that are taken while blocks are in different rounds."""
+    problem, grid = large_problem("jacobi2d"), LARGE["jacobi2d"][1]
+    layout = support.layout_of(problem, grid)
+    for change, expected in ((None, False), (wrong, True)):
+        if change is not None:
+            monkeypatch.setattr(GridBlock, "fill_ghosts", change(GridBlock.fill_ghosts))
+        outcome = outcome_under_sim("jacobi2d", problem, grid, 5)
+        run = miniapps.load("jacobi2d"), problem, layout, PLAN, outcome.audits, 5, outcome.measures
+        assert (CELLS in failed(checks_of(*run))) == expected
+
+
 # The state hash ----------------------------------------------------------------------------------
 
 HASHES = "audit: state hashes that differ"
@@ -349,8 +378,7 @@ def test_wrong_hashes_are_found(app: str, wrong: Any, monkeypatch: pytest.Monkey
 # What audits are made of -------------------------------------------------------------------------
 
 PLAIN = [  # what must be independent of what it validates
-    *sorted(name for name in FILES if re.fullmatch(r"miniapps/\w+/audit\.py", name)),
-    "miniapps/pic/reference_solution.py",
+    *sorted(n for n in FILES if re.fullmatch(r"miniapps/\w+/(audit|reference_solution)\.py", n)),
     "miniapps/grid_audit.py",
     "miniapps/grid_reference.py",
     "miniapps/plain_hash.py",
