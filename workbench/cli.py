@@ -127,6 +127,7 @@ def build_parser(arguments: Sequence[str]) -> Parser:
     _add_study(commands, arguments)
     _add_doctor(commands)
     _add_plot(commands)
+    _add_diff(commands)
     _add_demo(commands)
     return parser
 
@@ -358,6 +359,20 @@ def _plot(options: argparse.Namespace, runtime: list[str]) -> int:
         written.append(trace.write_trace(source, source.with_suffix(".trace.json")))
     print(*written, sep="\n")
     return VALID
+
+
+def _add_diff(commands: Any) -> None:
+    help = "the first step, part of the domain and field in which two runs differ"
+    example = "example: miniapps diff A.h5 B.h5; make both with run --hash-every 1 --output"
+    parser = _command(commands, "diff", help, example, _diff)
+    for name in ("A.h5", "B.h5"):
+        parser.add_argument(name, type=Path, help="written by run --output")
+
+
+def _diff(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench import diff
+
+    return diff.diff(*(getattr(options, name) for name in ("A.h5", "B.h5")))
 
 
 def _add_demo(commands: Any) -> None:

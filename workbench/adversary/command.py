@@ -25,7 +25,7 @@ from workbench.run.progress_bar import ProgressBar
 from workbench.run.spec import RunSpec, check_writable, requested
 
 PARTS = 6, 4, 3, 2, 1  # blocks to try if --blocks is not given
-STEPS, SCHEDULES, SECONDS, PES = 4, 10_000, 60.0, 2
+STEPS, SCHEDULES, SECONDS, PES = 3, 10_000, 60.0, 2
 
 
 def adversary(options: Namespace) -> int:

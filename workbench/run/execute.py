@@ -27,6 +27,7 @@ from miniapps.parameters import require
 from workbench import environment
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.run import launch, output, record
+from workbench.run.hashes import StepHashes
 from workbench.run.progress_bar import ProgressBar, ProgressBarThread
 from workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
 from workbench.run.spec import RunSpec, check_writable
@@ -175,6 +176,8 @@ def store_of(spec: RunSpec) -> output.Hdf5Store | None:
     writers = spec.problem.snapshots()
     if spec.snapshot_every:
         writers = (*writers, Thumbnails(spec.snapshot_every, sides_of(spec.problem.extent)))
+    if spec.hash_every:
+        writers = (*writers, StepHashes(spec.hash_every, tuple(spec.problem.extent)))
     return output.Hdf5Store(spec.output.resolve(), writers)
 
 

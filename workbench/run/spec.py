@@ -88,6 +88,15 @@ class RunSpec:
         former="--frames",
         key="snapshot_every",
     )
+    hash_every: int = parameter(
+        "--hash-every",
+        0,
+        int,
+        "and hashes of its parts, every K steps, for `miniapps diff`",
+        group=OUTPUT,
+        metavar="K",
+        key="hash_every",
+    )
     trace: bool = parameter(
         "--trace",
         False,
@@ -204,8 +213,9 @@ class RunSpec:
         line = ["run", self.app]
         for field in grouped(RunSpec):
             value = settled.get(field.name, getattr(self, field.name))
-            if field.metadata["group"] == AUDITS and value == field.default:
-                continue  # as in campaigns of versions that had no audits
+            new = field.metadata["group"] == AUDITS or field.name == "hash_every"
+            if new and value == field.default:
+                continue  # as in campaigns of versions that did not have the option
             if value is True:
                 line.append(field.metadata["option"])
             elif value is not False:
@@ -261,8 +271,10 @@ class RunSpec:
         self.own.check(self)
         check_writable("--output", self.output)
         least = "must be 0 or more (0: none)"
-        require(self.snapshot_every >= 0, "--snapshot-every", self.snapshot_every, least)
-        for name, asked in (("--snapshot-every", self.snapshot_every), ("--trace", self.trace)):
+        every = {"--snapshot-every": self.snapshot_every, "--hash-every": self.hash_every}
+        for name, steps in every.items():
+            require(steps >= 0, name, steps, least)
+        for name, asked in (every | {"--trace": self.trace}).items():
             require(not asked or self.output is not None, name, asked, "needs --output FILE.h5")
         kinds = list(self.layout.families())
         allowed = f"has one block per rank, but this problem has blocks of {len(kinds)} kinds"

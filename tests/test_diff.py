@@ -1,0 +1,135 @@
+"""Hashes of parts of the state, and the comparison of two runs by them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from miniapps.contract import Piece
+from miniapps.decomposition import Layout
+from miniapps.echo.block import EchoBlock
+from workbench.cli import main
+from workbench.exit_status import BAD_INPUT, VALID, WRONG
+from workbench.run.hashes import share
+
+RUN = "--preset tiny --audit 0 --output"
+
+
+def run(app: str, words: str, path: Path) -> Path:
+    """A run's file."""
+    main(["run", app, *f"{RUN} {path} {words}".split()])
+    return path
+
+
+@given(st.sampled_from(["1x1", "2x3", "5x1", "4x4"]), st.integers(1, 40), st.integers(1, 40))
+def test_hashes_do_not_depend_on_the_decomposition(grid: str, rows: int, columns: int) -> None:
+    """Catches a cell that two tiles count, or none, where a block ends inside a tile."""
+    rows, columns = rows + 4, columns + 4
+    values = np.random.default_rng(rows).random((rows, columns))
+    parts = tuple(map(int, grid.split("x")))
+    layout = Layout.create((rows, columns), (True, True), parts[0] * parts[1], pe_grid=parts)
+    total = 0
+    for index in layout.indices():
+        (a, b), (c, d) = layout.bounds(index)
+        piece = Piece("u", values[a:b, c:d], (a, c), (rows, columns))
+        total = total + share(piece, (rows, columns))
+    whole = share(Piece("u", values, (0, 0), (rows, columns)), (rows, columns))
+    assert np.array_equal(total, whole)
+    changed = values.copy()
+    changed[-1, 0] += 1e-12
+    other = share(Piece("u", changed, (0, 0), (rows, columns)), (rows, columns))
+    assert (other != whole).any(axis=1).sum() == 1
+
+
+def test_rows_are_found_by_their_position() -> None:
+    """Catches particles hashed in the order in which a block holds them, or in no tile."""
+    rows = np.random.default_rng(1).random((50, 5)) * 8
+    rows[0, :2] = np.nan, 8.0
+    ids = np.arange(50)
+    whole = share(Piece("p", rows, None, (), ids), (8, 8))
+    back = share(Piece("p", rows[::-1], None, (), ids[::-1]), (8, 8))
+    halves = [share(Piece("p", rows[s], None, (), ids[s]), (8, 8)) for s in (ids < 20, ids >= 20)]
+    assert np.array_equal(whole, back) and np.array_equal(whole, halves[0] + halves[1])
+    none = share(Piece("p", rows[:0], None, (), ids[:0]), (8, 8))
+    assert not none.any() and len(none) == 256
+
+
+@pytest.mark.parametrize("app", ["pic", "stencil3d"])
+def test_equal_runs(app: str, tmp_path: Path, capsys: Any) -> None:
+    """Catches hashes that differ for another decomposition or driver."""
+    axes = "x1" if app == "stencil3d" else ""
+    a = run(app, f"--hash-every 1 --blocks 1x2{axes}", tmp_path / "a.h5")
+    b = run(app, f"--hash-every 2 --blocks 3x1{axes} --driver sim", tmp_path / "b.h5")
+    capsys.readouterr()
+    assert main(["diff", str(a), str(b)]) == VALID
+    assert "equal at the end and after" in capsys.readouterr().out
+    with h5py.File(a) as file:
+        assert json.loads(file.attrs["record"])["hash_every"] == 1
+
+
+def test_the_first_difference_is_named(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a comparison that names another step, field, part or block."""
+    right = run("echo", "--hash-every 1 --blocks 2x1", tmp_path / "right.h5")
+    plain = run("echo", "--blocks 3x2", tmp_path / "plain.h5")
+    step = EchoBlock.step
+
+    def wrong(block: Any, count: int) -> Any:
+        yield from step(block, count)
+        if block.time == 5 and block.index == (1, 0):
+            block.counters[0, 0] += 1
+        return False
+
+    monkeypatch.setattr(EchoBlock, "step", wrong)
+    other = run("echo", "--hash-every 1 --blocks 2x2", tmp_path / "wrong.h5")
+    capsys.readouterr()
+    assert main(["diff", str(right), str(other)]) == WRONG
+    said = capsys.readouterr().out
+    assert said.startswith("after 5 steps: counters differs in 4..5 x 0..1, block (1,0) of right")
+    assert "block (1,0) of wrong.h5; equal after 4 steps" in said
+    assert main(["diff", str(plain), str(other)]) == WRONG
+    said = capsys.readouterr().out
+    assert "final state: counters differs at (4, 0)" in said and "--hash-every 1" in said
+
+
+def test_files_that_cannot_be_compared(tmp_path: Path, capsys: Any) -> None:
+    """Catches a traceback from a damaged file, and a comparison of two problems."""
+    good = run("echo", "--hash-every 3 --blocks 2x1", tmp_path / "good.h5")
+    texts = {"empty": b"", "text": b"[["}
+    for name, text in texts.items():
+        (tmp_path / name).write_bytes(text)
+    for name, record in {"no record": None, "bad": "[[", "list": "[]", "none": "{}"}.items():
+        with h5py.File(tmp_path / name, "w") as file:
+            file.create_group("state")
+            if record is not None:
+                file.attrs["record"] = record
+    for name, damage in {"scalar": 7, "wide": np.zeros((9, 9))}.items():
+        (tmp_path / name).write_bytes(good.read_bytes())
+        with h5py.File(tmp_path / name, "r+") as file:
+            del file["hashes/counters"]
+            file["hashes/counters"] = damage
+    run("echo", "--size 9x9", tmp_path / "another")
+    run("jacobi2d", "--blocks 1x1", tmp_path / "app")
+    capsys.readouterr()
+    for path in sorted(tmp_path.iterdir()):
+        if path != good:
+            with pytest.raises(SystemExit) as ended:
+                main(["diff", str(good), str(path)])
+            said = capsys.readouterr().err
+            assert ended.value.code == BAD_INPUT and said.count("\n") == 1, (path, said)
+
+
+@pytest.mark.parametrize("words", ["--hash-every 2", "--hash-every -1 --output x.h5"])
+def test_hashes_need_a_file(words: str, capsys: Any) -> None:
+    """Catches hashes that are stored nowhere."""
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "echo", *words.split()])
+    assert ended.value.code == BAD_INPUT and "--hash-every" in capsys.readouterr().err

@@ -1,0 +1,182 @@
+"""``miniapps diff A.h5 B.h5``: the first step, block and field in which two runs differ."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kernels.state_hash import WORDS
+from miniapps.decomposition import Layout, split
+from miniapps.parameters import InputError, require
+from workbench.exit_status import VALID, WRONG
+from workbench.run.hashes import grid_of
+from workbench.run.record import fixed_parameters
+from workbench.run.schema import upgraded
+from workbench.show.saved import opened
+
+FINE = 1 << 20  # parts of an extent that is not a number of cells
+
+
+class Run(NamedTuple):
+    """A run's file, opened, and its record."""
+
+    path: Path
+    file: Any
+    record: dict[str, Any]
+
+    @property
+    def end(self) -> int:
+        """The number of steps made, warm-up included."""
+        return int(self.record["warmup"] + self.record["steps"])
+
+
+def diff(first: Path, second: Path) -> int:
+    """Compare two runs and print the first difference; returns the exit status.
+
+    Raises InputError if a file was not written by --output, or the runs are of other problems.
+    """
+    try:
+        with ExitStack() as stack:
+            a, b = (_run(path, stack.enter_context(opened(path))) for path in (first, second))
+            other = f"is a run of another problem than {first}"
+            require(_problem(a) == _problem(b), "diff", second, other)
+            found, common = _hashes(a, b) or _final(a, b), _steps(a, b)
+    except (KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        raise _not_written(f"{first} {second}", error) from None
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise _not_written(f"{first} {second}", error) from None
+    if found is None:
+        seen = f" and after {len(common)} steps in between" if common else ""
+        print(f"equal at the end{seen}: {a.record['state_hash']}")
+        return VALID
+    print(found)
+    if not common:
+        print("make both runs with --hash-every 1 to find the first step that differs")
+    return WRONG
+
+
+def _not_written(files: str, error: Exception) -> InputError:
+    """The error for files that lack what --output writes."""
+    return InputError("diff", files, f"must be written by --output ({error})")
+
+
+def _run(path: Path, file: Any) -> Run:
+    """A run's file with its record."""
+    return Run(path, file, upgraded(json.loads(file.attrs["record"])))
+
+
+def _problem(run: Run) -> tuple[str, dict[str, Any]]:
+    """What two runs must have in common."""
+    return run.record["app"], fixed_parameters(run.record)
+
+
+def _steps(a: Run, b: Run) -> list[int]:
+    """The numbers of steps after which both runs have hashes."""
+    steps = [set(run.file["hashes/step"][...].tolist()) if "hashes" in run.file else set()
+             for run in (a, b)]  # fmt: skip
+    return sorted(steps[0] & steps[1])
+
+
+def _hashes(a: Run, b: Run) -> str | None:
+    """The first tile whose hashes differ, in words."""
+    before = 0
+    for step in _steps(a, b):
+        for name in sorted(set(a.file["hashes"]) - {"step"}):
+            tables = [_table(run, name, step) for run in (a, b)]
+            differ = np.flatnonzero((tables[0] != tables[1]).any(axis=1))
+            if differ.size:
+                where = _of_tile(a, b, int(differ[0]))
+                more = f" and {differ.size - 1} other parts" if differ.size > 1 else ""
+                equal = f"equal after {before} steps" if before else "no earlier step to compare"
+                return f"after {step} steps: {name} differs {where}{more}; {equal}"
+        before = step
+    return None
+
+
+def _table(run: Run, name: str, step: int) -> np.ndarray:
+    """The hashes of a field after a step: (tiles, 4) uint64. Raises ValueError."""
+    row = run.file["hashes/step"][...].tolist().index(step)
+    table = np.asarray(run.file[f"hashes/{name}"][row])
+    shape = math.prod(grid_of(len(run.record["extent"]))), WORDS
+    if table.shape != shape:
+        raise ValueError(f"{run.path.name}: hashes of {name} have the shape {table.shape}")
+    return table
+
+
+def _of_tile(a: Run, b: Run, tile: int) -> str:
+    """Where a tile is: its part of the domain, and the blocks of both runs there."""
+    extent = a.record["extent"]
+    grid = grid_of(len(extent))
+    index = np.unravel_index(tile, grid)
+    cuts = list(zip(extent, index, grid, strict=True))
+    if all(float(side).is_integer() for side in extent):
+        spans = [split(0, int(side), n, int(i)) for side, i, n in cuts]
+    else:
+        spans = [(side * i / n, side * (i + 1) / n) for side, i, n in cuts]
+    shown = " x ".join(f"{low:g}..{high:g}" for low, high in spans)
+    return f"in {shown}, {_owners(a, spans)} of {a.path.name}, {_owners(b, spans)} of {b.path.name}"
+
+
+def _owners(run: Run, spans: Sequence[tuple[float, float]]) -> str:
+    """The blocks that overlap a part of the domain."""
+    layout, scale = _layout(run)
+    box = [(low * s, high * s) for (low, high), s in zip(spans, scale, strict=True)]
+    found = [index for index in layout.indices() if _overlap(layout.bounds(index), box)]
+    shown = ", ".join(f"({','.join(map(str, index))})" for index in found[:4])
+    return f"block{'s' if len(found) > 1 else ''} {shown}{', ...' if len(found) > 4 else ''}"
+
+
+def _overlap(bounds: Any, box: list[tuple[float, float]]) -> bool:
+    """Whether a block has a part of a box."""
+    return all(max(a, low) < min(b, high) for (a, b), (low, high) in zip(bounds, box, strict=True))
+
+
+def _layout(run: Run) -> tuple[Layout, list[float]]:
+    """The decomposition of a run, and its cells per unit of length along each axis."""
+    extent, blocks, parts = (run.record[key] for key in ("extent", "blocks", "pe_grid"))
+    whole = all(float(side).is_integer() for side in extent)
+    cells = [int(side) if whole else FINE for side in extent]
+    sub = tuple(n // p for n, p in zip(blocks, parts, strict=True))
+    layout = Layout(tuple(cells), (True,) * len(cells), tuple(parts), sub)
+    return layout, [n / side for n, side in zip(cells, extent, strict=True)]
+
+
+def _final(a: Run, b: Run) -> str | None:
+    """The first difference of the final states, in words."""
+    if a.end != b.end:
+        return f"{a.path.name} has made {a.end} steps, {b.path.name} {b.end}"
+    if a.record["state_hash"] == b.record["state_hash"]:
+        return None
+    names = [name for name in a.file["state"] if not name.endswith(".id")]
+    for name in names:
+        if name not in b.file["state"]:
+            return f"final state: {b.path.name} has no {name}"
+        x, y = (_ordered(run, name) for run in (a, b))
+        if x.shape != y.shape:
+            return f"final state: {name} has the shapes {x.shape} and {y.shape}"
+        for place in _unequal(x, y):
+            return f"final state: {name} differs at {place}: {x[place]!r} and {y[place]!r}"
+    return "the state hashes differ, but the stored final states are equal"
+
+
+def _ordered(run: Run, name: str) -> np.ndarray:
+    """A field of the final state; rows of particles or atoms in the order of their ids."""
+    values = np.asarray(run.file[f"state/{name}"])
+    ids = run.file["state"].get(f"{name}.id")
+    return values if ids is None else values[np.argsort(ids[...], kind="stable")]
+
+
+def _unequal(x: np.ndarray, y: np.ndarray) -> Iterator[tuple[int, ...]]:
+    """The index of the first element whose bits differ, if any."""
+    bits = [np.frombuffer(array.tobytes(), np.uint8).reshape(array.size, -1) for array in (x, y)]
+    differ = np.flatnonzero((bits[0] != bits[1]).any(axis=1)) if math.prod(x.shape) else ()
+    for number in differ[:1]:
+        yield tuple(int(i) for i in np.unravel_index(number, x.shape))
