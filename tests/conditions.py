@@ -62,6 +62,9 @@ def execute(source: str, file: str, module: ModuleType, outcomes: Outcomes) -> N
     """Run the rewritten source of a module in its namespace."""
 
     def note(name: str, value: Any) -> Any:
+        if isinstance(value, np.ndarray):  # lanes of a register
+            outcomes[name].update(value.tolist())
+            return value
         outcomes[name].add(bool(value))
         return bool(value) if isinstance(value, np.bool) else value  # no arithmetic on NumPy's
 

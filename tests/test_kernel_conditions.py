@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 from typing import Any
 
 import conditions
 import numpy as np
 import pytest
+import python_vectors
 import support
 import test_pic
 import wrong_pic
+from placed_atoms import Placed
 
 import miniapps
 from miniapps.contract import MessageError
+from miniapps.leanmd.domain import Explosion
 from miniapps.pic.distribution import Distribution
 
 PIC = [
@@ -21,6 +25,13 @@ PIC = [
     *(f"kernels.pic.cpu.{name}" for name in ("diagnostics", "migrate", "push", "sort")),
     "kernels.pic.cpu",
 ]
+LEANMD = [
+    "kernels.state_hash.cpu",
+    *(f"kernels.leanmd.cpu.{name}" for name in ("exchange", "interactions", "motion")),
+    *(f"kernels.leanmd.cpu.{name}" for name in ("neighbours", "pairs")),
+    "kernels.leanmd.cpu",
+]
+ALWAYS = "numbers() != broadcast(-1)"  # LeanMD's mask of all lanes
 
 
 def one_sided(outcomes: conditions.Outcomes) -> set[str]:
@@ -65,3 +76,30 @@ def test_every_condition_of_pic(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(app, "Block", wrong_pic.nan_position(right))
         assert "position error" in solve_pic((1, 1), wrong_pic.MISTAKE_AT + 1, particles=9)
     assert one_sided(outcomes) == set()
+
+
+def solve_atoms(apart: float, speed: float, **values: Any) -> None:
+    """Two atoms in a box whose side is 8.4, for a step: along x so far apart and so fast."""
+    at = np.array([[2.5, 2.5 + apart], [4.0, 4.0], [4.0, 4.0]])
+    problem = Placed(cells=(3, 3, 3), at=at, speed=speed * np.eye(3, 2), **values)
+    support.solve("leanmd", problem, (1, 1, 1), 1)
+
+
+def test_every_condition_of_leanmd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a branch of a kernel that neither the preset tiny nor a failing run enters."""
+    monkeypatch.setitem(sys.modules, "devices.cpu.vectors", python_vectors.module())
+    outcomes, app = conditions.as_python(monkeypatch, LEANMD), miniapps.load("leanmd")
+    with np.errstate(all="ignore"):
+        tiny = support.small_problem(app, rebuild=1)
+        assert not support.solve("leanmd", tiny, (2, 1, 1), 1).failed
+        failing: list[tuple[str, dict[str, Any]]] = [
+            ("from another", {"apart": 0.6, "speed": 0.0}),
+            ("from another", {"apart": 0.6, "speed": 0.0, "decomposition": "pairs"}),
+            ("is faster", {"apart": 3.0, "speed": 2000.0}),
+            ("flies too fast", {"apart": 3.0, "speed": 900.0, "dt": 0.03}),
+            ("flies too fast", {"apart": 3.0, "speed": -900.0, "dt": 0.03}),
+        ]
+        for said, values in failing:
+            with pytest.raises(Explosion, match=said):
+                solve_atoms(**values)
+    assert {name for name in one_sided(outcomes) if ALWAYS not in name} == set()
