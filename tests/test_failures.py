@@ -225,10 +225,92 @@ def test_a_failed_run_leaves_no_half_written_file(launched, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir() if "run.h5" in p.name) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupted_launcher_takes_its_pes_along(launched, number):
+HELD = """
+import builtins, pathlib, os, sys, time
+real = builtins.__import__
+def hooked(name, *rest, **named):
+    module = real(name, *rest, **named)
+    found = getattr(sys.modules.get("{module}"), "{owner}", None)
+    if found is not None and not hasattr(found, "held"):
+        found.held = True
+        def hold(self, *arguments):
+            pathlib.Path("{folder}", f"held-{{os.getpid()}}").touch()
+            time.sleep(60)
+        found.{method} = hold
+    return module
+builtins.__import__ = hooked
+"""
+
+
+def hold(folder: Path, module: str, owner: str, method: str) -> str:
+    """A PYTHONPATH that makes a method of a class sleep for a minute, see `held`."""
+    text = HELD.format(module=module, owner=owner, method=method, folder=folder)
+    (folder / "sitecustomize.py").write_text(text)
+    return str(folder)
+
+
+def held(folder: Path) -> int:
+    """The first process that sleeps in the method."""
+    found = support.wait_for(lambda: list(folder.glob("held-*")))
+    return int(found[0].name.partition("-")[2])
+
+
+SHORT_RUN = ("--steps", "10")  # overrides the steps of LONG_RUN
+
+
+@pytest.mark.parametrize(
+    ("driver", "number"),
+    [("mpi", signal.SIGKILL), ("charm", signal.SIGKILL), ("charm", signal.SIGSTOP)],
+)
+def test_a_pe_that_is_lost_while_it_writes_ends_the_run(launched, tmp_path, driver, number):
+    """Mistake: a PE that has made its last step is no longer watched; half a file is left."""
+    path = hold(tmp_path, "workbench.run.output", "Hdf5Store", "write")
+    output = ("--output", str(tmp_path / "run.h5"))
+    run = launched(driver, *SHORT_RUN, *output, PYTHONPATH=path)
+    os.kill(held(tmp_path), number)
+    assert len(ends(run, within=10).splitlines()) == 1
+    assert not list(tmp_path.glob("run.h5*"))
+
+
+def test_a_pe_that_dies_in_a_load_balancing_step_ends_the_run(launched, tmp_path):
+    """Mistake: blocks on their way from or to the lost PE are waited for."""
+    path = hold(tmp_path, "drivers.charm.chare", "BlockChare", "resumeFromSync")
+    balancing = ("--odf", "2", "--balancer", "Rotate", "--lb-period", "5")
+    run = launched("charm", *balancing, PYTHONPATH=path)
+    os.kill(held(tmp_path), signal.SIGKILL)
+    assert " died in step " in ends(run, within=10)
+
+
+@pytest.mark.parametrize("driver", ["mpi", "charm"])
+def test_a_slow_pe_is_waited_for(launched, tmp_path, driver):
+    """Mistake: a run that is ended because one of its PEs is slow for a moment."""
+    path = sabotage(tmp_path, "import time; time.sleep(1.5)")
+    run = launched(driver, *SHORT_RUN, "--stall", "4", PYTHONPATH=path)
+    assert not ends(run, within=30, status=0)
+
+
+def test_an_interrupted_serial_run_leaves_no_file(launched, tmp_path):
+    """Mistake: a half-written file after Ctrl-C."""
+    path = hold(tmp_path, "workbench.run.output", "Hdf5Store", "write")
+    output = ("--output", str(tmp_path / "run.h5"))
+    run = launched("serial", "-n", "1", *SHORT_RUN, *output, PYTHONPATH=path)
+    os.kill(held(tmp_path), signal.SIGINT)
+    ends(run, within=10, status=130)
+    assert not list(tmp_path.glob("run.h5*"))
+
+
+@pytest.mark.parametrize(
+    ("driver", "number"),
+    [
+        ("mpi", signal.SIGINT),
+        ("mpi", signal.SIGTERM),
+        ("mpi", signal.SIGHUP),
+        ("charm", signal.SIGINT),
+    ],
+)
+def test_an_interrupted_launcher_takes_its_pes_along(launched, driver, number):
     """Mistake: Ctrl-C, a batch system or a closed terminal leaves the ranks computing."""
-    run = launched("mpi")
+    run = launched(driver)
     wait_for_pes(run)
     run.send_signal(number)
     ends(run, within=10, status=None)

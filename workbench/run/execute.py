@@ -160,6 +160,9 @@ def execute_all(
             if loaded:
                 drivers.load(name).fail(FAILED)
             return FAILED
+        except KeyboardInterrupt:
+            _clear(stores)
+            raise
 
 
 def _clear(stores: Sequence[output.Hdf5Store | None]) -> None:
