@@ -16,7 +16,7 @@ ifneq ($(origin PYTHON),file)
   ANEW := $(shell test ! -e .venv || grep -qx "$(VERSION)" .venv/pyvenv.cfg || echo anew)
 endif
 
-.PHONY: install ordering-bugs demo test quick verify lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
+.PHONY: install ordering-bugs demo test quick verify selftest lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
 
 install: .venv/installed
 
@@ -72,6 +72,9 @@ quick: install .venv/checks
 
 verify: install
 	$(BIN)/miniapps verify $(APPS)
+
+selftest: install
+	$(BIN)/miniapps selftest $(APPS)
 
 lint: install
 	$(BIN)/ruff check .

@@ -17,7 +17,6 @@ import llvmlite.binding
 import numpy as np
 import pytest
 import support
-import wrong_pic
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +28,9 @@ from kernels.pic.counters import FIRST_LOST, HERE, LEFT, LOST, NOWHERE, OWNERS, 
 from kernels.pic.cpu.push import CHUNK
 from miniapps.contract import Measure, MessageError
 from miniapps.decomposition import Layout
+from miniapps.faults import Fault
 from miniapps.parameters import InputError
+from miniapps.pic import faults
 from miniapps.pic import reference_solution as plain
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event
@@ -483,67 +484,64 @@ def test_events_print_as_they_are_read(text: str) -> None:
 # Programs that are wrong -------------------------------------------------------------------------
 
 CHECKS = {
-    wrong_pic.one_push_left_out: {"position error"},
-    wrong_pic.weak_force: {"position error"},
-    wrong_pic.still_in_y: {"position error"},
-    wrong_pic.lost_particle: {"missing particles", "id checksum error", "mixed id checksum error"},
-    wrong_pic.doubled_particle: {"missing particles", "id checksum error"},
-    wrong_pic.lost_and_doubled: {"mixed id checksum error"},
-    wrong_pic.swapped_ids: set(),
-    wrong_pic.no_injection: {"missing particles", "id checksum error"},
-    wrong_pic.late_injection: {"position error"},
-    wrong_pic.no_removal: {"missing particles", "id checksum error"},
-    wrong_pic.removal_of_others: {"id checksum error", "mixed id checksum error"},
+    faults.one_push_left_out: {"position error"},
+    faults.weak_force: {"position error"},
+    faults.still_in_y: {"position error"},
+    faults.lost_particle: {"missing particles", "id checksum error", "mixed id checksum error"},
+    faults.doubled_particle: {"missing particles", "id checksum error"},
+    faults.lost_and_doubled: {"mixed id checksum error"},
+    faults.swapped_ids: set(),
+    faults.no_injection: {"missing particles", "id checksum error"},
+    faults.late_injection: {"position error"},
+    faults.no_removal: {"missing particles", "id checksum error"},
+    faults.removal_of_others: {"id checksum error", "mixed id checksum error"},
 }
 WITH_EVENTS = events("inject:3:60:2,9,3,8", "remove:5:0,23,0,11:0.5")
 
 
-@pytest.mark.parametrize("wrong", CHECKS, ids=lambda wrong: wrong.__name__)
-def test_wrong_programs_fail(monkeypatch: pytest.MonkeyPatch, wrong: Any) -> None:
+@pytest.mark.parametrize("fault", CHECKS, ids=lambda fault: fault.name)
+def test_wrong_programs_fail(fault: Fault) -> None:
     """Catches checks that cannot fail: each mistake trips its own, and the bits every time."""
     problem = problem_of(events=WITH_EVENTS)
     assert solve(problem).failed == set()
-    monkeypatch.setattr(APP, "Block", wrong(APP.Block))
-    failed = solve(problem).failed
-    assert CHECKS[wrong] <= failed and "differs from reference" in failed
+    with fault.applied("pic"):
+        failed = solve(problem).failed
+    assert CHECKS[fault] <= failed and "differs from reference" in failed
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("fault", "said"),
     [
-        (wrong_pic.wrong_sign, r"particle \d+ went to \(.*\), which no move"),
-        (wrong_pic.mesh_of_another_block, r"particle \d+ went to \(.*\), which no move"),
-        (wrong_pic.misrouted, r"particle \d+ at \(.*\) came by edge .* not in"),
-        (wrong_pic.hurled, r"particle \d+ went to \(-.*\), which no move"),
-        (wrong_pic.nan_position, r"particle \d+ went to \(.*nan\)"),
+        (faults.wrong_sign, r"particle \d+ went to \(.*\), which no move"),
+        (faults.mesh_of_another_block, r"particle \d+ went to \(.*\), which no move"),
+        (faults.sent_to_another_neighbour, r"particle \d+ at \(.*\) came by edge .* not in"),
+        (faults.hurled, r"particle \d+ went to \(-.*\), which no move"),
+        (faults.nan_position, r"particle \d+ went to \(.*nan\)"),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
+    ids=lambda value: getattr(value, "name", ""),
 )
-def test_particles_that_are_lost_are_named(
-    monkeypatch: pytest.MonkeyPatch, wrong: Any, said: str
-) -> None:
+def test_particles_that_are_lost_are_named(fault: Fault, said: str) -> None:
     """Catches a particle that is in no block, before a kernel reads beyond the mesh."""
-    monkeypatch.setattr(APP, "Block", wrong(APP.Block))
-    with pytest.raises(MessageError, match=said):
+    with fault.applied("pic"), pytest.raises(MessageError, match=said):
         solve(problem_of(m=1), (3, 3))
 
 
-def test_hopping_particles_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hopping_particles_are_seen() -> None:
     """Catches ``v = a dt``, by which particles go forward and back for ever."""
-    monkeypatch.setattr(APP, "Block", wrong_pic.hopping(APP.Block))
-    assert "position error" in solve(problem_of(), (1, 2)).failed
-    with pytest.raises(MessageError, match="which no move of this problem leads to"):
-        solve(problem_of(), (3, 2))  # of two blocks in a row the one behind is the next one too
+    with faults.hopping.applied("pic"):
+        assert "position error" in solve(problem_of(), (1, 2)).failed
+        with pytest.raises(MessageError, match="which no move of this problem leads to"):
+            solve(problem_of(), (3, 2))  # of two blocks in a row the one behind is the next one too
 
 
-def test_a_step_too_many_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_too_many_is_seen() -> None:
     """Catches a verdict that counts other steps than were made: two too many pass nothing."""
     problem = problem_of()
     for steps in (10, 11, 13, 14):
         solved = support.solve("pic", problem, (2, 2), 12, validated_steps=steps)
         assert "differs from reference" in solved.failed
-    monkeypatch.setattr(APP, "Block", wrong_pic.one_push_too_many(APP.Block))
-    assert "position error" in solve(problem, (1, 1)).failed
+    with faults.one_push_too_many.applied("pic"):
+        assert "position error" in solve(problem, (1, 1)).failed
 
 
 def test_one_wrong_particle_of_many_is_enough() -> None:

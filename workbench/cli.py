@@ -1,4 +1,4 @@
-"""Parallel scientific mini-apps: list, run, verify, study, doctor, plot, demo.
+"""Parallel scientific mini-apps: list, run, verify, selftest, study, doctor, plot, demo.
 
 Options of an app come from the fields of its Problem. Exit status: 0 valid; 1 ran, but the result
 is wrong; 2 bad input, reported in one line before anything is launched; 3 the run failed.
@@ -124,6 +124,7 @@ def build_parser(arguments: Sequence[str]) -> Parser:
     _add_batch(commands)
     _add_verify(commands)
     _add_adversary(commands, arguments)
+    _add_selftest(commands)
     _add_study(commands, arguments)
     _add_doctor(commands)
     _add_plot(commands)
@@ -292,6 +293,34 @@ def _adversary(options: argparse.Namespace, runtime: list[str]) -> int:
     from workbench.adversary import command
 
     return command.adversary(options)
+
+
+def _add_selftest(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "selftest",
+        "make known mistakes in the program, one at a time; exit status 1 if one is not caught",
+        "example: miniapps selftest pic",
+        _selftest,
+    )
+    parser.add_argument("apps", nargs="*", metavar="APP", help="default: all")
+    help = "only under this driver; repeatable"
+    names = drivers.names()
+    parser.add_argument("--driver", action="append", choices=names, metavar="NAME", help=help)
+    parser.add_argument("--fault", metavar="WORDS", help="only faults whose name contains this")
+    help = "print the table in Markdown"
+    parser.add_argument("--markdown", action="store_true", help=help)
+
+
+def _selftest(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench.selftest import command
+
+    for name in options.apps:
+        miniapps.load(name)
+    names = options.driver or drivers.names()
+    return command.selftest(
+        options.apps or miniapps.names(), names, options.fault, options.markdown
+    )
 
 
 def _add_study(commands: Any, arguments: Sequence[str]) -> None:

@@ -31,6 +31,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
     checks = [
         *spec.module.validate(problem, outcome.steps_done, outcome.measures, state_hash),
         Check("blocks missing", float(len(spec.layout.numbers) - _blocks_seen(outcome)), 0),
+        Check("steps missing", float(_steps_missing(spec, outcome)), 0),
         *_audited(spec, outcome),
     ]
     valid = all(check.ok for check in checks)
@@ -70,6 +71,13 @@ def _audited(spec: RunSpec, outcome: Outcome) -> list[Check]:
         return []
     run = spec.module, spec.prepared, spec.layout, outcome.audit
     return audit.checks_of(*run, outcome.audits, outcome.steps_done, outcome.measures)
+
+
+def _steps_missing(spec: RunSpec, outcome: Outcome) -> int:
+    """The number of steps that were asked for and not made, or made and not asked for."""
+    missing = spec.warmup + spec.steps - outcome.steps_done
+    finished = missing > 0 and spec.prepared.may_finish(outcome.steps_done)
+    return 0 if finished else abs(missing)
 
 
 def _blocks_seen(outcome: Outcome) -> int:

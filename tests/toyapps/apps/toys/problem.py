@@ -28,6 +28,10 @@ class ToysProblem(BaseProblem):
         """The size."""
         return self.size
 
+    def may_finish(self, step: int) -> bool:
+        """Where the script ends the run: after three steps."""
+        return self.script == "ends_early" and step == 3
+
     def work(self) -> float:
         """The counters."""
         return float(np.prod(self.size))

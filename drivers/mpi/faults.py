@@ -1,0 +1,94 @@
+"""Faults of the mpi driver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from drivers.mpi import around
+from miniapps.faults import ACTED, Fault, catalogue, fault
+
+LINK = "drivers.mpi.links:Link"
+SHORT = 80  # bytes: of a header, and two numbers
+
+
+@fault("drivers.mpi.driver:run")
+def singletons(right: Any) -> Any:
+    """A launcher of another MPI starts each rank as a run of its own."""
+
+    def run(job: Any, *more: Any) -> Any:
+        from mpi4py import MPI
+
+        from miniapps.faults import replaced
+
+        with replaced("drivers.mpi.driver:MPI.COMM_WORLD", lambda world: MPI.COMM_SELF):
+            return right(job, *more)
+
+    return run
+
+
+@fault("drivers.job:Job.phases")
+def ranks_of_different_runs(right: Any) -> Any:
+    """The ranks were started with different command lines."""
+
+    def phases(self: Any) -> Any:
+        launcher = around()
+        warmup, (first, end) = right(self)
+        return warmup, (first, end + (launcher.rank if launcher else 0))
+
+    return phases
+
+
+@fault(f"{LINK}._write_head")
+def header_of_the_next_step(right: Any) -> Any:
+    """Messages say that they are of the step after."""
+
+    def write_head(self: Any, buffer: Any, step: int, *more: Any) -> None:
+        right(self, buffer, step + 1, *more)
+
+    return write_head
+
+
+@fault(f"{LINK}._body")
+def header_read_as_data(right: Any) -> Any:
+    """The elements of a message begin one too early, in its header."""
+
+    def body(self: Any, *kind: Any) -> Any:
+        message = right(self, *kind)
+        flat = message.reshape(-1)
+        flat[:] = np.concatenate([flat[:1] + 1, flat[:-1]])
+        return message
+
+    return body
+
+
+@fault(f"{LINK}._longer", "drivers.mpi.links:FIRST_CAPACITY")
+def rest_of_a_long_message_lost(right: Any) -> Any:
+    """The second part of a message that is longer than the posted buffer is not written."""
+    if isinstance(right, int):
+        return SHORT
+
+    def longer(self: Any, nbytes: int) -> Any:
+        begun = self.receives[0].buffer.nbytes
+        buffer = right(self, nbytes)
+        buffer[begun:] = 0x41
+        return buffer
+
+    return longer
+
+
+@fault("drivers.mpi.driver:Ranks.all_reduce", conditional=True)
+def reduction_of_one_rank(right: Any) -> Any:
+    """A reduction is the rank's own value."""
+
+    def all_reduce(self: Any, value: Any, op: str) -> Any:
+        total = right(self, value, op)
+        if np.asarray(total).tobytes() != np.asarray(value).tobytes():
+            ACTED.now()
+        return np.array(value)[()]
+
+    return all_reduce
+
+
+FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

@@ -1,0 +1,112 @@
+"""Faults: deliberate mistakes that are made in the running program, to show that checks see them.
+
+A module named ``faults`` in an app's package, or beside a driver's file, lists its faults as
+``FAULTS``, and `miniapps selftest` applies them one at a time. Nothing else imports these modules.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+
+@dataclass(frozen=True, eq=False)
+class Fault:
+    """One mistake: ``wrong`` takes what is right at each of the ``targets``, and returns the wrong.
+
+    A target is ``module:name`` or ``module:Class.name``, in which ``{app}`` stands for the name of
+    the app and ``{driver}`` for the module that runs the driver's jobs. ``given``: fields of the
+    problem without which the fault changes nothing. ``needs``: a capability of the driver, a field
+    of `drivers.descriptor.Driver`. ``migrating``: whether it acts only where blocks migrate.
+    ``conditional``: whether it says itself, by `Acted.now`, that it has changed something; of other
+    faults it is known as soon as what is wrong is called.
+    """
+
+    name: str
+    summary: str
+    targets: tuple[str, ...]
+    wrong: Callable[[Any], Any] = field(repr=False)
+    given: Mapping[str, Any] = field(default_factory=dict)
+    needs: str = ""
+    migrating: bool = False
+    conditional: bool = False
+
+    @contextmanager
+    def applied(self, app: str, driver: str = "drivers.serial") -> Iterator[None]:
+        """Make the mistake inside this context."""
+
+        def change(right: Any) -> Any:
+            wrong = self.wrong(right)
+            return wrong if self.conditional else told(wrong)
+
+        with ExitStack() as stack:
+            for target in self.targets:
+                place = target.format(app=app, driver=driver)
+                stack.enter_context(replaced(place, change))
+            yield
+
+
+class Acted:
+    """Tells that the fault of this process has changed something."""
+
+    def __init__(self) -> None:
+        self.tell: Callable[[], None] | None = None
+
+    def now(self) -> None:
+        """Tell it."""
+        if self.tell is not None:
+            self.tell()
+
+
+ACTED = Acted()
+
+
+def told(wrong: Any) -> Any:
+    """A function that tells that it is called; anything else is returned as it is."""
+    if not isinstance(wrong, FunctionType):
+        return wrong
+
+    def telling(*arguments: Any, **options: Any) -> Any:
+        ACTED.now()
+        return wrong(*arguments, **options)
+
+    return telling
+
+
+@contextmanager
+def replaced(target: str, change: Callable[[Any], Any]) -> Iterator[None]:
+    """Replace what is at a target, ``module:name`` or ``module:Class.name``, by its change."""
+    module, _, path = target.partition(":")
+    *owners, name = path.split(".")
+    owner: Any = importlib.import_module(module)
+    for part in owners:
+        owner = getattr(owner, part)
+    inherited = name not in vars(owner)
+    right = getattr(owner, name)
+    setattr(owner, name, change(right))
+    try:
+        yield
+    finally:
+        if inherited:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, right)
+
+
+def fault(*targets: str, **options: Any) -> Callable[[Callable[[Any], Any]], Fault]:
+    """Make a `Fault` of a function from right to wrong; its docstring is the summary."""
+
+    def declare(wrong: Callable[[Any], Any]) -> Fault:
+        name = wrong.__name__.replace("_", " ")
+        return Fault(name, str(wrong.__doc__).splitlines()[0], targets, wrong, **options)
+
+    return declare
+
+
+def catalogue(values: Iterable[Any]) -> tuple[Fault, ...]:
+    """The faults among a module's values, in the order in which they are declared."""
+    return tuple(value for value in values if isinstance(value, Fault))

@@ -1,0 +1,395 @@
+"""Faults of PIC."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from miniapps.faults import ACTED, Fault, catalogue, fault
+from miniapps.pic.distribution import Distribution
+from miniapps.pic.events import Event
+
+MISTAKE_AT = 7  # step; later than the events
+BLOCK = "miniapps.pic.block:PicBlock"
+KERNELS = "kernels.pic.cpu"
+PROBLEM = {
+    "size": 24,
+    "particles": 600,
+    "distribution": Distribution("geometric", (0.97,)),
+    "events": (
+        Event("inject", 3, (2, 9, 3, 8), 60),
+        Event("remove", 5, (0, 23, 0, 11), fraction=0.5),
+    ),
+}
+HARMLESS = {
+    "messages: received at another edge": "a particle's position says where it is, not its edge",
+}
+
+
+# Motion ------------------------------------------------------------------------------------------
+
+
+@fault(f"{BLOCK}.push")
+def hopping(right: Any) -> Any:
+    """``v = a dt`` instead of ``+=``: particles hop back and forth between two columns."""
+
+    def push(self: Any, steps: int) -> None:
+        mine = self.particles
+        before = mine.vx.copy()
+        right(self, steps)
+        mine.vx -= before
+
+    return push
+
+
+@fault(f"{BLOCK}.push")
+def one_push_left_out(right: Any) -> Any:
+    """One step moves nothing, as in a program whose loop begins one too late."""
+
+    def push(self: Any, steps: int) -> None:
+        if self.time != MISTAKE_AT:
+            right(self, steps)
+
+    return push
+
+
+@fault(f"{BLOCK}.push")
+def one_push_too_many(right: Any) -> Any:
+    """One step moves everything twice."""
+
+    def push(self: Any, steps: int) -> None:
+        for _ in range(1 + (self.time == MISTAKE_AT)):
+            right(self, steps)
+
+    return push
+
+
+@fault(f"{BLOCK}.push")
+def velocity_off_by_little(right: Any) -> Any:
+    """The velocity grows by a factor of 1 + 1e-10 too much."""
+
+    def push(self: Any, steps: int) -> None:
+        right(self, steps)
+        self.particles.vx[: self.particles.count] *= 1 + 1e-10
+
+    return push
+
+
+@fault(f"{BLOCK}.push")
+def positions_in_single_precision(right: Any) -> Any:
+    """Positions are kept in float32."""
+
+    def push(self: Any, steps: int) -> None:
+        right(self, steps)
+        mine = self.particles
+        mine.x[: mine.count] = (mine.x[: mine.count] + 1e-9).astype(np.float32)
+
+    return push
+
+
+@fault(f"{BLOCK}.begin")
+def weak_force(right: Any) -> Any:
+    """All particles have a charge a little too small."""
+
+    def begin(self: Any, *arguments: Any) -> None:
+        right(self, *arguments)
+        self.particles.charge *= 1 - 1e-6
+
+    return begin
+
+
+@fault(f"{BLOCK}.begin")
+def wrong_sign(right: Any) -> Any:
+    """Particles of odd columns have the charge of even ones, so they move backwards."""
+
+    def begin(self: Any, *arguments: Any) -> None:
+        right(self, *arguments)
+        self.particles.charge = np.abs(self.particles.charge)
+        self.particles._make_room()
+
+    return begin
+
+
+@fault(f"{BLOCK}.begin")
+def still_in_y(right: Any) -> Any:
+    """Particles begin without their velocity along y."""
+
+    def begin(self: Any, *arguments: Any) -> None:
+        right(self, *arguments)
+        self.particles.vy[:] = 0
+
+    return begin
+
+
+@fault(f"{BLOCK}._mesh")
+def mesh_of_another_block(right: Any) -> Any:
+    """The charges of the mesh begin with the wrong sign."""
+
+    def mesh(self: Any) -> Any:
+        return -right(self)
+
+    return mesh
+
+
+@fault(f"{BLOCK}.push")
+def swapped_axes(right: Any) -> Any:
+    """In one step a block moves its particles along the other axis."""
+
+    def push(self: Any, steps: int) -> None:
+        mine = self.particles
+        if self.time == MISTAKE_AT:
+            mine.vx, mine.vy = mine.vy.copy(), mine.vx.copy()
+        right(self, steps)
+
+    return push
+
+
+@fault(f"{BLOCK}.settle")
+def hurled(right: Any) -> Any:
+    """One particle in each block goes back by more than the grid is wide."""
+
+    def settle(self: Any, left: int, came: Any) -> None:
+        right(self, left, came)
+        if self.time == MISTAKE_AT and self.particles.count:
+            self.particles.vx[0] = -1.5 * self.problem.size
+
+    return settle
+
+
+@fault(f"{BLOCK}.settle")
+def nan_position(right: Any) -> Any:
+    """One particle's position is no number."""
+
+    def settle(self: Any, left: int, came: Any) -> None:
+        right(self, left, came)
+        if self.time == MISTAKE_AT and self.particles.count:
+            self.particles.y[0] = np.nan
+
+    return settle
+
+
+# Particles on their way --------------------------------------------------------------------------
+
+
+def arrivals(block: Any, came: Any) -> list[Any]:
+    """The edges by which particles came, the first time that some came late in the first block."""
+    edges = [edge for edge, message in came.items() if len(message)]
+    late = block.index == (0, 0) and block.time >= MISTAKE_AT and not vars(block).get("did")
+    if late and edges:
+        block.did = True
+    return edges if late else []
+
+
+@fault(f"{BLOCK}.settle")
+def lost_particle(right: Any) -> Any:
+    """One block loses a particle of a message."""
+
+    def settle(self: Any, left: int, came: Any) -> None:
+        for edge in arrivals(self, came)[:1]:
+            came = dict(came) | {edge: came[edge][1:]}
+        right(self, left, came)
+
+    return settle
+
+
+@fault(f"{BLOCK}.settle")
+def doubled_particle(right: Any) -> Any:
+    """One block takes in a particle twice."""
+
+    def settle(self: Any, left: int, came: Any) -> None:
+        for edge in arrivals(self, came)[:1]:
+            came = dict(came) | {edge: np.concatenate([came[edge], came[edge][:1]])}
+        right(self, left, came)
+
+    return settle
+
+
+@fault(f"{BLOCK}.settle")
+def lost_and_doubled(right: Any) -> Any:
+    """Three ids are put in the place of three others of the same sum: 1, 4, 4 for 2, 3, 4."""
+
+    def settle(self: Any, left: int, came: Any) -> None:
+        right(self, left, came)
+        ids = self.particles.ids[: self.particles.count]
+        ids[ids == 2], ids[ids == 3] = 1, 4
+
+    return settle
+
+
+@fault(f"{BLOCK}.settle")
+def swapped_ids(right: Any) -> Any:
+    """Two particles of a block take each other's id, and nothing else."""
+
+    def settle(self: Any, left: int, came: Any) -> None:
+        right(self, left, came)
+        if self.time == MISTAKE_AT and self.particles.count > 1:
+            ids = self.particles.ids
+            ids[0], ids[1] = ids[1], ids[0]
+
+    return settle
+
+
+@fault(f"{BLOCK}.pack")
+def ids_reversed_in_a_message(right: Any) -> Any:
+    """The ids in each message are in reverse order, the rest is not."""
+
+    def pack(self: Any, left: int) -> Any:
+        messages = right(self, left)
+        for message in messages.values():
+            message[:, 5] = message[::-1, 5].copy()
+        return messages
+
+    return pack
+
+
+@fault(f"{BLOCK}.pack", given={"m": 1}, conditional=True)
+def sent_to_another_neighbour(right: Any) -> Any:
+    """Particles that leave through one side are sent through another."""
+
+    def pack(self: Any, left: int) -> Any:
+        messages = dict(right(self, left))
+        edges = list(messages)
+        if left and len(edges) > 1:
+            ACTED.now()
+        return dict(zip(edges, (messages[edge] for edge in edges[1:] + edges[:1]), strict=True))
+
+    return pack
+
+
+@fault("miniapps.pic.particles:Particles.sort")
+def sorted_without_ids(right: Any) -> Any:
+    """Sorting leaves the ids where they were."""
+
+    def sort(self: Any, *arguments: Any) -> None:
+        ids, self.unsorted = self.ids.copy(), self.count
+        right(self, *arguments)
+        self.ids[:] = ids
+
+    return sort
+
+
+@fault("miniapps.pic.particles:Particles.__getstate__", migrating=True)
+def migrates_without_the_last(right: Any) -> Any:
+    """A block loses a particle whenever it migrates."""
+
+    def state_of(self: Any) -> dict[str, Any]:
+        state = dict(right(self))
+        return state | {"count": max(0, state["count"] - 1)} | {
+            name: values[:-1] for name, values in state.items() if isinstance(values, np.ndarray)
+        }  # fmt: skip
+
+    return state_of
+
+
+# The start, and events ---------------------------------------------------------------------------
+
+
+@fault(f"{BLOCK}.begin")
+def all_in_the_bottom_row(right: Any) -> Any:
+    """All particles begin in the lowest row of their block."""
+
+    def begin(self: Any, motion: int, cells: Any, ids: Any) -> None:
+        size = self.problem.size
+        right(self, motion, cells // size * size + self.bounds[1][0], ids)
+
+    return begin
+
+
+@fault(f"{BLOCK}.begin")
+def half_of_them_placed(right: Any) -> Any:
+    """Only every second particle is created."""
+
+    def begin(self: Any, motion: int, cells: Any, ids: Any) -> None:
+        right(self, motion, cells[::2].copy(), ids[::2].copy())
+
+    return begin
+
+
+def solving(right: Any, change: Callable[[Any], dict[str, Any]]) -> Any:
+    """Blocks that solve another problem than the one that is validated."""
+
+    def init(self: Any, problem: Any, *rest: Any) -> None:
+        right(self, dataclasses.replace(problem, **change(problem)), *rest)
+
+    return init
+
+
+@fault(f"{BLOCK}.__init__")
+def half_as_many_asked_for(right: Any) -> Any:
+    """Blocks place half of the particles, and count them."""
+    return solving(right, lambda problem: {"particles": problem.particles // 2})
+
+
+@fault(f"{BLOCK}.__init__")
+def half_as_many_removed(right: Any) -> Any:
+    """A removal takes half of what it should, as was foreseen."""
+
+    def halved(problem: Any) -> dict[str, Any]:
+        halves = [dataclasses.replace(e, fraction=e.fraction / 2) for e in problem.events]
+        return {"events": tuple(halves)}
+
+    return solving(right, halved)
+
+
+@fault(f"{BLOCK}.begin")
+def injected_in_reverse(right: Any) -> Any:
+    """Injected particles are numbered backwards."""
+
+    def begin(self: Any, motion: int, cells: Any, ids: Any) -> None:
+        right(self, motion, cells, ids[::-1].copy() if motion else ids)
+
+    return begin
+
+
+@fault(f"{BLOCK}.inject")
+def no_injection(right: Any) -> Any:
+    """Injections do not happen."""
+
+    def inject(self: Any, number: int, event: Any) -> None:
+        return None
+
+    return inject
+
+
+@fault(f"{BLOCK}.inject")
+def late_injection(right: Any) -> Any:
+    """An injected particle is where it would be if it had come one step earlier."""
+
+    def inject(self: Any, number: int, event: Any) -> None:
+        right(self, number, event)
+        last = self.particles.count - 1
+        if last >= 0 and self.particles.motions[last] == number + 1:
+            self.particles.x[last] += 1.0
+
+    return inject
+
+
+@fault(f"{BLOCK}.remove")
+def no_removal(right: Any) -> Any:
+    """Removals do not happen."""
+
+    def remove(self: Any, number: int, event: Any) -> None:
+        return None
+
+    return remove
+
+
+@fault(f"{BLOCK}.remove")
+def removal_of_others(right: Any) -> Any:
+    """A removal takes those that it should leave."""
+
+    def remove(self: Any, number: int, event: Any) -> None:
+        before = self.particles.count
+        right(self, number, event)
+        taken = before - self.particles.count
+        self.particles.count = before
+        gaps = np.arange(taken, dtype=np.int64)
+        self.particles.drop(self.kernels, gaps, 0, taken)
+
+    return remove
+
+
+FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

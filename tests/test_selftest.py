@@ -1,0 +1,121 @@
+"""The selftest: it sees faults that survive, and leaves the right program behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import support
+
+import drivers
+import miniapps
+from miniapps import grid_faults
+from miniapps.faults import ACTED, Fault, replaced
+from workbench.exit_status import VALID, WRONG
+from workbench.selftest import command, faults, trials
+from workbench.selftest.trials import Found, Trial, solve_here
+
+APPS = ("jacobi2d", "stencil3d", "pic", "leanmd", "echo")
+LEAST = 80  # faults in all
+
+
+def trials_of(app: str, driver: str, folder: Path) -> dict[str | None, Trial]:
+    """The trials of an app as it is, by fault."""
+    found = trials.trials([app], [driver], None, folder)
+    return {trial.fault: trial for trial in found if trial.app == app}
+
+
+def test_a_fault_is_made_and_taken_away(tmp_path: Path) -> None:
+    """Catches a fault that outlives its run, or is never made: both make the table worthless."""
+    mine = trials_of("jacobi2d", "serial", tmp_path)
+    right = solve_here(mine[None])
+    wrong = solve_here(mine["grid: factor off"])
+    assert (right.acted, right.caught) == (False, "")
+    assert wrong.acted and "differs from reference" in wrong.caught
+    assert solve_here(mine[None]).caught == "" and ACTED.tell is None
+    ended = solve_here(mine["messages: lost"])
+    assert ended.acted and ended.caught.startswith("ends: ") and "waits" in ended.caught
+
+
+def test_a_fault_that_survives_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches a conclusion that is good whatever was found, and a right program that fails."""
+    mine = trials_of("jacobi2d", "serial", tmp_path)
+    right, wrong = (Found(mine[key], key is not None, "") for key in (None, "grid: nan"))
+    assert command.conclude([right], False) == VALID
+    assert command.conclude([right, wrong], False) == WRONG
+    assert "survives: grid: nan: jacobi2d, serial" in capsys.readouterr().out
+    failing = Found(mine[None], False, "mode")
+    assert command.conclude([failing], False) == WRONG
+    idle = Found(mine["grid: nan"], False, "")
+    assert [command.conclude([idle], everything) for everything in (False, True)] == [VALID, WRONG]
+
+
+def test_checks_that_are_gone_let_faults_survive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a selftest that counts every fault as caught: here no check exists."""
+    monkeypatch.setattr(miniapps.load("jacobi2d"), "validate", lambda *arguments: [])
+    mine = trials_of("jacobi2d", "serial", tmp_path)
+    trial = mine["grid: factor off"]
+    spec = type(trial.spec)(**(vars_of(trial.spec) | {"audit": 0}))
+    found = solve_here(Trial(trial.fault, trial.app, trial.driver, spec))
+    assert found.survived
+
+
+def vars_of(spec: Any) -> dict[str, Any]:
+    """The fields of a spec, by name."""
+    return {name: getattr(spec, name) for name in spec.__dataclass_fields__ if name != "_"}
+
+
+def test_there_are_many_faults() -> None:
+    """Catches a catalogue that is not found: faults of an app or driver that nobody tries."""
+    files = [driver.file for driver in drivers.usable()]
+    found: set[str] = set()
+    for app in APPS:
+        for file in files:
+            found |= faults.of(app, file).keys()
+    groups = {name.split(":")[0] for name in found}
+    assert groups >= {"messages", "results", "grid", "pic", "leanmd", "drivers", "mpi", "charm"}
+    assert len(found) >= LEAST
+
+
+def test_every_fault_has_its_targets() -> None:
+    """Catches a target that was renamed: the fault would end its run by another error."""
+    for app in APPS:
+        for driver in drivers.usable():
+            for fault in faults.of(app, driver.file).values():
+                if "charm" not in "".join(fault.targets) and driver.one_process:
+                    with fault.applied(app, driver.file):
+                        pass
+
+
+def test_what_is_inherited_is_inherited_again() -> None:
+    """Catches a method that stays on a subclass when the fault has been taken away."""
+    with replaced("miniapps.jacobi2d.block:JacobiBlock.fill_ghosts", lambda right: right):
+        assert "fill_ghosts" in vars(miniapps.load("jacobi2d").Block)
+    assert "fill_ghosts" not in vars(miniapps.load("jacobi2d").Block)
+
+
+def test_faults_that_need_the_other_case_are_left_out(tmp_path: Path) -> None:
+    """Catches faults of pairs of cells that are tried in blocks, where they change nothing."""
+    found = list(trials.trials(["leanmd"], ["serial", "mpi"], "compute", tmp_path))
+    named = {(trial.app, trial.driver) for trial in found if trial.fault is not None}
+    assert named == {("leanmd pairs", "serial")}
+
+
+def test_a_run_with_other_steps_is_not_valid(tmp_path: Path) -> None:
+    """Catches a run that ends early, with right results: it was valid, with a better time."""
+    mine = trials_of("pic", "serial", tmp_path)
+    assert solve_here(mine["results: a step too few"]).caught.startswith("steps missing")
+    problem = support.small_problem(miniapps.load("jacobi2d"), tolerance=1.0, check_every=2)
+    assert problem.may_finish(4) and not problem.may_finish(5)
+
+
+def test_faults_are_told_apart() -> None:
+    """Catches two faults of one name in a catalogue: one would hide the other."""
+    every: tuple[Fault, ...] = grid_faults.FAULTS
+    for app in ("pic", "leanmd"):
+        every += faults.listed(f"miniapps.{app}.faults")
+    names = [faults.key(fault) for fault in every]
+    assert len(names) == len(set(names))

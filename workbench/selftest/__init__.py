@@ -1,0 +1,1 @@
+"""``miniapps selftest``: makes known mistakes in the program and sees them caught."""

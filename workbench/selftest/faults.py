@@ -1,0 +1,65 @@
+"""The catalogue: faults of results and messages, which all apps have, of apps, and of drivers."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from miniapps.faults import Fault
+
+EVERYWHERE = "workbench.selftest.messages", "workbench.selftest.results"
+OF_THE_APP = "miniapps.{app}.faults"
+OF_THE_DRIVER = "{package}.faults"
+
+
+@cache
+def of(app: str, runs: str) -> Mapping[str, Fault]:
+    """The faults that concern an app under a driver, by key: where they are listed, and name.
+
+    ``runs``: the module that runs the driver's jobs; the faults of the driver are beside it.
+    """
+    package = runs.rpartition(".")[0]
+    own = OF_THE_APP.format(app=app), OF_THE_DRIVER.format(package=package)
+    found = [fault for module in (*EVERYWHERE, *own) for fault in listed(module)]
+    return MappingProxyType({key(fault): fault for fault in found})
+
+
+def listed(module: str) -> tuple[Fault, ...]:
+    """The faults that a module lists; none if there is no such module."""
+    if importlib.util.find_spec(module) is None:
+        return ()
+    faults: tuple[Fault, ...] = importlib.import_module(module).FAULTS
+    return faults
+
+
+def of_app(app: str) -> tuple[Fault, ...]:
+    """The faults that an app lists."""
+    return listed(OF_THE_APP.format(app=app))
+
+
+def problem_of(app: str) -> Mapping[str, Any]:
+    """The fields, steps and warm-up in which an app's trials differ from its preset tiny."""
+    module = OF_THE_APP.format(app=app)
+    if importlib.util.find_spec(module) is None:
+        return {}
+    problem: Mapping[str, Any] = getattr(importlib.import_module(module), "PROBLEM", {})
+    return problem
+
+
+def harmless(app: str) -> Mapping[str, str]:
+    """The faults, by key, that do not change this app's result, each with the reason."""
+    module = OF_THE_APP.format(app=app)
+    if importlib.util.find_spec(module) is None:
+        return {}
+    reasons: Mapping[str, str] = getattr(importlib.import_module(module), "HARMLESS", {})
+    return reasons
+
+
+def key(fault: Fault) -> str:
+    """A fault's name with where it is declared: "messages: lost"."""
+    words = fault.wrong.__module__.replace("_faults", "").removesuffix(".faults").split(".")
+    return f"{words[-1]}: {fault.name}"

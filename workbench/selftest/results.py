@@ -1,0 +1,184 @@
+"""Faults of the steps that are made, and of how blocks' results are joined, for every app."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from miniapps.contract import Measure, Piece
+from miniapps.faults import ACTED, Fault, catalogue, fault
+
+MEASURED = "drivers.outcome:measured"
+HASHED = "drivers.outcome:hashed"
+JOINED = "{driver}:joined"
+PHASES = "drivers.job:Job.phases"
+
+
+# Steps -------------------------------------------------------------------------------------------
+
+
+@fault(PHASES, conditional=True)
+def warm_up_left_out(right: Any) -> Any:
+    """The steps of the warm-up are counted, and not made."""
+
+    def phases(self: Any) -> Any:
+        ACTED.now()
+        return (0, 0), right(self)[1]
+
+    return phases
+
+
+@fault(PHASES, conditional=True)
+def a_step_too_many(right: Any) -> Any:
+    """The last step of the warm-up is made twice: the timed steps begin with it."""
+
+    def phases(self: Any) -> Any:
+        ACTED.now()
+        warmup, (first, end) = right(self)
+        return warmup, (first - 1, end)
+
+    return phases
+
+
+@fault(PHASES, conditional=True)
+def a_step_too_few(right: Any) -> Any:
+    """The run ends one step early."""
+
+    def phases(self: Any) -> Any:
+        ACTED.now()
+        warmup, (first, end) = right(self)
+        return warmup, (first, end - 1)
+
+    return phases
+
+
+@fault(JOINED, conditional=True)
+def two_steps_too_many_counted(right: Any) -> Any:
+    """The result is validated after two steps more than were made: a public version's mistake."""
+
+    def joined(job: Any, parts: Any, done: int, *more: Any) -> Any:
+        ACTED.now()
+        outcome = right(job, parts, done, *more)
+        return type(outcome)(**(vars(outcome) | {"steps_done": done + 2}))
+
+    return joined
+
+
+@fault("drivers.job:Job.build", conditional=True)
+def block_in_place_of_another(right: Any) -> Any:
+    """The last block is created as a second first one."""
+
+    def build(self: Any, index: Any) -> Any:
+        places = self.layout.indices()
+        if index != places[-1] or len(places) == 1:
+            return right(self, index)
+        ACTED.now()
+        return right(self, places[0])
+
+    return build
+
+
+# Results -----------------------------------------------------------------------------------------
+
+
+def of_one(block: Any) -> bool:
+    """Whether a block is the one whose result is wrong."""
+    return not any(block.index)
+
+
+@fault(MEASURED, conditional=True)
+def block_that_is_not_counted(right: Any) -> Any:
+    """One block's result is lost on its way."""
+
+    def measured(block: Any, *more: Any) -> dict[str, Measure]:
+        if not of_one(block):
+            return dict(right(block, *more))
+        ACTED.now()
+        return {}
+
+    return measured
+
+
+@fault(MEASURED, conditional=True)
+def block_that_is_counted_twice(right: Any) -> Any:
+    """One block's result is added twice."""
+
+    def measured(block: Any, *more: Any) -> dict[str, Measure]:
+        measures = dict(right(block, *more))
+        if not of_one(block):
+            return measures
+        ACTED.now()
+        return {n: Measure(op, 2 * v if op == "sum" else v) for n, (op, v) in measures.items()}
+
+    return measured
+
+
+def hash_of(right: Any, change: Callable[[Piece], Piece]) -> Any:
+    """``hashed`` of changed pieces; `ACTED` is told where the change is another state."""
+
+    def hashed(pieces: list[Piece]) -> Any:
+        changed = [change(piece) for piece in pieces]
+        words = right(changed)
+        if words.tobytes() != right(pieces).tobytes():
+            ACTED.now()
+        return words
+
+    return hashed
+
+
+@fault(HASHED, conditional=True)
+def hash_without_the_place(right: Any) -> Any:
+    """The state hash takes all elements for those of the first row, or of the first id."""
+
+    def change(piece: Piece) -> Piece:
+        if piece.ids is not None:
+            return piece._replace(ids=np.zeros_like(piece.ids))
+        return piece._replace(origin=(0,) * len(piece.shape))
+
+    return hash_of(right, change)
+
+
+@fault(HASHED, conditional=True)
+def hash_without_the_data(right: Any) -> Any:
+    """The state hash looks at no element, only at where elements are."""
+    return hash_of(right, lambda piece: piece._replace(values=np.zeros_like(piece.values)))
+
+
+@fault(HASHED, conditional=True)
+def hash_of_high_bits(right: Any) -> Any:
+    """The state hash rounds floats to float32."""
+
+    def change(piece: Piece) -> Piece:
+        single = piece.values.astype(np.float32).astype(piece.values.dtype)
+        return piece._replace(values=single)
+
+    return hash_of(right, change)
+
+
+@fault(HASHED, conditional=True)
+def hash_without_the_last(right: Any) -> Any:
+    """The state hash misses the last row of every block."""
+
+    def change(piece: Piece) -> Piece:
+        ids = None if piece.ids is None else piece.ids[:-1]
+        return piece._replace(values=piece.values[:-1], ids=ids)
+
+    return hash_of(right, change)
+
+
+@fault(JOINED, conditional=True)
+def part_that_is_not_joined(right: Any) -> Any:
+    """The result of the last PE is missing."""
+
+    def joined(job: Any, parts: Any, *more: Any) -> Any:
+        if len(parts) > 1:
+            ACTED.now()
+            parts = [*parts[:-1], parts[0]]
+        return right(job, parts, *more)
+
+    return joined
+
+
+FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

@@ -1,0 +1,211 @@
+"""Trials: one fault, one app and one driver each; what a run with the fault says of it."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stderr
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import drivers
+import miniapps
+from drivers.descriptor import Driver
+from miniapps.faults import Fault
+from miniapps.parameters import InputError
+from miniapps.problem import Variant
+from workbench.exit_status import FAILED
+from workbench.run import batch
+from workbench.run.cases import Case
+from workbench.selftest import faults
+from workbench.selftest.faulty import APPLIED, FaultySpec
+
+STEPS, WARMUP = 8, 2  # where the app does not ask for others
+BALANCER, PERIOD = "Rotate", 3  # moves every block
+PES, ODF, PARTS = 2, 2, 4
+LIMIT_S = 3.0  # without progress, as after a message that is lost
+WATCH_S = 0.2
+AT_ONCE = 3  # launches: while one starts or hangs, others compute
+ENDS = "ends: "  # before the error of a run that did not end by itself
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run: a fault, by its key, or the right program; an app, with a variant; a driver."""
+
+    fault: str | None
+    app: str
+    driver: str
+    spec: FaultySpec
+
+    @property
+    def acted(self) -> bool:
+        """Whether the fault has changed anything; known after the run."""
+        return self.spec.mark is not None and self.spec.mark.exists()
+
+
+@dataclass(frozen=True)
+class Found:
+    """What became of a trial: whether the fault acted, and the checks or the error that saw it."""
+
+    trial: Trial
+    acted: bool
+    caught: str
+
+    @property
+    def harmless(self) -> str:
+        """The reason why the fault does not change the app's result; empty if it does."""
+        return faults.harmless(self.trial.spec.app).get(str(self.trial.fault), "")
+
+    @property
+    def survived(self) -> bool:
+        """Whether the fault changed something, and nothing saw it."""
+        return self.acted and not self.caught and not self.harmless
+
+
+def trials(apps: list[str], names: list[str], words: str | None, marks: Path) -> Iterator[Trial]:
+    """All trials of some apps under some drivers, of faults whose key contains the ``words``.
+
+    ``marks``: a folder in which faults say that they have acted.
+    """
+    for trial in _all_trials(apps, names, marks):
+        if words is None or trial.fault is None or words in trial.fault:
+            yield trial
+
+
+def _all_trials(apps: list[str], names: list[str], marks: Path) -> Iterator[Trial]:
+    """The trials of all faults."""
+    for driver in [driver for driver in drivers.usable() if driver.name in names]:
+        for app in apps:
+            for name, variant in variants(app).items():
+                yield from _trials(driver, app, name, variant, marks)
+
+
+def variants(app: str) -> dict[str, dict[str, Any]]:
+    """An app as it is, and its variants with several kinds of blocks: name to fields."""
+    return {app: {}} | {f"{app} {v.value}": {v.field: v.value} for v in kinds(app)}
+
+
+def _trials(
+    driver: Driver, app: str, name: str, variant: dict[str, Any], marks: Path
+) -> Iterator[Trial]:
+    """The trials of one variant of an app under a driver."""
+    if not applies(driver, app, variant, None):
+        return
+    every: list[tuple[str | None, Fault | None]] = [(None, None)]
+    every += faults.of(app, driver.file).items()
+    for key, fault in every:
+        if applies(driver, app, variant, fault):
+            mark = marks / f"{driver.name}-{name}-{key}".replace(" ", "-").replace("/", "-")
+            spec = spec_of(driver, app, variant, fault)
+            yield Trial(key, name, driver.name, FaultySpec.around(spec, key, mark))
+
+
+def applies(driver: Driver, app: str, variant: Mapping[str, Any], fault: Fault | None) -> bool:
+    """Whether to try a fault in this variant under this driver.
+
+    The app's own faults are tried in its plain form, except those that name another variant.
+    """
+    if fault is not None:
+        if fault.needs and not getattr(driver, fault.needs):
+            return False
+        if any(variant.get(field, value) != value for field, value in fault.given.items()):
+            return False
+        named = several_kinds(app, fault.given)
+        if named != several_kinds(app, variant) and (named or fault in faults.of_app(app)):
+            return False
+    try:
+        spec_of(driver, app, variant, fault)
+    except InputError:
+        return False
+    return True
+
+
+def spec_of(driver: Driver, app: str, variant: Mapping[str, Any], fault: Fault | None) -> Any:
+    """The run in which a fault is tried: the app's preset tiny, made smaller. Raises InputError."""
+    problem_class = miniapps.load(app).Problem
+    usual = dict(problem_class.presets["tiny"]) | {"steps": STEPS, "warmup": WARMUP}
+    fields: dict[str, Any] = usual | dict(faults.problem_of(app))
+    length = {name: fields.pop(name) for name in ("steps", "warmup")}
+    problem = problem_class(**fields | dict(fault.given if fault else {}) | dict(variant))
+    pes = 1 if driver.one_pe else PES
+    odf = ODF if driver.over_decomposition and not several_kinds(app, vars(problem)) else 1
+    balanced = fault is not None and fault.migrating and BALANCER in driver.balancers
+    balancer, period = (BALANCER, PERIOD) if balanced else (None, 0)
+    parts = PARTS if driver.one_pe else 1
+    case = Case(driver.name, pes, odf, balancer, period, parts=parts)
+    return case.spec(app, problem, **length)
+
+
+def kinds(app: str) -> list[Variant]:
+    """The variants of an app that have several kinds of blocks."""
+    return [v for v in miniapps.load(app).Problem.variants if v.several_kinds]
+
+
+def several_kinds(app: str, fields: Mapping[str, Any]) -> bool:
+    """Whether a problem with these fields has several kinds of blocks."""
+    return any(fields.get(v.field) == v.value for v in kinds(app))
+
+
+def solve(trials: list[Trial]) -> Iterator[Found]:
+    """Make all trials, and tell what became of each; launched runs beside each other."""
+    groups: dict[Any, list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(batch.launch_of(trial.spec), []).append(trial)
+    shares = [share for group in groups.values() for share in shared(group)]
+    with ProcessPoolExecutor(AT_ONCE, get_context("spawn"), end_with, (os.getpid(),)) as pool:
+        for founds in pool.map(solve_share, shares):
+            yield from founds
+
+
+def end_with(parent: int) -> None:
+    """End this process, and with it what it has launched, when its parent has ended."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(WATCH_S)
+        os._exit(FAILED)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def shared(group: list[Trial]) -> list[list[Trial]]:
+    """A group of trials in as many parts as are made at once; each has trials of every app."""
+    return [part for n in range(AT_ONCE) if (part := group[n::AT_ONCE])]
+
+
+def solve_share(trials: list[Trial]) -> list[Found]:
+    """What became of trials that can share launches; in this process, of one after the other."""
+    if not trials[0].spec.can.one_process:
+        results = batch.solve_all([trial.spec for trial in trials], LIMIT_S)
+        pairs = zip(trials, results, strict=True)
+        return [Found(trial, trial.acted, seen(result)) for trial, result in pairs]
+    return [solve_here(trial) for trial in trials]
+
+
+def solve_here(trial: Trial) -> Found:
+    """What became of a trial in this process."""
+    said = io.StringIO()
+    with redirect_stderr(said), warnings.catch_warnings(action="ignore"):
+        (result,) = batch.solve_all([trial.spec])
+    APPLIED.clear()
+    if isinstance(result, str):
+        result = said.getvalue().strip().splitlines()[-1].removeprefix("miniapps: ")
+    return Found(trial, trial.acted, seen(result))
+
+
+def seen(result: batch.Result) -> str:
+    """The checks that a run fails, or the error that ended it; empty for a valid run."""
+    if isinstance(result, str):
+        return f"{ENDS}{result}"
+    if result["valid"]:
+        return ""
+    failed = [check["name"].split(" (")[0] for check in result["checks"] if not check["ok"]]
+    return ", ".join(dict.fromkeys(failed))
