@@ -10,6 +10,7 @@ import pytest
 import support
 from ordering_bugs import BUGS, RIGHT, Bug, hunted, row
 
+import miniapps
 from drivers.orders import NAMED, Order, Scheduled, order_of
 from drivers.schedule import Schedule, read_schedule
 from workbench.adversary import command
@@ -111,10 +112,11 @@ def test_numbers_out_of_range(words: str, capsys: Any) -> None:
     assert ended.value.code == BAD_INPUT and words.split()[0] in capsys.readouterr().err
 
 
-def test_a_right_app_survives(capsys: Any, tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.mark.parametrize("app", miniapps.names())
+def test_right_apps_survive(app: str, capsys: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """Catches a command that finds mistakes in an app that has none, or leaves a file."""
     monkeypatch.chdir(tmp_path)
-    assert main(["adversary", "echo", "--schedules", "10"]) == VALID
+    assert main(["adversary", app, "--schedules", "10"]) == VALID
     assert "all gave the state" in capsys.readouterr().out and not list(tmp_path.iterdir())
 
 

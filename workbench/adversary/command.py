@@ -63,7 +63,7 @@ def spec_of(options: Namespace) -> RunSpec:
     options.preset = options.preset or "tiny"
     options.warmup = 0
     problem, steps, _ = requested(options)
-    steps = STEPS if options.steps is None else steps
+    steps = fewest(problem, steps) if options.steps is None else steps
     driver = next(driver for driver in drivers.usable() if driver.replays)
     own, grid = driver.options(), options.pe_grid
     for parts in PARTS if grid is None else (None,):
@@ -76,6 +76,17 @@ def spec_of(options: Namespace) -> RunSpec:
             if parts in (None, PARTS[-1]):
                 raise
     raise AssertionError("the last of PARTS has returned or raised")
+
+
+def fewest(problem: Any, most: int) -> int:
+    """The fewest steps that the problem can make, `STEPS` or more; ``most`` if it needs them."""
+    for steps in range(STEPS, most):
+        try:
+            problem.check_steps(steps)
+        except InputError:
+            continue
+        return steps
+    return most
 
 
 def subject_of(spec: RunSpec, pes: int) -> Subject:
