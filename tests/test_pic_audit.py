@@ -123,3 +123,21 @@ def test_wrong_programs_fail(monkeypatch: pytest.MonkeyPatch, wrong: Any) -> Non
     monkeypatch.setattr(APP, "Block", wrong(APP.Block))
     assert failed(large(), None) == set()
     assert CHECKS[wrong] <= failed(large())
+
+
+@pytest.mark.launch
+@pytest.mark.parametrize("driver", ["mpi -n 2", "charm -n 2 --odf 2"])
+def test_wrong_launched_programs_fail(driver: str) -> None:
+    """Catches a driver under which an audit sees less; the preset is beyond the reference."""
+    folder = support.ROOT / "tests"
+    wrongs: dict[str, set[str]] = {"": set(), **{w.__name__: CHECKS[w] for w in CHECKS}}
+    events = "--event inject:2:900:0,199,10,99:0,2 --event remove:4:0,499,0,999:0.5"
+    small = "--preset small -k 10 --distribution patch:0,999,0,99 --steps 10 --warmup 0"
+    given = f"wrong_particles {small} {events} --driver {driver} --audit-seed 7"
+    runs = [f"{given} --mistake '{wrong}'" for wrong in wrongs]
+    env = {"MINIAPPS_APPS": str(folder / "toyapps" / "wrong"), "PYTHONPATH": str(folder)}
+    for wrong, record in zip(wrongs, support.records_of(runs, env=env), strict=True):
+        names = {check["name"] for check in record["checks"] if not check["ok"]}
+        assert wrongs[wrong] <= names and record["valid"] == (not wrong), wrong
+        assert record["pes"] == 2 and "differs from reference" not in str(record["checks"])
+        assert all(name.startswith("audit: ") for name in names), wrong
