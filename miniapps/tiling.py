@@ -35,8 +35,11 @@ def best_tile(
 ) -> int:
     """The best number of sweeps per exchange, at most ``limit``, for blocks of a shape.
 
-    ``grow``: per axis, whether the block has neighbours there.
+    ``grow``: per axis, whether the block has neighbours there. Blocks that do not fit into memory
+    are not measured: the run will end when it allocates them.
     """
+    if not fits(shape, dtype):
+        return min(UNTUNED, limit)
     file = cache_file()
     key = _key(app, device, shape, grow, dtype)
     known = _read(file)
@@ -46,6 +49,12 @@ def best_tile(
         known[key] = next(tile for tile, rate in rates.items() if rate >= enough)
         _write(file, known)
     return min(known[key], limit)
+
+
+def fits(shape: tuple[int, ...], dtype: str) -> bool:
+    """Whether both arrays of a block fit into the memory of this host."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return 2 * math.prod(shape) * np.dtype(dtype).itemsize <= memory
 
 
 def measured_rates(

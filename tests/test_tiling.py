@@ -132,3 +132,11 @@ def test_swept_cells_count_the_ghosts() -> None:
     assert tiling.swept_cells((10, 20), [True, True], 1) == 200
     assert tiling.swept_cells((10, 20), [True, True], 3) == 14 * 24 + 12 * 22 + 200
     assert tiling.swept_cells((10, 20), [True, False], 2) == 12 * 20 + 200
+
+
+def test_a_block_that_does_not_fit_is_not_measured(
+    cache: Path, measured: list[tuple[int, ...]]
+) -> None:
+    """Mistake: a minute of silence before the line that there is too little memory."""
+    assert best((600_000_000, 600_000_000)) == tiling.UNTUNED
+    assert not measured and not cache.exists()
