@@ -13,6 +13,7 @@ from ordering_bugs import BUGS, RIGHT, Bug, hunted, row
 import miniapps
 from drivers.orders import NAMED, Order, Scheduled, order_of
 from drivers.schedule import Schedule, read_schedule
+from miniapps.echo.block import EchoBlock
 from workbench.adversary import command
 from workbench.adversary.search import Coverage, search
 from workbench.adversary.shrink import least
@@ -139,6 +140,20 @@ def test_an_app_that_is_wrong_in_the_usual_order(monkeypatch: Any, capsys: Any) 
     monkeypatch.setattr(command, "subject_of", lambda spec, pes: raising())
     assert main(["adversary", "echo"]) == FAILED
     assert "usual order" in capsys.readouterr().err
+
+
+def test_a_program_that_differs_from_itself(monkeypatch: Any, capsys: Any) -> None:
+    """Catches a search that blames the order for state that is left from the run before."""
+    usual, runs = EchoBlock.state, []
+
+    def state(block: Any) -> Any:
+        runs.append(block)
+        (piece,) = usual(block)
+        return [piece._replace(values=piece.values + (len(runs) > 6))]
+
+    monkeypatch.setattr(EchoBlock, "state", state)
+    assert main(["adversary", "echo"]) == WRONG
+    assert "two runs in the usual order differ" in capsys.readouterr().out
 
 
 def raising() -> Any:

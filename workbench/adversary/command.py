@@ -105,7 +105,7 @@ def subject_of(spec: RunSpec, pes: int) -> Subject:
 
 
 def check_usual(spec: RunSpec, subject: Subject) -> int:
-    """Validate the run in the usual order, with which all others are compared."""
+    """Validate the run in the usual order, with which all others are compared, and repeat it."""
     result, blocks = subject.outcome(Order())
     if result.error:
         print(f"miniapps: run failed in the usual order: {result.error}", file=sys.stderr)
@@ -115,6 +115,10 @@ def check_usual(spec: RunSpec, subject: Subject) -> int:
     wrong = [check.name for check in checks if not check.ok]
     if wrong:
         print(f"{spec.app}: wrong in the usual order: {', '.join(wrong)}")
+    elif subject.run(Order()) != result:
+        wrong = ["repetition"]
+        print(f"{spec.app}: two runs in the usual order differ: blocks use something that outlives "
+              "a run, such as a class variable, or a generator without a seed")  # fmt: skip
     return WRONG if wrong else VALID
 
 
