@@ -1,4 +1,7 @@
-"""`devices.cpu.vectors` as plain Python: registers are NumPy arrays, for kernels run as Python."""
+"""`devices.cpu.vectors` and `prefetch` as plain Python, for kernels run as Python.
+
+Registers are NumPy arrays.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ def load(array: np.ndarray, index: Any) -> np.ndarray:
 
 def store(array: np.ndarray, index: Any, lanes: np.ndarray) -> None:
     """Write lanes to the elements from ``array[index]`` on."""
-    array[index : index + WIDTH] = lanes
+    array[index : index + len(lanes)] = lanes
 
 
 def bits(floats: Any) -> Any:
@@ -46,10 +49,42 @@ def numbers() -> np.ndarray:
     return np.arange(WIDTH)
 
 
+def line_width(array: np.ndarray) -> np.uint64:
+    """How many elements are in a cache line."""
+    return np.uint64(64 // array.itemsize)
+
+
+def line(array: np.ndarray, index: Any) -> np.ndarray:
+    """A line of elements; zeros beyond the end of the array."""
+    values, there = np.zeros(int(line_width(array)), array.dtype), array[index:]
+    values[: len(there)] = there[: len(values)]
+    return values
+
+
+def broadcast_line(number: Any) -> np.ndarray:
+    """A line of one number."""
+    return np.full(64 // number.itemsize, number)
+
+
+def shift_left(before: np.ndarray, here: np.ndarray) -> np.ndarray:
+    """The left neighbours of the elements."""
+    return np.concatenate([before[-1:], here[:-1]])
+
+
+def shift_right(here: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """The right neighbours of the elements."""
+    return np.concatenate([here[1:], after[:1]])
+
+
+def prefetch(array: np.ndarray, index: Any) -> None:
+    """Do nothing."""
+
+
 def module() -> ModuleType:
     """A module with these functions."""
     made = ModuleType("devices.cpu.vectors")
-    functions = bits, broadcast, lane, load, numbers, some, store
+    lines = broadcast_line, line, line_width, prefetch, shift_left, shift_right
+    functions = bits, broadcast, lane, load, numbers, some, store, *lines
     vars(made).update({function.__name__: function for function in functions})
     vars(made).update(WIDTH=WIDTH, fma=fused, where=np.where)
     return made

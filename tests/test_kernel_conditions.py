@@ -15,6 +15,7 @@ import test_pic
 import wrong_pic
 from placed_atoms import Placed
 
+import kernels
 import miniapps
 from miniapps.contract import MessageError
 from miniapps.leanmd.domain import Explosion
@@ -103,3 +104,43 @@ def test_every_condition_of_leanmd(monkeypatch: pytest.MonkeyPatch) -> None:
             with pytest.raises(Explosion, match=said):
                 solve_atoms(**values)
     assert {name for name in one_sided(outcomes) if ALWAYS not in name} == set()
+
+
+def of_stencil(patch: pytest.MonkeyPatch, app: str) -> conditions.Outcomes:
+    """A stencil's kernels as plain Python, in which 500 cells do not fit into the cache."""
+    for name in ("vectors", "prefetch"):
+        patch.setitem(sys.modules, f"devices.cpu.{name}", python_vectors.module())
+    outcomes = conditions.as_python(patch, [f"kernels.{app}.cpu"])
+    patch.setattr(kernels.load(app, "cpu"), "IN_CACHE", 500)
+    return outcomes
+
+
+JACOBI = [
+    ((2, 3), {"size": (31, 43), "time_tile": 2}),
+    ((1, 1), {"size": (9, 510), "time_tile": 4}),  # a strip at the end has nothing to sweep
+    ((1, 1), {"size": (15, 17), "time_tile": 1, "tolerance": 1e-9, "check_every": 2}),
+    ((1, 1), {"size": (31, 43), "time_tile": 1}),
+]
+STENCIL3D = [
+    ((2, 1, 2), {"size": (13, 9, 17), "time_tile": 2}),
+    ((2, 1, 1), {"size": (13, 9, 17), "time_tile": 2, "boundary": "heated"}),
+    ((1, 1, 1), {"size": (13, 9, 17), "time_tile": 1}),
+    ((1, 1, 1), {"size": (5, 5, 17), "time_tile": 1}),
+]
+
+
+@pytest.mark.parametrize(("app", "cases"), [("jacobi2d", JACOBI), ("stencil3d", STENCIL3D)])
+def test_every_condition_of_stencils(
+    monkeypatch: pytest.MonkeyPatch, app: str, cases: list[Any]
+) -> None:
+    """Catches a branch of a sweep that no test enters."""
+    outcomes, module = of_stencil(monkeypatch, app), miniapps.load(app)
+    axes = len(cases[0][0])
+    with np.errstate(all="ignore"):
+        for grid, values in cases:
+            problem = support.small_problem(module, **values)
+            assert not support.solve(app, problem, grid, 4).failed
+        old = np.arange(9.0**axes).reshape((9,) * axes)
+        new, box = old.copy(), (1, 8) * axes
+        kernels.load(app, "cpu").sweep_residual(old, new, *box)
+    assert one_sided(outcomes) == set()
