@@ -32,7 +32,7 @@ class Audit(BaseAudit):
 
     def __init__(self, problem: Any, layout: Layout, seed: int, samples: int) -> None:
         super().__init__(problem, layout, seed, samples)
-        self.points = [self._point() for _ in range(samples)]
+        self.points = np.array([self._point() for _ in range(samples)])
         share = ATOMS * math.prod(problem.extent) / problem.atoms
         self.near = (3 * share / (4 * math.pi)) ** (1 / 3)
         self.far = self.near + problem.cutoff + MARGIN
@@ -82,13 +82,22 @@ class Audit(BaseAudit):
         """The block's atoms within `far` of the points: (n, `COLUMNS`) float64."""
         position, velocity = block.atoms.own("position"), block.atoms.own("velocity")
         ids, rows = block.atoms.ids, [np.empty((0, COLUMNS))]
-        for number, point in enumerate(self.points):
-            near = self._within(point, position)
+        for number in self._points_near(block):
+            near = self._within(self.points[number], position)
             if len(near):
                 row = np.concatenate([[np.full(len(near), number), ids[near]],
                                       position[:, near], velocity[:, near]])  # fmt: skip
                 rows.append(row.T)
         return np.concatenate(rows)
+
+    def _points_near(self, block: Any) -> np.ndarray:
+        """The numbers of the points that may be within `far` of the block's atoms."""
+        off = np.abs(self.points - (block.low + block.high) / 2)
+        off = np.minimum(off, self.problem.box - off)
+        reach = (
+            (block.high - block.low) / 2 + self.far + MARGIN
+        )  # atoms may have left by half a skin
+        return np.flatnonzero((off <= reach).all(axis=1))
 
     def _within(self, point: np.ndarray, position: np.ndarray) -> np.ndarray:
         """The indices of positions (3, n) within `far` of a point, or of one of its images."""

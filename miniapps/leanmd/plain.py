@@ -187,6 +187,9 @@ def strengths(
 
 def potential(some: np.ndarray, others: np.ndarray, cutoff: float) -> tuple[int, int, int]:
     """Energy, virial and pairs of m atoms with n others, images among them, in units."""
+    for axis in range(3 if some.size else 0):  # most of the others are far away
+        low, high = some[axis].min() - cutoff, some[axis].max() + cutoff
+        others = others[:, (others[axis] >= low) & (others[axis] <= high)]
     _, displacements = pairs_within(some, others, None, cutoff)
     inverse2, inverse6 = inverses(displacements, cutoff)
     with np.errstate(invalid="ignore"):
