@@ -151,7 +151,7 @@ class Copy:
     def check(self, apps: list[str], limit_s: float | None) -> bool:
         """Whether all runs of the apps are valid, within a time."""
         lines = "\n".join(line for app in apps for line in runs_of(app))
-        # Several groups of tests must not compile at once, and files change: no bytecode.
+        # Files change within a second, so bytecode might be taken for that of the new ones.
         variables = os.environ | {"PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             done = subprocess.run(
@@ -176,10 +176,17 @@ class Copy:
             self.forget(mutant.file)
 
     def forget(self, file: str) -> None:
-        """Remove the compiled kernels, which Numba would keep where a file they call changes."""
-        if file.startswith("kernels/"):
-            for cache in (self.folder / "kernels").rglob("__pycache__"):
-                if cache.relative_to(self.folder).parts[1] in (Path(file).parts[1], "leanmd"):
+        """Remove compiled kernels of the file's folder, and of those that call them.
+
+        Numba would keep them, because it does not see that a file which a kernel calls has changed.
+        """
+        if not file.startswith("kernels/"):
+            return
+        own = Path(file).parts[1]
+        for folder in (self.folder / "kernels").iterdir():
+            sources = [source.read_text() for source in folder.rglob("*.py")]
+            if folder.name == own or any(f"kernels.{own}" in source for source in sources):
+                for cache in list(folder.rglob("__pycache__")):
                     shutil.rmtree(cache)
 
 
