@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import math
 import os
@@ -14,6 +15,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -118,6 +120,10 @@ def test_numbers_given_by_a_program_are_checked_too() -> None:
         "run stencil3d --imbalance-scale inf",
         "run echo --timeout inf",
         "run echo --steps 99999999999999999999",
+        "run jacobi2d --driver mpi -n 9223372036854775807",
+        "run jacobi2d --driver charm -n 2 --odf 9223372036854775807",
+        "study strong jacobi2d --pes 1,9223372036854775807",
+        "study weak jacobi2d --pes 1,9223372036854775807",
         "batch /dev/null --timeout nan",
         "study strong echo --timeout inf",
         "study strong echo --pes 1,99999999999999999999",
@@ -272,6 +278,39 @@ def test_a_changed_output_file(
     for words in ([], ["--animation"]):
         assert "FILE.h5" in refused(["plot", str(path), *words], capsys)
     assert list(tmp_path.iterdir()) == [path]
+
+
+# Fuzzing ------------------------------------------------------------------------------------------
+
+
+def raises() -> bool:
+    raise KeyError("wrong")
+
+
+ATTEMPTS: dict[str, tuple[Callable[[], bool], str]] = {
+    "taken": (lambda: True, ""),
+    "refused": (lambda: False, ""),
+    "an exception": (raises, "KeyError"),
+    "memory": (lambda: bool(bytearray(1 << 60)), "MemoryError"),
+    "a hang": (lambda: bool(time.sleep(60)), "took more than"),
+}
+
+
+@pytest.mark.parametrize("what", ATTEMPTS)
+def test_fuzzing_finds_failures(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a fuzzer that takes every end of an attempt for a refusal."""
+    run = importlib.import_module("fuzz.run")
+    monkeypatch.setattr(run, "SECONDS", 0.2)
+    previous = signal.signal(signal.SIGALRM, run._too_long)
+    try:
+        call, why = ATTEMPTS[what]
+        target = SimpleNamespace(attempt=lambda data: call())
+        entry, _ = run.tried(target, b"data", run.Coverage(), [])
+        assert why in entry.get("why", "") and (entry["outcome"] == "failed") == bool(why)
+        entry, _ = run.tried(target, b"data", run.Coverage(), ["open /elsewhere"])
+        assert entry["outcome"] == "failed"
+    finally:
+        signal.signal(signal.SIGALRM, previous)
 
 
 # Campaigns are validated again when they are read -------------------------------------------------

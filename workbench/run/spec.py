@@ -23,6 +23,7 @@ from miniapps.decomposition import Layout
 from miniapps.parameters import InputError, extents, parameter, require, words
 from workbench.arguments import destination, driver_option_names, grouped
 
+MOST_PES = 1 << 20  # and blocks per PE; their factors are searched, which takes time
 RUN, DEVICES, OUTPUT, AUDITS = "run", "devices", "output", "audits"  # groups of options
 
 
@@ -261,8 +262,9 @@ class RunSpec:
 
     def check(self) -> None:
         """Check all options that can be checked before a launch. Raises InputError."""
-        require(self.pes >= 1, "-n", self.pes, "must be 1 or more")
-        require(self.odf >= 1, "--odf", self.odf, "must be 1 or more")
+        allowed = f"must be 1 or more, at most {MOST_PES}"
+        require(1 <= self.pes <= MOST_PES, "-n", self.pes, allowed)
+        require(1 <= self.odf <= MOST_PES, "--odf", self.odf, allowed)
         require(self.steps >= 1, "--steps", self.steps, "must be 1 or more")
         require(self.warmup >= 0, "--warmup", self.warmup, "must be 0 or more")
         can, allowed = self.can, only_with(lambda driver: driver.over_decomposition)

@@ -17,7 +17,7 @@ import miniapps
 from drivers.descriptor import Balancing
 from miniapps.parameters import InputError, integer, require
 from workbench.arguments import SECONDS, add_options, typed
-from workbench.run.spec import RunSpec, requested
+from workbench.run.spec import MOST_PES, RunSpec, requested
 from workbench.study.plan import KINDS, NO_BALANCING, SHARED, Study, usual_pes
 
 SHIPPED = Path(__file__).parents[2] / "studies"  # in the source tree and where it is installed
@@ -160,7 +160,8 @@ def study_of(options: argparse.Namespace) -> Study:
     )
     for driver in study.drivers:
         drivers.get(driver, "--drivers")
-    require(min(study.pes) >= 1, "--pes", min(study.pes), "must be 1 or more")
+    for pes in study.pes:
+        require(1 <= pes <= MOST_PES, "--pes", pes, f"must be 1 or more, at most {MOST_PES}")
     require(study.halvings >= 0, "--halvings", study.halvings, "must be 0 or more")
     for option in MATRIX:
         values = getattr(options, option.replace("-", "_")) or ()

@@ -1,0 +1,335 @@
+"""What is fuzzed: for each kind of input its seeds, its mutations and what reads it.
+
+`attempt` returns whether an input was taken; a refusal in one line is right, too. Anything else is
+a failure: another exception, several lines, or a file written outside the folder of the attempt.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import mutations
+import numpy as np
+
+import miniapps
+from miniapps import tiling
+from miniapps.leanmd.inputs import atoms_between, opened
+from miniapps.leanmd.problem import position_quantum
+from miniapps.parameters import InputError
+from workbench import cli, demo, doctor, verify
+from workbench.run import batch, execute
+from workbench.run.spec import RunSpec
+from workbench.show import plots, trace
+from workbench.show.saved import SavedRun, periods_of_steps
+from workbench.study import command, export, noise, report, tables
+from workbench.study.campaign import Campaign
+from workbench.study.options import check_policy, study_of
+
+ROOT = Path(__file__).resolve().parents[2]
+DRAWN = 200  # one of so many inputs that are taken is drawn, too: drawing takes a second
+Mutation = Callable[[bytes, random.Random], bytes]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A kind of input."""
+
+    seeds: Callable[[], list[bytes]]
+    mutated: Mutation
+    read: Callable[[bytes, Path], object]  # raises InputError or exits with status 2
+
+    def attempt(self, data: bytes) -> bool:
+        """Whether an input was taken. Raises any exception but a refusal."""
+        folder = Path(tempfile.mkdtemp(dir=SCRATCH))
+        said = io.StringIO()
+        try:
+            with redirect_stdout(io.StringIO()), redirect_stderr(said):
+                self.read(data, folder)
+        except InputError as error:
+            assert "\n" not in str(error), f"several lines: {error}"
+            return False
+        except SystemExit as end:
+            assert end.code in (0, 2), f"exit status {end.code}: {said.getvalue()}"
+            lines = said.getvalue().count("\n")
+            assert end.code == 0 or lines == 1, f"{lines} lines: {said.getvalue()}"
+            return end.code == 0
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return True
+
+
+SCRATCH = Path(tempfile.gettempdir())
+
+
+# The command line ---------------------------------------------------------------------------------
+
+
+def only_check(options: Any, *_: Any) -> int:
+    """In place of a run: everything up to the launch."""
+    RunSpec.create(options).arguments()
+    return 0
+
+
+def only_plan(options: Any) -> int:
+    """In place of a study: everything up to its first run."""
+    check_policy(options)
+    for spec in study_of(options).specs():
+        spec.arguments()
+    return 0
+
+
+def replace_what_runs() -> None:
+    """Let commands only check their input, where they would compute or launch."""
+    nothing: Callable[..., int] = lambda *_: 0  # noqa: E731
+    execute.run = only_check  # type: ignore[assignment]
+    command.study = only_plan
+    batch.solve_all = lambda specs, timeout=None: []  # type: ignore[assignment]
+    verify.verify = doctor.doctor = demo.demo = noise.noted = nothing  # type: ignore[assignment]
+    tiling.measured_rates = lambda *_: {1: 1.0}  # type: ignore[assignment]
+
+
+LINES = """run jacobi2d --size 64x48 --driver mpi -n 2 --blocks 2x1 --time-tile 4 --tolerance 0.1
+run pic --preset tiny --driver charm -n 2 --odf 4 --balancer Greedy --lb-period 5
+run pic --event inject:3:500:20,50,30,70:0,3 --event remove:9:40,90,10,47:0.5
+run pic --distribution linear:1,2
+run leanmd --cells 4x4x4 --per-cell 30 --gradient 10,25 --cutoff 2.5 --skin 0.3 --dt 0.005 --seed 3
+run leanmd --lattice 6x6x6 --density 0.8 --decomposition pairs --temperature 2 --steps 5
+run stencil3d --size 32x32x32 --imbalance paper --imbalance-scale 2 --warmup 3 --lb-first 3
+run echo --preset tiny --driver sim --sim-seed 3 --pin --timeout 5 --json -
+run pic 10 100 1000 0 1 GEOMETRIC 0.99
+study strong echo --pes 1,2 --odf 1,4 --trials 5 --until-ci 2% --max-trials 9 --shuffle-seed 2
+study lb stencil3d --pes 2 --balancers Greedy --lb-periods 30 --preset tiny
+study weak jacobi2d --pes 1,2,4 --drivers mpi --size 64x64
+study granularity jacobi2d --pes 2 --halvings 3 --size 64x64
+plot nowhere.h5 --figure x.png --trace
+batch nowhere --timeout 3
+study report nowhere.jsonl
+study export nowhere.jsonl --format csv
+list"""
+
+
+def words_known() -> list[str]:
+    """Words of the command line: options, names of apps and drivers."""
+    text = Path(cli.__file__).read_text() + LINES
+    for name in miniapps.names():
+        text += " ".join(vars(miniapps.load(name).Problem)["__dataclass_fields__"])
+    fields = RunSpec.__dataclass_fields__.values()
+    options = [field.metadata["option"] for field in fields if "option" in field.metadata]
+    return [*options, *sorted(set(text.split()))]
+
+
+WORDS: list[str] = []
+
+
+def mutated_line(data: bytes, dice: random.Random) -> bytes:
+    """A command line with another word or number."""
+    if not WORDS:
+        WORDS.extend(words_known())
+    change = dice.choice((mutations.of_numbers, mutations.of_numbers, mutations.of_bytes, None))
+    return change(data, dice) if change else mutations.of_words(data, dice, WORDS)
+
+
+def read_line(data: bytes, folder: Path) -> object:
+    """Run a command line up to the launch."""
+    return cli.main(data.decode(errors="replace").replace("\0", "").split())
+
+
+# Studies in TOML ----------------------------------------------------------------------------------
+
+
+def mutated_text(data: bytes, dice: random.Random) -> bytes:
+    """A text with other numbers, lines or bytes."""
+    kinds = mutations.of_numbers, mutations.of_numbers, mutations.of_lines, mutations.of_bytes
+    return dice.choice(kinds)(data, dice)
+
+
+def read_toml(data: bytes, folder: Path) -> object:
+    """Plan the study of a TOML file."""
+    path = folder / "study.toml"
+    path.write_bytes(data)
+    return cli.main(["study", str(path)])
+
+
+# Atoms --------------------------------------------------------------------------------------------
+
+XYZ = b"""3
+Lattice="4 0 0 0 5 0 0 0 6.5" Properties=species:S:1:pos:R:3:id:I:1:velo:R:3:q:R:2 pbc="T T T"
+Ar 0.5 0.25 6.0 7 0.1 -0.2 0.3 0 0
+Ar 3.75 4.5 1.0 2 1.5 0.0 -2.25 0 0
+Ar 1.1 2.2 3.3 9 0.7 0.7 0.1 0 0
+"""
+LAMMPS = b"""LAMMPS data file, timestep = 40, units = lj
+
+3 atoms
+1 atom types
+
+-1 3 xlo xhi
+2 7 ylo yhi
+0.25 6.75 zlo zhi
+
+Masses
+
+1 1.0
+
+Atoms # atomic
+
+7 1 -0.5 2.25 6.25 0 0 0
+2 1 2.75 6.5 1.25 0 -1 0
+9 1 0.1 4.2 3.55 0 0 0
+
+Velocities
+
+9 0.0 0.3 -0.3
+2 1.5 0.0 -2.25
+7 -3.0 1e-5 4.0
+"""
+
+
+def read_atoms(data: bytes, folder: Path) -> object:
+    """Read all atoms of a file, which must be finite, and each there once."""
+    path = folder / "atoms"
+    path.write_bytes(data)
+    source = opened(path)
+    box = np.array(source.box)
+    ids, position, velocity = atoms_between(source, np.zeros(3), box, position_quantum(box))
+    assert ids.size == source.atoms == np.unique(ids).size
+    assert np.isfinite(position).all() and np.isfinite(velocity).all()
+    return source
+
+
+def h5md_seed() -> bytes:
+    """A small H5MD file of two frames."""
+    memory = io.BytesIO()
+    dice = np.random.default_rng(1)
+    with h5py.File(memory, "w") as file:
+        file.create_group("h5md").attrs["version"] = [1, 1]
+        group = file.create_group("particles/all")
+        for name in ("position", "velocity"):
+            group[f"{name}/value"] = dice.random((2, 5, 3))
+            group[f"{name}/step"] = [30, 40]
+        group["id"] = [7, 2, 9, 4, 11]
+        group["box/edges"] = [4.0, 5.0, 6.5]
+        group["box"].attrs["boundary"] = ["periodic"] * 3
+        compressed = group.create_dataset("mass/value", (2, 5), chunks=(1, 5), compression=4)
+        compressed[...] = 1
+    return memory.getvalue()
+
+
+# Campaigns and records ----------------------------------------------------------------------------
+
+
+def campaign_seeds() -> list[bytes]:
+    """The first runs of committed campaigns."""
+    files = sorted((ROOT / "docs/results").glob("*.jsonl"))
+    seeds = []
+    for file in files:
+        head, *events = file.read_bytes().splitlines(keepends=True)
+        least = sorted((line for line in events if b'"event":"run"' in line), key=len)[:3]
+        seeds.append(b"".join([head, *events[:3], *least]))
+    return sorted(seeds, key=len)[:5] + [(ROOT / "tests/data/schema-1.jsonl").read_bytes()]
+
+
+def mutated_campaign(data: bytes, dice: random.Random) -> bytes:
+    """A campaign with another value, line or byte."""
+    change = dice.choice((mutations.of_json_lines,) * 8 + (mutations.of_lines, mutations.of_bytes))
+    return change(data, dice)
+
+
+def read_campaign(data: bytes, folder: Path) -> object:
+    """Make all tables, the page and the CSV file of a campaign, and sometimes its figures."""
+    path = folder / "campaign.jsonl"
+    path.write_bytes(data)
+    if zlib.crc32(data) % DRAWN == 0:
+        return cli.main(["study", "report", str(path)])
+    campaign = Campaign.read(path)
+    report._require_study(campaign, path)
+    shown = [*tables.tables(campaign), tables.failures_table(campaign)]
+    report.html(campaign, shown, [], [])
+    return export.tidy_csv(campaign)
+
+
+def mutated_h5(data: bytes, dice: random.Random) -> bytes:
+    """An HDF5 file with other bytes; of a file that is whole, sometimes another record."""
+    seeds = record_seeds()
+    if dice.random() < 0.5:
+        return mutations.of_bytes(data, dice)
+    memory = io.BytesIO(dice.choice(seeds))
+    with h5py.File(memory, "r+") as file:
+        record = json.loads(file.attrs["record"])
+        for _ in range(dice.choice((1, 1, 2))):
+            record = mutations.of_json(record, dice)
+        file.attrs["record"] = json.dumps(record)
+    return memory.getvalue()
+
+
+def record_seeds() -> list[bytes]:
+    """A committed output file."""
+    return [(ROOT / "tests/data/schema-1.h5").read_bytes()]
+
+
+def read_record(data: bytes, folder: Path) -> object:
+    """Read an output file and all that figures compute from it; sometimes draw it."""
+    path = folder / "run.h5"
+    path.write_bytes(data)
+    run = SavedRun.read(path)
+    periods = periods_of_steps(run.rounds[:, 0], run.end, run.lb_steps, 80)
+    run.by_block(periods)
+    run.compute()
+    run.command()
+    if run.slices is not None:
+        trace.trace(run)
+    return plots.run_figure(path) if zlib.crc32(data) % DRAWN == 0 else run
+
+
+def toml_seeds() -> list[bytes]:
+    """The project's own studies."""
+    files = sorted((ROOT / "studies").rglob("*.toml"))
+    left_out = "leanmd-large.toml"  # its plan of 10^8 atoms takes 20 s
+    return [path.read_bytes() for path in files if path.name != left_out]
+
+
+TARGETS = {
+    "command line": Target(
+        lambda: [x.encode() for x in LINES.split("\n")], mutated_line, read_line
+    ),
+    "TOML": Target(toml_seeds, mutated_text, read_toml),
+    "H5MD": Target(lambda: [h5md_seed()], mutations.of_bytes, read_atoms),
+    "extended XYZ": Target(lambda: [XYZ], mutated_text, read_atoms),
+    "LAMMPS data": Target(lambda: [LAMMPS], mutated_text, read_atoms),
+    "campaign": Target(campaign_seeds, mutated_campaign, read_campaign),
+    "record": Target(record_seeds, mutated_h5, read_record),
+}
+
+
+@contextmanager
+def writes_watched(allowed: Path) -> Iterator[list[str]]:
+    """Paths outside a folder that Python code opens for writing, makes, moves or removes."""
+    found: list[str] = []
+    active = [True]
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if not active[0]:
+            return
+        writes = event in ("os.mkdir", "os.rename", "os.remove", "os.symlink", "os.truncate")
+        if event == "open":
+            writes = bool(arguments[2] & 3)  # O_WRONLY or O_RDWR
+        path = str(arguments[0]) if writes else ""
+        writes = writes and not (event == "os.remove" and arguments[1] != -1)  # by rmtree
+        if writes and not path.startswith((str(allowed), "/dev/")) and "__pycache__" not in path:
+            found.append(f"{event} {path}")
+
+    sys.addaudithook(hook)
+    yield found
+    active[0] = False
