@@ -480,7 +480,10 @@ def test_oversubscribed_runs_and_those_of_another_launcher_are_not_pinned():
 
 WRONG_RECORDS = {
     "an invalid run": (
-        {"valid": False, "checks": [{"name": "missing cells", "ok": False}]},
+        {
+            "valid": False,
+            "checks": [{"name": "missing cells", "value": 3.0, "limit": 0.0, "ok": False}],
+        },
         "not valid: missing cells",
     ),
     "another state": ({"state_hash": "cd" * 32}, "ended in another state than run"),
@@ -542,7 +545,7 @@ def test_until_ci_goes_on_where_intervals_are_wide(tmp_path, canned):
     """One PE's times vary by 20 %, two PEs' not at all: the first needs more trials."""
     study = study_of("strong", "echo", *TINY)
     values = np.random.default_rng(7).normal(1e-3, 2e-4, 100)
-    times = iter(values)
+    times = iter(values.tolist())
     canned(lambda spec: record_of(spec, next(times) if spec.pes == 1 else 1e-3))
     _, campaign = conducted(study, tmp_path / "c.jsonl", Policy(5, 0.05, 99, False, None))
     found = [[run for run in campaign.of("run") if run["point"] == point] for point in (0, 1)]
@@ -554,7 +557,7 @@ def test_until_ci_goes_on_where_intervals_are_wide(tmp_path, canned):
 
 def test_until_ci_ends_at_the_most_trials_and_says_so(tmp_path, canned):
     study = study_of("strong", "echo", *TINY)
-    times = iter(np.geomspace(1e-3, 1.0, 100))
+    times = iter(np.geomspace(1e-3, 1.0, 100).tolist())
     canned(lambda spec: record_of(spec, next(times)))
     _, campaign = conducted(study, tmp_path / "c.jsonl", Policy(3, 0.01, 5, False, None))
     assert len(list(campaign.of("run"))) == 10
@@ -567,7 +570,7 @@ def test_until_ci_ends_at_the_most_trials_and_says_so(tmp_path, canned):
 def test_a_point_with_a_wrong_run_is_not_made_narrower(tmp_path, canned):
     study = study_of("strong", "echo", *TINY)
     wrong = iter([True])
-    times = iter(np.geomspace(1e-3, 1.0, 100))
+    times = iter(np.geomspace(1e-3, 1.0, 100).tolist())
 
     def result(spec: Any) -> dict[str, Any]:
         step_s = next(times) if spec.pes == 1 else 1e-3
