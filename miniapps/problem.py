@@ -109,7 +109,7 @@ class BaseProblem:
     def may_finish(self, step: int) -> bool:
         """Whether blocks may report after step ``step`` that the whole run is finished.
 
-        A run that ends early is audited up to its end only if the problem knows these steps.
+        A run that ends elsewhere is not valid: steps are missing.
         """
         return False
 

@@ -68,7 +68,7 @@ def own_cluster_pushed(right: Any) -> Any:
         right(self, first, end)
         atoms, none = self.atoms, np.zeros_like(self.lists.starts)
         own = np.zeros_like(atoms.force)
-        self.kernels.forces(
+        self.kernels.FORCES["float64"](
             atoms.position, atoms.position, self.clusters, first, end, none,
             self.lists.neighbors, True, self.problem.cutoff, own, atoms.error_flags,
         )  # fmt: skip

@@ -402,7 +402,7 @@ def validate(
         Check("missing atoms", missing + abs(problem.atoms - int(born[0])), 0),
         Check("id checksum error", checksum, 0),
         Check("mixed id checksum error", mixed, 0),
-        Check("atoms outside their cell", float(measures["strayed"].value), 0),
+        Check("atoms outside their cell", float(abs(measures["strayed"].value)), 0),
         Check("ids that left their atoms", float(measures["mixed up"].value.any()), 0),
         Check("net force", float(np.abs(rows[:, 6:9]).max()), 0),
         Check("momentum change per atom", momentum, MOMENTUM_LIMIT),

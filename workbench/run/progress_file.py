@@ -180,7 +180,8 @@ class NoProgressFile:
 def explained(error: Exception) -> str:
     """The error that ended a run, in one line; with a traceback on stderr if it is unexpected.
 
-    The line begins with the error's notes: the block and the step in which it was raised.
+    The line begins with the error's notes: the block and the step in which it was raised. A
+    StepError says itself where.
     """
     what = f"{type(error).__name__}: {error}"
     if isinstance(error, MemoryError):
@@ -189,5 +190,6 @@ def explained(error: Exception) -> str:
         what = str(error)
     else:
         traceback.print_exception(error)
-    where = "".join(f"{note}: " for note in getattr(error, "__notes__", ()))
+    notes = () if isinstance(error, StepError) else getattr(error, "__notes__", ())
+    where = "".join(f"{note}: " for note in notes)
     return " ".join(f"{where}{what}".split())

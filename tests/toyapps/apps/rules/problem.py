@@ -25,6 +25,10 @@ class RulesProblem(BaseProblem):
         """The size."""
         return self.size
 
+    def may_finish(self, step: int) -> bool:
+        """After ``stop`` steps."""
+        return step == self.stop
+
     def work(self) -> float:
         """The counters."""
         return float(np.prod(self.size))
