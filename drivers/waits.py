@@ -64,8 +64,8 @@ def sentences(waits: Sequence[Wait]) -> list[str]:
     """A sentence for each block, those first that wait for no other, then the earliest steps."""
     steps = {wait.place: wait.step for wait in waits}
     ordered = sorted(waits, key=lambda wait: (wait.waits, wait.step, wait.place))
-    told = [_sentence(wait, steps) for wait in ordered[:MOST]]
-    return told + [f"and {len(waits) - MOST} more blocks"] * (len(waits) > MOST)
+    shown = [_sentence(wait, steps) for wait in ordered[:MOST]]
+    return shown + [f"and {len(waits) - MOST} more blocks"] * (len(waits) > MOST)
 
 
 def _sentence(wait: Wait, steps: dict[Place, int]) -> str:

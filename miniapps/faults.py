@@ -41,7 +41,7 @@ class Fault:
 
         def change(right: Any) -> Any:
             wrong = self.wrong(right)
-            return wrong if self.conditional else told(wrong)
+            return wrong if self.conditional else reporting(wrong)
 
         with ExitStack() as stack:
             for target in self.targets:
@@ -65,16 +65,16 @@ class Acted:
 ACTED = Acted()
 
 
-def told(wrong: Any) -> Any:
-    """A function that tells that it is called; anything else is returned as it is."""
+def reporting(wrong: Any) -> Any:
+    """A function that reports that it is called; anything else is returned as it is."""
     if not isinstance(wrong, FunctionType):
         return wrong
 
-    def telling(*arguments: Any, **options: Any) -> Any:
+    def reported(*arguments: Any, **options: Any) -> Any:
         ACTED.now()
         return wrong(*arguments, **options)
 
-    return telling
+    return reported
 
 
 @contextmanager

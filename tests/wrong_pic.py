@@ -1,6 +1,7 @@
 """Wrong versions of PIC, one mistake each, to show that its checks can fail.
 
-Each takes the right Block and returns a wrong one. `test_pic.py` says what must see which mistake.
+Each takes the right Block and returns a wrong one. `test_pic_audit.py` says what must see which
+mistake. `miniapps.pic.faults` has the mistakes that are tried on small problems.
 """
 
 from __future__ import annotations
@@ -15,56 +16,6 @@ import numpy as np
 MISTAKE_AT = 7  # step; later than the events
 
 
-def hopping(right: Any) -> Any:
-    """``v = a dt`` instead of ``+=``: particles hop back and forth between two columns."""
-
-    class Block(right):
-        def push(self, steps: int) -> None:
-            """Push, then forget the velocity from before."""
-            mine = self.particles
-            before = mine.vx.copy()
-            super().push(steps)
-            mine.vx -= before
-
-    return Block
-
-
-def one_push_left_out(right: Any) -> Any:
-    """One step moves nothing, as in a program whose loop begins one too late."""
-
-    class Block(right):
-        def push(self, steps: int) -> None:
-            """Push, but for one step."""
-            if self.time != MISTAKE_AT:
-                super().push(steps)
-
-    return Block
-
-
-def one_push_too_many(right: Any) -> Any:
-    """One step moves everything twice, where nothing can leave."""
-
-    class Block(right):
-        def push(self, steps: int) -> None:
-            """Push, and in one step push again."""
-            for _ in range(1 + (self.time == MISTAKE_AT)):
-                super().push(steps)
-
-    return Block
-
-
-def weak_force(right: Any) -> Any:
-    """All particles have a charge a little too small."""
-
-    class Block(right):
-        def begin(self, *arguments: Any) -> None:
-            """Begin, then take something off the charges."""
-            super().begin(*arguments)
-            self.particles.charge *= 1 - 1e-6
-
-    return Block
-
-
 def wrong_sign(right: Any) -> Any:
     """Particles of odd columns have the charge of even ones, so they move backwards."""
 
@@ -73,91 +24,6 @@ def wrong_sign(right: Any) -> Any:
             """Begin, all with positive charges."""
             super().begin(*arguments)
             self.particles.charge = np.abs(self.particles.charge)
-
-    return Block
-
-
-def still_in_y(right: Any) -> Any:
-    """Particles begin without their velocity along y."""
-
-    class Block(right):
-        def begin(self, *arguments: Any) -> None:
-            """Begin at rest."""
-            super().begin(*arguments)
-            self.particles.vy[:] = 0
-
-    return Block
-
-
-def mesh_of_another_block(right: Any) -> Any:
-    """The charges of the mesh begin with the wrong sign."""
-
-    class Block(right):
-        def _mesh(self) -> Any:
-            """The charges of the block one cell further on."""
-            return -super()._mesh()
-
-    return Block
-
-
-def arrivals(block: Any, came: Any) -> list[Any]:
-    """The edges by which particles came, the first time that some came late in block (0, 0)."""
-    edges = [edge for edge, message in came.items() if len(message)]
-    late = block.index == (0, 0) and block.time >= MISTAKE_AT and not vars(block).get("did")
-    if late and edges:
-        block.did = True
-    return edges if late else []
-
-
-def lost_particle(right: Any) -> Any:
-    """One block loses a particle of a message."""
-
-    class Block(right):
-        def settle(self, left: int, came: Any) -> None:
-            """Take in all but one, once."""
-            for edge in arrivals(self, came)[:1]:
-                came[edge] = came[edge][1:]
-            super().settle(left, came)
-
-    return Block
-
-
-def doubled_particle(right: Any) -> Any:
-    """One block takes in a particle twice."""
-
-    class Block(right):
-        def settle(self, left: int, came: Any) -> None:
-            """Take in the first one again, once."""
-            for edge in arrivals(self, came)[:1]:
-                came[edge] = np.concatenate([came[edge], came[edge][:1]])
-            super().settle(left, came)
-
-    return Block
-
-
-def lost_and_doubled(right: Any) -> Any:
-    """Three ids are put in the place of three others of the same sum: 1, 4, 4 for 2, 3, 4."""
-
-    class Block(right):
-        def settle(self, left: int, came: Any) -> None:
-            """Change ids once all particles have arrived in the last block."""
-            super().settle(left, came)
-            ids = self.particles.ids[: self.particles.count]
-            ids[ids == 2], ids[ids == 3] = 1, 4
-
-    return Block
-
-
-def swapped_ids(right: Any) -> Any:
-    """Two particles of a block take each other's id, and nothing else."""
-
-    class Block(right):
-        def settle(self, left: int, came: Any) -> None:
-            """Take in what came; swap once."""
-            super().settle(left, came)
-            if self.time == MISTAKE_AT and self.particles.count > 1:
-                ids = self.particles.ids
-                ids[0], ids[1] = ids[1], ids[0]
 
     return Block
 
@@ -171,69 +37,6 @@ def misrouted(right: Any) -> Any:
             messages = super().pack(left)
             edges = list(self.targets)
             return dict(zip(edges, (messages[edge] for edge in edges[1:] + edges[:1]), strict=True))
-
-    return Block
-
-
-def no_injection(right: Any) -> Any:
-    """Injections do not happen."""
-
-    class Block(right):
-        def inject(self, number: int, event: Any) -> None:
-            """Do nothing."""
-
-    return Block
-
-
-def late_injection(right: Any) -> Any:
-    """Injected particles believe that they came one step later."""
-
-    class Block(right):
-        def inject(self, number: int, event: Any) -> None:
-            """Inject one column further on."""
-            super().inject(number, event)
-            last = self.particles.count - 1
-            if last >= 0 and self.particles.motions[last] == number + 1:
-                self.particles.x[last] += 1.0
-
-    return Block
-
-
-def no_removal(right: Any) -> Any:
-    """Removals do not happen."""
-
-    class Block(right):
-        def remove(self, number: int, event: Any) -> None:
-            """Do nothing."""
-
-    return Block
-
-
-def removal_of_others(right: Any) -> Any:
-    """A removal takes those that it should leave."""
-
-    class Block(right):
-        def remove(self, number: int, event: Any) -> None:
-            """Remove as many, but the first ones."""
-            before = self.particles.count
-            super().remove(number, event)
-            taken = before - self.particles.count
-            self.particles.count = before
-            gaps = np.arange(taken, dtype=np.int64)
-            self.particles.drop(self.kernels, gaps, 0, taken)
-
-    return Block
-
-
-def hurled(right: Any) -> Any:
-    """One particle in each block goes back by more than the grid is wide."""
-
-    class Block(right):
-        def settle(self, left: int, came: Any) -> None:
-            """Take in what came; hurl one."""
-            super().settle(left, came)
-            if self.time == MISTAKE_AT and self.particles.count:
-                self.particles.vx[0] = -1.5 * self.problem.size
 
     return Block
 
@@ -268,7 +71,7 @@ def nan_position(right: Any) -> Any:
     return Block
 
 
-# What the other checks do not see beyond the size of the reference --------------------------------
+# What only audits see beyond the size of the reference --------------------------------------------
 
 
 def of_another_problem(right: Any, change: Any) -> Any:

@@ -95,7 +95,7 @@ def reduction_of_one_chare(right: Any) -> Any:
 
 @fault(f"{CHARE}.wake_up", conditional=True)
 def lost_wake_up(right: Any) -> Any:
-    """A chare that may continue is not told, once."""
+    """A chare that may continue is not woken up, once."""
 
     def wake_up(self: Any) -> None:
         if self.step == MISTAKE_AT and self.number == 0 and not vars(self).get("did"):
