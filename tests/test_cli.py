@@ -226,6 +226,16 @@ def test_dry_run_of_mpi(capsys: pytest.CaptureFixture[str]) -> None:
     assert words[words.index("--time-tile") + 1].isdigit()  # settled once, for all ranks
 
 
+@pytest.mark.parametrize(
+    ("words", "warmup"), [("", "10"), ("--preset tiny", "2"), ("--warmup 0", "0")]
+)
+def test_runs_warm_up(capsys: pytest.CaptureFixture[str], words: str, warmup: str) -> None:
+    """Catches a default run that times its first steps, which touch memory for the first time."""
+    asked = ["run", "pic", "--driver", "mpi", "-n", "2", *words.split(), "--dry-run"]
+    command = shlex.split(printed(capsys, *asked))
+    assert command[command.index("--warmup") + 1] == warmup
+
+
 def test_dry_run_of_charm(capsys: pytest.CaptureFixture[str]) -> None:
     """Catches runtime options that get lost, and PEs or balancers that do not reach charmrun."""
     asked = "--driver charm -n 2 --odf 4 --balancer GreedyRefine --lb-period 5 --dry-run"

@@ -652,7 +652,7 @@ REFUSED = {
     "--event remove:1:0,1,0,1:1.5": "FRACTION must be from 0 to 1",
     "--event inject:-1:5:0,1,0,1": "STEP must be 0 or more",
     "--event inject:1:5:0,1,0,1:-1,0": "K must be 0 or more",
-    "--event remove:200:0,1,0,1": "the run makes steps 0 to 99",
+    "--event remove:200:0,1,0,1": "the run makes steps 0 to 109",
     "10 100 5 0 1": "pic 10 100 5 0 1: must be STEPS L PARTICLES K M",
     "10 100 5 0 1 GEOMETRIC": "must be STEPS L PARTICLES K M",
 }

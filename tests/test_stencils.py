@@ -654,7 +654,7 @@ def test_lost_block(app: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_block_that_made_no_steps_is_missed() -> None:
     """Catches a record that is valid although a block's timings are not there."""
     solved = support.solve("jacobi2d", problem_of("jacobi2d"), (3, 2), 4)
-    spec = RunSpec("jacobi2d", solved.problem, steps=4, pe_grid=(3, 2), own=Options())
+    spec = RunSpec("jacobi2d", solved.problem, steps=4, warmup=0, pe_grid=(3, 2), own=Options())
     rows = solved.outcome.blocks
     keeps = {
         0: rows,

@@ -68,8 +68,8 @@ def spec_of(options: Namespace) -> RunSpec:
     own, grid = driver.options(), options.pe_grid
     for parts in PARTS if grid is None else (None,):
         try:
-            spec = RunSpec(options.app, problem, driver.name, steps=steps, pe_grid=grid, own=own,
-                           parts=parts)  # fmt: skip
+            spec = RunSpec(options.app, problem, driver.name, steps=steps, warmup=0, pe_grid=grid,
+                           own=own, parts=parts)  # fmt: skip
             spec.check()
             return spec
         except InputError:

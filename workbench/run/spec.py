@@ -23,6 +23,7 @@ from miniapps.decomposition import Layout
 from miniapps.parameters import InputError, extents, parameter, require, words
 from workbench.arguments import destination, driver_option_names, grouped
 
+WARMUP = 10  # steps, as in the studies of ESPM2 2021; the first ones are slower
 MOST_PES = 1 << 20  # and blocks per PE; their factors are searched, which takes time
 RUN, DEVICES, OUTPUT, AUDITS = "run", "devices", "output", "audits"  # groups of options
 
@@ -61,7 +62,12 @@ class RunSpec:
     )
     steps: int = parameter("--steps", 100, int, "timed steps", group=RUN, metavar="S")
     warmup: int = parameter(
-        "--warmup", 0, int, "steps before the timed ones", group=RUN, metavar="W"
+        "--warmup",
+        WARMUP,
+        int,
+        f"steps before the timed ones; default: the preset's, else {WARMUP}",
+        group=RUN,
+        metavar="W",
     )
     pe_grid: tuple[int, ...] | None = parameter(
         "--blocks",
@@ -333,7 +339,7 @@ def requested(options: Namespace) -> tuple[Any, int, int]:
     preset = _preset(app, options.preset)
     if getattr(options, "positional", None):
         preset |= app.Problem.from_positional(options.positional)
-    steps, warmup = preset.pop("steps", 100), preset.pop("warmup", 0)
+    steps, warmup = preset.pop("steps", 100), preset.pop("warmup", WARMUP)
     for field in fields(app.Problem):
         value = getattr(options, field.name)
         if value is not None:

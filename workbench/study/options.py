@@ -17,12 +17,11 @@ import miniapps
 from drivers.descriptor import Balancing
 from miniapps.parameters import InputError, integer, require
 from workbench.arguments import SECONDS, add_options, typed
-from workbench.run.spec import MOST_PES, RunSpec, requested
+from workbench.run.spec import MOST_PES, WARMUP, RunSpec, requested
 from workbench.study.plan import KINDS, NO_BALANCING, SHARED, Study, usual_pes
 
 SHIPPED = Path(__file__).parents[2] / "studies"  # in the source tree and where it is installed
 MOST_TRIALS = 100
-LEAST_WARMUP = 10  # steps, as in the studies of ESPM2 2021, unless the user gives another number
 MATRIX = ("pes", "drivers", "odf", "balancers", "lb-periods")  # options that take a list
 ONLY_SLURM = ("--folder", "--sbatch")
 ONLY_HERE = ("--until-ci", "--no-pin", "--timeout", "--campaign")
@@ -141,7 +140,7 @@ def study_of(options: argparse.Namespace) -> Study:
     kind, usual_odf = options.kind, {"odf": (1, 2, 4, 8), "lb": (4,)}
     problem, steps, warmup = requested(options)
     if options.warmup is None:
-        warmup = max(warmup, LEAST_WARMUP)
+        warmup = max(warmup, WARMUP)
     study = Study(
         kind=kind,
         app=options.app,
