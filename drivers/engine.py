@@ -9,7 +9,7 @@ requests.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from devices.messages import DeviceMessage
 from drivers.audits import Auditor
 from drivers.inbox import Inbox
-from drivers.job import Job, RunError, Store, Watcher
+from drivers.job import Job, RunError, Segment, Store, Watcher
 from drivers.timing import PELog, Stepper, answer_batches
 from drivers.waits import Wait, sentences, wait_of
 from miniapps.audit import AuditedRound
@@ -199,6 +199,7 @@ class Phase(NamedTuple):
     end: int
     steps: Callable[[int, int], int]
     may_end: bool = True
+    number: int = 0  # of the first round
 
 
 OnRound = Callable[[Runner, Round], None]
@@ -250,7 +251,7 @@ class Engine:
 
         Calls ``begun`` before a block begins a round, and ``ended`` when the block has ended it.
         """
-        number, step = 0, phase.start
+        number, step = phase.number, phase.start
         while step < phase.end:
             this = Round(number, step, phase.steps(step, phase.end))
             for runner in self.runners.values():
@@ -350,18 +351,38 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
 
     def ended(runner: Runner, this: Round) -> None:
         log.add(job.layout.numbers[runner.place], this.number, runner.stepper)
-        job.keep_frame(pe, this.step, this.step + this.steps, runner.block)
 
     for start, end in job.phases():
         for block in engine.blocks:
             block.device.synchronize()
         engine.transport.barrier()
         log.start()
-        done = engine.play(Phase(start, end, job.count, start == job.warmup), begun, ended)
+        may_end = start == job.warmup
+        for segment in job.segments(start, end):
+            count = partial(_count, job, end)
+            phase = Phase(segment.start, segment.stop, count, may_end, segment.number)
+            done = engine.play(phase, begun, ended)
+            if done == segment.stop and segment.last is not None:
+                take_snapshot(job, engine, log, segment)
+            if may_end and engine.first.stepper.finished:
+                break
         engine.transport.barrier()
     engine.close(done)
     watcher.finish(pe)
     return log, done
+
+
+def _count(job: Job, end: int, step: int, stop: int) -> int:
+    """Number of steps in the round that begins at ``step``; a segment's ``stop`` changes none."""
+    return job.count(step, end)
+
+
+def take_snapshot(job: Job, engine: Engine, log: PELog, segment: Segment) -> None:
+    """Store a snapshot of all blocks. The clock stands still meanwhile, on all PEs."""
+    end_s = float(engine.transport.all_reduce(log.last_end(), "max"))
+    job.keep(log.pe, segment, engine.blocks)
+    engine.transport.barrier()
+    log.go_on(end_s)
 
 
 def write_state(store: Store, blocks: Iterable[Any], created: bool) -> bool:

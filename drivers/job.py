@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import kernels
 import miniapps
@@ -23,6 +23,20 @@ Own = TypeVar("Own", bound=Options)
 
 class RunError(RuntimeError):
     """The run failed; the message names the PE or block, and the step."""
+
+
+class Segment(NamedTuple):
+    """Consecutive rounds of a phase, up to a snapshot or to the end of the phase.
+
+    ``start`` and ``stop`` are steps, ``end`` is that of the phase; ``number``: of the first round
+    in the phase; ``last``: the first step of its last round, if a snapshot is due after it.
+    """
+
+    start: int
+    stop: int
+    end: int
+    number: int = 0
+    last: int | None = None
 
 
 class Watcher(Protocol):
@@ -101,14 +115,27 @@ class Job(Generic[Own]):
         app = miniapps.load(self.app)
         return app.Block(self.problem, self.layout, index, device.get(self.device))
 
-    def keep_frame(self, pe: int, before: int, step: int, block: Any) -> None:
-        """At the end of a round, pass a block's state to the store if a snapshot is due."""
-        if self.store is not None and self.store.wants(before, step):
-            self.store.keep(pe, before, step, block.state())
+    def keep(self, pe: int, segment: Segment, blocks: Iterable[Any]) -> None:
+        """Pass the state of a PE's blocks to the store, for the snapshot at the segment's end."""
+        assert self.store is not None and segment.last is not None
+        for block in blocks:
+            self.store.keep(pe, segment.last, segment.stop, block.state())
 
     def phases(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Warm-up and timed phase: (first step, end) of each. Only the second may end early."""
         return (0, self.warmup), (self.warmup, self.warmup + self.steps)
+
+    def segments(self, start: int, end: int) -> list[Segment]:
+        """A phase cut after each round with a snapshot; one segment if there is none."""
+        found, first, number = list[Segment](), start, 0
+        for at, (step, count) in enumerate(self.rounds(start, end)):
+            stop = step + count
+            if self.store is not None and self.store.wants(step, stop):
+                found.append(Segment(first, stop, end, number, step))
+                first, number = stop, at + 1
+        if first < end or not found:
+            found.append(Segment(first, end, end, number))
+        return found
 
     def count(self, step: int, end: int) -> int:
         """Number of steps in the round that begins at ``step``, in a phase ending at ``end``."""

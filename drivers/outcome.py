@@ -30,7 +30,8 @@ class Outcome:
     `timing` defines it; ``compute_s`` (PEs, rounds): inside blocks; ``blocks``: a row per block and
     round, as `timing.ROW`; ``slices`` (where traced) and ``syncs`` as `timing.SLICE` and
     `timing.SYNC`; ``measures`` and ``words`` (the state hash) are joined over all blocks;
-    ``first_step_at``: seconds since the epoch; ``peak_rss_bytes``: largest resident memory of a PE;
+    ``first_step_at``: seconds since the epoch; ``snapshots_s``: what the snapshots took, off the
+    clock; ``peak_rss_bytes``: largest resident memory of a PE;
     ``balancing``: an entry per load-balancing step, as returned by `timing.balancing_summary`;
     ``transport``: the path of messages between GPUs, the reason for it, and the bytes copied to and
     from hosts; ``gpu``: the GPU of the reporting PE; ``audit``: how the run was audited;
@@ -48,6 +49,7 @@ class Outcome:
     words: np.ndarray
     jit_s: float
     first_step_at: float
+    snapshots_s: float
     peak_rss_bytes: int
     steps_done: int
     balancing: list[dict[str, Any]]
@@ -69,6 +71,7 @@ class Part(NamedTuple):
     audits: list[AuditedRound]
     jit_s: float
     first_step_at: float
+    snapshots_s: float
     peak_rss_bytes: int
     staged_bytes: int
 
@@ -82,7 +85,8 @@ class Part(NamedTuple):
         measures = reduce(combine, (measured(block, job.audit) for block in blocks), nothing)
         staged = sum(block.device.staged_bytes for block in blocks)
         peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return cls(log.tables(), measures, audits, jit_s, log.born, peak, staged)
+        spent = log.snapshots_s
+        return cls(log.tables(), measures, audits, jit_s, log.born, spent, peak, staged)
 
 
 def _transport(path: str, reason: str, parts: Sequence[Part]) -> dict[str, Any]:
@@ -139,6 +143,7 @@ def joined(
         measures=measures,
         jit_s=max(part.jit_s for part in parts),
         first_step_at=max(part.first_step_at for part in parts),
+        snapshots_s=max(part.snapshots_s for part in parts),
         peak_rss_bytes=max(part.peak_rss_bytes for part in parts),
         steps_done=done,
         balancing=balancing_summary(rounds, syncs, compute),

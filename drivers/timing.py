@@ -195,11 +195,13 @@ class PELog:
     def __init__(self, pe: int) -> None:
         self.pe = pe
         self.born = time()  # since the epoch: when this PE was ready to step
+        self.snapshots_s = 0.0  # in which the clock stood still
         self.start()
 
     def start(self) -> None:
         """Discard earlier timings and set the time origin to now."""
         self.origin = perf_counter()
+        self.end_s = 0.0  # of the last round whose times were read
         self.running: deque[tuple[int, int, Spans]] = deque()  # rounds whose times are not read yet
         self.rows: list[tuple[int, int, int, float, float, float]] = []
         self.slices: list[tuple[int, int, int, int, float, float]] = []
@@ -221,11 +223,23 @@ class PELog:
         begin, end = device.time_of(spans.begin) - origin, device.time_of(spans.end) - origin
         compute = device.total(spans.compute) + spans.batched_s
         self.rows.append((block, self.pe, number, begin, end, compute))
+        self.end_s = max(self.end_s, end)
         for kind, *marks in spans.slices:
             first, last = (device.time_of(mark) - origin for mark in marks)
             self.slices.append((self.pe, block, number, kind, first, last))
         if device.lag:
             device.renew(spans.begin)
+
+    def last_end(self) -> float:
+        """When the last round of this PE ended, s; waits for its device."""
+        self._drain()
+        return self.end_s
+
+    def go_on(self, end_s: float) -> None:
+        """Continue at ``end_s``, when the last PE ended its round, as if no time had passed."""
+        now = perf_counter()
+        self.snapshots_s += now - self.origin - end_s
+        self.origin = now - end_s
 
     def begin_wait(self, step: int) -> None:
         """Record that a block of this PE waits for the load-balancing step before ``step``."""
@@ -237,10 +251,14 @@ class PELog:
         sync.ended_s = min(sync.ended_s, perf_counter() - self.origin)
         sync.came += came
 
-    def tables(self) -> dict[str, np.ndarray]:
-        """All rows, slices and load-balancing steps, as arrays of `ROW`, `SLICE` and `SYNC`."""
+    def _drain(self) -> None:
+        """Read the times of all rounds."""
         while self.running:
             self._read(*self.running.popleft())
+
+    def tables(self) -> dict[str, np.ndarray]:
+        """All rows, slices and load-balancing steps, as arrays of `ROW`, `SLICE` and `SYNC`."""
+        self._drain()
         syncs = [
             (self.pe, step, sync.begun_s, sync.ended_s, sync.came)
             for step, sync in self.syncs.items()

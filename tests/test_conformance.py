@@ -6,6 +6,7 @@ The blocks are the toys in `toyapps`. tests/test_contract.py checks the pieces t
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,6 +79,26 @@ def test_every_script_is_expected_to_do_something() -> None:
     from miniapps.toys import scripts
 
     assert {*scripts.RIGHT, "opposite_edges", *WRONG} == set(scripts.SCRIPTS)
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        HERE["serial"],
+        HERE["sim, random"],
+        "--driver mpi -n 2",
+        "--driver charm -n 2 --balancer Rotate --lb-period 2",
+    ],
+)
+def test_snapshots_are_not_timed(configuration: str, tmp_path: Path) -> None:
+    """Catches snapshots that count in step times or loads, or that cancel a load balancing."""
+    from miniapps.toys.problem import SlowSnapshots
+
+    record = solved("exchange", f"{configuration} --output {tmp_path / 'run.h5'}")
+    assert record["valid"] and record["snapshots_s"] > 2 * SlowSnapshots.seconds
+    assert record["rounds"]["wall_s"][2] < SlowSnapshots.seconds  # the round after a snapshot
+    assert record["compute_s"] < SlowSnapshots.seconds
+    assert [entry["step"] for entry in record["lb"]] == [2] * ("Rotate" in configuration)
 
 
 def check_right(configuration: str) -> None:

@@ -14,7 +14,7 @@ from charm4py import Chare, Future, Reducer, charm
 from drivers.charm import CharmOptions
 from drivers.charm.pe import PE
 from drivers.engine import Runner
-from drivers.job import Job
+from drivers.job import Job, Segment
 from drivers.reduction import packed_value, result_of
 from miniapps.contract import (
     SETUP,
@@ -60,17 +60,21 @@ class BlockChare(Chare):
         self.waiting: Collect | CollectSum | None = None  # the Collect whose messages are missing
         self.answered = False  # `answer` holds the answer to the runner's request
         self.answer: Any = None
-        self.step = self.end = self.at = 0  # next step, end of the phase, number of the round
+        self.step = self.at = 0  # next step, and number of the next round
+        self.segment = Segment(0, 0, 0)  # the rounds to make
+        self.due = False  # the load is balanced before the next round
         self.count = 0  # steps of the round
         self.begun = False  # whether the round has begun
 
-    def start(self, first: int, end: int, done: Future) -> None:
-        """Prepare the steps from ``first`` to ``end``. The work begins in another message.
+    def start(self, segment: Segment, timed: bool, done: Future) -> None:
+        """Prepare the rounds of a segment. The work begins in another message.
 
         The runtime does not measure the load of broadcasts such as this one.
         """
-        self.step, self.end, self.at = first, end, 0
-        self.timed, self.done = first == self.job.warmup, done
+        self.segment, self.step, self.at = segment, segment.start, segment.number
+        self.timed, self.done = timed, done
+        if timed and segment.number and self.runner.stepper.finished:
+            self.make_no_more()
         self.wake_up()
 
     def deliver(
@@ -164,8 +168,11 @@ class BlockChare(Chare):
         """Resume the block until it has to wait or its round ends."""
         pe, runner = self.pe, self.runner
         try:
-            if self.step == self.end:
-                self.end_phase()
+            if self.step == self.segment.stop:
+                self.end_segment()
+                return
+            if self.due:
+                self.balance(pe)
                 return
             if self.answered:
                 answer, self.answer, self.answered = self.answer, None, False
@@ -185,7 +192,7 @@ class BlockChare(Chare):
             self.count = -SETUP
         else:
             pe.note_begin(self.step)
-            self.count = pe.job.count(self.step, self.end)
+            self.count = pe.job.count(self.step, self.segment.end)
         self.runner.begin(self.step, self.count, pe.auditor)
 
     def serve(self, pe: PE) -> None:
@@ -212,17 +219,14 @@ class BlockChare(Chare):
             self.wake_up()
             return
         pe.log.add(self.number, self.at - 1, self.runner.stepper)
-        pe.job.keep_frame(charm.myPe(), before, self.step, self.block)
         if self.runner.stepper.finished and self.timed:
-            self.end = self.step
-        if self.timed and self.step < self.end and pe.job.options.due(before, self.step):
-            pe.mail.send_staged(self.runner)
-            pe.log.begin_wait(self.step)
-            if self.number == 0:
-                pe.balance_retired()
-            self.AtSync()
+            self.make_no_more()
+        ends = self.step == self.segment.end
+        self.due = self.timed and not ends and pe.job.options.due(before, self.step)
+        if self.step < self.segment.stop and self.due:
+            self.balance(pe)
             return
-        if self.step < self.end:
+        if self.step < self.segment.stop:
             self.begin(pe)
             runner = self.runner
             request = runner.request
@@ -239,7 +243,20 @@ class BlockChare(Chare):
                 self.answered = True
         self.wake_up()
 
-    def end_phase(self) -> None:
+    def make_no_more(self) -> None:
+        """End the run here: the blocks report that it is finished."""
+        self.segment = Segment(self.step, self.step, self.step)
+
+    def balance(self, pe: PE) -> None:
+        """Wait until the runtime has balanced the load."""
+        self.due = False
+        pe.mail.send_staged(self.runner)
+        pe.log.begin_wait(self.step)
+        if self.number == 0:
+            pe.balance_retired()
+        self.AtSync()
+
+    def end_segment(self) -> None:
         """Report that the block has made its steps."""
         self.pe.mail.send_staged(self.runner)
         self.block.device.synchronize()

@@ -19,7 +19,7 @@ from charm4py import Array, Future, Group, charm
 from drivers.charm import CharmOptions
 from drivers.charm.chare import BlockChare
 from drivers.charm.pe import FAILED, PE, fail
-from drivers.job import Job, RunError, Watcher
+from drivers.job import Job, RunError, Segment, Watcher
 from drivers.outcome import Outcome, Report, joined
 from miniapps.contract import SETUP
 
@@ -73,14 +73,16 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
         arrays[place[0]].ckInsert(number, [pes, place], onPE=home, useAtSync=balanced)
     for blocks in arrays.values():
         blocks.ckDoneInserting()
-    _advance(arrays, SETUP, SETUP)  # no steps: returns once all chares have been created
+    _advance(
+        arrays, Segment(SETUP, SETUP, SETUP)
+    )  # no steps: returns once all chares have been created
     pes.settle(awaitable=True).get()
     charm.thisProxy.LBTurnInstrumentOff(awaitable=True).get()
-    _advance(arrays, SETUP, 0)
-    _advance(arrays, 0, job.warmup)
+    _advance(arrays, Segment(SETUP, 0, 0))
+    _make(job, pes, arrays, 0, job.warmup, False)
     charm.thisProxy.LBTurnInstrumentOn(awaitable=True).get()
     pes.start_log(awaitable=True).get()
-    done = _advance(arrays, job.warmup, job.warmup + job.steps)
+    done = _make(job, pes, arrays, job.warmup, job.warmup + job.steps, True)
     made = False
     for pe in range(layout.pes if job.store else 0):
         made = pes[pe].store(job.store, made, ret=True).get()
@@ -99,15 +101,29 @@ def local_ranks(pes: Any, job: Job) -> list[int]:
     return [hosts[:pe].count(host) for pe, host in enumerate(hosts)]
 
 
-def _advance(arrays: dict[str, Any], first: int, end: int) -> int:
-    """Advance all blocks from step ``first`` to ``end``; returns the step that they reached.
+def _make(job: Job, pes: Any, arrays: dict[str, Any], start: int, end: int, timed: bool) -> int:
+    """Make the rounds and the snapshots of a phase; returns the step that the blocks reached."""
+    done = start
+    for segment in job.segments(start, end):
+        done = _advance(arrays, segment, timed)
+        if done < segment.stop:
+            break
+        if segment.last is not None:
+            latest = Future()
+            pes.keep(segment, latest)
+            pes.go_on(latest.get(), awaitable=True).get()
+    return done
+
+
+def _advance(arrays: dict[str, Any], segment: Segment, timed: bool = False) -> int:
+    """Let all blocks make the rounds of a segment; returns the step that they reached.
 
     Raises RunError if blocks reduce while others have ended.
     """
     came = []
     for blocks in arrays.values():
         came.append(Future())
-        blocks.start(first, end, came[-1])
+        blocks.start(segment, timed, came[-1])
     steps = [done.get() for done in came]
     if any(np.ndim(step) for step in steps):  # the runtime mixed them with an AllReduce
         raise RunError("some blocks have made their steps, others wait for an AllReduce")

@@ -30,8 +30,9 @@ def another_number_of_pes(right: Any) -> Any:
 def last_step_left_out(right: Any) -> Any:
     """The timed steps end one step early."""
 
-    def advance(arrays: Any, first: int, end: int) -> int:
-        return int(right(arrays, first, end - 1 if end > first > 0 else end))
+    def advance(arrays: Any, segment: Any, timed: bool = False) -> int:
+        short = segment._replace(stop=segment.stop - 1, end=segment.end - 1)
+        return int(right(arrays, short if timed else segment, timed))
 
     return advance
 

@@ -9,13 +9,13 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from charm4py import Chare, charm
+from charm4py import Chare, Future, Reducer, charm
 
 from drivers.audits import Auditor
 from drivers.charm import CharmOptions
 from drivers.charm.mail import Mail
 from drivers.engine import write_state
-from drivers.job import Job, Store, Watcher
+from drivers.job import Job, Segment, Store, Watcher
 from drivers.outcome import Part
 from drivers.timing import PELog, answer_batches
 from drivers.waits import Wait, wait_of
@@ -180,6 +180,20 @@ class PE(Chare):
     def start_log(self) -> None:
         """Discard the timings of the warm-up and set the time origin to now."""
         self.log.start()
+
+    def keep(self, segment: Segment, latest: Future) -> None:
+        """Store the blocks of this PE in a snapshot. ``latest``: when the last PE ended its round.
+
+        The runtime would count the time as load if a chare did this.
+        """
+        with self.guard():
+            end_s = self.log.last_end()
+            self.job.keep(charm.myPe(), segment, (chare.block for chare in self.chares()))
+            self.reduce(latest, end_s, Reducer.max)
+
+    def go_on(self, end_s: float) -> None:
+        """Let the clock continue where the last PE ended its round."""
+        self.log.go_on(end_s)
 
     def note_begin(self, step: int) -> None:
         """Report to the watcher, once per round, that this PE begins the round at ``step``."""

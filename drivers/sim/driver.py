@@ -129,7 +129,7 @@ class SimEngine(Engine):
         made = dict.fromkeys(self.runners, phase.start)
         self.made = made
         for place in self.runners:
-            self.plan(place, 0)
+            self.plan(place, phase.number)
         while self.events:
             event = self.order.pick(self.events)
             happen, *arguments = self.events.pop(event)

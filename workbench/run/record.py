@@ -56,6 +56,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "jit_s": outcome.jit_s,
         "import_s": import_s,
         "first_step_at": outcome.first_step_at,
+        "snapshots_s": outcome.snapshots_s,
         "peak_rss_bytes": outcome.peak_rss_bytes,
         "versions": versions() | outcome.versions,
         "host": host(),
@@ -202,6 +203,8 @@ def _timing_lines(record: dict[str, Any]) -> list[str]:
         f"  utilisation {record['utilisation']:.1%}, imbalance {record['imbalance']:.3f}, "
         f"compiling {record['jit_s']:.2f} s, imports {record['import_s']:.2f} s",
     ]
+    if record["snapshots_s"]:
+        lines.append(f"  snapshots {record['snapshots_s']:.3g} s, not timed")
     if record["transport"]:
         sent = record["transport"]
         staged = f"{sent['staged_bytes'] / 1e6:.4g} MB through hosts"

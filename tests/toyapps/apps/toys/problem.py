@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from miniapps.rules.problem import reference
 
 from kernels.state_hash import digest, hash_cells
-from miniapps.contract import Check, Measure
+from miniapps.contract import Check, Measure, Piece
 from miniapps.parameters import extents, parameter
 from miniapps.problem import BaseProblem
+from miniapps.snapshots import SnapshotWriter
 
 __all__ = ["ToysProblem", "reference", "validate"]
+
+
+class SlowSnapshots:
+    """Takes a tenth of a second for each block, and writes nothing."""
+
+    name: ClassVar[str] = "slow"
+    seconds: ClassVar[float] = 0.1
+
+    def wants(self, before: int, step: int) -> bool:
+        """After every second step."""
+        return step % 2 == 0
+
+    def add(self, frame: Any, pieces: list[Piece]) -> None:
+        """Wait."""
+        time.sleep(self.seconds)
+
+    def join(self, file: Any, frames: Any, record: dict[str, Any], steps: int) -> None:
+        """Leave the file as it is."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +51,10 @@ class ToysProblem(BaseProblem):
     def may_finish(self, step: int) -> bool:
         """Where the script ends the run: after three steps."""
         return self.script == "ends_early" and step == 3
+
+    def snapshots(self) -> tuple[SnapshotWriter, ...]:
+        """Slow ones after every second step."""
+        return (SlowSnapshots(),)
 
     def work(self) -> float:
         """The counters."""
