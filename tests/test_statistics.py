@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import pickle
 from collections.abc import Callable
@@ -418,29 +419,32 @@ def test_fit_can_be_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("efficiencies", "exponent"),
+    ("efficiencies", "exponent", "low", "high"),
     [
-        ([0.9, 0.8, 0.3, 0.1], -1.6),  # from 0.8 to 0.3: 0.5 is 3/5 of the way from 0.1 to 0.01
-        ([0.9, 0.5, 0.3, 0.1], -1.0),  # 0.5 itself is not below
-        ([0.9, 0.5, 0.9, 0.2], -2 - 4 / 7),  # it touches 0.5 and rises again: no fall there
-        ([0.9, 0.4, 0.7, 0.2], -0.8),  # 4/5 of the way from 1 to 0.1; the second fall is shorter
-        ([0.3, 0.7, 0.3, 0.1], -1.5),  # the longest step is below, but nothing fell there
+        ([0.9, 0.8, 0.3, 0.1], -1.6, 0.01, 0.1),  # 0.5 is 3/5 of the way from 0.8 to 0.3
+        ([0.9, 0.5, 0.3, 0.1], -1.0, 0.01, 0.1),  # 0.5 itself is not below
+        ([0.9, 0.5, 0.9, 0.2], -2 - 4 / 7, 0.001, 0.01),  # it touches 0.5 and rises again
+        ([0.9, 0.4, 0.7, 0.2], math.nan, 0.001, 1.0),  # falls twice
+        ([0.3, 0.7, 0.3, 0.1], math.nan, 0.01, 1.0),  # the longest step is below too
+        ([0.3, 0.2, 0.6, 0.7], math.nan, 0.01, 0.1),  # only rises
+        ([0.9, 0.8, 0.7, 0.6], math.nan, 0.0, 0.001),  # never below
+        ([0.4, 0.3, 0.2, 0.1], math.nan, 1.0, math.inf),  # always below
     ],
 )
-def test_crossing(efficiencies: list[float], exponent: float) -> None:
-    """Catches a length that is not interpolated in its logarithm, a rise, a later fall."""
+def test_crossing(efficiencies: list[float], exponent: float, low: float, high: float) -> None:
+    """Catches a length that is not interpolated in its logarithm, and one that is no crossing."""
     lengths = [1.0, 0.1, 0.01, 0.001]
     found = statistics.crossing(lengths, efficiencies)
-    assert found == pytest.approx(10**exponent)
-    assert statistics.crossing(lengths[::-1], efficiencies[::-1]) == found
+    assert found.value == pytest.approx(10**exponent, nan_ok=True)
+    assert (found.low, found.high) == (low, high)
+    again = statistics.crossing(lengths[::-1], efficiencies[::-1])
+    assert dataclasses.astuple(again) == pytest.approx(dataclasses.astuple(found), nan_ok=True)
 
 
-def test_crossing_at_another_level_and_nowhere() -> None:
-    """Catches a fixed 50 %, and an answer beyond what was measured."""
-    assert statistics.crossing([1.0, 0.1], [0.9, 0.4], 0.65) == pytest.approx(10**-0.5)
-    assert statistics.crossing([1.0, 0.1], [0.9, 0.6]) is None
-    assert statistics.crossing([1.0, 0.1], [0.4, 0.6]) is None
-    assert statistics.crossing([1.0, 0.1], [0.4, 0.3]) == math.inf
+def test_crossing_at_another_level_and_bad_input() -> None:
+    """Catches a fixed 50 %, and input that has no crossing."""
+    found = statistics.crossing([1.0, 0.1], [0.9, 0.4], 0.65)
+    assert found.value == pytest.approx(10**-0.5)
     with pytest.raises(ValueError, match="lengths: must all be different"):
         statistics.crossing([1.0, 1.0], [0.9, 0.4])
     with pytest.raises(ValueError, match="lengths, efficiencies: 2 and 1"):

@@ -7,6 +7,7 @@ Points with more PEs than cores have results, but take no part in scaling and co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -36,6 +37,8 @@ from workbench.study.statistics import (
     u_test,
 )
 from workbench.study.validation import mean_step_s
+
+LEAST_GAIN = 0.01  # that a balancer could bring; a share of less says nothing
 
 
 @dataclass(frozen=True)
@@ -224,8 +227,9 @@ class Gain:
 
     @property
     def fraction_achieved(self) -> float:
-        """Gain over ideal gain."""
-        return self.gain.value / self.ideal
+        """(gain - 1) / (ideal gain - 1): negative for a loss; NaN if there is nothing to gain."""
+        possible = self.ideal - 1
+        return (self.gain.value - 1) / possible if possible >= LEAST_GAIN else math.nan
 
 
 def gains(found: list[Result]) -> list[Gain]:
@@ -275,7 +279,7 @@ class Granularity:
 
     configuration: str
     points: tuple[GranularityPoint, ...]
-    metg_s: float | None  # METG(50 %): the step length at which the efficiency is one half
+    metg_s: Interval  # METG(50 %): the step length at which the efficiency is one half
 
 
 def granularity(found: list[Result]) -> list[Granularity]:

@@ -387,10 +387,11 @@ def granularity_figure(found: list[Result]) -> Any:
         axes.plot(
             steps, [point.efficiency for point in points], **styles[row.configuration], label=label
         )
-        if row.metg_s is not None and math.isfinite(row.metg_s):
+        if not math.isnan(row.metg_s.value):
             mark = {"marker": "x", "markersize": 9, "markeredgewidth": 2}
             colour = styles[row.configuration]["color"]
-            axes.plot([row.metg_s * 1e3], [0.5], color=colour, label="_metg", zorder=3, **mark)
+            place = [row.metg_s.value * 1e3]
+            axes.plot(place, [0.5], color=colour, label="_metg", zorder=3, **mark)
     axes.axhline(0.5, color="black", linewidth=1, linestyle="--", label=HALF)
     axes.set_xscale("log")
     steps = [point.result.step.value * 1e3 for row in rows for point in row.points]

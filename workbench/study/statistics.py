@@ -215,28 +215,34 @@ def fit_usl(
     return _fit("usl, weak" if weak else "usl", pes, times, level, seed)
 
 
-def crossing(lengths: Numbers, efficiencies: Numbers, level: float = 0.5) -> float | None:
+def crossing(lengths: Numbers, efficiencies: Numbers, level: float = 0.5) -> Interval:
     """The step length in s at which efficiency falls below ``level`` as steps get shorter.
 
     ``lengths`` (n,) are step lengths in s, all different, in any order; ``efficiencies`` (n,) are
-    fractions of the best rate. Between two lengths the efficiency is linear in log(length). If it
-    falls below the level more than once, the longest of these lengths counts. None if it is never
-    below; infinity if it is always below (the crossing is then beyond the longest length). With
-    0.5 this is METG(50 %) of Slaughter et al., Task Bench, SC 2020. Raises ValueError for lengths
-    that are equal or not above 0, and for arrays of different sizes.
+    fractions of the best rate. Between two lengths the efficiency is linear in log(length). The
+    bounds are the measured lengths on both sides: 0 and the shortest one if it is never below, the
+    longest one and infinity if it is always below. The value is NaN in these cases, and if the
+    efficiency crosses the level more than once; then the bounds enclose all crossings. With 0.5
+    this is METG(50 %) of Slaughter et al., Task Bench, SC 2020. Raises ValueError for lengths that
+    are equal or not above 0, and for arrays of different sizes.
     """
     steps, shares = _positive("lengths", lengths), _sample("efficiencies", efficiencies)
     _same_size("lengths", steps, "efficiencies", shares)
     if np.unique(steps).size < steps.size:
         raise ValueError("lengths: must all be different")
-    order = np.argsort(-steps)
-    logs, shares = np.log(steps[order]), shares[order]
+    order = np.argsort(steps)
+    steps, shares = steps[order], shares[order]
     below = shares < level
-    falls = np.flatnonzero(~below[:-1] & below[1:])
-    if not falls.size:
-        return math.inf if below.all() else None
-    ends = [falls[0] + 1, falls[0]]  # np.interp needs the lower efficiency first
-    return float(np.exp(np.interp(level, shares[ends], logs[ends])))
+    (found,) = np.nonzero(below[:-1] != below[1:])
+    if not found.size:
+        low, high = (steps[-1], math.inf) if below.all() else (0.0, steps[0])
+        return Interval(math.nan, float(low), float(high))
+    low, high = float(steps[found[0]]), float(steps[found[-1] + 1])
+    if found.size > 1 or not below[0]:
+        return Interval(math.nan, low, high)
+    ends = [found[0], found[0] + 1]
+    value = float(np.exp(np.interp(level, shares[ends], np.log(steps[ends]))))
+    return Interval(value, low, high)
 
 
 def _sample(name: str, values: Numbers) -> np.ndarray:

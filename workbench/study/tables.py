@@ -80,16 +80,22 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def with_bounds(interval: Interval, scale: float = 1.0) -> str:
-    """A value with the bounds of its interval, if any, in brackets."""
-    value = number(interval.value * scale)
+    """A value with the bounds of its interval, if any, in brackets.
+
+    It has two to four significant digits: one more than the interval allows.
+    """
     if math.isnan(interval.low):
-        return f"{value} [none]"
-    return f"{value} [{number(interval.low * scale)}, {number(interval.high * scale)}]"
+        return f"{number(interval.value * scale)} [none]"
+    width = min(1.0, max(1e-4, interval.relative_half_width))
+    digits = max(2, min(4, 1 + math.ceil(-math.log10(width))))
+    bounds = (interval.value, interval.low, interval.high)
+    value, low, high = (number(bound * scale, digits) for bound in bounds)
+    return f"{value} [{low}, {high}]"
 
 
 def share(value: float) -> str:
-    """A fraction in percent."""
-    return f"{value:.1%}"
+    """A fraction in percent; no number if it is not defined."""
+    return NONE if math.isnan(value) else f"{value:.1%}"
 
 
 def _columns(*titles: str) -> tuple[Column, ...]:
@@ -335,13 +341,16 @@ def granularity_table(found: list[Result]) -> Table:
     return Table("Granularity", columns, tuple(rows), tuple(_left_out(found)))
 
 
-def half_point(seconds: float | None) -> str:
-    """METG(50 %) as text."""
-    if seconds is None:
-        return "never below 50 %"
-    if math.isinf(seconds):
-        return "always below 50 %"
-    return f"{number(seconds * 1e3)} ms"
+def half_point(length: Interval) -> str:
+    """METG(50 %), from s, as text: a value and the measured steps on both sides, or a bound."""
+    low, high = (number(bound * 1e3, 2) for bound in (length.low, length.high))
+    if not math.isnan(length.value):
+        return f"{number(length.value * 1e3, 2)} ms [{low}, {high}]"
+    if not length.low:
+        return f"below {high} ms"
+    if math.isinf(length.high):
+        return f"above {low} ms"
+    return f"not monotone: {low} to {high} ms"
 
 
 # States, environment, commands --------------------------------------------------------------------
