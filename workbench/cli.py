@@ -308,6 +308,12 @@ def _add_selftest(commands: Any) -> None:
     names = drivers.names()
     parser.add_argument("--driver", action="append", choices=names, metavar="NAME", help=help)
     parser.add_argument("--fault", metavar="WORDS", help="only faults whose name contains this")
+    help = "of the problems, with few steps: small, large, or tiny (default), made smaller"
+    parser.add_argument("--preset", default="tiny", metavar="NAME", help=help)
+    help = "only so many faults of each app under each driver, drawn at random"
+    parser.add_argument("--draw", type=typed(int), metavar="N", help=help)
+    help = "append each trial to this file, as a line of JSON"
+    parser.add_argument("--json", type=Path, metavar="FILE", help=help)
     help = "print the table in Markdown"
     parser.add_argument("--markdown", action="store_true", help=help)
 
@@ -317,10 +323,15 @@ def _selftest(options: argparse.Namespace, runtime: list[str]) -> int:
 
     for name in options.apps:
         miniapps.load(name)
-    names = options.driver or drivers.names()
-    return command.selftest(
-        options.apps or miniapps.names(), names, options.fault, options.markdown
+    asked = command.Asked(
+        options.apps or miniapps.names(),
+        options.driver or drivers.names(),
+        options.fault,
+        options.preset,
+        options.draw,
+        options.json,
     )
+    return command.selftest(asked, options.markdown)
 
 
 def _add_study(commands: Any, arguments: Sequence[str]) -> None:

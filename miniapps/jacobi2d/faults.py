@@ -1,7 +1,7 @@
 """The faults of this app are those of both stencils."""
 
-from miniapps.grid_faults import FAULTS
+from miniapps.grid_faults import FAULTS, ONE
 
-__all__ = ["FAULTS", "PROBLEM"]
+__all__ = ["FAULTS", "PROBLEMS"]
 
-PROBLEM = {"size": (23, 19), "time_tile": 1}
+PROBLEMS = {"tiny": ONE | {"size": (23, 19)}, "small": ONE, "large": ONE}

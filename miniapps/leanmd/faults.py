@@ -19,7 +19,8 @@ COMPUTE = "miniapps.leanmd.pairs:Compute"
 KERNELS = "kernels.leanmd.cpu"
 IN_BLOCKS = {"decomposition": "blocks"}
 IN_PAIRS = {"decomposition": "pairs"}
-PROBLEM = {"lattice": (4, 4, 4), "rebuild": 3, "thermo": 4, "steps": 5, "warmup": 1}
+SHORT = {"rebuild": 3, "thermo": 4, "steps": 5, "warmup": 1}
+PROBLEMS = {"tiny": SHORT | {"lattice": (4, 4, 4)}, "small": SHORT, "large": SHORT}
 
 
 # Forces and motion -------------------------------------------------------------------------------

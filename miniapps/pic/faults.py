@@ -15,14 +15,26 @@ from miniapps.pic.events import Event
 MISTAKE_AT = 7  # step; later than the events
 BLOCK = "miniapps.pic.block:PicBlock"
 KERNELS = "kernels.pic.cpu"
-PROBLEM = {
-    "size": 24,
-    "particles": 600,
-    "distribution": Distribution("geometric", (0.97,)),
-    "events": (
-        Event("inject", 3, (2, 9, 3, 8), 60),
-        Event("remove", 5, (0, 23, 0, 11), fraction=0.5),
-    ),
+
+
+def events(width: int, injected: int) -> tuple[Event, ...]:
+    """An injection, and a removal, which concern a part of the cells of a square."""
+    third, half = width // 3, width // 2
+    return (
+        Event("inject", 3, (2, third, 3, third), injected),
+        Event("remove", 5, (0, width - 1, 0, half - 1), fraction=0.5),
+    )
+
+
+PROBLEMS = {
+    "tiny": {
+        "size": 24,
+        "particles": 600,
+        "distribution": Distribution("geometric", (0.97,)),
+        "events": events(24, 60),
+    },
+    "small": {"events": events(1000, 20_000)},
+    "large": {"events": events(5998, 2_000_000)},
 }
 HARMLESS = {
     "messages: received at another edge": "a particle's position says where it is, not its edge",

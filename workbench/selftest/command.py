@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 from rich.console import Console
 from rich.table import Table
 
 import drivers
 import miniapps
+from miniapps.parameters import require
 from workbench.exit_status import VALID, WRONG
-from workbench.selftest.trials import ENDS, Found, solve, trials
+from workbench.selftest.trials import ENDS, SCALES, TINY, Found, Trial, solve, trials
 
 NOT_THERE = "·"  # where a fault changes nothing
 SURVIVED = "SURVIVED"
@@ -22,14 +26,62 @@ LONGEST = 48  # letters of an error
 WIDTH = 200  # columns of the table; a terminal wraps its lines
 
 
-def selftest(apps: list[str], names: list[str], words: str | None, markdown: bool) -> int:
-    """Try every fault in every app under every driver, show a table; returns the exit status.
+@dataclass(frozen=True)
+class Asked:
+    """What to try: the drivers' ``names``, a part of the faults' names, and how large runs are.
 
-    ``names``: the drivers; ``words``: part of the faults' names. The status is 1 if a fault
-    survives, if the right program fails, or, where all are tried, if a fault acts nowhere.
+    ``drawn``: how many trials to draw of each app and driver; None: all. ``report``: a file of
+    JSON Lines, to which each trial is appended as it ends. Raises InputError.
     """
+
+    apps: list[str]
+    names: list[str]
+    words: str | None = None
+    preset: str = TINY.preset
+    drawn: int | None = None
+    report: Path | None = None
+
+    def __post_init__(self) -> None:
+        names = ", ".join(SCALES)
+        require(self.preset in SCALES, "--preset", self.preset, f"must be one of: {names}")
+        require(self.drawn is None or self.drawn > 0, "--draw", self.drawn, "must be 1 or more")
+
+    @property
+    def everything(self) -> bool:
+        """Whether every fault is tried wherever it may act."""
+        some = self.words is not None or self.drawn is not None or self.preset != TINY.preset
+        whole = {*self.apps} == {*miniapps.names()} and {*self.names} == {*drivers.names()}
+        return whole and not some
+
+    def trials(self, marks: Path) -> list[Trial]:
+        """The trials to make; the right program's are always among them."""
+        every = list(trials(self.apps, self.names, self.words, marks, self.preset))
+        if self.drawn is None:
+            return every
+        groups: dict[tuple[str, str], list[Trial]] = {}
+        for trial in every:
+            groups.setdefault((trial.app, trial.driver), []).append(trial)
+        draw = Random(0)
+        return [
+            trial
+            for right, *wrong in groups.values()
+            for trial in (right, *draw.sample(wrong, min(self.drawn, len(wrong))))
+        ]
+
+
+def selftest(asked: Asked, markdown: bool) -> int:
+    """Try faults in apps under drivers, show a table; returns the exit status.
+
+    The status is 1 if a fault survives, if the right program fails, or, where all are tried, if a
+    fault acts nowhere.
+    """
+    found = []
     with tempfile.TemporaryDirectory(prefix="miniapps-") as folder:
-        found = list(solve(list(trials(apps, names, words, Path(folder)))))
+        for one in solve(asked.trials(Path(folder)), SCALES[asked.preset]):
+            found.append(one)
+            if asked.report is not None:
+                append(asked.report, one, asked.preset)
+    names = asked.names
     rows = [*rows_of([one for one in found if one.trial.fault is not None], names)]
     head = ["fault", "app", *names]
     if markdown:
@@ -41,8 +93,23 @@ def selftest(apps: list[str], names: list[str], words: str | None, markdown: boo
         for row in rows:
             table.add_row(*row)
         Console(width=WIDTH).print(table, soft_wrap=True, markup=False)
-    everything = words is None and {*apps} == {*miniapps.names()} and {*names} == {*drivers.names()}
-    return conclude(found, everything)
+    return conclude(found, asked.everything)
+
+
+def append(report: Path, one: Found, preset: str) -> None:
+    """Append a trial to a report, as docs/validation.md describes it."""
+    trial = one.trial
+    line = {
+        "preset": preset,
+        "fault": trial.fault,
+        "app": trial.app,
+        "driver": trial.driver,
+        "acted": one.acted,
+        "caught": one.caught,
+        "harmless": one.harmless if one.acted else "",
+    }
+    with report.open("a") as file:
+        file.write(json.dumps(line) + "\n")
 
 
 def conclude(found: Sequence[Found], everything: bool) -> int:

@@ -41,13 +41,13 @@ def of_app(app: str) -> tuple[Fault, ...]:
     return listed(OF_THE_APP.format(app=app))
 
 
-def problem_of(app: str) -> Mapping[str, Any]:
-    """The fields, steps and warm-up in which an app's trials differ from its preset tiny."""
+def problem_of(app: str, preset: str) -> Mapping[str, Any]:
+    """The fields, steps and warm-up in which an app's trials differ from its preset."""
     module = OF_THE_APP.format(app=app)
     if importlib.util.find_spec(module) is None:
         return {}
-    problem: Mapping[str, Any] = getattr(importlib.import_module(module), "PROBLEM", {})
-    return problem
+    problems: Mapping[str, Any] = getattr(importlib.import_module(module), "PROBLEMS", {})
+    return dict(problems.get(preset, {}))
 
 
 def harmless(app: str) -> Mapping[str, str]:

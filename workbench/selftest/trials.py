@@ -8,7 +8,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -30,10 +30,26 @@ from workbench.selftest.faulty import APPLIED, FaultySpec
 STEPS, WARMUP = 8, 2  # where the app does not ask for others
 BALANCER, PERIOD = "Rotate", 3  # moves every block
 PES, ODF, PARTS = 2, 2, 4
-LIMIT_S = 3.0  # without progress, as after a message that is lost
 WATCH_S = 0.2
-AT_ONCE = 3  # launches: while one starts or hangs, others compute
 ENDS = "ends: "  # before the error of a run that did not end by itself
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large trials are, and how they are made.
+
+    ``limit_s``: seconds without progress after which a run ends, as where a message is lost;
+    ``most``: trials of a launch; ``at_once``: launches: while one starts or hangs, others compute.
+    """
+
+    preset: str
+    limit_s: float
+    most: int
+    at_once: int = 3
+
+
+TINY = Scale("tiny", 3.0, 1000)
+SCALES = {scale.preset: scale for scale in (TINY, Scale("small", 20.0, 8), Scale("large", 90.0, 4))}
 
 
 @dataclass(frozen=True)
@@ -70,22 +86,24 @@ class Found:
         return self.acted and not self.caught and not self.harmless
 
 
-def trials(apps: list[str], names: list[str], words: str | None, marks: Path) -> Iterator[Trial]:
+def trials(
+    apps: list[str], names: list[str], words: str | None, marks: Path, preset: str = TINY.preset
+) -> Iterator[Trial]:
     """All trials of some apps under some drivers, of faults whose key contains the ``words``.
 
-    ``marks``: a folder in which faults say that they have acted.
+    ``marks``: a folder in which faults say that they have acted; ``preset``: of the problems.
     """
-    for trial in _all_trials(apps, names, marks):
+    for trial in _all_trials(apps, names, marks, preset):
         if words is None or trial.fault is None or words in trial.fault:
             yield trial
 
 
-def _all_trials(apps: list[str], names: list[str], marks: Path) -> Iterator[Trial]:
+def _all_trials(apps: list[str], names: list[str], marks: Path, preset: str) -> Iterator[Trial]:
     """The trials of all faults."""
     for driver in [driver for driver in drivers.usable() if driver.name in names]:
         for app in apps:
             for name, variant in variants(app).items():
-                yield from _trials(driver, app, name, variant, marks)
+                yield from _trials(driver, app, name, variant, marks, preset)
 
 
 def variants(app: str) -> dict[str, dict[str, Any]]:
@@ -94,7 +112,7 @@ def variants(app: str) -> dict[str, dict[str, Any]]:
 
 
 def _trials(
-    driver: Driver, app: str, name: str, variant: dict[str, Any], marks: Path
+    driver: Driver, app: str, name: str, variant: dict[str, Any], marks: Path, preset: str
 ) -> Iterator[Trial]:
     """The trials of one variant of an app under a driver."""
     if not applies(driver, app, variant, None):
@@ -104,7 +122,7 @@ def _trials(
     for key, fault in every:
         if applies(driver, app, variant, fault):
             mark = marks / f"{driver.name}-{name}-{key}".replace(" ", "-").replace("/", "-")
-            spec = spec_of(driver, app, variant, fault)
+            spec = spec_of(driver, app, variant, fault, preset)
             yield Trial(key, name, driver.name, FaultySpec.around(spec, key, mark))
 
 
@@ -128,11 +146,17 @@ def applies(driver: Driver, app: str, variant: Mapping[str, Any], fault: Fault |
     return True
 
 
-def spec_of(driver: Driver, app: str, variant: Mapping[str, Any], fault: Fault | None) -> Any:
-    """The run in which a fault is tried: the app's preset tiny, made smaller. Raises InputError."""
+def spec_of(
+    driver: Driver,
+    app: str,
+    variant: Mapping[str, Any],
+    fault: Fault | None,
+    preset: str = TINY.preset,
+) -> Any:
+    """The run in which a fault is tried: a preset of the app, shortened. Raises InputError."""
     problem_class = miniapps.load(app).Problem
-    usual = dict(problem_class.presets["tiny"]) | {"steps": STEPS, "warmup": WARMUP}
-    fields: dict[str, Any] = usual | dict(faults.problem_of(app))
+    usual = dict(problem_class.presets[preset]) | {"steps": STEPS, "warmup": WARMUP}
+    fields: dict[str, Any] = usual | dict(faults.problem_of(app, preset))
     length = {name: fields.pop(name) for name in ("steps", "warmup")}
     problem = problem_class(**fields | dict(fault.given if fault else {}) | dict(variant))
     pes = 1 if driver.one_pe else PES
@@ -154,15 +178,17 @@ def several_kinds(app: str, fields: Mapping[str, Any]) -> bool:
     return any(fields.get(v.field) == v.value for v in kinds(app))
 
 
-def solve(trials: list[Trial]) -> Iterator[Found]:
-    """Make all trials, and tell what became of each; launched runs beside each other."""
+def solve(trials: list[Trial], scale: Scale = TINY) -> Iterator[Found]:
+    """Make all trials, and tell as they end what became of each; launches beside each other."""
     groups: dict[Any, list[Trial]] = {}
     for trial in trials:
         groups.setdefault(batch.launch_of(trial.spec), []).append(trial)
-    shares = [share for group in groups.values() for share in shared(group)]
-    with ProcessPoolExecutor(AT_ONCE, get_context("spawn"), end_with, (os.getpid(),)) as pool:
-        for founds in pool.map(solve_share, shares):
-            yield from founds
+    shares = [share for group in groups.values() for share in shared(group, scale)]
+    context = get_context("spawn")
+    with ProcessPoolExecutor(scale.at_once, context, end_with, (os.getpid(),)) as pool:
+        running = [pool.submit(solve_share, share, scale.limit_s) for share in shares]
+        for share in as_completed(running):
+            yield from share.result()
 
 
 def end_with(parent: int) -> None:
@@ -176,15 +202,16 @@ def end_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def shared(group: list[Trial]) -> list[list[Trial]]:
-    """A group of trials in as many parts as are made at once; each has trials of every app."""
-    return [part for n in range(AT_ONCE) if (part := group[n::AT_ONCE])]
+def shared(group: list[Trial], scale: Scale) -> list[list[Trial]]:
+    """A group of trials in parts, at least as many as are made at once; each of several apps."""
+    parts = max(scale.at_once, -(-len(group) // scale.most))
+    return [part for n in range(parts) if (part := group[n::parts])]
 
 
-def solve_share(trials: list[Trial]) -> list[Found]:
+def solve_share(trials: list[Trial], limit_s: float) -> list[Found]:
     """What became of trials that can share launches; in this process, of one after the other."""
     if not trials[0].spec.can.one_process:
-        results = batch.solve_all([trial.spec for trial in trials], LIMIT_S)
+        results = batch.solve_all([trial.spec for trial in trials], limit_s)
         pairs = zip(trials, results, strict=True)
         return [Found(trial, trial.acted, seen(result)) for trial, result in pairs]
     return [solve_here(trial) for trial in trials]
