@@ -74,8 +74,9 @@ def audited(line: str) -> dict[str, float]:
             setattr(owner, name, function)
     (found,) = outcomes
     assert found.audit is not None
-    run = spec.module, spec.prepared, spec.layout, found.audit
-    checks = times.of("checks", checks_of)(*run, found.audits, found.steps_done, found.measures)
+    run = spec.module, spec.prepared, spec.layout, found.audit, found.audits
+    steps = spec.warmup + spec.steps, found.steps_done
+    checks = times.of("checks", checks_of)(*run, *steps, found.measures)
     assert all(check.ok for check in checks), checks
     seconds = dict(times.seconds)
     return {

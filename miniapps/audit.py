@@ -89,12 +89,22 @@ class AuditPlan:
         drawn = Random(self.seed)
         return {0, total - 1, *(drawn.randrange(total) for _ in range(DRAWN_ROUNDS))}
 
+    def due(self, total: int, done: int) -> set[int]:
+        """Steps whose rounds must have been audited in a run that has ended after ``done`` steps.
+
+        ``total``: how many it was asked for; a run that meets a tolerance makes fewer.
+        """
+        multiples = range(self.every, done + 1, self.every) if self.every else ()
+        before = {step for step in self.steps(total) if step < done}
+        return {0, done - 1, *before, *(multiple - 1 for multiple in multiples)}
+
 
 @dataclass
 class AuditedRound:
     """The contributions to the audit of one round: one block's, or those of several blocks.
 
-    ``sent`` and ``got``: sums modulo 2^64 over the messages that blocks posted and collected.
+    ``sent`` and ``got``: sums modulo 2^64 over the messages that blocks posted and collected;
+    ``blocks``: how many contribute.
     """
 
     step: int
@@ -103,6 +113,7 @@ class AuditedRound:
     ended: Contribution = field(default_factory=dict)
     sent: int = 0
     got: int = 0
+    blocks: int = 1
 
     def __add__(self, other: AuditedRound) -> AuditedRound:
         """Join two groups of blocks."""
@@ -113,6 +124,7 @@ class AuditedRound:
             combine(self.ended, other.ended),
             (self.sent + other.sent) & MASK,
             (self.got + other.got) & MASK,
+            self.blocks + other.blocks,
         )
 
 
@@ -130,25 +142,35 @@ def checks_of(
     layout: Layout,
     plan: AuditPlan,
     rounds: list[AuditedRound],
+    asked: int,
     steps: int,
     measures: Mapping[str, Measure],
 ) -> list[Check]:
-    """The checks of an audited run that has made ``steps`` steps; ``rounds`` as of `joined`."""
+    """The checks of an audited run that has made ``steps`` of the steps it was ``asked`` for.
+
+    ``rounds`` as of `joined`.
+    """
+    lost = missing(rounds, plan.due(asked, steps), layout)
     different = sum(part.sent != part.got for part in rounds)
     hashes = measures[HASHES].value
     checks = [
         Check("audit: rounds whose messages differ", float(different), 0),
         Check("audit: state hashes that differ", float(hashes), 0),
+        Check("audit: rounds missing", float(len(lost)), 0),
     ]
     audit = audit_of(app, problem, layout, plan)
     if audit is None:
         return checks
     timed = [part for part in rounds if part.step != SETUP]
-    ends = {0} <= {part.step for part in timed}, steps in {p.step + p.count for p in timed}
-    checks.append(Check("audit: first or last round missing", float(2 - sum(ends)), 0))
     found = [audit.validate(p.step, p.count, p.began, p.ended) for p in timed]
     found.append(audit.validate_results(steps, measures, problem.results(dict(measures))))
     return [*checks, *worst(check for some in found for check in some)]
+
+
+def missing(rounds: Iterable[AuditedRound], due: set[int], layout: Layout) -> set[int]:
+    """The steps ``due`` whose round was not audited, or not in every block."""
+    whole = [part for part in rounds if part.blocks == len(layout.numbers)]
+    return {step for step in due if not any(p.step <= step < p.step + p.count for p in whole)}
 
 
 def audit_of(app: ModuleType, problem: Any, layout: Layout, plan: AuditPlan) -> BaseAudit | None:

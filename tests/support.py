@@ -230,7 +230,8 @@ def solve(
     module, measures = apps.load(app), outcome.measures
     checks = module.validate(problem, steps_made, measures, state_hash)
     if plan is not None:
-        checks += checks_of(module, problem, layout, plan, outcome.audits, steps_made, measures)
+        made = outcome.audits, warmup + steps, steps_made
+        checks += checks_of(module, problem, layout, plan, *made, measures)
     return Solved(problem, layout, outcome, store.fields, state_hash, checks)
 
 

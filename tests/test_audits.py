@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -176,7 +177,7 @@ def test_contributions_migrate(app: str, grid: tuple[int, ...]) -> None:
     outcome = outcome_under_sim(app, problem, grid, 8)
     layout = support.layout_of(problem, grid)
     problem = problem.prepared(layout, "cpu")
-    run = miniapps.load(app), problem, layout, PLAN, outcome.audits, 8, outcome.measures
+    run = miniapps.load(app), problem, layout, PLAN, outcome.audits, 8, 8, outcome.measures
     assert failed(checks_of(*run)) == set()
     assert all(part.sent for part in outcome.audits if part.step != SETUP)
 
@@ -247,14 +248,18 @@ def test_cells_that_nobody_contributes(part: str, monkeypatch: pytest.MonkeyPatc
     assert CELLS in support.solve("jacobi2d", problem, (2, 2), 8, plan=PLAN).failed
 
 
-def test_a_last_round_that_is_missing_is_found() -> None:
-    """Catches a run that ended early, unknown to its audit, and counts as audited."""
+def test_a_round_that_is_missing_is_found() -> None:
+    """Catches a drawn round, or the last one, that was not audited, or not in every block."""
     problem = support.small_problem(miniapps.load("jacobi2d"))
-    solved = support.solve("jacobi2d", problem, (2, 2), 8, plan=PLAN)
+    solved = support.solve("jacobi2d", problem, (2, 2), 20, plan=PLAN)
+    setup, first, *drawn, last = solved.outcome.audits
     run = miniapps.load("jacobi2d"), solved.problem, solved.layout, PLAN
-    for rounds in (solved.outcome.audits[:-1], solved.outcome.audits[2:], []):
-        checks = checks_of(*run, rounds, 8, solved.outcome.measures)
-        assert "audit: first or last round missing" in failed(checks)
+    partly = [replace(one, blocks=3) for one in drawn]
+    for rounds in ([setup, first, *drawn], [setup, *drawn, last], [setup, first, *partly, last]):
+        checks = checks_of(*run, rounds, 20, 20, solved.outcome.measures)
+        assert "audit: rounds missing" in failed(checks)
+    early = checks_of(*run, [setup, first, last], 20, 1, solved.outcome.measures)
+    assert "audit: rounds missing" not in failed(early)
 
 
 @pytest.mark.parametrize("app", LARGE)
@@ -324,8 +329,8 @@ def test_wrong_halos_are_found_under_sim(wrong: Any, monkeypatch: pytest.MonkeyP
         if change is not None:
             monkeypatch.setattr(GridBlock, "fill_ghosts", change(GridBlock.fill_ghosts))
         outcome = outcome_under_sim("jacobi2d", problem, grid, 5)
-        run = miniapps.load("jacobi2d"), problem, layout, PLAN, outcome.audits, 5, outcome.measures
-        assert (CELLS in failed(checks_of(*run))) == expected
+        run = miniapps.load("jacobi2d"), problem, layout, PLAN, outcome.audits, 5, 5
+        assert (CELLS in failed(checks_of(*run, outcome.measures))) == expected
 
 
 # The state hash ----------------------------------------------------------------------------------

@@ -70,8 +70,9 @@ def _audited(spec: RunSpec, outcome: Outcome) -> list[Check]:
     """The checks of the audit, if there was one."""
     if outcome.audit is None:
         return []
-    run = spec.module, spec.prepared, spec.layout, outcome.audit
-    return audit.checks_of(*run, outcome.audits, outcome.steps_done, outcome.measures)
+    run = spec.module, spec.prepared, spec.layout, outcome.audit, outcome.audits
+    steps = spec.warmup + spec.steps, outcome.steps_done
+    return audit.checks_of(*run, *steps, outcome.measures)
 
 
 def _steps_missing(spec: RunSpec, outcome: Outcome) -> int:

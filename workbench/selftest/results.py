@@ -181,4 +181,34 @@ def part_that_is_not_joined(right: Any) -> Any:
     return joined
 
 
+# Audits ------------------------------------------------------------------------------------------
+
+
+@fault("drivers.audits:Auditor.is_planned", conditional=True)
+def audit_of_drawn_rounds_skipped(right: Any) -> Any:
+    """The first and the last round are audited, the drawn ones are not."""
+
+    def is_planned(self: Any, step: int, count: int) -> bool:
+        planned = bool(right(self, step, count))
+        if planned and 0 < step < step + count < self.total:
+            ACTED.now()
+            return False
+        return planned
+
+    return is_planned
+
+
+@fault("drivers.audits:Auditor.begin", conditional=True)
+def audit_of_one_block_skipped(right: Any) -> Any:
+    """One block contributes nothing to audits."""
+
+    def begin(self: Any, block: Any, *more: Any) -> Any:
+        if not of_one(block):
+            return right(self, block, *more)
+        ACTED.now()
+        return None
+
+    return begin
+
+
 FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))
