@@ -277,14 +277,21 @@ def _add_adversary_options(parser: argparse.ArgumentParser, problem: Any) -> Non
 
     add_options(parser, RunSpec, ("steps", "pe_grid"))
     add = parser.add_argument_group("search").add_argument
-    add("--preset", metavar="NAME", help=f"one of: {', '.join(problem.presets)}; default: tiny")
+    add(
+        "--preset",
+        metavar="NAME",
+        help=f"one of: {', '.join(problem.presets)}; default: minimal, else tiny",
+    )
     add("--schedules", type=typed(int), default=command.SCHEDULES, metavar="N", help="at most N")
     help = "begin no schedule after so many"
     add("--seconds", type=typed(float), default=command.SECONDS, metavar="S", help=help)
+    help = "processes; default: one per core"
+    add("--jobs", type=typed(int), default=0, metavar="N", help=help)
     add("--sim-seed", type=typed(int), default=0, metavar="K", help="the first seed")
     add("--sim-pes", type=typed(int), default=command.PES, metavar="P", help="virtual PEs")
     help = "where to write a schedule that fails; default: APP-schedule.json"
     add("--schedule", type=Path, metavar="FILE", help=help)
+    add("--json", type=Path, metavar="FILE", help="write what was found as JSON")
     add("--replay", type=Path, metavar="FILE", help="run by this schedule instead, and explain")
     add_app_options(parser, problem)
 

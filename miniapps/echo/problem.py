@@ -30,6 +30,7 @@ class EchoProblem(BaseProblem):
 
     unit: ClassVar[str] = "counters"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "minimal": {"size": (3, 2), "bytes": 64, "steps": 3, "warmup": 0},
         "tiny": {"size": (8, 6), "bytes": 64, "steps": 10, "warmup": 1},
         "small": {"size": (64, 64), "bytes": 1024, "steps": 1000, "warmup": 10},
         "large": {"size": (64, 64), "bytes": 1 << 20, "steps": 1000, "warmup": 10},

@@ -35,6 +35,15 @@ class JacobiProblem(GridProblem):
     app: ClassVar[str] = "jacobi2d"
     axes: ClassVar[int] = 2
     presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "minimal": {  # reductions too
+            "size": (9, 6),
+            "initial": "noise",
+            "time_tile": 2,
+            "tolerance": 1e-9,
+            "check_every": 2,
+            "steps": 5,
+            "warmup": 0,
+        },
         "tiny": {"size": (101, 83), "initial": "noise", "steps": 20, "warmup": 2},
         "small": {"size": (1024, 1024), "initial": "noise", "steps": 200, "warmup": 10},
         "large": {"size": (8192, 8192), "initial": "noise", "steps": 100, "warmup": 10},

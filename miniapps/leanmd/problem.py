@@ -86,6 +86,18 @@ class LeanmdProblem(BaseProblem):
         Variant("decomposition", "pairs", several_kinds=True),
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "minimal": {  # atoms change domain in its second step
+            "lattice": (6, 4, 2),
+            "density": 0.375,
+            "temperature": 12.0,
+            "cutoff": 2.2,
+            "skin": 0.7,
+            "shift": True,
+            "rebuild": 2,
+            "thermo": 2,
+            "steps": 3,
+            "warmup": 0,
+        },
         "tiny": {
             "lattice": (12, 4, 4),
             "density": 0.375,

@@ -50,6 +50,19 @@ class PicProblem(BaseProblem):
     positional: ClassVar[str] = POSITIONAL
     variants: ClassVar[tuple[Variant, ...]] = Variant("time_tile", 1), Variant("time_tile", "auto")
     presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "minimal": {
+            "size": 12,
+            "particles": 60,
+            "k": 1,
+            "m": -2,
+            "distribution": Distribution("geometric", (0.9,)),
+            "events": (
+                Event("inject", 1, (2, 8, 3, 9), 12, 0, 3),
+                Event("remove", 2, (1, 9, 2, 10), fraction=0.5),
+            ),
+            "steps": 4,
+            "warmup": 0,
+        },
         "tiny": {
             "size": 96,
             "particles": 3000,

@@ -41,6 +41,7 @@ class StencilProblem(GridProblem):
     app: ClassVar[str] = "stencil3d"
     axes: ClassVar[int] = 3
     presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "minimal": {"size": (6, 5, 4), "time_tile": 2, "steps": 5, "warmup": 0},
         "tiny": {"size": (53, 43, 41), "steps": 20, "warmup": 2},
         "small": {"size": (128, 128, 128), "steps": 100, "warmup": 10},
         "large": {"size": (512, 512, 512), "steps": 100, "warmup": 10},

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import drivers
+import miniapps
 from drivers.job import Job
 from drivers.orders import Order, Scheduled
 from drivers.schedule import VERSION, Schedule, read_schedule
@@ -19,18 +20,21 @@ from workbench.adversary.locate import explained, located
 from workbench.adversary.search import Found, search
 from workbench.adversary.shrink import shrunk
 from workbench.adversary.trial import Result, Subject
+from workbench.environment import core_numbers
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.run.output import write_text
 from workbench.run.progress_bar import ProgressBar
 from workbench.run.spec import RunSpec, check_writable, requested
 
 PARTS = 6, 4, 3, 2, 1  # blocks to try if --blocks is not given
+PRESETS = "minimal", "tiny"  # the first that the app has, if --preset is not given
 STEPS, SCHEDULES, SECONDS, PES = 3, 10_000, 60.0, 2
+LEAST = {"schedules": 1, "seconds": 0, "sim_pes": 1, "sim_seed": 0, "jobs": 0}  # by option
 
 
 def adversary(options: Namespace) -> int:
     """Search, or replay a schedule; returns the exit status. Raises InputError."""
-    for name, least in (("schedules", 1), ("seconds", 0), ("sim_pes", 1), ("sim_seed", 0)):
+    for name, least in LEAST.items():
         value = getattr(options, name)
         allowed = f"must be {least} or more and finite"
         require(least <= value < float("inf"), f"--{name.replace('_', '-')}", value, allowed)
@@ -50,20 +54,48 @@ def adversary(options: Namespace) -> int:
         return replay(subject, options.replay, head)
     path = options.schedule or Path(f"{spec.app}-schedule.json")
     check_writable("--schedule", path)
-    bar = ProgressBar(f"{spec.app}, schedules", options.schedules)
+    if options.json is not None:
+        check_writable("--json", options.json)
+    found = searched(options, subject)
+    status = report(subject, found, path, head)
+    if options.json is not None:
+        record = head | {"first_seed": options.sim_seed} | recorded(found)
+        write_text(options.json, json.dumps(record, indent=1) + "\n")
+    return status
+
+
+def searched(options: Namespace, subject: Subject) -> Found:
+    """Search as the options ask for, and show the progress."""
+    jobs = options.jobs or len(core_numbers())
+    bar = ProgressBar(f"{options.app}, schedules", options.schedules)
     try:
-        found = search(subject, options.schedules, options.seconds, options.sim_seed, bar.update)
+        many = options.schedules, options.seconds
+        return search(subject, *many, options.sim_seed, bar.update, jobs)
     finally:
         bar.close()
-    return report(subject, found, path, head)
+
+
+def recorded(found: Found) -> dict[str, Any]:
+    """The result of a search as plain data; ``states``: how many different ones there were."""
+    return {
+        "schedules": found.tried,
+        "seconds": round(found.seconds, 1),
+        "pairs": len(found.coverage.pairs),
+        "pairs_in_both_orders": found.coverage.both,
+        "states": 1 if found.wrong is None else 2,
+        "state_hash": found.right.state_hash,
+        "failed_seed": None if found.wrong is None else found.seed,
+    }
 
 
 def spec_of(options: Namespace) -> RunSpec:
     """The run to repeat: the app's options, on a driver that follows schedules."""
-    options.preset = options.preset or "tiny"
+    presets = miniapps.load(options.app).Problem.presets
+    options.preset = options.preset or next(name for name in PRESETS if name in presets)
     options.warmup = 0
     problem, steps, _ = requested(options)
-    steps = fewest(problem, steps) if options.steps is None else steps
+    if options.steps is None and options.preset != PRESETS[0]:
+        steps = fewest(problem, steps)
     driver = next(driver for driver in drivers.usable() if driver.replays)
     own, grid = driver.options(), options.pe_grid
     for parts in PARTS if grid is None else (None,):

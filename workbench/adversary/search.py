@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import count
 from time import monotonic
 from typing import Any
 
 from drivers.orders import NAMED, Order, Recorder, order_of
 from drivers.schedule import Event, Schedule
 from miniapps.contract import Place
+from workbench.adversary.processes import in_processes
 from workbench.adversary.trial import Result, Subject
+
+SHARE = 20  # schedules of a share
 
 
 class Noted(Order):
@@ -68,35 +72,85 @@ class Found:
     schedule: Schedule = field(default_factory=Schedule)
 
 
+@dataclass
+class Share:
+    """What became of schedules of successive seeds, of which only the last one may have failed.
+
+    ``pairs``: of events, those that the process had not seen before.
+    """
+
+    tried: int
+    pairs: set[tuple[Event, Event]]
+    failed: int | None = None  # its seed
+
+
 def search(
     subject: Subject,
     schedules: int,
     seconds: float,
     first_seed: int = 0,
     progress: Callable[[int], None] = lambda tried: None,
+    jobs: int = 1,
 ) -> Found:
     """Run in the usual order, then in orders drawn from seeds, which take turns.
 
-    Ends after ``schedules`` runs or ``seconds``, or with the first result that differs.
+    Ends after ``schedules`` runs or ``seconds``, or with the first result that differs. ``jobs``
+    processes share the seeds. Unless ``seconds`` end it, their number does not change the result.
+    Raises ChildProcessError if a process ends early.
     """
     began = monotonic()
     right = subject.run(Order())
     found = Found(0, 0.0, Coverage(), right)
+    seeds = range(first_seed, first_seed + (0 if right.error else schedules))
+    shares = [seeds[low : low + SHARE] for low in range(0, len(seeds), SHARE)]
+
+    def explored(mine: Sequence[range]) -> Iterator[Share]:
+        return explore(subject, right, mine, began + seconds)
+
+    with closing(in_processes(explored, shares, jobs)) as results:
+        for share in results:
+            found.tried += share.tried
+            found.coverage.pairs |= share.pairs
+            progress(found.tried)
+            if share.failed is not None:
+                record(subject, share.failed, found)
+                break
+    found.seconds = monotonic() - began
+    return found
+
+
+def explore(
+    subject: Subject, right: Result, shares: Iterable[range], end: float
+) -> Iterator[Share]:
+    """Run in the orders of some shares of seeds; begins no run after the time ``end``."""
+    seen = Coverage()
+    for seeds in shares:
+        before, share = set(seen.pairs), Share(0, set())
+        for seed in itertools.takewhile(lambda seed: monotonic() < end, seeds):
+            noted = Noted(drawn(seed))
+            result = subject.run(noted)
+            share.tried += 1
+            seen.add(noted.events)
+            if result != right:
+                share.failed = seed
+                break
+        share.pairs = seen.pairs - before
+        yield share
+
+
+def record(subject: Subject, seed: int, found: Found) -> None:
+    """Repeat a run that has failed, and store its schedule and result."""
+    recorder = Recorder(drawn(seed))
+    found.wrong = subject.run(recorder)
+    found.seed, found.order, found.schedule = seed, name_of(seed), recorder.schedule()
+
+
+def name_of(seed: int) -> str:
+    """The name of a seed's order."""
     names = list(NAMED)
-    for seed in count(first_seed):
-        found.seconds = monotonic() - began
-        if found.tried >= schedules or found.seconds >= seconds or right.error:
-            return found
-        name = names[seed % len(names)]
-        noted = Noted(order_of(name, seed))
-        result = subject.run(noted)
-        found.tried += 1
-        found.coverage.add(noted.events)
-        progress(found.tried)
-        if result != right:
-            recorder = Recorder(order_of(name, seed))
-            found.wrong = subject.run(recorder)
-            found.seed, found.order, found.schedule = seed, name, recorder.schedule()
-            found.seconds = monotonic() - began
-            return found
-    raise AssertionError("seeds have no end")
+    return names[seed % len(names)]
+
+
+def drawn(seed: int) -> Order:
+    """The order that is drawn from a seed."""
+    return order_of(name_of(seed), seed)
