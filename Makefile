@@ -16,7 +16,7 @@ ifneq ($(origin PYTHON),file)
   ANEW := $(shell test ! -e .venv || grep -qx "$(VERSION)" .venv/pyvenv.cfg || echo anew)
 endif
 
-.PHONY: install ordering-bugs demo test quick verify selftest lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
+.PHONY: install adversary ordering-bugs demo test quick verify selftest lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
 
 install: .venv/installed
 
@@ -57,6 +57,11 @@ install: .venv/installed
 # The table in docs/adversary.md.
 ordering-bugs: install
 	$(BIN)/python tests/ordering_bugs.py
+
+# Orders of messages: 10000 schedules of every app.
+adversary: install
+	@for app in $(or $(APPS),$$($(BIN)/miniapps list | cut -d " " -f 1)); do \
+	  $(BIN)/miniapps adversary $$app --seconds 300 || exit; done
 
 demo: install
 	$(BIN)/miniapps demo

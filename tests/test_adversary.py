@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import support
 from ordering_bugs import BUGS, RIGHT, Bug, hunted, row
@@ -13,11 +17,13 @@ from ordering_bugs import BUGS, RIGHT, Bug, hunted, row
 import miniapps
 from drivers.orders import NAMED, Order, Scheduled, order_of
 from drivers.schedule import Schedule, read_schedule
+from miniapps.contract import SETUP
 from miniapps.echo.block import EchoBlock
 from workbench.adversary import command
-from workbench.adversary.search import Coverage, search
+from workbench.adversary import search as searching
+from workbench.adversary.search import Coverage, Found, search
 from workbench.adversary.shrink import least
-from workbench.cli import main
+from workbench.cli import main, spec_of
 from workbench.exit_status import BAD_INPUT, FAILED, VALID, WRONG
 
 STALE = next(bug for bug in BUGS if bug.name == "stale buffer")
@@ -66,6 +72,72 @@ def test_coverage_counts_pairs() -> None:
     assert coverage.pairs == {(one, two)} and coverage.both == 0
     coverage.add([two, one])
     assert coverage.both == 1
+
+
+@pytest.mark.parametrize("name", ["right", "old address"])
+def test_processes_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a later failure that is reported for the first, and schedules tried twice or never.
+
+    The first schedule that fails is the fourth, and shares of one schedule alternate.
+    """
+    monkeypatch.setattr(searching, "SHARE", 1)
+    subject = next(bug for bug in (*RIGHT, *BUGS) if bug.name == name).subject()
+
+    def found(jobs: int) -> Found:
+        return replace(search(subject, 9, 60, jobs=jobs), seconds=0)
+
+    alone = found(1)
+    assert (alone.tried, alone.wrong is None) == ((9, True) if name == "right" else (4, False))
+    assert found(2) == alone == found(3)
+
+
+def test_a_process_that_dies(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """Catches a search that calls a program right after a process of it was killed, or waits."""
+    subject, mine = RIGHT[0].subject(), os.getpid()
+
+    def blocks() -> Any:
+        if os.getpid() != mine:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return subject.blocks()
+
+    monkeypatch.setattr(command, "subject_of", lambda spec, pes: replace(subject, blocks=blocks))
+    monkeypatch.setattr(command, "check_usual", lambda spec, subject: VALID)
+    assert main(["adversary", "echo", "--schedules", "40", "--jobs", "2"]) == FAILED
+    assert capsys.readouterr().err == "miniapps: a process of the search ended early\n"
+
+
+class Kinds:
+    """Observes which kinds of messages and requests a run has."""
+
+    def __init__(self) -> None:
+        self.seen: set[Any] = set()
+
+    def posted(self, event: Any, sender: Any, message: np.ndarray) -> None:
+        """Add phase and edge; phase and whether the message is empty."""
+        _, step, phase, _, edge, *_ = event
+        self.seen |= {(phase, edge, step == SETUP), (phase, bool(message.size), step == SETUP)}
+
+    def answered(self, runner: Any, request: Any, answer: Any) -> None:
+        """Add the request's type."""
+        self.seen.add((type(request), runner.inbox.step == SETUP))
+
+    def ended(self, runner: Any, this: Any) -> None:
+        """Nothing is to be done."""
+
+
+def kinds_of(app: str, preset: str) -> set[Any]:
+    """The kinds of messages and requests of a preset, in as many steps as it has."""
+    spec = spec_of(["run", app, "--preset", preset, "--driver", "sim"])
+    spec = replace(spec, parts=command.PARTS[0], warmup=0)
+    kinds: Any = Kinds()
+    assert not command.subject_of(spec, 2).run(Order(), kinds).error
+    return kinds.seen
+
+
+@pytest.mark.parametrize("app", miniapps.names())
+def test_minimal_problems_leave_nothing_out(app: str) -> None:
+    """Catches a smallest problem in which no atom changes domain, or no corner is exchanged."""
+    assert kinds_of(app, "tiny") <= kinds_of(app, command.PRESETS[0])
 
 
 @pytest.fixture
