@@ -19,6 +19,7 @@ import support
 from support import BIN, ROOT, execute
 
 import miniapps as apps
+from miniapps import tiling
 from miniapps.parameters import InputError
 from workbench import cli, environment
 from workbench.arguments import typed
@@ -131,6 +132,18 @@ def test_lb_is_every_balancer_with_every_period_and_none():
         ("charm", 2, 4, "Rotate", 5),
         ("charm", 2, 4, "Rotate", 9),
     ]
+
+
+def test_all_runs_take_as_many_sweeps_per_exchange(monkeypatch):
+    """Catches a comparison of different algorithms that nobody asked for."""
+    monkeypatch.setattr(tiling, "best_tile", lambda *shape_and_more: shape_and_more[4])  # the limit
+    words = ("odf", "jacobi2d", "--pes", "2", "--size", "64x48")
+
+    def tiles(*more):
+        return [spec.prepared.time_tile for spec in study_of(*words, *more).specs()]
+
+    assert len({*tiles("--time-tile", "auto")}) > 1
+    assert tiles() == [min(tiles("--time-tile", "auto"))] * 5
 
 
 def test_odf_has_its_own_usual_values():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import tomllib
+from dataclasses import fields
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,7 @@ def study_of(options: argparse.Namespace) -> Study:
         pe_grid=options.pe_grid,
         shuffle_seed=options.shuffle_seed,
         lb_first=options.lb_first,
+        own_best=frozenset(f.name for f in fields(problem) if getattr(options, f.name) == "auto"),
     )
     for driver in study.drivers:
         drivers.get(driver, "--drivers")

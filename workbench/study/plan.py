@@ -6,7 +6,7 @@ The five `KINDS` of study differ in what varies, and in how the problem size fol
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from types import MappingProxyType
 from typing import Any
@@ -35,7 +35,9 @@ NO_BALANCING: tuple[None, int] = (None, 0)
 class Study:
     """The study that the user requests.
 
-    ``balancer_settings``: pairs of a balancer (None: no balancing) and its period in steps.
+    ``balancer_settings``: pairs of a balancer (None: no balancing) and its period in steps;
+    ``own_best``: the parameters of the problem whose "auto" each run replaces by its own value. In
+    all others every run has the same value, so that runs differ in what is compared only.
     """
 
     kind: str
@@ -52,6 +54,7 @@ class Study:
     pe_grid: tuple[int, ...] | None
     shuffle_seed: int
     lb_first: int | None = None
+    own_best: frozenset[str] = frozenset()
 
     def head(self) -> dict[str, Any]:
         """The study as the campaign file stores it; studies with equal heads are the same study."""
@@ -67,6 +70,18 @@ class Study:
 
     def specs(self) -> list[RunSpec]:
         """The runs of one trial, each checked. Raises InputError if one is impossible."""
+        found = self._specs()
+        names = [f.name for f in fields(self.problem) if getattr(self.problem, f.name) == "auto"]
+        equal = {
+            name: min(getattr(spec.prepared, name) for spec in found)
+            for name in names
+            if name not in self.own_best
+        }
+        if not equal:
+            return found
+        return replace(self, problem=replace(self.problem, **equal))._specs()
+
+    def _specs(self) -> list[RunSpec]:
         return [
             self._spec(problem, case)
             for problem, pes in self._problems()
