@@ -367,6 +367,7 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
             if may_end and engine.first.stepper.finished:
                 break
         engine.transport.barrier()
+        log.stop()
     engine.close(done)
     watcher.finish(pe)
     return log, done

@@ -14,6 +14,7 @@ import numpy as np
 from devices.backend import OPENED
 from drivers.engine import Runner
 from drivers.job import Job
+from drivers.machine import Disturbance
 from drivers.timing import PELog, balancing_summary, compute_per_pe, wall_of_rounds
 from kernels import state_hash
 from miniapps import audit
@@ -31,7 +32,8 @@ class Outcome:
     round, as `timing.ROW`; ``slices`` (where traced) and ``syncs`` as `timing.SLICE` and
     `timing.SYNC`; ``measures`` and ``words`` (the state hash) are joined over all blocks;
     ``first_step_at``: seconds since the epoch; ``snapshots_s``: what the snapshots took, off the
-    clock; ``peak_rss_bytes``: largest resident memory of a PE;
+    clock; ``disturbance``: the largest of any PE in the timed steps; ``peak_rss_bytes``: largest
+    resident memory of a PE;
     ``balancing``: an entry per load-balancing step, as returned by `timing.balancing_summary`;
     ``transport``: the path of messages between GPUs, the reason for it, and the bytes copied to and
     from hosts; ``gpu``: the GPU of the reporting PE; ``audit``: how the run was audited;
@@ -50,6 +52,7 @@ class Outcome:
     jit_s: float
     first_step_at: float
     snapshots_s: float
+    disturbance: Disturbance
     peak_rss_bytes: int
     steps_done: int
     balancing: list[dict[str, Any]]
@@ -72,6 +75,7 @@ class Part(NamedTuple):
     jit_s: float
     first_step_at: float
     snapshots_s: float
+    disturbance: Disturbance
     peak_rss_bytes: int
     staged_bytes: int
 
@@ -85,8 +89,17 @@ class Part(NamedTuple):
         measures = reduce(combine, (measured(block, job.audit) for block in blocks), nothing)
         staged = sum(block.device.staged_bytes for block in blocks)
         peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        spent = log.snapshots_s
-        return cls(log.tables(), measures, audits, jit_s, log.born, spent, peak, staged)
+        return cls(
+            tables=log.tables(),
+            measures=measures,
+            audits=audits,
+            jit_s=jit_s,
+            first_step_at=log.born,
+            snapshots_s=log.snapshots_s,
+            disturbance=log.disturbance(),
+            peak_rss_bytes=peak,
+            staged_bytes=staged,
+        )
 
 
 def _transport(path: str, reason: str, parts: Sequence[Part]) -> dict[str, Any]:
@@ -144,6 +157,7 @@ def joined(
         jit_s=max(part.jit_s for part in parts),
         first_step_at=max(part.first_step_at for part in parts),
         snapshots_s=max(part.snapshots_s for part in parts),
+        disturbance=Disturbance(*map(max, zip(*(part.disturbance for part in parts), strict=True))),
         peak_rss_bytes=max(part.peak_rss_bytes for part in parts),
         steps_done=done,
         balancing=balancing_summary(rounds, syncs, compute),

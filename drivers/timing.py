@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from devices.backend import Clock
+from drivers import machine
 from drivers.audits import Witness
 from drivers.job import RunError
 from drivers.waits import step_name
@@ -201,6 +202,7 @@ class PELog:
     def start(self) -> None:
         """Discard earlier timings and set the time origin to now."""
         self.origin = perf_counter()
+        self.opened = self.closed = machine.reading()
         self.end_s = 0.0  # of the last round whose times were read
         self.running: deque[tuple[int, int, Spans]] = deque()  # rounds whose times are not read yet
         self.rows: list[tuple[int, int, int, float, float, float]] = []
@@ -229,6 +231,14 @@ class PELog:
             self.slices.append((self.pe, block, number, kind, first, last))
         if device.lag:
             device.renew(spans.begin)
+
+    def stop(self) -> None:
+        """End the time in which disturbances by other programs are measured."""
+        self.closed = machine.reading()
+
+    def disturbance(self) -> machine.Disturbance:
+        """What disturbed this PE between `start` and `stop`."""
+        return machine.disturbance(self.opened, self.closed)
 
     def last_end(self) -> float:
         """When the last round of this PE ended, s; waits for its device."""

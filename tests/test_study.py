@@ -24,7 +24,7 @@ from miniapps.parameters import InputError
 from workbench import cli, environment
 from workbench.arguments import typed
 from workbench.exit_status import VALID, WRONG
-from workbench.run import launch
+from workbench.run import launch, record
 from workbench.study import noise, options, runner, tables, validation
 from workbench.study.campaign import Campaign, Writer
 from workbench.study.plan import CASE, Study
@@ -551,6 +551,51 @@ def test_the_time_tile_is_no_other_problem(canned):
     )
     assert one["problem"] != other["problem"] and validation.same_answer(one, other)
     assert not validation.same_answer(one, other | {"steps": 7})
+
+
+def disturbance(waited: float) -> dict[str, Any]:
+    """The disturbance of a PE that waited a share of its time for a core."""
+    others = dict.fromkeys(("load_average", "switches_per_s", "steal"), 0.0)
+    return {"disturbance": others | {"waited": waited}}
+
+
+def test_a_disturbed_run_is_repeated(tmp_path, canned, monkeypatch):
+    """Catches times of a busy machine in a study that asked for a quiet one."""
+    study = study_of("strong", "echo", "--preset", "tiny", "--pes", "1", "--drivers", "mpi")
+    monkeypatch.setattr(noise, "sample", lambda: 0.1)
+    waits = iter([0.5, 0.3, 0.01, 0.0])
+    canned(lambda spec: record_of(spec, **disturbance(next(waits))))
+    policy = Policy(2, None, 2, False, None, max_noise=0.05)
+    status, campaign = conducted(study, tmp_path / "c.jsonl", policy)
+    kept = [run["record"]["disturbance"]["waited"] for run in campaign.of("run")]
+    assert status == VALID and kept == [0.01, 0.0]
+    reasons = [entry["reason"] for entry in campaign.of("dropped")]
+    assert len(reasons) == 2 and "disturbed: a PE waited 50% of the time" in reasons[0]
+
+
+def test_the_summary_says_that_a_run_was_disturbed():
+    """Catches a run beside other work that prints its rate without a word."""
+    spec = study_of("strong", "echo", "--preset", "tiny", "--pes", "1").specs()[0]
+    further = {"gpu": None, "transport": None, "jit_s": 0.0, "import_s": 0.0, "snapshots_s": 0.0}
+    quiet, busy = (
+        record.summary(record_of(spec, **further, **disturbance(waited))) for waited in (0.01, 0.37)
+    )
+    assert "DISTURBED" not in quiet and "DISTURBED: a PE waited 37% of the time" in busy
+
+
+def test_a_machine_that_stays_busy_is_announced(tmp_path, canned, monkeypatch):
+    """Catches a study that never ends on a busy machine, or ends without a word."""
+    study = study_of("strong", "echo", "--preset", "tiny", "--pes", "1", "--drivers", "mpi")
+    samples = iter([0.1] + [0.2] * 99)
+    monkeypatch.setattr(noise, "sample", lambda: next(samples))
+    monkeypatch.setattr(runner, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(runner, "RETRY_S", 0.0)
+    launched = canned(lambda spec: record_of(spec, **disturbance(0.5)))
+    policy = Policy(1, None, 1, False, None, max_noise=0.05)
+    status, campaign = conducted(study, tmp_path / "c.jsonl", policy)
+    assert status == VALID and len(launched) == runner.ATTEMPTS
+    (line,) = tables.disturbed_lines(campaign)
+    assert "in 1 of 1 run other programs took up to 50% of a PE's time" in line
 
 
 @pytest.mark.slow

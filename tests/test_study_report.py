@@ -784,3 +784,13 @@ def test_a_slow_down_is_no_law() -> None:
     assert "a residual above 10.0%: the law does not fit that configuration" in table.notes
     figure = figures.speedup_figure(analysis.results(campaign), False)
     assert not [line for line in figure.axes[0].get_lines() if line.get_label() == "_law"]
+
+
+def test_a_noisy_machine_is_announced(strong: Canned) -> None:
+    """Catches a study whose noise varied by 170 %, and all is well."""
+    shown = tables.tables(strong.campaign())
+    assert not any("NOISY" in note or "DISTURBED" in note for note in shown[0].notes)
+    strong.events += [{"event": "noise", "seconds": seconds} for seconds in (0.1, 0.1, 0.3)]
+    campaign = strong.campaign()
+    assert any(note.startswith("NOISY") for note in tables.tables(campaign)[0].notes)
+    assert "NOISY" in report.html(campaign, [], [], [])

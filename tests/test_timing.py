@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 
+from drivers import machine
 from drivers.descriptor import Balancing
 from drivers.timing import ROW, compute_per_pe, imbalance, paid_after, wall_of_rounds
 
@@ -74,3 +80,20 @@ def test_when_balancings_are_due(period: int, first: int | None, due: list[int])
     rounds = [(before, before + 3) for before in range(0, 12, 3)]
     late = [next(step for _, step in rounds if step >= asked) for asked in due if asked <= 12]
     assert [step for before, step in rounds if balancing.due(before, step)] == late
+
+
+def test_a_program_on_the_same_core_is_seen() -> None:
+    """Catches times that another program made longer, and nothing says so."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        before = machine.reading()
+        while time.perf_counter() - before.now_s < 0.5:
+            pass
+        found = machine.disturbance(before, machine.reading())
+    finally:
+        other.kill()
+        other.wait()
+        os.sched_setaffinity(0, cores)
+    assert 0.2 < found.waited <= 1 and found.switches_per_s > 5 and 0 <= found.steal < 1

@@ -83,6 +83,7 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
     charm.thisProxy.LBTurnInstrumentOn(awaitable=True).get()
     pes.start_log(awaitable=True).get()
     done = _make(job, pes, arrays, job.warmup, job.warmup + job.steps, True)
+    pes.stop_log(awaitable=True).get()
     made = False
     for pe in range(layout.pes if job.store else 0):
         made = pes[pe].store(job.store, made, ret=True).get()

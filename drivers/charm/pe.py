@@ -181,6 +181,10 @@ class PE(Chare):
         """Discard the timings of the warm-up and set the time origin to now."""
         self.log.start()
 
+    def stop_log(self) -> None:
+        """End the time in which disturbances by other programs are measured."""
+        self.log.stop()
+
     def keep(self, segment: Segment, latest: Future) -> None:
         """Store the blocks of this PE in a snapshot. ``latest``: when the last PE ended its round.
 

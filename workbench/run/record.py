@@ -20,6 +20,7 @@ from workbench import environment
 from workbench.run.schema import SCHEMA
 from workbench.run.spec import RunSpec
 
+DISTURBED = 0.02  # share of the timed steps; more is said wherever the times are shown
 MANY = 100_000  # PEs x rounds; if there are more, their compute times are in the HDF5 file only
 PACKAGES = ("parallel-miniapps", "numpy", "numba", "mpi4py", "charm4py", "h5py")
 
@@ -57,6 +58,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "import_s": import_s,
         "first_step_at": outcome.first_step_at,
         "snapshots_s": outcome.snapshots_s,
+        "disturbance": {"load_average": os.getloadavg()[0], **outcome.disturbance._asdict()},
         "peak_rss_bytes": outcome.peak_rss_bytes,
         "versions": versions() | outcome.versions,
         "host": host(),
@@ -172,6 +174,25 @@ def host() -> dict[str, Any]:
     }
 
 
+def disturbed(record: dict[str, Any]) -> float:
+    """The share of the timed steps that other programs or the host took from a PE.
+
+    It is 0 for oversubscribed runs, whose PEs wait for each other, and for records without it.
+    """
+    found = record.get("disturbance")
+    if found is None or record["oversubscribed"]:
+        return 0.0
+    return float(max(found["waited"], found["steal"]))
+
+
+def disturber(record: dict[str, Any]) -> str:
+    """What took the time that `disturbed` says."""
+    share, found = f"{disturbed(record):.0%}", record["disturbance"]
+    if found["steal"] > found["waited"]:
+        return f"the host of this virtual machine took {share} of the time from its cores"
+    return f"a PE waited {share} of the time for a core that other programs used"
+
+
 def summary(record: dict[str, Any]) -> str:
     """A readable summary of a finished run in a few lines, with units."""
     lines = [
@@ -190,6 +211,8 @@ def summary(record: dict[str, Any]) -> str:
         lines += _timing_lines(record)
     else:
         lines.append("  NOT VALID: no timing is given")
+    if record["valid"] and disturbed(record) > DISTURBED:
+        lines.append(f"  DISTURBED: {disturber(record)}; times are too long")
     if record["oversubscribed"]:
         cores = record["host"]["cores"]
         lines.append(f"  oversubscribed: {record['pes']} PEs on {cores} core(s); no speed to quote")

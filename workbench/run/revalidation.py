@@ -67,6 +67,13 @@ RECORD: Mapping[str, Any] = MappingProxyType(
                 "paid_after": COUNT.or_null(),
             }
         ],
+        "snapshots_s?": AMOUNT,
+        "disturbance?": {
+            "load_average": AMOUNT,
+            "waited": AMOUNT,
+            "switches_per_s": AMOUNT,
+            "steal": AMOUNT,
+        },
         "peak_rss_bytes": COUNT,
         "versions": OBJECT,
         "host": HOST,

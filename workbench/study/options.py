@@ -25,7 +25,7 @@ SHIPPED = Path(__file__).parents[2] / "studies"  # in the source tree and where 
 MOST_TRIALS = 100
 MATRIX = ("pes", "drivers", "odf", "balancers", "lb-periods")  # options that take a list
 ONLY_SLURM = ("--folder", "--sbatch")
-ONLY_HERE = ("--until-ci", "--no-pin", "--timeout", "--campaign")
+ONLY_HERE = ("--until-ci", "--max-noise", "--no-pin", "--timeout", "--campaign")
 SOURCES = ("published", "source", "quick")  # keys of a TOML file that are no options
 
 
@@ -112,6 +112,12 @@ def add_study_options(parser: Any, problem: Any) -> None:
         type=typed(int),
         metavar="N",
         help=f"with --until-ci; default: {MOST_TRIALS}",
+    )
+    add(
+        "--max-noise",
+        type=typed(share),
+        metavar="P%",
+        help="wait while the machine is busy, and repeat runs that others disturbed more",
     )
     add("--shuffle-seed", type=typed(int), default=0, metavar="N", help="of the order of runs")
     add("--no-pin", action="store_true", help="do not pin PEs to cores")

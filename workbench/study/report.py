@@ -24,6 +24,7 @@ from workbench.study.tables import (
     Column,
     Table,
     commands_table,
+    disturbed_lines,
     failures_table,
     hashes,
     tables,
@@ -56,6 +57,7 @@ def write(campaign_path: Path, published: Path | None) -> int:
     drawn = _draw(campaign, campaign_path)
     output.write_text(page, html(campaign, shown, beside, drawn))
     # Print last: this process ends if the reader of standard output closes it.
+    print("\n".join(disturbed_lines(campaign)), end="\n" * bool(disturbed_lines(campaign)))
     print_tables([*shown, *beside, *([failures] if failures.rows else [])])
     print(f"report: {page}")
     return WRONG if is_wrong(campaign) else VALID
@@ -199,6 +201,7 @@ def html(
         failures=failures_table(campaign),
         commands=commands_table(campaign),
         split=[problem for problem, states in hashes(campaign).items() if len(states) > 1],
+        disturbed=disturbed_lines(campaign),
         oversubscribed=any(run["record"]["oversubscribed"] for run in campaign.of("run")),
         figures=[figure | {"svg": Markup(figure["svg"])} for figure in drawn],
     )

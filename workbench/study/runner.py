@@ -22,13 +22,16 @@ from miniapps.parameters import InputError
 from miniapps.tiling import cache_folder
 from workbench.exit_status import VALID, WRONG
 from workbench.run import launch
-from workbench.run.record import host, versions
+from workbench.run.record import disturbed, disturber, host, versions
 from workbench.run.spec import RunSpec
 from workbench.study import noise
 from workbench.study.campaign import VERSION, Campaign, Writer
 from workbench.study.plan import Study, described
 from workbench.study.validation import label, mean_step_s, rejection_reason, wide_points
 
+ATTEMPTS = 5  # at a run that other programs disturb, if --max-noise is given
+PATIENCE_S = 120.0  # the longest wait for a quiet machine before a run
+RETRY_S = 2.0
 ENVIRONMENT = ("versions", "host", "pinned")  # must be the same when a study is resumed
 
 
@@ -42,6 +45,7 @@ class Policy:
     pin: bool
     timeout: float | None
     launcher: str | None = None  # path of the mpiexec; None: the one beside this Python
+    max_noise: float | None = None  # the largest share of a run's time that others may take
 
 
 def run_campaign(study: Study, specs: Sequence[RunSpec], policy: Policy, path: Path) -> int:
@@ -55,8 +59,10 @@ def run_campaign(study: Study, specs: Sequence[RunSpec], policy: Policy, path: P
             if next(_todo(study, policy, writer.campaign), None) is not None:
                 _begin(writer, policy, path)
                 for trial, point, left in _todo(study, policy, writer.campaign):
-                    _one_run(writer, trial, point, *runs[point], policy.timeout, left)
-                    writer.add("noise", seconds=noise.sample())
+                    for attempt in range(ATTEMPTS):
+                        strict = policy.max_noise is not None and attempt < ATTEMPTS - 1
+                        if _one_run(writer, trial, point, *runs[point], policy, left, strict):
+                            break
         except KeyboardInterrupt:
             kept = len(writer.campaign.completed)
             print(
@@ -141,24 +147,65 @@ def _one_run(
     point: int,
     spec: RunSpec,
     command: list[str],
-    timeout: float | None,
+    policy: Policy,
     left: int,
-) -> None:
-    """Launch one run, validate it, store it and print a line about it."""
+    strict: bool,
+) -> bool:
+    """Launch one run, validate it, store it and print a line about it.
+
+    Returns False if it is to be repeated: other programs disturbed it, and ``strict``.
+    """
     entry: dict[str, Any] = {"trial": trial, "point": point, "command": plain_command(command)}
+    if policy.max_noise is not None:
+        _wait_for_quiet(writer.campaign, policy.max_noise)
     begun = time.perf_counter()
-    result = launch.launch(spec, command, timeout)
+    result = launch.launch(spec, command, policy.timeout)
     entry["seconds"] = round(time.perf_counter() - begun, 3)
+    after_s = noise.sample()
     reason = rejection_reason(writer.campaign, writer.campaign.head["points"][point], result)
-    if reason is None and isinstance(result, dict):
+    noisy = None
+    if strict and reason is None and isinstance(result, dict):
+        noisy = _disturbance(writer.campaign, result, after_s, policy.max_noise or 0.0)
+    if reason is None and noisy is None and isinstance(result, dict):
         writer.add("run", **entry, record=result)
         outcome = f"{mean_step_s(result) * 1e3:.4g} ms per step"
     else:
-        writer.add("dropped", **entry, reason=reason, final=isinstance(result, dict))
-        outcome = f"DROPPED: {reason}"
+        final = reason is not None and isinstance(result, dict)
+        writer.add("dropped", **entry, reason=reason or noisy, final=final)
+        outcome = f"DROPPED: {reason or noisy}"
+    writer.add("noise", seconds=after_s)
     name = f"{label(writer.campaign.head, point)}: {outcome}"
     left_over = _time_left(writer.campaign, left - 1)
     print(f"trial {trial + 1}, {name}; {left_over}", file=sys.stderr, flush=True)
+    return noisy is None
+
+
+def _disturbance(
+    campaign: Campaign, result: dict[str, Any], after_s: float, most: float
+) -> str | None:
+    """How a run was disturbed by more than ``most``; None if it was not.
+
+    ``after_s``: what the fixed work of `noise` took after the run.
+    """
+    if disturbed(result) > most:
+        return f"disturbed: {disturber(result)}"
+    longer = after_s / _quietest(campaign) - 1
+    return f"disturbed: a fixed piece of work took {longer:.0%} longer" if longer > most else None
+
+
+def _quietest(campaign: Campaign) -> float:
+    """The shortest time, s, that the fixed work of `noise` has taken in this study."""
+    return min(entry["seconds"] for entry in campaign.of("noise"))
+
+
+def _wait_for_quiet(campaign: Campaign, most: float) -> None:
+    """Wait until the fixed work of `noise` takes at most ``most`` longer than its least time."""
+    limit, begun = (1 + most) * _quietest(campaign), time.monotonic()
+    while noise.sample() > limit and time.monotonic() - begun < PATIENCE_S:
+        if time.monotonic() - begun < RETRY_S:
+            text = f"the machine is busy: waiting, at most {PATIENCE_S:.0f} s"
+            print(text, file=sys.stderr, flush=True)
+        time.sleep(RETRY_S)
 
 
 def _time_left(campaign: Campaign, left: int) -> str:
@@ -166,7 +213,7 @@ def _time_left(campaign: Campaign, left: int) -> str:
     made = [run["seconds"] for run in campaign.events if "seconds" in run and "trial" in run]
     seconds = statistics.fmean(made) * left
     span = f"{seconds / 60:.0f} min" if seconds > 100 else f"{seconds:.0f} s"
-    return f"{left} runs left, about {span}"
+    return f"{left} run{'s' * (left != 1)} left, about {span}"
 
 
 def pinning(spec: RunSpec, policy: Policy) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import drivers
-from workbench.run.record import fixed_parameters
+from workbench.run.record import DISTURBED, disturbed, fixed_parameters
 from workbench.study import analysis
 from workbench.study.analysis import Gain, PairwiseComparison, Result, Scaling
 from workbench.study.campaign import Campaign
@@ -25,6 +25,7 @@ from workbench.study.validation import answer_key, label, own_problem, plain, wi
 POOR = 0.1  # the largest residual of a usable fit
 FEW = 5  # trials; with fewer, an interval is hardly wider than their range
 SHORT_S = 0.2  # timed seconds of a run below which a brief disturbance dominates
+NOISY = 0.25  # spread of the fixed work's time, above which the report warns
 NONE = "-"  # a cell without a value
 OVERSUBSCRIBED = "oversubscribed: times mean nothing"
 PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -135,7 +136,7 @@ def points_table(campaign: Campaign, found: Sequence[Result]) -> Table:
         "configuration", "#PEs", "problem", "#trials", "#ms per step", f"#rate [{unit}]"
     )
     columns += _columns("#utilisation", "#imbalance", "result")
-    notes = [noise_line(campaign), *_too_wide(campaign)]
+    notes = [noise_line(campaign), *disturbed_lines(campaign), *_too_wide(campaign)]
     if any(len(result.records) < 2 for result in found):
         notes.append("[none]: one trial has no interval")
     if any(1 < len(result.records) < FEW for result in found):
@@ -196,6 +197,24 @@ def noise_line(campaign: Campaign) -> str:
     """The noise of the machine while the study ran."""
     seconds = [entry["seconds"] for entry in campaign.of("noise")]
     return str(Noise.of(seconds)) if seconds else "machine noise: not measured"
+
+
+def disturbed_lines(campaign: Campaign) -> list[str]:
+    """What makes the times of a study doubtful: disturbed runs, and a noisy machine."""
+    shares = [disturbed(run["record"]) for run in campaign.of("run")]
+    count = sum(share > DISTURBED for share in shares)
+    repeat = "repeat the study with --max-noise 5%, or on a quiet machine"
+    lines = []
+    if count:
+        runs = f"{len(shares)} run{'s' * (len(shares) != 1)}"
+        lines.append(
+            f"DISTURBED: in {count} of {runs} other programs took up to {max(shares):.0%} of a "
+            f"PE's time; {repeat}"
+        )
+    samples = [entry["seconds"] for entry in campaign.of("noise")]
+    if not count and samples and Noise.of(samples).spread > NOISY:
+        lines.append(f"NOISY: the same work took very different times; {repeat}")
+    return lines
 
 
 # Scaling ------------------------------------------------------------------------------------------
