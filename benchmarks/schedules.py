@@ -1,57 +1,85 @@
 """The long search for orders of messages: `miniapps adversary` on every app, with many schedules.
 
-When ``--minutes`` have passed it ends, even if schedules are left; each app gets an equal part of
-the time that is left. Results are written after every app.
+It is made in parts, always of the app with the fewest schedules so far, and written down after
+each. So it can be stopped at any time, and goes on where it was stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from common import MINIAPPS, write
+from common import MINIAPPS, RESULTS, write
 
 import miniapps
-from workbench.environment import core_numbers
 
+PART = 2000  # schedules
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def revision() -> str:
     """The revision of this tree; it ends in ``-dirty`` if files were changed since."""
-    command = ["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    command = ["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def tried(app: str, schedules: int, seconds: float) -> dict[str, Any]:
-    """The record of a search. Raises RuntimeError if it failed."""
+def tried(app: str, first_seed: int, schedules: int) -> dict[str, Any]:
+    """The record of one part, and what it took of the cores. Raises RuntimeError if it failed."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "found.json"
-        limits = ["--schedules", schedules, "--seconds", seconds, "--json", file]
-        command = [*MINIAPPS, "adversary", app, *map(str, limits)]
-        status = subprocess.run(command, check=False).returncode
+        limits = ["--sim-seed", first_seed, "--schedules", schedules, "--seconds", 86400]
+        command = [*MINIAPPS, "adversary", app, *map(str, limits), "--json", str(file)]
+        before = os.times()
+        status = subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode
         if not file.exists():
             raise RuntimeError(f"{app}: status {status}")
-        return json.loads(file.read_text())
+        after = os.times()
+        used = after.children_user - before.children_user
+        used += after.children_system - before.children_system
+        return json.loads(file.read_text()) | {"core_seconds": round(used, 1)}
+
+
+def joined(before: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    """The sum of two records; of pairs of events, the larger number that one part has seen."""
+    same = all(before[key] == part[key] for key in ("problem", "blocks", "steps", "pes"))
+    if not same:
+        raise RuntimeError(f"{part['app']}: another problem than before; remove the results")
+    added = {key: before[key] + part[key] for key in ("schedules", "seconds", "core_seconds")}
+    pairs = {key: max(before[key], part[key]) for key in ("pairs", "pairs_in_both_orders")}
+    states = max(before["states"], part["states"], 1 + (before["state_hash"] != part["state_hash"]))
+    return before | added | pairs | {"states": states, "failed_seed": part["failed_seed"]}
+
+
+def earlier() -> dict[str, Any]:
+    """The results so far."""
+    file = RESULTS / "schedules.json"
+    return json.loads(file.read_text())["results"] if file.exists() else {}
 
 
 def main() -> None:
-    """Search in one app after the other."""
+    """Add parts until every app has its schedules, the time is over or a schedule failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--schedules", type=int, default=200_000, help="per app")
-    parser.add_argument("--minutes", type=float, default=24 * 60, help="for all apps together")
+    parser.add_argument("--minutes", type=float, default=24 * 60, help="begin no part after these")
     options = parser.parse_args()
-    end, names = time.monotonic() + 60 * options.minutes, miniapps.names()
-    results: dict[str, Any] = {"revision": revision(), "processes": len(core_numbers()), "apps": {}}
-    for number, app in enumerate(names):
-        seconds = (end - time.monotonic()) / (len(names) - number)
-        results["apps"][app] = tried(app, options.schedules, max(seconds, 0))
-        write("schedules", results)
+    end, apps, now = time.monotonic() + 60 * options.minutes, earlier(), revision()
+    while time.monotonic() < end:
+        done = {app: apps[app]["schedules"] if app in apps else 0 for app in miniapps.names()}
+        app = min(done, key=done.__getitem__)
+        missing = options.schedules - done[app]
+        if missing <= 0 or any(found["states"] > 1 for found in apps.values()):
+            break
+        part = tried(app, done[app], min(PART, missing))
+        found = joined(apps[app], part) if app in apps else part
+        revisions = found.get("revisions", [])
+        apps[app] = found | {"revisions": revisions + [now] * (now not in revisions)}
+        write("schedules", apps)
 
 
 if __name__ == "__main__":
