@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -27,7 +30,8 @@ from kernels.state_hash import digest
 from miniapps.audit import AuditPlan, checks_of
 from miniapps.contract import Check
 from miniapps.decomposition import Layout
-from workbench.run import launch
+from workbench.cli import main, spec_of
+from workbench.run import batch, launch
 from workbench.run.progress_file import NoProgressFile, ProgressFile
 from workbench.study.plan import NO_BALANCING, Study
 
@@ -68,13 +72,33 @@ def miniapps(
     return execute([BIN / "miniapps", *arguments], timeout, env)
 
 
+def in_process(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the command ``miniapps`` in this process, with no launcher around it.
+
+    A process of its own would import NumPy and Numba again, which takes longer than a small run.
+    """
+    out, err = io.StringIO(), io.StringIO()
+    words = [str(word) for word in arguments]
+    with mock.patch.dict(os.environ, clean_environment(), clear=True):
+        with redirect_stdout(out), redirect_stderr(err):
+            try:
+                status = main(words)
+            except SystemExit as ended:
+                status = int(ended.code or 0)
+    return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
+
+
 def run_record(
     *arguments: object, timeout: float = 120, env: dict[str, str] | None = None
 ) -> dict[str, Any]:
-    """The record of ``miniapps run ...``, which must end with status 0."""
+    """The record of ``miniapps run ...``, which must end with status 0.
+
+    The command runs in this process, or in one of its own where it needs another environment.
+    """
     arguments = ("run", *arguments)
     at = arguments.index("--") if "--" in arguments else len(arguments)
-    done = miniapps(*arguments[:at], "--json", "-", *arguments[at:], timeout=timeout, env=env)
+    words = (*arguments[:at], "--json", "-", *arguments[at:])
+    done = in_process(*words) if env is None else miniapps(*words, timeout=timeout, env=env)
     assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -84,12 +108,18 @@ def records_of(
 ) -> list[dict[str, Any]]:
     """The records of runs, given as arguments of ``miniapps run``, made by few launches.
 
-    A run that failed has ``failed``, the reason, instead of a record.
+    A run that failed has ``failed``, the reason, instead of a record. Runs under serial and sim are
+    made in this process, unless they need another environment.
     """
-    lines = "".join(f"run {run}\n" for run in runs)
-    done = execute([BIN / "miniapps", "batch", "-"], timeout, env, lines)
+    lines = [f"run {run}" for run in runs]
+    if env is None:
+        with mock.patch.dict(os.environ, clean_environment(), clear=True):
+            found = batch.solve_all([spec_of(shlex.split(line)) for line in lines])
+        found = [{"failed": one} if isinstance(one, str) else one for one in found]
+        return json.loads(json.dumps(found))
+    done = execute([BIN / "miniapps", "batch", "-"], timeout, env, "\n".join(lines))
     records = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(records) == lines.count("\n"), f"{done.returncode}\n{done.stderr}"
+    assert len(records) == len(lines), f"{done.returncode}\n{done.stderr}"
     return records
 
 
@@ -233,6 +263,14 @@ def solve(
         made = outcome.audits, warmup + steps, steps_made
         checks += checks_of(module, problem, layout, plan, *made, measures)
     return Solved(problem, layout, outcome, store.fields, state_hash, checks)
+
+
+def machine_code(kernel: Any) -> str:
+    """The assembly of a kernel of the CPU, compiled anew: what comes from a cache has none."""
+    fresh = type(kernel)(kernel.py_func, targetoptions=kernel.targetoptions)
+    for signature in kernel.signatures:
+        fresh.compile(signature)
+    return "\n".join(fresh.inspect_asm().values())
 
 
 def blocks_of(

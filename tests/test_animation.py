@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import in_process
 
 from miniapps.parameters import InputError
 from workbench.show.animation import MOST_PERIODS, animation, check_same, most_of, thin
@@ -217,12 +218,11 @@ def test_frames_are_few(charm: SavedRun) -> None:
 
 def test_a_browser_shows_the_animation(
     traced_runs: dict[str, Path],
-    miniapps: Callable[..., Any],
     browser_page: Callable[[Path], tuple[Any, list[str]]],
 ) -> None:
     """Catches a page that needs the network, raises, or whose slider does nothing."""
     source = traced_runs["charm"]
-    done = miniapps("plot", source, "--animation", "--compare", traced_runs["mpi"])
+    done = in_process("plot", source, "--animation", "--compare", traced_runs["mpi"])
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(source.with_suffix(".html"))]
     page, complaints = browser_page(source.with_suffix(".html"))
@@ -253,14 +253,12 @@ def test_browser_complaints_are_seen(
     assert {complaint.split(":")[0] for complaint in complaints} == {"console", "error", "asked"}
 
 
-def test_film_options_that_make_no_sense(
-    traced_runs: dict[str, Path], miniapps: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_film_options_that_make_no_sense(traced_runs: dict[str, Path], tmp_path: Path) -> None:
     """Catches a traceback, or an option that is silently ignored."""
     source = traced_runs["charm"]
     for words, said in (
         (("--compare", traced_runs["mpi"]), "needs --animation"),
         (("--animation", "--compare", tmp_path / "none.h5"), "must be written by --output"),
     ):
-        done = miniapps("plot", source, *words)
+        done = in_process("plot", source, *words)
         assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1

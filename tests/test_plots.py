@@ -10,6 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from support import in_process
 
 from miniapps.parameters import InputError
 from workbench.show.plots import run_figure
@@ -83,23 +84,21 @@ def test_figure_of_a_field(run: Callable[[str], Path], words: str) -> None:
     assert np.array_equal(shown, plane.T)
 
 
-def test_plot_writes_beside_the_run(
-    run: Callable[[str], Path], miniapps: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_plot_writes_beside_the_run(run: Callable[[str], Path], tmp_path: Path) -> None:
     """Catches a figure that is not written, or not where it was asked for."""
     source = run("pic --preset tiny")
-    done = miniapps("plot", source)
+    done = in_process("plot", source)
     assert done.returncode == 0 and done.stdout.strip() == str(tmp_path / "run.png")
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
-    assert miniapps("plot", source, "--figure", tmp_path / "other.pdf").returncode == 0
+    assert in_process("plot", source, "--figure", tmp_path / "other.pdf").returncode == 0
     assert (tmp_path / "other.pdf").read_bytes().startswith(b"%PDF")
-    assert miniapps("plot", source, "--figure", tmp_path / "other.svg").returncode == 0
+    assert in_process("plot", source, "--figure", tmp_path / "other.svg").returncode == 0
     assert b"<svg" in (tmp_path / "other.svg").read_bytes()
-    done = miniapps("plot", source, "--figure", tmp_path / "other.txt")
+    done = in_process("plot", source, "--figure", tmp_path / "other.txt")
     assert done.returncode == 2 and "must end in .png, .svg, .pdf" in done.stderr
 
 
-def test_files_that_are_no_runs(miniapps: Callable[..., Any], tmp_path: Path) -> None:
+def test_files_that_are_no_runs(tmp_path: Path) -> None:
     """Catches a traceback where a file is missing, damaged, or another program's."""
     (tmp_path / "text.h5").write_text("no run")
     with h5py.File(tmp_path / "empty.h5", "w"):
@@ -107,7 +106,7 @@ def test_files_that_are_no_runs(miniapps: Callable[..., Any], tmp_path: Path) ->
     for name in ("missing.h5", "text.h5", "empty.h5"):
         with pytest.raises(InputError, match="must be written by --output"):
             run_figure(tmp_path / name)
-        done = miniapps("plot", tmp_path / name)
+        done = in_process("plot", tmp_path / name)
         assert done.returncode == 2 and done.stderr.count("\n") == 1
-    done = miniapps("plot", tmp_path / "text.h5", "--figure", tmp_path / "no" / "x.png")
+    done = in_process("plot", tmp_path / "text.h5", "--figure", tmp_path / "no" / "x.png")
     assert done.returncode == 2 and "there is no directory" in done.stderr

@@ -243,22 +243,23 @@ def test_trace_names_block_and_step(traced_runs: dict[str, Path]) -> None:
 
 def test_traces_are_written_where_there_are_slices(
     traced_runs: dict[str, Path],
-    miniapps: Callable[..., Any],
     run_record: Callable[..., Any],
     tmp_path: Path,
 ) -> None:
     """Catches a trace without slices, slices nobody asked for, and an option without a file."""
-    done = miniapps("plot", traced_runs["mpi"], "--trace")
+    done = support.in_process("plot", traced_runs["mpi"], "--trace")
     target = traced_runs["mpi"].with_suffix(".trace.json")
     assert done.returncode == 0 and done.stdout.split() == [str(target)]
     assert json.loads(target.read_text())["displayTimeUnit"] == "ms"
     run_record("jacobi2d", "--preset", "tiny", "--output", tmp_path / "plain.h5")
     with h5py.File(tmp_path / "plain.h5") as file:
         assert "slices" not in file["timing"] and "snapshots" not in file
-    done = miniapps("plot", tmp_path / "plain.h5", "--trace")
+    done = support.in_process("plot", tmp_path / "plain.h5", "--trace")
     assert done.returncode == 2 and "run with --trace" in done.stderr
     for option in (["--trace"], ["--snapshot-every", 3]):
-        done = miniapps("run", "jacobi2d", "--preset", "tiny", *option)
+        done = support.in_process("run", "jacobi2d", "--preset", "tiny", *option)
         assert done.returncode == 2 and "needs --output" in done.stderr
-    done = miniapps("run", "jacobi2d", "--snapshot-every", -1, "--output", tmp_path / "x.h5")
+    done = support.in_process(
+        "run", "jacobi2d", "--snapshot-every", -1, "--output", tmp_path / "x.h5"
+    )
     assert done.returncode == 2 and "--snapshot-every -1: must be 0 or more" in done.stderr
