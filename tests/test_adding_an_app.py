@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import support
@@ -24,10 +24,10 @@ CODE = dict(re.findall(r"```python\n# (\S+\.py)\n(.*?)```", PAGE.read_text(), re
 CHANGES = re.findall(r"```diff\n\+\+\+ (\S+)\n(.*?)```", PAGE.read_text(), re.DOTALL)
 KERNEL = "kernels/advect/cpu.py"
 CONFIGURATIONS = {
-    "serial": ["--driver", "serial"],
-    "serial, 3 blocks": ["--driver", "serial", "--blocks", "3"],
-    "mpi": ["--driver", "mpi", "-n", "2"],
-    "charm": ["--driver", "charm", "-n", "2", "--odf", "2"],
+    "serial": "--driver serial",
+    "serial, 3 blocks": "--driver serial --blocks 3",
+    "mpi": "--driver mpi -n 2",
+    "charm": "--driver charm -n 2 --odf 2",
 }
 
 
@@ -42,18 +42,19 @@ class Tree(NamedTuple):
         paths = (path for path in found if path.suffix in (".py", ".json"))
         return {str(path.relative_to(self.root)): path.read_bytes() for path in paths}
 
-    def miniapps(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the command line of this tree."""
+    def miniapps(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        """Run the command line of this tree, with input ``given``."""
         command = [sys.executable, "-m", "workbench.cli", *arguments]
         # Safe path: else -m would put the current folder before PYTHONPATH.
         environment = {"PYTHONPATH": str(self.root), "PYTHONSAFEPATH": "1"}
-        return support.execute(command, env=environment)
+        return support.execute(command, 120, environment, given)
 
-    def run(self, *arguments: str) -> dict[str, object]:
-        """The record of a valid run of advect on this tree."""
-        done = self.miniapps("run", "advect", "--preset", "tiny", *arguments, "--json", "-")
-        assert done.returncode == 0, f"{arguments}: {done.stdout}\n{done.stderr}"
-        return json.loads(done.stdout)
+    def records(self) -> dict[str, dict[str, Any]]:
+        """The record of a run of advect on this tree in every configuration."""
+        lines = (f"run advect --preset tiny {words}\n" for words in CONFIGURATIONS.values())
+        done = self.miniapps("batch", "-", given="".join(lines))
+        records = map(json.loads, done.stdout.splitlines())
+        return dict(zip(CONFIGURATIONS, records, strict=True))
 
     def change(self, file: str, diff: str) -> None:
         """Apply one of the page's changes, which must fit in exactly one place."""
@@ -65,22 +66,35 @@ class Tree(NamedTuple):
         (self.root / file).write_text(source.replace(before, after))
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Tree:
+def tree_in(folder: Path) -> Tree:
     """The packages with the page's app among them."""
     for package in PACKAGES:
-        shutil.copytree(support.ROOT / package, tmp_path / package)
-    (tmp_path / "miniapps" / "advect").mkdir()
+        shutil.copytree(support.ROOT / package, folder / package)
+    (folder / "miniapps" / "advect").mkdir()
     for file, code in CODE.items():
         if file != KERNEL:
-            (tmp_path / file).write_text(code)
-    return Tree(tmp_path)
+            (folder / file).write_text(code)
+    return Tree(folder)
 
 
 @pytest.fixture
-def hash_of_app(tree: Tree) -> object:
-    """The state that the app must reach everywhere."""
-    return tree.run()["state_hash"]
+def tree(tmp_path: Path) -> Tree:
+    """One that a test may change."""
+    return tree_in(tmp_path)
+
+
+class Made(NamedTuple):
+    """A tree that is used as it is, and its records."""
+
+    tree: Tree
+    records: dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """The app as the page has it, and its runs."""
+    tree = tree_in(tmp_path_factory.mktemp("tree"))
+    return Made(tree, tree.records())
 
 
 def test_page_holds_an_app_and_changes() -> None:
@@ -90,57 +104,53 @@ def test_page_holds_an_app_and_changes() -> None:
     assert len(CHANGES) == PAGE.read_text().count("```diff") == 4
 
 
-def test_listed_and_its_options_offered(tree: Tree) -> None:
+def test_listed_and_its_options_offered(installed: Made) -> None:
     """Catches an app that has to be registered somewhere to be found."""
-    assert "advect       Advect: a profile carried around a ring" in tree.miniapps("list").stdout
-    shown = tree.miniapps("run", "advect", "--help").stdout
+    miniapps = installed.tree.miniapps
+    assert "advect       Advect: a profile carried around a ring" in miniapps("list").stdout
+    shown = miniapps("run", "advect", "--help").stdout
     assert "--courant" in shown and "cells travelled per step" in shown
-    refused = tree.miniapps("run", "advect", "--courant", "1.5")
+    refused = miniapps("run", "advect", "--courant", "1.5")
     assert refused.returncode == 2
     assert refused.stderr == "miniapps: --courant 1.5: must be from 0 to 1\n"
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
-def test_same_bits_under_every_driver(tree: Tree, hash_of_app: object, configuration: str) -> None:
+def test_same_bits_under_every_driver(installed: Made, configuration: str) -> None:
     """Catches a driver that knows the apps there were, and a run that imports another tree."""
-    record = tree.run(*CONFIGURATIONS[configuration])
+    record = installed.records[configuration]
     assert record["app"] == "advect" and record["valid"] is True
-    assert record["state_hash"] == hash_of_app
+    assert record["state_hash"] == installed.records["serial"]["state_hash"]
     assert "differs from reference" in {check["name"] for check in record["checks"]}
     assert record["pes"] == (2 if "-n" in CONFIGURATIONS[configuration] else 1)
 
 
-def test_nothing_else_changed(tree: Tree) -> None:
+def test_nothing_else_changed(installed: Made) -> None:
     """Catches a page that quietly asks for a change of a driver, the command line or a list."""
-    tree.run()
-    original, now = Tree(support.ROOT).files(), tree.files()
+    original, now = Tree(support.ROOT).files(), installed.tree.files()
     assert set(now) - set(original) == set(CODE) - {KERNEL}
     assert [file for file in original if now.get(file) != original[file]] == []
 
 
-@pytest.mark.parametrize("configuration", CONFIGURATIONS)
-def test_halo_of_the_wrong_side_is_found(
-    tree: Tree, hash_of_app: object, configuration: str
-) -> None:
+def test_halo_of_the_wrong_side_is_found(tree: Tree, installed: Made) -> None:
     """Catches checks that cannot fail: the page's wrong version must end with status 1."""
     tree.change(*CHANGES[0])
-    done = tree.miniapps(
-        "run", "advect", "--preset", "tiny", *CONFIGURATIONS[configuration], "--json", "-"
-    )
-    assert done.returncode == 1, done.stderr
-    record = json.loads(done.stdout)
-    failed = {check["name"] for check in record["checks"] if not check["ok"]}
-    assert failed == {"mode error", "differs from reference"}
-    assert record["state_hash"] != hash_of_app
-    assert record["state_hash"] in PAGE.read_text()
-    assert "step_time_s" not in record
+    for configuration, record in tree.records().items():
+        failed = {check["name"] for check in record["checks"] if not check["ok"]}
+        assert failed == {"mode error", "differs from reference"}, configuration
+        assert record["state_hash"] != installed.records["serial"]["state_hash"]
+        assert record["state_hash"] in PAGE.read_text()
+        assert "step_time_s" not in record
+    for configuration in ("serial", "mpi"):
+        words = CONFIGURATIONS[configuration].split()
+        assert tree.miniapps("run", "advect", "--preset", "tiny", *words).returncode == 1
 
 
-def test_compiled_kernel_gives_the_same_bits(tree: Tree, hash_of_app: object) -> None:
+def test_compiled_kernel_gives_the_same_bits(tree: Tree, installed: Made) -> None:
     """Catches a kernel whose additions are contracted or done in another order."""
     (tree.root / KERNEL).parent.mkdir()
     (tree.root / KERNEL).write_text(CODE[KERNEL])
     for change in CHANGES[1:]:
         tree.change(*change)
-    for configuration in CONFIGURATIONS.values():
-        assert tree.run(*configuration)["state_hash"] == hash_of_app
+    found = {record["state_hash"] for record in tree.records().values()}
+    assert found == {installed.records["serial"]["state_hash"]}

@@ -23,6 +23,7 @@ import miniapps as apps
 from kernels.state_hash import digest, hash_cells
 
 Run = Callable[..., dict[str, Any]]
+Records = dict[str, dict[str, Any]]
 WARMUP, STEPS = 2, 12
 PROBLEMS = {
     "heated": "jacobi2d --size 17x11 --boundary heated --initial noise",
@@ -48,10 +49,75 @@ def right_hash(problem: str) -> str:
     return digest(hash_cells(name, field, (0,) * field.ndim, field.shape))
 
 
-def check_run(run_record: Run, problem: str, ways: str) -> dict[str, Any]:
-    """Run a problem in one way: valid, of the right state, on as many PEs as were asked for."""
-    words = [*PROBLEMS[problem].split(), "--steps", STEPS, "--warmup", WARMUP, *ways.split()]
-    record = run_record(*words)
+MPI = [
+    ("heated", "-n 2 --time-tile 1"),
+    ("heated box", "-n 2 --blocks 1x1x2 --time-tile 1"),
+    ("heated", "-n 4 --time-tile 4"),
+    ("zero", "-n 4 --time-tile 3"),
+    ("periodic", "-n 4 --time-tile 2"),
+    ("box", "-n 4 --time-tile 2"),
+]
+CHARM = [
+    ("heated", "-n 2 --odf 8 --time-tile 1"),
+    ("periodic", "-n 2 --odf 3 --time-tile 2"),
+    ("box", "-n 2 --odf 1 --time-tile 3"),
+]
+BALANCED = [  # and how often
+    ("heated", "--balancer Greedy --lb-period 1 --time-tile 1", 11),
+    ("echo", "--balancer Greedy --lb-period 5", 2),
+    ("periodic", "--balancer Rotate --lb-period 5 --time-tile 2", 2),
+    ("box", "--balancer Rotate --lb-period 1 --time-tile 1", 11),
+    ("echo", "--balancer Rotate --lb-period 5 --lb-first 3", 3),
+    ("zero", "--balancer GreedyRefine --lb-period 5 --time-tile 1", 2),
+    ("heated box", "--balancer GreedyRefine --lb-period 1 --time-tile 2", 5),
+]
+BALANCED_PES = "--driver charm -n 2 --odf 4"
+TOLERANCE = "jacobi2d --size 13x11 --tolerance 3 --check-every 4 --steps 60 --warmup 3"
+ENDS_EARLY = [
+    "--driver mpi -n 4 --time-tile 3",
+    "--driver charm -n 2 --odf 2 --time-tile 1 --balancer Rotate --lb-period 5",
+]
+RULES = [  # of the contract, see `test_all_that_the_contract_allows`
+    "--blocks 3x2",
+    "--driver mpi -n 4 --stop 9",
+    "--driver charm -n 2 --odf 4 --balancer Rotate --lb-period 2 --stop 9",
+]
+
+
+def words_of(problem: str, ways: str) -> str:
+    """The arguments of a run."""
+    return f"{PROBLEMS[problem]} --steps {STEPS} --warmup {WARMUP} {ways}"
+
+
+RUNS = [
+    *(words_of(problem, f"--driver mpi {ways}") for problem, ways in MPI),
+    *(words_of(problem, f"--driver charm {ways}") for problem, ways in CHARM),
+    *(words_of(problem, f"{BALANCED_PES} {ways}") for problem, ways, _ in BALANCED),
+    *(f"{TOLERANCE} {ways}" for ways in ENDS_EARLY),
+    *(f"rules --steps 20 {ways}" for ways in RULES),
+]
+
+
+@pytest.fixture(scope="session")
+def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """The records of `RUNS`, made by six launches, which leave no scratch folder behind."""
+
+    def make(folder: Path) -> None:
+        scratch = folder / "scratch"
+        scratch.mkdir()
+        environment = support.toy_environment() | {"TMPDIR": str(scratch)}
+        found = support.records_of(RUNS, 240, environment)
+        assert list(scratch.iterdir()) == []
+        (folder / "records.json").write_text(json.dumps(found))
+
+    folder = support.made_once(tmp_path_factory, "launched runs", make)
+    return dict(zip(RUNS, json.loads((folder / "records.json").read_text()), strict=True))
+
+
+def check_run(records: dict[str, Any], problem: str, ways: str) -> dict[str, Any]:
+    """Check a run: valid, of the right state, on as many PEs as were asked for."""
+    record = records[words_of(problem, ways)]
+    assert "failed" not in record, record
     assert record["state_hash"] == right_hash(problem)
     assert record["valid"] is True and record["steps"] == STEPS
     asked = dict(zip(ways.split()[::2], ways.split()[1::2], strict=True))
@@ -70,53 +136,23 @@ def test_references_differ() -> None:
     assert len(hashes) == len(PROBLEMS)
 
 
-@pytest.mark.parametrize(
-    ("problem", "ways"),
-    [
-        ("heated", "-n 1"),
-        ("heated", "-n 2 --time-tile 1"),
-        ("heated", "-n 3 --time-tile 4"),
-        ("zero", "-n 4 --time-tile 3"),
-        ("periodic", "-n 6 --time-tile 2"),
-        ("box", "-n 4 --time-tile 2"),
-        ("heated box", "-n 2 --blocks 1x1x2 --time-tile 1"),
-    ],
-)
-def test_mpi(run_record: Run, problem: str, ways: str) -> None:
+@pytest.mark.parametrize(("problem", "ways"), MPI)
+def test_mpi(records: Records, problem: str, ways: str) -> None:
     """Catches a rank that gets another's halo, a corner that is missing, or a wrong order."""
-    check_run(run_record, problem, f"--driver mpi {ways}")
+    check_run(records, problem, f"--driver mpi {ways}")
 
 
-@pytest.mark.parametrize(
-    ("problem", "ways"),
-    [
-        ("heated", "-n 1 --odf 4 --time-tile 2"),
-        ("heated", "-n 2 --odf 8 --time-tile 1"),
-        ("periodic", "-n 3 --odf 2 --time-tile 2"),
-        ("box", "-n 2 --odf 1 --time-tile 3"),
-    ],
-)
-def test_charm(run_record: Run, problem: str, ways: str) -> None:
+@pytest.mark.parametrize(("problem", "ways"), CHARM)
+def test_charm(records: Records, problem: str, ways: str) -> None:
     """Catches a chare that gets another's halo, on the same PE or across, whatever the ODF."""
-    record = check_run(run_record, problem, f"--driver charm {ways}")
+    record = check_run(records, problem, f"--driver charm {ways}")
     assert record["lb"] == [] and record["migrations"] == 0
 
 
-@pytest.mark.parametrize(
-    ("problem", "ways", "balancings"),
-    [
-        ("heated", "--balancer Greedy --lb-period 1 --time-tile 1", 11),
-        ("periodic", "--balancer Rotate --lb-period 5 --time-tile 2", 2),
-        ("zero", "--balancer GreedyRefine --lb-period 5 --time-tile 1", 2),
-        ("box", "--balancer Rotate --lb-period 1 --time-tile 1", 11),
-        ("heated box", "--balancer GreedyRefine --lb-period 1 --time-tile 2", 5),
-        ("echo", "--balancer Greedy --lb-period 5", 2),
-        ("echo", "--balancer Rotate --lb-period 5 --lb-first 3", 3),
-    ],
-)
-def test_charm_with_balancing(run_record: Run, problem: str, ways: str, balancings: int) -> None:
+@pytest.mark.parametrize(("problem", "ways", "balancings"), BALANCED)
+def test_charm_with_balancing(records: Records, problem: str, ways: str, balancings: int) -> None:
     """Catches state or messages that are lost when a chare migrates, and balancings left out."""
-    record = check_run(run_record, problem, f"--driver charm -n 2 --odf 4 {ways}")
+    record = check_run(records, problem, f"{BALANCED_PES} {ways}")
     assert len(record["lb"]) == balancings
     assert record["migrations"] == sum(entry["moved"] for entry in record["lb"])
     for entry in record["lb"]:
@@ -129,49 +165,27 @@ def test_charm_with_balancing(run_record: Run, problem: str, ways: str, balancin
         assert all(entry["moved"] == 8 for entry in record["lb"])
 
 
-TOLERANCE = "jacobi2d --size 13x11 --tolerance 3 --check-every 4 --steps 60 --warmup 3"
-
-
-@pytest.mark.parametrize(
-    "ways",
-    [
-        "--driver mpi -n 3 --time-tile 3",
-        "--driver charm -n 2 --odf 2 --time-tile 1 --balancer Rotate --lb-period 5",
-    ],
-)
-def test_tolerance_ends_every_driver_at_the_same_step(
-    run_record: Run, ways: str, tmp_path: Path
-) -> None:
-    """Catches PEs that stop apart, hang at the end, or stop at another step than serially.
-
-    And scratch folders that are left behind.
-    """
+@pytest.mark.parametrize("ways", ENDS_EARLY)
+def test_tolerance_ends_every_driver_at_the_same_step(records: Records, ways: str) -> None:
+    """Catches PEs that stop apart, hang at the end, or stop at another step than serially."""
     problem = apps.load("jacobi2d").Problem(
         size=(13, 11), time_tile=1, tolerance=3.0, check_every=4
     )
     right = support.solve("jacobi2d", problem, (1, 1), 60, warmup=3)
-    record = run_record(*TOLERANCE.split(), *ways.split(), env={"TMPDIR": str(tmp_path)})
-    assert list(tmp_path.iterdir()) == []
+    record = records[f"{TOLERANCE} {ways}"]
     assert record["steps"] + 3 == right.outcome.steps_done == 32
     assert record["state_hash"] == right.state_hash
 
 
-@pytest.mark.parametrize(
-    "ways",
-    [
-        "--blocks 3x2",
-        "--driver mpi -n 4 --stop 9",
-        "--driver charm -n 2 --odf 4 --balancer Rotate --lb-period 2 --stop 9",
-    ],
-)
-def test_all_that_the_contract_allows(run_record: Run, ways: str) -> None:
+@pytest.mark.parametrize("ways", RULES)
+def test_all_that_the_contract_allows(records: Records, ways: str) -> None:
     """Catches a driver that is right for halos only.
 
     The app in toyapps sends arrays of any length, shape and type, longer ones after shorter ones,
     collects a phase in two parts, reduces in between, writes to what it received, lets others of
     its process go first, and ends early.
     """
-    record = run_record("rules", "--steps", 20, *ways.split(), env=support.toy_environment())
+    record = records[f"rules --steps 20 {ways}"]
     assert record["steps"] == (9 if "--stop" in ways else 20)
     counters = np.full((7, 5), record["steps"], np.int64)
     assert record["state_hash"] == digest(hash_cells("counters", counters, (0, 0), (7, 5)))

@@ -7,10 +7,8 @@ import itertools
 import json
 import pickle
 import re
-import sys
 from collections.abc import Callable
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 import llvmlite.binding
@@ -25,6 +23,7 @@ import miniapps
 from drivers.engine import Engine
 from kernels.pic import initial
 from kernels.pic.counters import FIRST_LOST, HERE, LEFT, LOST, NOWHERE, OWNERS, clean_counters
+from kernels.pic.cpu import push
 from kernels.pic.cpu.push import CHUNK
 from miniapps.contract import Measure, MessageError
 from miniapps.decomposition import Layout
@@ -228,20 +227,12 @@ def test_every_particle_is_where_it_must_be(k: int, m: int) -> None:
         assert np.abs(rows[:, 2] - 2 * (2 * k + 1) * (steps % 2)).max() < 1e-9
 
 
-SHOW_PUSH = """
-from kernels.pic.cpu.push import _move
-print(*_move.inspect_asm().values())
-"""
-
-
-def test_vector_instructions(tmp_path: Path) -> None:
+def test_vector_instructions() -> None:
     """Catches a push that LLVM no longer vectorises: it would take four times as long."""
-    fresh = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    done = support.execute([sys.executable, "-c", SHOW_PUSH], env=fresh)
-    registers = set(re.findall(r"sqrtpd\s.*%([xyz]mm)", done.stdout))
+    registers = set(re.findall(r"sqrtpd\s.*%([xyz]mm)", support.machine_code(push._move)))
     features = llvmlite.binding.get_host_cpu_features()
     wide = "zmm" if features.get("avx512f") else "ymm" if features.get("avx2") else "xmm"
-    assert registers == {wide}, done.stderr
+    assert registers == {wide}
 
 
 # Order -------------------------------------------------------------------------------------------
@@ -587,22 +578,30 @@ BORDERS = (
 )
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        "--driver serial --blocks 3x2",
-        *(f"--driver mpi -n {ranks}" for ranks in range(1, 7)),
-        "--driver charm -n 1 --odf 8",
-        "--driver charm -n 2 --odf 4 --balancer Greedy --lb-period 1",
-        "--driver charm -n 2 --odf 6 --balancer Rotate --lb-period 4",
-        "--driver charm -n 3 --odf 2 --balancer GreedyRefine --lb-period 5",
-        "--driver mpi -n 3 --time-tile 5",
-        "--driver charm -n 2 --odf 2 --balancer Greedy --lb-period 5 --time-tile auto",
-    ],
-)
-def test_every_driver(run_record: Callable[..., dict[str, Any]], options: str) -> None:
+# `miniapps verify` makes runs with other events on other numbers of PEs and with every balancer.
+WAYS = [
+    "--driver serial --blocks 3x2",
+    "--driver mpi -n 3",
+    "--driver mpi -n 3 --time-tile 5",
+    "--driver mpi -n 6",
+    "--driver charm -n 2 --odf 4 --balancer Greedy --lb-period 1",
+    "--driver charm -n 2 --odf 2 --balancer Greedy --lb-period 5 --time-tile auto",
+    "--driver charm -n 2 --odf 6 --balancer Rotate --lb-period 4",
+]
+
+
+@pytest.fixture(scope="module")
+def records() -> dict[str, dict[str, Any]]:
+    """The records of a run with events in each of `WAYS`, made by four launches."""
+    runs = support.records_of(f"{TINY} {BORDERS} {way}" for way in WAYS)
+    return dict(zip(WAYS, runs, strict=True))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_driver(records: dict[str, dict[str, Any]], way: str) -> None:
     """Catches a driver that loses particles, with events where blocks meet."""
-    record = run_record(*TINY.split(), *BORDERS.split(), *options.split())
+    record = records[way]
+    assert "failed" not in record, record
     problem = problem_of(events=tuple(map(Event.parse, BORDERS.split()[1::2])))
     assert record["valid"] and record["state_hash"] == plain.reference_hash(problem, 12)
     assert record["particles_placed"] == len(plain.initial_cells(problem))
@@ -614,7 +613,7 @@ def test_positional_form(run_record: Callable[..., dict[str, Any]]) -> None:
     assert (record["steps"], record["warmup"], record["valid"]) == (10, 1, True)
     asked = {"size": 100, "particles": 500, "k": 1, "m": -2, "distribution": "geometric:0.9"}
     assert record["problem"] == asked | {"events": [], "time_tile": 1}
-    record = run_record(*"pic 2 100 500 0 1 PATCH 3 40 5 60 --driver mpi -n 2".split())
+    record = run_record(*"pic 2 100 500 0 1 PATCH 3 40 5 60 --blocks 2x1".split())
     assert record["problem"]["distribution"] == "patch:3,40,5,60" and record["valid"]
 
 
