@@ -304,7 +304,7 @@ def test_reframe_runs_the_check(tmp_path: Path) -> None:
 @pytest.mark.timeout(120)
 def test_reframe_refuses_other_bits(tmp_path: Path) -> None:
     """Mistake: a check that cannot fail."""
-    status, cases, _ = reframe(measured_campaign(state_hash="ab" * 32), tmp_path)
+    status, cases, _ = reframe(measured_campaign(state_hash="ab" * 32), tmp_path, "-n", "serial")
     assert status == 1
     assert {case["fail_phase"] for case in cases.values()} == {"sanity"}
 
@@ -312,7 +312,7 @@ def test_reframe_refuses_other_bits(tmp_path: Path) -> None:
 @pytest.mark.timeout(120)
 def test_reframe_refuses_slow_runs(tmp_path: Path) -> None:
     """Mistake: a reference that is only shown."""
-    status, cases, _ = reframe(measured_campaign(slow=1e-6), tmp_path, "-n", "mpi-2pe")
+    status, cases, _ = reframe(measured_campaign(slow=1e-6), tmp_path, "-n", "serial-1pe")
     assert status == 1
     assert [case["fail_phase"] for case in cases.values()] == ["performance"]
 
@@ -321,7 +321,7 @@ def test_reframe_refuses_slow_runs(tmp_path: Path) -> None:
 def test_reframe_has_no_numbers_for_more_pes_than_cores(tmp_path: Path) -> None:
     """Mistake: a failure for a time that means nothing."""
     campaign = measured_campaign(slow=1e-6, oversubscribed=True)
-    status, _, out = reframe(campaign, tmp_path, "-n", "mpi-2pe")
+    status, _, out = reframe(campaign, tmp_path, "-n", "serial-1pe")
     assert status == 0, out
 
 

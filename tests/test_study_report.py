@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import support
-from support import ROOT
+from support import ROOT, in_process
 
 from miniapps.parameters import InputError
 from workbench.show.plots import COLOURS
@@ -98,8 +100,7 @@ def trials(mean_ms: float) -> list[float]:
     return [mean_ms + offset for offset in AROUND]
 
 
-@pytest.fixture
-def strong() -> Canned:
+def strong_study() -> Canned:
     """Under mpi Amdahl's law with a serial part of 1/4, t(p) = 8 ms (1/4 + 3/4 / p).
 
     t(1) = 8, t(2) = 5, t(4) = 3.5 ms. charm is slower: 9 and 6 ms. 8 PEs are too many for 4 cores.
@@ -111,6 +112,33 @@ def strong() -> Canned:
     canned.point("charm", 2, trials(6), odf=4)
     canned.point("mpi", 8, trials(7))
     return canned
+
+
+@pytest.fixture
+def strong() -> Canned:
+    """One that a test may add to."""
+    return strong_study()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of the report of `strong_study`, written once, and what it printed."""
+    folder, said = tmp_path_factory.mktemp("report"), io.StringIO()
+    with redirect_stdout(said):
+        assert report.write(strong_study().write(folder / "my.jsonl"), None) == 0
+    return folder, said.getvalue()
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw nothing, for tests that look at words only: a figure takes a fifth of a second."""
+    monkeypatch.setattr(figures, "figures", lambda campaign: {})
+
+
+@pytest.fixture
+def only_svg(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write figures only in the form that the page contains."""
+    monkeypatch.setattr(report, "FORMATS", ("svg",))
 
 
 @pytest.fixture
@@ -348,6 +376,7 @@ def test_first_balancing_is_named_where_it_was_asked_for(balancing: Canned) -> N
     assert said["first load-balancing step"] == "before step 7"
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_same_problem_in_two_states(tmp_path: Path) -> None:
     """Catches a study that compares runs with different answers."""
     canned = Canned()
@@ -564,40 +593,39 @@ def test_nothing_to_scale_is_not_drawn() -> None:
 # Report -------------------------------------------------------------------------------------------
 
 
-def test_files_and_terminal(
-    strong: Canned, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_and_terminal(written: tuple[Path, str]) -> None:
     """Catches a figure that is not written, and numbers that are not printed."""
-    assert report.write(strong.write(tmp_path / "my.jsonl"), None) == 0
+    folder, said = written
     names = ("step-time", "speed-up", "efficiency", "parts")
     wanted = {f"my-{name}.{form}" for name in names for form in ("png", "svg", "pdf")}
-    assert {path.name for path in tmp_path.iterdir()} == wanted | {"my.html", "my.jsonl"}
-    said = capsys.readouterr().out
+    assert {path.name for path in folder.iterdir()} == wanted | {"my.html", "my.jsonl"}
     for text in ("Strong scaling", "Machine and versions", "0.5714 [", "MPICH 5", "timed 11 times"):
         assert text in said
     assert "Dropped" not in said
 
 
-def test_same_campaign_same_files(strong: Canned, tmp_path: Path) -> None:
+def test_same_campaign_same_files(
+    strong: Canned, written: tuple[Path, str], tmp_path: Path
+) -> None:
     """Catches dates and random ids."""
-    made = []
-    for folder in (tmp_path / "a", tmp_path / "b"):
-        folder.mkdir()
-        report.write(strong.write(folder / "my.jsonl"), None)
-        made.append({path.name: path.read_bytes() for path in folder.iterdir()})
-    assert made[0] == made[1]
-
-
-def test_ids_of_figures_do_not_clash(strong: Canned, tmp_path: Path) -> None:
-    """Catches a figure that uses the clip path, the marker or the glyph of another one."""
     report.write(strong.write(tmp_path / "my.jsonl"), None)
-    page = (tmp_path / "my.html").read_text()
+    first, second = (
+        {path.name: path.read_bytes() for path in folder.iterdir()}
+        for folder in (written[0], tmp_path)
+    )
+    assert first == second
+
+
+def test_ids_of_figures_do_not_clash(written: tuple[Path, str]) -> None:
+    """Catches a figure that uses the clip path, the marker or the glyph of another one."""
+    page = (written[0] / "my.html").read_text()
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids)) > 100
     used = set(re.findall(r'href="#([^"]+)"', page)) | set(re.findall(r"url\(#([^)]+)\)", page))
     assert used and used <= set(ids)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_dropped_run_fails_the_study(
     strong: Canned, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -616,6 +644,7 @@ def test_dropped_run_fails_the_study(
     assert "not valid: missing cells" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_commands_of_every_point(strong: Canned, tmp_path: Path) -> None:
     """Catches a point that nobody can run again."""
     never = strong.point("charm", 4, odf=4)
@@ -629,6 +658,7 @@ def test_commands_of_every_point(strong: Canned, tmp_path: Path) -> None:
     assert all(f"launch point {number}" in page for number in range(never))
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_published_values(strong: Canned, tmp_path: Path) -> None:
     """Catches published values without their source, or drawn among measured ones."""
     path = tmp_path / "published.json"
@@ -644,6 +674,7 @@ def test_published_values(strong: Canned, tmp_path: Path) -> None:
     assert page.count("3.25") == 1 and page.index("Published values") < page.index("3.25")
 
 
+@pytest.mark.usefixtures("only_svg")
 def test_hostile_text_is_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Catches words of a file that become elements of the page, or colours of the terminal."""
     canned = Canned()
@@ -695,15 +726,17 @@ def test_bad_published(text: str, strong: Canned, tmp_path: Path) -> None:
         report.write(strong.write(tmp_path / "my.jsonl"), path)
 
 
-def test_command_line(tmp_path: Path, miniapps: Callable[..., Any]) -> None:
+@pytest.mark.usefixtures("no_figures")
+def test_command_line(tmp_path: Path) -> None:
     """Catches a report that the command line does not reach, and its statuses."""
     canned = Canned()
     canned.point("mpi", 1, [8.0])
-    assert miniapps("study", "report", canned.write(tmp_path / "my.jsonl")).returncode == 0
-    bad = miniapps("study", "report", tmp_path / "none.jsonl")
+    command = ("study", "report")
+    assert in_process(*command, canned.write(tmp_path / "my.jsonl")).returncode == 0
+    bad = in_process(*command, tmp_path / "none.jsonl")
     assert bad.returncode == 2 and len(bad.stderr.splitlines()) == 1
     canned.drop(0, 9, "gone")
-    assert miniapps("study", "report", canned.write(tmp_path / "my.jsonl")).returncode == 1
+    assert in_process(*command, canned.write(tmp_path / "my.jsonl")).returncode == 1
 
 
 # In a browser -------------------------------------------------------------------------------------
@@ -712,6 +745,7 @@ def test_command_line(tmp_path: Path, miniapps: Callable[..., Any]) -> None:
 Show = Callable[[Path], tuple[Any, list[str]]]
 
 
+@pytest.mark.usefixtures("only_svg")
 def test_page_in_a_browser(strong: Canned, tmp_path: Path, browser_page: Show) -> None:
     """Catches a page that loads something, has errors, or does not show what was measured."""
     strong.drop(2, 7, HOSTILE)
@@ -751,6 +785,7 @@ def _check_figures(page: Any) -> None:
         assert figure.locator("svg use, svg path").evaluate_all(inks) > 30
 
 
+@pytest.mark.usefixtures("only_svg")
 def test_page_of_every_kind(
     balancing: Canned, grains: Canned, factors: Canned, tmp_path: Path, browser_page: Show
 ) -> None:

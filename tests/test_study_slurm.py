@@ -96,9 +96,9 @@ def test_the_jobs_run_and_what_comes_back_is_the_study(
     """Mistake: scripts that were never run; PEs that end with the shell that started them."""
     folder, path = tmp_path / "jobs", tmp_path / "campaign.jsonl"
     used = skips.expected("serial", "mpi", "charm")
-    of_charm = 4 if "charm" in used else 0  # points: 1 and 2 PEs, each with and without balancing
-    count = 3 + of_charm
-    scripts = jobs(folder, drivers=used)
+    of_charm = 2 if "charm" in used else 0  # points: with and without balancing
+    count = 2 + of_charm
+    scripts = jobs(folder, drivers=used, pes=(2,))
     run_jobs(folder, tmp_path, {"RUN_LIMIT": "60"})
     assert (folder / "submitted").read_text().split() == [script.name for script in scripts]
     assert slurm.collect(folder, path) == 0
