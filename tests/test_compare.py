@@ -41,10 +41,9 @@ def test_a_slowed_copy_is_found(tmp_path):
     new = compare.side("new", compare.tree_of_work(tmp_path / "new" / "tree"))
     with (new.tree / "miniapps" / "echo" / "__init__.py").open("a") as file:
         file.write(CHANGED)
-    found = compare.measure(old, new, [echo(64), echo(1024), echo(128)], trials=2)
+    found = compare.measure(old, new, [echo(64), echo(128)], trials=2)
     assert found["echo, 64 B"].verdict() == "**slower**"
     assert found["echo, 64 B"].ratio().value < 0.5
-    assert 0.5 < found["echo, 1024 B"].ratio().value < 2
     assert found["echo, 128 B"].verdict().startswith("no number: new: status 1")
 
 

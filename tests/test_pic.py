@@ -23,8 +23,7 @@ import miniapps
 from drivers.engine import Engine
 from kernels.pic import initial
 from kernels.pic.counters import FIRST_LOST, HERE, LEFT, LOST, NOWHERE, OWNERS, clean_counters
-from kernels.pic.cpu import push
-from kernels.pic.cpu.push import CHUNK
+from kernels.pic.cpu.push import CHUNK, _move
 from miniapps.contract import Measure, MessageError
 from miniapps.decomposition import Layout
 from miniapps.faults import Fault
@@ -229,7 +228,7 @@ def test_every_particle_is_where_it_must_be(k: int, m: int) -> None:
 
 def test_vector_instructions() -> None:
     """Catches a push that LLVM no longer vectorises: it would take four times as long."""
-    registers = set(re.findall(r"sqrtpd\s.*%([xyz]mm)", support.machine_code(push._move)))
+    registers = set(re.findall(r"sqrtpd\s.*%([xyz]mm)", support.machine_code(_move)))
     features = llvmlite.binding.get_host_cpu_features()
     wide = "zmm" if features.get("avx512f") else "ymm" if features.get("avx2") else "xmm"
     assert registers == {wide}
