@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,9 +53,15 @@ FILES = source_files()
 IN_LAYERS = [name for name in FILES if name.split("/")[0] in LAYERS]
 
 
+@cache
 def tree_of(name: str) -> ast.Module:
     """A file's syntax tree."""
     return ast.parse((support.ROOT / name).read_text(), name)
+
+
+def some(found: dict[str, list[str]]) -> dict[str, list[str]]:
+    """What was found in the files in which there is something."""
+    return {file: names for file, names in found.items() if names}
 
 
 def imported(tree: ast.AST, file: str) -> Iterator[str]:
@@ -112,10 +119,10 @@ def test_the_walk_sees_every_layer() -> None:
     assert {"kernels/jacobi2d/cpu.py", "drivers/mpi/driver.py", "workbench/cli.py"} <= set(FILES)
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_imports_run_one_way(file: str) -> None:
+def test_imports_run_one_way() -> None:
     """Catches a driver in the physics, physics in a driver, mpi4py where it is not needed."""
-    assert forbidden((support.ROOT / file).read_text(), file) == []
+    found = {file: forbidden((support.ROOT / file).read_text(), file) for file in FILES}
+    assert some(found) == {}
 
 
 @pytest.mark.parametrize(
@@ -228,13 +235,6 @@ def test_gpu_library_is_never_imported_at_module_top() -> None:
         assert not [name for name in imported(top, file) if name.split(".")[0] == "cupy"], file
 
 
-def test_a_run_on_the_cpu_loads_nothing_for_gpus() -> None:
-    """Catches a start that is slower, or fails, for libraries that only a GPU needs."""
-    done = support.execute([sys.executable, "-c", SERIAL_COMMAND + LOADED_FOR_GPUS])
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
 def test_drivers_name_no_app() -> None:
     """Catches a special case for one app in a driver, under whatever disguise."""
     names = re.compile(r"\b(" + "|".join(miniapps.names()) + r")\b", re.IGNORECASE)
@@ -268,10 +268,10 @@ def drivers_named(tree: ast.AST) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("file", [name for name in FILES if name.startswith("workbench/")])
-def test_the_workbench_names_no_driver(file: str) -> None:
+def test_the_workbench_names_no_driver() -> None:
     """Catches what a new driver would have to be added to, and would silently be wrong without."""
-    assert drivers_named(tree_of(file)) == []
+    files = [name for name in FILES if name.startswith("workbench/")]
+    assert some({file: drivers_named(tree_of(file)) for file in files}) == {}
 
 
 @pytest.mark.parametrize(
@@ -323,10 +323,9 @@ def too_long(tree: ast.AST) -> list[str]:
     return [f.name for f in functions(tree) if (f.end_lineno or 0) - f.lineno + 1 > LONGEST]
 
 
-@pytest.mark.parametrize("file", IN_LAYERS)
-def test_functions_are_short(file: str) -> None:
+def test_functions_are_short() -> None:
     """Catches a function that does more than one thing."""
-    assert too_long(tree_of(file)) == []
+    assert some({file: too_long(tree_of(file)) for file in IN_LAYERS}) == {}
 
 
 def test_length_is_counted() -> None:
@@ -367,10 +366,10 @@ def mutated_globals(tree: ast.Module) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("file", [name for name in IN_LAYERS if not name.startswith("tests/")])
-def test_no_mutable_module_state(file: str) -> None:
+def test_no_mutable_module_state() -> None:
     """Catches state that a second run in the same process would inherit, or numba would freeze."""
-    assert mutated_globals(tree_of(file)) == []
+    files = [name for name in IN_LAYERS if not name.startswith("tests/")]
+    assert some({file: mutated_globals(tree_of(file)) for file in files}) == {}
 
 
 @pytest.mark.parametrize(
@@ -406,30 +405,19 @@ def test_unknown_app_is_refused_by_name() -> None:
         miniapps.load("grid")
 
 
-SERIAL_RUN = """
-import sys
-from drivers import serial
-from drivers.job import Job
-from miniapps.decomposition import Layout
-import miniapps
-
-class Watcher:
-    def heartbeat(self, pe, step): pass
-    def finish(self, pe): pass
-    def attend(self, pe, waits): pass
-
-problem = miniapps.load("jacobi2d").Problem(size=(7, 5))
-layout = Layout.create(problem.shape, problem.periodic, 2)
-job = Job("jacobi2d", problem.prepared(layout, "cpu"), layout, 3)
-assert serial.run(job, lambda outcome: 0, Watcher()) == 0
-print(*sorted({"mpi4py", "charm4py", "cupy", "h5py", "matplotlib", "plotly"} & set(sys.modules)))
-"""
-
 SERIAL_COMMAND = """
 import sys
+asked = []
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("mpi4py", "charm4py", "cupy", "h5py", "matplotlib", "plotly"):
+            asked.append(name)
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Blocker())
 from workbench.cli import main
 assert main(["run", "jacobi2d", "--size", "7x5", "--steps", "3", "--json", "-"]) == 0
-print(*sorted({"mpi4py", "charm4py", "cupy", "h5py", "matplotlib", "plotly"} & set(sys.modules)))
+names = ("devices.cuda.compiler", "devices.cuda.backend", "cuda")
+print(asked + [name for name in sys.modules if name in names or name.endswith(".gpu")])
 """
 
 LAUNCHING_COMMANDS = """
@@ -444,18 +432,15 @@ for app in miniapps.names():
 print(*sorted({"numba", "llvmlite", "scipy", "h5py", "mpi4py", "charm4py"} & set(sys.modules)))
 """
 
-LOADED_FOR_GPUS = """
-names = ("devices.cuda.compiler", "devices.cuda.backend", "cupy", "cuda")
-print([name for name in sys.modules if name in names or name.endswith(".gpu")])
-"""
 
+def test_a_serial_run_asks_for_no_library_that_it_does_not_need() -> None:
+    """Catches an import that makes MPI or Charm4Py necessary for everybody, or starts MPI.
 
-@pytest.mark.parametrize("program", [SERIAL_RUN, SERIAL_COMMAND])
-def test_serial_run_loads_no_parallel_library(program: str) -> None:
-    """Catches an import that makes MPI or Charm4Py necessary for everybody, or starts MPI."""
-    done = support.execute([sys.executable, "-c", program])
+    Also one inside a ``try``, and a start that is slower, or fails, for what only a GPU needs.
+    """
+    done = support.execute([sys.executable, "-c", SERIAL_COMMAND])
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == ""
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_what_only_launches_loads_no_compiler() -> None:
@@ -466,33 +451,14 @@ def test_what_only_launches_loads_no_compiler() -> None:
 
 
 def test_kernels_load_no_linear_algebra() -> None:
-    """Catches a Numba that loads SciPy's for nothing, which takes a fifth of a run's start."""
+    """Catches a Numba that loads SciPy's for nothing, which takes a fifth of a run's start.
+
+    And a library that stays hidden once Numba has been kept from it.
+    """
     loaded = "import sys, kernels.jacobi2d.cpu; print('scipy.linalg' in sys.modules)"
-    done = support.execute([sys.executable, "-c", loaded])
-    assert done.stdout.strip() == "False", done.stderr
-
-
-def test_scipy_is_there_after_numba() -> None:
-    """Catches a library that stays hidden once Numba has been kept from it."""
-    both = "import kernels.jacobi2d.cpu, scipy.linalg; print(scipy.linalg.norm([3.0, 4.0]))"
-    done = support.execute([sys.executable, "-c", both])
-    assert done.stdout.strip() == "5.0", done.stderr
-
-
-BLOCKED = """
-import sys
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("mpi4py", "charm4py", "cupy", "h5py", "matplotlib", "plotly"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-sys.meta_path.insert(0, Blocker())
-"""
-
-
-def test_serial_run_needs_no_parallel_library() -> None:
-    """Catches an import inside a try that a serial run would survive only where all is there."""
-    done = support.execute([sys.executable, "-c", BLOCKED + SERIAL_COMMAND])
-    assert done.returncode == 0, done.stderr
+    after = "import scipy.linalg; print(scipy.linalg.norm([3.0, 4.0]))"
+    done = support.execute([sys.executable, "-c", f"{loaded}\n{after}"])
+    assert done.stdout.split() == ["False", "5.0"], done.stderr
 
 
 def skipped_on_import(tree: ast.AST) -> list[str]:
@@ -504,8 +470,8 @@ def skipped_on_import(tree: ast.AST) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("file", [name for name in IN_LAYERS if name.startswith("tests/")])
-def test_no_test_is_skipped_for_a_missing_library(file: str) -> None:
+def test_no_test_is_skipped_for_a_missing_library() -> None:
     """Catches tests of mpi and charm that pass by not running; those for the GPU may skip."""
-    if "gpu" not in file and file != "tests/test_architecture.py":
-        assert skipped_on_import(tree_of(file)) == []
+    files = [name for name in IN_LAYERS if name.startswith("tests/") and "gpu" not in name]
+    files.remove("tests/test_architecture.py")
+    assert some({file: skipped_on_import(tree_of(file)) for file in files}) == {}
