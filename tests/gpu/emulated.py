@@ -15,28 +15,33 @@ from numba.extending import intrinsic
 
 from devices.cpu.compiler import njit as _njit
 
+OPTIONS: dict[str, Any] = {"boundscheck": True, "error_model": "numpy"}
 PLACES = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 
 
-def njit(function: Any, signature: Any = None) -> Any:
+def njit(function: Any, signature: Any) -> Any:
     """Compile as kernels are: out of bounds is an error, division by zero is not."""
-    options = {"cache": True, "boundscheck": True, "error_model": "numpy"}
-    return _njit(signature, **options)(function) if signature else _njit(**options)(function)
+    return _njit(signature, cache=True, **OPTIONS)(function)
 
 
-@njit
+def inlined(function: Any) -> Any:
+    """Have a function compiled inside those that call it, and not by itself as well."""
+    return _njit(inline="always", **OPTIONS)(function)
+
+
+@inlined
 def grid_1(t):  # type: ignore[no-untyped-def]
     """``cuda.grid(1)``."""
     return np.int64(t[3]) * np.int64(t[6]) + np.int64(t[0])
 
 
-@njit
+@inlined
 def gridsize_1(t):  # type: ignore[no-untyped-def]
     """``cuda.gridsize(1)``."""
     return np.int64(t[6]) * np.int64(t[9])
 
 
-@njit
+@inlined
 def grid_2(t):  # type: ignore[no-untyped-def]
     """``cuda.grid(2)``."""
     return grid_1(t), np.int64(t[4]) * np.int64(t[7]) + np.int64(t[1])
@@ -45,7 +50,7 @@ def grid_2(t):  # type: ignore[no-untyped-def]
 # Threads run one after another, so an atomic operation is one like any other.
 
 
-@njit
+@inlined
 def atomic_add(array, at, value):  # type: ignore[no-untyped-def]
     """Add; returns what was there."""
     old = array[at]
@@ -53,7 +58,7 @@ def atomic_add(array, at, value):  # type: ignore[no-untyped-def]
     return old
 
 
-@njit
+@inlined
 def atomic_sub(array, at, value):  # type: ignore[no-untyped-def]
     """Subtract; returns what was there."""
     old = array[at]
@@ -61,7 +66,7 @@ def atomic_sub(array, at, value):  # type: ignore[no-untyped-def]
     return old
 
 
-@njit
+@inlined
 def atomic_max(array, at, value):  # type: ignore[no-untyped-def]
     """Keep the larger; returns what was there."""
     old = array[at]
@@ -69,7 +74,7 @@ def atomic_max(array, at, value):  # type: ignore[no-untyped-def]
     return old
 
 
-@njit
+@inlined
 def atomic_min(array, at, value):  # type: ignore[no-untyped-def]
     """Keep the smaller; returns what was there."""
     old = array[at]
@@ -77,7 +82,7 @@ def atomic_min(array, at, value):  # type: ignore[no-untyped-def]
     return old
 
 
-@njit
+@inlined
 def once(array, i):  # type: ignore[no-untyped-def]
     """An element."""
     return array[i]

@@ -107,7 +107,7 @@ class Writer:
         assert isinstance(tree, ast.FunctionDef)
         tree.body = body or tree.body
         compiled_later = name == "kernel" and self.has_barriers
-        self.lines.append("" if compiled_later else "@emulated.njit")
+        self.lines.append("" if compiled_later else "@emulated.inlined")
         self.lines.append(ast.unparse(ast.fix_missing_locations(tree)))
 
     def name_of(self, name: str, value: Any) -> str:
@@ -154,7 +154,6 @@ class Writer:
 
 
 LOOP = """
-@emulated.njit
 def run(_blocks, _threads, _reverse, {0}):
     _wide, _high = np.int64(_threads[0]), np.int64(_threads[0]) * np.int64(_threads[1])
     _across, _around = np.int64(_blocks[0]), np.int64(_blocks[0]) * np.int64(_blocks[1])
@@ -169,8 +168,6 @@ def run(_blocks, _threads, _reverse, {0}):
             _threads[0], _threads[1], _threads[2], _blocks[0], _blocks[1], _blocks[2],
         )
         kernel(_t, {0})
-
-run = run.py_func
 """
 GENERATOR = "run = kernel"
 
