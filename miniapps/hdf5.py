@@ -2,12 +2,14 @@
 
 libhdf5 ends the process, or never returns, on about one in 2500 randomly damaged files. So a file
 is read in a child process first, within limits of memory and time. If the child survives, the
-caller reads the file itself.
+caller reads the file itself. The time of a core is limited, too: it shows an endless loop sooner,
+because slow disks and busy machines do not count.
 """
 
 from __future__ import annotations
 
 import faulthandler
+import math
 import os
 import resource
 import select
@@ -19,6 +21,7 @@ from typing import Any, NoReturn
 DENSEST = 1032  # bytes that a byte can stand for: the limit of deflate, HDF5's usual compression
 SPARE_MEMORY = 1 << 28  # bytes, for libraries and for files that hold little
 SPARE_S, BYTES_PER_S = 20.0, 5e6  # of the time limit: slow disks and busy machines
+SPARE_CORE_S = 2.0  # of the limit of core time, where `BYTES_PER_S` are allowed for, too
 OUT_OF_MEMORY = 3  # exit status of the child
 
 
@@ -34,15 +37,18 @@ def require_readable(path: Path, read: Callable[[], object]) -> None:
     caller's own reading raises them again.
     """
     size = path.stat().st_size
+    core_seconds = math.ceil(SPARE_CORE_S + size / BYTES_PER_S)
     child = os.fork()
     if child == 0:
-        _read_and_exit(read, SPARE_MEMORY + DENSEST * size)
+        _read_and_exit(read, SPARE_MEMORY + DENSEST * size, core_seconds)
     seconds = SPARE_S + size / BYTES_PER_S
     status = _waited(child, seconds)
     if status is None:
         raise Unreadable(f"is damaged: reading it takes more than {seconds:.0f} s")
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
+        if name == "SIGXCPU":
+            raise Unreadable(f"is damaged: reading it takes more than {core_seconds} s of a core")
         raise Unreadable(f"is damaged: reading it ends the HDF5 library by {name}")
     if os.WEXITSTATUS(status) == OUT_OF_MEMORY:
         raise Unreadable(f"is damaged: reading it needs more than {DENSEST} times its size")
@@ -70,7 +76,7 @@ def _waited(child: int, seconds: float) -> int | None:
     return status if in_time else None
 
 
-def _read_and_exit(read: Callable[[], object], memory: int) -> NoReturn:
+def _read_and_exit(read: Callable[[], object], memory: int, core_seconds: int) -> NoReturn:
     """End this process after reading, without a word and without a core file."""
     status = 0
     try:
@@ -78,12 +84,19 @@ def _read_and_exit(read: Callable[[], object], memory: int) -> NoReturn:
         silent = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silent, 1)
         os.dup2(silent, 2)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         pages = int(Path("/proc/self/statm").read_text().split()[0])
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + memory, hard))
+        _limit(resource.RLIMIT_CORE, 0)
+        _limit(resource.RLIMIT_CPU, core_seconds)
+        _limit(resource.RLIMIT_AS, pages * resource.getpagesize() + memory)
         read()
     except MemoryError:
         status = OUT_OF_MEMORY
     finally:  # also after any other exception, which the caller will see again
         os._exit(status)
+
+
+def _limit(what: int, most: int) -> None:
+    """Limit a resource of this process; a lower limit that it already has, stays."""
+    least, hard = resource.getrlimit(what)
+    limits = (limit for limit in (least, hard, most) if limit != resource.RLIM_INFINITY)
+    resource.setrlimit(what, (min(limits), hard))

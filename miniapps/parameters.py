@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+LONGEST_LINE = 600  # characters of an error: a file or a value may hold millions
 LARGEST = (1 << 63) - 1  # of an integer that an option takes: kernels and messages hold 64 bits
 
 
@@ -20,7 +21,14 @@ class InputError(ValueError):
     """Bad input: names the option, the value and what is allowed, in one line."""
 
     def __init__(self, option: str, value: Any, allowed: str) -> None:
-        super().__init__(f"{option} {value}: {allowed}")
+        super().__init__(one_line(f"{option} {value}: {allowed}"))
+
+
+def one_line(text: str) -> str:
+    """A text in one line; what is longer than `LONGEST_LINE` loses its middle."""
+    line = " ".join(text.split())
+    part = LONGEST_LINE // 2
+    return line if len(line) <= LONGEST_LINE else f"{line[:part]} ... {line[-part:]}"
 
 
 def parameter(

@@ -12,6 +12,8 @@ import math
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -185,7 +187,8 @@ def test_shapes() -> None:
 
 ENDS: dict[str, tuple[Callable[[], object], str]] = {
     "a crash": (lambda: os.kill(os.getpid(), signal.SIGSEGV), "by SIGSEGV"),
-    "an endless loop": (lambda: time.sleep(60), "takes more than"),
+    "a wait": (lambda: time.sleep(60), "takes more than 1 s"),
+    "an endless loop": (lambda: max(iter(int, 1)), "takes more than 1 s of a core"),
     "all memory": (lambda: bytearray(1 << 40), "times its size"),
 }
 
@@ -196,7 +199,8 @@ def test_a_file_that_ends_the_library(
 ) -> None:
     """Catches a damaged file that takes this process, all its memory or all its time with it."""
     (tmp_path / "file").write_text("damaged")
-    monkeypatch.setattr(hdf5, "SPARE_S", 0.5)
+    monkeypatch.setattr(hdf5, "SPARE_S", 0.6 if what == "a wait" else 20.0)
+    monkeypatch.setattr(hdf5, "SPARE_CORE_S", 0.5)
     read, said = ENDS[what]
     with pytest.raises(hdf5.Unreadable, match=said):
         hdf5.require_readable(tmp_path / "file", read)
@@ -287,12 +291,17 @@ def raises() -> bool:
     raise KeyError("wrong")
 
 
+def hangs() -> bool:
+    while True:
+        pass
+
+
 ATTEMPTS: dict[str, tuple[Callable[[], bool], str]] = {
-    "taken": (lambda: True, ""),
+    "accepted": (lambda: True, ""),
     "refused": (lambda: False, ""),
     "an exception": (raises, "KeyError"),
-    "memory": (lambda: bool(bytearray(1 << 60)), "MemoryError"),
-    "a hang": (lambda: bool(time.sleep(60)), "took more than"),
+    "memory": (lambda: bool(bytearray(900 << 20)), "MemoryError"),
+    "a hang": (hangs, "TimeoutError"),
 }
 
 
@@ -301,16 +310,25 @@ def test_fuzzing_finds_failures(what: str, monkeypatch: pytest.MonkeyPatch) -> N
     """Catches a fuzzer that takes every end of an attempt for a refusal."""
     run = importlib.import_module("fuzz.run")
     monkeypatch.setattr(run, "SECONDS", 0.2)
-    previous = signal.signal(signal.SIGALRM, run._too_long)
+    previous = signal.signal(signal.SIGPROF, run._too_long)
     try:
         call, why = ATTEMPTS[what]
-        target = SimpleNamespace(attempt=lambda data: call())
-        entry, _ = run.tried(target, b"data", run.Coverage(), [])
+        target = SimpleNamespace(attempt=lambda data: call(), factor=1 << 20)
+        entry = run.tried(target, b"data" * 100, [])
         assert why in entry.get("why", "") and (entry["outcome"] == "failed") == bool(why)
-        entry, _ = run.tried(target, b"data", run.Coverage(), ["open /elsewhere"])
-        assert entry["outcome"] == "failed"
+        assert run.tried(target, b"data", ["open /elsewhere"])["outcome"] == "failed"
     finally:
-        signal.signal(signal.SIGALRM, previous)
+        signal.signal(signal.SIGPROF, previous)
+
+
+def test_fuzzing_a_kind(tmp_path: Path) -> None:
+    """Catches a fuzzer that reads nothing, or whose result lacks what the documentation tells."""
+    result = tmp_path / "result.json"
+    words = ["--kind", "extended XYZ", "--inputs", "20", "--to", str(result)]
+    subprocess.run([sys.executable, ROOT / "tests/fuzz/run.py", *words], check=True)
+    found = json.loads(result.read_text())["extended XYZ"]
+    assert found["inputs"] == found["accepted"] + found["refused"] == 20
+    assert found["accepted"] and found["refused"] and found["failures"] == 0
 
 
 # Campaigns are validated again when they are read -------------------------------------------------

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import drivers
 import miniapps
 from drivers.descriptor import Balancing
-from miniapps.parameters import InputError, require
+from miniapps.parameters import InputError, one_line, require
 from workbench import environment
 from workbench.arguments import (
     SECONDS,
@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
 def bad_input(message: str) -> NoReturn:
     """Print one line and exit with status 2; under a launcher all ranks exit and one prints."""
     if not drivers.rank_zero_speaks():
-        print(f"miniapps: {' '.join(message.split())}", file=sys.stderr)
+        print(f"miniapps: {one_line(message)}", file=sys.stderr)
     raise SystemExit(BAD_INPUT)
 
 

@@ -1,14 +1,17 @@
 """Fuzzes all that reads input: ``python tests/fuzz/run.py --inputs 10000``.
 
-Per kind of input one process changes inputs, keeps those that reach new lines of the project, and
-lets the project read them within limits of memory and time. The result, a JSON file, lists failures
-with their inputs in base64. Exit status 1 if there is a failure.
+Per kind of input one process changes inputs, keeps those that reach new branches of the project,
+and lets the project read them within limits of memory and time. Atheris, if it is installed, sees
+which branches an input reaches (``pip install -e .[fuzz]``); without it nothing is kept. The
+result, a JSON file, lists failures with their inputs in base64. Exit status 1 if there is one.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
+import faulthandler
+import importlib.util
 import json
 import os
 import random
@@ -19,14 +22,20 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-SECONDS = 10.0  # an input that takes longer hangs
-MEMORY = 1 << 30  # bytes that a process may take beyond what it has when it begins
-KINDS = "command line", "TOML", "H5MD", "extended XYZ", "LAMMPS data", "campaign", "record"
+SECONDS = 5.0  # of a core; an input that needs more hangs
+STUCK_S = 120.0  # after which the process ends, if a library does not return
+SPARE = 128 << 20  # bytes that an input may take beside its size times the kind's factor
+LONGEST = 1 << 18  # bytes of an input that is changed
+MOST_SHOWN = 1 << 16  # bytes of a failing input in the result
+KINDS = (
+    "command line", "TOML", "H5MD", "extended XYZ", "LAMMPS data", "campaign", "record", "schedule",
+)  # fmt: skip
 RESULT = Path(__file__).with_name("results.json")
+PACKAGES = ["miniapps", "drivers", "workbench"]  # whose branches are watched
 
 
 def main() -> int:
@@ -35,148 +44,175 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=1000, help="of each kind; default: 1000")
     parser.add_argument("--kind", choices=KINDS, action="append", help="default: all")
     parser.add_argument("--seed", type=int, default=1, help="of the changes; default: 1")
-    parser.add_argument("--to", type=Path, default=RESULT, help="the result")
+    parser.add_argument("--to", type=Path, default=RESULT, help="the result; keeps other kinds")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)  # of the process of a kind
     options = parser.parse_args()
     if options.inside:
         return fuzz(options.kind[0], options.inputs, options.seed, options.inside)
-    results = {}
+    results = json.loads(options.to.read_text()) if options.to.exists() else {}
     for kind in options.kind or KINDS:
         results[kind] = of_kind(kind, options.inputs, options.seed)
-        print(f"{kind}: {json.dumps({**results[kind], 'failures': results[kind]['failures'][:3]})}")
-    options.to.write_text(json.dumps(results, indent=1) + "\n")
+        print(f"{kind}: {json.dumps(results[kind] | {'failed': results[kind]['failed'][:3]})}")
+        options.to.write_text(json.dumps(results, indent=1) + "\n")
     return int(any(result["failures"] for result in results.values()))
 
 
 def of_kind(kind: str, inputs: int, seed: int) -> dict[str, Any]:
     """Fuzz one kind; a process that dies is a failure, and another goes on."""
-    total: Counter[str] = Counter()
-    failures: list[dict[str, str]] = []
-    guided, reached = False, 0
-    while total["inputs"] < inputs and len(failures) < 50:
-        with tempfile.TemporaryDirectory() as folder:
-            rest = str(inputs - total["inputs"])
-            words = ["--kind", kind, "--inputs", rest, "--seed", str(seed + total["inputs"])]
-            words = [sys.executable, __file__, *words, "--inside", folder]
-            done = subprocess.run(words, capture_output=True, text=True)
-            lines = (Path(folder) / "log").read_text().splitlines()
-            log = [json.loads(line) for line in lines]
-            last = Path(folder) / "last"
-            total.update(entry["outcome"] for entry in log)
-            total["inputs"] += len(log)
-            failures += [entry for entry in log if entry["outcome"] == "failed"]
-            if done.returncode:
-                data = base64.b64encode(last.read_bytes() if last.exists() else b"").decode()
-                why = f"the process ended with {done.returncode}: {done.stderr[-300:]}"
-                failures.append({"outcome": "failed", "why": why, "input": data})
-                total["inputs"] += 1
-            guided, reached = json.loads((Path(folder) / "coverage").read_text() or "[false, 0]")
+    began, entries = time.monotonic(), list[dict[str, Any]]()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "corpus").mkdir()
+        while len(entries) < inputs and len(failed_of(entries)) < 50:
+            words = ["--kind", kind, "--inputs", str(inputs - len(entries)), "--inside", name]
+            words = [sys.executable, __file__, *words, "--seed", str(seed + len(entries))]
+            with open(folder / "said", "w+") as said:
+                status = subprocess.run(
+                    words, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+                ).returncode
+                said.seek(0)
+                end = " ".join(said.read()[-300:].split())
+            entries += map(json.loads, (folder / "log").read_text().splitlines())
+            if not (folder / "log").exists():
+                raise SystemExit(f"{kind}: fuzzing did not begin: {end}")
+            if status:
+                last = (folder / "last").read_bytes() if (folder / "last").exists() else b""
+                entries.append(failure(f"the process ended with {status}: {end}", last))
+        kept, about = len(list((folder / "corpus").iterdir())), (folder / "about").read_text()
+    failed = failed_of(entries)
     return {
-        "inputs": total["inputs"],
-        "taken": total["taken"],
-        "refused": total["refused"],
-        "guided by coverage": guided,
-        "lines reached": reached,
-        "failures": failures,
+        "inputs": len(entries),
+        "accepted": sum(entry["outcome"] == "accepted" for entry in entries),
+        "refused": sum(entry["outcome"] == "refused" for entry in entries),
+        "failures": len(failed),
+        **json.loads(about),
+        "kept for new branches": kept,
+        "slowest, s of a core": max(entry.get("seconds", 0) for entry in entries),
+        "seconds": round(time.monotonic() - began),
+        "failed": failed,
     }
+
+
+def failed_of(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The failures among the outcomes of inputs."""
+    return [entry for entry in entries if entry["outcome"] == "failed"]
+
+
+def failure(why: str, data: bytes) -> dict[str, Any]:
+    """The entry of an input that failed."""
+    shown = base64.b64encode(data[:MOST_SHOWN]).decode()
+    return {"outcome": "failed", "why": why, "size": len(data), "input": shown}
 
 
 def fuzz(kind: str, inputs: int, seed: int, folder: Path) -> int:
     """Fuzz one kind in this process; writes a line per input to the file ``log``."""
     os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
-    (folder / "coverage").write_text("[false, 0]")
-    coverage = Coverage()
-    import targets  # after the coverage, which watches the project's code
-
+    targets, guided = imported()
     target = targets.TARGETS[kind]
     targets.SCRATCH = folder
     targets.replace_what_runs()
-    dice = random.Random(seed)
     corpus = target.seeds()
-    for data in corpus:
-        coverage.is_new(lambda data=data: target.attempt(data))
-    os.chdir(folder)
-    signal.signal(signal.SIGALRM, _too_long)
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    memory = pages * resource.getpagesize() + MEMORY
-    with open(folder / "log", "w") as log, targets.writes_watched(folder) as written:
-        resource.setrlimit(resource.RLIMIT_AS, (memory, resource.RLIM_INFINITY))
-        for _ in range(inputs):
-            data = target.mutated(dice.choice(corpus), dice)
-            while dice.random() < 0.4:
-                data = target.mutated(data, dice)
-            (folder / "last").write_bytes(data)
-            entry, new = tried(target, data, coverage, written)
-            log.write(json.dumps(entry) + "\n")
-            log.flush()
-            if new and entry["outcome"] != "failed" and len(data) < 1 << 18:
-                corpus.append(data)
-                (folder / "coverage").write_text(json.dumps([True, coverage.reached]))
+    for data in corpus:  # also imports what is imported late, and compiles
+        target.attempt(data)
+    (folder / "about").write_text(
+        json.dumps({"memory factor": target.factor, "guided by coverage": guided})
+    )
+    signal.signal(signal.SIGPROF, _too_long)
+    log = open(folder / "log", "w")
+    watched = targets.writes_watched(folder)
+    written = watched.__enter__()
+
+    def attempt(data: bytes) -> None:
+        (folder / "last").write_bytes(data)
+        log.write(json.dumps(tried(target, data, written)) + "\n")
+        log.flush()
+
+    def changed(data: bytes, seed: int) -> bytes:
+        dice = random.Random(seed)
+        data = target.mutated(data, dice)
+        while dice.random() < 0.4:
+            data = target.mutated(data, dice)
+        return data[:LONGEST]
+
+    for data in target.large():
+        attempt(data)
+    inputs -= len(target.large())
+    if guided:
+        by_atheris(attempt, changed, corpus, inputs, seed, folder)
+    for number in range(inputs):
+        attempt(changed(corpus[number % len(corpus)], seed + number))
     return 0
 
 
-def tried(target: Any, data: bytes, coverage: Coverage, written: list[str]) -> tuple[Any, bool]:
-    """The outcome of one input, and whether it reached new code."""
-    begun, why, outcome, new = time.monotonic(), "", "failed", False
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+def imported() -> tuple[Any, bool]:
+    """The module `targets`, and whether Atheris watches the branches of what it imports."""
+    if importlib.util.find_spec("atheris") is None:
+        return importlib.import_module("targets"), False
+    import atheris
+
+    with atheris.instrument_imports(include=PACKAGES):
+        return importlib.import_module("targets"), True
+
+
+def by_atheris(
+    attempt: Callable[[bytes], None],
+    changed: Callable[[bytes, int], bytes],
+    corpus: list[bytes],
+    inputs: int,
+    seed: int,
+    folder: Path,
+) -> None:
+    """Let libFuzzer choose among the inputs kept in ``folder``; ends the process.
+
+    Limits of memory and time are ours, so libFuzzer's own are off.
+    """
+    import atheris
+
+    seeds = folder / "seeds"
+    seeds.mkdir(exist_ok=True)
+    for number, data in enumerate(corpus):
+        (seeds / str(number)).write_bytes(data)
+    off = ["-timeout=100000", "-rss_limit_mb=0", "-malloc_limit_mb=0", "-handle_segv=0"]
+    words = [f"-runs={inputs}", f"-seed={seed}", f"-max_len={LONGEST}", "-len_control=0", *off]
+    atheris.Setup(
+        ["fuzz", *words, str(folder / "corpus"), str(seeds)],
+        attempt,
+        custom_mutator=lambda data, most, seed: changed(data, seed)[:most],
+    )
+    atheris.Fuzz()
+
+
+def tried(target: Any, data: bytes, written: list[str]) -> dict[str, Any]:
+    """The outcome of one input."""
+    why, outcome = "", "failed"
+    began = time.process_time()
+    faulthandler.dump_traceback_later(STUCK_S, exit=True)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    previous = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    memory = pages * resource.getpagesize() + SPARE + target.factor * len(data)
+    resource.setrlimit(resource.RLIMIT_AS, (memory, previous[1]))
     try:
-        taken, new = coverage.is_new(lambda: target.attempt(data))
-        outcome = "taken" if taken else "refused"
+        outcome = "accepted" if target.attempt(data) else "refused"
     except BaseException as error:
         frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if ".venv" not in frame.filename]
-        frame = own[-1]
+        frame = [frame for frame in frames if ".venv" not in frame.filename][-1]
         why = f"{type(error).__name__}: {str(error)[:200]} at {frame.filename}:{frame.lineno}"
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    if time.monotonic() - begun > SECONDS:
-        why = f"took more than {SECONDS:.0f} s: {why}"
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_AS, previous)
+        faulthandler.cancel_dump_traceback_later()
+    seconds = time.process_time() - began
+    if seconds > SECONDS:
+        why = f"took {seconds:.1f} s: {why}"
     if written:
         why = f"wrote outside its folder: {written}"
         written.clear()
-    if not why:
-        return {"outcome": outcome}, new
-    return {"outcome": "failed", "why": why, "input": base64.b64encode(data).decode()}, new
+    return failure(why, data) if why else {"outcome": outcome, "seconds": round(seconds, 3)}
 
 
 def _too_long(*_: Any) -> None:
     raise TimeoutError("too long")
-
-
-class Coverage:
-    """Lines of the project that inputs reach, by `sys.settrace` in the project's files only."""
-
-    def __init__(self) -> None:
-        self.seen: set[tuple[Any, int]] = set()
-        self.new = False
-        self.root = str(Path(__file__).resolve().parents[2])
-
-    @property
-    def reached(self) -> int:
-        """The number of lines."""
-        return len(self.seen)
-
-    def is_new(self, call: Any) -> Any:
-        """The result of a call, and whether it reached new lines."""
-        self.new = False
-        sys.settrace(self._called)
-        try:
-            result = call()
-        finally:
-            sys.settrace(None)
-        return result, self.new
-
-    def _called(self, frame: Any, event: str, argument: Any) -> Any:
-        name = frame.f_code.co_filename
-        inside = name.startswith(self.root) and ".venv" not in name and "/fuzz/" not in name
-        return self._line if inside else None
-
-    def _line(self, frame: Any, event: str, argument: Any) -> Any:
-        key = frame.f_code, frame.f_lineno
-        if key not in self.seen:
-            self.seen.add(key)
-            self.new = True
-        return self._line
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """What is fuzzed: for each kind of input its seeds, its mutations and what reads it.
 
-`attempt` returns whether an input was taken; a refusal in one line is right, too. Anything else is
-a failure: another exception, several lines, or a file written outside the folder of the attempt.
+`attempt` returns whether an input was accepted; a refusal in one line is right, too. Anything else
+is a failure: another exception, several lines, or a file written that the input does not name.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import os
 import random
 import shutil
 import sys
@@ -16,6 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +26,21 @@ import mutations
 import numpy as np
 
 import miniapps
+from drivers.orders import NAMED, Order, Recorder, Scheduled, order_of
+from drivers.schedule import VERSION, read_schedule
+from drivers.sim import SimOptions
 from miniapps import tiling
+from miniapps.hdf5 import DENSEST
 from miniapps.leanmd.inputs import atoms_between, opened
 from miniapps.leanmd.problem import position_quantum
 from miniapps.parameters import InputError
 from workbench import cli, demo, doctor, verify
+from workbench.adversary import command as search
+from workbench.adversary.command import replay, subject_of
+from workbench.adversary.trial import Subject
 from workbench.run import batch, execute
 from workbench.run.spec import RunSpec
+from workbench.selftest import command as selftest
 from workbench.show import plots, trace
 from workbench.show.saved import SavedRun, periods_of_steps
 from workbench.study import command, export, noise, report, tables
@@ -44,33 +54,55 @@ Mutation = Callable[[bytes, random.Random], bytes]
 
 @dataclass(frozen=True)
 class Target:
-    """A kind of input."""
+    """A kind of input.
+
+    ``factor``: how much memory reading may take, as a multiple of the input's size, beside
+    `run.SPARE`; ``large()``: inputs that need most of it.
+    """
 
     seeds: Callable[[], list[bytes]]
     mutated: Mutation
     read: Callable[[bytes, Path], object]  # raises InputError or exits with status 2
+    factor: int
+    large: Callable[[], list[bytes]]
 
     def attempt(self, data: bytes) -> bool:
-        """Whether an input was taken. Raises any exception but a refusal."""
+        """Whether an input was accepted. Raises any exception but a refusal."""
         folder = Path(tempfile.mkdtemp(dir=SCRATCH))
+        os.chdir(folder)
         said = io.StringIO()
         try:
             with redirect_stdout(io.StringIO()), redirect_stderr(said):
                 self.read(data, folder)
         except InputError as error:
-            assert "\n" not in str(error), f"several lines: {error}"
+            _check_line(f"{error}\n")
             return False
         except SystemExit as end:
-            assert end.code in (0, 2), f"exit status {end.code}: {said.getvalue()}"
-            lines = said.getvalue().count("\n")
-            assert end.code == 0 or lines == 1, f"{lines} lines: {said.getvalue()}"
+            assert end.code in (0, 2), f"exit status {end.code}: {said.getvalue()[-500:]}"
+            if end.code == 2:
+                _check_line(said.getvalue())
             return end.code == 0
         finally:
+            strange = [name for name in os.listdir(folder) if not _is_named(name, data)]
+            os.chdir(SCRATCH)
             shutil.rmtree(folder, ignore_errors=True)
+            assert not strange, f"wrote {strange}"
         return True
 
 
 SCRATCH = Path(tempfile.gettempdir())
+LONGEST_LINE = 1000  # characters, of a refusal
+
+
+def _check_line(said: str) -> None:
+    """Fail unless a refusal is one line that a terminal can show."""
+    assert said.count("\n") == 1 and said.endswith("\n"), f"not one line: {said[-500:]}"
+    assert len(said) <= LONGEST_LINE, f"{len(said)} characters: {said[:200]}"
+
+
+def _is_named(name: str, data: bytes) -> bool:
+    """Whether a file is the input, or is called after it or in it."""
+    return name.startswith("input") or name.encode(errors="surrogateescape") in data
 
 
 # The command line ---------------------------------------------------------------------------------
@@ -92,11 +124,13 @@ def only_plan(options: Any) -> int:
 
 def replace_what_runs() -> None:
     """Let commands only check their input, where they would compute or launch."""
+    search.subject_of = lambda *_: None  # type: ignore[assignment, return-value]
+    search.check_usual = lambda *_: 1  # type: ignore[assignment]
     nothing: Callable[..., int] = lambda *_: 0  # noqa: E731
     execute.run = only_check  # type: ignore[assignment]
     command.study = only_plan
     batch.solve_all = lambda specs, timeout=None: []  # type: ignore[assignment]
-    verify.verify = doctor.doctor = demo.demo = noise.noted = nothing  # type: ignore[assignment]
+    verify.verify = doctor.doctor = selftest.selftest = demo.demo = noise.noted = nothing  # type: ignore[assignment]
     tiling.measured_rates = lambda *_: {1: 1.0}  # type: ignore[assignment]
 
 
@@ -116,6 +150,8 @@ study granularity jacobi2d --pes 2 --halvings 3 --size 64x64
 plot nowhere.h5 --figure x.png --trace
 batch nowhere --timeout 3
 study report nowhere.jsonl
+adversary pic --blocks 2x2 --steps 4 --schedules 10 --seconds 3 --sim-seed 4 --sim-pes 3
+diff nowhere.h5 elsewhere.h5
 study export nowhere.jsonl --format csv
 list"""
 
@@ -157,7 +193,7 @@ def mutated_text(data: bytes, dice: random.Random) -> bytes:
 
 def read_toml(data: bytes, folder: Path) -> object:
     """Plan the study of a TOML file."""
-    path = folder / "study.toml"
+    path = folder / "input.toml"
     path.write_bytes(data)
     return cli.main(["study", str(path)])
 
@@ -199,7 +235,7 @@ Velocities
 
 def read_atoms(data: bytes, folder: Path) -> object:
     """Read all atoms of a file, which must be finite, and each there once."""
-    path = folder / "atoms"
+    path = folder / "input"
     path.write_bytes(data)
     source = opened(path)
     box = np.array(source.box)
@@ -209,21 +245,24 @@ def read_atoms(data: bytes, folder: Path) -> object:
     return source
 
 
-def h5md_seed() -> bytes:
-    """A small H5MD file of two frames."""
+def h5md_seed(atoms: int = 5, level: int | None = 4) -> bytes:
+    """An H5MD file of two frames; ``level``: how far masses and velocities are compressed."""
     memory = io.BytesIO()
     dice = np.random.default_rng(1)
     with h5py.File(memory, "w") as file:
         file.create_group("h5md").attrs["version"] = [1, 1]
         group = file.create_group("particles/all")
         for name in ("position", "velocity"):
-            group[f"{name}/value"] = dice.random((2, 5, 3))
+            group[f"{name}/value"] = dice.random((2, atoms, 3))
             group[f"{name}/step"] = [30, 40]
-        group["id"] = [7, 2, 9, 4, 11]
+        group["id"] = np.arange(atoms, 0, -1) * 2
         group["box/edges"] = [4.0, 5.0, 6.5]
         group["box"].attrs["boundary"] = ["periodic"] * 3
-        compressed = group.create_dataset("mass/value", (2, 5), chunks=(1, 5), compression=4)
-        compressed[...] = 1
+        shape = 2, atoms
+        masses = group.create_dataset(
+            "mass/value", shape, "f8", chunks=(1, atoms), compression=level
+        )
+        masses[...] = 1
     return memory.getvalue()
 
 
@@ -249,7 +288,7 @@ def mutated_campaign(data: bytes, dice: random.Random) -> bytes:
 
 def read_campaign(data: bytes, folder: Path) -> object:
     """Make all tables, the page and the CSV file of a campaign, and sometimes its figures."""
-    path = folder / "campaign.jsonl"
+    path = folder / "input.jsonl"
     path.write_bytes(data)
     if zlib.crc32(data) % DRAWN == 0:
         return cli.main(["study", "report", str(path)])
@@ -281,7 +320,7 @@ def record_seeds() -> list[bytes]:
 
 def read_record(data: bytes, folder: Path) -> object:
     """Read an output file and all that figures compute from it; sometimes draw it."""
-    path = folder / "run.h5"
+    path = folder / "input.h5"
     path.write_bytes(data)
     run = SavedRun.read(path)
     periods = periods_of_steps(run.rounds[:, 0], run.end, run.lb_steps, 80)
@@ -300,17 +339,125 @@ def toml_seeds() -> list[bytes]:
     return [path.read_bytes() for path in files if path.name != left_out]
 
 
+# Schedules ----------------------------------------------------------------------------------------
+
+
+def schedule_seeds() -> list[bytes]:
+    """Schedules of one run of the app echo, recorded in each order."""
+    subject, head = echoed()
+    seeds = []
+    for number, name in enumerate(NAMED):
+        recorder = Recorder(order_of(name, number))
+        subject.run(recorder)
+        data = {"schedule": VERSION, **head, "seed": number, **recorder.schedule().plain()}
+        data["holds"] = data["holds"][:20]
+        seeds.append(json.dumps(data).encode())
+    return seeds
+
+
+@cache
+def echoed() -> tuple[Subject, dict[str, Any]]:
+    """A small run of the app echo, and what a schedule's file says about it."""
+    problem = miniapps.load("echo").Problem(**{"size": (3, 2)})
+    spec = RunSpec("echo", problem, "sim", steps=2, parts=4, own=SimOptions())
+    spec.check()
+    return subject_of(spec, 2), {"app": "echo", "steps": 2, "pes": 2}
+
+
+def mutated_json(data: bytes, dice: random.Random) -> bytes:
+    """JSON with another value or byte."""
+    change = dice.choice((mutations.of_json_lines,) * 4 + (mutations.of_bytes,))
+    return change(data, dice)
+
+
+def read_schedule_file(data: bytes, folder: Path) -> object:
+    """Run by a schedule: whatever it holds back, the state is the same; and explain it."""
+    path = folder / "input.json"
+    path.write_bytes(data)
+    schedule, _ = read_schedule(path, "--schedule")
+    subject, head = echoed()
+    assert subject.run(Scheduled(schedule)) == subject.run(Order()), "another state"
+    status = replay(subject, path, head)
+    assert status == 0, f"status {status}"
+    return cli.main(["run", "echo", "--driver", "sim", "--schedule", str(path), "--steps", "2"])
+
+
+# Large inputs -------------------------------------------------------------------------------------
+
+ATOMS = 100_000
+
+
+def large_xyz() -> list[bytes]:
+    """Many atoms, and one line that never ends."""
+    head, about, *_ = XYZ.decode().splitlines()
+    rows = "".join(f"Ar 0.5 0.25 6.0 {n + 1} 0.1 -0.2 0.3 0 0\n" for n in range(ATOMS))
+    return [f"{ATOMS}\n{about}\n{rows}".encode(), f"{head}\nLattice=".encode() + b" " * (8 << 20)]
+
+
+def large_lammps() -> list[bytes]:
+    """Many atoms, and one line that never ends."""
+    rows = "".join(f"{n + 1} 1 -0.5 2.25 6.25\n" for n in range(ATOMS))
+    head = LAMMPS.decode().partition("7 1 -0.5")[0].replace("3 atoms", f"{ATOMS} atoms")
+    return [f"{head}{rows}".encode(), LAMMPS + b"1" * (8 << 20)]
+
+
+def large_h5md() -> list[bytes]:
+    """Many atoms, plain, and compressed as far as they can be."""
+    return [h5md_seed(ATOMS, None), h5md_seed(ATOMS * 10, 9)]
+
+
+def large_values(head: bytes) -> list[bytes]:
+    """Texts in which each byte stands for as many objects as possible."""
+    parts = b"{},", b'{"a":1},', b"[],", b"1.5,"
+    return [head + b"[" + part * ((2 << 20) // len(part)) + b"0]" for part in parts]
+
+
+def large_toml() -> list[bytes]:
+    """A long comment, and values where each byte stands for as many objects as possible."""
+    start = b'kind = "strong"\napp = "echo"\n'
+    texts = [text.replace(b":", b"=").replace(b'"', b"") for text in large_values(b"pes = ")]
+    return [
+        start + text for text in (*texts, b"#" * (8 << 20), b"pes = [" + b"1," * (1 << 20) + b"1]")
+    ]
+
+
+def large_record() -> list[bytes]:
+    """An output file whose state is long, plain, and compressed as far as it can be."""
+    files = []
+    for level in (None, 9):
+        memory = io.BytesIO(record_seeds()[0])
+        with h5py.File(memory, "r+") as file:
+            state = file["state"]
+            state.create_dataset("more", data=np.zeros(1 << 20), compression=level)
+        files.append(memory.getvalue())
+    return files
+
+
+def large_campaign() -> list[bytes]:
+    """A campaign of many runs, and values where each byte stands for many objects."""
+    head, *lines = campaign_seeds()[0].splitlines(keepends=True)
+    run = next(line for line in lines if b'"event":"run"' in line)
+    many = b"".join([head, *lines, *[run] * 300])
+    return [many, *(head + text for text in large_values(b""))]
+
+
+PARSED = 150  # bytes of memory per byte of JSON or TOML: an object of one letter takes 300 bytes
 TARGETS = {
     "command line": Target(
-        lambda: [x.encode() for x in LINES.split("\n")], mutated_line, read_line
+        lambda: [x.encode() for x in LINES.split("\n")], mutated_line, read_line,
+        1, lambda: [],
     ),
-    "TOML": Target(toml_seeds, mutated_text, read_toml),
-    "H5MD": Target(lambda: [h5md_seed()], mutations.of_bytes, read_atoms),
-    "extended XYZ": Target(lambda: [XYZ], mutated_text, read_atoms),
-    "LAMMPS data": Target(lambda: [LAMMPS], mutated_text, read_atoms),
-    "campaign": Target(campaign_seeds, mutated_campaign, read_campaign),
-    "record": Target(record_seeds, mutated_h5, read_record),
-}
+    "TOML": Target(toml_seeds, mutated_text, read_toml, PARSED, large_toml),
+    "H5MD": Target(lambda: [h5md_seed()], mutations.of_bytes, read_atoms, DENSEST, large_h5md),
+    "extended XYZ": Target(lambda: [XYZ], mutated_text, read_atoms, 20, large_xyz),
+    "LAMMPS data": Target(lambda: [LAMMPS], mutated_text, read_atoms, 20, large_lammps),
+    "campaign": Target(campaign_seeds, mutated_campaign, read_campaign, PARSED, large_campaign),
+    "record": Target(record_seeds, mutated_h5, read_record, DENSEST, large_record),
+    "schedule": Target(
+        schedule_seeds, mutated_json, read_schedule_file, PARSED,
+        lambda: large_values(b'{"schedule": 1, "holds": '),
+    ),
+}  # fmt: skip
 
 
 @contextmanager
