@@ -26,10 +26,15 @@ def factorizations(count: int, ndim: int) -> Iterator[tuple[int, ...]]:
     if ndim == 1:
         yield (count,)
         return
-    for first in range(1, count + 1):
-        if count % first == 0:
-            for rest in factorizations(count // first, ndim - 1):
-                yield (first, *rest)
+    for first in divisors(count):
+        for rest in factorizations(count // first, ndim - 1):
+            yield (first, *rest)
+
+
+def divisors(count: int) -> list[int]:
+    """The divisors of a positive integer, in ascending order."""
+    small = [n for n in range(1, math.isqrt(count) + 1) if count % n == 0]
+    return small + [count // n for n in reversed(small) if n * n != count]
 
 
 def least_surface(
@@ -138,6 +143,10 @@ class Layout:
     def indices(self) -> list[Index]:
         """All block indices, in C order."""
         return list(itertools.product(*map(range, self.grid)))
+
+    def counts(self) -> dict[str, int]:
+        """The number of blocks of each kind; other than `families`, this does not list them."""
+        return {"block": math.prod(self.grid)}
 
     def families(self) -> dict[str, list[Index]]:
         """All blocks, by kind."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,7 +26,7 @@ class PairLayout(Layout):
     @property
     def odf(self) -> int:
         """Cells per PE, rounded up."""
-        return -(-len(self.indices()) // self.pes)
+        return -(-math.prod(self.grid) // self.pes)
 
     def bounds(self, index: Index) -> Bounds:
         """The range of a cell in the grid of cells: one cell along each axis."""
@@ -38,6 +39,11 @@ class PairLayout(Layout):
             part = next(n for n in range(parts) if coordinate < split(0, cells, parts, n)[1])
             pe = pe * parts + part
         return pe
+
+    def counts(self) -> dict[str, int]:
+        """The number of cells, and of computes."""
+        cells = math.prod(self.grid)
+        return {"cell": cells, "compute": cells * len(FORWARD)}
 
     def families(self) -> dict[str, list[Index]]:
         """Cells, and computes; the index of a compute joins those of its two cells."""

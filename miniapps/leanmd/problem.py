@@ -19,7 +19,7 @@ import kernels
 from kernels.leanmd.units import ENERGY_UNIT
 from miniapps.contract import Check, Index, Measure
 from miniapps.decomposition import Layout
-from miniapps.leanmd.inputs import Input, atoms_between, opened
+from miniapps.leanmd.inputs import MOST_ATOMS, Input, atoms_between, opened
 from miniapps.leanmd.lattice import Sites, in_cells, on_lattice
 from miniapps.leanmd.pair_layout import PairLayout
 from miniapps.leanmd.reference_solution import reference_hash
@@ -45,6 +45,7 @@ CELL_M, PER_CELL, DENSITY = 16e-10, 300, 0.8442
 CELL = (PER_CELL / DENSITY) ** (1 / 3)  # sigma
 TAU_S = CELL_M / CELL * math.sqrt(MASS_KG / EPSILON_J)
 
+MOST_LAYERS = 1 << 20  # of --cells along x, each of which has a number of atoms
 FINE = 1.0  # sigma; a box from a file is cut into blocks at planes about this far apart
 DTYPES = ("float64", "float32")
 LENGTH = Number(zero=False, least=1e-3, most=1e9)  # sigma; of a cutoff or a skin
@@ -178,11 +179,24 @@ class LeanmdProblem(BaseProblem):
             require(min(ends) >= 0, "--gradient", self.gradient, "must be 0 or more each")
         if self.input is not None:
             require(self.cells is None, "--input", self.input, "not together with --cells")
+        self._check_atoms()
         few = "there must be two atoms or more"
         require(self.atoms >= 2, "--per-cell", self.per_cell, few)
         reach, shortest = self.reach, float(min(self.box))
         allowed = f"cutoff and skin must fit into the box, whose shortest side is {shortest:.6g}"
         require(reach <= shortest, "--cutoff", self.cutoff, allowed)
+
+    def _check_atoms(self) -> None:
+        """Raise InputError if there are too many atoms for ids; counts none, as that takes time."""
+        allowed = f"must be at most {MOST_ATOMS:g} atoms"
+        sites = 4 * math.prod(self.lattice)
+        require(self.cells is not None or sites <= MOST_ATOMS, "--lattice", self.lattice, allowed)
+        if self.cells is not None:
+            ends = self.gradient or Gradient(self.per_cell, self.per_cell)
+            most = max(ends.low, ends.high, 1) * math.prod(self.cells)
+            require(most <= MOST_ATOMS, "--cells", self.cells, allowed)
+            long = f"must be at most {MOST_LAYERS} along x"
+            require(self.cells[0] <= MOST_LAYERS, "--cells", self.cells, long)
 
     # The box ------------------------------------------------------------------------------------
 

@@ -50,6 +50,7 @@ def main() -> int:
     if options.inside:
         return fuzz(options.kind[0], options.inputs, options.seed, options.inside)
     results = json.loads(options.to.read_text()) if options.to.exists() else {}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     for kind in options.kind or KINDS:
         results[kind] = of_kind(kind, options.inputs, options.seed)
         print(f"{kind}: {json.dumps(results[kind] | {'failed': results[kind]['failed'][:3]})}")
@@ -58,21 +59,26 @@ def main() -> int:
 
 
 def of_kind(kind: str, inputs: int, seed: int) -> dict[str, Any]:
-    """Fuzz one kind; a process that dies is a failure, and another goes on."""
-    began, entries = time.monotonic(), list[dict[str, Any]]()
+    """Fuzz one kind; a process that dies is a failure, and another goes on.
+
+    Ctrl-C ends it; the result is that of the inputs until then.
+    """
+    began, entries, stopped = time.monotonic(), list[dict[str, Any]](), False
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "corpus").mkdir()
-        while len(entries) < inputs and len(failed_of(entries)) < 50:
+        while not stopped and len(entries) < inputs and len(failed_of(entries)) < 50:
             words = ["--kind", kind, "--inputs", str(inputs - len(entries)), "--inside", name]
             words = [sys.executable, __file__, *words, "--seed", str(seed + len(entries))]
             with open(folder / "said", "w+") as said:
-                status = subprocess.run(
-                    words, stdin=subprocess.DEVNULL, stdout=said, stderr=said
-                ).returncode
+                try:
+                    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+                    status = done.returncode
+                except KeyboardInterrupt:
+                    status, stopped = 0, True
                 said.seek(0)
                 end = " ".join(said.read()[-300:].split())
-            entries += map(json.loads, (folder / "log").read_text().splitlines())
+            entries += map(json.loads, (folder / "log").read_text().splitlines()[:inputs])
             if not (folder / "log").exists():
                 raise SystemExit(f"{kind}: fuzzing did not begin: {end}")
             if status:
@@ -114,9 +120,6 @@ def fuzz(kind: str, inputs: int, seed: int, folder: Path) -> int:
     corpus = target.seeds()
     for data in corpus:  # also imports what is imported late, and compiles
         target.attempt(data)
-    (folder / "about").write_text(
-        json.dumps({"memory factor": target.factor, "guided by coverage": guided})
-    )
     signal.signal(signal.SIGPROF, _too_long)
     log = open(folder / "log", "w")
     watched = targets.writes_watched(folder)
@@ -134,14 +137,30 @@ def fuzz(kind: str, inputs: int, seed: int, folder: Path) -> int:
             data = target.mutated(data, dice)
         return data[:LONGEST]
 
-    for data in target.large():
-        attempt(data)
-    inputs -= len(target.large())
+    large = target.large() if inputs > 100 else []
+    used = max([memory_per_byte(attempt, data) for data in large], default=0.0)
+    if used > target.factor:
+        log.write(json.dumps(failure(f"{used:.1f} bytes of memory per byte", b"")) + "\n")
+    about = {"memory factor": target.factor, "of large inputs": used, "guided": guided}
+    (folder / "about").write_text(json.dumps(about))
+    inputs -= len(large)
     if guided:
         by_atheris(attempt, changed, corpus, inputs, seed, folder)
     for number in range(inputs):
         attempt(changed(corpus[number % len(corpus)], seed + number))
     return 0
+
+
+def memory_per_byte(attempt: Callable[[bytes], None], data: bytes) -> float:
+    """How far the memory of this process grows while it reads an input, over the input's size."""
+
+    def resident(what: str) -> int:
+        return int(Path("/proc/self/status").read_text().partition(f"{what}:")[2].split()[0])
+
+    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak
+    before = resident("VmRSS")
+    attempt(data)
+    return round((resident("VmHWM") - before) * 1024 / len(data), 1)
 
 
 def imported() -> tuple[Any, bool]:

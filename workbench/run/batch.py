@@ -37,15 +37,10 @@ def solved(specs: Sequence[RunSpec], stall_s: float | None = None) -> Iterator[t
     part in every load-balancing step of later runs.
     """
     groups: dict[Any, list[int]] = {}
-    for number in sorted(range(len(specs)), key=lambda number: _blocks(specs[number])):
+    for number in sorted(range(len(specs)), key=lambda number: specs[number].blocks):
         groups.setdefault(launch_of(specs[number]), []).append(number)
     for numbers in groups.values():
         yield from _group([(number, specs[number]) for number in numbers], stall_s)
-
-
-def _blocks(spec: RunSpec) -> int:
-    """The number of blocks of all kinds."""
-    return len(spec.layout.numbers)
 
 
 def launch_of(spec: RunSpec) -> tuple[Any, ...]:

@@ -25,6 +25,7 @@ from workbench.arguments import destination, driver_option_names, grouped
 
 WARMUP = 10  # steps, as in the studies of ESPM2 2021; the first ones are slower
 MOST_PES = 1 << 20  # and blocks per PE; their factors are searched, which takes time
+MOST_BLOCKS = 1 << 20  # of a run: each is a Python object
 RUN, DEVICES, OUTPUT, AUDITS = "run", "devices", "output", "audits"  # groups of options
 
 
@@ -178,6 +179,11 @@ class RunSpec:
         return self.problem.cut(self._parts, self.odf, self.pe_grid)
 
     @property
+    def blocks(self) -> int:
+        """The number of blocks of all kinds."""
+        return sum(self.layout.counts().values())
+
+    @property
     def _parts(self) -> int:
         """The number of parts of the domain, each of which is cut into ``odf`` blocks."""
         if not self.can.one_pe:
@@ -284,7 +290,9 @@ class RunSpec:
             require(steps >= 0, name, steps, least)
         for name, asked in (every | {"--trace": self.trace}).items():
             require(not asked or self.output is not None, name, asked, "needs --output FILE.h5")
-        kinds = list(self.layout.families())
+        allowed = f"has {self.blocks} blocks, at most {MOST_BLOCKS} are allowed"
+        require(self.blocks <= MOST_BLOCKS, self.app, self.problem.shape, allowed)
+        kinds = list(self.layout.counts())
         allowed = f"has one block per rank, but this problem has blocks of {len(kinds)} kinds"
         one = can.several_kinds or len(kinds) == 1
         require(one, "--driver", self.driver, f"{allowed}: {', '.join(kinds)}")

@@ -23,6 +23,8 @@ from workbench.study.plan import KINDS, NO_BALANCING, SHARED, Study, usual_pes
 
 SHIPPED = Path(__file__).parents[2] / "studies"  # in the source tree and where it is installed
 MOST_TRIALS = 100
+MOST_RUNS = 1000  # of a trial: each is planned before the first begins
+MOST_BYTES = 1 << 20  # of a TOML file
 MATRIX = ("pes", "drivers", "odf", "balancers", "lb-periods")  # options that take a list
 ONLY_SLURM = ("--folder", "--sbatch")
 ONLY_HERE = ("--until-ci", "--max-noise", "--no-pin", "--timeout", "--campaign")
@@ -167,6 +169,8 @@ def study_of(options: argparse.Namespace) -> Study:
     )
     for driver in study.drivers:
         drivers.get(driver, "--drivers")
+    runs = study.most_runs()
+    require(runs <= MOST_RUNS, kind, options.app, f"plans {runs} runs, more than {MOST_RUNS}")
     for pes in study.pes:
         require(1 <= pes <= MOST_PES, "--pes", pes, f"must be 1 or more, at most {MOST_PES}")
     require(study.halvings >= 0, "--halvings", study.halvings, "must be 0 or more")
@@ -216,6 +220,7 @@ def check_policy(options: argparse.Namespace) -> None:
 def words_of_file(path: Path, quick: bool) -> list[str]:
     """The arguments that are equivalent to a TOML file. Raises InputError."""
     try:
+        require(path.stat().st_size <= MOST_BYTES, "FILE.toml", path, "is too large for a study")
         table = tomllib.loads(path.read_text())
     except OSError as error:
         raise InputError("FILE.toml", path, f"cannot be read: {error.strerror}") from None

@@ -28,6 +28,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
 )
 CASE = ("driver", "pes", "odf", "balancer", "lb_period")  # keys of a Case, a point and a record
 SHARED = ("steps", "warmup", "device", "pe_grid")  # options of all runs of a study
+MOST_HALVINGS = 189  # of three axes, each of 63 bits
 NO_BALANCING: tuple[None, int] = (None, 0)
 
 
@@ -87,6 +88,11 @@ class Study:
             for problem, pes in self._problems()
             for case in self._cases(pes)
         ]
+
+    def most_runs(self) -> int:
+        """The number of runs of one trial, or more: no driver is left out, and no halving."""
+        cases = len(self.pes) * len(self.drivers) * len(self.odfs) * len(self.balancer_settings)
+        return cases * (1 + min(self.halvings, MOST_HALVINGS))
 
     def _problems(self) -> Iterator[tuple[Any, int]]:
         """Pairs of a problem and the number of PEs that it runs on."""

@@ -16,5 +16,6 @@ Imports run one way: `tables` imports no other module here; `text` imports `tabl
 
 from miniapps.leanmd.inputs.reading import atoms_between, opened
 from miniapps.leanmd.inputs.tables import Input
+from miniapps.leanmd.inputs.text import MOST_ATOMS
 
-__all__ = ["Input", "atoms_between", "opened"]
+__all__ = ["MOST_ATOMS", "Input", "atoms_between", "opened"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.leanmd.inputs.tables import OPTION, Input, diagonal, need
-from miniapps.leanmd.inputs.text import MOST, TextTable, lines_of, numbers_in
+from miniapps.leanmd.inputs.text import MOST_ATOMS, TextTable, lines_of, numbers_in
 from miniapps.parameters import InputError
 
 PAIRS = re.compile(r"""(\w+)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\S+))""")
@@ -37,9 +37,8 @@ def from_extended_xyz(path: Path) -> Input:
                 continue
             counted = re.fullmatch(r"\s*0*([1-9]\d{0,14})\s*", text, re.ASCII)
             if counted is None:
-                allowed = (
-                    f"the number of atoms in a frame must be here, an integer from 1 to {MOST:g}"
-                )
+                what = "the number of atoms in a frame"
+                allowed = f"{what} must be here, an integer from 1 to {MOST_ATOMS:g}"
                 raise InputError(
                     OPTION, lines.location, f"{allowed}; are there more rows than that?"
                 )

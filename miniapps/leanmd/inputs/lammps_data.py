@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from miniapps.leanmd.inputs.tables import OPTION, Input, box_of, need
-from miniapps.leanmd.inputs.text import MOST, Lines, TextTable, is_number, lines_of, numbers_in
+from miniapps.leanmd.inputs.text import (
+    MOST_ATOMS,
+    Lines,
+    TextTable,
+    is_number,
+    lines_of,
+    numbers_in,
+)
 from miniapps.parameters import InputError
 
 ATOM_FORM, VELOCITY_FORM = "id type x y z [ix iy iz]", "id vx vy vz"
@@ -77,8 +84,8 @@ def _take_header(
     what = "a line of the header or the name of a section must be here"
     need(known, location, f"{what}; are there more rows than announced?")
     if name == "atoms":
-        good = 1 <= numbers[0] <= MOST and numbers[0].is_integer()
-        need(good, location, f"the number of atoms must be an integer from 1 to {MOST:g}")
+        good = 1 <= numbers[0] <= MOST_ATOMS and numbers[0].is_integer()
+        need(good, location, f"the number of atoms must be an integer from 1 to {MOST_ATOMS:g}")
     else:
         box_of([numbers[1] - numbers[0]] * 3, location)
     need(name not in header, location, f"there is another line '{name}' before")

@@ -15,7 +15,7 @@ import numpy as np
 from miniapps.leanmd.inputs.tables import OPTION, Chunk, blamed, need, slices
 from miniapps.parameters import InputError
 
-MOST = 1e15  # atoms
+MOST_ATOMS = 1e15  # atoms
 
 
 class Lines:
