@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miniapps.decomposition import Layout, factorizations, least_surface, split
+from miniapps.leanmd.pair_layout import PairLayout
 from miniapps.parameters import InputError
 
 
@@ -46,6 +47,14 @@ def test_numbers_count_the_blocks(layout: Layout) -> None:
     assert [layout.numbers["block", index] for index in layout.indices()] == list(
         range(len(layout.indices()))
     )
+
+
+@given(layouts())
+def test_counts_of_blocks(layout: Layout) -> None:
+    """Catches a number of blocks that is not that of the blocks."""
+    pairs = PairLayout((3, 4, 5), (True,) * 3, layout.pe_grid, (1, 1, 1))
+    for one in (layout, pairs):
+        assert one.counts() == {kind: len(blocks) for kind, blocks in one.families().items()}
 
 
 @given(layouts())

@@ -10,6 +10,7 @@ import importlib
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -47,7 +48,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         cli.main(words)
     said = capsys.readouterr()
     assert end.value.code == 2 and not said.out
-    assert said.err.count("\n") == 1 and len(said.err) < 500
+    assert said.err.count("\n") == 1 and len(said.err) < 700
     return said.err
 
 
@@ -144,6 +145,44 @@ def test_numbers_out_of_range(line: str, capsys: pytest.CaptureFixture[str]) -> 
     refused(line.split(), capsys)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run leanmd --lattice 1000x1000x1000 --decomposition pairs",
+        "run leanmd --cells 99999999x99999999x99999999",
+        "run leanmd --cells 9999999999x1x1",
+        "run leanmd --lattice 9223372036854775807x1x1",
+        "run leanmd --cells 4x4x4 --per-cell 9223372036854775807",
+        "run jacobi2d --size 1000000x1000000 --driver sim --blocks 100000x100000",
+        "run stencil3d --size 999999x999999x999999 --driver charm -n 720720 --odf 720720",
+        "study lb leanmd --pes 1048576 --cells 1000x1000x1000",
+        f"study strong echo --drivers charm --pes {','.join(map(str, range(1, 1002)))}",
+    ],
+)
+def test_a_plan_that_would_take_minutes(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches a refusal, or a run that cannot begin, only after every block was listed."""
+    began = time.process_time()
+    assert re.search("at most|more than", refused(line.split(), capsys))
+    assert time.process_time() - began < 2
+
+
+def test_plans_of_large_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches a plan whose time grows with the blocks or with their factors."""
+    began = time.process_time()
+    line = "run leanmd --lattice 60x60x60 --decomposition pairs --driver charm -n 2 --dry-run"
+    assert cli.main(line.split()) == 0
+    line = "run stencil3d --size 99999x99999x99999 --driver mpi -n 1048576 --time-tile 1 --dry-run"
+    assert cli.main(line.split()) == 0
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("option", ["--size", "--blocks", "--tolerance", "--preset"])
+def test_a_long_value(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches an error that fills the terminal with the value, or hides what is allowed."""
+    said = refused(["run", "jacobi2d", option, "9\n" * 50_000 + "x"], capsys)
+    assert option in said
+
+
 def test_the_help_says_what_numbers_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
     """Catches an option whose limits only its error tells."""
     with pytest.raises(SystemExit):
@@ -168,6 +207,14 @@ def test_what_is_no_toml(tmp_path: Path, text: str) -> None:
     path = tmp_path / "study.toml"
     path.write_text(text)
     with pytest.raises(InputError, match="is no TOML"):
+        words_of_file(path, False)
+
+
+def test_a_toml_file_of_megabytes(tmp_path: Path) -> None:
+    """Catches a file that takes 50 times its size before it is refused."""
+    path = tmp_path / "study.toml"
+    path.write_text("#" * (1 << 20) + "\n")
+    with pytest.raises(InputError, match="too large"):
         words_of_file(path, False)
 
 

@@ -78,9 +78,10 @@ def of_kind(kind: str, inputs: int, seed: int) -> dict[str, Any]:
                     status, stopped = 0, True
                 said.seek(0)
                 end = " ".join(said.read()[-300:].split())
-            entries += map(json.loads, (folder / "log").read_text().splitlines()[:inputs])
             if not (folder / "log").exists():
                 raise SystemExit(f"{kind}: fuzzing did not begin: {end}")
+            lines = (folder / "log").read_text().splitlines()
+            entries += map(json.loads, lines[: inputs - len(entries)])
             if status:
                 last = (folder / "last").read_bytes() if (folder / "last").exists() else b""
                 entries.append(failure(f"the process ended with {status}: {end}", last))
@@ -112,7 +113,7 @@ def failure(why: str, data: bytes) -> dict[str, Any]:
 
 def fuzz(kind: str, inputs: int, seed: int, folder: Path) -> int:
     """Fuzz one kind in this process; writes a line per input to the file ``log``."""
-    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+    os.environ["XDG_CACHE_HOME"] = os.environ["MPLCONFIGDIR"] = str(folder / "cache")
     targets, guided = imported()
     target = targets.TARGETS[kind]
     targets.SCRATCH = folder
@@ -191,8 +192,16 @@ def by_atheris(
     seeds.mkdir(exist_ok=True)
     for number, data in enumerate(corpus):
         (seeds / str(number)).write_bytes(data)
+    once = ["-mutate_depth=1"]  # `changed` draws itself how often
     off = ["-timeout=100000", "-rss_limit_mb=0", "-malloc_limit_mb=0", "-handle_segv=0"]
-    words = [f"-runs={inputs}", f"-seed={seed}", f"-max_len={LONGEST}", "-len_control=0", *off]
+    words = [
+        f"-runs={inputs}",
+        f"-seed={seed}",
+        f"-max_len={LONGEST}",
+        "-len_control=0",
+        *off,
+        *once,
+    ]
     atheris.Setup(
         ["fuzz", *words, str(folder / "corpus"), str(seeds)],
         attempt,
