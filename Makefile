@@ -16,7 +16,7 @@ ifneq ($(origin PYTHON),file)
   ANEW := $(shell test ! -e .venv || grep -qx "$(VERSION)" .venv/pyvenv.cfg || echo anew)
 endif
 
-.PHONY: install adversary ordering-bugs demo test quick verify selftest lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
+.PHONY: install adversary ordering-bugs demo test quick verify selftest mutation lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
 
 install: .venv/installed
 
@@ -80,6 +80,10 @@ verify: install
 
 selftest: install
 	$(BIN)/miniapps selftest $(APPS)
+
+# All mutants of kernels and blocks, or those of FILES; half an hour of a core.
+mutation: install
+	PYTHONPATH=tests $(BIN)/python -m mutation.run $(FILES)
 
 lint: install
 	$(BIN)/ruff check .

@@ -242,18 +242,20 @@ def solve(
     odf: int = 1,
     device: str = "cpu",
     plan: AuditPlan | None = None,
+    driver: Any = serial,
+    options: Any = None,
 ) -> Solved:
-    """Solve a problem on a grid of blocks under the serial driver, and validate it.
+    """Solve a problem on a grid of blocks in this process, and validate it.
 
     ``odf``: into how many blocks each part of the grid is cut once more; ``validated_steps``: the
     number of steps that `validate` gets, if not the one that was made; ``plan``: how the run is
-    audited, if it is.
+    audited, if it is; ``driver``: the module that runs the job, with these ``options``.
     """
     layout = layout_of(problem, grid, odf)
     problem = problem.prepared(layout, device)
     store, outcomes = Gather(), []
-    job = Job(app, problem, layout, steps, warmup, device, store=store, audit=plan)
-    assert serial.run(job, lambda outcome: outcomes.append(outcome) or 0, NoProgressFile()) == 0
+    job = Job(app, problem, layout, steps, warmup, device, store, options=options, audit=plan)
+    assert driver.run(job, lambda outcome: outcomes.append(outcome) or 0, NoProgressFile()) == 0
     (outcome,) = outcomes
     state_hash = digest(outcome.words)
     steps_made = outcome.steps_done if validated_steps is None else validated_steps

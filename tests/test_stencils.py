@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import itertools
 import json
 import math
@@ -479,6 +480,28 @@ def test_work_is_as_much_as_it_should_be(scale: float, sweeps: float) -> None:
     (block,) = support.blocks_of("stencil3d", problem, (1, 1, 1), counting)
     block.bear_load(1e9)
     assert abs(sum(swept) - sweeps * 13 * 11 * 9) <= 0.5 * 11 * 9 + 1e-6
+
+
+def test_each_step_bears_the_load_of_its_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a step without its load, with that of another step, or of a part of the sweep."""
+    module = importlib.import_module("miniapps.stencil3d.block")
+    bear_load, clock = module.StencilBlock.bear_load, itertools.count(0.0)
+    swept: list[float] = []
+    steps: list[int] = []
+
+    def bear(self: Any, seconds: float) -> None:
+        swept.append(seconds)
+        bear_load(self, seconds)
+
+    def no_load(problem: Any, part: int, parts: int, step: int) -> float:
+        steps.append(step)
+        return 0.0
+
+    monkeypatch.setattr(module.StencilBlock, "bear_load", bear)
+    monkeypatch.setattr(module, "load_factor", no_load)
+    monkeypatch.setattr(Device, "mark", staticmethod(lambda: next(clock)))
+    support.solve("stencil3d", problem_of("stencil3d", imbalance="paper"), (2, 1, 1), 3)
+    assert steps == [0, 0, 1, 1, 2, 2] and swept == [2.0] * 6  # a second each: inside and rest
 
 
 # Presets and scaling -----------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def hash_cells(
     add_run = kernels.load("state_hash", "cpu").add_run
     for row in np.ndindex(values.shape[:-1]):
         place = (*(o + r for o, r in zip(origin, row, strict=False)), origin[-1])
-        first = np.ravel_multi_index(place, shape) if values.shape[-1] else 0
+        first = int(np.ravel_multi_index(place, shape)) if values.shape[-1] else 0
         add_run(_bits(values[row]), first, seed, words)
     return words
 

@@ -1,0 +1,315 @@
+"""Calls of kernels on the edges of what they distinguish, which small runs do not reach.
+
+Each returns all that the kernel has written. What the right program returns is right, because other
+tests compare the same kernels with independent programs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import support
+
+import kernels
+from kernels.leanmd.units import NO_ERROR
+from kernels.pic.counters import OWNERS, clean_counters
+from miniapps.pic.distribution import Distribution
+from miniapps.pic.events import Event
+from miniapps.pic.problem import PicProblem
+
+Written = list[Any]
+FEW = Distribution("geometric", (0.9,))
+
+
+# PIC ----------------------------------------------------------------------------------------------
+
+FRAME = np.array([5, 12, 4, 10, 13, 18, 12, 15, 1], float)  # of a block in a grid of 22 cells
+SIZE = 22
+
+
+def particles(count: int, **values: Any) -> tuple[np.ndarray, ...]:
+    """The eight arrays of particles that stand still, with room for ten more."""
+    names = ("x", "y", "vx", "vy", "charge", "ids", "cells", "motions")
+    made = {n: np.zeros(count + 10, float if n in names[:5] else np.int64) for n in names}
+    made["ids"][:count] = np.arange(1, count + 1)
+    for name, value in values.items():
+        made[name][:count] = value
+    return tuple(made.values())
+
+
+def push_without_force() -> Written:
+    """Particles that land on every mesh point, and outside the grid: their owners."""
+    pic = kernels.load("pic", "cpu")
+    half = np.arange(-4 * SIZE, 8 * SIZE + 1) / 2.0
+    odd = np.array([math.nan, math.inf, -math.inf, 1e300])
+    found: Written = []
+    for known in ((1 << OWNERS) - 1, 1 << 4 | 1 << 7 | 1 << 8):
+        for to_x, to_y in [
+            (half, 6.5),
+            (6.5, half),
+            (13.5, half),
+            (half, 11.0),
+            (odd, 6.5),
+            (6.5, odd),
+        ]:
+            count = np.size(to_x) if np.size(to_x) > 1 else np.size(to_y)
+            arrays = particles(
+                count, x=6.5, y=5.5, vx=np.subtract(to_x, 6.5), vy=np.subtract(to_y, 5.5)
+            )
+            owners, counters = np.zeros(count + 8, np.uint8), clean_counters()
+            mesh, leaving = np.ones((20, 20), np.int8), np.full(count, -1)
+            pic.push(
+                count, 1, *arrays[:5], mesh, FRAME, float(SIZE), known, owners, counters, leaving
+            )
+            found += [*arrays[:2], owners, counters, leaving]
+    return found
+
+
+def push_with_forces() -> Written:
+    """Particles anywhere in their cells, some beyond the mesh."""
+    pic, rng = kernels.load("pic", "cpu"), np.random.default_rng(3)
+    count = 40
+    where = {"x": rng.uniform(1, 21, count), "y": rng.uniform(1, 21, count)}
+    for n, (x, y) in enumerate([(17.5, 15.5), (17.5, 16.5), (18.5, 1.5)]):  # the mesh ends here
+        where["x"][n], where["y"][n] = x, y
+    arrays = particles(count, **where, vx=0.3, vy=-0.2, charge=rng.normal(0, 0.1, count))
+    owners, counters, leaving = np.zeros(count, np.uint8), clean_counters(), np.full(count, -1)
+    mesh = rng.choice([-1, 1], (14, 16)).astype(np.int8)
+    pic.push(count, 2, *arrays[:5], mesh, FRAME, float(SIZE), -1, owners, counters, leaving)
+    return [*arrays, owners, counters, leaving]
+
+
+def arrivals_on_the_edges() -> Written:
+    """Messages whose particles are on the corners of a block, and beside them."""
+    pic = kernels.load("pic", "cpu")
+    edges = [(x, y) for x in (5, 5.5, 11.9, 12) for y in (4, 4.5, 9.9, 10)]
+    edges += [(4.9, 5), (5, 3.9), (12.1, 5), (math.nan, 5)]
+    found: Written = []
+    for second in edges:
+        came = {}
+        for edge, places in {
+            (0, 1): [(6.5, 6.5)] * 3,
+            (1, 0): [(7.5, 7.5), second, (99, 99)],
+        }.items():
+            rows = np.arange(24.0).reshape(3, 8)
+            rows[:, :2] = places
+            came[edge] = rows
+        arrays, counters, gaps = particles(4), clean_counters(), np.array([1, 2])
+        pic.unpack(came, FRAME, gaps, 2, 4, np.zeros(4, np.uint8), counters, arrays)
+        found += [*arrays, counters]
+    return found
+
+
+def removals_on_the_edges() -> Written:
+    """A removal's patch with particles on its corners, and a share that ends at one of them."""
+    pic, mix = kernels.load("pic", "cpu"), kernels.load("state_hash", "cpu").mix
+    places = np.array([(x, y) for x in (3, 4, 7, 8) for y in (5, 6, 8, 9)], float)
+    seed, patch = np.uint64(77), np.array([4, 8, 6, 9])
+    count, found = len(places), []
+    with np.errstate(over="ignore"):
+        limit = mix(np.uint64(6) + seed)
+    for most in (np.uint64(2**64 - 1), np.uint64(limit)):
+        arrays = particles(count, x=places[:, 0], y=places[:, 1])
+        owners, counters, removed = (
+            np.full(count, 9, np.uint8),
+            clean_counters(),
+            np.full(count, -1),
+        )
+        pic.find_removed(
+            count, *arrays[:2], arrays[5], patch, seed, most, owners, counters, removed
+        )
+        found += [counters, removed]
+        cells = (places[:, 0] * SIZE + places[:, 1]).astype(np.int64)
+        alive, sums = np.ones(count, bool), np.zeros(3, np.uint64)
+        ids = arrays[5][:count].copy()
+        shift = np.array([21, 1])
+        pic.foresee_removed(cells, ids, alive, SIZE, shift, patch, seed, most, sums)
+        found += [alive, sums]
+    return found
+
+
+def errors_of_positions() -> Written:
+    """Particles that are too far along one axis, by a little, by more, and by almost the grid."""
+    pic, found = kernels.load("pic", "cpu"), []
+    cells, motions = np.array([3 * SIZE + 4] * 3), np.array([0, 1, 1])
+    shifts = np.array([[0, 0], [20, 21]])
+    for off in [
+        (0, 0),
+        (0.25, 0),
+        (0, 0.5),
+        (-0.25, 0.125),
+        (SIZE - 0.5, 0),
+        (0, 1 - SIZE),
+        (2, 3),
+    ]:
+        for wrong in range(3):
+            x, y = np.array([3.5, 1.5, 1.5]), np.array([4.5, 3.5, 3.5])
+            x[wrong], y[wrong] = x[wrong] + off[0], y[wrong] + off[1]
+            found.append(pic.largest_error(3, x, y, cells, motions, shifts, float(SIZE)))
+    for x, y in ((math.nan, 1.0), (1.0, math.nan), (math.inf, math.inf), (math.inf, 1.0)):
+        both = np.array([x]), np.array([y])
+        found.append(pic.largest_error(1, *both, cells[:1], motions[:1], shifts, float(SIZE)))
+    return found
+
+
+def bounds_of_blocks() -> Written:
+    """What blocks of different sizes know about themselves and those around them."""
+    found: Written = []
+    moves = (
+        {"k": 1, "m": -2},
+        {"m": 2},
+        {"m": 0},
+        {"m": 1, "events": ("inject:2:9:3,15,4,20:1,-2",)},
+    )
+    for grid, size, tile in (((4, 5), 22, 1), ((5, 3), 26, 2), ((1, 2), 22, 2), ((2, 1), 22, 2)):
+        for given in moves:
+            values = {"size": size, "particles": 9, "time_tile": tile, "k": 0, "distribution": FEW}
+            events = tuple(map(Event.parse, given.get("events", ())))
+            problem = PicProblem(**(values | given | {"events": events}))
+            for block in support.blocks_of("pic", problem, grid):
+                found += [
+                    block.frame,
+                    block.mesh,
+                    block.known,
+                    block.reach,
+                    sorted(block.neighbors),
+                ]
+    return found
+
+
+# LeanMD -------------------------------------------------------------------------------------------
+
+
+def atoms_that_stray() -> Written:
+    """Atoms as far from their origin as is allowed, along each axis, and a little farther."""
+    leanmd, found = kernels.load("leanmd", "cpu"), []
+    steps = [0.0, 0.5, 0.5 + 2.0**-20, -0.5, -0.75, math.nan, -math.nan]
+    for axis in range(3):
+        for step in steps:
+            position = np.arange(12.0).reshape(3, 4)
+            origin, velocity = position.copy(), np.zeros((3, 4))
+            velocity[axis, 1], flags = step, np.array(NO_ERROR)
+            velocity[(axis + 1) % 3, 2] = 0.25
+            leanmd.kick_and_drift(
+                3,
+                position,
+                velocity,
+                np.zeros((3, 4), np.int64),
+                origin,
+                1.0,
+                2.0**-40,
+                0.25,
+                flags,
+            )
+            found += [position, velocity, flags]
+    return found
+
+
+def sums_over_atoms() -> Written:
+    """Atoms that are as fast as is allowed, and forces that do not add up to zero."""
+    leanmd = kernels.load("leanmd", "cpu")
+    velocity = np.array([[1.5, -1000.0, 0.25], [0.5, 1000.0, 3.0], [2.0, 999.0, -1000.5]])
+    force = np.array([[1, 20, 300], [5, 60, 700], [1 << 40, 9, 11]])
+    totals, flags = np.zeros(15, np.int64), np.array(NO_ERROR)
+    leanmd.sums_of_motion(3, velocity, force, totals, flags)
+    numbers = np.zeros((3, 4))
+    leanmd.draw(np.array([5, 1, 1 << 40, 17]), np.uint64(99), numbers)
+    return [totals, flags, numbers]
+
+
+def points_on_planes() -> Written:
+    """Atoms on the borders of bins and of a box, and lists that reach exactly as far."""
+    leanmd, found = kernels.load("leanmd", "cpu"), []
+    sides = (0.0, 1.0, 2.5, 4.0), (0.0, 1.5, 3.0, 4.0), (0.0, 0.5, 2.0, 4.0)
+    points = list(itertools.product(*sides))
+    count, width = len(points), leanmd.WIDTH
+    position = np.full((3, count + width), 1e9)
+    position[:, :count] = np.array(points).T
+    low, bins = np.zeros(3), np.array([4, 4, 8])
+    density = bins / 4.0
+    for turning in (False, True):
+        starts, order = np.zeros(bins.prod() + 1, np.int64), np.zeros(count, np.uint32)
+        leanmd.sort_into_bins(count, position, low, density, bins, turning, starts, order)
+        found += [starts, order]
+    leanmd.sort_into_bins(count, position, low, density, bins, False, starts, order)
+    for own, reach, room in (
+        (True, 1.5, 9000),
+        (False, 1.0, 9000),
+        (True, 1.5, 150),
+        (True, 0.25, 0),
+    ):
+        lists = np.zeros(count // width + 1, np.int64), np.full(room, 7, np.uint32)
+        last = np.zeros(count // width, np.uint32)
+        total = leanmd.fill_lists(
+            count, position, position, own, low, density, bins, starts, order, reach, *lists, last
+        )
+        found += [int(total)] if total < 0 else [int(total), lists[0], np.sort(lists[1]), last]
+    found.append(leanmd.first_outside(count, position, low, np.full(3, 4.0)))
+    for point in points:
+        one = np.array([point]).T
+        found.append(leanmd.first_outside(1, one, low, np.full(3, 4.0)))
+    return found
+
+
+def forces_on_a_few() -> Written:
+    """Atoms as far apart as the cutoff and as the closest distance, and others, of two cells."""
+    leanmd, found = kernels.load("leanmd", "cpu"), []
+    count, width = 6, leanmd.WIDTH
+    position, others = (np.full((3, count + width), 1e9) for _ in range(2))
+    position[:, :count] = np.random.default_rng(1).uniform(0, 1, (3, count)) + [[0], [0], [0]]
+    position[:, :count] += np.arange(count) * 1.5
+    others[:, :count] = position[:, :count] + [[2.0], [0.0], [0.0]]
+    for apart in (0.66, 0.65, 0.25, 1.5):
+        position[:, 1] = position[:, 0] + [apart, 0, 0]
+        for own in (True, False):
+            neighbors = np.array([0, 2, 4, 5, 1, 3, 5], np.uint32)[4 * own :]
+            starts = np.array([0, 2, 3]) if own else np.array([0, 4, 7])
+            of = position if own else others
+            force, flags = np.zeros((3, count + width), np.int64), np.array(NO_ERROR)
+            clusters, totals = np.array([1, 0], np.uint32), np.zeros(6, np.int64)
+            for first, end in ((0, 1), (1, 2)):
+                leanmd.FORCES["float64"](
+                    position, of, clusters, first, end, starts, neighbors, own, 1.5, force, flags
+                )
+                found += [force[:, :8].copy(), flags.copy()]
+            leanmd.energies(count, position, of, starts, neighbors, own, 1.5, totals)
+            found.append(totals)
+    return found
+
+
+# Stencils and the state hash ----------------------------------------------------------------------
+
+
+def changes_of_cells() -> Written:
+    """The largest change of a sweep over a part, for fields with a NaN, and for no cells."""
+    found: Written = []
+    for app, axes in (("jacobi2d", 2), ("stencil3d", 3)):
+        module = kernels.load(app, "cpu")
+        for value in (0.0, math.nan, 1e3):
+            old = np.random.default_rng(axes).uniform(-1, 1, (9,) * axes)
+            old[(4,) * axes] += value
+            for box in ((1, 8) * axes, (2, 3) * axes, (5, 5) * axes):
+                new = np.zeros_like(old)
+                found += [module.sweep_residual(old, new, *box), new]
+    return found
+
+
+EXAMPLES: Mapping[str, tuple[Callable[[], Written], ...]] = MappingProxyType(
+    {
+        "kernels/pic/": (
+            push_without_force, push_with_forces, arrivals_on_the_edges, removals_on_the_edges,
+            errors_of_positions,
+        ),
+        "miniapps/pic/block.py": (bounds_of_blocks,),
+        "kernels/leanmd/": (
+            forces_on_a_few, atoms_that_stray, sums_over_atoms, points_on_planes,
+        ),
+        "kernels/jacobi2d/": (changes_of_cells,),
+        "kernels/stencil3d/": (changes_of_cells,),
+    }
+)  # fmt: skip

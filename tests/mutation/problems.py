@@ -1,0 +1,314 @@
+"""Small problems that enter every branch of kernels and blocks, and what runs of them show."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import support
+import wrong_pic
+from mutation.examples import EXAMPLES
+from placed_atoms import Placed
+
+import miniapps
+from drivers import serial
+from drivers.sim import SimOptions
+from drivers.sim import driver as sim
+from miniapps.audit import AuditPlan
+from miniapps.faults import Fault, replaced
+from miniapps.leanmd import faults as leanmd_faults
+from miniapps.pic import faults as pic_faults
+from miniapps.pic.distribution import Distribution
+from miniapps.pic.events import Event
+from workbench.selftest import messages
+
+PLAN = AuditPlan(samples=24, every=1, seed=5)
+SEED = 3  # of the order of events under the sim driver
+
+
+class Case(Protocol):
+    """What shows whether the program is right."""
+
+    def see(self) -> Seen:
+        """Try it."""
+
+
+class Seen(NamedTuple):
+    """What a run shows: the checks that failed, and what is the same in every such run."""
+
+    failed: tuple[str, ...]
+    facts: str
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run of an app's preset ``tiny`` with other values for some fields, on a grid of blocks.
+
+    ``moving``: under the sim driver, so that messages come in any order and blocks migrate.
+    """
+
+    app: str
+    grid: tuple[int, ...]
+    steps: int
+    values: dict[str, Any] = field(default_factory=dict)
+    odf: int = 1
+    moving: bool = False
+    atoms: tuple[Any, Any] | None = None  # positions and velocities, where given; not audited
+    wrong: Callable[[], AbstractContextManager[None]] = nullcontext  # a mistake to be reported
+    large: bool = False  # too large for kernels as plain Python
+
+    @cached_property
+    def problem(self) -> Any:
+        """The problem."""
+        if self.atoms is not None:
+            at, speed = self.atoms
+            return Placed(at=np.array(at), speed=np.array(speed), **self.values)
+        return support.small_problem(miniapps.load(self.app), **self.values)
+
+    def see(self) -> Seen:
+        """Make the run; one that ends by an error shows only that."""
+        driver, options = (sim, SimOptions(seed=SEED)) if self.moving else (serial, None)
+        with np.errstate(all="ignore"), self.wrong():
+            try:
+                solved = support.solve(
+                    self.app, self.problem, self.grid, self.steps, odf=self.odf,
+                    plan=None if self.atoms else PLAN, driver=driver, options=options,
+                )  # fmt: skip
+            except Exception as error:
+                what = f"{type(error).__name__}: {error}"
+                return Seen((what,), what)
+        failed = tuple(check.name for check in solved.checks if not check.ok)
+        return Seen(failed, self.facts(solved))
+
+    def facts(self, solved: support.Solved) -> str:
+        """The number of steps, the state hash, and a hash of the measures and of all messages.
+
+        Measured floats are rounded, as the order of NumPy's additions depends on the machine.
+        """
+        found = hashlib.sha256()
+        for name, (_, value) in sorted(solved.outcome.measures.items()):
+            values = np.asarray(value)
+            values = np.round(values, 6) + 0.0 if values.dtype.kind == "f" else values
+            found.update(f"{name} {values.dtype} {values.shape}".encode() + values.tobytes())
+        pairs = self.values.get("decomposition") == "pairs"  # they send unused entries, too
+        for part in () if pairs else solved.outcome.audits:
+            found.update(f"{part.step} {part.count} {part.sent}".encode())
+        return f"{solved.outcome.steps_done} {solved.state_hash} {found.hexdigest()}"
+
+
+def stencil(
+    app: str, grid: tuple[int, ...], steps: int, size: tuple[int, ...], tile: int,
+    odf: int = 1, moving: bool = False, **values: Any,
+) -> Run:  # fmt: skip
+    """A run of a stencil app, whose ``tile`` is the number of sweeps per exchange."""
+    given = {"size": size, "time_tile": tile} | values
+    return Run(app, grid, steps, given, odf, moving)
+
+
+FIRST_CHANGE = {"tolerance": 0.2 * 513 - 1, "check_every": 1}  # met, but by no smaller number
+JACOBI2D = (
+    stencil("jacobi2d", (1, 1), 3, (9, 25), 1),
+    stencil("jacobi2d", (2, 2), 3, (9, 25), 1, moving=True),
+    stencil("jacobi2d", (2, 3), 5, (13, 43), 2),
+    stencil("jacobi2d", (1, 2), 6, (17, 40), 3, boundary="periodic", odf=2),
+    stencil("jacobi2d", (1, 1), 4, (9, 530), 4),
+    stencil("jacobi2d", (2, 1), 9, (15, 17), 2, tolerance=1e-9, check_every=3),
+    stencil("jacobi2d", (1, 2), 9, (8, 8), 1, tolerance=50.0, check_every=2),
+    stencil("jacobi2d", (1, 2), 3, (9, 25), 1, odf=2),
+    stencil("jacobi2d", (2, 2), 14, (15, 17), 4, tolerance=8.0, check_every=4),
+    stencil("jacobi2d", (2, 2), 14, (15, 17), 2, tolerance=10.0, check_every=3),
+    stencil("jacobi2d", (1, 1), 4, (5, 7), 1, initial="ones", **FIRST_CHANGE),
+)  # fmt: skip
+# Sizes at which the last cells are in a strip of their own, or just are not.
+JACOBI2D += (
+    *(stencil("jacobi2d", (1, 1), 5, (5, n), 5) for n in (484, 499)),
+    stencil("jacobi2d", (1, 1), 4, (5, 507), 4),
+    stencil("jacobi2d", (2, 1), 3, (16, 9), 3),
+    stencil("jacobi2d", (1, 2), 9, (9, 34), 9),
+    stencil("jacobi2d", (1, 2), 2, (9, 32), 2),
+    stencil("jacobi2d", (1, 2), 10, (10, 882), 10),
+)
+STENCIL3D = (
+    stencil("stencil3d", (1, 1, 1), 3, (4, 5, 11), 1, boundary="heated"),
+    stencil("stencil3d", (1, 1, 1), 3, (4, 5, 19), 1),
+    stencil("stencil3d", (2, 1, 2), 3, (6, 5, 23), 2),
+    stencil("stencil3d", (2, 2, 1), 3, (7, 5, 9), 1, moving=True),
+    stencil("stencil3d", (2, 1, 1), 5, (9, 7, 11), 2, boundary="heated"),
+    stencil("stencil3d", (1, 2, 2), 3, (4, 13, 21), 3, boundary="heated"),
+)  # fmt: skip
+STENCIL3D += (
+    stencil("stencil3d", (1, 1, 2), 9, (9, 9, 20), 9, boundary="heated"),
+    stencil("stencil3d", (1, 1, 1), 2, (2, 8, 2500), 2, boundary="heated"),
+    stencil("stencil3d", (1, 2, 1), 2, (2, 16, 2500), 2, boundary="heated"),
+)
+WORK = {"imbalance": "paper", "imbalance_mode": "work", "imbalance_scale": 0.05}
+WAIT = WORK | {"imbalance_mode": "wait"}
+STENCIL3D += (
+    stencil("stencil3d", (2, 2, 1), 3, (7, 5, 9), 1, **WORK),
+    stencil("stencil3d", (2, 1, 1), 2, (7, 5, 9), 1, **WAIT),
+)  # fmt: skip
+
+
+def pic(grid: tuple[int, int], steps: int, *events: str, **values: Any) -> Run:
+    """A run of PIC with few particles, and events as on the command line."""
+    moving, block = values.pop("moving", False), values.pop("wrong", None)
+    usual = {"size": 24, "particles": 120, "k": 0, "m": 1, "distribution": "geometric:0.9"}
+    given = usual | {"events": tuple(map(Event.parse, events)), "time_tile": 1} | values
+    given["distribution"] = Distribution.parse(given["distribution"])
+    wrong: Any = partial(replaced, "miniapps.pic:Block", block) if block else nullcontext
+    wrong = partial(block.applied, "pic") if isinstance(block, Fault) else wrong
+    return Run("pic", grid, steps, given, moving=moving, wrong=wrong)
+
+
+TWO_EVENTS = "inject:2:40:3,15,4,20:0,-2", "remove:4:2,20,3,18:0.5"
+FOUR_EVENTS = (
+    "inject:1:30:0,11,0,11:1,1",
+    "inject:3:25:5,20,2,19:0,-1",
+    *(f"remove:{step}:0,22,3,24:0.3" for step in (2, 5)),
+)
+PIC = (
+    pic((1, 1), 4),
+    pic((2, 2), 6, *TWO_EVENTS, particles=500, moving=True),
+    pic((3, 3), 8, *TWO_EVENTS, k=1, m=-2),
+    pic((2, 3), 8, *TWO_EVENTS, time_tile=3),
+    pic((3, 1), 4, size=12, particles=99, k=2),
+    pic((1, 1), 2, size=6, particles=9, k=3),
+    pic((1, 3), 5, distribution="patch:3,9,4,20", m=2),
+    pic((2, 1), 2, distribution="sinusoidal", particles=2400, size=16),
+    pic((2, 1), 3, distribution="linear:1,2", m=0),
+    pic((4, 5), 8, *TWO_EVENTS, size=22, particles=400, k=1, time_tile=2),
+    pic((4, 3), 7, *FOUR_EVENTS, size=26, particles=300, m=-2),
+    pic((4, 1), 4, time_tile=2, k=1),
+    pic((2, 2), 4, m=0, time_tile=4, k=1),
+    pic((3, 3), 8, wrong=wrong_pic.wrong_sign),
+    pic((3, 3), 8, wrong=wrong_pic.misrouted, time_tile=2),
+    pic((3, 4), 8, wrong=wrong_pic.misrouted, k=1, m=-1, particles=400),
+    pic((3, 3), 8, wrong=wrong_pic.scattered),
+    *(
+        pic(grid, 8, "remove:2:0,22,3,23:0", wrong=wrong, k=1, m=-1, particles=many, moving=moving)
+        for grid, many, moving in [((3, 4), 400, True), ((2, 3), 900, False)]
+        for wrong in (pic_faults.sent_to_another_neighbour, pic_faults.hurled)
+    ),
+    pic((2, 2), 4, "remove:2:0,22,3,23:0"),
+    pic((4, 3), 8, wrong=wrong_pic.scattered, size=26, k=1, m=-1),
+    pic((1, 1), 8, wrong=wrong_pic.nan_position, particles=9),
+)  # fmt: skip
+
+
+def leanmd(
+    grid: tuple[int, int, int], steps: int, moving: bool = False, wrong: Any = None, **values: Any
+) -> Run:
+    """A run of LeanMD with few atoms."""
+    usual = {"lattice": (3, 3, 3), "density": 0.4, "cutoff": 1.6, "skin": 0.3, "rebuild": 2}
+    mistake = partial(wrong.applied, "leanmd") if wrong else nullcontext
+    given = usual | {"thermo": 2} | values
+    large = values.get("decomposition") == "pairs" or steps > 5
+    return Run("leanmd", grid, steps, given, moving=moving, wrong=mistake, large=large)
+
+
+def two_atoms(apart: float, speed: Any, **values: Any) -> Run:
+    """Two atoms in a box whose side is 8.4, for a step: along x so far apart.
+
+    ``speed``: of the first along x and of the second along y, or (3, 2).
+    """
+    at = [[2.5, 2.5 + apart], [4.0, 4.0], [4.0, 4.0]]
+    given = {"cells": (3, 3, 3)} | values
+    velocity = speed * np.eye(3, 2) if np.ndim(speed) == 0 else speed
+    return Run("leanmd", (1, 1, 1), 1, given, atoms=(at, velocity))
+
+
+LEANMD = (
+    two_atoms(1.2, 0.5),
+    leanmd((1, 1, 1), 3),
+    leanmd((2, 1, 2), 3, moving=True),
+    two_atoms(0.6, 0.0),
+    two_atoms(0.6, 0.0, decomposition="pairs"),
+    two_atoms(3.0, 2000.0),
+    two_atoms(3.0, 900.0, dt=0.03),
+    two_atoms(3.0, -900.0, dt=0.03),
+)  # fmt: skip
+LEANMD += (
+    two_atoms(2.5, 0.0),  # as far apart as the cutoff
+    two_atoms(3.0, np.array([[0.0, 0.0], [900.0, 0.0], [0.0, 0.0]]), dt=0.03),
+    two_atoms(3.0, np.array([[0.0, 0.0], [0.0, 0.0], [0.0, -900.0]]), dt=0.03),
+    leanmd((2, 1, 1), 6, moving=True, rebuild=20, temperature=3.0),
+    leanmd((2, 1, 1), 3, wrong=leanmd_faults.ghosts_of_one_side_lost),
+    leanmd((2, 1, 1), 24, wrong=leanmd_faults.swapped_ids, temperature=9.0),
+    leanmd((1, 1, 1), 2, decomposition="pairs"),
+    leanmd((1, 1, 1), 2, decomposition="pairs", wrong=leanmd_faults.one_sided_compute),
+)
+ECHO = (
+    Run("echo", (2, 3), 4),
+    Run("echo", (3, 2), 4, {"bytes": 128}, moving=True),
+    *(
+        Run("echo", (2, 3), 8, {"bytes": 128}, wrong=partial(fault.applied, "echo"))
+        for fault in (messages.one_bit, messages.cut_short, messages.of_the_step_before)
+    ),
+)  # fmt: skip
+RUNS = {"echo": ECHO, "jacobi2d": JACOBI2D, "stencil3d": STENCIL3D, "pic": PIC, "leanmd": LEANMD}
+
+
+@dataclass(frozen=True)
+class Example:
+    """Calls of kernels."""
+
+    written: Callable[[], list[Any]]
+
+    def see(self) -> Seen:
+        """Make the calls; one that ends by an error shows only that."""
+        found = hashlib.sha256()
+        with np.errstate(all="ignore"):
+            try:
+                for part in map(np.asarray, self.written()):
+                    same = (
+                        np.where(part == part, part, part.dtype.type(7))
+                        if part.dtype.kind == "f"
+                        else part
+                    )
+                    found.update(f"{part.dtype} {part.shape}".encode() + same.tobytes())
+            except Exception as error:
+                return Seen((f"{type(error).__name__}: {error}",), "error")
+        return Seen((), found.hexdigest())
+
+
+def cases_of(file: str) -> Sequence[Case]:
+    """The runs of the apps that use a file, its own app, the two stencils or all; and examples."""
+    parts = set(file.split("/"))
+    own = [app for app in RUNS if app in parts]
+    if not own:
+        stencils = {"halo", "grid_block.py"} & parts
+        own = ["jacobi2d", "stencil3d"] if stencils else ["jacobi2d", "pic", "leanmd"]
+    calls = [
+        written for prefix in EXAMPLES if file.startswith(prefix) for written in EXAMPLES[prefix]
+    ]
+    small = file.startswith("kernels/") and not file.endswith("/pairs.py")
+    runs = [run for app in own for run in RUNS[app] if not (small and run.large)]
+    return (*map(Example, calls), *runs)
+
+
+def known() -> dict[str, str]:
+    """What each case shows, by its name."""
+    calls = {Example(written) for group in EXAMPLES.values() for written in group}
+    cases: dict[str, Case] = {case.written.__name__: case for case in calls}
+    cases |= {f"{app} {n}": run for app, runs in RUNS.items() for n, run in enumerate(runs)}
+    return {name: cases[name].see().facts for name in sorted(cases)}
+
+
+TESTS = {  # of files, what runs cannot show
+    "miniapps/stencil3d/block.py": (
+        "test_stencils.py::test_waiting_takes_as_long_as_it_should",
+        "test_stencils.py::test_work_is_as_much_as_it_should_be",
+        "test_stencils.py::test_each_step_bears_the_load_of_its_sweeps",
+    ),
+    "kernels/state_hash/__init__.py": ("test_state_hash.py",),
+}
+
+
+def tests_of(file: str) -> Sequence[str]:
+    """The tests of a file, by their names in pytest."""
+    return TESTS.get(file, ())

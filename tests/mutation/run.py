@@ -1,0 +1,261 @@
+"""The mutation score of kernels and blocks: ``PYTHONPATH=tests python -m mutation.run [FILE ...]``.
+
+A mutant is the program with one small change in one function (`mutation.operators`). It makes the
+small runs of `mutation.problems`, serial and under the sim driver, with their validation and their
+audits. It is killed by
+
+* *checks*, if a run that should be valid is not, ends by an error, or takes too long;
+* *results*, if all are valid, but one has another state hash, other measures or another error than
+  the right program. `test_mutation.py` knows these, a run does not;
+* *tests*, if only a test of the function fails (`mutation.problems.TESTS`).
+
+A mutant that survives all three must be in `explained.toml`, with the reason why its results are
+right; otherwise the exit status is 1. A changed kernel runs as plain Python, which is stricter: an
+index out of bounds and a negative unsigned integer are errors there. GPU kernels are not tried.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import CodeType
+from typing import Any, NamedTuple
+
+import pytest
+from mutation import program
+from mutation.operators import ROOT, Mutant, mutants_of
+from mutation.problems import Case, Seen, cases_of, known, tests_of
+
+FILES = (
+    "kernels/*/__init__.py",
+    "kernels/*/cpu.py",
+    "kernels/*/cpu/*.py",
+    "kernels/pic/*.py",
+    "miniapps/*_block.py",
+    "miniapps/*/block.py",
+    "miniapps/*/pairs.py",
+    "miniapps/*/domain.py",
+    "miniapps/*/atoms.py",
+    "miniapps/*/particles.py",
+)
+EXPLAINED = Path(__file__).with_name("explained.toml")
+KNOWN = Path(__file__).with_name("known.json")  # what the cases show
+RESULT = ROOT / "benchmarks/results/mutation.json"
+SLOWER, LEAST_S = 10.0, 1.0  # how much longer than the right program a mutant may take
+MEMORY = 2 << 30  # bytes that a mutant may take more than the right program
+CHECKS, RESULTS, TESTS = "checks", "results", "tests"  # what killed a mutant
+SURVIVED, EXPLAINED_TOO = "survives", "explained"
+
+
+class Verdict(NamedTuple):
+    """What became of a mutant: killed by ``CHECKS``, ``RESULTS`` or ``TESTS``, or not; and how."""
+
+    by: str
+    how: str
+
+
+def forked(work: Callable[[], str], limit_s: float) -> str:
+    """The result of a function that a new process calls, which may take so much time of a core.
+
+    A process that ends otherwise gives "ended by signal N", one that takes too long among them.
+    """
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.close(reader)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            os.dup2(1, 2)
+            signal.setitimer(signal.ITIMER_VIRTUAL, limit_s)
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, resource.RLIM_INFINITY))
+            os.write(writer, work().encode()[:4000])
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        if not select.select([pipe], [], [], 30 + 10 * limit_s)[0]:  # it waits for ever
+            os.kill(pid, signal.SIGKILL)
+        said = pipe.read().decode(errors="replace")
+    _, status = os.waitpid(pid, 0)
+    return said if status == 0 else f"{CHECKS}\nended by signal {status & 127}\n0"
+
+
+def judged(runs: Sequence[Case], right: Mapping[Case, Seen]) -> Verdict:
+    """The verdict on the program of this process, by the first runs that notice it."""
+    other = ""
+    for run in runs:
+        seen = run.see()
+        if seen.failed and not right[run].failed:
+            return Verdict(CHECKS, seen.failed[0])
+        if seen.facts != right[run].facts and not other:
+            other = seen.facts
+    return Verdict(RESULTS, other) if other else Verdict(SURVIVED, "")
+
+
+def tested(tests: Sequence[str]) -> Verdict:
+    """The verdict of tests, given by their names in pytest, on the program of this process."""
+    options = "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", f"--rootdir={ROOT}"
+    failed = pytest.main([*options, *(f"{ROOT}/tests/{test}" for test in tests)])
+    return Verdict(TESTS if failed else SURVIVED, "")
+
+
+class Trials:
+    """Tries the mutants of one file by runs, and those that survive by tests."""
+
+    def __init__(
+        self, file: str, runs: Sequence[Case] | None = None, tests: Sequence[str] | None = None
+    ) -> None:
+        self.file, self.runs = file, cases_of(file) if runs is None else runs
+        self.tests = tests_of(file) if tests is None else tests
+        program.plain()
+        self.right = {run: run.see() for run in self.runs}
+        self.limits: dict[tuple[str, str], float] = {}
+        gc.freeze()
+
+    def verdict(self, mutant: Mutant) -> Verdict:
+        """Try a mutant in processes of its own."""
+        verdict = self._of("runs", mutant)
+        if verdict.by == SURVIVED and self.tests:
+            return self._of("tests", mutant)
+        return verdict
+
+    def _of(self, stage: str, mutant: Mutant) -> Verdict:
+        """Try a mutant by the runs or by the tests, within the time of the right program."""
+        key = stage, mutant.function
+        if key not in self.limits:
+            self.limits[key] = self._limit(stage, mutant.function)
+        found = forked(lambda: self._tried(stage, mutant.function, mutant.code), self.limits[key])
+        by, how, _ = found.split("\n", 2)
+        return Verdict(TESTS if stage == "tests" and by != SURVIVED else by, how)
+
+    def _tried(self, stage: str, function: str, code: CodeType) -> str:
+        """Change a function in this process; returns the verdict and the seconds that it took."""
+        program.change(self.file, function, code)
+        begin = time.process_time()
+        verdict = judged(self.runs, self.right) if stage == "runs" else tested(self.tests)
+        return "\n".join((*verdict, str(time.process_time() - begin)))
+
+    def _limit(self, stage: str, function: str) -> float:
+        """Seconds that a mutant of a function may take; the right one must give what is right."""
+        code = program.right_code(self.file, function)
+        by, how, seconds = forked(lambda: self._tried(stage, function, code), 1000.0).split("\n")
+        if by != SURVIVED:
+            raise RuntimeError(f"{self.file}: {function}: the right program fails: {by} {how}")
+        return LEAST_S + SLOWER * float(seconds)
+
+
+class Explained:
+    """The mutants of a file that are right, too, with the reasons, from `explained.toml`.
+
+    ``changes`` lists statements as mutants have them, ``statements`` those of the right program of
+    which every mutant that survives is right; each after the function and a colon.
+    """
+
+    def __init__(self, file: str, path: Path = EXPLAINED) -> None:
+        entries = [e for e in tomllib.loads(path.read_text())["mutants"] if e["file"] == file]
+        self.reasons = {
+            name: entry["reason"]
+            for entry in entries
+            for name in (*entry.get("changes", ()), *entry.get("statements", ()))
+        }
+        self.used: set[str] = set()
+
+    def has(self, mutant: Mutant) -> bool:
+        """Whether a mutant is explained; notes the entry as used."""
+        names = {mutant.change, mutant.statement} & self.reasons.keys()
+        self.used |= names
+        return bool(names)
+
+    def unused(self) -> list[str]:
+        """The entries that explain no survivor."""
+        return sorted(self.reasons.keys() - self.used)
+
+
+def main() -> int:
+    """Try the mutants of each file and print the scores; returns the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("files", nargs="*", metavar="FILE")
+    parser.add_argument(
+        "--of", default="", help="only the mutants of functions with this in their name"
+    )
+    parser.add_argument("--verbose", action="store_true", help="print every verdict")
+    parser.add_argument("--known", action="store_true", help="write known.json, try nothing")
+    parser.add_argument("--table", action="store_true", help="print the results, try nothing")
+    options = parser.parse_args()
+    if options.known:
+        KNOWN.write_text(json.dumps(known(), indent=1) + "\n")
+    if options.table:
+        print(table())
+    if options.known or options.table:
+        return 0
+    return int(sum(tried(file, options) for file in options.files or files()) > 0)
+
+
+def files() -> list[str]:
+    """The files with kernels and blocks."""
+    return sorted({str(path.relative_to(ROOT)) for pattern in FILES for path in ROOT.glob(pattern)})
+
+
+def tried(file: str, options: Any) -> int:
+    """Try mutants of one file; returns how many survive without an explanation."""
+    every = [mutant for mutant in mutants_of(file) if options.of in mutant.function]
+    if not every:
+        return 0
+    trials, explained = Trials(file), Explained(file)
+    counts, begin, open_ones = Counter[str](), time.monotonic(), 0
+    for mutant in every:
+        verdict = trials.verdict(mutant)
+        by = EXPLAINED_TOO if verdict.by == SURVIVED and explained.has(mutant) else verdict.by
+        counts[by] += 1
+        open_ones += by == SURVIVED
+        if by == SURVIVED or options.verbose:
+            print(f"{by}: {mutant} {verdict.how}".rstrip(), flush=True)
+    found = score(counts)
+    print(f"{file}: {json.dumps(found)}, {time.monotonic() - begin:.0f} s", flush=True)
+    if not options.of:
+        for name in explained.unused():
+            print(f"explained, but does not survive: {file}: {name}")
+        keep(file, found)
+    return open_ones
+
+
+def score(counts: Mapping[str, int]) -> dict[str, int]:
+    """The entry of a file in the results, given how many mutants had each verdict."""
+    killed = {f"killed by {how}": counts[how] for how in (CHECKS, RESULTS, TESTS)}
+    total = {"mutants": sum(counts.values()), "killed": sum(killed.values())}
+    return total | killed | {"explained": counts[EXPLAINED_TOO], "unexplained": counts[SURVIVED]}
+
+
+def table() -> str:
+    """The results as a table in Markdown, with the sums of all files."""
+    results: dict[str, dict[str, int]] = json.loads(RESULT.read_text())
+    columns = "mutants", *(f"killed by {how}" for how in (CHECKS, RESULTS, TESTS)), "explained"
+    total = {name: sum(found[name] for found in results.values()) for name in columns}
+    lines = [f"| file | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
+    for name, found in [*((f"`{file}`", found) for file, found in results.items()), ("all", total)]:
+        lines.append(f"| {name} | {' | '.join(str(found[column]) for column in columns)} |")
+    return "\n".join(lines)
+
+
+def keep(file: str, found: dict[str, int]) -> None:
+    """Write the entry of a file to the results."""
+    results = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    RESULT.write_text(json.dumps(dict(sorted({**results, file: found}.items())), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""The mutation tool: `tests/mutation` changes one thing at a time in kernels and blocks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from mutation import problems, run
+from mutation.operators import Mutant, mutants_of
+
+JACOBI = "kernels/jacobi2d/cpu.py"
+GRID = "miniapps/grid_block.py"
+FEW = problems.JACOBI2D[:2]
+
+
+def test_known_results() -> None:
+    """Catches a kernel or block with other results, messages or errors than before.
+
+    If they are meant to change: ``PYTHONPATH=tests python -m mutation.run --known``.
+    """
+    known = problems.known()
+    assert not [name for name, facts in known.items() if "InputError" in facts or facts == "error"]
+    assert known == json.loads(run.KNOWN.read_text())
+
+
+def mutant(file: str, change: str) -> Mutant:
+    """The mutant with this change."""
+    (found,) = [one for one in mutants_of(file) if one.change == change]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "by"),
+    [
+        (JACOBI, "_row: total = here - line(old, at - row) + line(old, at + row)", run.CHECKS),
+        (JACOBI, "sweep: without _sweep(old, new, x0, x1, y0, y1, False)", run.CHECKS),
+        (JACOBI, "_row: without prefetch(old, ahead)", run.SURVIVED),
+        (GRID, "GridBlock._ghosts: " + "return self.problem.time_tile if "
+         "self.grow[2 * axis + side] else 2", run.SURVIVED),
+        (GRID, "GridBlock.__init__: self.neighbors = layout.neighbors(index, "
+         "diagonals=problem.time_tile >= 1)", run.RESULTS),
+    ],
+)  # fmt: skip
+def test_verdicts(file: str, change: str, by: str) -> None:
+    """Catches a tool that changes nothing, and one that kills whatever it changes."""
+    assert run.Trials(file, FEW, ()).verdict(mutant(file, change)).by == by
+
+
+def test_a_mutant_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a tool that waits for ever."""
+    monkeypatch.setattr(run, "LEAST_S", 0.1)
+    endless = mutant("kernels/pic/initial.py", "jump: without steps >>= np.uint64(1)")
+    verdict = run.Trials(endless.file, problems.PIC[:1], ()).verdict(endless)
+    assert verdict == (run.CHECKS, "ended by signal 26")
+
+
+def test_tests_kill_what_runs_do_not() -> None:
+    """Catches a tool whose tests do not see the mutant."""
+    file = "miniapps/stencil3d/block.py"
+    lazy = mutant(file, "StencilBlock.bear_load: without self.repeat_sweep(factor)")
+    trials = run.Trials(file, problems.STENCIL3D[:1], problems.tests_of(file)[1:])
+    assert trials.verdict(lazy).by == run.TESTS
+
+
+def test_explanations(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches a survivor without an explanation that ends with status 0."""
+    file = "miniapps/jacobi2d/block.py"
+    kept: list[Any] = []
+    monkeypatch.setattr(run, "keep", lambda *found: kept.append(found))
+    monkeypatch.setattr(run, "cases_of", lambda file: FEW)
+    monkeypatch.setattr("sys.argv", ["run", file])
+    assert run.main() == 1
+    (_, found), said = kept[0], capsys.readouterr().out
+    assert found["unexplained"] == said.count("survives: ") > 0
+    assert found["killed"] + found["unexplained"] == found["mutants"]
+    monkeypatch.setattr(run.Explained, "has", lambda self, mutant: True)
+    assert run.main() == 0
