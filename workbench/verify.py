@@ -37,10 +37,12 @@ def cases(variants: Sequence[Variant], full: bool) -> Iterator[Case]:
     """
     every: list[Variant | None] = list(variants) or [None]
     plain = [variant for variant in every if variant is None or not variant.several_kinds]
-    turn, plain_turn = itertools.cycle(every), itertools.cycle(plain)
+    plain_turn = itertools.cycle(plain)
     for driver in drivers.usable():
         if driver.one_pe:
-            yield from (Case(driver.name, variant=next(turn), parts=parts) for parts in COUNTS)
+            yield from (Case(driver.name, parts=n, variant=next(plain_turn)) for n in COUNTS)
+            # Each cell is a block, whatever the number of parts.
+            yield from (Case(driver.name, variant=variant) for variant in every[len(plain) :])
         elif not driver.over_decomposition:
             yield from (Case(driver.name, pes, variant=next(plain_turn)) for pes in COUNTS)
             yield from (Case(driver.name, 2, variant=variant) for variant in plain[1:])
