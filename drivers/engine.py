@@ -344,6 +344,7 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
     watcher.attend(pe, engine.waits)
     engine.setup()
     log, done = PELog(pe), 0
+    take_snapshot(job, engine, log, job.setup())
 
     def begun(runner: Runner, this: Round) -> None:
         if runner is engine.first:
@@ -362,7 +363,7 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
             count = partial(_count, job, end)
             phase = Phase(segment.start, segment.stop, count, may_end, segment.number)
             done = engine.play(phase, begun, ended)
-            if done == segment.stop and segment.last is not None:
+            if done == segment.stop:
                 take_snapshot(job, engine, log, segment)
             if may_end and engine.first.stepper.finished:
                 break
@@ -379,7 +380,12 @@ def _count(job: Job, end: int, step: int, stop: int) -> int:
 
 
 def take_snapshot(job: Job, engine: Engine, log: PELog, segment: Segment) -> None:
-    """Store a snapshot of all blocks. The clock stands still meanwhile, on all PEs."""
+    """Store a snapshot of all blocks, if one is due after a segment.
+
+    The clock stands still meanwhile, on all PEs.
+    """
+    if segment.last is None:
+        return
     end_s = float(engine.transport.all_reduce(log.last_end(), "max"))
     job.keep(log.pe, segment, engine.blocks)
     engine.transport.barrier()

@@ -12,7 +12,7 @@ import miniapps
 from devices import backend as device
 from drivers.descriptor import Options
 from miniapps.audit import AuditPlan
-from miniapps.contract import Index, Piece
+from miniapps.contract import SETUP, Index, Piece
 from miniapps.decomposition import Layout
 
 if TYPE_CHECKING:
@@ -65,7 +65,10 @@ class Store(Protocol):
     """Stores the global state, block by block. Must be picklable."""
 
     def wants(self, before: int, step: int) -> bool:
-        """Whether to store a snapshot after a round from step ``before`` to ``step``."""
+        """Whether to store a snapshot after a round from step ``before`` to ``step``.
+
+        The setup is a round from step -1 to 0.
+        """
 
     def keep(self, pe: int, before: int, step: int, pieces: list[Piece]) -> None:
         """Store a block's pieces of a snapshot; several PEs may call this concurrently."""
@@ -124,6 +127,11 @@ class Job(Generic[Own]):
     def phases(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Warm-up and timed phase: (first step, end) of each. Only the second may end early."""
         return (0, self.warmup), (self.warmup, self.warmup + self.steps)
+
+    def setup(self) -> Segment:
+        """The setup as a segment, after which a snapshot of step 0 may be due."""
+        due = self.store is not None and self.store.wants(SETUP, 0)
+        return Segment(SETUP, 0, 0, last=SETUP if due else None)
 
     def segments(self, start: int, end: int) -> list[Segment]:
         """A phase cut after each round with a snapshot; one segment if there is none."""

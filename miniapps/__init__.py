@@ -1,40 +1,76 @@
 """The mini-apps: problems and their blocks. They are found by search; nothing is registered.
 
 An app is a package that exports Problem, Block, reference and validate, may export Audit, and
-exports nothing else. It lies here, or in one of the folders that the environment variable
-MINIAPPS_APPS names, separated by colons. Either way it is imported as ``miniapps.NAME``.
+exports nothing else. It is in one of three places:
+
+- here;
+- in a folder that the environment variable MINIAPPS_PATH names (several are separated by colons);
+  like those here, it is imported as ``miniapps.NAME``;
+- in an installed distribution, as the entry point NAME of the group ``miniapps.apps``.
+
+If several apps have the same name, the one that comes first in this order is used. But the names of
+the packages and modules here are taken.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import pkgutil
-import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 
-from miniapps.parameters import InputError
+from miniapps.parameters import InputError, require
 
-APP_FOLDERS = "MINIAPPS_APPS"
+APP_PATH = "MINIAPPS_PATH"
+ENTRY_POINTS = "miniapps.apps"
 
-__path__ += [folder for folder in os.environ.get(APP_FOLDERS, "").split(os.pathsep) if folder]
+(HERE,) = __path__
+FOLDERS = tuple(folder for folder in os.environ.get(APP_PATH, "").split(os.pathsep) if folder)
+__path__ += FOLDERS
 
 
 def names() -> list[str]:
-    """The names of all apps, sorted. Raises InputError if a folder of apps does not exist."""
-    for folder in __path__:
-        if not Path(folder).is_dir():
-            raise InputError(APP_FOLDERS, folder, "must be a folder with packages of apps")
-    return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
+    """The names of all apps, sorted.
+
+    Raises InputError if a folder of apps does not exist, or if an app has a name that is taken.
+    """
+    taken = {module.name: module.ispkg for module in pkgutil.iter_modules([HERE])}
+    found = {name for name, is_package in taken.items() if is_package}
+    for folder in FOLDERS:
+        require(Path(folder).is_dir(), APP_PATH, folder, "must be a folder with packages of apps")
+        if not Path(folder).samefile(HERE):
+            own = {module.name for module in pkgutil.iter_modules([folder]) if module.ispkg}
+            _require_free(own, taken, APP_PATH, folder)
+            found |= own
+    _require_free(installed(), taken, "entry points", ENTRY_POINTS)
+    return sorted(found | set(installed()))
 
 
+def _require_free(
+    own: Mapping[str, object] | set[str], taken: Mapping[str, bool], option: str, where: str
+) -> None:
+    """Raise InputError if one of the apps of a folder or of an installation has a taken name."""
+    clash = sorted(set(own) & set(taken))
+    require(not clash, option, where, f"an app must not be called {', '.join(clash)}")
+
+
+@cache
+def installed() -> Mapping[str, EntryPoint]:
+    """The apps of installed distributions, by name."""
+    return MappingProxyType({entry.name: entry for entry in entry_points(group=ENTRY_POINTS)})
+
+
+@cache  # every block loads its app, and a search takes half a millisecond
 def load(name: str) -> ModuleType:
     """Import one app. Raises InputError if there is none of that name."""
-    module = sys.modules.get(f"{__name__}.{name}")
-    # Every block loads its app, and a search takes half a millisecond.
-    if module is not None and hasattr(module, "Problem"):
-        return module
     if name not in names():
         raise InputError("APP", name, f"must be one of {', '.join(names())}")
-    return importlib.import_module(f"miniapps.{name}")
+    if importlib.util.find_spec(f"{__name__}.{name}") is not None:
+        return importlib.import_module(f"{__name__}.{name}")
+    package: ModuleType = installed()[name].load()
+    return package

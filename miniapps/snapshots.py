@@ -16,7 +16,10 @@ class SnapshotWriter(Protocol):
     name: ClassVar[str]  # of its snapshots, in the files that PEs write
 
     def wants(self, before: int, step: int) -> bool:
-        """Whether to write a snapshot after a round from step ``before`` to ``step``."""
+        """Whether to write a snapshot after a round from step ``before`` to ``step``.
+
+        The setup is a round from step -1 to 0.
+        """
 
     def add(self, frame: Any, pieces: list[Piece]) -> None:
         """Add a block's pieces to its PE's part of a snapshot, an HDF5 group."""

@@ -179,7 +179,7 @@ def made_once(factory: Any, name: str, make: Callable[[Path], None]) -> Path:
 
 def toy_environment() -> dict[str, str]:
     """An environment in which the apps of tests/toyapps are found beside the project's own."""
-    return {"MINIAPPS_APPS": str(TOY_APPS / "apps")}
+    return {"MINIAPPS_PATH": str(TOY_APPS / "apps")}
 
 
 @dataclass

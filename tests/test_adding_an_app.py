@@ -99,7 +99,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 def test_page_holds_an_app_and_changes() -> None:
     """Catches code that lost the line that names its file, and would no longer be tested."""
-    names = {f"miniapps/advect/{name}.py" for name in ("problem", "block", "__init__")}
+    modules = "problem", "block", "__init__", "test_advect"
+    names = {f"miniapps/advect/{name}.py" for name in modules}
     assert set(CODE) == names | {KERNEL}
     assert len(CHANGES) == PAGE.read_text().count("```diff") == 4
 

@@ -298,7 +298,7 @@ def test_wrong_launched_stencils_are_found_beyond_the_reference(driver: str) -> 
         f"wrong_jacobi {problem} {driver} {f'--mistake {mistake}' if mistake else ''}"
         for mistake in MISTAKES
     ]
-    env = {"MINIAPPS_APPS": str(apps), "PYTHONPATH": str(folder)}
+    env = {"MINIAPPS_PATH": str(apps), "PYTHONPATH": str(folder)}
     for mistake, record in zip(MISTAKES, support.records_of(runs, env=env), strict=True):
         wrong = {check["name"] for check in record["checks"] if not check["ok"]}
         assert MISTAKES[mistake] <= wrong and record["valid"] == (not mistake), mistake

@@ -567,5 +567,5 @@ def test_apps_outside_the_source_tree(miniapps: Callable[..., Any], tmp_path: Pa
     assert [line.split()[0] for line in listed.splitlines()] == sorted(
         [*apps.names(), "rules", "toys"]
     )
-    done = miniapps("list", env={"MINIAPPS_APPS": str(tmp_path / "missing")})
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "MINIAPPS_APPS" in done.stderr
+    done = miniapps("list", env={"MINIAPPS_PATH": str(tmp_path / "missing")})
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "MINIAPPS_PATH" in done.stderr

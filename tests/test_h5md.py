@@ -11,6 +11,8 @@ import pyh5md
 import pytest
 import support
 
+import miniapps
+
 ATOMS = "leanmd --preset tiny --trajectory 10"
 CONFIGURATIONS = {
     "serial": "--driver serial",
@@ -48,11 +50,20 @@ def trajectories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_every_way_writes_the_same_frames(trajectories: dict[str, Path]) -> None:
     """Catches a frame that mixes steps, loses a block, or is written by a PE twice."""
     first, *others = map(frames_of, trajectories.values())
-    assert first["step"].tolist() == [10, 18]
+    assert first["step"].tolist() == [0, 10, 18]
     np.testing.assert_allclose(first["time"], first["step"] * 0.005)
     assert (first["id"] == np.arange(1, 769)).all()
     for other in others:
         assert all(np.array_equal(first[name], other[name]) for name in first)
+
+
+def test_first_frame_is_the_beginning(trajectories: dict[str, Path]) -> None:
+    """Catches a trajectory that begins after the first steps, or before velocities are scaled."""
+    first = frames_of(trajectories["charm"])
+    problem = support.small_problem(miniapps.load("leanmd"))
+    ids, position = problem.sites(np.zeros(3), problem.box)
+    assert np.array_equal(first["position"][0], position.T[np.argsort(ids)])
+    assert (first["velocity"][0] ** 2).sum() / (3 * 768 - 3) == pytest.approx(12.0, rel=1e-9)
 
 
 def test_last_frame_is_the_state(trajectories: dict[str, Path]) -> None:

@@ -135,7 +135,7 @@ def test_wrong_launched_programs_fail(driver: str) -> None:
     small = "--preset small -k 10 --distribution patch:0,999,0,99 --steps 10 --warmup 0"
     given = f"wrong_particles {small} {events} --driver {driver} --audit-seed 7"
     runs = [f"{given} --mistake '{wrong}'" for wrong in wrongs]
-    env = {"MINIAPPS_APPS": str(folder / "toyapps" / "wrong"), "PYTHONPATH": str(folder)}
+    env = {"MINIAPPS_PATH": str(folder / "toyapps" / "wrong"), "PYTHONPATH": str(folder)}
     for wrong, record in zip(wrongs, support.records_of(runs, env=env), strict=True):
         names = {check["name"] for check in record["checks"] if not check["ok"]}
         assert wrongs[wrong] <= names and record["valid"] == (not wrong), wrong

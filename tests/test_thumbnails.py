@@ -12,9 +12,10 @@ import pytest
 import support
 
 import miniapps
+from drivers.engine import Engine
 from miniapps.contract import Piece
 from workbench.run.schema import extent_of
-from workbench.show.thumbnails import share, sides_of, thumbnail_of
+from workbench.show.thumbnails import counts, share, sides_of, thumbnail_of
 
 SIZE = (100, 7, 5)
 FIELD = (
@@ -36,6 +37,16 @@ def plain_means(field: np.ndarray, pixels: int) -> np.ndarray:
     return thumbnail
 
 
+def state_after(app: str, problem: Any, steps: int) -> np.ndarray:
+    """The state of a problem on one block; after 0 steps, that after the setup."""
+    grid = (1,) * len(problem.shape)
+    if steps == 0:
+        (block,) = Engine(support.blocks_of(app, problem, grid)).setup().blocks
+        return block.state()[0].values
+    (state,) = support.solve(app, problem, grid, steps).fields.values()
+    return state
+
+
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_pictures_of_a_field(
     configuration: str, run_record: Callable[..., Any], tmp_path: Path
@@ -45,15 +56,12 @@ def test_pictures_of_a_field(
     run_record(*words.split(), "--output", tmp_path / "run.h5")
     with h5py.File(tmp_path / "run.h5") as file:
         steps, thumbnails = file["snapshots/step"][:].tolist(), file["snapshots/thumbnail"][:]
-    assert steps == [5, 8, 12] and thumbnails.shape == (
-        3,
-        64,
-        7,
-    )  # rounds of 2, 3, 3, 3 and 1 steps
+    assert steps == [0, 5, 8, 12]  # rounds of 2, 3, 3, 3 and 1 steps
+    assert thumbnails.shape == (4, 64, 7)
     assert thumbnails.dtype == np.float32
     problem = miniapps.load("stencil3d").Problem(size=SIZE, boundary="heated", initial="noise")
     for step, thumbnail in zip(steps, thumbnails, strict=True):
-        field = support.solve("stencil3d", problem, (1, 1, 1), step).fields["u"]
+        field = state_after("stencil3d", problem, step)
         np.testing.assert_allclose(thumbnail, plain_means(field, 64), rtol=1e-6)
 
 
@@ -63,39 +71,46 @@ def test_pictures_of_particles(driver: str, traced_runs: dict[str, Path]) -> Non
     app = miniapps.load("pic")
     with h5py.File(traced_runs[driver]) as file:
         steps, thumbnails = file["snapshots/step"][:].tolist(), file["snapshots/thumbnail"][:]
-    assert steps == [4, 8, 12, 16, 20, 22]
+    assert steps == [0, 4, 8, 12, 16, 20, 22]
     problem = support.small_problem(app)
     for step, thumbnail in zip(steps, thumbnails, strict=True):
         kept = [event for event in problem.events if event.step < step]
         known = support.small_problem(app, events=tuple(kept))
-        rows = support.solve("pic", known, (1, 1), step).fields["particles"]
+        rows = state_after("pic", known, step)
         right = np.zeros((64, 64))
         for x, y in rows[:, :2]:
             right[int(x * 64 / 96), int(y * 64 / 96)] += 1
         assert np.array_equal(thumbnail, right)
 
 
-@pytest.mark.parametrize("shape", [(9,), (70, 3), (3, 130), (65, 64, 2), (5, 6, 7)])
+@pytest.mark.parametrize("shape", [(9,), (3001,), (70, 3), (3, 130), (65, 64, 2), (5, 6, 7)])
 def test_shares_add_up_to_the_thumbnail(shape: tuple[int, ...], tmp_path: Path) -> None:
     """Catches shares that are weighted by the block and not by the pixel, and other axes than 3."""
     field = np.random.default_rng(1).random(shape)
     low = shape[0] // 2 + 1
     parts = [(0, field[:low]), (low, field[low:])]
-    rest = (0,) * (len(shape) - 1)
-    total = sum(share(Piece("u", part, (at, *rest), shape), (1, 1)) for at, part in parts)
+    sides, rest = (1,) * min(len(shape), 2), (0,) * (len(shape) - 1)
+    total = sum(share(Piece("u", part, (at, *rest), shape), sides) for at, part in parts)
     with h5py.File(tmp_path / "state.h5", "w") as file:
         file["u"] = field
-        whole = thumbnail_of(file, (1, 1))
+        whole = thumbnail_of(file, sides)
     np.testing.assert_allclose(total, whole)
-    assert whole.shape == tuple(min(n, 64) for n in (*shape, 1)[:2])
+    most = 1024 if len(shape) == 1 else 64
+    assert whole.shape == tuple(min(n, most) for n in shape[:2])
     assert whole.mean() == pytest.approx(field.mean(), rel=0.05)
-    ones = [share(Piece("u", 0 * part + 1, (at, *rest), shape), (1, 1)) for at, part in parts]
+    ones = [share(Piece("u", 0 * part + 1, (at, *rest), shape), sides) for at, part in parts]
     np.testing.assert_allclose(sum(ones), 1)
 
 
 def test_sides() -> None:
     """Catches a box that is taken for a grid of cells."""
-    assert sides_of((3.5, 2.5, 9.0)) == (3.5, 2.5) and sides_of((9,)) == (9, 1)
+    assert sides_of((3.5, 2.5, 9.0)) == (3.5, 2.5) and sides_of((9,)) == (9,)
     assert extent_of({"extent": [3.5, 2.5], "problem": {"size": 4}}) == [3.5, 2.5]
     assert extent_of({"box": [3.5, 2.5], "problem": {"size": 4}}) == [3.5, 2.5]
     assert extent_of({"problem": {"size": 96}}) == (96, 96)
+
+
+def test_particles_on_one_axis() -> None:
+    """Catches a velocity that is taken for y, and a particle on the far face."""
+    rows = np.array([[0.0, -7.0], [0.5, 99.0], [2.0, 0.0], [3.0, 5.0]])
+    assert counts(rows, (3.0,), 64).tolist() == [2, 0, 2]

@@ -1,4 +1,4 @@
-"""Parallel scientific mini-apps: list, run, verify, selftest, study, doctor, plot, demo.
+"""Parallel scientific mini-apps: list, new, run, verify, selftest, study, doctor, plot, demo.
 
 Options of an app come from the fields of its Problem. Exit status: 0 valid; 1 ran, but the result
 is wrong; 2 bad input, reported in one line before anything is launched; 3 the run failed.
@@ -32,7 +32,7 @@ from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
 if TYPE_CHECKING:
     from workbench.run.spec import RunSpec
 
-SUMMARY = "Parallel scientific mini-apps: list, run, verify, study, doctor, plot, demo."
+SUMMARY = "Parallel scientific mini-apps: list, new, run, verify, study, doctor, plot, demo."
 PLOT_EXAMPLES = """examples:
   miniapps run pic --output run.h5 && miniapps plot run.h5
   miniapps run pic --output run.h5 --snapshot-every 5 --trace
@@ -120,6 +120,7 @@ def build_parser(arguments: Sequence[str]) -> Parser:
     parser = Parser(prog="miniapps", allow_abbrev=False, description=SUMMARY)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_list(commands)
+    _add_new(commands)
     _add_run(commands, arguments)
     _add_batch(commands)
     _add_verify(commands)
@@ -155,6 +156,21 @@ def _list(options: argparse.Namespace, runtime: list[str]) -> int:
         summary = (miniapps.load(name).__doc__ or "").partition("\n")[0]
         print(f"{name:12} {summary}")
     return 0
+
+
+def _add_new(commands: Any) -> None:
+    help = "write a new app, which runs at once, and its tests"
+    parser = _command(commands, "new", help, "example: miniapps new heat", _new)
+    parser.add_argument("name", metavar="NAME", help="of the app, in lower case")
+    help = f"for the app's package; default: the first of {miniapps.APP_PATH}, else apps"
+    parser.add_argument("--folder", type=Path, metavar="FOLDER", help=help)
+
+
+def _new(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench import new
+
+    print(*new.new(options.name, options.folder), sep="\n")
+    return VALID
 
 
 def _add_run(commands: Any, arguments: Sequence[str]) -> None:

@@ -87,7 +87,7 @@ def _steps(a: Run, b: Run) -> list[int]:
 
 def _hashes(a: Run, b: Run) -> str | None:
     """The first tile whose hashes differ, in words."""
-    before = 0
+    before = None
     for step in _steps(a, b):
         for name in sorted(set(a.file["hashes"]) - {"step"}):
             tables = [_table(run, name, step) for run in (a, b)]
@@ -95,7 +95,8 @@ def _hashes(a: Run, b: Run) -> str | None:
             if differ.size:
                 where = _of_tile(a, b, int(differ[0]))
                 more = f" and {differ.size - 1} other parts" if differ.size > 1 else ""
-                equal = f"equal after {before} steps" if before else "no earlier step to compare"
+                known = "no earlier step to compare"
+                equal = known if before is None else f"equal after {before} steps"
                 return f"after {step} steps: {name} differs {where}{more}; {equal}"
         before = step
     return None

@@ -78,7 +78,8 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
     )  # no steps: returns once all chares have been created
     pes.settle(awaitable=True).get()
     charm.thisProxy.LBTurnInstrumentOff(awaitable=True).get()
-    _advance(arrays, Segment(SETUP, 0, 0))
+    _advance(arrays, job.setup())
+    _take_snapshot(pes, job.setup())
     _make(job, pes, arrays, 0, job.warmup, False)
     charm.thisProxy.LBTurnInstrumentOn(awaitable=True).get()
     pes.start_log(awaitable=True).get()
@@ -109,11 +110,16 @@ def _make(job: Job, pes: Any, arrays: dict[str, Any], start: int, end: int, time
         done = _advance(arrays, segment, timed)
         if done < segment.stop:
             break
-        if segment.last is not None:
-            latest = Future()
-            pes.keep(segment, latest)
-            pes.go_on(latest.get(), awaitable=True).get()
+        _take_snapshot(pes, segment)
     return done
+
+
+def _take_snapshot(pes: Any, segment: Segment) -> None:
+    """Store a snapshot of all blocks, if one is due after a segment; the clock stands still."""
+    if segment.last is not None:
+        latest = Future()
+        pes.keep(segment, latest)
+        pes.go_on(latest.get(), awaitable=True).get()
 
 
 def _advance(arrays: dict[str, Any], segment: Segment, timed: bool = False) -> int:

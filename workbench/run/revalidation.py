@@ -112,7 +112,7 @@ def contradiction(record: Any) -> str | None:
     """Why no run can have written a record, valid or not; None if one can."""
     words = misfit(record, RECORD, "record")
     if words is None and record["app"] not in miniapps.names():
-        words = f"app {record['app']} is unknown"
+        words = f"app {record['app']} is unknown; is it in a folder of {miniapps.APP_PATH}?"
     if words is None and record["valid"]:
         words = misfit(record, MEASURED, "record")
     if words is not None:

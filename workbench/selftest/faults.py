@@ -9,11 +9,11 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+import miniapps
 from miniapps.faults import Fault
 
 EVERYWHERE = "workbench.selftest.messages", "workbench.selftest.results"
-OF_THE_APP = "miniapps.{app}.faults"
-OF_THE_DRIVER = "{package}.faults"
+OF_THE_PACKAGE = "{package}.faults"  # of an app or a driver
 
 
 @cache
@@ -22,10 +22,14 @@ def of(app: str, runs: str) -> Mapping[str, Fault]:
 
     ``runs``: the module that runs the driver's jobs; the faults of the driver are beside it.
     """
-    package = runs.rpartition(".")[0]
-    own = OF_THE_APP.format(app=app), OF_THE_DRIVER.format(package=package)
+    own = module_of(app), OF_THE_PACKAGE.format(package=runs.rpartition(".")[0])
     found = [fault for module in (*EVERYWHERE, *own) for fault in listed(module)]
     return MappingProxyType({key(fault): fault for fault in found})
+
+
+def module_of(app: str) -> str:
+    """The name of the module that lists an app's faults, if it has one."""
+    return OF_THE_PACKAGE.format(package=miniapps.load(app).__name__)
 
 
 def listed(module: str) -> tuple[Fault, ...]:
@@ -38,12 +42,12 @@ def listed(module: str) -> tuple[Fault, ...]:
 
 def of_app(app: str) -> tuple[Fault, ...]:
     """The faults that an app lists."""
-    return listed(OF_THE_APP.format(app=app))
+    return listed(module_of(app))
 
 
 def problem_of(app: str, preset: str) -> Mapping[str, Any]:
     """The fields, steps and warm-up in which an app's trials differ from its preset."""
-    module = OF_THE_APP.format(app=app)
+    module = module_of(app)
     if importlib.util.find_spec(module) is None:
         return {}
     problems: Mapping[str, Any] = getattr(importlib.import_module(module), "PROBLEMS", {})
@@ -52,7 +56,7 @@ def problem_of(app: str, preset: str) -> Mapping[str, Any]:
 
 def harmless(app: str) -> Mapping[str, str]:
     """The faults, by key, that do not change this app's result, each with the reason."""
-    module = OF_THE_APP.format(app=app)
+    module = module_of(app)
     if importlib.util.find_spec(module) is None:
         return {}
     reasons: Mapping[str, str] = getattr(importlib.import_module(module), "HARMLESS", {})

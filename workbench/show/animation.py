@@ -2,8 +2,9 @@
 
 A slider selects a period of steps. Each PE is a stacked bar of its blocks, so a migrated block
 appears in another bar. The length and colour of a block show its compute time. Below are the state
-at that time, and curves of imbalance and step time. A second run of the same problem can be shown
-beside the first. No period spans a load-balancing step.
+at that time (a heat map, or a line if the domain has one axis), and curves of imbalance and step
+time. A second run of the same problem can be shown beside the first. No period spans a
+load-balancing step.
 """
 
 from __future__ import annotations
@@ -197,11 +198,14 @@ class RunPanels:
 
         steps = self.run.thumbnail_steps
         which = max(0, int(np.searchsorted(steps, period[1], side="right")) - 1)
-        thumbnail = thin(self.run.thumbnails[which].T)
-        high, wide = thumbnail.shape
-        dx, dy = self.run.sides[0] / wide, self.run.sides[1] / high
-        where = {"x0": dx / 2, "dx": dx, "y0": dy / 2, "dy": dy}
-        return go.Heatmap(z=thumbnail, coloraxis="coloraxis2", **where), int(steps[which])
+        thumbnail = thin(self.run.thumbnails[which])
+        pixels = [side / n for side, n in zip(self.run.sides, thumbnail.shape, strict=True)]
+        where = {"x0": pixels[0] / 2, "dx": pixels[0]}
+        if len(pixels) == 1:
+            line = go.Scatter(y=thumbnail, mode="lines", line=LINE, **where)
+            return line, int(steps[which])
+        where |= {"y0": pixels[1] / 2, "dy": pixels[1]}
+        return go.Heatmap(z=thumbnail.T, coloraxis="coloraxis2", **where), int(steps[which])
 
     def _mark(self, step: int, top: float) -> Any:
         """A vertical line that marks the period's first step in the panel of a curve."""
@@ -268,6 +272,11 @@ class Shared:
         shown = [column.run.thumbnails for column in columns]
         self.darkest = min(float(np.nanmin(thumbnails)) for thumbnails in shown)
         self.brightest = max(float(np.nanmax(thumbnails)) for thumbnails in shown)
+        self.state_axis: dict[str, Any] = {"title": "y"}
+        if len(columns[0].run.sides) == 1:
+            margin = 0.05 * (self.brightest - self.darkest) or 1.0
+            limits = [self.darkest - margin, self.brightest + margin]
+            self.state_axis = {"title": "state", "range": limits}
 
 
 def _share_axes(figure: Any, columns: list[RunPanels], shared: Shared) -> None:
@@ -286,7 +295,8 @@ def _share_axes(figure: Any, columns: list[RunPanels], shared: Shared) -> None:
         names = [f"PE {pe}" for pe in reversed(range(column.run.record["pes"]))]
         axes = {"categoryorder": "array", "categoryarray": names}
         figure.update_yaxes(axes, row=BARS, col=column.number)
-        figure.update_yaxes(title="y", row=STATE, col=column.number)
+        figure.update_yaxes(shared.state_axis, row=STATE, col=column.number)
+        figure.update_xaxes(range=[0, column.run.sides[0]], row=STATE, col=column.number)
         for row in (IMBALANCE, STEP_TIME):
             figure.update_xaxes(range=span, row=row, col=column.number)
 

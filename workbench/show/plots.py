@@ -11,7 +11,7 @@ import drivers
 from miniapps.parameters import require
 from workbench.run.spec import check_writable
 from workbench.show.saved import SavedRun, opened, periods_of_steps
-from workbench.show.thumbnails import Sides, counts, shown_name
+from workbench.show.thumbnails import Sides, counts, shown_name, thumbnail_of
 
 PERIODS = 200  # periods of steps over which the loads of blocks are averaged
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -78,7 +78,10 @@ def run_figure(source: Path) -> Any:
 
 
 def _draw_state(axes: Any, states: Any, run: SavedRun) -> None:
-    """Draw the density of particles or the values of a field; of a 3-d field the middle slice."""
+    """Draw the density of particles or the values of a field; of a 3-d field the middle slice.
+
+    If the domain has one axis, draw a line over it.
+    """
     name = shown_name(states)
     data = states[name]
     unit = "cells"
@@ -89,17 +92,36 @@ def _draw_state(axes: Any, states: Any, run: SavedRun) -> None:
         shown, extent = _column_density(data, run.sides)
         title = "particles per cell at the end"
     else:
-        shown = data[...] if data.ndim == 2 else data[..., data.shape[-1] // 2]
-        title, extent = f"{name} at the end", (0, shown.shape[0], 0, shown.shape[1])
+        title, extent = f"{name} at the end", _extent(data.shape[:2])
+        if data.ndim == 1:
+            shown = thumbnail_of(states, run.sides)
+        else:
+            shown = data[...] if data.ndim == 2 else data[..., data.shape[-1] // 2]
+    axes.set(title=title, xlabel=f"x [{unit}]")
+    if shown.ndim == 1:
+        _draw_profile(axes, shown, extent, name)
+        return
     image = axes.imshow(shown.T, origin="lower", extent=extent, cmap="viridis", aspect="auto")
     axes.figure.colorbar(image, ax=axes)
-    axes.set(title=title, xlabel=f"x [{unit}]", ylabel=f"y [{unit}]")
+    axes.set_ylabel(f"y [{unit}]")
+
+
+def _draw_profile(axes: Any, values: np.ndarray, extent: tuple[float, ...], name: str) -> None:
+    """Draw values over the only axis, each in the middle of its pixel."""
+    x = np.linspace(extent[0], extent[1], 2 * len(values) + 1)[1::2]
+    axes.plot(x, values, color=COLOURS[0], linewidth=1)
+    axes.set(ylabel=name, xlim=extent[:2])
 
 
 def _column_density(rows: Any, sides: Sides) -> tuple[np.ndarray, tuple[float, ...]]:
-    """Particles per unit of volume, averaged along z, and the extent of the image."""
+    """Particles per unit of volume, averaged along z, and the extent of the image or line."""
     count = counts(rows, sides, 100)
-    return count * count.size / np.prod(sides), (0, sides[0], 0, sides[1])
+    return count * count.size / np.prod(sides), _extent(sides)
+
+
+def _extent(sides: Sides) -> tuple[float, ...]:
+    """The lower and upper end of each axis."""
+    return tuple(edge for side in sides for edge in (0, side))
 
 
 def _draw_load(axes: Any, run: SavedRun) -> None:

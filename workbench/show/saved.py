@@ -47,7 +47,8 @@ class SavedRun:
 
     ``rounds`` (rounds, 2), ``wall_s`` (rounds,); ``rows``, ``slices`` (None if the run was not
     traced) and ``syncs`` have the dtypes ``ROW``, ``SLICE`` and ``SYNC`` of `drivers.timing`;
-    ``thumbnail_steps`` (n,) and ``thumbnails`` (n, nx, ny), the last one of the final state.
+    ``thumbnail_steps`` (n,) and ``thumbnails`` (n, nx, ny), or (n, nx) if the domain has one axis;
+    the last one is of the final state.
     """
 
     record: dict[str, Any]
@@ -94,7 +95,7 @@ class SavedRun:
 
     @property
     def sides(self) -> Sides:
-        """Lengths of the domain along x and y."""
+        """Lengths of the domain along x and y, or along its only axis."""
         return sides_of(extent_of(self.record))
 
     @property

@@ -39,7 +39,7 @@ def _claims(run: Any) -> Claims:
         yield from _claims_of_table("slices", run.slices, SLICE, run)
         yield "slices must be of a known kind", bool((run.slices["kind"] < len(KIND_NAMES)).all())
     yield from _claims_of_table("balancing", run.syncs, SYNC, run)
-    yield from _claims_of_thumbnails(run.thumbnail_steps, run.thumbnails)
+    yield from _claims_of_thumbnails(run.thumbnail_steps, run.thumbnails, len(run.sides))
 
 
 def _claims_of_rounds(rounds: np.ndarray, wall_s: np.ndarray) -> Claims:
@@ -69,10 +69,11 @@ def _claims_of_table(name: str, table: np.ndarray, dtype: np.dtype, run: Any) ->
     yield f"pe in timing/{name} must be below {pes}", _within(table["pe"], pes)
 
 
-def _claims_of_thumbnails(steps: np.ndarray, thumbnails: np.ndarray) -> Claims:
+def _claims_of_thumbnails(steps: np.ndarray, thumbnails: np.ndarray, axes: int) -> Claims:
     """Claims on the thumbnails."""
-    alike = steps.ndim == 1 and thumbnails.ndim == 3 and len(steps) == len(thumbnails) > 0
-    yield "there must be a thumbnail (nx, ny) for each of its steps", alike and thumbnails.size > 0
+    alike = steps.ndim == 1 and len(steps) == len(thumbnails) > 0
+    alike = alike and thumbnails.ndim == 1 + axes and thumbnails.size > 0
+    yield f"there must be a thumbnail of {axes} axes for each of its steps", alike
     types = steps.dtype.kind == "i" and thumbnails.dtype.kind == "f"
     yield "thumbnails must hold floats, their steps integers", types
 

@@ -1,8 +1,9 @@
 """Thumbnails: coarse images of the state, projected along z, for the animation of a run.
 
-A thumbnail has at most `PIXELS` pixels along x and along y. A pixel holds the mean of a field over
-its cells, or the number of particles or atoms in it. Both are sums over blocks, so each PE adds up
-the contributions of its own blocks, and no process gathers the state.
+A thumbnail has at most `PIXELS` pixels along x and along y; that of a domain with one axis has at
+most `LINE_PIXELS` along it. A pixel holds the mean of a field over its cells, or the number of
+particles or atoms in it. Both are sums over blocks, so each PE adds up the contributions of its own
+blocks, and no process gathers the state.
 """
 
 from __future__ import annotations
@@ -16,15 +17,20 @@ import numpy as np
 
 from miniapps.contract import Piece
 
-PIXELS = 64
+PIXELS, LINE_PIXELS = 64, 1024
 CHUNK = 1 << 20  # values of a final state to read at a time
-Sides = tuple[float, ...]  # lengths of the domain along x and y
+SHOWN = 2  # axes
+Sides = tuple[float, ...]  # lengths of the domain along x and y, or along its only axis
 
 
 def sides_of(extent: Sequence[float]) -> Sides:
-    """The lengths of a domain along x and y; the length along y is 1 if x is the only axis."""
-    x, y = (*extent, 1)[:2]
-    return x, y
+    """The lengths of a domain along x and y, or along its only axis."""
+    return tuple(extent[:SHOWN])
+
+
+def pixels_of(axes: int) -> int:
+    """The largest number of pixels along each axis of the thumbnail of a domain."""
+    return LINE_PIXELS if axes == 1 else PIXELS
 
 
 def shown_name(names: Iterable[str]) -> str:
@@ -36,40 +42,38 @@ def shown_name(names: Iterable[str]) -> str:
 
 
 def share(piece: Piece, sides: Sides) -> np.ndarray:
-    """The contribution of a piece to the thumbnail of the whole array: (nx, ny) float64."""
+    """A piece's contribution to the thumbnail of the whole array: (nx, ny) or (nx,) float64."""
     if piece.origin is None:
-        return counts(piece.values, sides, PIXELS)
-    shape, wide, low = (
-        (*given, fill)[:2]
-        for given, fill in ((piece.shape, 1), (piece.values.shape, 1), (piece.origin, 0))
-    )
-    sums = piece.values.reshape(*wide, -1).sum(axis=2, dtype=np.float64)
-    sums /= math.prod(piece.shape[2:])
+        return counts(piece.values, sides, pixels_of(len(sides)))
+    shape, wide, low = (given[:SHOWN] for given in (piece.shape, piece.values.shape, piece.origin))
+    most = pixels_of(len(shape))
+    sums = piece.values.reshape(*wide, -1).sum(axis=-1, dtype=np.float64)
+    sums /= math.prod(piece.shape[SHOWN:])
     where = []
     for axis, cells in enumerate(shape):
-        pixel = np.arange(cells) * min(cells, PIXELS) // cells
+        pixel = np.arange(cells) * min(cells, most) // cells
         mine, starts = np.unique(pixel[low[axis] : low[axis] + wide[axis]], return_index=True)
         behind = np.bincount(pixel)[mine]
         sums = np.add.reduceat(sums, starts, axis=axis)
-        sums /= behind[:, np.newaxis] if axis == 0 else behind
+        sums /= np.expand_dims(behind, tuple(range(1, len(shape) - axis)))
         where.append(mine)
-    thumbnail = np.zeros([min(cells, PIXELS) for cells in shape])
+    thumbnail = np.zeros([min(cells, most) for cells in shape])
     thumbnail[np.ix_(*where)] = sums
     return thumbnail
 
 
 def counts(rows: Any, sides: Sides, most: int) -> np.ndarray:
-    """The number of particles in each pixel: (nx, ny) float64.
+    """The number of particles in each pixel: (nx, ny), or (nx,) if there is one side; float64.
 
-    ``rows`` (n, 2 or more): positions, x and y first, in [0, side]. An axis has at most ``most``
-    pixels, each at least 1 long.
+    ``rows`` (n, sides or more): positions first, in [0, side]. An axis has at most ``most`` pixels,
+    each at least 1 long.
     """
     pixels = [max(1, min(int(side), most)) for side in sides]
-    x, y = (
-        np.minimum((rows[:, axis] * n / side).astype(np.int64), n - 1)
-        for axis, (n, side) in enumerate(zip(pixels, sides, strict=True))
-    )
-    counted = np.bincount(x * pixels[1] + y, minlength=pixels[0] * pixels[1])
+    number = np.zeros(len(rows), np.int64)
+    for axis, (n, side) in enumerate(zip(pixels, sides, strict=True)):
+        at = np.minimum((rows[:, axis] * n / side).astype(np.int64), n - 1)
+        number = number * n + at
+    counted = np.bincount(number, minlength=math.prod(pixels))
     return counted.reshape(pixels).astype(np.float64)
 
 

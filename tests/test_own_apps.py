@@ -1,0 +1,129 @@
+"""Apps outside the source tree: found, written by ``miniapps new``, installed, and drawn."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import support
+
+import miniapps
+from miniapps.parameters import InputError
+from workbench import new
+from workbench.show.animation import animation
+from workbench.show.plots import run_figure
+from workbench.show.saved import SavedRun
+
+PAGE = (support.ROOT / "docs" / "adding-an-app.md").read_text()
+CODE = dict(re.findall(r"```python\n# miniapps/advect/(\S+\.py)\n(.*?)```", PAGE, re.DOTALL))
+(PROJECT,) = re.findall(r"```toml\n# pyproject.toml\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture
+def apps(tmp_path: Path) -> Path:
+    """A folder with the new app heat."""
+    new.write("heat", tmp_path / "apps")
+    return tmp_path / "apps"
+
+
+def test_page_and_skeleton_are_the_same() -> None:
+    """Catches a skeleton that is no longer the app of the page docs/adding-an-app.md."""
+    skeleton = {file.name: file.read_text() for file in new.SKELETON.glob("*.py")}
+    assert skeleton == CODE
+
+
+def test_new_app_passes_its_tests(apps: Path) -> None:
+    """Catches a skeleton that does not run under every driver, or keeps its old name."""
+    assert not [f for f in (apps / "heat").iterdir() if "advect" in f.read_text().lower()]
+    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", apps, apps / "heat"]
+    done = support.execute(command, timeout=280)
+    assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout
+
+
+def test_what_is_next_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a new app that is not found, because nobody said which variable to set."""
+    monkeypatch.chdir(tmp_path)
+    *_, run, verify, tests = new.new("heat_wave", None)
+    assert (run.strip(), verify.strip(), tests.strip()) == (
+        "miniapps run heat_wave --preset tiny",
+        "miniapps verify heat_wave",
+        "pytest apps/heat_wave",
+    )
+    assert f"  export MINIAPPS_PATH={tmp_path}/apps" in new.new("other", Path("apps"))
+    assert "HeatWaveProblem" in (tmp_path / "apps" / "heat_wave" / "problem.py").read_text()
+    monkeypatch.setattr(miniapps, "FOLDERS", (str(tmp_path / "mine"),))
+    (tmp_path / "mine").mkdir()
+    assert new.new("third", None)[-4:-3] == ["now try:"]
+    assert (tmp_path / "mine" / "third" / "block.py").exists()
+
+
+@pytest.mark.parametrize("name", ["grid", "pic", "class", "Heat", "two words", "heat", "../x", "é"])
+def test_names_that_an_app_cannot_have(apps: Path, name: str) -> None:
+    """Catches an app that overwrites another, hides a module, or cannot be imported."""
+    with pytest.raises(InputError, match=f"NAME {re.escape(name)}: "):
+        new.write(name, apps)
+
+
+def test_names_of_this_program_are_taken(apps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches an own app that is silently ignored, because the program has one of its name."""
+    monkeypatch.setattr(miniapps, "FOLDERS", (str(apps), miniapps.HERE))
+    assert "heat" in miniapps.names()
+    (apps / "pic").mkdir()
+    (apps / "pic" / "__init__.py").touch()
+    with pytest.raises(InputError, match="MINIAPPS_PATH .*: an app must not be called pic"):
+        miniapps.names()
+
+
+def test_installed_app_runs(apps: Path, tmp_path: Path) -> None:
+    """Catches an app that only runs if it is imported as miniapps.NAME."""
+    (apps / "pyproject.toml").write_text(PROJECT)
+    words = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target"]
+    command = [sys.executable, "-m", "pip", "install", *words, tmp_path / "site", apps]
+    done = support.execute(command)
+    assert done.returncode == 0, done.stderr
+    env = {"PYTHONPATH": str(tmp_path / "site")}
+    lines = ("", "--blocks 3", "--driver charm -n 2 --odf 2 --balancer Rotate --lb-period 5")
+    records = support.records_of((f"heat --preset tiny {line}" for line in lines), env=env)
+    assert all(record["valid"] for record in records)
+    assert len({record["state_hash"] for record in records}) == 1
+    listed = support.miniapps("list", env=env)
+    assert "heat         Heat: a profile carried around a ring" in listed.stdout
+
+
+@pytest.fixture
+def line_run(apps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of a run on one axis."""
+    words = "heat --size 3000 --blocks 3 --steps 20 --snapshot-every 5 --output".split()
+    env = {"MINIAPPS_PATH": str(apps)}
+    support.run_record(*words, tmp_path / "run.h5", env=env)
+    with pytest.raises(InputError, match="app heat is unknown; is it in a folder of MINIAPPS_PATH"):
+        SavedRun.read(tmp_path / "run.h5")
+    monkeypatch.setattr(miniapps, "FOLDERS", (str(apps),))
+    return tmp_path / "run.h5"
+
+
+def test_one_axis_is_drawn_as_a_line(line_run: Path) -> None:
+    """Catches a traceback and a heat map where there is nothing to map."""
+    with h5py.File(line_run) as file:
+        u = file["state/u"][...]
+        thumbnails = file["snapshots/thumbnail"][...]
+    state = run_figure(line_run).axes[0]
+    (line,) = state.lines
+    assert (state.get_xlabel(), state.get_ylabel()) == ("x [cells]", "u")
+    off = np.abs(line.get_ydata() - u[line.get_xdata().astype(int)])
+    assert np.median(off) < 1e-3 and np.count_nonzero(off > 0.05) < 30  # at the edges of the box
+    assert 1000 < len(line.get_xdata()) < 3000 and not state.images
+
+    assert thumbnails.shape == (7, 1024)
+    figure = animation([SavedRun.read(line_run)])
+    for frame in figure.frames:
+        assert frame.data[1].type == "scatter" and frame.data[1].mode == "lines"
+    last, axis = figure.frames[-1].data[1], figure.layout.yaxis2
+    np.testing.assert_allclose(last.y, thumbnails[-1])
+    assert last.x0 + last.dx * (len(last.y) - 0.5) == pytest.approx(3000)
+    assert axis.range[0] < thumbnails.min() and axis.range[1] > thumbnails.max()
+    assert axis.title.text == "state"

@@ -1,0 +1,54 @@
+"""``miniapps new``: writes the app that docs/adding-an-app.md builds, under another name."""
+
+from __future__ import annotations
+
+import keyword
+import os
+import pkgutil
+from pathlib import Path
+
+import miniapps
+from miniapps.parameters import require
+
+SKELETON = Path(__file__).with_name("skeleton")
+CALLED, FOLDER = "advect", Path("apps")
+
+
+def new(name: str, folder: Path | None) -> list[str]:
+    """Write a new app; returns lines that list its files and what to do next.
+
+    ``folder``: where the app's package begins; None: the first folder of MINIAPPS_PATH, if it is
+    set. Raises InputError if the app cannot have this name.
+    """
+    folder = folder or Path(next(iter(miniapps.FOLDERS), FOLDER))
+    written = write(name, folder)
+    known = str(folder.resolve()) in {str(Path(found).resolve()) for found in miniapps.FOLDERS}
+    commands = [] if known else [f"export {miniapps.APP_PATH}={folder.resolve()}"]
+    commands += [f"miniapps run {name} --preset tiny", f"miniapps verify {name}"]
+    commands += [f"pytest {folder / name}"]
+    return [*map(str, written), "now try:", *(f"  {command}" for command in commands)]
+
+
+def write(name: str, folder: Path) -> list[Path]:
+    """Write the package ``folder/name``; returns its files. Raises InputError."""
+    plain = name.isidentifier() and name.isascii() and name == name.lower()
+    allowed = "must be a name of a Python package, in lower case"
+    require(plain and not keyword.iskeyword(name), "NAME", name, allowed)
+    taken = {*miniapps.names(), *(module.name for module in pkgutil.iter_modules([miniapps.HERE]))}
+    require(name not in taken, "NAME", name, "is taken")
+    package = folder / name
+    require(not os.path.lexists(package), "NAME", name, f"there is {package} already")
+    package.mkdir(parents=True)
+    files = sorted(SKELETON.glob("*.py"))
+    return [_copy(file, package / renamed(file.name, name), name) for file in files]
+
+
+def _copy(source: Path, target: Path, name: str) -> Path:
+    target.write_text(renamed(source.read_text(), name))
+    return target
+
+
+def renamed(text: str, name: str) -> str:
+    """The text of a file of the skeleton, for an app of another name."""
+    of_classes = "".join(word.capitalize() for word in name.split("_"))
+    return text.replace(CALLED, name).replace(CALLED.capitalize(), of_classes)
