@@ -37,6 +37,8 @@ class BaseProblem:
     unit: ClassVar[str] = "points"  # of `work` and of the rate
     last_axis_cut: ClassVar[float] = STRIDED  # relative cost of cutting a PE's part across it
     variants: ClassVar[tuple[Variant, ...]] = ()  # must not change the answer; for `verify`
+    only_output: ClassVar[tuple[str, ...]] = ()  # fields that change what is written, no result
+    needs_output: ClassVar[tuple[str, ...]] = ()  # fields that concern the output file only
     positional: ClassVar[str | None] = None  # the words that `from_positional` reads, for help
 
     @property
@@ -122,6 +124,13 @@ class BaseProblem:
         Raises InputError if the problem cannot be cut this way.
         """
         return self
+
+    def void(self) -> dict[str, str]:
+        """Fields without effect because of others, each with the reason.
+
+        The command line refuses options for them, and ignores what a preset says of them.
+        """
+        return {}
 
     def weak(self, pes: int) -> Self:
         """The problem that gives each of ``pes`` PEs as much work as this one gives a single PE."""

@@ -53,6 +53,8 @@ BAD_PROBLEMS = [
     ("jacobi2d --tolerance nan", "--tolerance: nan", "0 or more"),
     ("jacobi2d --check-every 0", "--check-every 0", "1 or more"),
     ("jacobi2d --imbalance paper", "--imbalance", "unrecognized"),
+    ("jacobi2d --check-every 3", "--check-every 3", "needs --tolerance"),
+    ("stencil3d --imbalance-mode work", "--imbalance-mode work", "needs --imbalance paper"),
     ("stencil3d --imbalance mine", "--imbalance", "paper"),
     ("stencil3d --imbalance-mode sleep", "--imbalance-mode", "work"),
     ("stencil3d --imbalance-scale=-1", "--imbalance-scale: -1", "0 or more"),

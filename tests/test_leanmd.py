@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import h5py
 import lammps_peer
 import llvmlite.binding
 import numpy as np
@@ -28,7 +29,7 @@ from devices.cpu.fused import fused
 from drivers.engine import Engine
 from kernels.leanmd.units import ENERGY_UNIT, FAR, FAST, FASTEST, FORCE_UNIT, NO_ERROR
 from miniapps.audit import AuditPlan
-from miniapps.leanmd import kinds
+from miniapps.leanmd import kinds, si
 from miniapps.leanmd import problem as leanmd_problem
 from miniapps.leanmd.atoms import Bins, Lists
 from miniapps.leanmd.domain import Explosion
@@ -791,6 +792,12 @@ REFUSED = {
     "--lattice 4x4x4 --blocks 4x4x4": "--blocks 4x4x4: blocks need (2, 2, 2) cells",
     "--lattice 4x4x4 --driver mpi -n 27": "-n 27: 27 blocks do not fit into 4x4x4 cells",
     "--lattice 4x4x4 --driver charm --odf 64": "--odf 64: 64 blocks do not fit into 4x4x4",
+    "--per-cell 20": "--per-cell 20: needs --cells",
+    "--cells 3x3x3 --lattice 4x4x4": "--lattice 4x4x4: not together with --cells",
+    "--preset paper --density 1": "--density 1.0: not together with --cells",
+    "--cells 3x3x3 --gradient 5,9 --per-cell 7": "--per-cell 7: not together with --gradient",
+    "--trajectory 5": "--trajectory 5: needs --output FILE.h5",
+    "--units neon": "invalid choice: 'neon'",
 }
 
 
@@ -798,3 +805,36 @@ REFUSED = {
 def test_bad_input_is_refused(refused: Callable[..., str], words: str) -> None:
     """Catches a problem that cannot be run as asked, and is launched all the same."""
     assert REFUSED[words] in refused("run", "leanmd", *words.split())
+
+
+def test_units_change_no_bit_and_are_those_of_argon(tmp_path: Path) -> None:
+    """Catches SI units that reach the state, a wrong factor, and a file without them."""
+    run = "leanmd --preset tiny --steps 4 --warmup 0"
+    plain, argon = support.records_of([run, f"{run} --units argon --output {tmp_path / 'a.h5'}"])
+    assert plain["state_hash"] == argon["state_hash"] and "si" not in plain
+    assert plain["thermo"] == argon["thermo"]
+    row, shown = argon["thermo"][-1], argon["si"]["thermo"][-1]
+    boltzmann, sigma, mass = 1.380649e-23, 3.405e-10, 39.948 * 1.66053907e-27
+    assert shown["temperature_K"] == pytest.approx(row["temperature"] * 119.8)
+    assert shown["kinetic_J"] == pytest.approx(1.5 * boltzmann * shown["temperature_K"] * 767 / 768)
+    assert shown["pressure_Pa"] == pytest.approx(row["pressure"] * 119.8 * boltzmann / sigma**3)
+    assert shown["time_s"] == pytest.approx(4 * 0.005 * sigma * (mass / (119.8 * boltzmann)) ** 0.5)
+    assert argon["si"]["box_m"] == pytest.approx([side * sigma for side in argon["box"]])
+    lines = si.lines(argon["si"])
+    assert lines[2].split() == ["s", "K", "J", "J", "J", "Pa"] and len(lines) == 5
+    assert max(map(len, lines[1:])) <= 78
+    with h5py.File(tmp_path / "a.h5") as file:
+        energies = file["observables/si/total/value"]
+        assert energies[-1] == shown["total_J"] and energies.attrs["unit"] == "J"
+        assert file["parameters/argon/sigma"].attrs["unit"] == "m"
+
+
+def test_summary_says_where_atoms_come_from() -> None:
+    """Catches a run with random velocities whose user believes that they are those of a file."""
+    lattice = LeanmdProblem(lattice=(4, 5, 6), cutoff=1.5)
+    assert lattice.initial == {
+        "positions": "fcc lattice 4x5x6 of density 0.8442",
+        "velocities": "random, of temperature 1.44 (seed 87287)",
+    }
+    cells = LeanmdProblem(cells=(3, 3, 3), per_cell=20, seed=5)
+    assert cells.initial["positions"] == "cells 3x3x3 of 20 atoms (seed 5)"

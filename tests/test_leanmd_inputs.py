@@ -27,6 +27,7 @@ from miniapps.leanmd.inputs.h5md import MAGIC
 from miniapps.leanmd.inputs.reading import wrapped
 from miniapps.leanmd.problem import position_quantum
 from miniapps.parameters import InputError
+from workbench.cli import spec_of
 
 BOX = np.array([4.0, 5.0, 6.5])
 CORNER = np.array([-1.0, 2.0, 0.25])
@@ -219,6 +220,69 @@ def test_wrapping_ends_in_the_box(at: list[float], side: float) -> None:
     assert np.array_equal(wrapped(far[None], box, quantum)[0], quantum * np.array([5, 6, 7]))
 
 
+# As ASE writes atoms with positions, tags, masses, momenta and charges.
+OF_ASE = """\
+2
+Lattice="4.0 0.0 0.0 0.0 5.0 0.0 0.0 0.0 6.5" \
+Properties=species:S:1:pos:R:3:Z:I:1:tags:I:1:masses:R:1:momenta:R:3:initial_charges:R:1 pbc="T T T"
+Ar       0.50000000       0.25000000       6.00000000  18  0  1.0  0.1  -0.2  0.3  0.0
+Ar       3.75000000       4.50000000       1.00000000  18  7  1.0  1.5   0.0 -2.25 0.5
+"""
+
+
+def test_momenta_of_ase_are_velocities(tmp_path: Path) -> None:
+    """Catches ASE's momenta ignored, so that the run draws random velocities and is valid."""
+    path = tmp_path / "ase.xyz"
+    path.write_text(OF_ASE)
+    _, position, velocity = everything(path)
+    assert np.array_equal(velocity.T, SPEED[:2]) and np.allclose(position.T, AT[:2])
+    path.write_text(OF_ASE.replace("18  7  1.0", "18  7  39.948"))
+    assert f"{path}:4: the mass of all atoms must be 1" in refusal(path)
+    path.write_text(OF_ASE.replace("18  7", "36  7"))
+    assert f"{path}:4: all atoms must be of one kind, which is 18" in refusal(path)
+
+
+PLAIN = "2\nmade by hand\nAr 1 1 1\nAr 3 3 3\n"
+
+
+def test_plain_xyz_lacks_a_lattice(tmp_path: Path) -> None:
+    """Catches a plain XYZ file that is taken for a bad LAMMPS data file."""
+    path = tmp_path / "plain.xyz"
+    path.write_text(PLAIN)
+    assert f'{path}:2: Lattice="ax 0 0 0 by 0 0 0 cz" is missing' in refusal(path)
+    path.write_text(PLAIN.replace("made by hand", 'Lattice="9 0 0 0 9 0 0 0 9"'))
+    assert np.allclose(everything(path)[1].T, [[1] * 3, [3] * 3])
+
+
+VOID = {
+    "--lattice 4x4x4": "which has positions",
+    "--density 0.5": "which has positions",
+    "--per-cell 7": "which has positions",
+    "--cells 3x3x3": "not together with --cells",
+    "--temperature 3": "which has velocities",
+    "--seed 3": "which has velocities",
+}
+
+
+def test_options_that_a_file_makes_void(tmp_path: Path, refused: Callable[..., str]) -> None:
+    """Catches options that are ignored without a word, because the file has the atoms."""
+    path, bare = tmp_path / "ase.xyz", tmp_path / "bare.xyz"
+    path.write_text(OF_ASE)
+    bare.write_text(PLAIN.replace("made by hand", 'Lattice="9 0 0 0 9 0 0 0 9"'))
+    for words, said in VOID.items():
+        line = refused("run", "leanmd", "--input", path, *words.split())
+        assert words.split()[0] in line and said in line
+    spec = spec_of(f"run leanmd --preset tiny --input {bare} --seed 3".split())
+    assert (spec.problem.lattice, spec.problem.seed, spec.problem.cutoff) == ((10, 10, 10), 3, 2.2)
+    assert spec_of(spec.arguments()).problem == spec.problem
+    assert spec.problem.initial == {
+        "positions": str(bare),
+        "velocities": "random, of temperature 12 (seed 3)",
+    }
+    spec = spec_of(f"run leanmd --cutoff 1 --input {path}".split())
+    assert spec.problem.initial == {"positions": str(path), "velocities": str(path)}
+
+
 def test_last_of_linear_frames_and_matrix_of_edges(tmp_path: Path) -> None:
     """Catches steps stored as one number, a box per frame, and the group called atoms."""
     path = tmp_path / "file"
@@ -357,6 +421,7 @@ XYZ_CASES: list[tuple[str, str, int | None, str]] = [
     ("4 0 0 0 5 0", "-4 0 0 0 5 0", 6, "a side of the box"),
     ("4 0 0 0 5 0", "4 0 0 0 5", 6, "must be there"),
     ("4 0 0 0 5 0", "4 0 0 0 five 0", 6, "finite numbers"),
+    ('Lattice="4 0 0 0 5 0 0 0 6.5"', 'Origin="0 0 0"', 6, 'Lattice="ax 0 0 0 by'),
     ("T T T", "T T F", 6, "pbc must be"),
     ("units=lj", "units=metal", 6, "units must be lj"),
     (":pos:R:3:id", ":force:R:3:id", 6, "must have pos:R:3"),
@@ -365,7 +430,10 @@ XYZ_CASES: list[tuple[str, str, int | None, str]] = [
     (":velo:R:3", ":pos:R:3", 6, "same meaning"),
     (":q:R:2", ":q:R:3", 6, "11 columns, the first row 10"),
     (":q:R:2", ":q:R:two", 6, "name:type:width"),
-    (":q:R:2", ":masses:R:2", 6, "masses are 1"),
+    (":q:R:2", ":masses:R:2", 6, "masses must be masses:R:1"),
+    (":velo:R:3:q:R:2", ":velo:R:3:masses:R:1:q:R:1", 7, "the mass of all atoms must be 1"),
+    (":velo:R:3:q:R:2", ":velo:R:3:Z:I:1:Z:I:1", 6, "same meaning"),
+    (":velo:R:3", ":momenta:R:3", 6, "momenta need a column masses:R:1 of ones"),
     ("Ar 1.1 2.2", "Kr 1.1 2.2", 9, "one kind, which is 'Ar'"),
     ("Ar 1.1 2.2", "Ar 1.1 x", 9, "must be"),
     ("Ar 1.1 2.2", "Ar 1.1 -inf", 9, "atom 9: position must be finite"),
@@ -459,7 +527,7 @@ def two_groups(path: Path) -> None:
         (lambda path: path.write_bytes(DATA.encode() + b"\n# \xff"), ":36: is not text"),
         (lambda path: path.write_bytes(FRAME.encode().replace(b"Ar", b"\xff")), ":3: is not text"),
         (lambda path: path.write_bytes(DATA.encode()[:-2] + b"\xff\n"), ":34: must be"),
-        (lambda path: path.write_text("2\nmade by hand\nAr 1 1 1\nAr 2 2 2\n"), "extended XYZ"),
+        (lambda path: path.write_text("2\nmade by hand\nAr 1 1\nAr 2 2\n"), "extended XYZ"),
         (lambda path: path.write_bytes(MAGIC), "is not H5MD"),
         (lambda path: h5py.File(path, "w").close(), "must be H5MD of version 1"),
         (empty_group, "must have one group"),

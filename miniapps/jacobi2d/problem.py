@@ -80,6 +80,10 @@ class JacobiProblem(GridProblem):
         require_numbers(self)
         require(self.check_every >= 1, "--check-every", self.check_every, "must be 1 or more")
 
+    def void(self) -> dict[str, str]:
+        """When to check a tolerance that there is not."""
+        return {} if self.tolerance else {"check_every": "needs --tolerance"}
+
     def largest_tile(self) -> int:
         """With a tolerance, at most the number of sweeps between two checks of it."""
         return self.check_every if self.tolerance else super().largest_tile()

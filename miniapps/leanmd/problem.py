@@ -19,6 +19,7 @@ import kernels
 from kernels.leanmd.units import ENERGY_UNIT
 from miniapps.contract import Check, Index, Measure
 from miniapps.decomposition import Layout
+from miniapps.leanmd import si
 from miniapps.leanmd.inputs import MOST_ATOMS, Input, atoms_between, opened
 from miniapps.leanmd.lattice import Sites, in_cells, on_lattice
 from miniapps.leanmd.pair_layout import PairLayout
@@ -32,6 +33,7 @@ from miniapps.parameters import (
     parameter,
     require,
     require_numbers,
+    shown,
     yes_or_no,
 )
 from miniapps.problem import BaseProblem, Variant, grown, halved
@@ -82,6 +84,8 @@ class LeanmdProblem(BaseProblem):
     app: ClassVar[str] = "leanmd"
     unit: ClassVar[str] = "atom-steps"
     last_axis_cut: ClassVar[float] = 1.0
+    only_output: ClassVar[tuple[str, ...]] = "trajectory", "units"
+    needs_output: ClassVar[tuple[str, ...]] = ("trajectory",)
     variants: ClassVar[tuple[Variant, ...]] = (
         Variant("decomposition", "blocks"),
         Variant("decomposition", "pairs", several_kinds=True),
@@ -161,6 +165,13 @@ class LeanmdProblem(BaseProblem):
         "--dtype", "float64", str, "of what pairs feel; float32 on a GPU only", DTYPES
     )
     thermo: int = parameter("--thermo", 0, int, "steps between rows; 0: first and last only")
+    units: str = parameter(
+        "--units",
+        "reduced",
+        str,
+        "argon: print and write energies, pressure and temperature in SI units, too",
+        choices=("reduced", *si.SUBSTANCES),
+    )
 
     def __post_init__(self) -> None:
         require_numbers(self)
@@ -269,6 +280,36 @@ class LeanmdProblem(BaseProblem):
         """Whether initial velocities are random; if not, they come from the input file."""
         return self.source is None or not self.source.has_velocities
 
+    def void(self) -> dict[str, str]:
+        """The options for atoms that the input file, or --cells, replaces."""
+        if self.source is None and self.cells is None:
+            return {"per_cell": "needs --cells"}
+        if self.source is None:
+            found = dict.fromkeys(("lattice", "density"), "not together with --cells")
+            return found | ({"per_cell": "not together with --gradient"} if self.gradient else {})
+        positions, velocities = (
+            f"not together with --input {self.input}, which has {what}"
+            for what in ("positions", "velocities")
+        )
+        found = dict.fromkeys(("lattice", "density", "per_cell"), positions)
+        drawn = {} if self.draws_velocities else dict.fromkeys(("temperature", "seed"), velocities)
+        return found | drawn
+
+    @property
+    def initial(self) -> dict[str, str]:
+        """Where the initial positions and velocities come from, in words."""
+        seed = f"seed {self.seed}"
+        positions = f"fcc lattice {shown(self.lattice)} of density {self.density:g}"
+        velocities = f"random, of temperature {self.temperature:g} ({seed})"
+        if self.cells is not None:
+            atoms = self.gradient or self.per_cell
+            positions = f"cells {shown(self.cells)} of {atoms} atoms ({seed})"
+        if self.source is not None:
+            step = f" at step {self.first_step}" if self.first_step else ""
+            positions = f"{self.input}{step}"
+            velocities = velocities if self.draws_velocities else positions
+        return {"positions": positions, "velocities": velocities}
+
     def beginning(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, ...]:
         """The initial atoms in [low, high): ids (n,), positions and velocities (3, n)."""
         if self.source is not None:
@@ -361,24 +402,30 @@ class LeanmdProblem(BaseProblem):
         rows = all_rows(measures)
         last, steps = rows[-1], max(int(rows[-1, 0]), 1)
         kept = kept_energy(self, last[1:]) - kept_energy(self, rows[0, 1:])
+        thermo, box = table(self, rows), self.box.tolist()
+        in_units = {} if self.units == "reduced" else si.in_si(self.units, thermo, box, self.dt)
         return {
             "atoms": self.atoms,
-            "box": self.box.tolist(),
-            "thermo": table(self, rows),
+            "initial": self.initial,
+            "box": box,
+            "thermo": thermo,
+            **({"si": in_units} if in_units else {}),
             "energy_drift_per_atom_and_step": kept / steps,
             "momentum": [momentum * ENERGY_UNIT for momentum in last[3:6].tolist()],
         }
 
     @classmethod
     def lines(cls, record: dict[str, Any]) -> list[str]:
-        """The thermo table, energy drift and momentum."""
+        """The origin of the atoms, the thermo table, energy drift and momentum."""
         rows = record["thermo"]
         head = "  ".join(f"{name:>12}" for name in rows[0])
         body = ["  ".join(f"{value:12.8g}" for value in row.values()) for row in rows]
         drift, momentum = record["energy_drift_per_atom_and_step"], record["momentum"]
         return [
+            *(f"initial {what}: {origin}" for what, origin in record["initial"].items()),
             head,
             *body,
+            *(si.lines(record["si"]) if "si" in record else []),
             f"{record['atoms']} atoms, energy drift {drift:.3g} per atom and step, "
             f"momentum {max(map(abs, momentum)):.3g}",
         ]

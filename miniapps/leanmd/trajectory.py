@@ -5,10 +5,11 @@ The output file of the run also contains
 ``particles/atoms/position``, ``velocity``, ``id``  each with ``step``, ``time`` and ``value``
 ``particles/atoms/box``  the periodic box
 ``observables``  the thermo table, column by column
+``observables/si``, ``parameters``  with --units: the table in SI units, and the reduced units in SI
 
-All are in reduced units. Each PE stores the frames of its blocks in a file of its own. At the end
-these are joined piece by piece, so no process holds a whole frame. The order of the atoms differs
-between frames; ``id`` identifies them.
+All others are in reduced units. Each PE stores the frames of its blocks in a file of its own. At
+the end these are joined piece by piece, so no process holds a whole frame. The order of the atoms
+differs between frames; ``id`` identifies them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miniapps.contract import Piece
+from miniapps.leanmd import si
 from miniapps.snapshots import append
 
 AT_ONCE = 1 << 16  # atoms
@@ -39,7 +41,7 @@ class Trajectory:
     every: int  # steps; 0: the final state only
 
     def wants(self, before: int, step: int) -> bool:
-        """Whether ``step`` is a multiple of the interval."""
+        """Whether ``step`` is a multiple of the interval, as is 0, the state after the setup."""
         return self.every > 0 and step % self.every == 0
 
     def add(self, frame: Any, pieces: list[Piece]) -> None:
@@ -63,6 +65,8 @@ class Trajectory:
         group = file["particles/atoms"]
         self._write_frames(group, taken, [frames[step] for step in taken], record["atoms"])
         self._write_observables(file, record["thermo"])
+        if "si" in record:
+            self._write_si(file, record["si"])
 
     def _write_head(self, file: Any, record: dict[str, Any]) -> None:
         """Write the program that made the file, and the box."""
@@ -102,6 +106,20 @@ class Trajectory:
             element = file.create_group(f"observables/{name}")
             self._write_times(element, steps)
             element["value"] = [row[name] for row in thermo]
+
+    def _write_si(self, file: Any, found: dict[str, Any]) -> None:
+        """Write the units of a substance, and the columns of the thermo table in SI units."""
+        units = file.create_group(f"parameters/{found['substance']}")
+        for name, value in found["units"].items():
+            quantity, _, unit = name.rpartition("_")
+            units[quantity] = value
+            units[quantity].attrs["unit"] = unit
+        steps = [row["step"] - self.first_step for row in found["thermo"]]
+        for name, unit in si.COLUMNS.items():
+            element = file.create_group(f"observables/si/{name}")
+            self._write_times(element, steps)
+            element["value"] = [row[f"{name}_{unit}"] for row in found["thermo"]]
+            element["value"].attrs["unit"] = unit
 
     def _write_times(self, element: Any, steps: list[int]) -> None:
         """Write the steps and times of an element's values; ``steps``: since the run began."""

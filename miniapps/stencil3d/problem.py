@@ -90,6 +90,11 @@ class StencilProblem(GridProblem):
         """1 with the synthetic load, because that follows every sweep."""
         return 1 if self.imbalance == "paper" else super().largest_tile()
 
+    def void(self) -> dict[str, str]:
+        """The options of a load that there is not."""
+        names = () if self.imbalance == "paper" else ("imbalance_mode", "imbalance_scale")
+        return dict.fromkeys(names, "needs --imbalance paper")
+
 
 def load_factor(problem: StencilProblem, part: int, parts: int, step: int) -> float:
     """The extra load of MPI block ``part`` of ``parts`` in ``step``, in units of its sweep."""

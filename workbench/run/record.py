@@ -137,8 +137,8 @@ def _short(seconds: np.ndarray) -> list[float]:
 
 def fixed_parameters(record: dict[str, Any]) -> dict[str, Any]:
     """The parameters of a record's problem that affect the result."""
-    variants = miniapps.load(record["app"]).Problem.variants
-    free = {variant.field for variant in variants}
+    problem = miniapps.load(record["app"]).Problem
+    free = {*problem.only_output, *(variant.field for variant in problem.variants)}
     return {name: value for name, value in record["problem"].items() if name not in free}
 
 

@@ -6,7 +6,7 @@ import math
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, Field, dataclass, fields
+from dataclasses import KW_ONLY, Field, dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import ModuleType
@@ -272,6 +272,21 @@ class RunSpec:
         known = seed is None or 0 <= seed < SEEDS
         require(known, "--audit-seed", seed, "must be from 0 to 2^63 - 1")
 
+    def _check_output(self) -> None:
+        """Raise InputError if the output cannot be written, or is missing but asked for."""
+        check_writable("--output", self.output)
+        least = "must be 0 or more (0: none)"
+        every = {"--snapshot-every": self.snapshot_every, "--hash-every": self.hash_every}
+        for name, steps in every.items():
+            require(steps >= 0, name, steps, least)
+        wanted = every | {"--trace": self.trace}
+        for field in fields(self.problem):
+            value = getattr(self.problem, field.name)
+            if field.name in self.problem.needs_output and value != field.default:
+                wanted[field.metadata["option"]] = value
+        for name, asked in wanted.items():
+            require(not asked or self.output is not None, name, asked, "needs --output FILE.h5")
+
     def check(self) -> None:
         """Check all options that can be checked before a launch. Raises InputError."""
         allowed = f"must be 1 or more, at most {MOST_PES}"
@@ -283,13 +298,7 @@ class RunSpec:
         require(can.over_decomposition or self.odf == 1, "--odf", self.odf, allowed)
         self._check_device()
         self.own.check(self)
-        check_writable("--output", self.output)
-        least = "must be 0 or more (0: none)"
-        every = {"--snapshot-every": self.snapshot_every, "--hash-every": self.hash_every}
-        for name, steps in every.items():
-            require(steps >= 0, name, steps, least)
-        for name, asked in (every | {"--trace": self.trace}).items():
-            require(not asked or self.output is not None, name, asked, "needs --output FILE.h5")
+        self._check_output()
         allowed = f"has {self.blocks} blocks, at most {MOST_BLOCKS} are allowed"
         require(self.blocks <= MOST_BLOCKS, self.app, self.problem.shape, allowed)
         kinds = list(self.layout.counts())
@@ -348,15 +357,29 @@ def requested(options: Namespace) -> tuple[Any, int, int]:
     if getattr(options, "positional", None):
         preset |= app.Problem.from_positional(options.positional)
     steps, warmup = preset.pop("steps", 100), preset.pop("warmup", WARMUP)
-    for field in fields(app.Problem):
-        value = getattr(options, field.name)
-        if value is not None:
-            preset[field.name] = tuple(value) if isinstance(value, list) else value
     return (
-        app.Problem(**preset),
+        _problem(app.Problem, preset, options),
         steps if options.steps is None else options.steps,
         warmup if options.warmup is None else options.warmup,
     )
+
+
+def _problem(kind: Any, preset: dict[str, Any], options: Namespace) -> Any:
+    """The problem that options and a preset request; void fields have their defaults.
+
+    Raises InputError for an option that has no effect, unless its value is the default.
+    """
+    declared = {field.name: field for field in fields(kind)}
+    found = {name: getattr(options, name) for name in declared}
+    given = {name: tuple(value) if isinstance(value, list) else value
+             for name, value in found.items() if value is not None}  # fmt: skip
+    problem = kind(**preset | given)
+    void = problem.void()
+    unused = {name: declared[name].default for name in void if name in preset | given}
+    for name, default in unused.items():
+        asked = given.get(name, default)
+        require(asked == default, declared[name].metadata["option"], asked, void[name])
+    return replace(problem, **unused) if unused.keys() & preset.keys() else problem
 
 
 def _preset(app: ModuleType, name: str | None) -> dict[str, Any]:

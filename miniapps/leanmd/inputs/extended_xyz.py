@@ -1,4 +1,10 @@
-"""Extended XYZ files: frames of a count, a comment that names the columns, and a row per atom."""
+"""Extended XYZ files: frames of a count, a comment that names the columns, and a row per atom.
+
+Of ASE's columns these are read: species and Z, which must be the same for all atoms; pos; momenta,
+with masses, which must be 1. ASE computes velocities as momenta over masses, and takes the masses
+of the elements if a file has none; so momenta without masses are refused. Velocities are those of
+other programs.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +20,27 @@ from miniapps.parameters import InputError
 
 PAIRS = re.compile(r"""(\w+)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\S+))""")
 COLUMNS = {  # names in a file, in lower case, of the columns that are read: field and type
-    "pos": ("position", "R3"),
-    "vel": ("velocity", "R3"),
-    "velo": ("velocity", "R3"),
-    "velocities": ("velocity", "R3"),
+    **dict.fromkeys(("pos", "position", "positions"), ("position", "R3")),
+    **dict.fromkeys(("v", "vel", "velo", "velocity", "velocities"), ("velocity", "R3")),
+    **dict.fromkeys(("p", "momentum", "momenta"), ("velocity", "R3")),
+    **dict.fromkeys(("mass", "masses"), ("mass", "R1")),
+    **dict.fromkeys(("z", "number", "numbers"), ("number", "I1")),
     "id": ("id", "I1"),
     "species": ("kind", "S1"),
 }
+MOMENTA = ("p", "momentum", "momenta")
+PLAIN = "species:S:1:pos:R:3"  # the columns of a file that names none
 TYPES: dict[str, Any] = {
     "position": ("f8", (3,)),
     "velocity": ("f8", (3,)),
+    "mass": ("f8",),
+    "number": ("i8",),
     "id": ("i8",),
     "kind": ("S16",),
 }
+
+NO_BOX = 'Lattice="ax 0 0 0 by 0 0 0 cz" is missing, which gives the sides of the box'
+NO_MASSES = "momenta need a column masses:R:1 of ones: set the masses before the velocities"
 
 
 def from_extended_xyz(path: Path) -> Input:
@@ -48,12 +62,13 @@ def from_extended_xyz(path: Path) -> Input:
             start, line = lines.start, lines.number
             lines.skip_rows(count - 1, count, "the frame")
     keys = {found[1]: "".join(found.groups("")[1:]) for found in PAIRS.finditer(comment)}
-    form = keys.get("Properties", "")
+    form = keys.get("Properties", PLAIN)
+    need("Lattice" in keys, location, NO_BOX)
     fields = _fields(form, columns, location)
     need(keys.get("units", "lj") == "lj", location, f"units must be lj, not {keys.get('units')!r}")
     periodic = keys.get("pbc", "T T T").split() == ["T", "T", "T"]
     need(periodic, location, f"pbc must be 'T T T', not {keys.get('pbc')!r}")
-    lattice = numbers_in(keys.get("Lattice", "").split(), location)
+    lattice = numbers_in(keys["Lattice"].split(), location)
     need(len(lattice) == 9, location, 'Lattice="ax ay az bx by bz cx cy cz" must be there')
     box = diagonal(np.array(lattice).reshape(3, 3), location)
     tables = [
@@ -75,12 +90,13 @@ def _fields(properties: str, columns: int, location: str) -> np.dtype:
     need(sum(widths) == columns, location, is_all)
     fields: list[Any] = []
     for number, (name, letter, width) in enumerate(triples):
-        need(not name.lower().startswith("mass"), location, f"masses are 1: leave out {name!r}")
         # Other columns are ignored, so the first letter of each of their words is enough.
         called, form = COLUMNS.get(name.lower(), (f"column {number}", letter + width))
         need(letter + width == form, location, f"{name} must be {name}:{form[0]}:{form[1]}")
         fields.append((called, *TYPES.get(called, ("S1", (int(width),)))))
     names = [field[0] for field in fields]
+    moving = any(name.lower() in MOMENTA for name, _, _ in triples)
+    need(not moving or "mass" in names, location, NO_MASSES)
     need(len(set(names)) == len(names), location, "Properties have two columns of the same meaning")
     need("position" in names, location, "Properties must have pos:R:3")
     return np.dtype(fields)

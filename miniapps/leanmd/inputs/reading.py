@@ -13,9 +13,11 @@ from miniapps.leanmd.inputs.extended_xyz import from_extended_xyz
 from miniapps.leanmd.inputs.h5md import MAGIC, from_h5md
 from miniapps.leanmd.inputs.lammps_data import from_lammps_data
 from miniapps.leanmd.inputs.tables import OPTION, Chunk, Input, Table, blamed, need
+from miniapps.leanmd.inputs.text import is_number
 from miniapps.parameters import InputError
 
 FARTHEST = 1e100  # bound of coordinates and velocities: multiples of a quantum stay finite
+LONG = 1 << 12  # bytes of a line that are looked at
 
 
 def opened(path: Path) -> Input:
@@ -28,12 +30,12 @@ def opened(path: Path) -> Input:
         need(path.exists(), path, "there is no such file")
         need(path.is_file(), path, "is not a file")
         with open(path, "rb") as file:
-            first, second = file.readline(), file.readline()
+            first, second, third = file.readline(), file.readline(), file.readline(LONG)
     need(first != b"", path, "is empty")
     if first + second == MAGIC:
         _require_readable(path)
         source = from_h5md(path)
-    elif re.fullmatch(rb"\s*\d+\s*", first) and b"Lattice" in second:
+    elif re.fullmatch(rb"\s*\d+\s*", first) and (b"Lattice" in second or _is_atom(third)):
         source = from_extended_xyz(path)
     else:
         source = from_lammps_data(path)
@@ -42,6 +44,12 @@ def opened(path: Path) -> Input:
     except MemoryError:  # a file may declare a dataset of any size
         raise InputError(OPTION, path, f"memory is too small for {source.atoms} atoms") from None
     return source
+
+
+def _is_atom(line: bytes) -> bool:
+    """Whether a line may be that of an atom in an XYZ file: something, and three numbers."""
+    words = line.decode(errors="replace").split()
+    return len(words) >= 4 and all(map(is_number, words[1:4]))
 
 
 def _require_readable(path: Path) -> None:

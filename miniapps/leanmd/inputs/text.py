@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from types import MappingProxyType
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -16,6 +17,13 @@ from miniapps.leanmd.inputs.tables import OPTION, Chunk, blamed, need, slices
 from miniapps.parameters import InputError
 
 MOST_ATOMS = 1e15  # atoms
+SAME = MappingProxyType(  # fields that have the same value for all atoms: what is said otherwise
+    {
+        "kind": "all atoms must be of one kind, which is",
+        "number": "all atoms must be of one kind, which is",
+        "mass": "the mass of all atoms must be",
+    }
+)
 
 
 class Lines:
@@ -81,13 +89,14 @@ class TextTable:
     start: int  # the byte at which the first row begins
     line: int  # number of that line
     count: int
-    fields: np.dtype  # of a row; "id" and "kind" may be among them
+    fields: np.dtype  # of a row; "id" and those of `SAME` may be among them
     form: str  # of a row, for messages
     kind: bytes | None = None  # the "kind" that all rows must have; None: that of the first row
 
     def chunks(self) -> Iterator[Chunk]:
         """The rows, some at a time."""
-        names, kind = self.fields.names or (), self.kind
+        names = self.fields.names or ()
+        same: dict[str, Any] = {"kind": self.kind, "mass": 1.0}
         with blamed(self.path), open(self.path, "rb") as file:
             file.seek(self.start)
             for part in slices(self.count):
@@ -95,9 +104,10 @@ class TextTable:
                 lines = list(islice(file, wanted))
                 need(len(lines) == wanted, self.location(first), "the file has become shorter")
                 rows = self._parsed(lines, first)
-                if "kind" in names:
-                    kind = rows["kind"][0] if kind is None else kind
-                    self._check_kind(rows["kind"] == kind, first, kind)
+                for name in (name for name in SAME if name in names):
+                    value = same.get(name)
+                    value = same[name] = rows[name][0] if value is None else value
+                    self._check_same(name, rows[name] == value, first, value)
                 ids = rows["id"] if "id" in names else np.arange(len(rows)) + first + 1
                 yield ids, rows[self.what]
 
@@ -128,10 +138,10 @@ class TextTable:
             return None
         return rows if len(rows) == len(lines) else None
 
-    def _check_kind(self, same: np.ndarray, first: int, kind: bytes) -> None:
-        """Raise InputError unless all atoms are of one kind."""
-        allowed = f"all atoms must be of one kind, which is {kind.decode(errors='replace')!r}"
-        need(same.all(), self.location(first + int(np.argmin(same))), allowed)
+    def _check_same(self, name: str, same: np.ndarray, first: int, value: Any) -> None:
+        """Raise InputError unless all atoms have the same value of a field."""
+        shown = repr(value.decode(errors="replace")) if isinstance(value, bytes) else f"{value:g}"
+        need(same.all(), self.location(first + int(np.argmin(same))), f"{SAME[name]} {shown}")
 
 
 def numbers_in(words: list[str], location: object) -> list[float]:
