@@ -69,7 +69,8 @@ class Inbox:
         key = self.step, request.phase
         if type(request) is CollectSum:
             return key in self.sums and len(self.sums[key].edges) >= len(request.edges)
-        return self.waiting.get(key, {}).keys() >= set(request.edges)
+        came = self.waiting.get(key, {})
+        return len(came) >= len(request.edges) and came.keys() >= set(request.edges)
 
     def missing(self, request: Collect | CollectSum) -> list[Edge]:
         """The edges of a request whose messages have not arrived."""

@@ -18,17 +18,19 @@ class Halo:
     def __init__(
         self, device: Device, inside: Mapping[Any, Region], outside: Mapping[Any, Region]
     ) -> None:
-        self.device, self.inside, self.outside = device, inside, outside
+        self.device = device
+        self.inside = {edge: box(region) for edge, region in inside.items()}
+        self.outside = {edge: box(region) for edge, region in outside.items()}
         self.shapes = {edge: shape_of(region) for edge, region in inside.items()}
 
     def pack(self, field: Array) -> Mapping[Any, Any]:
         """Copy each face into a message of its own."""
         messages = self.device.messages(self.shapes, field.dtype)
-        for edge, region in self.inside.items():
-            messages[edge][...] = field[box(region)]
+        for edge, cells in self.inside.items():
+            messages[edge][...] = field[cells]
         return messages
 
     def unpack(self, field: Array, came: Mapping[Any, Any]) -> None:
         """Copy message after message; NumPy raises ValueError for a shape that does not fit."""
         for edge, values in came.items():
-            field[box(self.outside[edge])] = values
+            field[self.outside[edge]] = values

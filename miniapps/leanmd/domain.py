@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ class Explosion(StepError):
     """The system is unstable: the time step is too long, or atoms began too close together."""
 
 
+@cache
 def edge_of(axis: int, side: int) -> Edge:
     """The edge to the neighbour on a side along an axis."""
     return tuple((2 * side - 1) * (axis == other) for other in AXES)
