@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
@@ -30,11 +31,11 @@ def in_processes(
     try:
         for number in range(processes):
             pipe, end = context.Pipe(duplex=False)
-            mine = parts[number::processes]
-            workers.append(context.Process(target=_work, args=(work, mine, end), daemon=True))
+            pipes.append(pipe)
+            given = work, parts[number::processes], end, pipes
+            workers.append(context.Process(target=_work, args=given, daemon=True))
             workers[-1].start()
             end.close()
-            pipes.append(pipe)
         for number in range(len(parts)):
             try:
                 yield pipes[number % processes].recv()
@@ -46,9 +47,15 @@ def in_processes(
             worker.join()
 
 
-def _work(work: Callable[[Any], Iterator[Any]], parts: Any, pipe: Any) -> None:
-    """Send the results of some parts. Ctrl-C is left to the parent, which ends this process."""
+def _work(work: Callable[[Any], Iterator[Any]], parts: Any, end: Any, pipes: list[Any]) -> None:
+    """Send the results of some parts through ``end``, until the parent has ended.
+
+    ``pipes``: the parent's ends, which must be open nowhere else. Ctrl-C is left to the parent.
+    """
+    for pipe in pipes:
+        pipe.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()  # what exists is no garbage: the collector need not look at it again
-    for result in work(parts):
-        pipe.send(result)
+    with suppress(BrokenPipeError):
+        for result in work(parts):
+            end.send(result)
