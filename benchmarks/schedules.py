@@ -1,7 +1,7 @@
 """The long search for orders of messages: `miniapps adversary` on every app, with many schedules.
 
 It is made in parts, always of the app with the fewest schedules so far, and written down after
-each. So it can be stopped at any time, and goes on where it was stopped.
+each. So it can be stopped at any time, and continues where it was.
 """
 
 from __future__ import annotations
