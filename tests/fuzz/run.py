@@ -22,12 +22,13 @@ import sys
 import tempfile
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 SECONDS = 5.0  # of a core; an input that needs more hangs
-STUCK_S = 120.0  # after which the process ends, if a library does not return
+STUCK_S = 600.0  # after which the process ends, if a library does not return
 SPARE = 128 << 20  # bytes that an input may take beside its size times the kind's factor
 LONGEST = 1 << 18  # bytes of an input that is changed
 MOST_SHOWN = 1 << 16  # bytes of a failing input in the result
@@ -44,6 +45,7 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=1000, help="of each kind; default: 1000")
     parser.add_argument("--kind", choices=KINDS, action="append", help="default: all")
     parser.add_argument("--seed", type=int, default=1, help="of the changes; default: 1")
+    parser.add_argument("--go-on", action="store_true", help="add to the inputs of the result")
     parser.add_argument("--to", type=Path, default=RESULT, help="the result; keeps other kinds")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)  # of the process of a kind
     options = parser.parse_args()
@@ -52,18 +54,24 @@ def main() -> int:
     results = json.loads(options.to.read_text()) if options.to.exists() else {}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for kind in options.kind or KINDS:
-        results[kind] = of_kind(kind, options.inputs, options.seed)
+        done = results.get(kind, {}) if options.go_on else {}
+        if done.get("inputs", 0) >= options.inputs:
+            continue
+        results[kind] = of_kind(kind, options.inputs, options.seed, done)
         print(f"{kind}: {json.dumps(results[kind] | {'failed': results[kind]['failed'][:3]})}")
         options.to.write_text(json.dumps(results, indent=1) + "\n")
     return int(any(result["failures"] for result in results.values()))
 
 
-def of_kind(kind: str, inputs: int, seed: int) -> dict[str, Any]:
+def of_kind(kind: str, inputs: int, seed: int, done: dict[str, Any]) -> dict[str, Any]:
     """Fuzz one kind; a process that dies is a failure, and another goes on.
 
-    Ctrl-C ends it; the result is that of the inputs until then.
+    Ctrl-C ends it; the result is that of the inputs until then. ``done``: the result of an earlier
+    run, to which inputs are added; or empty.
     """
     began, entries, stopped = time.monotonic(), list[dict[str, Any]](), False
+    inputs -= done.get("inputs", 0)
+    seed += done.get("inputs", 0)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "corpus").mkdir()
@@ -86,16 +94,18 @@ def of_kind(kind: str, inputs: int, seed: int) -> dict[str, Any]:
                 last = (folder / "last").read_bytes() if (folder / "last").exists() else b""
                 entries.append(failure(f"the process ended with {status}: {end}", last))
         kept, about = len(list((folder / "corpus").iterdir())), (folder / "about").read_text()
-    failed = failed_of(entries)
+    failed = done.get("failed", []) + failed_of(entries)
+    outcomes = Counter(entry["outcome"] for entry in entries)
+    slowest = max((entry.get("seconds", 0) for entry in entries), default=0)
     return {
-        "inputs": len(entries),
-        "accepted": sum(entry["outcome"] == "accepted" for entry in entries),
-        "refused": sum(entry["outcome"] == "refused" for entry in entries),
+        "inputs": done.get("inputs", 0) + len(entries),
+        "accepted": done.get("accepted", 0) + outcomes["accepted"],
+        "refused": done.get("refused", 0) + outcomes["refused"],
         "failures": len(failed),
         **json.loads(about),
-        "kept for new branches": kept,
-        "slowest, s of a core": max(entry.get("seconds", 0) for entry in entries),
-        "seconds": round(time.monotonic() - began),
+        "kept for new branches": max(done.get("kept for new branches", 0), kept),
+        "slowest, s of a core": max(done.get("slowest, s of a core", 0), slowest),
+        "seconds": done.get("seconds", 0) + round(time.monotonic() - began),
         "failed": failed,
     }
 
