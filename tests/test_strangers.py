@@ -253,6 +253,24 @@ def test_a_file_that_ends_the_library(
         hdf5.require_readable(tmp_path / "file", read)
 
 
+@pytest.mark.parametrize("command", ["plot", "run leanmd --input", "study report"])
+def test_a_real_file_that_ends_the_library(
+    tmp_path: Path,
+    command: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Catches a file with one wrong byte, found by fuzzing, in which libhdf5 loops for ever."""
+    monkeypatch.setattr(hdf5, "SPARE_CORE_S", 0.5)
+    path = tmp_path / "run.h5"
+    data = bytearray((ROOT / "tests/data/schema-1.h5").read_bytes())
+    data[5128] = 255  # of 205
+    path.write_bytes(data)
+    if command == "run leanmd --input":
+        path = ROOT / "tests/data/endless-h5md.h5"  # byte 9480 is 0, where 8 was written
+    assert path.name in refused([*command.split(), str(path)], capsys)
+
+
 def test_a_file_that_the_library_reads(tmp_path: Path) -> None:
     """Catches an exception in the child that hides the caller's own, and a file refused for it."""
     (tmp_path / "file").write_text("right")

@@ -63,49 +63,52 @@ def main() -> int:
     return int(any(result["failures"] for result in results.values()))
 
 
-def of_kind(kind: str, inputs: int, seed: int, done: dict[str, Any]) -> dict[str, Any]:
+def of_kind(kind: str, inputs: int, seed: int, earlier: dict[str, Any]) -> dict[str, Any]:
     """Fuzz one kind; a process that dies is a failure, and another goes on.
 
-    Ctrl-C ends it; the result is that of the inputs until then. ``done``: the result of an earlier
+    Ctrl-C ends it; the result is that of the inputs until then. ``earlier``: that of an earlier
     run, to which inputs are added; or empty.
     """
     began, entries, stopped = time.monotonic(), list[dict[str, Any]](), False
-    inputs -= done.get("inputs", 0)
-    seed += done.get("inputs", 0)
+    inputs -= earlier.get("inputs", 0)
+    seed += earlier.get("inputs", 0)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "corpus").mkdir()
         while not stopped and len(entries) < inputs and len(failed_of(entries)) < 50:
             words = ["--kind", kind, "--inputs", str(inputs - len(entries)), "--inside", name]
             words = [sys.executable, __file__, *words, "--seed", str(seed + len(entries))]
+            (folder / "log").unlink(missing_ok=True)
             with open(folder / "said", "w+") as said:
                 try:
-                    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
-                    status = done.returncode
+                    status = subprocess.call(
+                        words, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+                    )
                 except KeyboardInterrupt:
                     status, stopped = 0, True
                 said.seek(0)
                 end = " ".join(said.read()[-300:].split())
-            if not (folder / "log").exists():
+            log = folder / "log"
+            if not (stopped or log.exists()):
                 raise SystemExit(f"{kind}: fuzzing did not begin: {end}")
-            lines = (folder / "log").read_text().splitlines()
+            lines = log.read_text().splitlines() if log.exists() else []
             entries += map(json.loads, lines[: inputs - len(entries)])
             if status:
                 last = (folder / "last").read_bytes() if (folder / "last").exists() else b""
                 entries.append(failure(f"the process ended with {status}: {end}", last))
         kept, about = len(list((folder / "corpus").iterdir())), (folder / "about").read_text()
-    failed = done.get("failed", []) + failed_of(entries)
+    failed = earlier.get("failed", []) + failed_of(entries)
     outcomes = Counter(entry["outcome"] for entry in entries)
     slowest = max((entry.get("seconds", 0) for entry in entries), default=0)
     return {
-        "inputs": done.get("inputs", 0) + len(entries),
-        "accepted": done.get("accepted", 0) + outcomes["accepted"],
-        "refused": done.get("refused", 0) + outcomes["refused"],
+        "inputs": earlier.get("inputs", 0) + len(entries),
+        "accepted": earlier.get("accepted", 0) + outcomes["accepted"],
+        "refused": earlier.get("refused", 0) + outcomes["refused"],
         "failures": len(failed),
         **json.loads(about),
-        "kept for new branches": max(done.get("kept for new branches", 0), kept),
-        "slowest, s of a core": max(done.get("slowest, s of a core", 0), slowest),
-        "seconds": done.get("seconds", 0) + round(time.monotonic() - began),
+        "kept for new branches": max(earlier.get("kept for new branches", 0), kept),
+        "slowest, s of a core": max(earlier.get("slowest, s of a core", 0), slowest),
+        "seconds": earlier.get("seconds", 0) + round(time.monotonic() - began),
         "failed": failed,
     }
 
