@@ -96,7 +96,8 @@ def of_kind(kind: str, inputs: int, seed: int, earlier: dict[str, Any]) -> dict[
             if status:
                 last = (folder / "last").read_bytes() if (folder / "last").exists() else b""
                 entries.append(failure(f"the process ended with {status}: {end}", last))
-        kept, about = len(list((folder / "corpus").iterdir())), (folder / "about").read_text()
+        kept = len(list((folder / "corpus").iterdir()))
+        about = json.loads((folder / "about").read_text())
     failed = earlier.get("failed", []) + failed_of(entries)
     outcomes = Counter(entry["outcome"] for entry in entries)
     slowest = max((entry.get("seconds", 0) for entry in entries), default=0)
@@ -105,7 +106,8 @@ def of_kind(kind: str, inputs: int, seed: int, earlier: dict[str, Any]) -> dict[
         "accepted": earlier.get("accepted", 0) + outcomes["accepted"],
         "refused": earlier.get("refused", 0) + outcomes["refused"],
         "failures": len(failed),
-        **json.loads(about),
+        **about,
+        "of large inputs": max(earlier.get("of large inputs", 0), about["of large inputs"]),
         "kept for new branches": max(earlier.get("kept for new branches", 0), kept),
         "slowest, s of a core": max(earlier.get("slowest, s of a core", 0), slowest),
         "seconds": earlier.get("seconds", 0) + round(time.monotonic() - began),
@@ -131,38 +133,38 @@ def fuzz(kind: str, inputs: int, seed: int, folder: Path) -> int:
     target = targets.TARGETS[kind]
     targets.SCRATCH = folder
     targets.replace_what_runs()
-    corpus = target.seeds()
-    for data in corpus:  # also imports what is imported late, and compiles
+    about = {"memory factor": target.factor, "of large inputs": 0.0, "guided": guided}
+    (folder / "about").write_text(json.dumps(about))
+    seeds = target.seeds()
+    for data in seeds:  # also imports what is imported late, and compiles
         target.attempt(data)
     signal.signal(signal.SIGPROF, _too_long)
-    log = open(folder / "log", "w")
-    watched = targets.writes_watched(folder)
-    written = watched.__enter__()
+    with open(folder / "log", "w") as log, targets.writes_watched(folder) as written:
 
-    def attempt(data: bytes) -> None:
-        (folder / "last").write_bytes(data)
-        log.write(json.dumps(tried(target, data, written)) + "\n")
-        log.flush()
+        def attempt(data: bytes) -> None:
+            (folder / "last").write_bytes(data)
+            log.write(json.dumps(tried(target, data, written)) + "\n")
+            log.flush()
 
-    def changed(data: bytes, seed: int) -> bytes:
-        dice = random.Random(seed)
-        data = target.mutated(data, dice)
-        while dice.random() < 0.4:
-            data = target.mutated(data, dice)
-        return data[:LONGEST]
-
-    large = target.large() if inputs > 100 else []
-    used = max([memory_per_byte(attempt, data) for data in large], default=0.0)
-    if used > target.factor:
-        log.write(json.dumps(failure(f"{used:.1f} bytes of memory per byte", b"")) + "\n")
-    about = {"memory factor": target.factor, "of large inputs": used, "guided": guided}
-    (folder / "about").write_text(json.dumps(about))
-    inputs -= len(large)
-    if guided:
-        by_atheris(attempt, changed, corpus, inputs, seed, folder)
-    for number in range(inputs):
-        attempt(changed(corpus[number % len(corpus)], seed + number))
+        large = target.large() if inputs > 100 else []
+        used = max([memory_per_byte(attempt, data) for data in large], default=0.0)
+        (folder / "about").write_text(json.dumps(about | {"of large inputs": used}))
+        if used > target.factor:
+            log.write(json.dumps(failure(f"{used:.1f} bytes of memory per byte", b"")) + "\n")
+        if guided:
+            by_atheris(attempt, target, seeds, inputs - len(large), seed, folder)
+        for number in range(inputs - len(large)):
+            attempt(changed(target, seeds[number % len(seeds)], seed + number))
     return 0
+
+
+def changed(target: Any, data: bytes, seed: int) -> bytes:
+    """An input with a few changes, drawn from a seed."""
+    dice = random.Random(seed)
+    data = target.mutated(data, dice)
+    while dice.random() < 0.4:
+        data = target.mutated(data, dice)
+    return data[:LONGEST]
 
 
 def memory_per_byte(attempt: Callable[[bytes], None], data: bytes) -> float:
@@ -189,36 +191,28 @@ def imported() -> tuple[Any, bool]:
 
 def by_atheris(
     attempt: Callable[[bytes], None],
-    changed: Callable[[bytes, int], bytes],
-    corpus: list[bytes],
+    target: Any,
+    seeds: list[bytes],
     inputs: int,
     seed: int,
     folder: Path,
 ) -> None:
-    """Let libFuzzer choose among the inputs kept in ``folder``; ends the process.
+    """Let libFuzzer choose which input to change next; ends the process.
 
-    Limits of memory and time are ours, so libFuzzer's own are off.
+    Memory and time are limited by `tried`, and `changed` draws the number of changes.
     """
     import atheris
 
-    seeds = folder / "seeds"
-    seeds.mkdir(exist_ok=True)
-    for number, data in enumerate(corpus):
-        (seeds / str(number)).write_bytes(data)
-    once = ["-mutate_depth=1"]  # `changed` draws itself how often
-    off = ["-timeout=100000", "-rss_limit_mb=0", "-malloc_limit_mb=0", "-handle_segv=0"]
-    words = [
-        f"-runs={inputs}",
-        f"-seed={seed}",
-        f"-max_len={LONGEST}",
-        "-len_control=0",
-        *off,
-        *once,
-    ]
+    (folder / "seeds").mkdir(exist_ok=True)
+    for number, data in enumerate(seeds):
+        (folder / "seeds" / str(number)).write_bytes(data)
+    words = [f"-runs={inputs}", f"-seed={seed}", f"-max_len={LONGEST}", "-len_control=0"]
+    words += ["-mutate_depth=1", "-timeout=100000", "-rss_limit_mb=0", "-malloc_limit_mb=0"]
+    words += ["-handle_segv=0", str(folder / "corpus"), str(folder / "seeds")]
     atheris.Setup(
-        ["fuzz", *words, str(folder / "corpus"), str(seeds)],
+        ["fuzz", *words],
         attempt,
-        custom_mutator=lambda data, most, seed: changed(data, seed)[:most],
+        custom_mutator=lambda data, most, seed: changed(target, data, seed)[:most],
     )
     atheris.Fuzz()
 
