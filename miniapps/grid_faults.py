@@ -17,6 +17,10 @@ SPOILT_AT = 3  # step
 BLOCK = "miniapps.grid_block:GridBlock"
 STEP = "miniapps.{app}:Block.step"
 SWEEP = "kernels.{app}.cpu:sweep"
+UNSEEN = {
+    "grid: one cell off": "once, in one of a million cells, by less than sums over all cells show",
+    "grid: last bit off": "the last bit of one of a million cells, at the end",
+}
 ONE = {"time_tile": 1}
 TILES = {"time_tile": 3}
 

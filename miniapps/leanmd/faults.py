@@ -20,7 +20,8 @@ KERNELS = "kernels.leanmd.cpu"
 IN_BLOCKS = {"decomposition": "blocks"}
 IN_PAIRS = {"decomposition": "pairs"}
 SHORT = {"rebuild": 3, "thermo": 4, "steps": 5, "warmup": 1}
-PROBLEMS = {"tiny": SHORT | {"lattice": (4, 4, 4)}, "small": SHORT, "large": SHORT}
+HOT = SHORT | {"temperature": 30.0}  # atoms leave their block within a few steps
+PROBLEMS = {"tiny": SHORT | {"lattice": (4, 4, 4)}, "small": HOT, "large": HOT}
 
 
 # Forces and motion -------------------------------------------------------------------------------

@@ -18,14 +18,14 @@ KERNELS = "kernels.pic.cpu"
 
 
 def events(width: int, injected: int) -> tuple[Event, ...]:
-    """An injection, and a removal, which concern a part of the cells of a square."""
-    third, half = width // 3, width // 2
+    """An injection into two blocks, and a removal from one row of blocks."""
     return (
-        Event("inject", 3, (2, third, 3, third), injected),
-        Event("remove", 5, (0, width - 1, 0, half - 1), fraction=0.5),
+        Event("inject", 3, (2, width // 3, 3, 2 * width // 3), injected),
+        Event("remove", 5, (0, width - 1, 0, width // 2 - 1), fraction=0.5),
     )
 
 
+MOVING = {"k": 1, "m": -2}  # as in the preset tiny: positions are rounded
 PROBLEMS = {
     "tiny": {
         "size": 24,
@@ -33,8 +33,8 @@ PROBLEMS = {
         "distribution": Distribution("geometric", (0.97,)),
         "events": events(24, 60),
     },
-    "small": {"events": events(1000, 20_000)},
-    "large": {"events": events(5998, 2_000_000)},
+    "small": MOVING | {"events": events(1000, 20_000)},
+    "large": MOVING | {"events": events(5998, 2_000_000)},
 }
 HARMLESS = {
     "messages: received at another edge": "a particle's position says where it is, not its edge",

@@ -47,20 +47,26 @@ def of_app(app: str) -> tuple[Fault, ...]:
 
 def problem_of(app: str, preset: str) -> Mapping[str, Any]:
     """The fields, steps and warm-up in which an app's trials differ from its preset."""
-    module = module_of(app)
-    if importlib.util.find_spec(module) is None:
-        return {}
-    problems: Mapping[str, Any] = getattr(importlib.import_module(module), "PROBLEMS", {})
-    return dict(problems.get(preset, {}))
+    return dict(_declared(app, "PROBLEMS").get(preset, {}))
 
 
 def harmless(app: str) -> Mapping[str, str]:
     """The faults, by key, that do not change this app's result, each with the reason."""
+    return _declared(app, "HARMLESS")
+
+
+def unseen(app: str) -> Mapping[str, str]:
+    """The faults, by key, that only the reference sees, so only in small problems; and why."""
+    return _declared(app, "UNSEEN")
+
+
+def _declared(app: str, name: str) -> Mapping[str, Any]:
+    """A table that the faults of an app come with; empty if there is none."""
     module = module_of(app)
     if importlib.util.find_spec(module) is None:
         return {}
-    reasons: Mapping[str, str] = getattr(importlib.import_module(module), "HARMLESS", {})
-    return reasons
+    table: Mapping[str, Any] = getattr(importlib.import_module(module), name, {})
+    return table
 
 
 def key(fault: Fault) -> str:

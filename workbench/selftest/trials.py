@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import redirect_stderr
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -60,11 +60,21 @@ class Trial:
     app: str
     driver: str
     spec: FaultySpec
+    preset: str = "tiny"
 
     @property
     def acted(self) -> bool:
         """Whether the fault has changed anything; known after the run."""
         return self.spec.mark is not None and self.spec.mark.exists()
+
+    @property
+    def is_thorough(self) -> bool:
+        """Whether every round is audited."""
+        return self.spec.audit_every == 1
+
+    def thorough(self) -> Trial:
+        """The same run, in which every round is audited."""
+        return replace(self, spec=replace(self.spec, audit_every=1))
 
 
 @dataclass(frozen=True)
@@ -76,14 +86,16 @@ class Found:
     caught: str
 
     @property
-    def harmless(self) -> str:
-        """The reason why the fault does not change the app's result; empty if it does."""
-        return faults.harmless(self.trial.spec.app).get(str(self.trial.fault), "")
+    def allowed(self) -> str:
+        """Why nothing need see the fault, as it is harmless or too small; empty if it must be."""
+        app, fault = self.trial.spec.app, str(self.trial.fault)
+        unseen = {} if self.trial.preset == TINY.preset else faults.unseen(app)
+        return {**unseen, **faults.harmless(app)}.get(fault, "")
 
     @property
     def survived(self) -> bool:
         """Whether the fault changed something, and nothing saw it."""
-        return self.acted and not self.caught and not self.harmless
+        return self.acted and not self.caught and not self.allowed
 
 
 def trials(
@@ -123,7 +135,7 @@ def _trials(
         if applies(driver, app, variant, fault):
             mark = marks / f"{driver.name}-{name}-{key}".replace(" ", "-").replace("/", "-")
             spec = spec_of(driver, app, variant, fault, preset)
-            yield Trial(key, name, driver.name, FaultySpec.around(spec, key, mark))
+            yield Trial(key, name, driver.name, FaultySpec.around(spec, key, mark), preset)
 
 
 def applies(driver: Driver, app: str, variant: Mapping[str, Any], fault: Fault | None) -> bool:
