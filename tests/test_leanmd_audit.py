@@ -13,11 +13,13 @@ import support
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
+from test_leanmd_inputs import written
 
 import kernels
 from kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
 from miniapps.audit import AuditPlan
 from miniapps.leanmd import plain, thermo
+from miniapps.leanmd import problem as problem_module
 from miniapps.leanmd.problem import REFERENCE_ATOMS, Gradient, LeanmdProblem
 
 CPU = kernels.load("leanmd", "cpu")
@@ -200,3 +202,49 @@ def test_plain_fused_at_a_tie() -> None:
     for sign in (1.0, -1.0):
         a, b, c = tie * little, little, 1 + 2 * sign * tie
         assert plain.fused(a, b, c) == float(Fraction(a) * Fraction(b) + Fraction(c))
+
+
+# Input files -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["h5md", "xyz", "lammps"])
+def source(request: Any, tmp_path_factory: Any) -> LeanmdProblem:
+    """A problem that begins with the five atoms of a file in each format."""
+    path = tmp_path_factory.mktemp("input") / "atoms"
+    return LeanmdProblem(input=written(path, request.param), cutoff=1.5, skin=0.3)
+
+
+def shifted(patch: MonkeyPatch, source: LeanmdProblem) -> None:
+    """Atoms begin a quantum beside the place that the file says."""
+    change_start(patch, lambda ids, at, v: (ids, at + source.quantum, v))
+
+
+def turned(patch: MonkeyPatch, source: LeanmdProblem) -> None:
+    """Velocities are taken along another axis."""
+    change_start(patch, lambda ids, at, v: (ids, at, v[::-1].copy()))
+
+
+def mixed(patch: MonkeyPatch, source: LeanmdProblem) -> None:
+    """Velocities are assigned by row, not by id."""
+    change_start(patch, lambda ids, at, v: (ids, at, np.roll(v, 1, axis=1)))
+
+
+def change_start(patch: MonkeyPatch, change: Callable[..., Any]) -> None:
+    """Change the ids, positions and velocities with which blocks begin."""
+    right = problem_module.atoms_between
+    patch.setattr(problem_module, "atoms_between", lambda *where: change(*right(*where)))
+
+
+def test_a_right_start_from_a_file(source: LeanmdProblem) -> None:
+    """Catches a second reader that misreads a format."""
+    assert not support.solve("leanmd", source, (1, 1, 1), 1, plan=AuditPlan(16, 0, 1)).failed
+
+
+@pytest.mark.parametrize(("mistake", "check"), [(shifted, PLACES), (turned, START), (mixed, START)])
+def test_a_wrong_start_from_a_file(
+    source: LeanmdProblem, mistake: Any, check: str, monkeypatch: MonkeyPatch
+) -> None:
+    """Catches atoms that do not begin as the file says, also where there is no reference."""
+    mistake(monkeypatch, source)
+    plan = AuditPlan(16, 0, 1)
+    assert check in support.solve("leanmd", source, (1, 1, 1), 1, plan=plan).failed

@@ -557,7 +557,7 @@ def right_place(block: Any, place: int) -> float:
     return (cell // block.problem.size + shift) % block.problem.size + 0.5
 
 
-@pytest.mark.parametrize("name", ["error", "ids", "removed", "placed"])
+@pytest.mark.parametrize("name", ["error", "ids", "removed", "placed", "starts"])
 def test_every_measure_counts(name: str) -> None:
     """Catches a verdict that does not look at one of its measures."""
     problem = problem_of(size=600, events=WITH_EVENTS)  # too large for the reference

@@ -16,7 +16,7 @@ import numpy as np
 from miniapps.audit import BaseAudit, Contribution
 from miniapps.contract import Check, Measure
 from miniapps.decomposition import Layout
-from miniapps.leanmd import plain
+from miniapps.leanmd import plain, plain_input
 
 ATOMS = 2  # audited around each point, on average
 MARGIN = 0.3  # sigma; atoms that move farther in the audited step are left out
@@ -24,6 +24,7 @@ FIRST = 8  # atoms of a block whose energy and virial are computed again
 SINGLE_ERROR = 2e-6  # of float32 forces, over the sum of their repulsions and attractions
 START_ERROR = 1e-10  # of a drawn velocity, over the thermal one; the scale is summed in any order
 TABLE_ERROR = 1e-9  # relative; the sums that the table is compared with are rounded
+FROM_FILE = 256  # atoms that are compared with the input file, about
 COLUMNS = 8  # of a contributed row: point, id, position, velocity
 
 
@@ -128,6 +129,8 @@ class Audit(BaseAudit):
         places = velocities = 0
         if step == 0 and self.problem.source is None:
             places = self._wrong_places(before)
+        elif step == 0:
+            places, velocities = self._wrong_in_file(before[:: max(1, len(before) // FROM_FILE)])
         if step == 0 and self.problem.draws_velocities:
             velocities = self._wrong_start(before, began["drawn"].value)
         potentials = ended["wrong potentials"].value if "wrong potentials" in ended else 0
@@ -146,6 +149,18 @@ class Audit(BaseAudit):
         right = plain.sites(self.problem, np.where(known, ids, 1))
         off = remainders(position - right, self.problem.box)
         return int(np.count_nonzero(~known | (off != 0).any(axis=0)))
+
+    def _wrong_in_file(self, rows: np.ndarray) -> tuple[int, int]:
+        """How many atoms do not begin where the input file says, and with another velocity."""
+        problem, wrong = self.problem, np.zeros(2, int)
+        found = plain_input.atoms_of(problem.input, set(rows[:, 1].astype(int).tolist()))
+        for row in rows:
+            position, velocity = found.get(int(row[1]), ([math.nan] * 3, None))
+            right = np.rint(np.array(position) / problem.quantum) * problem.quantum
+            off = remainders((row[2:5] - right)[:, np.newaxis], problem.box)
+            wrong[0] += bool((off != 0).any())
+            wrong[1] += velocity is not None and row[5:].tolist() != velocity
+        return int(wrong[0]), int(wrong[1])
 
     def _wrong_start(self, rows: np.ndarray, drawn: np.ndarray) -> int:
         """The number of atoms that do not begin with the velocities drawn for their ids.

@@ -48,6 +48,8 @@ class PicBlock(KernelUser[PicKernels]):
         self.time = 0
         self.particles = Particles(device)
         self.removed = np.zeros((len(problem.ordered_events), 3), np.uint64)
+        self.begun = np.zeros(1, np.uint64)  # the `product` of those created here
+        self.taken = np.zeros((len(problem.ordered_events), 1), np.uint64)  # ... and removed
         self.emigrants = np.zeros(OWNERS, np.int64)  # of the last push, per owner
         self.known = sum(1 << owner_at(edge) for edge in self.targets)
         self.came: Mapping[Edge, Any] = {}  # in the last round, until `look` has checked it
@@ -155,15 +157,19 @@ class PicBlock(KernelUser[PicKernels]):
         how = problem.size, float(rule.m), problem.charge(rule.k)
         self.particles.begin(self.kernels, ids, cells, motion, *how)
         alive = np.ones(len(ids), np.bool_)
+        self.begun += product(ids, cells)
         for number, event in enumerate(problem.ordered_events):
             selection = event.selection(number)
             if event.action == "remove" and number >= motion and selection is not None:
                 shift = problem.shifts(event.step)[motion]
                 seed, limit = selection
+                before = alive.copy()
                 self.kernels.foresee_removed(
                     cells, ids, alive, problem.size, shift, np.array(event.cells()), seed, limit,
                     self.removed[number],
                 )  # fmt: skip
+                gone = before & ~alive
+                self.taken[number] += product(ids[gone], cells[gone])
 
     def inject(self, number: int, event: Event) -> None:
         """Create this block's part of an injection."""
@@ -271,12 +277,19 @@ class PicBlock(KernelUser[PicKernels]):
         mine, size = self.particles, float(self.problem.size)
         shifts = self.device.to_device(self.problem.shifts(self.time))
         where = mine.x, mine.y, mine.cells, mine.motions
+        there = product(mine.on_host("ids"), mine.on_host("cells"))
         return {
             "error": Measure("max", self.kernels.largest_error(mine.count, *where, shifts, size)),
             "ids": Measure("sum", self.kernels.sums_of_ids(mine.count, mine.ids)),
             "removed": Measure("sum", self.removed),
+            "starts": Measure("sum", np.concatenate([self.begun, there, *self.taken])),
             "placed": Measure("max", self.placed),
         }
+
+
+def product(ids: np.ndarray, cells: np.ndarray) -> np.uint64:
+    """The sum of ids times cells, modulo 2^64, (1,): two exchanged ids change it."""
+    return np.dot(ids[np.newaxis], cells).view(np.uint64)
 
 
 _: BlockMaker = PicBlock  # mypy: it keeps the contract

@@ -270,11 +270,14 @@ def validate(
     sums = kernels.load("state_hash", "cpu").sums_of_first_ids(born)
     due = sums - measures["removed"].value[happened].sum(axis=0, dtype=np.uint64)
     off = [float(np.int64(x)) for x in measures["ids"].value - due]
+    starts = measures["starts"].value
+    exchanged = starts[1:2] + starts[2:][happened].sum(dtype=np.uint64) - starts[:1]
     checks = [
         Check("position error", float(measures["error"].value), POSITION_LIMIT),
         Check("missing particles", abs(off[0]), 0),
         Check("id checksum error", abs(off[1]), 0),
         Check("mixed id checksum error", abs(off[2]), 0),
+        Check("start checksum error", abs(float(exchanged.view(np.int64)[0])), 0),
     ]
     small = problem.size**2 <= REFERENCE_CELLS and born * steps <= REFERENCE_UPDATES
     if small:

@@ -1,0 +1,271 @@
+"""What shows that results are right, as one page: ``python tests/verification.py``.
+
+The page, docs/verification.md, contains only numbers from committed result files, which other
+commands write. A file that is missing leaves its section out.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import conditions
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/verification.md"
+SELFTEST = ROOT / "benchmarks/results/selftest.jsonl"
+SCHEDULES = ROOT / "benchmarks/results/schedules.json"
+MUTATION = ROOT / "benchmarks/results/mutation.json"
+ORDERING = ROOT / "docs/adversary.md"
+KILLS = ROOT / "tests/kills.json"
+FUZZ = ROOT / "tests/fuzz/results.json"
+PRESETS = "tiny", "small", "large"
+REFERENCE, AUDIT, ENDS = "differs from reference", "audit: ", "ends: "
+HEAD = """# Why trust a number from this program?
+
+For scientists who use its results, and for reviewers. `make verification` writes this page from
+the results of the commands that it names; each section says how to make them again.
+
+Every run of an app gives the same bits under every driver, on every number of PEs and in every
+decomposition. So there is no tolerance behind which a mistake of a parallel program could hide:
+one other bit is a mistake. A run is valid only if its own checks hold, and only a valid run has
+times ([validation.md](validation.md)). This page is about the checks themselves: what they were
+shown to find."""
+
+Rows = list[dict[str, Any]]
+
+
+def prose(text: str) -> str:
+    """Headings and paragraphs, separated by empty lines, each filled to the width of a page."""
+    parts = (" ".join(part.split()) for part in text.split("\n\n"))
+    how: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    return "\n\n".join(textwrap.fill(part, 120, **how) for part in parts) + "\n\n"
+
+
+def table(columns: list[str], rows: Iterable[Iterable[object]]) -> str:
+    """A Markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines) + "\n"
+
+
+def trials() -> Rows:
+    """The trials of the selftest in which a fault acted; the newest of each."""
+    lines = [json.loads(line) for line in SELFTEST.read_text().splitlines()]
+    newest = {(t["preset"], t["fault"], t["app"], t["driver"]): t for t in lines}
+    return [trial for trial in newest.values() if trial["fault"] and trial["acted"]]
+
+
+def kind_of(check: str) -> str:
+    """The kind of a check."""
+    if check == REFERENCE:
+        return "comparison with the reference"
+    return "audits" if check.startswith(AUDIT) else "the app's own checks"
+
+
+def kinds_of(trial: dict[str, Any]) -> set[str]:
+    """The kinds of checks that caught a fault."""
+    if trial["caught"].startswith(ENDS):
+        return {"an error that ends the run"}
+    return {kind_of(check) for check in trial["caught"].split(", ")}
+
+
+def faults() -> str:
+    """Faults caught at which size and by which check."""
+    every = trials()
+    sizes = [size for size in PRESETS if any(t["preset"] == size for t in every)]
+    drivers = sorted({t["driver"] for t in every})
+    rows = []
+    for size in sizes:
+        for driver in drivers:
+            some = [t for t in every if (t["preset"], t["driver"]) == (size, driver)]
+            caught = [t for t in some if t["caught"]]
+            later = sum(t["every_round_audited"] for t in caught)
+            different = len({t["fault"] for t in some})
+            rows.append([size, driver, different, len(some), len(caught), later])
+    names = ["size", "driver", "faults", "trials", "caught", "... once every round was audited"]
+    return (
+        prose(f"""## Known mistakes
+
+`miniapps selftest` makes mistakes in the running program, one at a time, and requires that the
+run becomes invalid or ends. {len({t["fault"] for t in every})} different mistakes act in at
+least one app and driver: wrong formulas, halos, messages, reductions, migrations, hashes,
+results, audits. A trial is one mistake in one app under one driver. `tiny` problems are
+compared with a second program, the reference. `small` and `large` are the presets of these
+names, with few steps, in which there is no reference: millions of cells, particles or atoms. Of
+`large`, which takes long, trials were drawn at random. [What is a
+fault](validation.md#do-the-checks-see-mistakes).""")
+        + table(names, rows)
+        + "\n"
+        + caught_by(every, sizes)
+        + "\n"
+        + not_seen(every)
+    )
+
+
+def caught_by(every: Rows, sizes: list[str]) -> str:
+    """Which kinds of checks caught how many trials."""
+    seen: dict[str, Counter[str]] = {size: Counter() for size in sizes}
+    alone: dict[str, Counter[str]] = {size: Counter() for size in sizes}
+    for trial in every:
+        kinds = kinds_of(trial) if trial["caught"] else set()
+        seen[trial["preset"]].update(kinds)
+        alone[trial["preset"]].update(kinds if len(kinds) == 1 else ())
+    kinds = sorted({kind for counts in seen.values() for kind in counts})
+    rows = [[k, *(f"{seen[s][k]} ({alone[s][k]})" for s in sizes)] for k in kinds]
+    head = "Trials that each kind of check caught (and those that no other kind caught):\n\n"
+    return head + table(["caught by", *sizes], rows)
+
+
+def not_seen(every: Rows) -> str:
+    """The trials that nothing caught, with the reasons."""
+    missed: dict[tuple[str, str, str], set[str]] = {}
+    for trial in every:
+        if not trial["caught"]:
+            about = trial["fault"], trial["app"], trial["allowed"] or "**survives**"
+            missed.setdefault(about, set()).add(trial["preset"])
+    if not missed:
+        return "No fault survives.\n"
+    rows = [
+        [fault, app, ", ".join(s for s in PRESETS if s in sizes), reason]
+        for (fault, app, reason), sizes in sorted(missed.items())
+    ]
+    head = "Not caught, with the reason:\n\n"
+    return head + table(["fault", "app", "sizes", "reason"], rows)
+
+
+def orders() -> str:
+    """Schedules tried, and ordering bugs found."""
+    apps = json.loads(SCHEDULES.read_text())["results"]
+    rows = [
+        [app, f"{one['schedules']:,}", one["pairs"], one["pairs_in_both_orders"], one["states"]]
+        for app, one in sorted(apps.items())
+    ]
+    names = ["app", "schedules", "pairs of events", "seen in both orders", "different results"]
+    return (
+        prose("""## Orders of messages
+
+`miniapps adversary` runs an app in many orders of messages, turns, reductions and migrations
+([adversary.md](adversary.md)). `python benchmarks/schedules.py` made these; one result means
+the same bits in all:""")
+        + table(names, rows)
+        + "\n"
+        + bugs()
+    )
+
+
+def bugs() -> str:
+    """How the mistakes of `ordering_bugs` were found, from the table that it writes."""
+    found = re.findall(r"^\| [^|]+ \| (\d+) \| (\d+) \| (\d+) \| block", ORDERING.read_text(), re.M)
+    schedules, _, needed = zip(*(map(int, row) for row in found), strict=True)
+    return prose(f"""So that this means something, {len(found)} programs have one ordering bug each:
+stale buffers, messages found without step or phase, state left behind in a migration, sums in
+the order of arrival. All {len(found)} are found, within {max(schedules)} schedules, reduced to at most
+{max(needed)} exceptions from the usual order, and located: block, step and message
+([table](adversary.md)).""")
+
+
+def mutants() -> str:
+    """The mutation score per file."""
+    files = json.loads(MUTATION.read_text())
+    files = files.get("files", files)
+    keys = "mutants", "killed", "explained"
+    rows = [
+        [f"`{file}`", *(one[key] for key in keys), score(one)]
+        for file, one in sorted(files.items())
+    ]
+    total = {key: sum(one[key] for one in files.values()) for key in keys}
+    rows.append(["all", *(total[key] for key in keys), score(total)])
+    return prose("""## Mutants
+
+A mutant is the program with one operator, comparison, constant or statement of a file changed.
+It is killed if a run fails or is not valid; the others were looked at, and explained if they
+cannot change a result.""") + table(
+        ["file", "mutants", "killed", "explained", "killed or explained"], rows
+    )
+
+
+def score(one: dict[str, int]) -> str:
+    """The share of mutants that were killed or explained."""
+    done = one["killed"] + one["explained"]
+    return f"{done / one['mutants']:.0%}" if one["mutants"] else "-"
+
+
+def kills() -> str:
+    """Kills survived."""
+    found = json.loads(KILLS.read_text())
+    cases = found["cases"]
+    rows = []
+    for driver in sorted({case["driver"] for case in cases}):
+        for signal in sorted({case["signal"] for case in cases}):
+            some = [c for c in cases if (c["driver"], c["signal"]) == (driver, signal)]
+            if some:
+                good, longest = sum(c["ok"] for c in some), max(c["seconds"] for c in some)
+                rows.append([driver, signal, len(some), good, f"{longest:.1f} s"])
+    return prose(f"""## Runs that are killed
+
+`python tests/kills.py` kills, stops, slows down and interrupts runs: the launcher, the launched
+processes, at the start, between steps, in a balancing, while output is written. A run is right
+if it ends within {found["limit_s"]:g} s, says why in one line, and leaves no process, file or
+shared memory; one that is only slowed down must have the right result.""") + table(
+        ["driver", "signal", "runs", "right", "longest"], rows
+    )
+
+
+def inputs() -> str:
+    """Inputs tried."""
+    kinds = json.loads(FUZZ.read_text())
+    kinds = kinds.get("kinds", kinds)
+    keys = "inputs", "taken", "refused"
+    rows = [
+        [kind, *(f"{one[key]:,}" for key in keys), len(one["failures"])]
+        for kind, one in kinds.items()
+    ]
+    return prose("""## Damaged input
+
+`python tests/fuzz/run.py` changes command lines and files at random and keeps those that reach
+new lines of the program. Each must be taken, or refused in one line; a traceback, more than
+10 s or too much memory is a failure.""") + table(["kind", *keys, "failures"], rows)
+
+
+def branches() -> str:
+    """How many conditions the kernels have, all of which tests evaluate with both outcomes."""
+    rows = []
+    for folder in sorted((ROOT / "kernels").glob("*/")):
+        found: conditions.Outcomes = {}
+        for file in sorted(
+            {*folder.glob("cpu.py"), *folder.glob("cpu/*.py"), *folder.glob("initial.py")}
+        ):
+            conditions.Conditions(file.stem, found).visit(ast.parse(file.read_text()))
+        if found:
+            rows.append([folder.name, len(found)])
+    return prose("""## Branches of kernels
+
+`tests/test_kernel_conditions.py` runs the CPU kernels as plain Python, on problems as small as
+the preset `tiny` and on runs that must fail, and requires that every condition was both true
+and false.""") + table(["kernels", "conditions"], rows)
+
+
+SECTIONS = {
+    faults: SELFTEST,
+    orders: SCHEDULES,
+    mutants: MUTATION,
+    kills: KILLS,
+    inputs: FUZZ,
+    branches: ROOT / "tests/test_kernel_conditions.py",
+}
+
+
+def page() -> str:
+    """The page, from the result files that there are."""
+    parts = [section() for section, file in SECTIONS.items() if file.exists()]
+    return "\n".join(part.rstrip() + "\n" for part in [prose(HEAD), *parts])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
