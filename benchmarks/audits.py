@@ -1,20 +1,23 @@
 """What audits cost: seconds and bytes per run, and as shares of a run of a minute.
 
-Under serial, the time in each function that audits add is measured by itself, because the
-difference of two whole runs would be lost in their noise. The cost of a run depends on its blocks
-and messages, hardly on its size or its steps.
+Under serial, the time in each function that audits add is measured by itself, because it is hardly
+more than the noise of whole runs. Besides, whole commands with and without audits alternate; these
+give the memory. The cost of a run depends on its blocks and messages, hardly on its size or its
+steps. Exit status 1 if audits take more than 1 % of a minute, or of the memory.
 """
 
 from __future__ import annotations
 
 import functools
 import pickle
+import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
-from common import median, save
+from common import in_turn, median, run, save
 
 from drivers import outcome, serial
 from drivers.audits import Auditor, Witness
@@ -24,6 +27,7 @@ from workbench.cli import spec_of
 from workbench.run.progress_file import NoProgressFile
 
 TRIALS, MINUTE_S = 3, 60.0
+LIMIT = 0.01  # of a minute, and of the memory
 CASES = {
     "jacobi2d, 1 block": "run jacobi2d --preset large --steps 16 --warmup 0",
     "jacobi2d, 64 blocks": "run jacobi2d --preset large --steps 16 --warmup 0 --blocks 8x8",
@@ -87,17 +91,50 @@ def audited(line: str) -> dict[str, float]:
     }
 
 
-def main() -> None:
-    """Measure all cases in turn."""
-    trials = [{name: audited(line) for name, line in CASES.items()} for _ in range(TRIALS)]
-    save(
-        "audits",
-        {
-            name: {key: median(trial[name][key] for trial in trials) for key in trials[0][name]}
-            for name in CASES
-        },
+def command(line: str, *more: str) -> dict[str, float]:
+    """Seconds and memory of one whole run, as a command of its own."""
+    before = perf_counter()
+    record = run(*line.split()[1:], *more)
+    return {"seconds": perf_counter() - before, "bytes": record["peak_rss_bytes"]}
+
+
+def compared(line: str) -> dict[str, float]:
+    """What whole runs with audits take more than without, in turn."""
+    calls = {"with": partial(command, line), "without": partial(command, line, "--audit", "0")}
+    found = in_turn(calls, TRIALS)
+    seconds, peak = (
+        {name: median(one[key] for one in ones) for name, ones in found.items()}
+        for key in ("seconds", "bytes")
     )
+    return {
+        "run_s": seconds["with"],
+        "run_without_s": seconds["without"],
+        "peak_bytes": peak["with"],
+        "share_of_memory": peak["with"] / peak["without"] - 1,
+    }
+
+
+def main() -> int:
+    """Measure all cases in turn; the exit status is 1 if one exceeds a limit."""
+    for line in CASES.values():
+        audited(line)  # compiles
+    trials = [{name: audited(line) for name, line in CASES.items()} for _ in range(TRIALS)]
+    found = {
+        name: {key: median(trial[name][key] for trial in trials) for key in trials[0][name]}
+        | compared(line)
+        for name, line in CASES.items()
+    }
+    save("audits", found)
+    shares = "share_of_a_minute", "share_of_memory"
+    exceeded = [
+        f"{name}, {key}: {values[key]:.2%}"
+        for name, values in found.items()
+        for key in shares
+        if values[key] > LIMIT
+    ]
+    print("\n".join(exceeded) or f"all within {LIMIT:.0%} of a minute and of the memory")
+    return bool(exceeded)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -105,6 +105,7 @@ def test_every_particle_may_be_in_the_sample() -> None:
 
 # Wrong programs ----------------------------------------------------------------------------------
 
+STARTS = "start checksum error"
 CHECKS = {
     wrong_pic.ids_reversed: {PARTICLES, DISTANCE},
     wrong_pic.all_in_the_bottom_row: {PARTICLES, DISTANCE},
@@ -119,9 +120,9 @@ CHECKS = {
 
 @pytest.mark.parametrize("wrong", CHECKS, ids=lambda wrong: wrong.__name__)
 def test_wrong_programs_fail(monkeypatch: pytest.MonkeyPatch, wrong: Any) -> None:
-    """Catches an audit that cannot fail: every mistake is one that no other check sees."""
+    """Catches an audit that cannot fail: hardly another check sees these mistakes."""
     monkeypatch.setattr(APP, "Block", wrong(APP.Block))
-    assert failed(large(), None) == set()
+    assert failed(large(), None) <= {STARTS}
     assert CHECKS[wrong] <= failed(large())
 
 
@@ -140,4 +141,4 @@ def test_wrong_launched_programs_fail(driver: str) -> None:
         names = {check["name"] for check in record["checks"] if not check["ok"]}
         assert wrongs[wrong] <= names and record["valid"] == (not wrong), wrong
         assert record["pes"] == 2 and "differs from reference" not in str(record["checks"])
-        assert all(name.startswith("audit: ") for name in names), wrong
+        assert all(name.startswith("audit: ") or name == STARTS for name in names), wrong

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
+
 import verification
 
 
 def test_the_page_is_the_one_that_the_command_writes() -> None:
     """Catches numbers edited by hand, and a page that is older than the results it reports."""
     assert verification.PAGE.read_text() == verification.page(), "run `make verification`"
+
+
+def test_trials_beside_a_wrong_program_do_not_count() -> None:
+    """Catches faults that count as caught where the right program fails too."""
+    trial = {"preset": "small", "app": "a", "driver": "d", "acted": True, "caught": "ends: slow"}
+    lines = [json.dumps(trial | {"fault": "f"}), json.dumps(trial | {"fault": None})]
+    assert verification.trials(lines) == []
+    again = json.dumps(trial | {"fault": None, "caught": ""})
+    assert [found["fault"] for found in verification.trials([*lines, again])] == ["f"]
 
 
 def test_faults_that_survive_are_shown() -> None:

@@ -49,7 +49,8 @@ class Scale:
 
 
 TINY = Scale("tiny", 3.0, 1000)
-SCALES = {scale.preset: scale for scale in (TINY, Scale("small", 20.0, 8), Scale("large", 90.0, 4))}
+SMALL, LARGE = Scale("small", 60.0, 8), Scale("large", 180.0, 4)
+SCALES = {scale.preset: scale for scale in (TINY, SMALL, LARGE)}
 
 
 @dataclass(frozen=True)
