@@ -150,8 +150,10 @@ def wrong_app(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_the_command_writes_what_it_replays(wrong_app: Path, capsys: Any) -> None:
-    """Catches a schedule that cannot be replayed, and an exit status that says all is well."""
-    assert main(["adversary", "echo", "--sim-seed", "4"]) == WRONG
+    """Catches a schedule that cannot be replayed, and a status or record that says all is well."""
+    assert main(["adversary", "echo", "--sim-seed", "4", "--json", "found.json"]) == WRONG
+    found = json.loads(Path("found.json").read_text())
+    assert (found["app"], found["failed_seed"], found["states"]) == ("echo", 4, 2)
     said = capsys.readouterr().out.splitlines()
     sentence = said[-1].partition("; replay with --sim-seed 4 --replay echo-schedule.json")[0]
     assert sentence.startswith("block (") and wrong_app.exists()
@@ -176,7 +178,7 @@ def test_replay_refuses_another_run(wrong_app: Path, capsys: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["--seconds nan", "--schedules 0", "--sim-pes 0", "--sim-seed -1"]
+    "words", ["--seconds nan", "--schedules 0", "--jobs -1", "--sim-pes 0", "--sim-seed -1"]
 )
 def test_numbers_out_of_range(words: str, capsys: Any) -> None:
     """Catches a search that never ends, or tries nothing."""
