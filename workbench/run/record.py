@@ -6,6 +6,7 @@ import importlib.metadata
 import math
 import os
 import platform
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -148,8 +149,9 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | found
 
 
+@cache
 def version(package: str) -> str | None:
-    """The version of a package; None if it is not installed."""
+    """The version of a package, looked up once per process; None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
