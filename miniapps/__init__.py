@@ -28,6 +28,7 @@ from miniapps.parameters import InputError, require
 
 APP_PATH = "MINIAPPS_PATH"
 ENTRY_POINTS = "miniapps.apps"
+EXPORTS = "Problem", "Block", "reference", "validate"
 
 (HERE,) = __path__
 FOLDERS = tuple(folder for folder in os.environ.get(APP_PATH, "").split(os.pathsep) if folder)
@@ -67,10 +68,13 @@ def installed() -> Mapping[str, EntryPoint]:
 
 @cache  # every block loads its app, and a search takes half a millisecond
 def load(name: str) -> ModuleType:
-    """Import one app. Raises InputError if there is none of that name."""
+    """Import one app. Raises InputError if there is none of that name, or it is no app."""
     if name not in names():
         raise InputError("APP", name, f"must be one of {', '.join(names())}")
     if importlib.util.find_spec(f"{__name__}.{name}") is not None:
-        return importlib.import_module(f"{__name__}.{name}")
-    package: ModuleType = installed()[name].load()
+        package = importlib.import_module(f"{__name__}.{name}")
+    else:
+        package = installed()[name].load()
+    missing = [export for export in EXPORTS if not hasattr(package, export)]
+    require(not missing, "APP", name, f"must export {', '.join(missing)}")
     return package
