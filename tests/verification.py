@@ -229,16 +229,14 @@ def inputs() -> str:
     """Inputs tried."""
     kinds = json.loads(FUZZ.read_text())
     kinds = kinds.get("kinds", kinds)
-    keys = "inputs", "taken", "refused"
-    rows = [
-        [kind, *(f"{one[key]:,}" for key in keys), len(one["failures"])]
-        for kind, one in kinds.items()
-    ]
+    keys = "inputs", "accepted", "refused", "memory factor", "failures"
+    rows = [[kind, *(f"{one[key]:,}" for key in keys)] for kind, one in kinds.items()]
     return prose("""## Damaged input
 
 `python tests/fuzz/run.py` changes command lines and files at random and keeps those that reach
-new lines of the program. Each must be taken, or refused in one line; a traceback, more than
-10 s or too much memory is a failure.""") + table(["kind", *keys, "failures"], rows)
+new branches of the program ([what is a failure](checks.md#fuzzing)). Each must be accepted, or
+refused in one line, in 5 s of a core, without writing a file that it does not name. Reading may
+take 128 MiB of memory and the input's size times the factor.""") + table(["kind", *keys], rows)
 
 
 def branches() -> str:
