@@ -223,7 +223,7 @@ def without_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("without_wheel")
 def test_demo_and_verify_plan_nothing_under_charm():
     """Catches a demo that fails for a driver that nobody can have."""
-    planned = {case.driver for case in [*demo.configurations(), *verify.cases((), full=True)]}
+    planned = {case.driver for case in [*demo.scaling_cases(), *verify.cases((), full=True)]}
     assert planned == set(drivers.found()) - {"charm"}
     assert len(drivers.left_out()) == 1
 

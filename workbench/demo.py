@@ -1,12 +1,17 @@
-"""``miniapps demo``: every app under every driver, validated, timed, tabulated and plotted."""
+"""``miniapps demo``: what the collection is for, in about a minute.
+
+Apps run one problem under every driver, and all must end in the same bits. Then a problem whose
+load is uneven runs with and without over-decomposition and load balancing. An app takes part by its
+presets: `SCALING` for the first, `UNEVEN` for the second.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -15,71 +20,135 @@ import miniapps
 from workbench import environment
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.run import output
+from workbench.run.batch import Result, solve_all
 from workbench.run.cases import Case, spec_of
-from workbench.run.execute import solve
-from workbench.show.plots import plot_step_times
+from workbench.show.demo_figure import draw, named
 
-STEPS = 100
+SCALING, UNEVEN = "demo", "uneven"  # presets
+ODF = 4
+PERIOD, FIRST = 1000, 15  # the load is balanced once, soon after the warm-up
+NEXT = """
+What to try next:
+  miniapps run pic --preset uneven --driver charm -n 2 --odf 4 --balancer Greedy \\
+      --lb-period 30 --output run.h5
+  miniapps plot run.h5 --animation         where each block was, and what it took
+  miniapps study strong jacobi2d --pes 1,2 --size 2048x2048 --steps 500
+  miniapps verify jacobi2d                 the same bits from every decomposition"""
 
 
-def configurations() -> Iterator[Case]:
-    """The cases in which each app runs: all drivers, one PE per core, at most two PEs."""
-    pes = min(2, environment.cores())
-    for driver in drivers.usable():
-        name = driver.name
-        yield Case(name, 1 if driver.one_pe else pes)
+def scaling_cases() -> list[Case]:
+    """Every driver, with one block per PE."""
+    return [Case(driver.name, 1 if driver.one_pe else pes()) for driver in drivers.usable()]
+
+
+def uneven_cases() -> Iterator[Case]:
+    """Drivers with several PEs: one block per PE, several, and several with load balancing."""
+    several = [driver for driver in drivers.usable() if not driver.one_pe]
+    for driver in sorted(several, key=lambda driver: driver.over_decomposition):
+        yield Case(driver.name, pes())
         if driver.over_decomposition:
-            yield Case(name, pes, 4)
+            yield Case(driver.name, pes(), ODF)
         if driver.balancers:
-            yield Case(name, pes, 4, driver.balancers[0], 30)
+            yield Case(driver.name, pes(), ODF, driver.balancers[0], PERIOD)
+
+
+def pes() -> int:
+    """One PE per core, at most two PEs."""
+    return min(2, environment.cores())
 
 
 def demo(folder: Path) -> int:
-    """Run every app in every case; returns the exit status of the worst run."""
+    """Make all runs, print two tables and draw a figure; returns the worst exit status."""
     folder.mkdir(parents=True, exist_ok=True)
-    console = Console()
-    table = Table(title="every app under every driver: the same problem, the same bits")
-    for column in ("app", "run", "valid", "state", "ms per step", "rate", "utilisation"):
-        table.add_column(column, overflow="fold")
-    records: list[dict[str, Any]] = []
-    status = VALID
-    for app in miniapps.names():
-        for case in configurations():
-            console.print(f"running {app}, {case} ...", style="dim")
-            result = solve(spec_of(app, case, "small", STEPS))
-            if isinstance(result, int):
-                table.add_row(app, str(case), f"[red]failed: status {result}[/]")
-                status = max(status, FAILED)
-                continue
-            records.append(result)
-            table.add_row(*_row(app, case, result))
-            if not result["valid"] or result["state_hash"] != _first(records, app):
-                status = max(status, WRONG)
-    console.print(table)
+    console = Console(highlight=False)
+    asked = [(SCALING, case) for case in scaling_cases()]
+    asked += [(UNEVEN, case) for case in uneven_cases()]
+    runs = [
+        (preset, app, case)
+        for preset, case in asked
+        for app in miniapps.names()
+        if preset in miniapps.load(app).Problem.presets
+    ]
+    console.print(f"{len(runs)} runs, in about a minute ...", style="dim")
+    specs = [spec_of(app, case, preset, lb_first=FIRST) for preset, app, case in runs]
+    results = solve_all(specs)
+    found = {run: result for run, result in zip(runs, results, strict=True)}
+    status = max(print_scaling(console, found), print_uneven(console, found))
     for line in drivers.left_out():
         console.print(line, soft_wrap=True, markup=False)
-    output.write_text(folder / "records.json", json.dumps(records, indent=1) + "\n")
-    figure = plot_step_times(records, folder / "step_times.png")
-    console.print(f"figure: {figure}\nrecords: {folder / 'records.json'}")
+    records = {run: result for run, result in found.items() if isinstance(result, dict)}
+    output.write_text(folder / "records.json", json.dumps([*records.values()], indent=1) + "\n")
+    scaling, uneven = (
+        [record for run, record in records.items() if run[0] == preset]
+        for preset in (SCALING, UNEVEN)
+    )
+    figure = draw(scaling, uneven, folder / "demo.png")
+    console.print(f"\nfigure: {figure}\nrecords: {folder / 'records.json'}", markup=False)
+    console.print(NEXT, markup=False)
     return status
 
 
-def _first(records: list[dict[str, Any]], app: str) -> str:
-    """The state hash of an app's first run, which all its other runs must have too."""
-    return next(r["state_hash"] for r in records if r["app"] == app)
+Runs = dict[tuple[str, str, Case], Result]
 
 
-def _row(app: str, case: Case, result: dict[str, Any]) -> list[str]:
-    state = result["state_hash"][:8]
+def print_scaling(console: Console, found: Runs) -> int:
+    """A row per app: its step time under every driver, and whether all states are the same."""
+    cases = scaling_cases()
+    table = Table(title="One problem per app: milliseconds per step", box=box.SIMPLE)
+    table.add_column("app")
+    for case in cases:
+        table.add_column(named(case.driver, case.pes), justify="right")
+    table.add_column("same bits", justify="center")
+    status = VALID
+    for app in dict.fromkeys(app for preset, app, _ in found if preset == SCALING):
+        mine = [found[SCALING, app, case] for case in cases]
+        status = max(status, status_of(mine))
+        tick = "[green]✓[/]" if status_of(mine) == VALID else "[red]NO[/]"
+        table.add_row(app, *map(step_cell, mine), tick)
+    console.print(table)
+    return status
+
+
+def print_uneven(console: Console, found: Runs) -> int:
+    """A row per configuration of the problem whose load is uneven."""
+    status = VALID
+    for app in dict.fromkeys(app for preset, app, _ in found if preset == UNEVEN):
+        mine = {case: found[UNEVEN, app, case] for case in uneven_cases()}
+        status = max(status, status_of([*mine.values()]))
+        table = Table(title=f"{app} with an uneven load: milliseconds per step", box=box.SIMPLE)
+        for title in ("configuration", "ms per step", "imbalance", "same bits"):
+            table.add_column(title, justify="left" if title == "configuration" else "right")
+        for case, result in mine.items():
+            same = status_of([*mine.values()][:1] + [result]) == VALID
+            uneven = imbalance_cell(result)
+            tick = "[green]✓[/]" if same else "[red]NO[/]"
+            name = named(case.driver, case.pes, case.odf, case.balancer)
+            table.add_row(name, step_cell(result), uneven, tick)
+        console.print(table)
+    return status
+
+
+def step_cell(result: Result) -> str:
+    """The mean time of a step, in ms; what is wrong if there is none."""
+    if isinstance(result, str):
+        return "[red]failed[/]"
     if not result["valid"]:
-        return [app, str(case), "[red]WRONG[/]", state]
-    rate = result["rate"]
-    return [
-        app,
-        str(case),
-        "[green]yes[/]",
-        state,
-        f"{result['step_time_s']['median'] * 1e3:.4g}",
-        f"{rate['value']:.3g} {rate['unit']}",
-        f"{result['utilisation']:.0%}",
-    ]
+        return "[red]WRONG[/]"
+    return f"{result['wall_s'] / result['steps'] * 1e3:.2f}"
+
+
+def imbalance_cell(result: Result) -> str:
+    """The imbalance of a run, if it has one."""
+    if isinstance(result, str) or not result["valid"]:
+        return "-"
+    return f"{result['imbalance']:.2f}"
+
+
+def status_of(results: Sequence[Result]) -> int:
+    """The exit status of runs of one problem: all must be valid, and end in the same state."""
+    if any(isinstance(result, str) for result in results):
+        return FAILED
+    records = [result for result in results if isinstance(result, dict)]
+    states = {record["state_hash"] for record in records}
+    valid = all(record["valid"] for record in records)
+    return VALID if valid and len(states) == 1 else WRONG

@@ -115,6 +115,7 @@ class LeanmdProblem(BaseProblem):
             "warmup": 2,
         },
         "small": {"lattice": (16, 16, 16), "steps": 100, "warmup": 10},
+        "demo": {"lattice": (20, 20, 20), "steps": 60, "warmup": 10},
         "large": {"lattice": (40, 40, 40), "steps": 100, "warmup": 10},
         "melt": {"lattice": (20, 20, 20), "steps": 100, "warmup": 0},
         "paper": {

@@ -77,6 +77,15 @@ class PicProblem(BaseProblem):
             "warmup": 2,
         },
         "small": {"size": 1000, "particles": 200_000, "steps": 100, "warmup": 10},
+        "demo": {"size": 1000, "particles": 1_000_000, "steps": 100, "warmup": 10},
+        "uneven": {
+            "size": 3998,
+            "particles": 1_000_000,
+            "m": 1,
+            "distribution": Distribution("geometric", (0.999,)),
+            "steps": 100,
+            "warmup": 10,
+        },
         "large": {"size": 5998, "particles": 20_000_000, "steps": 100, "warmup": 10},
         "paper": {"size": 2998, "particles": 600_000, "steps": 1000, "warmup": 0},
     }

@@ -44,6 +44,7 @@ class StencilProblem(GridProblem):
         "minimal": {"size": (6, 5, 4), "time_tile": 2, "steps": 5, "warmup": 0},
         "tiny": {"size": (53, 43, 41), "steps": 20, "warmup": 2},
         "small": {"size": (128, 128, 128), "steps": 100, "warmup": 10},
+        "demo": {"size": (192, 192, 192), "steps": 100, "warmup": 10},
         "large": {"size": (512, 512, 512), "steps": 100, "warmup": 10},
         "paper": {
             "size": (512, 512, 512),

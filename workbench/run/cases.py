@@ -65,13 +65,19 @@ class Case:
 
 
 def spec_of(
-    app: str, case: Case, preset: str, steps: int | None = None, device: str = "cpu"
+    app: str,
+    case: Case,
+    preset: str,
+    steps: int | None = None,
+    device: str = "cpu",
+    lb_first: int | None = None,
 ) -> RunSpec:
-    """The checked `RunSpec` of an app's preset in a case. Raises InputError."""
+    """The checked `RunSpec` of an app's preset in a case, as `Case.spec`. Raises InputError."""
     module = miniapps.load(app)
     values: dict[str, Any] = dict(module.Problem.presets[preset])
     usual_steps, warmup = values.pop("steps"), values.pop("warmup")
     problem = module.Problem(**values)
     if case.variant:
         problem = replace(problem, **{case.variant.field: case.variant.value})
-    return case.spec(app, problem, steps=steps or usual_steps, warmup=warmup, device=device)
+    asked = {"steps": steps or usual_steps, "warmup": warmup, "device": device}
+    return case.spec(app, problem, lb_first, **asked)

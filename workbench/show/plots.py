@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-import drivers
 from miniapps.parameters import require
 from workbench.run.spec import check_writable
 from workbench.show.saved import SavedRun, opened, periods_of_steps
@@ -18,35 +17,6 @@ SUFFIXES = (".png", ".svg", ".pdf")
 
 # Okabe and Ito's palette: distinguishable with colour-vision deficiency.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
-
-
-def plot_step_times(records: list[dict[str, Any]], path: Path) -> Path:
-    """Draw a panel per app: a bar up to each run's median step time, a line down to the minimum."""
-    from matplotlib.figure import Figure
-
-    apps = list(dict.fromkeys(record["app"] for record in records))
-    figure = Figure(figsize=(3.6 * len(apps), 3.4), layout="constrained")
-    for axes, app in zip(figure.subplots(1, len(apps), squeeze=False)[0], apps, strict=True):
-        mine = [record for record in records if record["app"] == app and record["valid"]]
-        for position, record in enumerate(mine):
-            step = {name: seconds * 1e3 for name, seconds in record["step_time_s"].items()}
-            axes.bar(position, step["median"], color=COLOURS[position % len(COLOURS)])
-            axes.vlines(position, step["min"], step["median"], color="black", linewidth=1)
-        axes.set_xticks(range(len(mine)), [_label(record) for record in mine], fontsize=8)
-        axes.set_ylabel("step time, median down to fastest [ms]")
-        axes.set_title(app)
-    figure.savefig(path, dpi=150)
-    return path
-
-
-def _label(record: dict[str, Any]) -> str:
-    """A run's label in a few short lines."""
-    lines = [record["driver"], f"{record['pes']} PE"]
-    if drivers.of_record(record["driver"]).over_decomposition:
-        lines.append(f"ODF {record['odf']}")
-    if record["balancer"]:
-        lines.append(record["balancer"])
-    return "\n".join(lines)
 
 
 def write_figure(source: Path, target: Path) -> Path:

@@ -1,0 +1,79 @@
+"""``miniapps demo``: what it plans, its tables and its figure, from canned records."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import support
+from rich.console import Console
+
+import miniapps
+from workbench import demo
+from workbench.exit_status import FAILED, VALID, WRONG
+from workbench.run.cases import Case, spec_of
+from workbench.show import demo_figure
+
+
+def canned(preset: str, cases: list[Case]) -> dict[tuple[str, str, Case], Any]:
+    """A valid record for every run of a preset."""
+    found = {}
+    for app in miniapps.names():
+        if preset in miniapps.load(app).Problem.presets:
+            for case in cases:
+                spec = spec_of(app, case, preset, lb_first=demo.FIRST)
+                given = {"app": app, **spec.recorded(), "pes": spec.pes}
+                given |= {"steps": spec.steps, "warmup": spec.warmup, "imbalance": 1.9}
+                found[preset, app, case] = support.whole_record(given, 0.002 / spec.pes)
+    return found
+
+
+def printed(show: Any, found: dict[Any, Any]) -> tuple[int, str]:
+    """The exit status of a table, and its text on a terminal of 80 columns."""
+    text = io.StringIO()
+    status = show(Console(file=text, width=80, highlight=False), found)
+    return status, text.getvalue()
+
+
+def test_tables_fit_a_terminal() -> None:
+    """Catches rows that wrap at 80 columns, and a problem that a driver does not run."""
+    scaling = canned(demo.SCALING, demo.scaling_cases())
+    status, text = printed(demo.print_scaling, scaling)
+    assert status == VALID and text.count("✓") == len({app for _, app, _ in scaling}) >= 4
+    assert "1.00" in text and "2.00" in text
+    status, more = printed(demo.print_uneven, canned(demo.UNEVEN, [*demo.uneven_cases()]))
+    assert status == VALID and more.count("✓") == len([*demo.uneven_cases()])
+    for line in (*text.splitlines(), *more.splitlines()):
+        assert len(line.rstrip()) < 80 and "…" not in line
+
+
+def test_another_state_and_a_failure_show() -> None:
+    """Catches a tick, or status 0, where a run ended in another state, is not valid or failed."""
+    cases = [*demo.uneven_cases()]
+    for spoiled, expected, mark in (
+        ({"state_hash": "cd" * 32}, WRONG, "NO"),
+        ({"valid": False}, WRONG, "WRONG"),
+        (None, FAILED, "failed"),
+    ):
+        found = canned(demo.UNEVEN, cases)
+        last = [*found][-1]
+        found[last] = "ended with status 3" if spoiled is None else found[last] | spoiled
+        status, text = printed(demo.print_uneven, found)
+        assert status == expected and mark in text
+        assert text.count("✓") == len(cases) - 1
+
+
+def test_what_a_balancer_gains_is_drawn(tmp_path: Path) -> None:
+    """Catches bars of other runs than their labels say."""
+    scaling = [*canned(demo.SCALING, demo.scaling_cases()).values()]
+    uneven = [*canned(demo.UNEVEN, [*demo.uneven_cases()]).values()]
+    figure = demo_figure.figure_of(scaling, uneven)
+    left, right = figure.axes
+    apps = {record["app"] for record in scaling}
+    assert {label.get_text() for label in left.get_xticklabels()} == apps
+    gains = [bar.get_height() for group in left.containers for bar in group]
+    assert gains == [2.0] * (2 * len(apps))
+    names = [label.get_text().replace("\n", " ") for label in right.get_yticklabels()]
+    assert names[0] == "mpi 2" and names[-1].endswith("balanced")
+    assert demo_figure.draw(scaling, uneven, tmp_path / "x.png").stat().st_size > 10_000

@@ -1,0 +1,82 @@
+"""The figure of ``miniapps demo``: scaling of the apps, and what balancing a load gains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import drivers
+from workbench.show.plots import COLOURS
+
+WAITING = "#D9D9D9"
+
+
+def named(driver: str, pes: int, odf: int = 1, balancer: str | None = None) -> str:
+    """A configuration in a few words."""
+    blocks = f", {odf} blocks per PE" if odf > 1 else ""
+    balanced = ", balanced" if balancer else ""
+    return f"{driver} {pes}{blocks}{balanced}" if pes > 1 else driver
+
+
+def draw(scaling: list[dict[str, Any]], uneven: list[dict[str, Any]], path: Path) -> Path:
+    """Draw `figure_of` to a file; returns its path."""
+    figure_of(scaling, uneven).savefig(path, dpi=150)
+    return path
+
+
+def figure_of(scaling: list[dict[str, Any]], uneven: list[dict[str, Any]]) -> Any:
+    """A figure of the records of several apps, and of one problem with an uneven load."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _draw_scaling(left, [record for record in scaling if record["valid"]])
+    _draw_uneven(right, [record for record in uneven if record["valid"]])
+    return figure
+
+
+def step_ms(record: dict[str, Any]) -> float:
+    """The mean time of a step, ms."""
+    return float(record["wall_s"] / record["steps"] * 1e3)
+
+
+def _draw_scaling(axes: Any, records: list[dict[str, Any]]) -> None:
+    """Bars of speed-up over the first driver, grouped by app."""
+    apps = list(dict.fromkeys(record["app"] for record in records))
+    several = [r for r in records if not drivers.of_record(r["driver"]).one_pe]
+    names = list(dict.fromkeys(record["driver"] for record in several))
+    alone = {r["app"]: step_ms(r) for r in reversed(records) if r["pes"] == 1}
+    width = 0.8 / max(1, len(names))
+    for number, name in enumerate(names):
+        mine = [r for r in several if r["driver"] == name and r["app"] in alone]
+        places = [apps.index(r["app"]) + (number - (len(names) - 1) / 2) * width for r in mine]
+        gains = [alone[r["app"]] / step_ms(r) for r in mine]
+        bars = axes.bar(places, gains, 0.92 * width, color=COLOURS[number], label=name)
+        axes.bar_label(bars, fmt="%.2f", padding=2, fontsize=9)
+    pes = max((r["pes"] for r in several), default=1)
+    axes.axhline(pes, color="black", linewidth=1, linestyle="--")
+    axes.text(len(apps) - 0.5, pes, "ideal ", ha="right", va="bottom", fontsize=9)
+    axes.set_xticks(range(len(apps)), apps)
+    axes.set_ylim(0, 1.25 * pes)
+    axes.set_ylabel(f"speed-up of {pes} PEs over one process")
+    axes.set_title("The same problem, the same kernels, the same bits")
+    axes.legend(loc="upper left", ncols=2, frameon=False)
+
+
+def _draw_uneven(axes: Any, records: list[dict[str, Any]]) -> None:
+    """A bar per configuration: time per step, of which the PEs computed and waited."""
+    for place, record in enumerate(records):
+        busy = step_ms(record) * record["utilisation"]
+        waited = step_ms(record) - busy
+        labels = ("computing", "waiting") if not place else (None, None)
+        axes.barh(place, busy, color=COLOURS[0], label=labels[0])
+        axes.barh(place, waited, left=busy, color=WAITING, label=labels[1])
+        axes.text(step_ms(record), place, f" {step_ms(record):.2f} ms", va="center", fontsize=9)
+    names = [named(r["driver"], r["pes"], r["odf"], r["balancer"]) for r in records]
+    axes.set_yticks(range(len(names)), [name.replace(", ", ",\n", 1) for name in names])
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.2 * max(map(step_ms, records), default=1))
+    axes.set_xlabel("time per step, mean over PEs [ms]")
+    apps = " and ".join(dict.fromkeys(record["app"] for record in records))
+    axes.set_title(f"An uneven load: {apps}")
+    axes.legend(loc="lower right", frameon=False)
