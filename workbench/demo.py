@@ -22,6 +22,7 @@ from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.run import output
 from workbench.run.batch import Result, solve_all
 from workbench.run.cases import Case, spec_of
+from workbench.run.record import DISTURBED, disturbed
 from workbench.show.demo_figure import draw, named
 
 SCALING, UNEVEN = "demo", "uneven"  # presets
@@ -74,9 +75,13 @@ def demo(folder: Path) -> int:
     results = solve_all(specs)
     found = {run: result for run, result in zip(runs, results, strict=True)}
     status = max(print_scaling(console, found), print_uneven(console, found))
-    for line in drivers.left_out():
-        console.print(line, soft_wrap=True, markup=False)
     records = {run: result for run, result in found.items() if isinstance(result, dict)}
+    notes = drivers.left_out()
+    worst = max(map(disturbed, records.values()), default=0.0)
+    if worst > DISTURBED:
+        notes.append(f"DISTURBED: other programs took up to {worst:.0%} of a PE's time")
+    for line in notes:
+        console.print(line, soft_wrap=True, markup=False)
     output.write_text(folder / "records.json", json.dumps([*records.values()], indent=1) + "\n")
     scaling, uneven = (
         [record for run, record in records.items() if run[0] == preset]
@@ -84,7 +89,7 @@ def demo(folder: Path) -> int:
     )
     figure = draw(scaling, uneven, folder / "demo.png")
     console.print(f"\nfigure: {figure}\nrecords: {folder / 'records.json'}", markup=False)
-    console.print(NEXT, markup=False)
+    console.print(NEXT, markup=False, soft_wrap=True)
     return status
 
 

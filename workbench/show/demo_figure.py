@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import drivers
 from workbench.show.plots import COLOURS
 
 WAITING = "#D9D9D9"
+TEXT = ("white", "black")  # on the bars of the first two colours
+BELOW: Mapping[str, Any] = MappingProxyType(
+    {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 2, "frameon": False}
+)
 
 
 def named(driver: str, pes: int, odf: int = 1, balancer: str | None = None) -> str:
@@ -32,6 +38,8 @@ def figure_of(scaling: list[dict[str, Any]], uneven: list[dict[str, Any]]) -> An
     left, right = figure.subplots(1, 2)
     _draw_scaling(left, [record for record in scaling if record["valid"]])
     _draw_uneven(right, [record for record in uneven if record["valid"]])
+    hosts = {record["host"]["processor"] for record in (*scaling, *uneven)}
+    figure.supxlabel(f"on {', '.join(sorted(hosts))}", fontsize=8, x=0.99, ha="right")
     return figure
 
 
@@ -52,15 +60,15 @@ def _draw_scaling(axes: Any, records: list[dict[str, Any]]) -> None:
         places = [apps.index(r["app"]) + (number - (len(names) - 1) / 2) * width for r in mine]
         gains = [alone[r["app"]] / step_ms(r) for r in mine]
         bars = axes.bar(places, gains, 0.92 * width, color=COLOURS[number], label=name)
-        axes.bar_label(bars, fmt="%.2f", padding=2, fontsize=9)
+        axes.bar_label(bars, fmt="%.2f", padding=-14, fontsize=9, color=TEXT[number % 2])
     pes = max((r["pes"] for r in several), default=1)
     axes.axhline(pes, color="black", linewidth=1, linestyle="--")
     axes.text(len(apps) - 0.5, pes, "ideal ", ha="right", va="bottom", fontsize=9)
     axes.set_xticks(range(len(apps)), apps)
-    axes.set_ylim(0, 1.25 * pes)
+    axes.set_ylim(0, 1.1 * max([pes, *(bar.get_height() for bar in axes.patches)]))
     axes.set_ylabel(f"speed-up of {pes} PEs over one process")
     axes.set_title("The same problem, the same kernels, the same bits")
-    axes.legend(loc="upper left", ncols=2, frameon=False)
+    axes.legend(**BELOW)
 
 
 def _draw_uneven(axes: Any, records: list[dict[str, Any]]) -> None:
@@ -79,4 +87,4 @@ def _draw_uneven(axes: Any, records: list[dict[str, Any]]) -> None:
     axes.set_xlabel("time per step, mean over PEs [ms]")
     apps = " and ".join(dict.fromkeys(record["app"] for record in records))
     axes.set_title(f"An uneven load: {apps}")
-    axes.legend(loc="lower right", frameon=False)
+    axes.legend(**BELOW)
