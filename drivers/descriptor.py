@@ -103,6 +103,7 @@ class Balancing(Options):
                 name in self.balancers, "--balancer", name, f"one of {', '.join(self.balancers)}"
             )
             require(not never, "--balancer", name, "needs --lb-period STEPS")
+        require(never or name is not None, "--lb-period", self.lb_period, "needs --balancer NAME")
         if first is not None:
             require(not never, "--lb-first", first, "needs --lb-period STEPS")
             warmup, end = asked.warmup, asked.warmup + asked.steps

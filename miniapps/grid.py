@@ -95,6 +95,10 @@ class GridProblem(BaseProblem):
         """Half the cells."""
         return dataclasses.replace(self, size=halved(self.size))
 
+    def least_bytes(self) -> float:
+        """Two arrays of all cells."""
+        return 2.0 * math.prod(self.size) * np.dtype(self.dtype).itemsize
+
     def largest_tile(self) -> int:
         """The largest number of sweeps per exchange that the other parameters allow."""
         return 1 << 30

@@ -84,6 +84,10 @@ class BaseProblem:
         """Units of work in the steps from ``first`` to ``end``; override it if steps differ."""
         return self.work() * (end - first)
 
+    def least_bytes(self) -> float:
+        """The memory that all blocks together need at least, bytes; 0: not known."""
+        return 0.0
+
     def check_steps(self, steps: int) -> None:
         """Raise InputError if the problem cannot make ``steps`` steps, warm-up included."""
 

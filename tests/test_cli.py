@@ -22,9 +22,11 @@ import miniapps as apps
 from drivers.charm import datagrams as charm_transport
 from drivers.charm.balancers import BALANCERS
 from drivers.timing import ROW
+from workbench import environment
 from workbench.cli import main
 from workbench.run import launch
 
+BALANCED = "--driver charm --balancer Greedy --lb-period 5"
 SMALL = ["run", "jacobi2d", "--size", "7x5", "--steps", "3"]
 KEYS = """app driver device pes blocks odf balancer lb_period steps warmup problem valid checks
 state_hash step_time_s rate compute_s utilisation imbalance migrations lb jit_s import_s versions
@@ -120,11 +122,20 @@ BAD_RUNS = [
     ("--balancer Greedy --lb-period 5", "--balancer Greedy", "--driver charm"),
     ("--balancer Greedy --lb-period 5 --driver mpi", "--balancer Greedy", "--driver charm"),
     ("--lb-period 5 --driver mpi", "--lb-period 5", "--driver charm"),
+    ("--lb-period 5 --driver charm", "--lb-period 5", "needs --balancer NAME"),
     ("--lb-period -5 --driver charm", "--lb-period -5", "0 or more"),
     ("--balancer Greedy --driver charm", "--balancer Greedy", "--lb-period"),
     ("--lb-first 5 --driver charm", "--lb-first 5", "needs --lb-period"),
-    ("--lb-period 5 --lb-first 3 --warmup 3 --driver charm", "--lb-first 3", "more than the 3"),
-    ("--lb-period 5 --lb-first 6 --warmup 3 --driver charm", "--lb-first 6", "less than all 6"),
+    (
+        "--balancer Greedy --lb-period 5 --lb-first 3 --warmup 3 --driver charm",
+        "--lb-first 3",
+        "more than the 3",
+    ),
+    (
+        "--balancer Greedy --lb-period 5 --lb-first 6 --warmup 3 --driver charm",
+        "--lb-first 6",
+        "less than all 6",
+    ),
     ("--driver openmp", "--driver: openmp", "must be one of serial, sim, mpi, charm"),
     ("--driver mpi -n 2 --time-tile 4", "--time-tile 4", "at most 3"),
 ]
@@ -150,7 +161,6 @@ def test_unknown_balancer_names_all(refused: Callable[..., str]) -> None:
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("", "COMMAND"),
         ("run", "APP"),
         ("run nonesuch", "nonesuch"),
         ("run nonesuch --size 7x5", "nonesuch"),
@@ -226,6 +236,26 @@ def test_dry_run_of_mpi(capsys: pytest.CaptureFixture[str]) -> None:
     assert words[words.index("run") :][:2] == ["run", "jacobi2d"] and "--no-launch" in words
     assert words[words.index("--blocks") + 1] == "2x2"
     assert words[words.index("--time-tile") + 1].isdigit()  # settled once, for all ranks
+
+
+def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches a bare `miniapps` that only complains."""
+    assert "study" in printed(capsys) and "doctor" in printed(capsys)
+
+
+def test_more_than_the_memory_is_refused(
+    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a run that is launched to be killed for its memory, minutes later."""
+    monkeypatch.setattr(environment, "memory_bytes", lambda: 25_000_000_000)
+    said = refused("run", "jacobi2d", "--size", "60000x60000")
+    assert "needs 57.6 GB of memory at least, this machine has 25.0 GB; --force runs it" in said
+    monkeypatch.setattr(environment, "memory_bytes", lambda: 1_000_000)
+    for app in apps.names():
+        if app != "echo":
+            assert "--force" in refused(
+                "run", app, "--preset", "small", "--driver", "mpi", "-n", "2"
+            )
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import miniapps
 from miniapps import tiling
 from miniapps.parameters import InputError
 from workbench.cli import build_parser, spec_of
+from workbench.plural import counted
 from workbench.study.command import KINDS
 
 PAGES = sorted(
@@ -203,7 +204,7 @@ def first_line(arguments: str) -> str:
         return f"miniapps: {error}"
     blocks = "x".join(map(str, spec.layout.grid))
     return (
-        f"{spec.app} under {spec.driver} on {spec.pes} PE(s), {spec.device}, "
+        f"{spec.app} under {spec.driver} on {counted(spec.pes, 'PE')}, {spec.device}, "
         f"blocks {blocks} (ODF {spec.odf})"
     )
 
@@ -253,9 +254,9 @@ def test_the_checks_of_pages_can_fail() -> None:
     assert named_paths(page) == {"kernels/none.py"} and links(page) == {"none.md#gone"}
     assert commands(page) == [["run", "echo", "--frame", "2"], ["fly"]]
     assert "fly" not in every_command() and "batch" in every_command()
-    quoted = "$ miniapps run echo --driver mpi -n 2\necho under mpi on 3 PE(s), cpu"
+    quoted = "$ miniapps run echo --driver mpi -n 2\necho under mpi on 3 PEs, cpu"
     ((arguments, line),) = examples(quoted)
-    assert first_line(arguments) == "echo under mpi on 2 PE(s), cpu, blocks 2x1 (ODF 1)" != line
+    assert first_line(arguments) == "echo under mpi on 2 PEs, cpu, blocks 2x1 (ODF 1)" != line
     assert "--frame" not in options() and "--snapshot-every" in options()
     assert [word.split(":")[0] for word in bad_words(page)] == ["tied to cores", "verdict"]
     assert bad_words("what each is told at both balancings", PROSE) and not bad_words("is told")

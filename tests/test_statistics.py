@@ -386,17 +386,19 @@ def test_fit_says_what_was_not_measured() -> None:
     )
     assert exact.parameters["serial_part"].low < exact.parameters["serial_part"].high
     single = statistics.fit_amdahl([1, 1, 2, 4], [10.0, 10.2, 5.5, 3.2])
-    assert single.note == "one trial only on 2, 4 PE(s): no intervals"
+    assert single.note == "one trial only with 2, 4 PEs: no intervals"
     assert all(math.isnan(i.low) and math.isnan(i.high) for i in single.parameters.values())
     both = statistics.fit_usl([1, 2, 4], [10.0, 5.5, 3.3])
-    assert "3 PE counts for 3 parameters" in both.note and "one trial only on 1, 2, 4" in both.note
+    assert (
+        "3 PE counts for 3 parameters" in both.note and "one trial only with 1, 2, 4" in both.note
+    )
 
 
 @pytest.mark.parametrize(
     ("fit", "pes", "times", "message"),
     [
-        (statistics.fit_amdahl, [4, 4], [1.0, 1.1], r"1 PE count\(s\), and amdahl has 2"),
-        (statistics.fit_usl, [1, 2, 2], [2.0, 1.0, 1.1], r"2 PE count\(s\), and usl has 3"),
+        (statistics.fit_amdahl, [4, 4], [1.0, 1.1], r"1 PE count, and amdahl has 2"),
+        (statistics.fit_usl, [1, 2, 2], [2.0, 1.0, 1.1], r"2 PE counts, and usl has 3"),
         (statistics.fit_usl, [1, 2, 3], [1000.0, 1.0, 4.0], "usl takes no time on one PE"),
         (statistics.fit_amdahl, [1, 2], [1.0], "pes, times: 2 and 1 must be the same"),
         (statistics.fit_amdahl, [0, 2], [2.0, 1.0], "pes 0.0: must be a positive whole"),

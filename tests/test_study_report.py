@@ -242,7 +242,7 @@ def test_fits_of_an_exact_law(strong: Canned) -> None:
     assert [value and abs(value) < 1e-6 for value in values(cells(table, "kappa"))][0] is None
     assert cells(table, "largest residual")[:2] == ["0.0%", "0.0%"]
     assert "not tested" in cells(table, "note")[2]
-    assert table.notes == ("not fitted: pes: 2 PE count(s), and usl has 3 parameters",)
+    assert table.notes == ("not fitted: pes: 2 PE counts, and usl has 3 parameters",)
 
 
 def test_weak_scaling() -> None:

@@ -73,7 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from workbench.study.options import expanded
 
             arguments = ["study", *expanded(arguments[1:])]
-        options = build_parser(arguments).parse_args(arguments)
+        parser = build_parser(arguments)
+        if not arguments:
+            parser.print_help()
+            return VALID
+        options = parser.parse_args(arguments)
         return options.command(options, runtime)
     except BrokenPipeError:
         return VALID
@@ -209,6 +213,7 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     add("--timeout", dest="stall", type=typed(SECONDS), help=argparse.SUPPRESS)  # its name in 0.1
     add("--pin", action="store_true", help="pin each PE to a core of its own")
     add("--no-launch", action="store_true", help="be a rank, start no launcher")
+    add("--force", action="store_true", help="run what does not fit into memory")
     add("--dry-run", action="store_true", help="print the launch command instead")
 
 

@@ -28,13 +28,6 @@ from workbench.show.demo_figure import draw, named
 SCALING, UNEVEN = "demo", "uneven"  # presets
 ODF = 4
 PERIOD, FIRST = 1000, 15  # the load is balanced once, soon after the warm-up
-NEXT = """
-What to try next:
-  miniapps run pic --preset uneven --driver charm -n 2 --odf 4 --balancer Greedy \\
-      --lb-period 30 --output run.h5
-  miniapps plot run.h5 --animation         where each block was, and what it took
-  miniapps study strong jacobi2d --pes 1,2 --size 2048x2048 --steps 500
-  miniapps verify jacobi2d                 the same bits from every decomposition"""
 
 
 def scaling_cases() -> list[Case]:
@@ -89,8 +82,21 @@ def demo(folder: Path) -> int:
     )
     figure = draw(scaling, uneven, folder / "demo.png")
     console.print(f"\nfigure: {figure}\nrecords: {folder / 'records.json'}", markup=False)
-    console.print(NEXT, markup=False, soft_wrap=True)
+    console.print("\nWhat to try next:", *further(runs), sep="\n", markup=False, soft_wrap=True)
     return status
+
+
+def further(runs: Sequence[tuple[str, str, Case]]) -> list[str]:
+    """Commands that show more of what the last run showed."""
+    preset, app, case = runs[-1]
+    balancing = f"--balancer {case.balancer} --lb-period 30" if case.balancer else ""
+    return [
+        f"  miniapps run {app} --preset {preset} --driver {case.driver} -n {case.pes} \\",
+        f"      --odf {case.odf} {balancing} --output run.h5",
+        "  miniapps plot run.h5 --animation    where each block was, and what it took",
+        f"  miniapps study strong {app} --preset {SCALING}    repeated, with intervals",
+        f"  miniapps verify {app}    the same bits from every decomposition",
+    ]
 
 
 Runs = dict[tuple[str, str, Case], Result]

@@ -25,6 +25,7 @@ from drivers.descriptor import Driver, program
 from miniapps.parameters import InputError
 from workbench import environment
 from workbench.exit_status import FAILED, VALID
+from workbench.plural import counted
 from workbench.run import record
 from workbench.run.cases import Case, spec_of
 from workbench.run.execute import solve
@@ -106,7 +107,7 @@ def driver(driver: Driver) -> Finding:
     if isinstance(result, int):
         return Finding(f"driver {name}", False, f"a run ended with status {result}", cost)
     library = result["versions"].get(name, "")
-    found = f"{case.pes} PE(s), messages arrive" + (f"; {library}" if library else "")
+    found = f"{counted(case.pes, 'PE')}, messages arrive" + (f"; {library}" if library else "")
     return Finding(f"driver {name}", result["valid"], found, cost)
 
 

@@ -46,11 +46,11 @@ class JacobiProblem(GridProblem):
         },
         "tiny": {"size": (101, 83), "initial": "noise", "steps": 20, "warmup": 2},
         "small": {"size": (1024, 1024), "initial": "noise", "steps": 200, "warmup": 10},
-        "demo": {"size": (2048, 2048), "initial": "noise", "steps": 200, "warmup": 10},
         "large": {"size": (8192, 8192), "initial": "noise", "steps": 100, "warmup": 10},
         "paper": {"size": (24576, 24576), "steps": 100, "warmup": 10, "time_tile": 1},
         "paper-weak": {"size": (6144, 6144), "steps": 100, "warmup": 10, "time_tile": 1},
         "paper-gpu": {"size": (73728, 73728), "steps": 100, "warmup": 10, "time_tile": 1},
+        "demo": {"size": (2048, 2048), "initial": "noise", "steps": 200, "warmup": 10},
     }
 
     size: tuple[int, ...] = parameter("--size", (1024, 1024), extents, "interior cells, NxM")

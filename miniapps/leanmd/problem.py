@@ -115,7 +115,6 @@ class LeanmdProblem(BaseProblem):
             "warmup": 2,
         },
         "small": {"lattice": (16, 16, 16), "steps": 100, "warmup": 10},
-        "demo": {"lattice": (20, 20, 20), "steps": 60, "warmup": 10},
         "large": {"lattice": (40, 40, 40), "steps": 100, "warmup": 10},
         "melt": {"lattice": (20, 20, 20), "steps": 100, "warmup": 0},
         "paper": {
@@ -126,6 +125,7 @@ class LeanmdProblem(BaseProblem):
             "steps": 100,
             "warmup": 10,
         },
+        "demo": {"lattice": (20, 20, 20), "steps": 60, "warmup": 10},
     }
 
     lattice: tuple[int, ...] = parameter(
@@ -393,6 +393,10 @@ class LeanmdProblem(BaseProblem):
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         text = {name: plain[name] and str(plain[name]) for name in ("gradient", "input")}
         return plain | text
+
+    def least_bytes(self) -> float:
+        """Position, velocity, force and id of every atom, without lists of neighbours."""
+        return 80.0 * self.atoms
 
     def work(self) -> float:
         """The number of atoms, each moved once per step."""

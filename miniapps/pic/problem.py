@@ -77,6 +77,8 @@ class PicProblem(BaseProblem):
             "warmup": 2,
         },
         "small": {"size": 1000, "particles": 200_000, "steps": 100, "warmup": 10},
+        "large": {"size": 5998, "particles": 20_000_000, "steps": 100, "warmup": 10},
+        "paper": {"size": 2998, "particles": 600_000, "steps": 1000, "warmup": 0},
         "demo": {"size": 1000, "particles": 1_000_000, "steps": 100, "warmup": 10},
         "uneven": {
             "size": 3998,
@@ -86,8 +88,6 @@ class PicProblem(BaseProblem):
             "steps": 100,
             "warmup": 10,
         },
-        "large": {"size": 5998, "particles": 20_000_000, "steps": 100, "warmup": 10},
-        "paper": {"size": 2998, "particles": 600_000, "steps": 1000, "warmup": 0},
     }
 
     size: int = parameter("--size", 1000, int, "cells along each axis, L; even")
@@ -231,6 +231,10 @@ class PicProblem(BaseProblem):
         """Raise InputError if an event comes after the last of ``steps`` steps."""
         for event in self.events:
             require(event.step < steps, "--event", event, f"the run makes steps 0 to {steps - 1}")
+
+    def least_bytes(self) -> float:
+        """Eight arrays of all particles at the start, 8 bytes per entry."""
+        return 64.0 * self.particles
 
     def work(self) -> float:
         """The requested number of particles, each moved once per step."""

@@ -44,7 +44,6 @@ class StencilProblem(GridProblem):
         "minimal": {"size": (6, 5, 4), "time_tile": 2, "steps": 5, "warmup": 0},
         "tiny": {"size": (53, 43, 41), "steps": 20, "warmup": 2},
         "small": {"size": (128, 128, 128), "steps": 100, "warmup": 10},
-        "demo": {"size": (192, 192, 192), "steps": 100, "warmup": 10},
         "large": {"size": (512, 512, 512), "steps": 100, "warmup": 10},
         "paper": {
             "size": (512, 512, 512),
@@ -53,6 +52,7 @@ class StencilProblem(GridProblem):
             "time_tile": 1,
             "imbalance": "paper",
         },
+        "demo": {"size": (192, 192, 192), "steps": 100, "warmup": 10},
     }
 
     size: tuple[int, ...] = parameter("--size", (128, 128, 128), extents, "cells, NxMxK")

@@ -26,6 +26,7 @@ from drivers.outcome import Outcome, Report
 from miniapps.parameters import require
 from workbench import environment
 from workbench.exit_status import FAILED, VALID, WRONG
+from workbench.plural import counted
 from workbench.run import launch, output, record
 from workbench.run.hashes import StepHashes
 from workbench.run.progress_bar import ProgressBar, ProgressBarThread
@@ -46,6 +47,9 @@ def run(options: Namespace, runtime: list[str]) -> int:
     drivers.get(options.driver).require()
     spec = RunSpec.create(options)
     show = partial(deliver, json_target=options.json)
+    here = around is None and not options.no_launch and options.launcher is None and not runtime
+    if here and not (options.force or options.dry_run):
+        check_memory(spec)
     if options.pin:
         runtime = [*_pinned(spec, options, launched=around is not None), *runtime]
     if options.no_launch or drivers.get(spec.driver).one_process or around is not None:
@@ -61,6 +65,16 @@ def run(options: Namespace, runtime: list[str]) -> int:
     return show(result) if isinstance(result, dict) else result
 
 
+def check_memory(spec: RunSpec) -> None:
+    """Raise InputError if a run whose PEs are all on this machine cannot fit into its memory."""
+    needed, there = spec.problem.least_bytes(), environment.memory_bytes()
+    allowed = (
+        f"needs {needed / 1e9:.1f} GB of memory at least, this machine has {there / 1e9:.1f} GB; "
+        "--force runs it all the same"
+    )
+    require(spec.device != "cpu" or needed <= there, "run", spec.app, allowed)
+
+
 def _pinned(spec: RunSpec, options: Namespace, launched: bool) -> list[str]:
     """Pin this process, or return the launcher options that pin the PEs. Raises InputError."""
     allowed = "only where this process launches the PEs"
@@ -68,7 +82,12 @@ def _pinned(spec: RunSpec, options: Namespace, launched: bool) -> list[str]:
     allowed = "not with --launcher, whose options are not known: give them after --"
     require(options.launcher is None, "--pin", "given", allowed)
     cores = environment.cores()
-    require(spec.pes <= cores, "--pin", "given", f"{spec.pes} PEs do not fit on {cores} core(s)")
+    require(
+        spec.pes <= cores,
+        "--pin",
+        "given",
+        f"{spec.pes} PEs do not fit on {counted(cores, 'core')}",
+    )
     if not spec.can.one_process:
         return launch.pinning(spec)
     os.environ[environment.CORES_VARIABLE] = str(environment.cores_of_run())

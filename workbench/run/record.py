@@ -18,6 +18,7 @@ from kernels.state_hash import digest
 from miniapps import audit
 from miniapps.contract import Check
 from workbench import environment
+from workbench.plural import counted
 from workbench.run.schema import SCHEMA
 from workbench.run.spec import RunSpec
 
@@ -167,12 +168,11 @@ def host() -> dict[str, Any]:
         processor = lines[0].split(":", 1)[1].strip() if lines else processor
     except OSError:
         processor = f"{processor} (no /proc/cpuinfo)"
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "processor": processor,
         "cores": environment.cores_of_run(),
-        "memory_bytes": memory,
+        "memory_bytes": environment.memory_bytes(),
     }
 
 
@@ -198,10 +198,10 @@ def disturber(record: dict[str, Any]) -> str:
 def summary(record: dict[str, Any]) -> str:
     """A readable summary of a finished run in a few lines, with units."""
     lines = [
-        f"{record['app']} under {record['driver']} on {record['pes']} PE(s), "
+        f"{record['app']} under {record['driver']} on {counted(record['pes'], 'PE')}, "
         f"{record['gpu'] or record['device']}, "
         f"blocks {'x'.join(map(str, record['blocks']))} (ODF {record['odf']}), "
-        f"{record['steps']} steps after {record['warmup']} of warm-up"
+        f"{counted(record['steps'], 'step')} after {record['warmup']} of warm-up"
     ]
     for check in record["checks"]:
         sign = "ok   " if check["ok"] else "WRONG"
@@ -216,8 +216,8 @@ def summary(record: dict[str, Any]) -> str:
     if record["valid"] and disturbed(record) > DISTURBED:
         lines.append(f"  DISTURBED: {disturber(record)}; times are too long")
     if record["oversubscribed"]:
-        cores = record["host"]["cores"]
-        lines.append(f"  oversubscribed: {record['pes']} PEs on {cores} core(s); no speed to quote")
+        cores = counted(record["host"]["cores"], "core")
+        lines.append(f"  oversubscribed: {record['pes']} PEs on {cores}; no speed to quote")
     return "\n".join(lines)
 
 

@@ -137,6 +137,7 @@ def study(options: argparse.Namespace) -> int:
         pin=not options.no_pin,
         timeout=options.timeout,
         launcher=options.launcher,
+        force=options.force,
         max_noise=options.max_noise,
     )
     status = run_campaign(study, specs, policy, path)

@@ -122,6 +122,7 @@ def add_study_options(parser: Any, problem: Any) -> None:
         help="wait while the machine is busy, and repeat runs that others disturbed more",
     )
     add("--shuffle-seed", type=typed(int), default=0, metavar="N", help="of the order of runs")
+    add("--force", action="store_true", help="also runs that do not fit into memory")
     add("--no-pin", action="store_true", help="do not pin PEs to cores")
     add("--timeout", type=typed(SECONDS), metavar="SECONDS", help="longest time without progress")
     add(

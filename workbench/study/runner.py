@@ -21,7 +21,9 @@ from typing import Any
 from miniapps.parameters import InputError
 from miniapps.tiling import cache_folder
 from workbench.exit_status import VALID, WRONG
+from workbench.plural import counted
 from workbench.run import launch
+from workbench.run.execute import check_memory
 from workbench.run.record import disturbed, disturber, host, versions
 from workbench.run.spec import RunSpec
 from workbench.study import noise
@@ -45,6 +47,7 @@ class Policy:
     pin: bool
     timeout: float | None
     launcher: str | None = None  # path of the mpiexec; None: the one beside this Python
+    force: bool = False  # also what does not fit into the memory of this machine
     max_noise: float | None = None  # the largest share of a run's time that others may take
 
 
@@ -52,6 +55,8 @@ def run_campaign(study: Study, specs: Sequence[RunSpec], policy: Policy, path: P
     """Make the missing runs of a study; returns the exit status. Raises InputError."""
     for spec in specs:
         spec.can.require()
+        if policy.launcher is None and not policy.force:
+            check_memory(spec)
     runs = [(spec, launch.command(spec, pinning(spec, policy), policy.launcher)) for spec in specs]
     with _alone():
         writer = Writer(path, header_of(study, specs))
@@ -213,7 +218,7 @@ def _time_left(campaign: Campaign, left: int) -> str:
     made = [run["seconds"] for run in campaign.events if "seconds" in run and "trial" in run]
     seconds = statistics.fmean(made) * left
     span = f"{seconds / 60:.0f} min" if seconds > 100 else f"{seconds:.0f} s"
-    return f"{left} run{'s' * (left != 1)} left, about {span}"
+    return f"{counted(left, 'run')} left, about {span}"
 
 
 def pinning(spec: RunSpec, policy: Policy) -> list[str]:

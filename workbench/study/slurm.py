@@ -24,6 +24,7 @@ import drivers
 from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, require
 from workbench.exit_status import FAILED, VALID, WRONG
+from workbench.plural import counted
 from workbench.run.schema import comparable, upgraded, upgraded_head
 from workbench.run.spec import RunSpec
 from workbench.study.campaign import Writer, object_of
@@ -104,7 +105,7 @@ JOB_TEXT = """\
 #SBATCH --ntasks={pes}
 #SBATCH --cpus-per-task=1
 #SBATCH --exclusive
-{extra}# Trial {trial} of the study, its runs on {pes} PE(s), in shuffled order.
+{extra}# Trial {trial} of the study, its runs on {counted_pes}, in shuffled order.
 set -u
 cd "${{SLURM_SUBMIT_DIR:-$(dirname "$0")}}" || exit 2
 . ./settings.sh || exit 2
@@ -183,7 +184,9 @@ def _write_job(
     directives = "".join(f"#SBATCH {option}\n" for option in extra)
     order = shuffled(study.shuffle_seed, trial, len(specs))
     runs = [(point, specs[point]) for point in order if specs[point].pes == pes]
-    text = JOB_TEXT.format(name=name, trial=trial, pes=pes, extra=directives)
+    text = JOB_TEXT.format(
+        name=name, trial=trial, pes=pes, counted_pes=counted(pes, "PE"), extra=directives
+    )
     used = dict.fromkeys(spec.driver for _, spec in runs)
     text += "".join(drivers.get(driver).job_setup(name) for driver in used)
     lines = [_run_line(name, f"trial-{trial:02}-point-{point:02}", spec) for point, spec in runs]

@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 from scipy import optimize, stats
 
+from workbench.plural import counted
+
 LEVEL = 0.99
 LARGEST_EXACT = 10_000  # pairs of trials; with more, an exact test takes seconds and adds nothing
 MOST_ARRANGEMENTS = 20_000  # tried by the exact test with ties: 0.1 s for 8 against 8 trials
@@ -401,7 +403,7 @@ def _fit(model: str, pes: Numbers, times: Numbers, level: float, seed: int) -> F
     counts, trials = _by_count(pes, times)
     if len(counts) < len(law.names):
         raise ValueError(
-            f"pes: {len(counts)} PE count(s), and {model} has {len(law.names)} parameters"
+            f"pes: {counted(len(counts), 'PE count')}, and {model} has {len(law.names)} parameters"
         )
     estimate = partial(_estimate, law, counts)
     values = estimate(*trials)
@@ -451,5 +453,5 @@ def _fit_note(counts: np.ndarray, trials: list[np.ndarray], parameters: int) -> 
         )
     single = [f"{count:g}" for count, sample in zip(counts, trials, strict=True) if len(sample) < 2]
     if single:
-        notes.append(f"one trial only on {', '.join(single)} PE(s): no intervals")
+        notes.append(f"one trial only with {', '.join(single)} PEs: no intervals")
     return "; ".join(notes)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import drivers
+from workbench.plural import counted
 from workbench.run.record import DISTURBED, disturbed, fixed_parameters
 from workbench.study import analysis
 from workbench.study.analysis import Gain, PairwiseComparison, Result, Scaling
@@ -206,7 +207,7 @@ def disturbed_lines(campaign: Campaign) -> list[str]:
     repeat = "repeat the study with --max-noise 5%, or on a quiet machine"
     lines = []
     if count:
-        runs = f"{len(shares)} run{'s' * (len(shares) != 1)}"
+        runs = counted(len(shares), "run")
         lines.append(
             f"DISTURBED: in {count} of {runs} other programs took up to {max(shares):.0%} of a "
             f"PE's time; {repeat}"
@@ -256,7 +257,8 @@ def _left_out(found: Sequence[Result]) -> list[str]:
     count = sum(result.oversubscribed for result in found)
     if not count:
         return []
-    return [f"{count} point(s) with more PEs than cores are left out: their times mean nothing"]
+    points = counted(count, "point")
+    return [f"left out: {points} with more PEs than cores, whose times mean nothing"]
 
 
 def fits_table(found: list[Result], weak: bool) -> Table:
