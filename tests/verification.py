@@ -68,18 +68,16 @@ def trials(lines: Iterable[str]) -> Rows:
     ]
 
 
-def kind_of(check: str) -> str:
-    """The kind of a check."""
-    if check == REFERENCE:
-        return "comparison with the reference"
-    return "audits" if check.startswith(AUDIT) else "the app's own checks"
-
-
-def kinds_of(trial: dict[str, Any]) -> set[str]:
-    """The kinds of checks that caught a fault."""
+def kinds_of(trial: dict[str, Any]) -> dict[str, list[str]]:
+    """The checks that caught a fault, by their kind."""
     if trial["caught"].startswith(ENDS):
-        return {"an error that ends the run"}
-    return {kind_of(check) for check in trial["caught"].split(", ")}
+        return {"an error that ends the run": []}
+    found: dict[str, list[str]] = {}
+    for check in trial["caught"].split(", "):
+        kind = "audits" if check.startswith(AUDIT) else "the app's own checks"
+        kind = "comparison with the reference" if check == REFERENCE else kind
+        found.setdefault(kind, []).append(check.removeprefix(AUDIT))
+    return found
 
 
 def faults() -> str:
@@ -104,9 +102,9 @@ run becomes invalid or ends. {len({t["fault"] for t in every})} different mistak
 least one app and driver: wrong formulas, halos, messages, reductions, migrations, hashes,
 results, audits. A trial is one mistake in one app under one driver. `tiny` problems are
 compared with a second program, the reference. `small` and `large` are the presets of these
-names, with few steps, in which there is no reference: millions of cells, particles or atoms. Of
-`large`, which takes long, trials were drawn at random. [What is a
-fault](validation.md#do-the-checks-see-mistakes).""")
+names, with few steps: up to 134 million cells, 20 million particles or 256 000 atoms, where
+only echo has a reference. Of `large`, which takes long, some trials were drawn at random.
+[What is a fault](validation.md#do-the-checks-see-mistakes).""")
         + table(names, rows)
         + "\n"
         + caught_by(every, sizes)
@@ -116,17 +114,26 @@ fault](validation.md#do-the-checks-see-mistakes).""")
 
 
 def caught_by(every: Rows, sizes: list[str]) -> str:
-    """Which kinds of checks caught how many trials."""
+    """Which kinds of checks caught how many trials, and which checks of each kind."""
     seen: dict[str, Counter[str]] = {size: Counter() for size in sizes}
     alone: dict[str, Counter[str]] = {size: Counter() for size in sizes}
+    named: dict[str, Counter[str]] = {}
     for trial in every:
-        kinds = kinds_of(trial) if trial["caught"] else set()
-        seen[trial["preset"]].update(kinds)
-        alone[trial["preset"]].update(kinds if len(kinds) == 1 else ())
-    kinds = sorted({kind for counts in seen.values() for kind in counts})
-    rows = [[k, *(f"{seen[s][k]} ({alone[s][k]})" for s in sizes)] for k in kinds]
+        kinds = kinds_of(trial) if trial["caught"] else {}
+        seen[trial["preset"]].update(kinds.keys())
+        alone[trial["preset"]].update(kinds.keys() if len(kinds) == 1 else ())
+        for kind, names in kinds.items():
+            named.setdefault(kind, Counter()).update(names)
+    rows = [
+        [
+            kind,
+            *(f"{seen[size][kind]} ({alone[size][kind]})" for size in sizes),
+            ", ".join(f"{name} {n}" for name, n in checks.most_common()),
+        ]
+        for kind, checks in sorted(named.items())
+    ]
     head = "Trials that each kind of check caught (and those that no other kind caught):\n\n"
-    return head + table(["caught by", *sizes], rows)
+    return head + table(["caught by", *sizes, "checks, with their trials"], rows)
 
 
 def not_seen(every: Rows) -> str:
