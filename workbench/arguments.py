@@ -21,7 +21,7 @@ def add_app_options(parser: argparse.ArgumentParser, problem: Any) -> None:
             "positional", nargs="*", help=f"instead of options: {problem.positional}"
         )
     for field in dataclasses.fields(problem):
-        default = shown(field.default) or "none"
+        default = "none" if field.default in (None, ()) else shown(field.default)
         help = f"{field.metadata['help']}; default: {default}"
         _add(group, field, [field.metadata["option"]], field.name, help)
 
