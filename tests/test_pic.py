@@ -682,3 +682,13 @@ def test_weak_scaling_keeps_the_work() -> None:
         assert grown.particles == 1000 * pes and grown.size % 2 == 0
         assert abs(grown.size**2 / (100**2 * pes) - 1) < 0.02
     json.dumps(problem.parameters())
+
+
+def test_summary_says_where_particles_come_from() -> None:
+    """Catches a summary from which nobody can see what was run."""
+    problem = PicProblem(m=3, distribution=Distribution("sinusoidal"))
+    record = {"problem": problem.parameters(), "particles_placed": 12}
+    assert problem.lines(record) == [
+        "initial positions: 12 particles at centres of cells, sinusoidal",
+        "initial velocities: 0 along x, 3 cells per step along y",
+    ]

@@ -252,6 +252,15 @@ class PicProblem(BaseProblem):
         """The initial number of particles."""
         return {"particles_placed": int(measures["placed"].value)}
 
+    @classmethod
+    def lines(cls, record: dict[str, Any]) -> list[str]:
+        """The origin of the initial particles."""
+        problem, placed = record["problem"], record["particles_placed"]
+        return [
+            f"initial positions: {placed} particles at centres of cells, {problem['distribution']}",
+            f"initial velocities: 0 along x, {problem['m']} cells per step along y",
+        ]
+
     def weak(self, pes: int) -> Self:
         """As many particles and cells per PE; both axes grow, L to an even number."""
         size = 2 * round(self.size * math.sqrt(pes) / 2)
