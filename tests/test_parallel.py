@@ -77,6 +77,7 @@ ENDS_EARLY = [
     "--driver mpi -n 4 --time-tile 3",
     "--driver charm -n 2 --odf 2 --time-tile 1 --balancer Rotate --lb-period 5",
 ]
+RULES_RUN = "rules --steps 20 --warmup 0"
 RULES = [  # of the contract, see `test_all_that_the_contract_allows`
     "--blocks 3x2",
     "--driver mpi -n 4 --stop 9",
@@ -94,7 +95,7 @@ RUNS = [
     *(words_of(problem, f"--driver charm {ways}") for problem, ways in CHARM),
     *(words_of(problem, f"{BALANCED_PES} {ways}") for problem, ways, _ in BALANCED),
     *(f"{TOLERANCE} {ways}" for ways in ENDS_EARLY),
-    *(f"rules --steps 20 {ways}" for ways in RULES),
+    *(f"{RULES_RUN} {ways}" for ways in RULES),
 ]
 
 
@@ -185,7 +186,7 @@ def test_all_that_the_contract_allows(records: Records, ways: str) -> None:
     collects a phase in two parts, reduces in between, writes to what it received, lets others of
     its process go first, and ends early.
     """
-    record = records[f"rules --steps 20 {ways}"]
+    record = records[f"{RULES_RUN} {ways}"]
     assert record["steps"] == (9 if "--stop" in ways else 20)
     counters = np.full((7, 5), record["steps"], np.int64)
     assert record["state_hash"] == digest(hash_cells("counters", counters, (0, 0), (7, 5)))
