@@ -92,7 +92,8 @@ def faults() -> str:
             caught = [t for t in some if t["caught"]]
             later = sum(t["every_round_audited"] for t in caught)
             different = len({t["fault"] for t in some})
-            rows.append([size, driver, different, len(some), len(caught), later])
+            if some:
+                rows.append([size, driver, different, len(some), len(caught), later])
     names = ["size", "driver", "faults", "trials", "caught", "... once every round was audited"]
     return (
         prose(f"""## Known mistakes
