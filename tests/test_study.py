@@ -31,7 +31,7 @@ from workbench.study.plan import CASE, Study
 from workbench.study.runner import Policy
 from workbench.study.statistics import mean_interval
 
-POLICY = Policy(trials=3, until_ci=None, most_trials=20, pin=False, timeout=None)
+POLICY = Policy(trials=3, until_ci=None, most_trials=20, pin=False, stall_s=None)
 TINY = ("--preset", "tiny", "--pes", "1,2", "--drivers", "mpi")
 
 

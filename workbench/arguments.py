@@ -10,7 +10,7 @@ from typing import Any
 from drivers.descriptor import Driver
 from miniapps.parameters import Number, integer, shown
 
-SECONDS = Number(zero=False)  # of --timeout
+SECONDS = Number(zero=False)  # of --stall
 
 
 def add_app_options(parser: argparse.ArgumentParser, problem: Any) -> None:

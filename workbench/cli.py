@@ -10,7 +10,6 @@ import argparse
 import os
 import shlex
 import sys
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -83,14 +82,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return VALID
     except InputError as error:
         bad_input(str(error))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        if not drivers.rank_zero_speaks():
+            print(": ".join(filter(None, ["miniapps: interrupted", str(error)])), file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
         print(f"miniapps: {error}", file=sys.stderr)
         return FAILED
     except Exception as error:
-        traceback.print_exception(error)
-        print(f"miniapps: {type(error).__name__}: {error}", file=sys.stderr)
+        from workbench.errors import explained
+
+        print(f"miniapps: {explained(error)}", file=sys.stderr)
         return FAILED  # 1, Python's own status, means a wrong result
     finally:
         _end_output()

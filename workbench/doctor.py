@@ -27,8 +27,8 @@ from workbench import environment
 from workbench.exit_status import FAILED, VALID
 from workbench.plural import counted
 from workbench.run import record
+from workbench.run.batch import solve
 from workbench.run.cases import Case, spec_of
-from workbench.run.execute import solve
 
 GPU_PACKAGES = {"numba-cuda": ("numba-cuda",), "CuPy": ("cupy-cuda13x", "cupy")}
 ASK_LIMIT_S = 60
@@ -104,8 +104,8 @@ def driver(driver: Driver) -> Finding:
         result = solve(spec_of("echo", case, "tiny"))
     except InputError as error:
         return Finding(f"driver {name}", False, str(error), cost)
-    if isinstance(result, int):
-        return Finding(f"driver {name}", False, f"a run ended with status {result}", cost)
+    if isinstance(result, str):
+        return Finding(f"driver {name}", False, f"a run failed: {result}", cost)
     library = result["versions"].get(name, "")
     found = f"{counted(case.pes, 'PE')}, messages arrive" + (f"; {library}" if library else "")
     return Finding(f"driver {name}", result["valid"], found, cost)

@@ -2,7 +2,9 @@
 
 Starting a PE takes 0.7 s of a core, far more than a small run. Runs share a launch if they have the
 same driver, number of PEs and device, and pass the same arguments to the runtime at its start.
-A run that fails ends its launch; another launch makes the remaining runs.
+A run that fails ends its launch; another launch makes the remaining runs. Runs of drivers that need
+no launcher are made in this process, unless time without progress is limited: only a process of its
+own can be ended while a kernel computes.
 """
 
 from __future__ import annotations
@@ -17,12 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from miniapps.parameters import require
+from workbench.errors import explained
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.run import launch
-from workbench.run.execute import execute_all, solve
+from workbench.run.execute import execute_all
 from workbench.run.spec import RunSpec
 
 Result = dict[str, Any] | str  # a record, or the reason why the run failed
+
+
+def solve(spec: RunSpec) -> Result:
+    """The result of one run. Raises InputError if its launcher is missing."""
+    (result,) = solve_all([spec])
+    return result
 
 
 def solve_all(specs: Sequence[RunSpec], stall_s: float | None = None) -> list[Result]:
@@ -52,14 +61,25 @@ def launch_of(spec: RunSpec) -> tuple[Any, ...]:
 
 def _group(runs: list[tuple[int, RunSpec]], stall_s: float | None) -> Iterator[tuple[int, Result]]:
     """Make runs that share a launch, with another launch after each run that fails."""
-    while runs and not runs[0][1].can.one_process:
+    while runs and not (runs[0][1].can.one_process and stall_s is None):
         specs = [spec for _, spec in runs]
         results = launch.launch_all(specs, launch.command_for_all(specs), stall_s)
         yield from zip((number for number, _ in runs), results, strict=False)
         runs = runs[len(results) :]
     for number, spec in runs:
-        result = solve(spec, stall_s)
-        yield number, result if isinstance(result, dict) else f"ended with status {result}"
+        yield number, _here(spec)
+
+
+def _here(spec: RunSpec) -> Result:
+    """The result of a run in this process."""
+    results: list[Result] = []
+
+    def keep(_: int, record: dict[str, Any]) -> int:
+        results.append(record)
+        return VALID
+
+    execute_all([spec], keep, fail=lambda error: results.append(explained(error)))
+    return results[0]
 
 
 def take_part() -> int:

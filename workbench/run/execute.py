@@ -29,6 +29,7 @@ from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.plural import counted
 from workbench.run import launch, output, record
 from workbench.run.hashes import StepHashes
+from workbench.run.processes import end_by_signals
 from workbench.run.progress_bar import ProgressBar, ProgressBarThread
 from workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
 from workbench.run.spec import RunSpec, check_writable
@@ -110,20 +111,6 @@ def refuse_other_launchers(options: Namespace, runtime: list[str]) -> None:
         require(not word.startswith("+p") or not word[2:].isdigit(), "--", word, "use -n instead")
 
 
-def solve(spec: RunSpec, stall_s: float | None = None) -> dict[str, Any] | int:
-    """Run a checked spec; returns its record, or the exit status of a run that failed."""
-    if not spec.can.one_process:
-        return launch.launch(spec, launch.command(spec, [], None), stall_s)
-    records: list[dict[str, Any]] = []
-
-    def keep(result: dict[str, Any]) -> int:
-        records.append(result)
-        return VALID
-
-    status = execute(spec, keep, stall_s)
-    return records[0] if records else status
-
-
 def execute(
     spec: RunSpec, show: Callable[[dict[str, Any]], int], stall_s: float | None = None
 ) -> int:
@@ -139,11 +126,13 @@ def execute_all(
     specs: Sequence[RunSpec],
     show: Callable[[int, dict[str, Any]], int],
     stall_s: float | None = None,
+    fail: Callable[[Exception], None] | None = None,
 ) -> int:
     """Make runs of one driver in sequence; this process is the whole of each run or one rank.
 
     The root calls ``show`` with each run's number and record, or, in a launched run, writes the
-    record to the launch's folder. Returns the highest exit status; stops after a failed run.
+    record to the launch's folder. ``fail`` is called with the error that ends a run, which else is
+    printed. Returns the highest exit status; stops after a failed run.
     """
     folder = os.environ.get(launch.FOLDER)
     if folder is not None:
@@ -174,12 +163,12 @@ def execute_all(
             import_s = environment.age_s()
             return drivers.run_all(name, runs(), watcher)
         except Exception as error:
-            (watcher if folder is not None else NoProgressFile()).fail(error)
+            (fail or (watcher if folder is not None else NoProgressFile()).fail)(error)
             _clear(stores)
             if loaded:
                 drivers.load(name).fail(FAILED)
             return FAILED
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             _clear(stores)
             raise
 
@@ -213,6 +202,7 @@ def _progress_of(
     elif not spec.can.one_process:
         yield NoProgressFile()
     else:
+        end_by_signals()
         bar = ProgressBar(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
         with tempfile.TemporaryDirectory(prefix="miniapps-") as scratch:
             progress = ProgressFile(Path(scratch) / launch.PROGRESS, 1)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import tempfile
@@ -22,10 +21,11 @@ from typing import Any
 
 import drivers
 from drivers.descriptor import Start
-from workbench import environment
+from workbench import environment, errors
 from workbench.exit_status import FAILED
 from workbench.run import output
 from workbench.run.monitor import LOG, Monitor
+from workbench.run.processes import end_by_signals
 from workbench.run.progress_file import ERRORS, ProgressFile
 from workbench.run.spec import RunSpec
 
@@ -76,7 +76,7 @@ def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str
     """Run a command and monitor it; returns the record, or the exit status of a failed run."""
     (result,) = launch_all([spec], command, limit_s)
     if isinstance(result, str):
-        print(f"miniapps: run failed: {result}", file=sys.stderr)
+        errors.tell(result)
         return FAILED
     return result
 
@@ -89,39 +89,52 @@ def launch_all(
     Returns the records of the completed runs, in order, followed by the reason why the next run
     failed if not all completed.
     """
-    spec = specs[0]
     with tempfile.TemporaryDirectory(prefix="miniapps-") as name:
         folder = Path(name)
-        progress = ProgressFile(folder / PROGRESS, spec.pes)
-        variables = os.environ | {FOLDER: name, **_cores()}
         (folder / RUNS).write_bytes(pickle.dumps(specs))
-        with (folder / LOG).open("wb") as log:
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, lambda number, _: sys.exit(128 + number))
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=variables,
-                start_new_session=True,
-            )
-            program = [sys.executable, *_program_itself()]
-            with _guard(process) as remember:
-                monitor = Monitor(spec, program, progress, process, limit_s, remember)
-                try:
-                    trouble = monitor.wait()
-                finally:
-                    monitor.end_all()
+        trouble, status = _monitored(specs, command, limit_s, folder)
         _print_notes(folder)
         files = [folder / record_name(number) for number in range(len(specs))]
         results: list[dict[str, Any] | str] = [
             json.loads(file.read_text()) for file in takewhile(Path.exists, files)
         ]
         if len(results) < len(specs):
-            failed = specs[len(results)]
-            results.append(_failed(failed, folder, trouble, process.returncode))
+            results.append(_failed(folder, trouble, status))
         return results
+
+
+def _monitored(
+    specs: Sequence[RunSpec], command: list[str], limit_s: float | None, folder: Path
+) -> tuple[str | None, int]:
+    """Run a command to its end; returns the trouble that was found, if any, and its status.
+
+    However it ends, no process is left and no temporary file beside an output.
+    """
+    progress = ProgressFile(folder / PROGRESS, specs[0].pes)
+    end_by_signals()
+    with (folder / LOG).open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=os.environ | {FOLDER: str(folder), **_cores()},
+            start_new_session=True,
+        )
+    outputs = [(spec.output, spec.pes) for spec in specs if spec.output is not None]
+    parts = [part for one in outputs for part in output.temporary(*one)]
+    program = [sys.executable, *_program_itself()]
+    with _guard(process) as remember:
+        for left in (folder, *parts):
+            remember(left)
+        monitor = Monitor(specs[0], program, progress, process, limit_s, remember)
+        try:
+            trouble = monitor.wait()
+        finally:
+            monitor.end_all()
+            for part in parts:
+                part.unlink(missing_ok=True)
+    return trouble, process.returncode
 
 
 def _print_notes(folder: Path) -> None:
@@ -143,16 +156,16 @@ def _cores() -> dict[str, str]:
 
 @contextmanager
 def _guard(process: subprocess.Popen[bytes]) -> Iterator[Callable[[Path], None]]:
-    """End the run if this process is killed, even by SIGKILL.
+    """End the run if this process is killed, even by SIGKILL, or interrupted while it cleans up.
 
     A guard process reads its standard input, a pipe from this process, which closes when this
     process ends. The guard then sends SIGTERM to the launcher, so that it ends its ranks, and
-    SIGKILL to all that remain. Then it removes the files that it was told by the function that
-    this yields.
+    SIGKILL to all that remain. Then it removes the files and folders that it was told by the
+    function that this yields.
     """
     group = f"-{process.pid}"
     wait = 'while read -r file; do set -- "$@" "$file"; done'
-    end = f'kill -TERM {group}; sleep 1; kill -KILL {group}; rm -f -- "$@"'
+    end = f'kill -TERM {group}; sleep 1; kill -KILL {group}; rm -rf -- "$@"'
     shell = ["/bin/sh", "-c", f"{wait}; {end}"]
     with subprocess.Popen(shell, stdin=subprocess.PIPE, start_new_session=True) as guard:
         assert guard.stdin is not None
@@ -164,21 +177,20 @@ def _guard(process: subprocess.Popen[bytes]) -> Iterator[Callable[[Path], None]]
         try:
             yield remember
         finally:
-            guard.kill()
+            if process.poll() is not None:
+                guard.kill()
 
 
-def _failed(spec: RunSpec, folder: Path, trouble: str | None, status: int | None) -> str:
+def _failed(folder: Path, trouble: str | None, status: int) -> str:
     """The reason why a run has no record: a PE's own message, else what the monitor found."""
-    errors = folder / ERRORS
+    reported = folder / ERRORS
     log = (folder / LOG).read_text(errors="replace").strip()
-    if errors.exists():
-        trouble = errors.read_text().splitlines()[0]
+    if reported.exists():
+        trouble = reported.read_text().splitlines()[0]
     if trouble is None:
         printed = [line for line in log.splitlines() if any(map(str.isalnum, line))]
         last = printed[-1] if printed else "it printed nothing"
         trouble = f"the launcher ended with status {status}: {last}"
-    if os.environ.get("MINIAPPS_LOG"):
+    if os.environ.get(errors.LOG):
         print(log, file=sys.stderr)
-    if spec.output is not None:
-        output.aside(spec.output).unlink(missing_ok=True)
     return trouble

@@ -11,9 +11,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from workbench.run.processes import family, name_of, process_state, shared_files, words_of
+from workbench.run.processes import (
+    Stopped,
+    family,
+    name_of,
+    process_state,
+    shared_files,
+    words_of,
+)
 from workbench.run.progress_bar import ProgressBar
-from workbench.run.progress_file import ERRORS, FINISHING, STARTING, ProgressFile
+from workbench.run.progress_file import ERRORS, FINISHING, STARTING, ProgressFile, Slot
 from workbench.run.spec import RunSpec
 from workbench.run.stall import Stall
 
@@ -46,6 +53,7 @@ class Monitor:
         self.bar = ProgressBar(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
         self.stall = Stall(progress, limit_s)
         self.lost: dict[int, float] = {}  # PEs whose process is gone, and when that was seen
+        self.stopped = Stopped()
         self.looked = 0.0  # when all processes of the run were last looked at
         self.born: dict[int, float] = {}  # processes of PEs, and when each was last seen
         self.shared: set[Path] = set()  # files of the PEs' shared memory
@@ -71,8 +79,6 @@ class Monitor:
         gone = []
         for pe, slot in enumerate(slots):
             state = process_state(slot.pid) if slot.phase != STARTING else "R"
-            if state == "T":
-                return f"PE {pe} (process {slot.pid}) was stopped in step {slot.step}"
             if state in "XZ" and slot.phase != FINISHING:
                 gone.append(pe)
         self.lost = {pe: self.lost.get(pe, now) for pe in gone}
@@ -80,6 +86,9 @@ class Monitor:
             return self._first_lost()
         if self.errors.exists() and now - self.errors.stat().st_mtime > GRACE_S:
             return self.errors.read_text().splitlines()[0]
+        stopped = self.stopped.check(now, [slot.pid for slot in slots if slot.phase != STARTING])
+        if stopped:
+            return self._described(stopped[0], slots)
         if now - self.looked > LOOK_S:
             self.looked = now
             trouble = self._look(now, any(slot.phase == STARTING for slot in slots))
@@ -94,9 +103,8 @@ class Monitor:
         by its name if it has died and the launcher has not noticed.
         """
         states = {pid: process_state(pid) for pid in family(self.process.pid)}
+        self.stopped.check(now, states)
         for pid, state in states.items():
-            if state == "T":
-                return f"{name_of(pid)} (process {pid}) was stopped"
             if state == "Z" and name_of(pid) == PYTHON:
                 self.born.setdefault(pid, now)
         mine = [pid for pid in states if words_of(pid)[: len(self.program)] == self.program]
@@ -108,6 +116,13 @@ class Monitor:
         if starting and died:
             return f"a PE (process {died[0]}) died before its first step"
         return None
+
+    def _described(self, pid: int, slots: Sequence[Slot]) -> str:
+        """A stopped process: a PE that has begun to step, or another one."""
+        for pe, slot in enumerate(slots):
+            if slot.pid == pid:
+                return f"PE {pe} (process {pid}) was stopped in step {slot.step}"
+        return f"{name_of(pid)} (process {pid}) was stopped"
 
     def _find_shared(self, pids: Sequence[int]) -> None:
         """Find the files of shared memory of these processes, to remove them after a failure."""

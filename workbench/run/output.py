@@ -37,6 +37,12 @@ def aside(path: Path) -> Path:
     return path.with_name(path.name + ".part")
 
 
+def temporary(path: Path, pes: int) -> list[Path]:
+    """All temporary files that a run on a number of PEs may make beside its output."""
+    part = aside(path.resolve())
+    return [part, *(part.with_name(f"{part.name}.{pe}") for pe in range(pes))]
+
+
 @dataclass(frozen=True)
 class Hdf5Store:
     """Stores the final state of all blocks, and snapshots; a `drivers.job.Store`.
@@ -92,7 +98,7 @@ class Hdf5Store:
         """Join the snapshots, add record and timings, and rename the file."""
         import h5py
 
-        spools = [spool for pe in range(outcome.pes) if (spool := self._spool(pe)).exists()]
+        spools = [spool for spool in temporary(self.path, outcome.pes)[1:] if spool.exists()]
         with self._opened(aside(self.path), "r+") as file, ExitStack() as stack:
             parts = [stack.enter_context(h5py.File(spool)) for spool in spools]
             for writer in self.writers:
@@ -130,8 +136,7 @@ class Hdf5Store:
 
     def _spool(self, pe: int) -> Path:
         """The file of a PE's snapshots."""
-        part = aside(self.path)
-        return part.with_name(f"{part.name}.{pe}")
+        return temporary(self.path, pe + 1)[-1]
 
 
 def _fill(data: Any, origin: tuple[int, ...], values: Any) -> None:

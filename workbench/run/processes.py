@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+STOPPED_S = 3.0  # a process that is stopped for longer is not only slowed down
+SUSPENDED_S = 2.0  # between two checks: this process was suspended, and so, perhaps, the run
 SHARED = Path("/dev/shm")  # where MPI libraries keep the memory that ranks share
 
 
@@ -14,6 +19,33 @@ def process_state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
         return "X"
+
+
+class Stopped:
+    """Notices processes that were stopped by SIGSTOP.
+
+    Tools such as cpulimit and gang schedulers stop processes for a moment: that only slows them
+    down.
+    """
+
+    def __init__(self) -> None:
+        self.since: dict[int, float] = {}
+        self.checked = 0.0
+
+    def check(self, now: float, pids: Iterable[int]) -> list[int]:
+        """Those of some processes, and of all reported before, that stay stopped."""
+        if now - self.checked > SUSPENDED_S:
+            self.since.clear()
+        self.checked = now
+        stopped = [pid for pid in {*self.since, *pids} if process_state(pid) == "T"]
+        self.since = {pid: self.since.get(pid, now) for pid in stopped}
+        return [pid for pid, since in self.since.items() if now - since > STOPPED_S]
+
+
+def end_by_signals() -> None:
+    """Make SIGTERM and SIGHUP end this process as Ctrl-C does: it cleans up first."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
 
 
 def name_of(pid: int) -> str:

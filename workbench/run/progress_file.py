@@ -14,10 +14,8 @@ import os
 import pickle
 import signal
 import struct
-import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +23,7 @@ from typing import Any, NamedTuple
 import drivers
 from drivers.job import RunError
 from drivers.waits import Wait
-from miniapps.contract import MessageError, StepError
+from workbench.errors import explained, tell
 
 ERRORS = "errors"  # file beside the progress file, with a line from each PE that failed
 SLOT = struct.Struct("=qqdq")  # pid, step, time of the last change, phase
@@ -174,22 +172,4 @@ class NoProgressFile:
         """Print on stderr why this process failed."""
         if drivers.rank() == 0 or not isinstance(error, RunError):  # all ranks raise RunErrors
             where = f"rank {drivers.rank()}, " if drivers.launchers() else ""
-            print(f"miniapps: {where}{explained(error)}", file=sys.stderr)
-
-
-def explained(error: Exception) -> str:
-    """The error that ended a run, in one line; with a traceback on stderr if it is unexpected.
-
-    The line begins with the error's notes: the block and the step in which it was raised. A
-    StepError says itself where.
-    """
-    what = f"{type(error).__name__}: {error}"
-    if isinstance(error, MemoryError):
-        what = f"out of memory: {error}"
-    elif isinstance(error, RunError | MessageError | StepError | OSError):
-        what = str(error)
-    else:
-        traceback.print_exception(error)
-    notes = () if isinstance(error, StepError) else getattr(error, "__notes__", ())
-    where = "".join(f"{note}: " for note in notes)
-    return " ".join(f"{where}{what}".split())
+            tell(where + explained(error))

@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 
 from drivers.waits import sentences
+from workbench.run.processes import SUSPENDED_S
 from workbench.run.progress_file import FINISHING, STARTING, ProgressFile, Slot
 
 START_LIMIT_S = 180.0  # until the first round has ended: compilation and large steps take time
@@ -16,7 +17,6 @@ STEP_LIMIT_S = 10.0  # least time without progress that counts as hanging,
 STEP_FACTOR = 20.0  # or this many times the slowest round so far, whichever is longer
 ANSWER_S = 2.0  # for PEs to say what their blocks wait for
 STACK_S = 0.2  # for those that did not to write where they are
-SUSPENDED_S = 2.0  # between two checks: this process was suspended, and so, perhaps, the run
 
 
 class Stall:

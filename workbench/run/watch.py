@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
+from workbench.errors import tell
 from workbench.exit_status import FAILED
-from workbench.run.processes import process_state
+from workbench.run.processes import Stopped, process_state
 from workbench.run.progress_file import ProgressFile
 from workbench.run.stall import Stall
 
@@ -51,19 +52,25 @@ def watched(
 
 
 def _watch(stall: Stall, run: int, clear: Callable[[], None]) -> NoReturn:
-    """Wait until the run ends or makes no progress; then end it."""
+    """Wait until the run makes no progress, and end it; or until it was killed. Then clean up."""
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run itself ends by Ctrl-C
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # they end the run itself
+        stopped = Stopped()
         while os.getppid() == run:
-            trouble = stall.check(time.time(), stall.progress.slots())
+            now = time.time()
+            trouble = stall.check(now, stall.progress.slots())
+            if stopped.check(now, [run]):
+                trouble = f"process {run} was stopped"
             if trouble is not None:
-                sys.stderr.write(f"miniapps: run failed: {trouble}\n")
+                tell(trouble)
                 sys.stderr.flush()
                 os.kill(run, ENDING)
+                os.kill(run, signal.SIGCONT)
                 time.sleep(GRACE_S * (process_state(run) not in "XZ"))
-                clear()
-                shutil.rmtree(stall.progress.path.parent)
                 break
             time.sleep(POLL_S)
+        clear()
+        shutil.rmtree(stall.progress.path.parent, ignore_errors=True)
     finally:
         os._exit(0)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import os
+import signal
 import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -199,9 +198,16 @@ def solve(trials: list[Trial], scale: Scale = TINY) -> Iterator[Found]:
     shares = [share for group in groups.values() for share in shared(group, scale)]
     context = get_context("spawn")
     with ProcessPoolExecutor(scale.at_once, context, end_with, (os.getpid(),)) as pool:
+        usual = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for this process alone
         running = [pool.submit(solve_share, share, scale.limit_s) for share in shares]
-        for share in as_completed(running):
-            yield from share.result()
+        signal.signal(signal.SIGINT, usual)  # those just started go on ignoring it
+        try:
+            for share in as_completed(running):
+                yield from share.result()
+        except BaseException:
+            for process in active_children():
+                process.kill()  # and with it, by its guards, what it has launched
+            raise
 
 
 def end_with(parent: int) -> None:
@@ -232,12 +238,9 @@ def solve_share(trials: list[Trial], limit_s: float) -> list[Found]:
 
 def solve_here(trial: Trial) -> Found:
     """What became of a trial in this process."""
-    said = io.StringIO()
-    with redirect_stderr(said), warnings.catch_warnings(action="ignore"):
-        (result,) = batch.solve_all([trial.spec])
+    with warnings.catch_warnings(action="ignore"):
+        result = batch.solve(trial.spec)
     APPLIED.clear()
-    if isinstance(result, str):
-        result = said.getvalue().strip().splitlines()[-1].removeprefix("miniapps: ")
     return Found(trial, trial.acted, seen(result))
 
 

@@ -135,7 +135,7 @@ def study(options: argparse.Namespace) -> int:
         until_ci=options.until_ci,
         most_trials=options.max_trials or max(options.trials, MOST_TRIALS),
         pin=not options.no_pin,
-        timeout=options.timeout,
+        stall_s=options.stall,
         launcher=options.launcher,
         force=options.force,
         max_noise=options.max_noise,

@@ -27,7 +27,7 @@ MOST_RUNS = 1000  # of a trial: each is planned before the first begins
 MOST_BYTES = 1 << 20  # of a TOML file
 MATRIX = ("pes", "drivers", "odf", "balancers", "lb-periods")  # options that take a list
 ONLY_SLURM = ("--folder", "--sbatch")
-ONLY_HERE = ("--until-ci", "--max-noise", "--no-pin", "--timeout", "--campaign")
+ONLY_HERE = ("--until-ci", "--max-noise", "--no-pin", "--stall", "--campaign")
 SOURCES = ("published", "source", "quick")  # keys of a TOML file that are no options
 
 
@@ -124,7 +124,8 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add("--shuffle-seed", type=typed(int), default=0, metavar="N", help="of the order of runs")
     add("--force", action="store_true", help="also runs that do not fit into memory")
     add("--no-pin", action="store_true", help="do not pin PEs to cores")
-    add("--timeout", type=typed(SECONDS), metavar="SECONDS", help="longest time without progress")
+    add("--stall", type=typed(SECONDS), metavar="SECONDS", help="as of `miniapps run`")
+    add("--timeout", dest="stall", type=typed(SECONDS), help=argparse.SUPPRESS)  # its name in 0.1
     add(
         "--campaign",
         type=Path,

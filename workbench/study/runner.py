@@ -45,7 +45,7 @@ class Policy:
     until_ci: float | None  # half the width of the mean's 99 % interval, over the mean
     most_trials: int
     pin: bool
-    timeout: float | None
+    stall_s: float | None
     launcher: str | None = None  # path of the mpiexec; None: the one beside this Python
     force: bool = False  # also what does not fit into the memory of this machine
     max_noise: float | None = None  # the largest share of a run's time that others may take
@@ -70,10 +70,8 @@ def run_campaign(study: Study, specs: Sequence[RunSpec], policy: Policy, path: P
                             break
         except KeyboardInterrupt:
             kept = len(writer.campaign.completed)
-            print(
-                f"interrupted: {kept} runs are in {path}; the same command goes on", file=sys.stderr
-            )
-            raise
+            note = f"{kept} runs are in {path}; the same command goes on"
+            raise KeyboardInterrupt(note) from None
         finally:
             writer.close()
     return WRONG if writer.campaign.failures else VALID
@@ -164,7 +162,7 @@ def _one_run(
     if policy.max_noise is not None:
         _wait_for_quiet(writer.campaign, policy.max_noise)
     begun = time.perf_counter()
-    result = launch.launch(spec, command, policy.timeout)
+    result = launch.launch(spec, command, policy.stall_s)
     entry["seconds"] = round(time.perf_counter() - begun, 3)
     after_s = noise.sample()
     reason = rejection_reason(writer.campaign, writer.campaign.head["points"][point], result)

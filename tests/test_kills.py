@@ -1,0 +1,66 @@
+"""Runs that are killed, stopped, slowed down or interrupted: some of the cases of `kills.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import kills
+import pytest
+from kills import Case
+
+# One for each way to notice a loss: by its process's state, its parent, or a broken pipe.
+CASES = """
+mpi start kill PE
+mpi stepping kill PE
+mpi stepping stop PE
+mpi stepping slow PE
+mpi stepping stop launcher
+mpi stepping kill launching process
+mpi stepping interrupt launching process
+mpi stepping terminate launching process
+mpi output kill PE
+charm start kill PE
+charm stepping kill PE
+charm balancing kill PE
+charm balancing slow PE
+charm output stop PE
+serial start stop process
+serial output interrupt process
+serial output kill process
+"""
+
+
+@pytest.fixture(scope="module")
+def right_hash() -> str:
+    """The state of a run that nothing has disturbed."""
+    return kills.right_hash()
+
+
+@pytest.mark.launch
+@pytest.mark.parametrize("words", CASES.strip().splitlines())
+def test_a_run_that_is_hit_ends_in_time(words: str, tmp_path: Path, right_hash: str) -> None:
+    """Catches a run that hangs, blames another PE, leaves something, or ends for a short stop."""
+    found = kills.made(Case(*words.split(maxsplit=3)), tmp_path, lambda: right_hash)
+    assert found["ok"], found
+
+
+def test_the_whole_matrix_has_been_made() -> None:
+    """Catches cases that are new, left out or wrong in the committed result."""
+    made = kills.read(kills.RESULT)
+    assert {*made} == {*kills.cases()}
+    assert max(row["seconds"] for row in made.values()) <= kills.LIMIT_S
+    assert [str(case) for case, row in made.items() if not row["ok"]] == []
+    assert {*CASES.strip().splitlines()} <= {*map(str, made)}
+
+
+def test_a_run_that_ends_otherwise_is_not_ok() -> None:
+    """Catches a judgement that is good whatever was found."""
+    found = [
+        (Case("mpi", "stepping", "kill", "PE"), 3, "miniapps: run failed: it is gone\n"),
+        (Case("mpi", "stepping", "kill", "PE"), 1, "miniapps: run failed: process 7 died\n"),
+        (Case("mpi", "stepping", "kill", "PE"), 3, "Traceback\nrun failed: process 7 died\n"),
+        (Case("serial", "start", "interrupt", "process"), 130, ""),
+        (Case("serial", "start", "slow", "process"), 3, ""),
+    ]
+    assert not any(kills.ended_well(*one, pid=7) for one in found)
+    assert kills.ended_well(found[0][0], 3, "miniapps: run failed: process 7 died\n", 7)
