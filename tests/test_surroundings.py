@@ -14,6 +14,7 @@ import pytest
 import support
 
 from devices.cpu.disk_cache import CheckedFiles, tell
+from workbench import cli
 
 KERNEL = """
 from devices.cpu.compiler import njit
@@ -163,6 +164,17 @@ def test_leftover_variables_of_a_launcher_are_reported(rank):
     done = support.miniapps("run", "echo", env=left)
     assert done.returncode == 2
     assert "cannot run on the 2 ranks of this MPI launcher" in done.stderr
+
+
+def test_ctrl_c_ends_a_command_in_one_line(capsys, monkeypatch):
+    """Mistake: a traceback, or silence that leaves open whether anything was kept."""
+
+    def interrupted(words: list[str]) -> None:
+        raise KeyboardInterrupt("3 runs are in lb-pic.jsonl")
+
+    monkeypatch.setattr(cli, "build_parser", interrupted)
+    assert cli.main(["list"]) == 130
+    assert capsys.readouterr().err == "miniapps: interrupted: 3 runs are in lb-pic.jsonl\n"
 
 
 def test_an_unexpected_error_is_no_wrong_result(tmp_path):

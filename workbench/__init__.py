@@ -3,6 +3,7 @@
 Importing it checks that no folder on PYTHONPATH hides one of this program's packages.
 """
 
+import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,3 +25,14 @@ for _package in PACKAGES:
     if (_path := hidden(_package)) is not None:
         print(f"miniapps: {_path} hides this program's package {_package}", file=sys.stderr)
         raise SystemExit(BAD_INPUT)
+
+
+def main() -> int:
+    """Run the program ``miniapps``; returns the exit status.
+
+    Ctrl-C waits until the modules are imported, as some cannot be interrupted: `cli.main` lets it.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    from workbench import cli
+
+    return cli.main()

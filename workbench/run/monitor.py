@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from workbench.run.processes import (
     words_of,
 )
 from workbench.run.progress_bar import ProgressBar
-from workbench.run.progress_file import ERRORS, FINISHING, STARTING, ProgressFile, Slot
+from workbench.run.progress_file import ERRORS, FINISHING, STARTING, ProgressFile
 from workbench.run.spec import RunSpec
 from workbench.run.stall import Stall
 
@@ -68,7 +69,7 @@ class Monitor:
             time.sleep(POLL_S)
         if self.process.returncode:
             self.check()
-            return self._first_lost()
+            return self._first_lost() or self._lost_of_launcher()
         return None
 
     def check(self) -> str | None:
@@ -88,7 +89,7 @@ class Monitor:
             return self.errors.read_text().splitlines()[0]
         stopped = self.stopped.check(now, [slot.pid for slot in slots if slot.phase != STARTING])
         if stopped:
-            return self._described(stopped[0], slots)
+            return self._of_process(stopped[0], "was stopped")
         if now - self.looked > LOOK_S:
             self.looked = now
             trouble = self._look(now, any(slot.phase == STARTING for slot in slots))
@@ -117,12 +118,17 @@ class Monitor:
             return f"a PE (process {died[0]}) died before its first step"
         return None
 
-    def _described(self, pid: int, slots: Sequence[Slot]) -> str:
-        """A stopped process: a PE that has begun to step, or another one."""
-        for pe, slot in enumerate(slots):
+    def _of_process(self, pid: int, happened: str) -> str:
+        """What happened to a process: a PE that has begun to step, another one, or a lost PE."""
+        for pe, slot in enumerate(self.progress.slots()):
+            if slot.pid == pid and slot.phase == FINISHING:
+                return f"PE {pe} (process {pid}) {happened} after its last step"
             if slot.pid == pid:
-                return f"PE {pe} (process {pid}) was stopped in step {slot.step}"
-        return f"{name_of(pid)} (process {pid}) was stopped"
+                return f"PE {pe} (process {pid}) {happened} in step {slot.step}"
+        name = name_of(pid)
+        if name:
+            return f"{name} (process {pid}) {happened}"
+        return f"a PE (process {pid}) {happened} before its first step"
 
     def _find_shared(self, pids: Sequence[int]) -> None:
         """Find the files of shared memory of these processes, to remove them after a failure."""
@@ -145,8 +151,12 @@ class Monitor:
             if f"PID {self.progress.slot(pe).pid} " in log or f"request socket to node {pe} " in log
         ]
         pe = min(named or self.lost, key=lambda pe: (self.lost[pe], pe))
-        slot = self.progress.slot(pe)
-        return f"PE {pe} (process {slot.pid}) died in step {slot.step}"
+        return self._of_process(self.progress.slot(pe).pid, "died")
+
+    def _lost_of_launcher(self) -> str | None:
+        """Name the PE that the launcher has seen die before its first or after its last step."""
+        died = re.search(r"\bPID (\d+) ", self.log.read_text(errors="replace"))
+        return self._of_process(int(died[1]), "died") if died else None
 
     def end_all(self) -> None:
         """Kill the remaining processes of the run on this host, and remove what they share."""
