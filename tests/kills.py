@@ -224,7 +224,8 @@ def made(case: Case, folder: Path, right_hash: Callable[[], str]) -> dict[str, A
         seconds = round(time.monotonic() - begun, 1)
     finally:
         for process in support.marked(run.mark):
-            os.kill(process, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         run.process.wait()
     status, errors = run.process.returncode, run.errors.read_text()
     said = errors.strip().replace(str(pid), "PID")
