@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from mutation import problems, run
-from mutation.operators import Mutant, mutants_of
+from mutation.operators import ROOT, Mutant, mutants_of
 
 JACOBI = "kernels/jacobi2d/cpu.py"
 GRID = "miniapps/grid_block.py"
@@ -76,3 +76,9 @@ def test_explanations(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     assert found["killed"] + found["unexplained"] == found["mutants"]
     monkeypatch.setattr(run.Explained, "has", lambda self, mutant: True)
     assert run.main() == 0
+
+
+def test_documented_results() -> None:
+    """Catches a table in the documentation that is not that of the committed results."""
+    assert run.table() in (ROOT / "docs/checks.md").read_text()
+    assert set(json.loads(run.RESULT.read_text())) <= set(run.files())

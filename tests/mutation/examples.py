@@ -6,8 +6,10 @@ tests compare the same kernels with independent programs.
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
+import pickle
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -16,10 +18,14 @@ import numpy as np
 import support
 
 import kernels
+from devices.backend import Device
 from kernels.leanmd.units import NO_ERROR
 from kernels.pic.counters import OWNERS, clean_counters
+from miniapps.contract import MessageError
+from miniapps.leanmd.atoms import Atoms, Bins, Lists
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event
+from miniapps.pic.particles import Particles
 from miniapps.pic.problem import PicProblem
 
 Written = list[Any]
@@ -133,6 +139,18 @@ def removals_on_the_edges() -> Written:
     return found
 
 
+def draws_at_their_limits() -> Written:
+    """Random counts with a mean of exactly 1, and where the chance is just large enough."""
+    draw, found = importlib.import_module("kernels.pic.initial").draw, []
+    for second in (0, 1, 123456789, 0xFFFFFFFE, 0xFFFFFFFF, 1 << 63):
+        rest = second % 0xFFFFFFFF
+        means = (rest + 0.5) / 0xFFFFFFFF, (rest - 0.5) / 0xFFFFFFFF, 1.0, 1.0 + 2.0**-52
+        for first in (1, 6364136223846793005):
+            numbers = np.uint64(first), np.uint64(second)
+            found += [int(draw(abs(mean), *numbers)) for mean in means]
+    return found
+
+
 def errors_of_positions() -> Written:
     """Particles that are too far along one axis, by a little, by more, and by almost the grid."""
     pic, found = kernels.load("pic", "cpu"), []
@@ -182,13 +200,52 @@ def bounds_of_blocks() -> Written:
     return found
 
 
+def arrival_before_a_migration() -> Written:
+    """A particle that came to a block that is not its own, just before the block migrates."""
+    problem = PicProblem(size=SIZE, particles=9, k=0, m=1, distribution=FEW)
+    found: Written = []
+    for wrong in (False, True):
+        block = support.blocks_of("pic", problem, (2, 2))[0]
+        rows = np.arange(16.0).reshape(2, 8) / 2
+        came = {edge: rows.copy() for edge in block.sources}
+        list(came.values())[1][1, 0] += 11 * wrong
+        try:
+            block.settle(0, came)
+            found.append(pickle.loads(pickle.dumps(block)).particles.count)
+        except MessageError as error:
+            found.append(str(error))
+    return found
+
+
+def room_for_particles() -> Written:
+    """How arrays of particles grow, shrink and travel, and when particles are sorted."""
+    pic, found = kernels.load("pic", "cpu"), []
+    for count in (0, 63, 64, 65, 1500):
+        mine = Particles(Device())
+        mine.begin(
+            pic, np.arange(1, count + 1), np.arange(count) * 7 % (SIZE * SIZE), 0, SIZE, 1.0, 0.5
+        )
+        for copy in (mine, pickle.loads(pickle.dumps(mine))):
+            found += [copy.x.shape, copy.gaps.shape, copy.owners.shape, copy.count, copy.unsorted]
+        for size in (mine.x.shape[0], mine.x.shape[0] + 1):
+            mine.reserve(pic, size)
+            found += [array.shape for array in mine.arrays] + [mine.gaps.shape]
+        for unsorted in (count // 8 - 1, count // 8, count // 8 + 1):
+            mine.unsorted = unsorted
+            mine.sort(pic, 0.0, SIZE)
+            found += [mine.unsorted, mine.ids[:count].copy()]
+        mine.drop(pic, np.arange(min(count, 5)), 0, min(count, 5))
+        found += [mine.count, np.sort(mine.ids[: mine.count])]
+    return found
+
+
 # LeanMD -------------------------------------------------------------------------------------------
 
 
 def atoms_that_stray() -> Written:
     """Atoms as far from their origin as is allowed, along each axis, and a little farther."""
     leanmd, found = kernels.load("leanmd", "cpu"), []
-    steps = [0.0, 0.5, 0.5 + 2.0**-20, -0.5, -0.75, math.nan, -math.nan]
+    steps = [0.0, 0.5, 0.5 + 2.0**-20, -0.5, -0.7, 0.8, 0.9, 1.1, math.nan, -math.nan]
     for axis in range(3):
         for step in steps:
             position = np.arange(12.0).reshape(3, 4)
@@ -223,62 +280,97 @@ def sums_over_atoms() -> Written:
 
 
 def points_on_planes() -> Written:
-    """Atoms on the borders of bins and of a box, and lists that reach exactly as far."""
+    """Atoms on the borders of bins and of a box, or beyond, and lists that reach just so far."""
     leanmd, found = kernels.load("leanmd", "cpu"), []
     sides = (0.0, 1.0, 2.5, 4.0), (0.0, 1.5, 3.0, 4.0), (0.0, 0.5, 2.0, 4.0)
-    points = list(itertools.product(*sides))
+    points = list(itertools.product(*sides))[:-1]
     count, width = len(points), leanmd.WIDTH
+    clusters = -(-count // width)
     position = np.full((3, count + width), 1e9)
     position[:, :count] = np.array(points).T
-    low, bins = np.zeros(3), np.array([4, 4, 8])
-    density = bins / 4.0
-    for turning in (False, True):
-        starts, order = np.zeros(bins.prod() + 1, np.int64), np.zeros(count, np.uint32)
-        leanmd.sort_into_bins(count, position, low, density, bins, turning, starts, order)
-        found += [starts, order]
-    leanmd.sort_into_bins(count, position, low, density, bins, False, starts, order)
-    for own, reach, room in (
-        (True, 1.5, 9000),
-        (False, 1.0, 9000),
-        (True, 1.5, 150),
-        (True, 0.25, 0),
-    ):
-        lists = np.zeros(count // width + 1, np.int64), np.full(room, 7, np.uint32)
-        last = np.zeros(count // width, np.uint32)
-        total = leanmd.fill_lists(
-            count, position, position, own, low, density, bins, starts, order, reach, *lists, last
-        )
-        found += [int(total)] if total < 0 else [int(total), lists[0], np.sort(lists[1]), last]
-    found.append(leanmd.first_outside(count, position, low, np.full(3, 4.0)))
+    ends, numbers = ((0.0, 4.0), (1.0, 3.0), (1.75, 2.25)), ((9, 7, 8), (5, 8, 3))
+    for (begin, end), bins in itertools.product(ends, map(np.array, numbers)):
+        low = begin + np.array([0.0, -0.3, 0.2]) * (1 if bins[0] == 9 else -1)
+        density = bins / (end - begin)
+        for turning in (True, False):
+            starts, order = np.zeros(bins.prod() + 1, np.int64), np.zeros(count, np.uint32)
+            leanmd.sort_into_bins(count, position, low, density, bins, turning, starts, order)
+            found += [starts, order]
+        for own, reach, room in ((1, 1.6, 9000), (0, 1.1, 9000), (1, 2.6, 9000), (1, 0.2, 0)):
+            of, neighbors = np.zeros(clusters + 1, np.int64), np.zeros(room, np.uint32)
+            last = np.zeros(clusters, np.uint32)
+            total = leanmd.fill_lists(
+                count, position, position, bool(own), low, density, bins, starts, order, reach,
+                of, neighbors, last,
+            )  # fmt: skip
+            found.append(int(total))
+            if total >= 0:
+                found += [of, last, *map(np.sort, np.split(neighbors[:total], of[1:-1]))]
     for point in points:
         one = np.array([point]).T
-        found.append(leanmd.first_outside(1, one, low, np.full(3, 4.0)))
+        found.append(leanmd.first_outside(1, one, np.zeros(3), np.full(3, 4.0)))
+    return found
+
+
+def room_for_atoms() -> Written:
+    """How arrays of atoms, bins and lists grow and travel."""
+    leanmd, found = kernels.load("leanmd", "cpu"), []
+    rng = np.random.default_rng(4)
+    for count in (1, 41, 90):
+        atoms, places = Atoms(Device()), rng.uniform(0, 6, (3, count))
+        found += [atoms.rows.shape, atoms.force.shape, atoms.origin.shape, atoms.count, atoms.total]
+        atoms.set(np.arange(1, count + 1), places, -places)
+        room = atoms.rows.shape[1]
+        found += [room, *(atoms.has_room(room + more) for more in (-5, -4, -3))]
+        for ghosts in (2, count):
+            atoms.extend([rng.uniform(6, 7, (3, n)) for n in (ghosts, 1)])
+            for copy in (atoms, pickle.loads(pickle.dumps(atoms))):
+                found += [copy.rows.shape, copy.force.shape, copy.origin.shape, copy.count]
+                found += [copy.origin[:, :count].copy(), copy.position[:, : copy.total + 4].copy()]
+                found += [copy.ids, copy.identity()]
+        for own in (True, False):
+            lists, corners = Lists(own), (np.full(3, -1.0), np.full(3, 7.0))
+            for reach in (1.0, 3.0):
+                names = "starts", "neighbors", "last", "all_clusters"
+                found += [getattr(lists, name).shape for name in names]
+                found += [lists.clusters, lists.entries]
+                where = atoms.position, atoms.position, atoms.total
+                lists.fill(leanmd, count, *where, corners, reach)
+            found.append(lists.starts.shape)
+        bins = Bins(np.array([0.0, -2.0, 1.0]), np.array([5.0, 2.0, 1.0]))
+        found += [bins.low, bins.bins, bins.density, bins.starts.shape]
     return found
 
 
 def forces_on_a_few() -> Written:
-    """Atoms as far apart as the cutoff and as the closest distance, and others, of two cells."""
+    """Six atoms as far apart as the cutoff, the closest distance, or less; and those of a cell."""
     leanmd, found = kernels.load("leanmd", "cpu"), []
-    count, width = 6, leanmd.WIDTH
-    position, others = (np.full((3, count + width), 1e9) for _ in range(2))
-    position[:, :count] = np.random.default_rng(1).uniform(0, 1, (3, count)) + [[0], [0], [0]]
-    position[:, :count] += np.arange(count) * 1.5
-    others[:, :count] = position[:, :count] + [[2.0], [0.0], [0.0]]
-    for apart in (0.66, 0.65, 0.25, 1.5):
-        position[:, 1] = position[:, 0] + [apart, 0, 0]
-        for own in (True, False):
-            neighbors = np.array([0, 2, 4, 5, 1, 3, 5], np.uint32)[4 * own :]
-            starts = np.array([0, 2, 3]) if own else np.array([0, 4, 7])
-            of = position if own else others
-            force, flags = np.zeros((3, count + width), np.int64), np.array(NO_ERROR)
-            clusters, totals = np.array([1, 0], np.uint32), np.zeros(6, np.int64)
-            for first, end in ((0, 1), (1, 2)):
-                leanmd.FORCES["float64"](
-                    position, of, clusters, first, end, starts, neighbors, own, 1.5, force, flags
-                )
-                found += [force[:, :8].copy(), flags.copy()]
-            leanmd.energies(count, position, of, starts, neighbors, own, 1.5, totals)
-            found.append(totals)
+    count, width, cutoff = 6, leanmd.WIDTH, 1.5
+    clusters = np.array([1, 0], np.uint32)
+    lists = {  # by whether the others are the same atoms: where lists start, and the lists
+        True: (np.array([0, 2, 6]), np.array([5, 4, 0, 1, 2, 3], np.uint32)),
+        False: (np.array([0, 4, 7]), np.array([0, 2, 4, 5, 1, 3, 5], np.uint32)),
+    }
+    for first, second in ((0, 1), (0, 4), (3, 5), (2, 0)):
+        for apart in (0.66, 0.65, 0.25, cutoff):
+            far = 1e9 * np.arange(1.0, count + width + 1)  # unused places are far from each other
+            position, others = np.array([far] * 3), np.array([-far] * 3)
+            position[:, :count] = np.random.default_rng(1).uniform(0, 1, (3, count))
+            position[:, :count] += np.arange(count) * 1.5
+            position[:, second] = position[:, first] + [apart, 0, 0]
+            others[:, :count] = position[:, :count] + [[2.0], [0.0], [0.0]]
+            for own, (starts, neighbors) in lists.items():
+                where = position, position if own else others
+                force, flags = np.zeros((3, count + width), np.int64), np.array(NO_ERROR)
+                totals = np.zeros(6, np.int64)
+                for begin in (0, 1):
+                    leanmd.FORCES["float64"](
+                        *where, clusters, begin, begin + 1, starts, neighbors, own, cutoff, force,
+                        flags,
+                    )  # fmt: skip
+                    found.append(flags.copy())
+                leanmd.energies(count, *where, starts, neighbors, own, cutoff, totals)
+                found += [force[:, : 2 * width].copy(), totals]
     return found
 
 
@@ -303,9 +395,11 @@ EXAMPLES: Mapping[str, tuple[Callable[[], Written], ...]] = MappingProxyType(
     {
         "kernels/pic/": (
             push_without_force, push_with_forces, arrivals_on_the_edges, removals_on_the_edges,
-            errors_of_positions,
+            errors_of_positions, draws_at_their_limits,
         ),
-        "miniapps/pic/block.py": (bounds_of_blocks,),
+        "miniapps/pic/block.py": (bounds_of_blocks, arrival_before_a_migration),
+        "miniapps/pic/particles.py": (room_for_particles,),
+        "miniapps/leanmd/atoms.py": (room_for_atoms,),
         "kernels/leanmd/": (
             forces_on_a_few, atoms_that_stray, sums_over_atoms, points_on_planes,
         ),

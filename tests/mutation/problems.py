@@ -121,7 +121,8 @@ JACOBI2D = (
     stencil("jacobi2d", (1, 2), 9, (8, 8), 1, tolerance=50.0, check_every=2),
     stencil("jacobi2d", (1, 2), 3, (9, 25), 1, odf=2),
     stencil("jacobi2d", (2, 2), 14, (15, 17), 4, tolerance=8.0, check_every=4),
-    stencil("jacobi2d", (2, 2), 14, (15, 17), 2, tolerance=10.0, check_every=3),
+    stencil("jacobi2d", (2, 2), 14, (15, 17), 2, tolerance=12.0, check_every=3),
+    stencil("jacobi2d", (2, 1), 14, (15, 17), 2, tolerance=9.0, check_every=2),
     stencil("jacobi2d", (1, 1), 4, (5, 7), 1, initial="ones", **FIRST_CHANGE),
 )  # fmt: skip
 # Sizes at which the last cells are in a strip of their own, or just are not.

@@ -243,7 +243,8 @@ def score(counts: Mapping[str, int]) -> dict[str, int]:
 def table() -> str:
     """The results as a table in Markdown, with the sums of all files."""
     results: dict[str, dict[str, int]] = json.loads(RESULT.read_text())
-    columns = "mutants", *(f"killed by {how}" for how in (CHECKS, RESULTS, TESTS)), "explained"
+    killed = (f"killed by {how}" for how in (CHECKS, RESULTS, TESTS))
+    columns = "mutants", *killed, "explained", "unexplained"
     total = {name: sum(found[name] for found in results.values()) for name in columns}
     lines = [f"| file | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
     for name, found in [*((f"`{file}`", found) for file, found in results.items()), ("all", total)]:
