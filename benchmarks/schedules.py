@@ -50,7 +50,9 @@ def joined(before: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
     same = all(before[key] == part[key] for key in ("problem", "blocks", "steps", "pes"))
     if not same:
         raise RuntimeError(f"{part['app']}: another problem than before; remove the results")
-    added = {key: before[key] + part[key] for key in ("schedules", "seconds", "core_seconds")}
+    added = {
+        key: round(before[key] + part[key], 1) for key in ("schedules", "seconds", "core_seconds")
+    }
     pairs = {key: max(before[key], part[key]) for key in ("pairs", "pairs_in_both_orders")}
     states = max(before["states"], part["states"], 1 + (before["state_hash"] != part["state_hash"]))
     return before | added | pairs | {"states": states, "failed_seed": part["failed_seed"]}
