@@ -68,6 +68,19 @@ def trials(lines: Iterable[str]) -> Rows:
     ]
 
 
+def left_out(lines: Iterable[str]) -> str:
+    """Where the right program failed, so that `trials` has none."""
+    newest = {(t["preset"], t["app"], t["driver"]): t for t in rights(lines)}
+    places = sorted(" ".join(where) for where, trial in newest.items() if trial["caught"])
+    head = "Left out, because the right program failed there too:"
+    return prose(f"{head} {', '.join(places)}.") if places else ""
+
+
+def rights(lines: Iterable[str]) -> Rows:
+    """The trials of the right program."""
+    return [trial for trial in map(json.loads, lines) if trial["fault"] is None]
+
+
 def kinds_of(trial: dict[str, Any]) -> dict[str, list[str]]:
     """The checks that caught a fault, by their kind."""
     if trial["caught"].startswith(ENDS):
@@ -108,6 +121,7 @@ only echo has a reference. Of `large`, which takes long, some trials were drawn 
 [What is a fault](validation.md#do-the-checks-see-mistakes).""")
         + table(names, rows)
         + "\n"
+        + left_out(SELFTEST.read_text().splitlines())
         + caught_by(every, sizes)
         + "\n"
         + not_seen(every)
