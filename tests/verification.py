@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import re
 import textwrap
 from collections import Counter
@@ -214,8 +215,8 @@ def mutants() -> str:
     return prose("""## Mutants
 
 A mutant is the program with one operator, comparison, constant or statement of a file changed.
-It is killed if a run fails or is not valid; the others were looked at, and explained if they
-cannot change a result.""") + table(
+It is killed if a run fails, is not valid or gives another result, or a test fails; the others
+were looked at, and explained if they cannot change a result.""") + table(
         ["file", "mutants", "killed", "explained", "killed or explained"], rows
     )
 
@@ -223,7 +224,7 @@ cannot change a result.""") + table(
 def score(one: dict[str, int]) -> str:
     """The share of mutants that were killed or explained."""
     done = one["killed"] + one["explained"]
-    return f"{done / one['mutants']:.0%}" if one["mutants"] else "-"
+    return f"{math.floor(1000 * done / one['mutants']) / 10:g} %" if one["mutants"] else "-"
 
 
 def kills() -> str:
