@@ -30,7 +30,7 @@ def delivered_to_the_opposite_edge(right: Any) -> Any:
 
     def deliver(self: Any, step: int, phase: str, edge: Any, sender: Any, array: Any) -> None:
         opposite = tuple(-d for d in edge)
-        if self.senders.get(opposite, sender) != sender:
+        if opposite in self.senders:
             ACTED.now()
         right(self, step, phase, opposite if opposite in self.senders else edge, sender, array)
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 
 @dataclass(frozen=True, eq=False)
 class Fault:
@@ -63,6 +65,17 @@ class Acted:
 
 
 ACTED = Acted()
+
+
+def rounded(message: np.ndarray) -> np.ndarray:
+    """A message as float32 would carry it; tells where that changes it."""
+    if message.dtype.kind != "f":
+        return message
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        single = message.astype(np.float32).astype(message.dtype)
+    if single.tobytes() != message.tobytes():
+        ACTED.now()
+    return single
 
 
 def reporting(wrong: Any) -> Any:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import AbstractContextManager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -32,7 +32,10 @@ from miniapps.contract import Check
 from miniapps.decomposition import Layout
 from workbench.cli import main, spec_of
 from workbench.run import batch, launch
+from workbench.run.cases import Case
 from workbench.run.progress_file import NoProgressFile, ProgressFile
+from workbench.selftest import faults
+from workbench.selftest.faulty import FaultySpec
 from workbench.study.plan import NO_BALANCING, Study
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -121,6 +124,27 @@ def records_of(
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(records) == len(lines), f"{done.returncode}\n{done.stderr}"
     return records
+
+
+def with_fault(app: str, key: str) -> AbstractContextManager[None]:
+    """A context in which the program has a fault of the catalogue, such as "grid: other order"."""
+    return faults.of(app, "drivers.serial")[key].applied(app)
+
+
+def launched_with(
+    keys: Iterable[str], app: str, problem: Any, case: Case, folder: Path, **asked: Any
+) -> dict[str, dict[str, Any]]:
+    """The record of a run with each of some faults, by the fault's key; "" is none.
+
+    ``folder``: where faults note that they have acted; ``asked``: further fields of the runs.
+    """
+    specs = [
+        FaultySpec.around(case.spec(app, problem, **asked), key or None, folder / key)
+        for key in keys
+    ]
+    results = batch.solve_all(specs)
+    assert all(isinstance(result, dict) for result in results), results
+    return dict(zip(keys, results, strict=True))  # type: ignore[arg-type]
 
 
 def marked(mark: object) -> list[int]:

@@ -12,13 +12,14 @@ import pytest
 import python_vectors
 import support
 import test_pic
-import wrong_pic
 from placed_atoms import Placed
 
 import kernels
 import miniapps
 from miniapps.contract import MessageError
 from miniapps.leanmd.domain import Explosion
+from miniapps.pic import faults
+from miniapps.pic.block import PicBlock
 from miniapps.pic.distribution import Distribution
 
 PIC = [
@@ -60,6 +61,20 @@ def solve_pic(grid: tuple[int, int], steps: int, **values: Any) -> set[str]:
     return support.solve("pic", test_pic.problem_of(**values), grid, steps).failed
 
 
+class Scattered(PicBlock):
+    """Particles are hurled, and what comes is elsewhere: in all directions."""
+
+    def settle(self, left: int, came: Any) -> None:
+        """Take in what came, in other places; hurl all."""
+        size, far = self.problem.size, np.array([(-2, 0), (3, 0), (0, -2), (0, 3)])
+        elsewhere = {edge: message.copy() for edge, message in came.items()}
+        for message in elsewhere.values():
+            message[:, :2] += 0.5 * size * np.resize(far, (len(message), 2))
+        super().settle(left, elsewhere)
+        mine, count = self.particles, self.particles.count
+        mine.vx[:count], mine.vy[:count] = size * np.resize(far, (count, 2)).T
+
+
 def test_every_condition_of_pic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a branch of a kernel that no test enters, where a mistake would go unnoticed."""
     outcomes, app = conditions.as_python(monkeypatch, PIC), miniapps.load("pic")
@@ -69,13 +84,14 @@ def test_every_condition_of_pic(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not solve_pic((2, 2), 2, distribution=Distribution("patch", (3, 9, 4, 20)))
         assert not solve_pic((1, 1), 2, size=6, particles=9, k=3)  # over the whole grid in a step
         assert not solve_pic((3, 1), 4, size=12, particles=99, k=2)  # over a whole block
-        right = app.Block
-        for wrong in (wrong_pic.wrong_sign, wrong_pic.misrouted, wrong_pic.scattered):
-            monkeypatch.setattr(app, "Block", wrong(right))
-            with pytest.raises(MessageError):
+        for wrong in ("wrong sign", "sent to another neighbour"):
+            with support.with_fault("pic", f"pic: {wrong}"), pytest.raises(MessageError):
                 solve_pic((3, 3), 8, time_tile=2)
-        monkeypatch.setattr(app, "Block", wrong_pic.nan_position(right))
-        assert "position error" in solve_pic((1, 1), wrong_pic.MISTAKE_AT + 1, particles=9)
+        with support.with_fault("pic", "pic: nan position"):
+            assert "position error" in solve_pic((1, 1), faults.MISTAKE_AT + 1, particles=9)
+        monkeypatch.setattr(app, "Block", Scattered)
+        with pytest.raises(MessageError):
+            solve_pic((3, 3), 8, time_tile=2)
     assert one_sided(outcomes) == set()
 
 

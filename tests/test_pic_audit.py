@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import support
 import test_pic
-import wrong_pic
 
 import miniapps
 from miniapps.audit import AuditPlan
@@ -16,6 +16,7 @@ from miniapps.pic import audit, followed
 from miniapps.pic import reference_solution as plain
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.problem import PicProblem
+from workbench.run.cases import Case
 
 APP = miniapps.load("pic")
 PLAN = AuditPlan(16, 0, 7)
@@ -85,8 +86,8 @@ def test_few_particles_and_long_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "STEPS", 3)
     assert not failed(large(particles=1, events=()), AuditPlan(1, 0, 5))
     assert not failed(large(), steps=40)
-    monkeypatch.setattr(APP, "Block", wrong_pic.ids_reversed(APP.Block))
-    assert {PARTICLES, DISTANCE} <= failed(large(), steps=40)
+    with support.with_fault("pic", "pic: ids reversed in a message"):
+        assert {PARTICLES, DISTANCE} <= failed(large(), steps=40)
 
 
 def test_every_particle_may_be_in_the_sample() -> None:
@@ -107,38 +108,37 @@ def test_every_particle_may_be_in_the_sample() -> None:
 
 STARTS = "start checksum error"
 CHECKS = {
-    wrong_pic.ids_reversed: {PARTICLES, DISTANCE},
-    wrong_pic.all_in_the_bottom_row: {PARTICLES, DISTANCE},
-    wrong_pic.half_as_many_placed: {COLUMNS, PARTICLES},
-    wrong_pic.half_as_many_removed: {PARTICLES},
-    wrong_pic.fast_by_1e10: {PARTICLES},
-    wrong_pic.dense_columns: {COLUMNS},
-    wrong_pic.injected_in_reverse: {PARTICLES, DISTANCE},
-    wrong_pic.lost_but_counted: {SUMS},
+    "pic: ids reversed in a message": {PARTICLES, DISTANCE},
+    "pic: all in the bottom row": {PARTICLES, DISTANCE},
+    "pic: half as many asked for": {COLUMNS, PARTICLES},
+    "pic: half as many removed": {PARTICLES},
+    "pic: velocity off by little": {PARTICLES},
+    "pic: no draw for means of one or more": {COLUMNS},
+    "pic: injected in reverse": {PARTICLES, DISTANCE},
+    "pic: lost but counted": {SUMS},
 }
 
 
-@pytest.mark.parametrize("wrong", CHECKS, ids=lambda wrong: wrong.__name__)
-def test_wrong_programs_fail(monkeypatch: pytest.MonkeyPatch, wrong: Any) -> None:
+@pytest.mark.parametrize("wrong", CHECKS)
+def test_wrong_programs_fail(wrong: str) -> None:
     """Catches an audit that cannot fail: hardly another check sees these mistakes."""
-    monkeypatch.setattr(APP, "Block", wrong(APP.Block))
-    assert failed(large(), None) <= {STARTS}
-    assert CHECKS[wrong] <= failed(large())
+    with support.with_fault("pic", wrong):
+        assert failed(large(), None) <= {STARTS}
+        assert CHECKS[wrong] <= failed(large())
 
 
 @pytest.mark.launch
-@pytest.mark.parametrize("driver", ["mpi -n 2", "charm -n 2 --odf 2"])
-def test_wrong_launched_programs_fail(driver: str) -> None:
+@pytest.mark.parametrize("case", [Case("mpi", 2), Case("charm", 2, odf=2)], ids=str)
+def test_wrong_launched_programs_fail(case: Case, tmp_path: Path) -> None:
     """Catches a driver under which an audit sees less; the preset is beyond the reference."""
-    folder = support.ROOT / "tests"
-    wrongs: dict[str, set[str]] = {"": set(), **{w.__name__: CHECKS[w] for w in CHECKS}}
-    events = "--event inject:2:900:0,199,10,99:0,2 --event remove:4:0,499,0,999:0.5"
-    small = "--preset small -k 10 --distribution patch:0,999,0,99 --steps 10 --warmup 0"
-    given = f"wrong_particles {small} {events} --driver {driver} --audit-seed 7"
-    runs = [f"{given} --mistake '{wrong}'" for wrong in wrongs]
-    env = {"MINIAPPS_PATH": str(folder / "toyapps" / "wrong"), "PYTHONPATH": str(folder)}
-    for wrong, record in zip(wrongs, support.records_of(runs, env=env), strict=True):
+    events = test_pic.events("inject:2:900:0,199,10,99:0,2", "remove:4:0,499,0,999:0.5")
+    patch = Distribution.parse("patch:0,999,0,99")
+    problem = PicProblem(1000, 200_000, k=10, distribution=patch, events=events)
+    length = {"steps": 10, "warmup": 0, "audit_seed": 7}
+    keys = "", *CHECKS
+    records = support.launched_with(keys, "pic", problem, case, tmp_path, **length)
+    for key, record in records.items():
         names = {check["name"] for check in record["checks"] if not check["ok"]}
-        assert wrongs[wrong] <= names and record["valid"] == (not wrong), wrong
+        assert CHECKS.get(key, set()) <= names and record["valid"] == (not key), key
         assert record["pes"] == 2 and "differs from reference" not in str(record["checks"])
-        assert all(name.startswith("audit: ") or name == STARTS for name in names), wrong
+        assert all(name.startswith("audit: ") or name == STARTS for name in names), key

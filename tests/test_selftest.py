@@ -47,6 +47,9 @@ def test_a_fault_that_survives_is_seen(tmp_path: Path, capsys: pytest.CaptureFix
     assert "survives: grid: nan: jacobi2d, serial" in capsys.readouterr().out
     failing = Found(mine[None], False, "mode")
     assert command.conclude([failing], False) == WRONG
+    unsaid = Found(mine["grid: nan"], False, "mode")
+    assert command.conclude([unsaid], False) == VALID
+    assert "the fault has changed nothing: grid: nan" in capsys.readouterr().out
     idle = Found(mine["grid: nan"], False, "")
     assert [command.conclude([idle], everything) for everything in (False, True)] == [VALID, WRONG]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.faults import ACTED, Fault, catalogue, fault
+from miniapps.faults import ACTED, Fault, catalogue, fault, rounded
 
 CHARE = "drivers.charm.chare:BlockChare"
 MAIL = "drivers.charm.mail:Mail"
@@ -69,6 +69,16 @@ def sum_added_twice(right: Any) -> Any:
         right(self, *message)
 
     return put_sum
+
+
+@fault("drivers.charm.mail:checked_messages", conditional=True)
+def sent_in_single_precision(right: Any) -> Any:
+    """Messages are rounded to float32 when the block has posted them."""
+
+    def checked_messages(request: Any) -> Any:
+        return {edge: rounded(message) for edge, message in right(request).items()}
+
+    return checked_messages
 
 
 @fault(f"{MAIL}._send")

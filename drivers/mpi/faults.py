@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from drivers.mpi import around
-from miniapps.faults import ACTED, Fault, catalogue, fault
+from miniapps.faults import ACTED, Fault, catalogue, fault, rounded
 
 LINK = "drivers.mpi.links:Link"
 SHORT = 80  # bytes: of a header, and two numbers
@@ -48,6 +48,16 @@ def header_of_the_next_step(right: Any) -> Any:
         right(self, buffer, step + 1, *more)
 
     return write_head
+
+
+@fault(f"{LINK}.send", conditional=True)
+def sent_in_single_precision(right: Any) -> Any:
+    """Messages to other ranks are rounded to float32 when the block has posted them."""
+
+    def send(self: Any, step: int, code: int, message: Any) -> None:
+        right(self, step, code, rounded(message))
+
+    return send
 
 
 @fault(f"{LINK}._body")

@@ -207,6 +207,27 @@ def lost_particle(right: Any) -> Any:
     return settle
 
 
+@fault(f"{BLOCK}.settle", f"{BLOCK}.measure")
+def lost_but_counted(right: Any) -> Any:
+    """Every block loses a particle, and its sums of ids are of those that should be there."""
+
+    def settle(self: Any, left: int, came: Any) -> None:
+        right(self, left, came)
+        if self.time == MISTAKE_AT and self.particles.count:
+            self.particles.count -= 1
+            self.lost = self.particles.ids[self.particles.count]
+
+    def measure(self: Any) -> Any:
+        measures = dict(right(self))
+        if "lost" in vars(self):
+            op, sums = measures["ids"]
+            one = self.kernels.sums_of_ids(1, np.array([self.lost]))
+            measures["ids"] = type(measures["ids"])(op, sums + one)
+        return measures
+
+    return {"settle": settle, "measure": measure}[right.__name__]
+
+
 @fault(f"{BLOCK}.settle")
 def doubled_particle(right: Any) -> Any:
     """One block takes in a particle twice."""
@@ -318,6 +339,16 @@ def half_of_them_placed(right: Any) -> Any:
         right(self, motion, cells[::2].copy(), ids[::2].copy())
 
     return begin
+
+
+@fault(f"{KERNELS}:count_columns", f"{KERNELS}:place")
+def no_draw_for_means_of_one_or_more(right: Any) -> Any:
+    """The branch for a mean of one or more is never entered: every such cell gets one particle."""
+
+    def drawn(means: Any, *rest: Any) -> None:
+        right(np.minimum(means, np.nextafter(1.0, 0.0)), *rest)
+
+    return drawn
 
 
 def solving(right: Any, change: Callable[[Any], dict[str, Any]]) -> Any:

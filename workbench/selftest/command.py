@@ -129,11 +129,15 @@ def conclude(found: Sequence[Found], everything: bool) -> int:
     """Print what went wrong, and the counts; returns the exit status."""
     wrong = [one for one in found if one.trial.fault is not None]
     failed = [one for one in found if one.trial.fault is None and one.caught]
+    unsaid = [one for one in wrong if one.caught and not one.acted]
     survived = [one for one in wrong if one.survived]
     tried, acted = ({one.trial.fault for one in ones} for ones in (wrong, acting(wrong)))
     idle = sorted(map(str, tried - acted)) if everything else []
     for one in failed:
         print(f"the right program fails: {one.trial.app}, {one.trial.driver}: {one.caught}")
+    for one in unsaid:
+        where = f"{one.trial.fault}: {one.trial.app}, {one.trial.driver}"
+        print(f"fails, but the fault has changed nothing: {where}: {one.caught}")
     for one in survived:
         print(f"survives: {one.trial.fault}: {one.trial.app}, {one.trial.driver}")
     for one in wrong:

@@ -14,7 +14,7 @@ import numpy as np
 
 from devices.messages import packed
 from miniapps.contract import AllReduce, Collect, CollectSum, Post, PostSum
-from miniapps.faults import ACTED, Fault, catalogue, fault
+from miniapps.faults import ACTED, Fault, catalogue, fault, rounded
 
 RESUME = "drivers.timing:Stepper.resume"
 AT = 8  # the number of the block's Post or Collect that is wrong
@@ -167,25 +167,27 @@ def of_the_step_before(right: Any) -> Any:
 @fault(RESUME, conditional=True)
 def in_single_precision(right: Any) -> Any:
     """Floats are rounded to float32 on their way."""
-
-    def rounded(message: np.ndarray) -> np.ndarray:
-        if message.dtype.kind != "f":
-            return message
-        with np.errstate(over="ignore", under="ignore"):
-            return message.astype(np.float32).astype(message.dtype)
-
     return sent(right, each(rounded))
+
+
+def flipped(message: np.ndarray) -> np.ndarray:
+    """A message with one wrong bit in its first element."""
+    first = message.reshape(-1)[:1].view(np.uint8)
+    first[len(first) // 2 :][:1] ^= 1
+    return message
 
 
 @fault(RESUME, conditional=True)
 def one_bit(right: Any) -> Any:
     """One bit of one element is wrong."""
+    return sent(right, each(flipped))
 
-    def flipped(message: np.ndarray) -> np.ndarray:
-        first = message.reshape(-1)[:1].view(np.uint8)
-        first[len(first) // 2 :][:1] ^= 1
-        return message
 
+@fault("miniapps.contract:Check.ok", RESUME, conditional=True)
+def one_bit_and_loosened_tolerances(right: Any) -> Any:
+    """One bit of one element is wrong, and every check with a tolerance holds."""
+    if isinstance(right, property):
+        return property(lambda check: bool(check.limit > 0 or check.value <= check.limit))
     return sent(right, each(flipped))
 
 
