@@ -34,7 +34,7 @@ RESULT = Path(__file__).with_suffix(".json")
 LIMIT_S = 15.0  # from the signal until nothing is left
 WAIT_S = 120.0  # for the moment
 PROBLEM = ("jacobi2d", "--size", "400x400", "--time-tile", "1", "--warmup", "0", "--stall", "60")
-LONG, SHORT = 10_000_000, 300  # steps of runs that are ended, and of those that end by themselves
+LONG, SHORT = 1_000_000, 300  # steps of runs that are ended, and of those that end by themselves
 PAUSE_S = 0.002  # a step of a run that ends by itself takes as long
 SLOW_S, STOP_S, RUN_S = 2.5, 0.3, 0.2  # it is slowed down for so long, by stops and short runs
 
