@@ -242,6 +242,16 @@ def room_for_particles() -> Written:
 # LeanMD -------------------------------------------------------------------------------------------
 
 
+def atoms_to_choose() -> Written:
+    """Atoms on the two planes between which they are chosen, and the unused places at the end."""
+    leanmd, found = kernels.load("leanmd", "cpu"), []
+    values, which = np.array([0.5, 1.0, 1.5, 2.0, 2.5, 1.0, 2.0]), np.zeros(14, np.uint32)
+    found += [*map(int, leanmd.choose(7, values, 1.0, 2.0, which)), which]
+    position = np.zeros((3, 9))
+    leanmd.end_here(position, 5)
+    return [*found, position]
+
+
 def atoms_that_stray() -> Written:
     """Atoms as far from their origin as is allowed, along each axis, and a little farther."""
     leanmd, found = kernels.load("leanmd", "cpu"), []
@@ -401,7 +411,7 @@ EXAMPLES: Mapping[str, tuple[Callable[[], Written], ...]] = MappingProxyType(
         "miniapps/pic/particles.py": (room_for_particles,),
         "miniapps/leanmd/atoms.py": (room_for_atoms,),
         "kernels/leanmd/": (
-            forces_on_a_few, atoms_that_stray, sums_over_atoms, points_on_planes,
+            forces_on_a_few, atoms_to_choose, atoms_that_stray, sums_over_atoms, points_on_planes,
         ),
         "kernels/jacobi2d/": (changes_of_cells,),
         "kernels/stencil3d/": (changes_of_cells,),
