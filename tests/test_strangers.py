@@ -497,6 +497,17 @@ def test_the_report_says_that_a_run_is_not_counted(
     assert "not valid: no check says why" in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_campaign_with_records_that_are_none(tmp_path: Path) -> None:
+    """Catches a record where no event has one, and a schema that is no number."""
+    lines = [json.loads(line) for line in CAMPAIGN.read_text().splitlines()]
+    runs = [line for line in lines if line.get("event") == "run"]
+    runs[0]["record"]["schema"] = "2"
+    others = [line | {"record": []} for line in lines[1:] if line.get("event") != "run"]
+    path = tmp_path / "campaign.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in [lines[0], *others, *runs]))
+    assert Campaign.read(path).head["campaign"] == 1
+
+
 @pytest.mark.parametrize(
     ("number", "line"),
     [

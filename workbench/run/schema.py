@@ -20,7 +20,7 @@ RENAMED_OPTIONS: Mapping[str, str] = MappingProxyType({"--frames": "--snapshot-e
 
 def upgraded(record: Mapping[str, Any]) -> dict[str, Any]:
     """A record with the keys of the current schema, in their original order."""
-    if record.get("schema", 1) >= SCHEMA:
+    if record.get("schema", 1) != 1:
         return dict(record)
     renamed = {RENAMED_KEYS.get(key, key): value for key, value in record.items()}
     return renamed | {"schema": SCHEMA}

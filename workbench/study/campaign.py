@@ -85,8 +85,9 @@ class Campaign:
 
 
 def _upgraded(entry: dict[str, Any]) -> dict[str, Any]:
-    """An event whose record, if any, has the keys of the current schema."""
-    return entry | {"record": upgraded(entry["record"])} if "record" in entry else entry
+    """An event; if it is a run, its record has the keys of the current schema."""
+    run = entry["event"] == "run"
+    return entry | {"record": upgraded(entry["record"])} if run else entry
 
 
 def object_of(path: Path, number: int, line: bytes | str) -> dict[str, Any]:
