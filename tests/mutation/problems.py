@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import support
-import wrong_pic
 from mutation.examples import EXAMPLES
 from placed_atoms import Placed
 
@@ -186,18 +185,18 @@ PIC = (
     pic((4, 3), 7, *FOUR_EVENTS, size=26, particles=300, m=-2),
     pic((4, 1), 4, time_tile=2, k=1),
     pic((2, 2), 4, m=0, time_tile=4, k=1),
-    pic((3, 3), 8, wrong=wrong_pic.wrong_sign),
-    pic((3, 3), 8, wrong=wrong_pic.misrouted, time_tile=2),
-    pic((3, 4), 8, wrong=wrong_pic.misrouted, k=1, m=-1, particles=400),
-    pic((3, 3), 8, wrong=wrong_pic.scattered),
+    pic((3, 3), 8, wrong=pic_faults.wrong_sign),
+    pic((3, 3), 8, wrong=pic_faults.sent_to_another_neighbour, time_tile=2),
+    pic((3, 4), 8, wrong=pic_faults.sent_to_another_neighbour, k=1, m=-1, particles=400),
+    pic((3, 3), 8, wrong=pic_faults.hurled),
     *(
         pic(grid, 8, "remove:2:0,22,3,23:0", wrong=wrong, k=1, m=-1, particles=many, moving=moving)
         for grid, many, moving in [((3, 4), 400, True), ((2, 3), 900, False)]
         for wrong in (pic_faults.sent_to_another_neighbour, pic_faults.hurled)
     ),
     pic((2, 2), 4, "remove:2:0,22,3,23:0"),
-    pic((4, 3), 8, wrong=wrong_pic.scattered, size=26, k=1, m=-1),
-    pic((1, 1), 8, wrong=wrong_pic.nan_position, particles=9),
+    pic((4, 3), 8, wrong=pic_faults.hurled, size=26, k=1, m=-1),
+    pic((1, 1), 8, wrong=pic_faults.nan_position, particles=9),
 )  # fmt: skip
 
 
