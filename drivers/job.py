@@ -64,6 +64,10 @@ class Watcher(Protocol):
 class Store(Protocol):
     """Stores the global state, block by block. Must be picklable."""
 
+    @property
+    def snapshots(self) -> bool:
+        """Whether any snapshot is to be stored."""
+
     def wants(self, before: int, step: int) -> bool:
         """Whether to store a snapshot after a round from step ``before`` to ``step``.
 
@@ -133,17 +137,16 @@ class Job(Generic[Own]):
         due = self.store is not None and self.store.wants(SETUP, 0)
         return Segment(SETUP, 0, 0, last=SETUP if due else None)
 
-    def segments(self, start: int, end: int) -> list[Segment]:
+    def segments(self, start: int, end: int) -> Iterator[Segment]:
         """A phase cut after each round with a snapshot; one segment if there is none."""
-        found, first, number = list[Segment](), start, 0
-        for at, (step, count) in enumerate(self.rounds(start, end)):
-            stop = step + count
-            if self.store is not None and self.store.wants(step, stop):
-                found.append(Segment(first, stop, end, number, step))
-                first, number = stop, at + 1
-        if first < end or not found:
-            found.append(Segment(first, end, end, number))
-        return found
+        first, number = start, 0
+        if self.store is not None and self.store.snapshots:
+            for at, (step, count) in enumerate(self.rounds(start, end)):
+                if self.store.wants(step, step + count):
+                    yield Segment(first, step + count, end, number, step)
+                    first, number = step + count, at + 1
+        if first < end or start == end:
+            yield Segment(first, end, end, number)
 
     def count(self, step: int, end: int) -> int:
         """Number of steps in the round that begins at ``step``, in a phase ending at ``end``."""

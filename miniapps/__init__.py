@@ -31,8 +31,12 @@ ENTRY_POINTS = "miniapps.apps"
 EXPORTS = "Problem", "Block", "reference", "validate"
 
 (HERE,) = __path__
-FOLDERS = tuple(folder for folder in os.environ.get(APP_PATH, "").split(os.pathsep) if folder)
-__path__ += FOLDERS
+__path__ += [folder for folder in os.environ.get(APP_PATH, "").split(os.pathsep) if folder]
+
+
+def folders() -> list[str]:
+    """The folders that MINIAPPS_PATH names."""
+    return [*__path__][1:]
 
 
 def names() -> list[str]:
@@ -42,7 +46,7 @@ def names() -> list[str]:
     """
     taken = {module.name: module.ispkg for module in pkgutil.iter_modules([HERE])}
     found = {name for name, is_package in taken.items() if is_package}
-    for folder in FOLDERS:
+    for folder in folders():
         require(Path(folder).is_dir(), APP_PATH, folder, "must be a folder with packages of apps")
         if not Path(folder).samefile(HERE):
             own = {module.name for module in pkgutil.iter_modules([folder]) if module.ispkg}

@@ -15,6 +15,10 @@ class SnapshotWriter(Protocol):
 
     name: ClassVar[str]  # of its snapshots, in the files that PEs write
 
+    @property
+    def every(self) -> int:
+        """Steps between two snapshots; 0: none."""
+
     def wants(self, before: int, step: int) -> bool:
         """Whether to write a snapshot after a round from step ``before`` to ``step``.
 

@@ -55,7 +55,7 @@ def test_what_is_next_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     )
     assert f"  export MINIAPPS_PATH={tmp_path}/apps" in new.new("other", Path("apps"))
     assert "HeatWaveProblem" in (tmp_path / "apps" / "heat_wave" / "problem.py").read_text()
-    monkeypatch.setattr(miniapps, "FOLDERS", (str(tmp_path / "mine"),))
+    monkeypatch.setattr(miniapps, "__path__", [miniapps.HERE, str(tmp_path / "mine")])
     (tmp_path / "mine").mkdir()
     assert new.new("third", None)[-4:-3] == ["now try:"]
     assert (tmp_path / "mine" / "third" / "block.py").exists()
@@ -70,7 +70,7 @@ def test_names_that_an_app_cannot_have(apps: Path, name: str) -> None:
 
 def test_names_of_this_program_are_taken(apps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches an own app that is silently ignored, because the program has one of its name."""
-    monkeypatch.setattr(miniapps, "FOLDERS", (str(apps), miniapps.HERE))
+    monkeypatch.setattr(miniapps, "__path__", [miniapps.HERE, str(apps), miniapps.HERE])
     assert "heat" in miniapps.names()
     (apps / "pic").mkdir()
     (apps / "pic" / "__init__.py").touch()
@@ -96,7 +96,6 @@ def test_package_that_is_no_app(apps: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Catches a traceback for a package that exports no app, such as one of tests."""
     (apps / "helpers").mkdir()
     (apps / "helpers" / "__init__.py").write_text("Problem = 1")
-    monkeypatch.setattr(miniapps, "FOLDERS", (str(apps),))
     monkeypatch.setattr(miniapps, "__path__", [*miniapps.__path__, str(apps)])
     with pytest.raises(InputError, match="APP helpers: must export Block, reference, validate"):
         miniapps.load("helpers")
@@ -110,7 +109,7 @@ def line_run(apps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     support.run_record(*words, tmp_path / "run.h5", env=env)
     with pytest.raises(InputError, match="app heat is unknown; is it in a folder of MINIAPPS_PATH"):
         SavedRun.read(tmp_path / "run.h5")
-    monkeypatch.setattr(miniapps, "FOLDERS", (str(apps),))
+    monkeypatch.setattr(miniapps, "__path__", [miniapps.HERE, str(apps)])
     return tmp_path / "run.h5"
 
 

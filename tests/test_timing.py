@@ -6,13 +6,20 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import miniapps
 from drivers import machine
 from drivers.descriptor import Balancing
+from drivers.job import Job, Segment
 from drivers.timing import ROW, compute_per_pe, imbalance, paid_after, wall_of_rounds
+from workbench.run.output import Hdf5Store
+from workbench.show.thumbnails import Thumbnails
 
 
 def two_pes() -> np.ndarray:
@@ -97,3 +104,15 @@ def test_a_program_on_the_same_core_is_seen() -> None:
         other.wait()
         os.sched_setaffinity(0, cores)
     assert 0.2 < found.waited <= 1 and found.switches_per_s > 5 and 0 <= found.steal < 1
+
+
+def test_a_run_without_snapshots_begins_at_once() -> None:
+    """Catches a walk over all rounds before the first step, which takes a day for 10^12 of them."""
+    store = Hdf5Store(Path("unused.h5"), (Thumbnails(0, (8, 8)),))
+    problem = miniapps.load("echo").Problem()
+    layout = problem.cut(1, 1, None)
+    job = Job("echo", problem, layout, 10**12, 10**12, store=store)
+    assert list(job.segments(0, 10**12)) == [Segment(0, 10**12, 10**12)]
+    job = replace(job, store=replace(store, writers=(Thumbnails(5, (8, 8)),)))
+    first, second = islice(job.segments(0, 10**12), 2)
+    assert first == Segment(0, 5, 10**12, 0, 4) and second == Segment(5, 10, 10**12, 5, 9)

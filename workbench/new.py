@@ -20,9 +20,9 @@ def new(name: str, folder: Path | None) -> list[str]:
     ``folder``: where the app's package begins; None: the first folder of MINIAPPS_PATH, if it is
     set. Raises InputError if the app cannot have this name.
     """
-    folder = folder or Path(next(iter(miniapps.FOLDERS), FOLDER))
+    folder = folder or Path(next(iter(miniapps.folders()), FOLDER))
     written = write(name, folder)
-    known = str(folder.resolve()) in {str(Path(found).resolve()) for found in miniapps.FOLDERS}
+    known = str(folder.resolve()) in {str(Path(found).resolve()) for found in miniapps.folders()}
     commands = [] if known else [f"export {miniapps.APP_PATH}={folder.resolve()}"]
     commands += [f"miniapps run {name} --preset tiny", f"miniapps verify {name}"]
     commands += [f"pytest {folder / name}"]

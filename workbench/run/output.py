@@ -58,6 +58,11 @@ class Hdf5Store:
         for left in self.path.parent.glob(f"{glob.escape(aside(self.path).name)}*"):
             left.unlink(missing_ok=True)
 
+    @property
+    def snapshots(self) -> bool:
+        """Whether any writer takes snapshots during the run."""
+        return any(writer.every for writer in self.writers)
+
     def wants(self, before: int, step: int) -> bool:
         """Whether any snapshot writer wants the state after this round."""
         return any(writer.wants(before, step) for writer in self.writers)

@@ -22,6 +22,7 @@ class SlowSnapshots:
     """Takes a tenth of a second for each block, and writes nothing."""
 
     name: ClassVar[str] = "slow"
+    every: ClassVar[int] = 2
     seconds: ClassVar[float] = 0.1
 
     def wants(self, before: int, step: int) -> bool:
