@@ -26,8 +26,9 @@ from workbench.run.record import DISTURBED, disturbed
 from workbench.show.demo_figure import draw, named
 
 SCALING, UNEVEN = "demo", "uneven"  # presets
-ODF = 4
-PERIOD, FIRST = 1000, 15  # the load is balanced once, soon after the warm-up
+ODF = 8
+BALANCER = "GreedyRefine"  # moves fewer blocks than others
+PERIOD, FIRST = 100, 15  # steps between balancing, and where it begins: soon after the warm-up
 
 
 def scaling_cases() -> list[Case]:
@@ -43,7 +44,8 @@ def uneven_cases() -> Iterator[Case]:
         if driver.over_decomposition:
             yield Case(driver.name, pes(), ODF)
         if driver.balancers:
-            yield Case(driver.name, pes(), ODF, driver.balancers[0], PERIOD)
+            name = BALANCER if BALANCER in driver.balancers else driver.balancers[0]
+            yield Case(driver.name, pes(), ODF, name, PERIOD)
 
 
 def pes() -> int:
@@ -89,7 +91,7 @@ def demo(folder: Path) -> int:
 def further(runs: Sequence[tuple[str, str, Case]]) -> list[str]:
     """Commands that show more of what the last run showed."""
     preset, app, case = runs[-1]
-    balancing = f"--balancer {case.balancer} --lb-period 30" if case.balancer else ""
+    balancing = f"--balancer {case.balancer} --lb-period {case.lb_period}" if case.balancer else ""
     return [
         f"  miniapps run {app} --preset {preset} --driver {case.driver} -n {case.pes} \\",
         f"      --odf {case.odf} {balancing} --output run.h5",

@@ -81,11 +81,11 @@ class PicProblem(BaseProblem):
         "paper": {"size": 2998, "particles": 600_000, "steps": 1000, "warmup": 0},
         "demo": {"size": 1000, "particles": 1_000_000, "steps": 100, "warmup": 10},
         "uneven": {
-            "size": 3998,
+            "size": 7998,
             "particles": 1_000_000,
             "m": 1,
             "distribution": Distribution("geometric", (0.999,)),
-            "steps": 100,
+            "steps": 300,
             "warmup": 10,
         },
     }
