@@ -18,7 +18,7 @@ ATOMS = (  # atoms on a block's border leave it in the first step, others feel t
 )
 PAIRS = (
     "leanmd --decomposition pairs --cells 3x3x3 --per-cell 1 --cutoff 1.3 --skin 0.2 --dt 0.01 "
-    "--density 0.7 --temperature 6 --thermo 1 --rebuild 9 --steps 2 --warmup 0"
+    "--temperature 6 --thermo 1 --rebuild 9 --steps 2 --warmup 0"
 )
 AWARE = "--driver mpi -n 2 --gpu-aware on"
 ROTATE = "--driver charm -n 2 --balancer Rotate --lb-period 1"

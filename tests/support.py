@@ -229,6 +229,8 @@ class Gather:
     def __init__(self) -> None:
         self.fields: dict[str, np.ndarray] = {}
 
+    snapshots = False
+
     def wants(self, before: int, step: int) -> bool:
         """No state but the last."""
         return False

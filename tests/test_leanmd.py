@@ -479,7 +479,10 @@ def test_explosion_on_the_command_line(decomposition: str) -> None:
     words = ["--lattice", "7x7x7", "--dt", "0.05", "--steps", "60"]
     done = support.in_process("run", "leanmd", *words, "--decomposition", decomposition)
     assert done.returncode == 3 and "state" not in done.stdout
-    said = r"miniapps: step \d+: atom \d+ is 0\.\d+ from another one; below .* cannot be computed\n"
+    said = (
+        r"miniapps: run failed: step \d+: atom \d+ is 0\.\d+ from another one; "
+        r"below .* cannot be computed\n"
+    )
     assert re.fullmatch(said, done.stderr)
 
 

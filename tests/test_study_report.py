@@ -599,7 +599,7 @@ def test_files_and_terminal(written: tuple[Path, str]) -> None:
     names = ("step-time", "speed-up", "efficiency", "parts")
     wanted = {f"my-{name}.{form}" for name in names for form in ("png", "svg", "pdf")}
     assert {path.name for path in folder.iterdir()} == wanted | {"my.html", "my.jsonl"}
-    for text in ("Strong scaling", "Machine and versions", "0.5714 [", "MPICH 5", "timed 11 times"):
+    for text in ("Strong scaling", "Machine and versions", "0.571 [", "MPICH 5", "timed 11 times"):
         assert text in said
     assert "Dropped" not in said
 
