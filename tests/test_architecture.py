@@ -38,6 +38,7 @@ FREE = {
     "kernels": {"numpy", "numba"},
     "miniapps": {"numpy"},
 }
+ENTRANCES = {"miniapps/__main__.py": "workbench"}  # where users enter: what it may import from above
 LONGEST = 60
 MUTATORS = {"append", "extend", "insert", "add", "update", "setdefault", "pop", "clear", "remove"}
 
@@ -97,7 +98,8 @@ def forbidden(source: str, file: str) -> list[str]:
     found = []
     for name in imported(ast.parse(source), file):
         top = name.split(".")[0]
-        if top in above:
+        entered = ENTRANCES.get(file, "no module")
+        if top in above and not f"{name}.".startswith(f"{entered}."):
             found.append(f"{file}: {layer} must not import {name}")
         rule = rule_of(name)
         named = rule is not None and re.fullmatch(ONLY_IN[rule], file) is not None
@@ -131,6 +133,8 @@ def test_imports_run_one_way() -> None:
         ("devices/backend.py", "import miniapps"),
         ("devices/backend.py", "import scipy.sparse"),
         ("devices/backend.py", "from . import state_hash\nfrom .. import miniapps"),
+        ("miniapps/__main__.py", "import drivers"),
+        ("miniapps/jacobi2d/__main__.py", "from workbench import main"),
         ("miniapps/jacobi2d/block.py", "from drivers.inbox import Inbox"),
         ("miniapps/jacobi2d/block.py", "def step():\n    import drivers.serial as engine"),
         ("miniapps/jacobi2d/block.py", "from ...drivers import serial"),
@@ -179,6 +183,7 @@ def test_the_walk_can_fail(file: str, source: str) -> None:
         ("drivers/charm/pe.py", "from charm4py import Chare\nfrom . import inbox"),
         ("miniapps/echo/block.py", "from .problem import X\nfrom .. import block\nimport kernels"),
         ("miniapps/leanmd/inputs/h5md.py", "def read():\n    import h5py"),
+        ("miniapps/__main__.py", "from workbench import main"),
         ("devices/cuda/compiler.py", "from numba import cuda\ndef f():\n    import cupy"),
         ("kernels/jacobi2d/gpu.py", "from kernels import cuda\nfrom numba import types"),
         ("tests/gpu/test_x.py", "from numba import cuda"),

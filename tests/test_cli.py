@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
 import json
 import os
 import shlex
@@ -241,6 +242,15 @@ def test_dry_run_of_mpi(capsys: pytest.CaptureFixture[str]) -> None:
 def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     """Catches a bare `miniapps` that only complains."""
     assert "study" in printed(capsys) and "doctor" in printed(capsys)
+
+
+def test_python_m_and_the_version() -> None:
+    """Catches a `python -m miniapps` that is no command, and a version that cannot be asked for."""
+    command = [sys.executable, "-m", "miniapps"]
+    done = support.execute([*command, "--version"])
+    assert done.stdout.split() == ["miniapps", importlib.metadata.version("parallel-miniapps")]
+    wrong = support.execute([*command, "fly"])
+    assert wrong.returncode == 2 and wrong.stderr.startswith("miniapps: "), wrong.stderr
 
 
 def test_more_than_the_memory_is_refused(

@@ -32,6 +32,7 @@ from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
 if TYPE_CHECKING:
     from workbench.run.spec import RunSpec
 
+DISTRIBUTION = "parallel-miniapps"
 SUMMARY = "Parallel scientific mini-apps: list, new, run, verify, study, doctor, plot, demo."
 PLOT_EXAMPLES = """examples:
   miniapps run pic --output run.h5 && miniapps plot run.h5
@@ -53,6 +54,17 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the error, on the first rank only, and exit."""
         bad_input(message)
+
+
+class Version(argparse.Action):
+    """Prints the version of the installed project, which is looked up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Print the version and exit."""
+        from importlib.metadata import version
+
+        print(f"miniapps {version(DISTRIBUTION)}")
+        parser.exit()
 
 
 def bad_input(message: str) -> NoReturn:
@@ -126,6 +138,7 @@ def split_runtime_options(arguments: list[str]) -> tuple[list[str], list[str]]:
 def build_parser(arguments: Sequence[str]) -> Parser:
     """The parser. Of the apps, only the one named in the arguments is imported, for its options."""
     parser = Parser(prog="miniapps", allow_abbrev=False, description=SUMMARY)
+    parser.add_argument("--version", action=Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_list(commands)
     _add_new(commands)
