@@ -7,6 +7,7 @@ driver's runtime: ``file`` names the module that runs jobs, and `drivers.load` i
 from __future__ import annotations
 
 import importlib.util
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -220,6 +221,11 @@ class Driver:
         reason = self.unavailable()
         if reason is not None:
             raise InputError("--driver", self.name, reason)
+
+
+def pip_install(*packages: str) -> str:
+    """The command that installs packages for this Python."""
+    return shlex.join([sys.executable, "-m", "pip", "install", *packages])
 
 
 def importable(module: str) -> bool:

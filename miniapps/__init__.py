@@ -10,6 +10,9 @@ exports nothing else. It is in one of three places:
 
 If several apps have the same name, the one that comes first in this order is used. But the names of
 the packages and modules here are taken.
+
+For programs and notebooks there are `miniapps.run`, `miniapps.campaign` and `miniapps.RunError`,
+which belong to the workbench and are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -23,12 +26,19 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Any
 
 from miniapps.parameters import InputError, require
+
+if TYPE_CHECKING:
+    from workbench.api import RunError as RunError
+    from workbench.api import campaign as campaign
+    from workbench.api import run as run
 
 APP_PATH = "MINIAPPS_PATH"
 ENTRY_POINTS = "miniapps.apps"
 EXPORTS = "Problem", "Block", "reference", "validate"
+FOR_PROGRAMS = "run", "campaign", "RunError"
 
 (HERE,) = __path__
 __path__ += [folder for folder in os.environ.get(APP_PATH, "").split(os.pathsep) if folder]
@@ -39,12 +49,22 @@ def folders() -> list[str]:
     return [*__path__][1:]
 
 
+def __getattr__(name: str) -> Any:
+    """What programs use of the workbench, the layer above; it is imported only here, and late."""
+    if name not in FOR_PROGRAMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from workbench import api
+
+    return getattr(api, name)
+
+
 def names() -> list[str]:
     """The names of all apps, sorted.
 
     Raises InputError if a folder of apps does not exist, or if an app has a name that is taken.
     """
     taken = {module.name: module.ispkg for module in pkgutil.iter_modules([HERE])}
+    taken |= dict.fromkeys(FOR_PROGRAMS, False)
     found = {name for name, is_package in taken.items() if is_package}
     for folder in folders():
         require(Path(folder).is_dir(), APP_PATH, folder, "must be a folder with packages of apps")

@@ -48,12 +48,19 @@ def run_examples() -> str:
     return "\n".join(["examples:", *(f"  miniapps {line}" for line in lines)])
 
 
+class Refused(InputError):
+    """What argparse refuses, in its own words."""
+
+    def __init__(self, message: str) -> None:
+        ValueError.__init__(self, one_line(message))
+
+
 class Parser(argparse.ArgumentParser):
-    """A parser that reports an error in one line and exits with status 2, on all ranks alike."""
+    """A parser that raises its errors."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the error, on the first rank only, and exit."""
-        bad_input(message)
+        """Raise InputError."""
+        raise Refused(message)
 
 
 class Version(argparse.Action):

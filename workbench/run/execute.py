@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import drivers
 import kernels
 from drivers.job import Job, Watcher
@@ -80,20 +82,21 @@ def _pinned(spec: RunSpec, options: Namespace, launched: bool) -> list[str]:
     """Pin this process, or return the launcher options that pin the PEs. Raises InputError."""
     allowed = "only where this process launches the PEs"
     require(not (launched or options.no_launch), "--pin", "given", allowed)
-    allowed = "not with --launcher, whose options are not known: give them after --"
-    require(options.launcher is None, "--pin", "given", allowed)
-    cores = environment.cores()
-    require(
-        spec.pes <= cores,
-        "--pin",
-        "given",
-        f"{spec.pes} PEs do not fit on {counted(cores, 'core')}",
-    )
+    require_pinnable(spec, options.launcher)
     if not spec.can.one_process:
         return launch.pinning(spec)
     os.environ[environment.CORES_VARIABLE] = str(environment.cores_of_run())
     os.sched_setaffinity(0, environment.core_numbers()[:1])
     return []
+
+
+def require_pinnable(spec: RunSpec, launcher: str | None) -> None:
+    """Raise InputError if a run's PEs cannot be pinned."""
+    allowed = "not with --launcher, whose options are not known: give them after --"
+    require(launcher is None, "--pin", "given", allowed)
+    cores = environment.cores()
+    allowed = f"{spec.pes} PEs do not fit on {counted(cores, 'core')}"
+    require(spec.pes <= cores, "--pin", "given", allowed)
 
 
 def refuse_other_launchers(options: Namespace, runtime: list[str]) -> None:
@@ -147,6 +150,8 @@ def execute_all(
 
     def report(number: int, spec: RunSpec, store: output.Hdf5Store | None, outcome: Outcome) -> int:
         result = record.build(spec, outcome, import_s)
+        if spec.timings is not None and result["valid"]:
+            np.save(spec.timings, outcome.blocks)
         if store is not None:
             store.close(result, outcome)
         if folder is None:

@@ -43,14 +43,16 @@ def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str
     return driver.command(Start(words, spec.pes, spec.own, runtime, launcher))
 
 
-def command_for_all(specs: Sequence[RunSpec]) -> list[str]:
+def command_for_all(
+    specs: Sequence[RunSpec], runtime: Sequence[str] = (), launcher: str | None = None
+) -> list[str]:
     """The command that starts PEs for several runs of one driver, made one after the other.
 
-    The PEs read the runs from the folder of their launch. Raises InputError as `command` does.
+    ``runtime``, ``launcher``: as of `command`. The PEs read the runs from the folder of their launch. Raises InputError as `command` does.
     """
     spec = specs[0]
     words = [sys.executable, *_program_itself(), "batch", "--no-launch"]
-    return spec.can.command(Start(words, spec.pes, spec.own))
+    return spec.can.command(Start(words, spec.pes, spec.own, runtime, launcher))
 
 
 def _program_itself() -> list[str]:

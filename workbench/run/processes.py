@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+ENDING = signal.SIGTERM, signal.SIGHUP
 STOPPED_S = 3.0  # a process that is stopped for longer is not only slowed down
 SUSPENDED_S = 2.0  # between two checks: this process was suspended, and so, perhaps, the run
 SHARED = Path("/dev/shm")  # where MPI libraries keep the memory that ranks share
@@ -43,9 +45,25 @@ class Stopped:
 
 
 def end_by_signals() -> None:
-    """Make SIGTERM and SIGHUP end this process as Ctrl-C does: it cleans up first."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    """Make SIGTERM and SIGHUP end this process as Ctrl-C does: it cleans up first.
+
+    Only the main thread can do this; in another thread of a user's program nothing changes.
+    """
+    if threading.current_thread() is threading.main_thread():
+        for number in ENDING:
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
+
+
+@contextmanager
+def signals_kept() -> Iterator[None]:
+    """Restore the user's handlers of the signals that `end_by_signals` changes."""
+    kept = {number: signal.getsignal(number) for number in ENDING}
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in kept.items():
+                signal.signal(number, handler)
 
 
 def name_of(pid: int) -> str:

@@ -140,9 +140,10 @@ class RunSpec:
     _: KW_ONLY
     own: Options  # the driver's own
     parts: int | None = None  # of the domain, for drivers with one PE; None: from ``pe_grid``
+    timings: Path | None = None  # where a valid run leaves the timings of its blocks, as .npy
 
     @classmethod
-    def create(cls, options: Namespace) -> RunSpec:
+    def create(cls, options: Namespace, timings: Path | None = None) -> RunSpec:
         """The checked specification that a command line requests; options override the preset."""
         given = {
             field.name: getattr(options, field.name)
@@ -151,7 +152,7 @@ class RunSpec:
         }
         problem, steps, warmup = requested(options)
         given |= {"steps": steps, "warmup": warmup, "pes": _pes(options)}
-        spec = cls(options.app, problem, **given, own=_own(options))
+        spec = cls(options.app, problem, **given, own=_own(options), timings=timings)
         spec.check()
         return spec
 

@@ -94,12 +94,13 @@ def tidy_csv(campaign: Campaign) -> str:
     Units as in the records: seconds, bytes, and ``rate`` in ``rate_unit``. ``step_s`` is the mean
     wall time of a step, ``balancing_s`` the time of all load-balancing steps.
     """
-    rows = [_tidy_row(run) for run in campaign.of("run")]
+    rows = [tidy_row(run) for run in campaign.of("run")]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     return _table(columns, ([row.get(name) for name in columns] for row in rows))
 
 
-def _tidy_row(run: dict[str, Any]) -> dict[str, Any]:
+def tidy_row(run: dict[str, Any]) -> dict[str, Any]:
+    """The columns of one run of a campaign."""
     record = run["record"]
     problem = {
         f"problem.{name}": shown(tuple(value) if isinstance(value, list) else value)

@@ -1,0 +1,146 @@
+"""From Python: `miniapps.run`, its record and `miniapps.campaign`; as docs/records.md shows them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import support
+
+import drivers
+import miniapps
+from workbench import api
+from workbench.run import launch
+from workbench.run.record import summary
+
+TINY = {"preset": "tiny", "driver": "mpi", "pes": 2}
+
+
+@pytest.fixture(autouse=True)
+def no_launcher_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a user's program."""
+    for name in set(os.environ) - set(support.clean_environment()):
+        monkeypatch.delenv(name)
+
+
+def test_a_run_is_that_of_the_command_line(capfd: pytest.CaptureFixture[str]) -> None:
+    """Catches a run from Python with other defaults, one that prints, and handlers that stay.
+
+    And timings of blocks that are those of another run: they add up to the record's.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    record = miniapps.run("pic", steps=20, **TINY)
+    assert signal.signal(signal.SIGTERM, signal.SIG_DFL) is signal.SIG_IGN
+    assert capfd.readouterr() == ("", "")
+    (same,) = support.records_of(["run pic --steps 20 --preset tiny --driver mpi -n 2"])
+    assert record["valid"] and record.keys() == same.keys()
+    fixed = "state_hash", "steps", "warmup", "problem", "pes", "blocks", "driver", "checks"
+    assert {key: record[key] for key in fixed} == {key: same[key] for key in fixed}
+    assert json.loads(json.dumps(record)) == record and str(record) == summary(record)
+    blocks = record.blocks()
+    assert [*blocks.columns] == ["block", "pe", "round", "begin_s", "end_s", "compute_s"]
+    assert len(blocks) == 2 * len(record["rounds"]["wall_s"])
+    assert blocks["compute_s"].sum() == pytest.approx(record["compute_s"])
+
+
+def test_a_run_in_another_thread() -> None:
+    """Catches handlers of signals that only the main thread can set."""
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(miniapps.run("echo", preset="tiny")))
+    thread.start()
+    thread.join(60)
+    assert found and found[0]["valid"] and found[0]["driver"] == "serial"
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"size": (7, 5, 3)}, "--size 7x5x3"),
+        ({"size": "7y5"}, "--size"),
+        ({"stepz": 3}, "unrecognized arguments: --stepz=3"),
+        ({"driver": "mpj"}, "--driver"),
+        ({"steps": 0}, "--steps 0"),
+        ({"odf": 2, "driver": "mpi"}, "--odf 2"),
+        ({"trace": True}, "--trace"),
+        ({"json": "-"}, "json -"),
+        ({"size": (600_000, 600_000), "time_tile": 1}, "needs"),
+        ({"driver": "mpi", "pes": 500, "pin": True, "size": (999, 999)}, "--pin"),
+    ],
+)
+def test_bad_input_is_refused(
+    options: dict[str, Any], named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches bad input that ends the user's program, or that is noticed after the launch."""
+    monkeypatch.setattr(launch, "launch_all", None)
+    with pytest.raises(miniapps.InputError, match=named):
+        miniapps.run("jacobi2d", **options)
+    with pytest.raises(miniapps.InputError, match="APP nonesuch"):
+        miniapps.run("nonesuch")
+
+
+def test_options_are_words() -> None:
+    """Catches a flag with a value, and a list of events that is taken for a size."""
+    given = {"pes": 2, "time_tile": "auto", "trace": True, "pin": False, "balancer": None}
+    words = [word for name, value in given.items() for word in api._words(name, value)]
+    assert words == ["-n", "2", "--time-tile=auto", "--trace"]
+    assert [*api._words("inject", ["a", "b"])] == ["--inject=a", "--inject=b"]
+    assert [*api._words("size", (7, 5))] == ["--size=7x5"]
+
+
+def test_inside_a_launcher_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a program under mpiexec, each of whose ranks launches the whole run."""
+    around = SimpleNamespace(name="mpiexec", size=2)
+    monkeypatch.setattr(drivers, "launchers", lambda: {"some": around})
+    with pytest.raises(miniapps.InputError, match="call it outside mpiexec"):
+        miniapps.run("echo", **TINY)
+
+
+def test_a_failed_run_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a failure that is only printed."""
+    monkeypatch.setattr(launch, "launch_all", lambda *_: ["PE 1 died"])
+    with pytest.raises(miniapps.RunError, match="PE 1 died"):
+        miniapps.run("echo", **TINY)
+
+
+def test_a_wrong_result_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches timings of a run whose result is wrong."""
+    monkeypatch.setattr(launch, "launch_all", lambda *_: [{"valid": False}])
+    record = miniapps.run("echo", **TINY)
+    assert record["valid"] is False
+    with pytest.raises(miniapps.RunError, match="wrong"):
+        record.blocks()
+
+
+def test_a_campaign_is_a_table() -> None:
+    """Catches a table that lacks runs, or has other columns than the exported file."""
+    path = support.ROOT / "docs/results/jacobi2d-strong.jsonl"
+    campaign = miniapps.campaign(path)
+    runs = campaign.runs()
+    assert len(runs) == len([*campaign.of("run")]) > 0
+    assert {"trial", "driver", "pes", "step_s", "rate", "problem.size"} <= {*runs.columns}
+    with pytest.raises(miniapps.InputError, match="cannot be read"):
+        miniapps.campaign(Path("nowhere.jsonl"))
+
+
+def test_pandas_is_asked_for_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a pandas that everybody needs, and its absence that is not explained."""
+    late = "import sys, miniapps; miniapps.run; print('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", late], capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=f"{sys.executable} -m pip install pandas"):
+        api._table([])
+
+
+def test_other_names_are_none() -> None:
+    """Catches a package that has every attribute."""
+    assert not hasattr(miniapps, "nonesuch")
+    assert "run" not in vars(miniapps)
