@@ -1,4 +1,4 @@
-"""From Python: `miniapps.run`, its record and `miniapps.campaign`; as docs/records.md shows them."""
+"""From Python: `miniapps.run`, its record, and `miniapps.campaign`, as in docs/records.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import support
 
 import drivers
 import miniapps
-from workbench import api
+from workbench import api, new
 from workbench.run import launch
 from workbench.run.record import summary
 
@@ -40,7 +40,7 @@ def test_a_run_is_that_of_the_command_line(capfd: pytest.CaptureFixture[str]) ->
     record = miniapps.run("pic", steps=20, **TINY)
     assert signal.signal(signal.SIGTERM, signal.SIG_DFL) is signal.SIG_IGN
     assert capfd.readouterr() == ("", "")
-    (same,) = support.records_of(["run pic --steps 20 --preset tiny --driver mpi -n 2"])
+    (same,) = support.records_of(["pic --steps 20 --preset tiny --driver mpi -n 2"])
     assert record["valid"] and record.keys() == same.keys()
     fixed = "state_hash", "steps", "warmup", "problem", "pes", "blocks", "driver", "checks"
     assert {key: record[key] for key in fixed} == {key: same[key] for key in fixed}
@@ -140,7 +140,8 @@ def test_pandas_is_asked_for_late(monkeypatch: pytest.MonkeyPatch) -> None:
         api._table([])
 
 
-def test_other_names_are_none() -> None:
-    """Catches a package that has every attribute."""
+def test_names_for_programs_are_no_apps(tmp_path: Path) -> None:
+    """Catches an app that replaces `miniapps.run`, and a package that has every attribute."""
+    with pytest.raises(miniapps.InputError, match="NAME run: is taken"):
+        new.write("run", tmp_path)
     assert not hasattr(miniapps, "nonesuch")
-    assert "run" not in vars(miniapps)

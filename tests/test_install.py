@@ -156,10 +156,14 @@ def test_installed_copy_runs(installed):
 
 def test_installed_copy_has_the_studies(installed):
     """Catches a study that comes with the project and is not found where it is installed."""
+    every = installed("study", "--list")
+    assert every.returncode == 0 and max(map(len, every.stdout.splitlines())) < 80
+    assert {"jacobi2d-strong", "workstation/pic-lb"} <= {*every.stdout.split()}
     inside = installed("study", "studies/pic-lb.toml", "--quick", "--dry-run")
     assert inside.returncode == 0, inside.stderr
     assert "miniapps run pic --driver charm" in inside.stdout
-    assert installed("study", "pic-lb.toml", "--quick", "--dry-run").stdout == inside.stdout
+    for name in ("pic-lb.toml", "pic-lb"):
+        assert installed("study", name, "--quick", "--dry-run").stdout == inside.stdout
     assert "FILE.toml nowhere.toml: cannot be read" in installed("study", "nowhere.toml").stderr
 
 

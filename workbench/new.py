@@ -34,7 +34,8 @@ def write(name: str, folder: Path) -> list[Path]:
     plain = name.isidentifier() and name.isascii() and name == name.lower()
     allowed = "must be a name of a Python package, in lower case"
     require(plain and not keyword.iskeyword(name), "NAME", name, allowed)
-    taken = {*miniapps.FOR_PROGRAMS, *miniapps.names(), *(module.name for module in pkgutil.iter_modules([miniapps.HERE]))}
+    modules = (module.name for module in pkgutil.iter_modules([miniapps.HERE]))
+    taken = {*miniapps.names(), *modules, *miniapps.FOR_PROGRAMS}
     require(name not in taken, "NAME", name, "is taken")
     package = folder / name
     require(not os.path.lexists(package), "NAME", name, f"there is {package} already")

@@ -48,7 +48,8 @@ def command_for_all(
 ) -> list[str]:
     """The command that starts PEs for several runs of one driver, made one after the other.
 
-    ``runtime``, ``launcher``: as of `command`. The PEs read the runs from the folder of their launch. Raises InputError as `command` does.
+    The PEs read the runs from the folder of their launch. ``runtime`` and ``launcher`` are as of
+    `command`. Raises InputError as `command` does.
     """
     spec = specs[0]
     words = [sys.executable, *_program_itself(), "batch", "--no-launch"]

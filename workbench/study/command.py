@@ -14,20 +14,39 @@ from miniapps.parameters import require
 from workbench.arguments import add_app_options
 from workbench.exit_status import VALID
 from workbench.run.spec import RunSpec, check_writable
-from workbench.study.options import MOST_TRIALS, add_study_options, check_policy, study_of
+from workbench.study.options import (
+    MOST_TRIALS,
+    add_study_options,
+    check_policy,
+    listed,
+    study_of,
+)
 from workbench.study.plan import KINDS, Study, case_of, described
 
 EXAMPLES = """examples:
   miniapps study strong jacobi2d --pes 1,2 --odf 1,4 --trials 10
   miniapps study lb stencil3d --balancers Greedy,GreedyRefine --lb-periods 30 --imbalance paper
-  miniapps study studies/pic-lb.toml --quick
+  miniapps study --list
+  miniapps study pic-lb --quick
+  miniapps study my-own.toml
   miniapps study report strong-jacobi2d.jsonl
 """
+
+
+class List(argparse.Action):
+    """Prints the studies that come with the project."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Print them, and exit."""
+        print(*listed(), sep="\n")
+        print("\nmake one by its name: miniapps study pic-lb; with --quick in a small size")
+        parser.exit()
 
 
 def add_commands(parser: Any, arguments: Sequence[str]) -> None:
     """Add the kinds of study, and the commands for campaign files."""
     parser.epilog = EXAMPLES
+    parser.add_argument("--list", action=List, nargs=0, help="the studies that come with it")
     commands = parser.add_subparsers(title="kinds", required=True, metavar="KIND", dest="kind")
     wanted = [word for word in arguments if word in miniapps.names()][:1]
     for kind, help in KINDS.items():

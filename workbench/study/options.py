@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import tomllib
+from collections.abc import Iterator
 from dataclasses import fields
 from itertools import chain
 from pathlib import Path
@@ -62,15 +63,33 @@ def share(text: str) -> float:
 
 
 def expanded(arguments: list[str]) -> list[str]:
-    """The arguments of a study, with a TOML file replaced by its options. Raises InputError."""
-    files = [word for word in arguments[:2] if word.endswith(".toml")]
+    """The arguments of a study; a TOML file, or the name of one of ours, becomes its options.
+
+    Raises InputError.
+    """
+    own = shipped()
+    files = [word for word in arguments[:2] if word.endswith(".toml") or word in own]
     if not files:
         return arguments
     rest = [word for word in arguments if word not in ("--quick", files[0])]
     quick = "--quick" in arguments
-    path = study_file(Path(files[0]))
+    path = own.get(files[0]) or study_file(Path(files[0]))
     name = path.stem + ("-quick" if quick else "")
     return [*words_of_file(path, quick), f"--name={name}", *rest]
+
+
+def shipped() -> dict[str, Path]:
+    """The files of the studies that come with the project, by name, such as jacobi2d-strong."""
+    files = sorted(SHIPPED.rglob("*.toml"), key=lambda file: (len(file.parts), file))
+    return {str(file.relative_to(SHIPPED).with_suffix("")): file for file in files}
+
+
+def listed() -> Iterator[str]:
+    """A line for each of the project's studies: its name, and what it repeats or measures."""
+    for name, file in shipped().items():
+        table = tomllib.loads(file.read_text())
+        about = table.get("source", f"kind {table['kind']}, app {table['app']}")
+        yield f"{name:33}{about}"
 
 
 def study_file(path: Path) -> Path:
