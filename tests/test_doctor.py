@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import skips
 import support
-from rich.console import Console
 
 import drivers
 from devices.cuda import driver_info as nvidia
@@ -151,15 +150,40 @@ def test_a_missing_compiler_is_told(monkeypatch):
 
 
 def test_what_is_shown_is_what_was_found(monkeypatch, capsys):
-    """Catches words in brackets that the table takes for a colour and swallows."""
-    findings = [
-        doctor.Finding("CuPy", False, "not installed", "pip install -e '.[gpu]'"),
-        doctor.Finding("driver serial", True, "fine", ""),
-    ]
-    monkeypatch.setattr(doctor, "examine", lambda: findings)
-    monkeypatch.setattr(doctor, "Console", lambda: Console(width=200))
+    """Catches a path that is shortened, and words in brackets that are taken for a colour.
+
+    And a group that is said not to work for want of what only makes it faster.
+    """
+    path = f"/{'long/' * 40}python"
+    findings = {
+        "CPU": [doctor.Finding("driver serial", True, path, "")],
+        "GPU": [
+            doctor.Finding("CuPy", False, "not installed", "install 'numba-cuda[cu13]'"),
+            doctor.Finding("GPU-aware MPI", False, "no", "copies", needed=False),
+        ],
+        "mpi": [doctor.Finding("GPU-aware MPI", False, "no", "copies", needed=False)],
+    }
+    losses = "no --device gpu"
+    groups = [doctor.Group(name, losses, found) for name, found in findings.items()]
+    monkeypatch.setattr(doctor, "groups", lambda: groups)
     assert doctor.doctor() == 0
-    assert "pip install -e '.[gpu]'" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line and not line.startswith(" ")] == [
+        *("CPU: works", "GPU: does not work: no --device gpu", "mpi: works")
+    ]
+    assert f"  ok  driver serial: {path}" in lines
+    assert "      without it: install 'numba-cuda[cu13]'" in lines
+
+
+def test_the_advice_is_for_this_python(monkeypatch):
+    """Catches advice that needs a checkout, or that pip of another Python would follow."""
+    monkeypatch.setattr(record, "version", lambda package: None)
+    monkeypatch.setattr(doctor, "gpu_aware", lambda _: doctor.Finding("mpi", True, "", ""))
+    advice = {finding.what: finding.cost for finding in (*doctor.gpu(), *doctor.packages(()))}
+    assert f"{sys.executable} -m pip install 'numba-cuda[cu13]" in advice["CuPy"]
+    assert "cupy-cuda13x" in advice["CuPy"]
+    assert advice["numpy"] == f"nothing works: {sys.executable} -m pip install numpy"
+    assert not any("-e " in words or "make " in words for words in advice.values())
 
 
 # MPI ---------------------------------------------------------------------------------------------

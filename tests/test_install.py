@@ -190,19 +190,32 @@ def test_charm_is_refused_where_it_is_not_installed(installed):
     assert line.startswith("miniapps: --driver charm: charm4py is not installed")
 
 
-def test_study_under_charm_is_refused_where_it_is_not_installed(installed):
-    """Catches a study that runs the other drivers first and ends in the middle."""
-    done = installed("study", "strong", "echo", "--preset", "tiny", "--pes", "1", "--no-pin")
-    assert done.returncode == 2 and not Path("strong-echo.jsonl").exists()
-    (line,) = done.stderr.splitlines()
-    assert "charm: charm4py is not installed" in line
+def test_study_goes_on_without_charm_where_it_is_not_installed(installed):
+    """Catches a study that refuses all drivers for one, does not say so, or ends in the middle.
+
+    And a study of balancers without any, or of charm alone.
+    """
+    study = "study strong echo --preset tiny --pes 1 --no-pin --trials 1".split()
+    done = installed(*study, "--campaign", "left.jsonl")
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if "left out" in line]
+    assert line.startswith("left out: charm: charm4py is not installed: ")
+    assert line.endswith("python -m pip install charm4py==1.1")
+    assert "mpi" in Path("left.html").read_text()
+    for words in ((*study, "--drivers", "charm"), ("study", "lb", *study[2:])):
+        done = installed(*words, "--campaign", "none.jsonl")
+        assert done.returncode == 2 and not Path("none.jsonl").exists(), done.stderr
+        (line,) = done.stderr.splitlines()
+        assert "charm: charm4py is not installed" in line
 
 
 def test_doctor_says_how_to_get_charm(installed):
     """Catches a package that is called broken where there is none for this Python."""
     done = installed("doctor")
     assert done.returncode == 0
-    assert "│ driver charm " in done.stdout and "│ charm4py  " not in done.stdout
+    at = done.stdout.index("charm: does not work: no over-decomposition")
+    assert "python -m pip install charm4py==1.1\n" in done.stdout[at:]
+    assert "-e ." not in done.stdout
 
 
 def hide(monkeypatch: pytest.MonkeyPatch, how: str) -> None:

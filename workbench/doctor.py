@@ -1,4 +1,4 @@
-"""``miniapps doctor``: what is installed, what works, and what cannot be used without the rest.
+"""``miniapps doctor``: what works, grouped by what the user wants to use, and what is missing.
 
 Each driver is tested by a small echo run whose messages must arrive, because a driver may be
 installed and still not work.
@@ -6,22 +6,20 @@ installed and still not work.
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
 import drivers
 from devices.cuda import driver_info as nvidia
-from drivers.descriptor import Driver, program
+from drivers.descriptor import Driver, pip_install, program
 from miniapps.parameters import InputError
 from workbench import environment
 from workbench.exit_status import FAILED, VALID
@@ -32,6 +30,7 @@ from workbench.run.cases import Case, spec_of
 
 GPU_PACKAGES = {"numba-cuda": ("numba-cuda",), "CuPy": ("cupy-cuda13x", "cupy")}
 ASK_LIMIT_S = 60
+DISTRIBUTION = "parallel-miniapps"
 
 
 class Finding(NamedTuple):
@@ -40,40 +39,83 @@ class Finding(NamedTuple):
     what: str
     works: bool
     found: str
-    cost: str  # what the user loses if it does not work
+    cost: str  # what the user loses if it does not work, and what to do
+    needed: bool = True  # else the group works without it, only less well
+
+
+class Group(NamedTuple):
+    """What one use of the program needs."""
+
+    name: str
+    losses: str  # what the user loses if it does not work
+    findings: Iterable[Finding]
 
 
 def doctor() -> int:
-    """Print the findings; returns VALID if the serial driver works, else FAILED."""
-    table = Table("", "what", "found", "without it", title="miniapps doctor")
-    findings = list(examine())
-    for finding in findings:
-        mark = "[green]ok[/]" if finding.works else "[red]no[/]"
-        cost = "" if finding.works else finding.cost
-        table.add_row(mark, finding.what, escape(finding.found), escape(cost))
-    Console().print(table)
-    needed = [f"driver {driver.name}" for driver in drivers.found().values() if driver.one_pe]
-    return VALID if all(f.works for f in findings if f.what in needed) else FAILED
+    """Print the findings; returns VALID if the drivers with one PE work, else FAILED."""
+    needed = {f"driver {driver.name}" for driver in drivers.found().values() if driver.one_pe}
+    status = VALID
+    for group in groups():
+        findings = list(group.findings)
+        works = all(finding.works for finding in findings if finding.needed)
+        print(f"{group.name}: {'works' if works else f'does not work: {group.losses}'}")
+        for finding in findings:
+            print(f"  {'ok' if finding.works else 'no'}  {finding.what}: {finding.found}")
+            if not finding.works and finding.cost:
+                print(f"      without it: {finding.cost}")
+            status = FAILED if finding.what in needed and not finding.works else status
+        print()
+    return status
 
 
-def examine() -> Iterator[Finding]:
-    """All findings, quick ones first."""
+def groups() -> Iterator[Group]:
+    """Findings by what the user wants to use."""
+    every = drivers.found().values()
+    yield Group("CPU, one process", "no runs at all", cpu())
+    for driver in every:
+        if not driver.one_process:
+            yield Group(driver.name, driver.without, several_processes(driver))
+    yield Group("GPU", "no --device gpu", gpu())
+
+
+def cpu() -> Iterator[Finding]:
+    """What every run needs."""
     host = record.host()
     memory = host["memory_bytes"] / 2**30
     yield Finding("Python", True, f"{platform.python_version()} at {sys.executable}", "")
-    yield Finding(
-        "machine", True, f"{host['processor']}, {host['cores']} cores, {memory:.0f} GiB", ""
-    )
-    optional = {name for driver in drivers.found().values() for name in driver.modules}
-    for package, version in record.versions().items():
-        if package != "python" and (package not in optional or version != "not installed"):
-            cost = "install the project again: pip install -e ."
-            yield Finding(package, version != "not installed", version, cost)
+    machine = f"{host['processor']}, {counted(host['cores'], 'core')}, {memory:.0f} GiB"
+    yield Finding("machine", True, machine, "")
+    every = drivers.found().values()
+    yield from packages([name for driver in every for name in driver.modules])
     yield kernel_cache()
-    for found in drivers.found().values():
-        yield from launcher(found)
-        yield driver(found)
-    yield from gpu()
+    yield from (driver_works(driver) for driver in every if driver.one_process)
+
+
+def packages(optional: Iterable[str]) -> Iterator[Finding]:
+    """The packages of which a record names the version, but for the ``optional`` ones."""
+    for package, version in record.versions().items():
+        if package != "python" and package not in optional:
+            cost = f"nothing works: {pip_install(package)}"
+            yield Finding(package, version != "not installed", version, cost)
+
+
+def several_processes(driver: Driver) -> Iterator[Finding]:
+    """What a driver with processes of its own needs."""
+    for package, version in record.versions().items():
+        if package in driver.modules and version != "not installed":
+            yield Finding(package, True, version, "")
+    yield from launcher(driver)
+    yield driver_works(driver)
+
+
+def extra(name: str) -> list[str]:
+    """The packages that this project's metadata list as an extra; empty if it has none."""
+    mark = re.compile(rf"""extra == ['"]{name}['"]""")
+    try:
+        listed = importlib.metadata.requires(DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    return [line.partition(";")[0].strip() for line in listed if mark.search(line)]
 
 
 def kernel_cache() -> Finding:
@@ -82,7 +124,8 @@ def kernel_cache() -> Finding:
         os.environ.get("NUMBA_CACHE_DIR", Path(__file__).parents[1] / "kernels" / "__pycache__")
     )
     writable = os.access(folder if folder.exists() else folder.parent, os.W_OK)
-    return Finding("kernel cache", writable, str(folder), "every start compiles, for some seconds")
+    cost = "every start compiles, for some seconds"
+    return Finding("kernel cache", writable, str(folder), cost, needed=False)
 
 
 def launcher(driver: Driver) -> Iterator[Finding]:
@@ -93,7 +136,7 @@ def launcher(driver: Driver) -> Iterator[Finding]:
         yield Finding(driver.program, found is not None, found or "not found", cost)
 
 
-def driver(driver: Driver) -> Finding:
+def driver_works(driver: Driver) -> Finding:
     """Whether messages arrive under a driver, with one PE per core, at most two PEs."""
     name, cost = driver.name, driver.without
     reason = driver.unavailable()
@@ -125,7 +168,7 @@ def gpu() -> Iterator[Finding]:
     for name, packages in GPU_PACKAGES.items():
         versions = filter(None, map(record.version, packages))
         version = next(versions, "not installed")
-        install = f"{needed}: pip install -e '.[gpu]'"
+        install = f"{needed}: {pip_install(*extra('gpu'))}"
         yield Finding(name, version != "not installed", version, install)
     yield kernel_compiler()
     for driver in drivers.found().values():
@@ -136,7 +179,7 @@ def gpu() -> Iterator[Finding]:
 def kernel_compiler() -> Finding:
     """Whether NVIDIA's kernel compiler is found, by the same search as in numba-cuda."""
     what = "CUDA compiler"
-    cost = "no --device gpu: pip install -e '.[gpu]', or set CUDA_PATH to its folder"
+    cost = f"no --device gpu: {pip_install(*extra('gpu'))}, or set CUDA_PATH to its folder"
     try:
         from cuda import pathfinder
 
@@ -155,5 +198,6 @@ def gpu_aware(driver: Driver) -> Finding:
         done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_LIMIT_S)
         aware, why = json.loads(done.stdout.splitlines()[-1])
     except (subprocess.TimeoutExpired, IndexError, ValueError):
-        return Finding(what, False, f"{driver.runtime} could not be started to ask", cost)
-    return Finding(what, aware, why, cost)
+        found = f"{driver.runtime} could not be started to ask"
+        return Finding(what, False, found, cost, needed=False)
+    return Finding(what, aware, why, cost, needed=False)

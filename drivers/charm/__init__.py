@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from drivers.charm.balancers import BALANCERS, TREE_FILE, runtime_options
 from drivers.charm.datagrams import transport_options
-from drivers.descriptor import Balancing, Driver, Launcher, Options, Start, listed
+from drivers.descriptor import Balancing, Driver, Launcher, Options, Start, listed, pip_install
 
 VARIABLE = "NETSTART"  # set by charmrun for every process it starts
 NEWEST = (3, 13)  # Python for which charm4py 1.1 has wheels
@@ -75,9 +75,9 @@ def _in_shell(options: list[str]) -> str:
 def _install() -> str:
     """How to install charm4py for this Python."""
     if sys.version_info[:2] <= NEWEST:
-        return ": pip install charm4py==1.1"
+        return f": {pip_install('charm4py==1.1')}"
     this, newest = (".".join(map(str, version)) for version in (sys.version_info[:2], NEWEST))
-    return f" (no wheel for Python {this}): make PYTHON=python{newest} install"
+    return f" (no wheel for Python {this}): install this project with Python {newest} or earlier"
 
 
 DRIVER = Driver(

@@ -6,7 +6,16 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drivers.descriptor import Asked, Driver, Launcher, Options, Start, chosen_or_found, listed
+from drivers.descriptor import (
+    Asked,
+    Driver,
+    Launcher,
+    Options,
+    Start,
+    chosen_or_found,
+    listed,
+    pip_install,
+)
 from miniapps.parameters import parameter, require
 
 # Rank and size as set by PMI (MPICH, Intel MPI, srun --mpi=pmi2), Open MPI, MVAPICH2, Slurm.
@@ -69,7 +78,7 @@ DRIVER = Driver(
     file="drivers.mpi.driver",
     without="no runs on several ranks",
     modules=("mpi4py",),
-    install=": pip install mpi4py",
+    install=f": {pip_install('mpi4py', 'mpich')}",
     program=MPIEXEC,
     runtime="MPI library",
     gpu_aware="drivers.mpi.gpu_aware",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,7 @@ def study(options: argparse.Namespace) -> int:
     check_writable("--campaign", path)
     if options.published is not None:
         published_tables(options.published)  # raises on errors before anything runs
+    specs = usable(specs, study.kind)
     policy = Policy(
         trials=options.trials,
         until_ci=options.until_ci,
@@ -161,6 +163,20 @@ def study(options: argparse.Namespace) -> int:
     )
     status = run_campaign(study, specs, policy, path)
     return max(status, write(path, options.published))
+
+
+def usable(specs: list[RunSpec], kind: str) -> list[RunSpec]:
+    """The runs whose drivers this Python can use; prints once which drivers are left out, and why.
+
+    Raises InputError if no run is left, or no balancer in a study of balancers.
+    """
+    found = [spec for spec in specs if spec.can.unavailable() is None]
+    missing = {spec.driver: spec.can for spec in specs if spec.can.unavailable() is not None}
+    for driver in missing.values():
+        if not any(spec.can.balancers or kind != "lb" for spec in found):
+            driver.require()
+        print(f"left out: {driver.name}: {driver.unavailable()}", file=sys.stderr)
+    return found
 
 
 def _to_slurm(options: argparse.Namespace, study: Study, specs: list[RunSpec]) -> int:
