@@ -39,6 +39,12 @@ ROW = np.dtype(
     ]
 )
 
+BLOCKS = (
+    "a row per block and timed round, in no order. block: its index in C order over the grid of "
+    "blocks; round: row of rounds; begin_s, end_s: when the block began and finished the round, "
+    "since its PE's start of timing; compute_s: time inside the block"
+)
+
 KINDS = COMPUTE, PACK = 0, 1  # of slices
 KIND_NAMES = ("compute", "pack")
 SLICE = np.dtype(
@@ -52,6 +58,12 @@ SLICE = np.dtype(
     ]
 )
 
+SLICES = (
+    "a row per slice, which is the work of a block between two requests, in no order. kind: index "
+    "into the attribute kinds; begin_s, end_s: since the PE's start of timing; block, round: as in "
+    "blocks"
+)
+
 SYNC = np.dtype(
     [
         ("pe", np.int32),
@@ -60,6 +72,11 @@ SYNC = np.dtype(
         ("end_s", np.float64),  # the first block here continued; inf if there is none
         ("came", np.int32),  # blocks that migrated to this PE
     ]
+)
+BALANCING = (
+    "a row per PE and load-balancing step. step: the step before which blocks were balanced; "
+    "begin_s: when the PE's last block began to wait, end_s: when the first one continued, since "
+    "the PE's start of timing, infinite if it had none; came: blocks that migrated to the PE"
 )
 
 

@@ -22,6 +22,7 @@ from miniapps.grid_reference import reference
 from miniapps.parameters import require, require_tile
 from miniapps.plain_hash import digest_of
 from miniapps.problem import BaseProblem, Variant, grown, halved
+from miniapps.quantities import Quantity
 
 BOUNDARIES = ("heated", "zero", "periodic")
 INITIALS = ("ones", "mode", "ramp", "noise")
@@ -37,6 +38,9 @@ class GridProblem(BaseProblem):
     """Repeated averaging over a grid with fixed or periodic boundaries."""
 
     variants: ClassVar[tuple[Variant, ...]] = tuple(Variant("time_tile", t) for t in (1, 2, 5, 8))
+    quantities: ClassVar[dict[str, Quantity]] = {
+        "u": Quantity("value of each interior cell of the domain")
+    }
     app: ClassVar[str]
     axes: ClassVar[int]
 

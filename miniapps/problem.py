@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from miniapps.contract import Measure
 from miniapps.decomposition import STRIDED, Layout, least_surface
+from miniapps.quantities import Quantity
 from miniapps.snapshots import SnapshotWriter
 
 
@@ -37,6 +38,7 @@ class BaseProblem:
     unit: ClassVar[str] = "points"  # of `work` and of the rate
     last_axis_cut: ClassVar[float] = STRIDED  # relative cost of cutting a PE's part across it
     variants: ClassVar[tuple[Variant, ...]] = ()  # must not change the answer; for `verify`
+    quantities: ClassVar[dict[str, Quantity]] = {}  # what each named `Piece` of the state is
     only_output: ClassVar[tuple[str, ...]] = ()  # fields that change what is written, no result
     needs_output: ClassVar[tuple[str, ...]] = ()  # fields that concern the output file only
     positional: ClassVar[str | None] = None  # the words that `from_positional` reads, for help

@@ -19,6 +19,7 @@ from kernels.state_hash import digest, hash_cells
 from miniapps.contract import Check, Measure
 from miniapps.parameters import extents, parameter, require
 from miniapps.problem import BaseProblem, grown, halved
+from miniapps.quantities import Quantity
 
 PHASES = ("there", "back")
 WORDS = 8  # int64 words of a message's header
@@ -29,6 +30,9 @@ class EchoProblem(BaseProblem):
     """Parameters of Echo."""
 
     unit: ClassVar[str] = "counters"
+    quantities: ClassVar[dict[str, Quantity]] = {
+        "counters": Quantity("steps in which the block of this counter got no wrong message")
+    }
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "minimal": {"size": (3, 2), "bytes": 64, "steps": 3, "warmup": 0},
         "tiny": {"size": (8, 6), "bytes": 64, "steps": 10, "warmup": 1},

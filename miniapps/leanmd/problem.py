@@ -25,7 +25,7 @@ from miniapps.leanmd.lattice import Sites, in_cells, on_lattice
 from miniapps.leanmd.pair_layout import PairLayout
 from miniapps.leanmd.reference_solution import reference_hash
 from miniapps.leanmd.thermo import all_rows, kept_energy, table
-from miniapps.leanmd.trajectory import Trajectory
+from miniapps.leanmd.trajectory import LENGTH_UNIT, SPEED_UNIT, Trajectory
 from miniapps.parameters import (
     Number,
     extents,
@@ -37,6 +37,7 @@ from miniapps.parameters import (
     yes_or_no,
 )
 from miniapps.problem import BaseProblem, Variant, grown, halved
+from miniapps.quantities import AXES, Quantity
 from miniapps.snapshots import SnapshotWriter
 
 # The load of the papers: argon's epsilon and mass, cells of 16 Angstrom (cutoff 12, margin 4) with
@@ -83,6 +84,13 @@ class LeanmdProblem(BaseProblem):
 
     app: ClassVar[str] = "leanmd"
     unit: ClassVar[str] = "atom-steps"
+    quantities: ClassVar[dict[str, Quantity]] = {
+        "atoms": Quantity(
+            "position, wrapped into the box, and velocity of each atom",
+            columns=dict.fromkeys(AXES, LENGTH_UNIT)
+            | dict.fromkeys((f"v{axis}" for axis in AXES), SPEED_UNIT),
+        )
+    }
     last_axis_cut: ClassVar[float] = 1.0
     only_output: ClassVar[tuple[str, ...]] = "trajectory", "units"
     needs_output: ClassVar[tuple[str, ...]] = ("trajectory",)

@@ -28,6 +28,7 @@ SHOWN = ("time", "temperature", "kinetic", "potential", "total", "pressure")  # 
 class Substance:
     """The units of a substance: sigma in m, epsilon / k in K, the mass of an atom in kg."""
 
+    symbol: str  # of the chemical element
     sigma_m: float
     epsilon_k: float
     mass_kg: float
@@ -46,7 +47,7 @@ class Substance:
 
 
 # Michels, Wijker and Wijker, Physica 15, 627 (1949); Verlet, Phys. Rev. 159, 98 (1967) uses them.
-ARGON = Substance(sigma_m=3.405e-10, epsilon_k=119.8, mass_kg=39.948 * DALTON)
+ARGON = Substance(symbol="Ar", sigma_m=3.405e-10, epsilon_k=119.8, mass_kg=39.948 * DALTON)
 SUBSTANCES = MappingProxyType({"argon": ARGON})
 
 

@@ -6,14 +6,30 @@ the same bits on every decomposition, so the rows have, too.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
+from miniapps.quantities import Quantity
 
 # The sums of a step: v^2 (2), momentum (3), force (3), energy (2), virial (2), pairs (2), atoms.
 TOTALS = 15
+
+QUANTITIES = MappingProxyType(  # of the table's columns, in reduced units
+    {
+        "temperature": Quantity("temperature of all atoms", "epsilon k-1"),
+        "kinetic": Quantity("kinetic energy per atom", "epsilon"),
+        "potential": Quantity("potential energy per atom", "epsilon"),
+        "total": Quantity("kinetic and potential energy per atom", "epsilon"),
+        "pressure": Quantity("pressure, kinetic part and virial", "epsilon sigma-3"),
+        "virial": Quantity("the part of the pressure that comes from forces", "epsilon sigma-3"),
+        "max_drift": Quantity(
+            "largest change so far of the conserved energy per atom, since the first row", "epsilon"
+        ),
+    }
+)
 
 # Positions of some atoms, (3, m), and of all atoms near them, (3, n), and what `sums_of_potential`
 # returns for the former.

@@ -4,6 +4,7 @@ The output file of the run also contains
 
 ``particles/atoms/position``, ``velocity``, ``id``  each with ``step``, ``time`` and ``value``
 ``particles/atoms/box``  the periodic box
+``particles/atoms/species``  the same for all atoms: LJ, or with --units that of the substance
 ``observables``  the thermo table, column by column
 ``observables/si``, ``parameters``  with --units: the table in SI units, and the reduced units in SI
 
@@ -21,12 +22,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miniapps.contract import Piece
-from miniapps.leanmd import si
+from miniapps.leanmd import si, thermo
+from miniapps.quantities import AXES, Quantity, describe
 from miniapps.snapshots import append
 
 AT_ONCE = 1 << 16  # atoms
 COLUMNS = {"position": slice(0, 3), "velocity": slice(3, 6)}  # of the piece "atoms"
-UNITS = {"position": "sigma", "velocity": "sigma tau-1", "id": ""}
+LENGTH_UNIT, SPEED_UNIT = "sigma", "sigma tau-1"
+QUANTITIES = {  # in reduced units
+    "position": Quantity("position of each atom, wrapped into the box", LENGTH_UNIT),
+    "velocity": Quantity("velocity of each atom", SPEED_UNIT),
+    "id": Quantity("id of the atom in each row; the order differs between frames"),
+}
+SPECIES = 1  # of every atom
 
 
 @dataclass(frozen=True)
@@ -80,16 +88,30 @@ class Trajectory:
         box.attrs["dimension"] = 3
         box.attrs["boundary"] = np.array([b"periodic"] * 3)
         box["edges"] = np.array(self.box)
+        sides = Quantity("side lengths of the periodic box", LENGTH_UNIT)
+        describe_vectors(box["edges"], sides, [])
+        self._write_species(file["particles/atoms"], record)
+
+    def _write_species(self, group: Any, record: dict[str, Any]) -> None:
+        """Write the species of all atoms, of an enumerated type."""
+        name = si.SUBSTANCES[record["si"]["substance"]].symbol if "si" in record else "LJ"
+        kind = np.dtype("u1", metadata={"enum": {name: SPECIES}})  # as h5py.enum_dtype makes it
+        values = np.full(record["atoms"], SPECIES, np.uint8)
+        species = group.create_dataset("species", data=values, dtype=kind)
+        describe(species, "species of the atom in each row, in all frames", ["atom"])
 
     def _write_frames(self, group: Any, steps: list[int], frames: list[Any], atoms: int) -> None:
         """Write positions, velocities and ids of all frames, `AT_ONCE` atoms at a time."""
         elements = {}
-        for name, unit in UNITS.items():
+        for name, quantity in QUANTITIES.items():
             tail, kind = ((), "i8") if name == "id" else ((3,), "f8")
             element = elements[name] = group.create_group(name)
             self._write_times(element, steps)
-            element.create_dataset("value", (len(steps), atoms, *tail), kind)
-            element["value"].attrs["unit"] = unit
+            value = element.create_dataset("value", (len(steps), atoms, *tail), kind)
+            if name == "id":
+                describe(value, quantity.description, ["frame", "atom"])
+            else:
+                describe_vectors(value, quantity, ["frame", "atom"])
         for number, sources in enumerate(frames):
             first = 0
             for rows, ids in chunks(sources):
@@ -99,13 +121,14 @@ class Trajectory:
                     elements[name]["value"][number, first:end] = rows[:, columns]
                 first = end
 
-    def _write_observables(self, file: Any, thermo: list[dict[str, Any]]) -> None:
+    def _write_observables(self, file: Any, rows: list[dict[str, Any]]) -> None:
         """Write the columns of the thermo table."""
-        steps = [row["step"] - self.first_step for row in thermo]
-        for name in (name for name in thermo[0] if name != "step"):
+        steps = [row["step"] - self.first_step for row in rows]
+        for name, quantity in thermo.QUANTITIES.items():
             element = file.create_group(f"observables/{name}")
             self._write_times(element, steps)
-            element["value"] = [row[name] for row in thermo]
+            element["value"] = [row[name] for row in rows]
+            describe_scalars(element["value"], quantity, ["frame"])
 
     def _write_si(self, file: Any, found: dict[str, Any]) -> None:
         """Write the units of a substance, and the columns of the thermo table in SI units."""
@@ -113,18 +136,37 @@ class Trajectory:
         for name, value in found["units"].items():
             quantity, _, unit = name.rpartition("_")
             units[quantity] = value
-            units[quantity].attrs["unit"] = unit
+            about = f"the reduced unit of {quantity}, for {found['substance']}"
+            describe_scalars(units[quantity], Quantity(about, unit), [])
         steps = [row["step"] - self.first_step for row in found["thermo"]]
         for name, unit in si.COLUMNS.items():
             element = file.create_group(f"observables/si/{name}")
             self._write_times(element, steps)
             element["value"] = [row[f"{name}_{unit}"] for row in found["thermo"]]
-            element["value"].attrs["unit"] = unit
+            about = "time" if name == "time" else thermo.QUANTITIES[name].description
+            about = f"{about}, as {found['substance']}"
+            describe_scalars(element["value"], Quantity(about, unit), ["frame"])
 
     def _write_times(self, element: Any, steps: list[int]) -> None:
         """Write the steps and times of an element's values; ``steps``: since the run began."""
         since = np.array(steps, np.int64) + self.first_step
         element["step"], element["time"] = since, since * self.dt
+        describe(element["step"], "steps made before each frame", ["frame"])
+        about = Quantity("time of each frame in reduced units", "tau")
+        describe_scalars(element["time"], about, ["frame"])
+
+
+def describe_scalars(data: Any, quantity: Quantity, axes: list[str]) -> None:
+    """Describe a dataset of numbers with one unit, in H5MD's attribute ``unit``, too."""
+    describe(data, quantity.description, axes, quantity.units)
+    data.attrs["unit"] = quantity.units
+
+
+def describe_vectors(data: Any, quantity: Quantity, axes: list[str]) -> None:
+    """Describe a dataset whose last axis is along x, y and z, in H5MD's ``unit``, too."""
+    columns = dict.fromkeys(AXES, quantity.units)
+    describe(data, quantity.description, [*axes, "column"], columns=columns)
+    data.attrs["unit"] = quantity.units
 
 
 def chunks(sources: list[Any]) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -16,6 +16,7 @@ from kernels.pic.counters import COUNTERS, clean_counters
 from kernels.pic.interface import PicKernels
 
 FLOATS = ("x", "y", "vx", "vy", "charge")
+UNITS = ("cell", "cell", "cell step-1", "cell step-1", "1")  # of these
 INTEGERS = ("ids", "cells", "motions")
 NAMES = FLOATS + INTEGERS  # in the order in which kernels take them
 ROOM = 16  # arrays are 1/16 larger than needed

@@ -29,8 +29,10 @@ from miniapps.parameters import (
 )
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event, Motion
+from miniapps.pic.particles import FLOATS, UNITS
 from miniapps.pic.reference_solution import reference_hash
 from miniapps.problem import BaseProblem, Variant
+from miniapps.quantities import Quantity
 
 USUAL_TILE = 8  # steps; more gain little
 POSITION_LIMIT = 1e-6  # cells; the Parallel Research Kernels' epsilon
@@ -46,6 +48,12 @@ class PicProblem(BaseProblem):
 
     app: ClassVar[str] = "pic"
     unit: ClassVar[str] = "particles"
+    quantities: ClassVar[dict[str, Quantity]] = {
+        "particles": Quantity(
+            "position, velocity and charge of each particle; the charge of a mesh point is 1 or -1",
+            columns=dict(zip(FLOATS, UNITS, strict=True)),
+        )
+    }
     last_axis_cut: ClassVar[float] = 16.0  # blocks that are cut along x only send to one neighbour
     positional: ClassVar[str] = POSITIONAL
     variants: ClassVar[tuple[Variant, ...]] = Variant("time_tile", 1), Variant("time_tile", "auto")

@@ -194,7 +194,7 @@ def store_of(spec: RunSpec) -> output.Hdf5Store | None:
         writers = (*writers, Thumbnails(spec.snapshot_every, sides_of(spec.problem.extent)))
     if spec.hash_every:
         writers = (*writers, StepHashes(spec.hash_every, tuple(spec.problem.extent)))
-    return output.Hdf5Store(spec.output.resolve(), writers)
+    return output.Hdf5Store(spec.output.resolve(), writers, spec.problem.quantities)
 
 
 @contextmanager

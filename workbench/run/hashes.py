@@ -16,6 +16,7 @@ import numpy as np
 from kernels.state_hash import WORDS, hash_cells, hash_rows
 from miniapps.contract import Piece
 from miniapps.decomposition import split
+from miniapps.quantities import describe
 
 TILES = {1: 256, 2: 16, 3: 6}  # along each axis, by the number of axes
 
@@ -99,10 +100,16 @@ class StepHashes:
     ) -> None:
         """Add up the sums of all PEs: ``hashes/step`` and ``hashes/<name>`` (n, tiles, 4)."""
         file["hashes/step"] = np.array(list(frames), np.int64)
+        describe(file["hashes/step"], "steps made before each row of hashes", ["snapshot"])
+        grid = "x".join(map(str, grid_of(len(self.extent))))
+        columns = {f"word {n}": "1" for n in range(WORDS)}
         names = sorted({name for parts in frames.values() for part in parts for name in part})
         for name in names:
             table = [_total(parts, name) for parts in frames.values()]
             file[f"hashes/{name}"] = np.array(table, np.uint64)
+            about = f"hash of state/{name} in each of {grid} equal parts of the domain, in C order"
+            axes = ["snapshot", "part", "column"]
+            describe(file[f"hashes/{name}"], about, axes, columns=columns)
 
 
 def _total(parts: list[Any], name: str) -> np.ndarray:

@@ -7,7 +7,8 @@ Layout: attribute ``record`` (the JSON record); ``state/<name>`` (a grid field, 
 with their ``state/<name>.id``); ``timing/blocks`` (a row per block and round, as
 `drivers.timing.ROW`), ``timing/wall_s`` (rounds,), ``timing/rounds`` (rounds, 2): first step and
 number of steps; ``timing/slices`` (of traced runs only) and ``timing/balancing``, as
-`drivers.timing.SLICE` and ``SYNC``; and the groups of snapshot writers.
+`drivers.timing.SLICE` and ``SYNC``; and the groups of snapshot writers. Every dataset has the
+attributes of `miniapps.quantities`.
 """
 
 from __future__ import annotations
@@ -18,18 +19,26 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from drivers.job import RunError
 from drivers.outcome import Outcome
-from drivers.timing import KIND_NAMES
+from drivers.timing import BALANCING, BLOCKS, KIND_NAMES, SLICES
 from miniapps.contract import Piece
+from miniapps.quantities import Quantity, describe, describe_state
 from miniapps.snapshots import SnapshotWriter, append
 from workbench.exit_status import FAILED
+
+DESCRIPTION = (
+    "Result of a run of one of the parallel mini-apps. The attribute `record` of this group is "
+    "JSON text: configuration, checks and measurements. Every dataset has the attributes "
+    "`description`, `units` and labels of its axes; tables also have `columns`, with one entry of "
+    "`units` for each."
+)
 
 
 def aside(path: Path) -> Path:
@@ -52,6 +61,7 @@ class Hdf5Store:
 
     path: Path  # as --output, absolute
     writers: tuple[SnapshotWriter, ...] = ()
+    quantities: Mapping[str, Quantity] = field(default_factory=dict)  # of the app's problem
 
     def clear(self) -> None:
         """Remove the temporary files of a failed run."""
@@ -87,6 +97,7 @@ class Hdf5Store:
                     file.create_dataset(f"{name}.id", (0,), "i8", maxshape=(None,))
                 else:
                     file.create_dataset(name, piece.shape, dtype)
+                describe_state(file["state"], piece, self.quantities.get(piece.name))
 
     def write(self, pieces: list[Piece]) -> None:
         """Add one block's part."""
@@ -112,13 +123,8 @@ class Hdf5Store:
                 frames = {s: [part[str(s)] for part in kept if str(s) in part] for s in steps}
                 writer.join(file, frames, record, outcome.steps_done)
             file.attrs["record"] = json.dumps(record)
-            file["timing/blocks"] = outcome.blocks
-            file["timing/wall_s"] = outcome.wall_s
-            file["timing/rounds"] = outcome.rounds
-            file["timing/balancing"] = outcome.syncs
-            if record["traced"]:
-                file["timing/slices"] = outcome.slices
-                file["timing/slices"].attrs["kinds"] = KIND_NAMES
+            file.attrs["description"] = DESCRIPTION
+            _write_timing(file.create_group("timing"), outcome, record["traced"])
         for spool in spools:
             spool.unlink()
         os.replace(aside(self.path), self.path)
@@ -142,6 +148,24 @@ class Hdf5Store:
     def _spool(self, pe: int) -> Path:
         """The file of a PE's snapshots."""
         return temporary(self.path, pe + 1)[-1]
+
+
+def _write_timing(timing: Any, outcome: Outcome, traced: bool) -> None:
+    """Write the tables of times."""
+    timing["wall_s"], timing["rounds"] = outcome.wall_s, outcome.rounds
+    describe(timing["wall_s"], "wall-clock time of each timed round", ["round"], "s")
+    steps = "first step and number of steps of each timed round; steps count from 0"
+    columns = {"first": "1", "count": "1"}
+    describe(timing["rounds"], steps, ["round", "column"], columns=columns)
+    tables = {"blocks": (outcome.blocks, BLOCKS), "balancing": (outcome.syncs, BALANCING)}
+    if traced:
+        tables["slices"] = outcome.slices, SLICES
+    for name, (rows, description) in tables.items():
+        timing[name] = rows
+        columns = {of: "s" if of.endswith("_s") else "1" for of in rows.dtype.names or ()}
+        describe(timing[name], description, ["row"], columns=columns)
+    if traced:
+        timing["slices"].attrs["kinds"] = KIND_NAMES
 
 
 def _fill(data: Any, origin: tuple[int, ...], values: Any) -> None:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miniapps.contract import Piece
+from miniapps.quantities import AXES, describe
 
 PIXELS, LINE_PIXELS = 64, 1024
 CHUNK = 1 << 20  # values of a final state to read at a time
@@ -124,5 +125,19 @@ class Thumbnails:
         }
         if steps not in thumbnails:
             thumbnails[steps] = thumbnail_of(file["state"], self.sides)
-        file["snapshots/step"] = np.array(list(thumbnails), np.int64)
-        file["snapshots/thumbnail"] = np.array(list(thumbnails.values()), np.float32)
+        snapshots = file.require_group("snapshots")
+        snapshots["step"] = np.array(list(thumbnails), np.int64)
+        snapshots["thumbnail"] = np.array(list(thumbnails.values()), np.float32)
+        _describe(snapshots, file["state"])
+
+
+def _describe(snapshots: Any, state: Any) -> None:
+    """Give thumbnails their attributes."""
+    name = shown_name(state)
+    is_rows = f"{name}.id" in state
+    what = "number of rows of" if is_rows else "mean over the cells, also along z, of"
+    about = f"{what} state/{name} in each of the equal pixels that cover the domain"
+    axes = ["snapshot", *AXES[: snapshots["thumbnail"].ndim - 1]]
+    units = "1" if is_rows else state[name].attrs["units"]
+    describe(snapshots["thumbnail"], about, axes, units)
+    describe(snapshots["step"], "steps made before each thumbnail, with warm-up", ["snapshot"])

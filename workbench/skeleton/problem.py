@@ -11,12 +11,14 @@ from kernels.state_hash import digest, hash_cells
 from miniapps.contract import Check, Measure
 from miniapps.parameters import extents, parameter, require
 from miniapps.problem import BaseProblem, grown, halved
+from miniapps.quantities import Quantity
 
 
 @dataclass(frozen=True)
 class AdvectProblem(BaseProblem):
     """Parameters of Advect."""
 
+    quantities: ClassVar[dict[str, Quantity]] = {"u": Quantity("value of each cell of the ring")}
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "tiny": {"size": (101,), "steps": 20, "warmup": 2},
         "small": {"size": (1_000_000,), "steps": 100, "warmup": 10},
