@@ -420,8 +420,8 @@ def _add_plot(commands: Any) -> None:
     parser = _command(
         commands,
         "plot",
-        "draw one run: final state, loads, step times and migrations; or write its animation or "
-        "trace",
+        "draw one run: final state, loads, step times and migrations; or write its animation, "
+        "trace, or files for ParaView, ASE and OVITO",
         PLOT_EXAMPLES,
         _plot,
     )
@@ -434,21 +434,28 @@ def _add_plot(commands: Any) -> None:
     add("--compare", type=Path, metavar="OTHER.h5", help=second)
     add("--beside", type=Path, dest="compare", help=argparse.SUPPRESS)  # its name in 0.1
     add("--trace", action="store_true", help="write FILE.trace.json, for Perfetto")
+    add("--paraview", action="store_true", help="write FILE.vtkhdf, for ParaView")
+    add("--xyz", action="store_true", help="write FILE.xyz, a trajectory for ASE and OVITO")
 
 
 def _plot(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench.show import animation, plots, trace
+    from workbench.show import animation, paraview, plots, trace, xyz
 
     source, written = options.file, []
     animated = options.animation
     require(animated or not options.compare, "--compare", options.compare, "needs --animation")
-    if options.figure or not (animated or options.trace):
+    others = animated, options.trace, options.paraview, options.xyz
+    if options.figure or not any(others):
         written.append(plots.write_figure(source, options.figure or source.with_suffix(".png")))
     if animated:
         page = source.with_suffix(".html")
         written.append(animation.write_animation(source, options.compare, page))
     if options.trace:
         written.append(trace.write_trace(source, source.with_suffix(".trace.json")))
+    if options.paraview:
+        written.append(paraview.write_paraview(source, source.with_suffix(".vtkhdf")))
+    if options.xyz:
+        written.append(xyz.write_xyz(source, source.with_suffix(".xyz")))
     print(*written, sep="\n")
     return VALID
 

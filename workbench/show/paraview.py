@@ -1,0 +1,191 @@
+"""VTKHDF files, which ParaView opens: fields as image data, particles and atoms as points.
+
+Format: https://docs.vtk.org/en/latest/vtk_file_formats/vtkhdf_file_format. A field has the values
+of its cells, in an image whose axes are those of the domain. Points have a vertex each, because
+some filters need cells, and the other columns of the table. The frames of a trajectory are time
+steps.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from miniapps.parameters import require
+from miniapps.quantities import AXES
+from workbench.run.output import aside
+from workbench.run.schema import extent_of
+from workbench.run.spec import check_writable
+from workbench.show.saved import SavedRun, opened
+from workbench.show.thumbnails import shown_name
+
+VERSION = (2, 0)
+CHUNK = 1 << 20  # values copied at a time
+TOPOLOGIES = ("Vertices", "Lines", "Polygons", "Strips")  # of VTK's polygonal data
+VELOCITY = tuple(f"v{axis}" for axis in AXES)  # columns
+
+
+def write_paraview(source: Path, target: Path) -> Path:
+    """Write the final state of a run, or all frames of its trajectory. Raises InputError."""
+    import h5py
+
+    run = SavedRun.read(source)
+    check_writable("--paraview", target)
+    try:
+        with opened(source) as file, h5py.File(aside(target), "w") as made:
+            group = made.create_group("VTKHDF")
+            group.attrs["Version"] = np.array(VERSION, np.int64)
+            name = shown_name(file["state"])
+            if "particles" in file:
+                _write_points(group, list(_frames(file)))
+            elif f"{name}.id" in file["state"]:
+                _write_points(group, [_final_rows(file["state"], name, source)])
+            else:
+                _write_image(group, file["state"], extent_of(run.record))
+        os.replace(aside(target), target)
+    finally:
+        aside(target).unlink(missing_ok=True)
+    return target
+
+
+# Fields -------------------------------------------------------------------------------------------
+
+
+def _write_image(group: Any, state: Any, extent: Sequence[float]) -> None:
+    """Write all fields of the shape of the first one, with x as VTK's fastest axis."""
+    shape = state[shown_name(state)].shape
+    ends = [0] * 6
+    ends[1 : 2 * len(shape) : 2] = shape
+    spacing = [side / cells for side, cells in zip(extent, shape, strict=True)]
+    group.attrs["Type"] = np.bytes_("ImageData")
+    group.attrs["WholeExtent"] = np.array(ends, np.int64)
+    group.attrs["Origin"] = np.zeros(3)
+    group.attrs["Spacing"] = np.array([*spacing, 1.0, 1.0][:3])
+    group.attrs["Direction"] = np.eye(3).ravel()
+    cells = group.create_group("CellData")
+    for name, data in state.items():
+        if data.shape == shape:
+            _copy_transposed(data, cells.create_dataset(name, shape[::-1], data.dtype))
+
+
+def _copy_transposed(data: Any, target: Any) -> None:
+    """Copy a field with its axes in reverse order, some planes along x at a time."""
+    planes = max(1, CHUNK // max(1, data.size // len(data)))
+    for first in range(0, len(data), planes):
+        part = slice(first, first + planes)
+        target[..., part] = data[part].T
+
+
+# Particles and atoms ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Column:
+    """Values of points in an HDF5 dataset: one for each, or a vector for each."""
+
+    data: Any
+    where: Any = ()  # index of the frame, if the dataset has several
+    columns: Any = None  # those of a vector; an integer: of a scalar; None: all
+
+    def parts(self, count: int) -> Iterator[tuple[slice, np.ndarray]]:
+        """The values of some points at a time; vectors have three components."""
+        for first in range(0, count, CHUNK):
+            rows = slice(first, min(first + CHUNK, count))
+            values = self.data[(*self.where, rows)]
+            if self.columns is not None:
+                values = values[:, self.columns]
+            missing = 3 - values.shape[1] if values.ndim == 2 else 0
+            yield rows, np.pad(values, [(0, 0), (0, missing)]) if missing else values
+
+    @property
+    def tail(self) -> tuple[int, ...]:
+        """The shape of a point's value."""
+        scalar = isinstance(self.columns, int) or self.data.ndim == 1 + len(self.where)
+        return () if scalar else (3,)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Points at a time; the value of ``time`` is that of the last frame if there is only one."""
+
+    time: float
+    count: int
+    points: Column
+    values: dict[str, Column]
+
+
+def _final_rows(state: Any, name: str, source: Path) -> Frame:
+    """The points of the final state, with all columns that are not positions."""
+    data = state[name]
+    known = "columns" in data.attrs
+    require(known, "--paraview", source, "has no names of columns: run it again with --output")
+    columns = {column: number for number, column in enumerate(data.attrs["columns"])}
+    vector = [columns[axis] for axis in AXES if axis in columns]
+    speeds = [columns[column] for column in VELOCITY if column in columns]
+    values = {
+        column: Column(data, (), number)
+        for column, number in columns.items()
+        if column not in AXES + VELOCITY
+    }
+    if speeds:
+        values["velocity"] = Column(data, (), speeds)
+    values["id"] = Column(state[f"{name}.id"])
+    return Frame(0.0, len(data), Column(data, (), vector), values)
+
+
+def _frames(file: Any) -> Iterator[Frame]:
+    """The frames of an H5MD trajectory."""
+    (group,) = file["particles"].values()
+    position = group["position"]
+    for number, time in enumerate(position["time"][...]):
+        others = {name: Column(group[f"{name}/value"], (number,)) for name in ("velocity", "id")}
+        points = Column(position["value"], (number,))
+        yield Frame(float(time), position["value"].shape[1], points, others)
+
+
+def _write_points(group: Any, frames: list[Frame]) -> None:
+    """Write points with their values, and a vertex for each; frames have equally many points."""
+    count = frames[0].count
+    group.attrs["Type"] = np.bytes_("PolyData")
+    group["NumberOfPoints"] = np.array([count])
+    for topology in TOPOLOGIES:
+        cells = count if topology == "Vertices" else 0
+        made = group.create_group(topology)
+        made["NumberOfCells"] = made["NumberOfConnectivityIds"] = np.array([cells])
+        made["Offsets"], made["Connectivity"] = np.arange(cells + 1), np.arange(cells)
+    _write_column(group, "Points", [frame.points for frame in frames], count)
+    values = group.create_group("PointData")
+    for name in frames[0].values:
+        _write_column(values, name, [frame.values[name] for frame in frames], count)
+    if len(frames) > 1:
+        _write_steps(group, frames, list(values))
+
+
+def _write_column(group: Any, name: str, columns: list[Column], count: int) -> None:
+    """Write the values of all frames one after another."""
+    first = columns[0]
+    shape = (count * len(columns), *first.tail)
+    target = group.create_dataset(name, shape, first.data.dtype)
+    for number, column in enumerate(columns):
+        for rows, values in column.parts(count):
+            target[number * count + rows.start : number * count + rows.stop] = values
+
+
+def _write_steps(group: Any, frames: list[Frame], names: list[str]) -> None:
+    """Write the times of frames, and where their points begin; they share the vertices."""
+    steps = group.create_group("Steps")
+    steps.attrs["NSteps"] = len(frames)
+    steps["Values"] = [frame.time for frame in frames]
+    starts = np.arange(len(frames)) * frames[0].count
+    steps["PointOffsets"] = starts
+    steps["PartOffsets"] = np.zeros(len(frames), np.int64)
+    steps["NumberOfParts"] = np.ones(len(frames), np.int64)
+    for name in ("CellOffsets", "ConnectivityIdOffsets"):
+        steps[name] = np.zeros((len(frames), len(TOPOLOGIES)), np.int64)
+    for name in names:
+        steps[f"PointDataOffsets/{name}"] = starts
