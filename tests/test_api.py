@@ -51,6 +51,7 @@ def test_a_run_is_that_of_the_command_line(capfd: pytest.CaptureFixture[str]) ->
     assert blocks["compute_s"].sum() == pytest.approx(record["compute_s"])
 
 
+@pytest.mark.launch
 def test_a_run_in_another_thread() -> None:
     """Catches handlers of signals that only the main thread can set."""
     found: list[Any] = []
