@@ -73,9 +73,8 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
         arrays[place[0]].ckInsert(number, [pes, place], onPE=home, useAtSync=balanced)
     for blocks in arrays.values():
         blocks.ckDoneInserting()
-    _advance(
-        arrays, Segment(SETUP, SETUP, SETUP)
-    )  # no steps: returns once all chares have been created
+    # No steps: returns once all chares have been created.
+    _advance(arrays, Segment(SETUP, SETUP, SETUP))
     pes.settle(awaitable=True).get()
     charm.thisProxy.LBTurnInstrumentOff(awaitable=True).get()
     _advance(arrays, job.setup())

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.faults import ACTED, Fault, catalogue, fault, rounded
+from miniapps.faults import ACTED, Fault, catalogue, fault, replaced, rounded
 
 CHARE = "drivers.charm.chare:BlockChare"
 MAIL = "drivers.charm.mail:Mail"
@@ -18,8 +18,6 @@ def another_number_of_pes(right: Any) -> Any:
     """The run is made on fewer PEs than were asked for."""
 
     def execute(job: Any, *more: Any) -> Any:
-        from miniapps.faults import replaced
-
         with replaced("drivers.charm.driver:charm.numPes", lambda numbers: lambda: 1):
             return right(job, *more)
 
