@@ -127,6 +127,27 @@ def test_files_that_cannot_be_compared(tmp_path: Path, capsys: Any) -> None:
             assert ended.value.code == BAD_INPUT and said.count("\n") == 1, (path, said)
 
 
+def test_a_record_that_no_run_has_written(tmp_path: Path, capsys: Any) -> None:
+    """Catches a comparison of a file whose record was edited, or that claims terabytes."""
+    good = run("echo", "--blocks 2x1", tmp_path / "good.h5")
+    edited, claims = tmp_path / "edited.h5", tmp_path / "claims.h5"
+    for path in (edited, claims):
+        path.write_bytes(good.read_bytes())
+    with h5py.File(edited, "r+") as file:
+        record = json.loads(file.attrs["record"])
+        file.attrs["record"] = json.dumps(record | {"state_hash": [record["state_hash"]]})
+    with h5py.File(claims, "r+") as file:
+        del file["state/counters"]
+        file.create_dataset("state/counters", (1 << 40,), chunks=True)
+    capsys.readouterr()
+    for path, reason in {edited: "state_hash must be", claims: "more than the file can"}.items():
+        with pytest.raises(SystemExit) as ended:
+            main(["diff", str(good), str(path)])
+        said = capsys.readouterr().err
+        assert ended.value.code == BAD_INPUT and said.count("\n") == 1, said
+        assert path.name in said and reason in said
+
+
 @pytest.mark.parametrize("words", ["--hash-every 2", "--hash-every -1 --output x.h5"])
 def test_hashes_need_a_file(words: str, capsys: Any) -> None:
     """Catches hashes that are stored nowhere."""

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
+from signal import SIGSEGV
+from typing import Any
 
 import ase.io
 import h5py
 import numpy as np
 import pytest
 import support
+
+from workbench.cli import main
+from workbench.exit_status import BAD_INPUT
+from workbench.show import trajectory
 
 ATOMS = "leanmd --preset minimal"
 
@@ -45,6 +53,70 @@ def test_a_run_goes_on_from_it(run: Path) -> None:
     files = run, run.with_suffix(".xyz")
     first, second = support.records_of(f"leanmd --input {file} {more}" for file in files)
     assert first["state_hash"] == second["state_hash"]
+
+
+def lost(name: str, value: Any = None) -> Callable[[Any], None]:
+    """Damage: a dataset of the trajectory is gone, or another is in its place."""
+
+    def change(file: Any) -> None:
+        del file[f"particles/atoms/{name}"]
+        if value is not None:
+            file[f"particles/atoms/{name}"] = value
+
+    return change
+
+
+def claim(file: Any) -> None:
+    """Damage: positions that claim to be many and are not there."""
+    del file["particles/atoms/position/value"]
+    shape = 3, 1 << 40, 3
+    file.create_dataset("particles/atoms/position/value", shape, "f8", chunks=(1, 1, 3))
+
+
+DAMAGES: dict[str, Callable[[Any], None]] = {
+    "no group": lambda file: file.pop("particles/atoms"),
+    "two groups": lambda file: file.create_group("particles/others"),
+    "no positions": lost("position"),
+    "no times": lost("position/time"),
+    "no edges": lost("box/edges"),
+    "other times": lost("position/time", [0.0]),
+    "text for ids": lost("id/value", "one"),
+    "floats for ids": lost("id/value", np.zeros((3, 192))),
+    "fewer ids": lost("id/value", np.zeros((3, 7), np.int64)),
+    "two axes": lost("position/value", np.zeros((3, 192, 2))),
+    "fewer velocities": lost("velocity/value", np.zeros((2, 192, 3))),
+    "a number for edges": lost("box/edges", 7.0),
+    "a species without a name": lost("species", np.zeros(192, np.uint8)),
+    "terabytes": claim,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_trajectory(run: Path, tmp_path: Path, damage: str, capsys: Any) -> None:
+    """Catches a traceback, a half-written file, and atoms in wrong places without a word."""
+    path = tmp_path / "run.h5"
+    path.write_bytes(run.read_bytes())
+    with h5py.File(path, "r+") as file:
+        DAMAGES[damage](file)
+    for option in ("--xyz", "--paraview"):
+        with pytest.raises(SystemExit) as ended:
+            main(["plot", str(path), option])
+        said = capsys.readouterr().err
+        assert ended.value.code == BAD_INPUT and said.count("\n") == 1, said
+        assert "FILE.h5" in said and path.name in said, said
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_trajectory_that_ends_the_library(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """Catches a trajectory that the command itself reads first, and dies of."""
+    monkeypatch.setattr(trajectory, "_read_all", lambda path: os.kill(os.getpid(), SIGSEGV))
+    for option in ("--xyz", "--paraview"):
+        with pytest.raises(SystemExit) as ended:
+            main(["plot", str(run), option])
+        said = capsys.readouterr().err
+        assert ended.value.code == BAD_INPUT and "ends the HDF5 library by SIGSEGV" in said
 
 
 def test_particles_are_no_atoms(tmp_path: Path) -> None:

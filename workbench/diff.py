@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,12 +13,13 @@ import numpy as np
 
 from kernels.state_hash import WORDS
 from miniapps.decomposition import Layout, split
+from miniapps.hdf5 import require_stored
 from miniapps.parameters import InputError, require
 from workbench.exit_status import VALID, WRONG
+from workbench.plural import counted
 from workbench.run.hashes import grid_of
 from workbench.run.record import fixed_parameters
-from workbench.run.schema import upgraded
-from workbench.show.saved import opened
+from workbench.show.saved import opened, read_rows, record_in, require_survivable
 
 FINE = 1 << 20  # parts of an extent that is not a number of cells
 
@@ -41,20 +42,20 @@ def diff(first: Path, second: Path) -> int:
 
     Raises InputError if a file was not written by --output, or the runs are of other problems.
     """
-    try:
-        with ExitStack() as stack:
-            a, b = (_run(path, stack.enter_context(opened(path))) for path in (first, second))
-            other = f"is a run of another problem than {first}"
-            require(_problem(a) == _problem(b), "diff", second, other)
+    for path in (first, second):
+        require_survivable(path, partial(_read_all, path))
+    with ExitStack() as stack:
+        a, b = (_run(path, stack.enter_context(opened(path))) for path in (first, second))
+        other = f"is a run of another problem than {first}"
+        require(_problem(a) == _problem(b), "diff", second, other)
+        try:
             found, common = _hashes(a, b) or _final(a, b), _steps(a, b)
-    except (KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise _not_written(f"{first} {second}", error) from None
-    except ValueError as error:
-        if isinstance(error, InputError):
+        except InputError:
             raise
-        raise _not_written(f"{first} {second}", error) from None
+        except Exception as error:  # damaged: `opened` would name the second file in any case
+            raise _not_written(f"{first} {second}", error) from None
     if found is None:
-        seen = f" and after {len(common)} steps in between" if common else ""
+        seen = f" and after {counted(len(common), 'step')} in between" if common else ""
         print(f"equal at the end{seen}: {a.record['state_hash']}")
         return VALID
     print(found)
@@ -69,8 +70,23 @@ def _not_written(files: str, error: Exception) -> InputError:
 
 
 def _run(path: Path, file: Any) -> Run:
-    """A run's file with its record."""
-    return Run(path, file, upgraded(json.loads(file.attrs["record"])))
+    """A run's file with its record. Raises InputError, or another error for a damaged file."""
+    _datasets(file, path)
+    return Run(path, file, record_in(file, path))
+
+
+def _read_all(path: Path) -> None:
+    """Read all that a comparison reads of a file."""
+    with opened(path) as file:
+        record_in(file, path)
+        read_rows(*_datasets(file, path))
+
+
+def _datasets(file: Any, path: Path) -> list[Any]:
+    """The final state and the hashes. Raises Unreadable if one claims more than a file can hold."""
+    found = [*file["state"].values(), *file.get("hashes", {}).values()]
+    require_stored(path, *found)
+    return found
 
 
 def _problem(run: Run) -> tuple[str, dict[str, Any]]:
@@ -94,10 +110,10 @@ def _hashes(a: Run, b: Run) -> str | None:
             differ = np.flatnonzero((tables[0] != tables[1]).any(axis=1))
             if differ.size:
                 where = _of_tile(a, b, int(differ[0]))
-                more = f" and {differ.size - 1} other parts" if differ.size > 1 else ""
+                more = f" and {counted(differ.size - 1, 'other part')}" if differ.size > 1 else ""
                 known = "no earlier step to compare"
-                equal = known if before is None else f"equal after {before} steps"
-                return f"after {step} steps: {name} differs {where}{more}; {equal}"
+                equal = known if before is None else f"equal after {counted(before, 'step')}"
+                return f"after {counted(step, 'step')}: {name} differs {where}{more}; {equal}"
         before = step
     return None
 
@@ -153,7 +169,7 @@ def _layout(run: Run) -> tuple[Layout, list[float]]:
 def _final(a: Run, b: Run) -> str | None:
     """The first difference of the final states, in words."""
     if a.end != b.end:
-        return f"{a.path.name} has made {a.end} steps, {b.path.name} {b.end}"
+        return f"{a.path.name} has made {counted(a.end, 'step')}, {b.path.name} {b.end}"
     if a.record["state_hash"] == b.record["state_hash"]:
         return None
     names = [name for name in a.file["state"] if not name.endswith(".id")]

@@ -23,6 +23,7 @@ from workbench.run.schema import extent_of
 from workbench.run.spec import check_writable
 from workbench.show.saved import SavedRun, opened
 from workbench.show.thumbnails import shown_name
+from workbench.show.trajectory import Trajectory, require_whole, trajectory_in
 
 VERSION = (2, 0)
 CHUNK = 1 << 20  # values copied at a time
@@ -35,14 +36,16 @@ def write_paraview(source: Path, target: Path) -> Path:
     import h5py
 
     run = SavedRun.read(source)
+    if run.has_trajectory:
+        require_whole(source)
     check_writable("--paraview", target)
     try:
         with opened(source) as file, h5py.File(aside(target), "w") as made:
             group = made.create_group("VTKHDF")
             group.attrs["Version"] = np.array(VERSION, np.int64)
             name = shown_name(file["state"])
-            if "particles" in file:
-                _write_points(group, list(_frames(file)))
+            if run.has_trajectory:
+                _write_points(group, list(_frames(trajectory_in(file, source))))
             elif f"{name}.id" in file["state"]:
                 _write_points(group, [_final_rows(file["state"], name, source)])
             else:
@@ -138,14 +141,12 @@ def _final_rows(state: Any, name: str, source: Path) -> Frame:
     return Frame(0.0, len(data), Column(data, (), vector), values)
 
 
-def _frames(file: Any) -> Iterator[Frame]:
-    """The frames of an H5MD trajectory."""
-    (group,) = file["particles"].values()
-    position = group["position"]
-    for number, time in enumerate(position["time"][...]):
-        others = {name: Column(group[f"{name}/value"], (number,)) for name in ("velocity", "id")}
-        points = Column(position["value"], (number,))
-        yield Frame(float(time), position["value"].shape[1], points, others)
+def _frames(found: Trajectory) -> Iterator[Frame]:
+    """The frames of a trajectory."""
+    for number, time in enumerate(found.times[...]):
+        where = (number,)
+        others = {"velocity": Column(found.velocities, where), "id": Column(found.ids, where)}
+        yield Frame(float(time), found.atoms, Column(found.positions, where), others)
 
 
 def _write_points(group: Any, frames: list[Frame]) -> None:

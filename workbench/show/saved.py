@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +22,8 @@ from workbench.run.schema import extent_of, upgraded
 from workbench.show.saved_claims import broken_claim
 from workbench.show.thumbnails import Sides, sides_of, thumbnail_of
 
-ROWS = 1 << 12  # of a state, read at a time
+ROWS = 1 << 12  # of a dataset, read at a time
+TRAJECTORY = "particles"  # H5MD's name of the group of trajectories
 Period = tuple[int, int]  # first step, and one past the last step
 
 
@@ -39,6 +40,33 @@ def opened(source: Path) -> Iterator[Any]:
     except Exception as error:  # h5py raises almost any of them for a damaged file
         what = " ".join(str(error).split())
         raise InputError("FILE.h5", source, f"must be written by --output ({what})") from None
+
+
+def require_survivable(source: Path, read: Callable[[], object]) -> None:
+    """Call ``read`` in a child process first, because a damaged file may end or stop its reader.
+
+    Raises InputError if it does, or if there is no such file.
+    """
+    try:
+        require_readable(source, read)
+    except (OSError, Unreadable) as error:
+        raise InputError("FILE.h5", source, f"must be written by --output ({error})") from None
+
+
+def record_in(file: Any, source: Path) -> dict[str, Any]:
+    """The record in a file that `opened` has opened. Raises InputError if no run has written it."""
+    record = upgraded(parsed_object(file.attrs["record"]))
+    reason = contradiction(record)
+    require(reason is None, "FILE.h5", source, f"record: {reason}")
+    return record
+
+
+def read_rows(*datasets: Any) -> None:
+    """Read datasets, some rows at a time, and their attributes."""
+    for data in datasets:
+        dict(data.attrs)
+        for first in range(0, len(data), ROWS):
+            data[first : first + ROWS]
 
 
 @dataclass(frozen=True)
@@ -59,23 +87,19 @@ class SavedRun:
     syncs: np.ndarray
     thumbnail_steps: np.ndarray
     thumbnails: np.ndarray
+    has_trajectory: bool
 
     @classmethod
     def read(cls, source: Path) -> SavedRun:
         """Read a file that ``run --output`` wrote, and validate it again. Raises InputError."""
-        try:
-            require_readable(source, lambda: _read_all(source))
-        except (OSError, Unreadable) as error:
-            raise InputError("FILE.h5", source, f"must be written by --output ({error})") from None
+        require_survivable(source, lambda: _read_all(source))
         return cls._read(source)
 
     @classmethod
     def _read(cls, source: Path) -> SavedRun:
         """Read and validate a file that libhdf5 can read."""
         with opened(source) as file:
-            record = upgraded(parsed_object(file.attrs["record"]))
-            reason = contradiction(record)
-            require(reason is None, "FILE.h5", source, f"record: {reason}")
+            record = record_in(file, source)
             require_stored(source, *file["timing"].values(), *file["state"].values())
             timing = {name: data[...] for name, data in file["timing"].items()}
             steps, thumbnails = _thumbnails(file, source, record)
@@ -88,6 +112,7 @@ class SavedRun:
                 timing.get("balancing", np.empty(0, SYNC)),
                 steps,
                 thumbnails,
+                TRAJECTORY in file,
             )
             broken = broken_claim(run)
             require(broken is None, "FILE.h5", source, f"contradicts itself: {broken}")
@@ -177,9 +202,7 @@ def _read_all(source: Path) -> None:
     """Read all that figures, animations and traces read of a file."""
     SavedRun._read(source)
     with opened(source) as file:
-        for data in file["state"].values():
-            for first in range(0, len(data), ROWS):
-                data[first : first + ROWS]
+        read_rows(*file["state"].values())
 
 
 def periods_of_steps(

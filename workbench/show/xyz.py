@@ -10,58 +10,55 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 
-from miniapps.parameters import InputError
+from miniapps.parameters import require
 from workbench.run.output import aside
 from workbench.run.spec import check_writable
 from workbench.show.saved import SavedRun, opened
+from workbench.show.trajectory import NO_SPECIES, Trajectory, require_whole, trajectory_in
 
 PROPERTIES = "species:S:1:pos:R:3:momenta:R:3:masses:R:1:id:I:1"
-SYMBOLS = MappingProxyType({"LJ": "X"})  # ASE's symbol of atoms that are of no element
+SYMBOLS = MappingProxyType({NO_SPECIES: "X"})  # ASE's symbol of atoms that are of no element
 
 
 def write_xyz(source: Path, target: Path) -> Path:
     """Write all frames of a run's trajectory. Raises InputError if the file has none."""
-    SavedRun.read(source)
+    run = SavedRun.read(source)
+    require(run.has_trajectory, "--xyz", source, "has no trajectory of atoms")
+    require_whole(source)
     check_writable("--xyz", target)
     try:
         with opened(source) as file, aside(target).open("w") as made:
-            if "particles" not in file:
-                raise InputError("--xyz", source, "has no trajectory of atoms")
-            (group,) = file["particles"].values()
-            for number in range(len(group["position/step"])):
-                _write_frame(made, group, number)
+            found = trajectory_in(file, source)
+            for number in range(len(found.steps)):
+                _write_frame(made, found, number)
         os.replace(aside(target), target)
     finally:
         aside(target).unlink(missing_ok=True)
     return target
 
 
-def _write_frame(made: TextIO, group: Any, number: int) -> None:
+def _write_frame(made: TextIO, found: Trajectory, number: int) -> None:
     """Write the count of atoms, the line that describes the frame, and a line for each atom."""
-    position = group["position"]
-    sides = " ".join(repr(side) for side in np.diag(group["box/edges"][...]).ravel().tolist())
-    step, time = position["step"][number], position["time"][number]
+    sides = " ".join(repr(side) for side in np.diag(found.sides).ravel().tolist())
+    step, time = found.steps[number], found.times[number]
     made.write(
-        f"{position['value'].shape[1]}\n"
+        f"{found.atoms}\n"
         f'Lattice="{sides}" Properties={PROPERTIES} units=lj step={step} time={time} '
         f'pbc="T T T"\n'
     )
-    made.writelines(_rows(group, number))
+    made.writelines(_rows(found, number))
 
 
-def _rows(group: Any, number: int) -> Iterator[str]:
+def _rows(found: Trajectory, number: int) -> Iterator[str]:
     """The lines of a frame's atoms, sorted by id."""
-    import h5py
-
-    (species,) = h5py.check_enum_dtype(group["species"].dtype) if "species" in group else ("LJ",)
-    symbol = SYMBOLS.get(species, species)
-    ids = group["id/value"][number]
+    symbol = SYMBOLS.get(found.species, found.species)
+    ids = found.ids[number]
     order = np.argsort(ids)
-    columns = (group[f"{name}/value"][number][order].tolist() for name in ("position", "velocity"))
+    columns = (data[number][order].tolist() for data in (found.positions, found.velocities))
     for at, speed, of in zip(*columns, ids[order].tolist(), strict=True):
         vectors = " ".join(map(repr, [*at, *speed]))
         yield f"{symbol} {vectors} 1.0 {of}\n"
