@@ -19,6 +19,7 @@ import numpy as np
 
 import kernels
 from devices.backend import get
+from devices.cpu import host_memory
 from miniapps.arrays import ghosted
 from miniapps.json_input import parsed_object
 
@@ -52,9 +53,9 @@ def best_tile(
 
 
 def fits(shape: tuple[int, ...], dtype: str) -> bool:
-    """Whether both arrays of a block fit into the memory of this host."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return 2 * math.prod(shape) * np.dtype(dtype).itemsize <= memory
+    """Whether both arrays of a block fit into the memory that this process may use."""
+    needed = 2 * math.prod(shape) * np.dtype(dtype).itemsize
+    return needed <= host_memory.memory_bytes()
 
 
 def measured_rates(

@@ -20,10 +20,10 @@ import support
 import drivers
 import kernels
 import miniapps as apps
+from devices.cpu import host_memory
 from drivers.charm import datagrams as charm_transport
 from drivers.charm.balancers import BALANCERS
 from drivers.timing import ROW
-from workbench import environment
 from workbench.cli import main
 from workbench.run import launch
 
@@ -257,10 +257,10 @@ def test_more_than_the_memory_is_refused(
     refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catches a run that is launched to be killed for its memory, minutes later."""
-    monkeypatch.setattr(environment, "memory_bytes", lambda: 25_000_000_000)
+    monkeypatch.setattr(host_memory, "memory_bytes", lambda: 25_000_000_000)
     said = refused("run", "jacobi2d", "--size", "60000x60000")
     assert "needs 57.6 GB of memory at least, this machine has 25.0 GB; --force runs it" in said
-    monkeypatch.setattr(environment, "memory_bytes", lambda: 1_000_000)
+    monkeypatch.setattr(host_memory, "memory_bytes", lambda: 1_000_000)
     for app in apps.names():
         if app != "echo":
             assert "--force" in refused(

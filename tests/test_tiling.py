@@ -9,6 +9,7 @@ import pytest
 import support
 
 import miniapps
+from devices.cpu import host_memory
 from miniapps import tiling
 from miniapps.decomposition import Layout
 
@@ -140,3 +141,15 @@ def test_a_block_that_does_not_fit_is_not_measured(
     """Mistake: a minute of silence before the line that there is too little memory."""
     assert best((600_000_000, 600_000_000)) == tiling.UNTUNED
     assert not measured and not cache.exists()
+
+
+def test_a_container_may_have_less_memory_than_the_machine(
+    cache: Path, measured: list[tuple[int, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a measurement of a block that fits into the machine, but not into the container."""
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(host_memory, "CONTAINER_MEMORY", str(limit))
+    limit.write_text(f"{16 * 64 * 48 - 1}\n")
+    assert best() == tiling.UNTUNED and not measured
+    limit.write_text("max\n")
+    assert best() == 2 and measured == [(64, 48)]

@@ -6,7 +6,6 @@ import os
 
 CORES_VARIABLE = "MINIAPPS_CORES"  # set by the launching process for the PEs
 SLURM_CORES = "SLURM_JOB_CPUS_PER_NODE"  # such as 4(x2),3
-CONTAINER_MEMORY = "/sys/fs/cgroup/memory.max"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -31,17 +30,6 @@ def cores_of_run() -> int:
     if SLURM_CORES in os.environ:
         return sum(counts_of_nodes(os.environ[SLURM_CORES]))
     return cores()
-
-
-def memory_bytes() -> int:
-    """The memory of this machine, or what a container allows if that is less."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        with open(CONTAINER_MEMORY) as file:
-            allowed = file.read().strip()
-    except OSError:
-        return physical
-    return min(physical, int(allowed)) if allowed.isdigit() else physical
 
 
 def counts_of_nodes(text: str) -> list[int]:

@@ -23,6 +23,7 @@ import numpy as np
 
 import drivers
 import kernels
+from devices.cpu import host_memory
 from drivers.job import Job, Watcher
 from drivers.outcome import Outcome, Report
 from miniapps.parameters import require
@@ -70,7 +71,7 @@ def run(options: Namespace, runtime: list[str]) -> int:
 
 def check_memory(spec: RunSpec) -> None:
     """Raise InputError if a run whose PEs are all on this machine cannot fit into its memory."""
-    needed, there = spec.problem.least_bytes(), environment.memory_bytes()
+    needed, there = spec.problem.least_bytes(), host_memory.memory_bytes()
     allowed = (
         f"needs {needed / 1e9:.1f} GB of memory at least, this machine has {there / 1e9:.1f} GB; "
         "--force runs it all the same"

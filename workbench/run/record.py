@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import miniapps
+from devices.cpu import host_memory
 from drivers.outcome import Outcome
 from drivers.timing import imbalance
 from kernels.state_hash import digest
@@ -172,7 +173,7 @@ def host() -> dict[str, Any]:
         "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "processor": processor,
         "cores": environment.cores_of_run(),
-        "memory_bytes": environment.memory_bytes(),
+        "memory_bytes": host_memory.memory_bytes(),
     }
 
 
@@ -239,7 +240,11 @@ def _timing_lines(record: dict[str, Any]) -> list[str]:
 
 
 def _balancing_line(entry: dict[str, Any]) -> str:
-    paid = f"paid after {entry['paid_after']} steps" if entry["paid_after"] else "has not paid"
+    paid = (
+        f"paid after {counted(entry['paid_after'], 'step')}"
+        if entry["paid_after"]
+        else "has not paid"
+    )
     paid = paid if entry["moved"] else "nothing to pay for"
     return (
         f"  balanced before step {entry['step']}: moved {entry['moved']}, imbalance "

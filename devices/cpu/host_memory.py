@@ -1,0 +1,18 @@
+"""The memory of this host."""
+
+from __future__ import annotations
+
+import os
+
+CONTAINER_MEMORY = "/sys/fs/cgroup/memory.max"
+
+
+def memory_bytes() -> int:
+    """The memory of this machine, or what a container allows if that is less."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        with open(CONTAINER_MEMORY) as file:
+            allowed = file.read().strip()
+    except OSError:
+        return physical
+    return min(physical, int(allowed)) if allowed.isdigit() else physical
