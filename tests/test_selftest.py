@@ -54,6 +54,12 @@ def test_a_fault_that_survives_is_seen(tmp_path: Path, capsys: pytest.CaptureFix
     assert [command.conclude([idle], everything) for everything in (False, True)] == [VALID, WRONG]
 
 
+def test_one_is_no_plural() -> None:
+    """Catches "1 faults act in 1 trials"."""
+    assert command.summary(1, 1, 1) == "1 fault acts in 1 trial; 1 of these survives"
+    assert command.summary(2, 3, 0) == "2 faults act in 3 trials; 0 of these survive"
+
+
 def test_checks_that_are_gone_let_faults_survive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

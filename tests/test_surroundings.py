@@ -170,11 +170,11 @@ def test_ctrl_c_ends_a_command_in_one_line(capsys, monkeypatch):
     """Mistake: a traceback, or silence that leaves open whether anything was kept."""
 
     def interrupted(words: list[str]) -> None:
-        raise KeyboardInterrupt("3 runs are in lb-pic.jsonl")
+        raise KeyboardInterrupt("lb-pic.jsonl has 3 finished runs")
 
     monkeypatch.setattr(cli, "build_parser", interrupted)
     assert cli.main(["list"]) == 130
-    assert capsys.readouterr().err == "miniapps: interrupted: 3 runs are in lb-pic.jsonl\n"
+    assert capsys.readouterr().err == "miniapps: interrupted: lb-pic.jsonl has 3 finished runs\n"
 
 
 def test_an_unexpected_error_is_no_wrong_result(tmp_path):

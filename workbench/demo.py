@@ -19,6 +19,7 @@ import drivers
 import miniapps
 from workbench import environment
 from workbench.exit_status import FAILED, VALID, WRONG
+from workbench.plural import counted
 from workbench.run import output
 from workbench.run.batch import Result, solve_all
 from workbench.run.cases import Case, spec_of
@@ -65,7 +66,7 @@ def demo(folder: Path) -> int:
         for app in miniapps.names()
         if preset in miniapps.load(app).Problem.presets
     ]
-    console.print(f"{len(runs)} runs, in about a minute ...", style="dim")
+    console.print(f"{counted(len(runs), 'run')}, in about a minute ...", style="dim")
     specs = [spec_of(app, case, preset, lb_first=FIRST) for preset, app, case in runs]
     results = solve_all(specs)
     found = {run: result for run, result in zip(runs, results, strict=True)}

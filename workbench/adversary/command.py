@@ -22,6 +22,7 @@ from workbench.adversary.shrink import shrunk
 from workbench.adversary.trial import Result, Subject
 from workbench.environment import core_numbers
 from workbench.exit_status import FAILED, VALID, WRONG
+from workbench.plural import counted
 from workbench.run.output import write_text
 from workbench.run.progress_bar import ProgressBar
 from workbench.run.spec import RunSpec, check_writable, requested
@@ -158,7 +159,8 @@ def report(subject: Subject, found: Found, path: Path, head: dict[str, Any]) -> 
     """Print the result of a search; a failing schedule is made small and written to a file."""
     rate = found.tried / max(found.seconds, 1e-9)
     pairs = len(found.coverage.pairs)
-    print(f"{head['app']}: {found.tried} schedules in {found.seconds:.1f} s ({rate:.0f} per s)")
+    tried = counted(found.tried, "schedule")
+    print(f"{head['app']}: {tried} in {found.seconds:.1f} s ({rate:.0f} per s)")
     print(f"pairs of events at a block: {pairs}, in both orders: {found.coverage.both}")
     if found.wrong is None:
         print(f"all gave the state {found.right.state_hash}")
@@ -167,7 +169,8 @@ def report(subject: Subject, found: Found, path: Path, head: dict[str, Any]) -> 
     data = {"schedule": VERSION, **head, "seed": found.seed, "order": found.order, **small.plain()}
     write_text(path, json.dumps(data, indent=1) + "\n")
     print(f"seed {found.seed} ({found.order}) gave {shown(found.wrong)}")
-    print(f"{len(found.schedule)} exceptions from the usual order, {len(small)} of them needed")
+    exceptions = counted(len(found.schedule), "exception")
+    print(f"{exceptions} from the usual order, {len(small)} of them needed")
     print(f"{where.sentence}; replay with --sim-seed {found.seed} --replay {path}")
     return WRONG
 

@@ -17,6 +17,7 @@ import drivers
 import miniapps
 from miniapps.parameters import require
 from workbench.exit_status import VALID, WRONG
+from workbench.plural import counted
 from workbench.selftest.trials import ENDS, SCALES, TINY, Found, Scale, Trial, solve, trials
 
 NOT_THERE = "·"  # where a fault changes nothing
@@ -147,9 +148,16 @@ def conclude(found: Sequence[Found], everything: bool) -> int:
         print(f"changes nothing anywhere: {name}")
     for line in drivers.left_out():
         print(line)
-    trials = len(acting(wrong))
-    print(f"{len(acted)} faults act in {trials} trials; {len(survived)} of these survive")
+    print(summary(len(acted), len(acting(wrong)), len(survived)))
     return WRONG if failed or survived or idle else VALID
+
+
+def summary(faults: int, trials: int, survived: int) -> str:
+    """How many faults act, in how many trials, and in how many of these nothing catches them."""
+    act = "acts" if faults == 1 else "act"
+    survive = "survives" if survived == 1 else "survive"
+    where = f"{counted(faults, 'fault')} {act} in {counted(trials, 'trial')}"
+    return f"{where}; {survived} of these {survive}"
 
 
 def acting(found: Sequence[Found]) -> list[Found]:

@@ -69,8 +69,8 @@ def run_campaign(study: Study, specs: Sequence[RunSpec], policy: Policy, path: P
                         if _one_run(writer, trial, point, *runs[point], policy, left, strict):
                             break
         except KeyboardInterrupt:
-            kept = len(writer.campaign.completed)
-            note = f"{kept} runs are in {path}; the same command goes on"
+            kept = counted(len(writer.campaign.completed), "finished run")
+            note = f"{path} has {kept}; the same command goes on"
             raise KeyboardInterrupt(note) from None
         finally:
             writer.close()
