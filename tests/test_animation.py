@@ -16,7 +16,15 @@ from hypothesis import strategies as st
 from support import in_process
 
 from miniapps.parameters import InputError
-from workbench.show.animation import MOST_PERIODS, animation, check_same, most_of, thin
+from workbench.show.animation import (
+    MOST_PERIODS,
+    STEP_TIME,
+    animation,
+    check_same,
+    thin,
+    whole_tick,
+)
+from workbench.show.marks import most_of
 from workbench.show.saved import SavedRun, periods_of_steps
 
 
@@ -80,16 +88,21 @@ def test_the_state_moves_beneath(charm: SavedRun, traced_runs: dict[str, Path]) 
         particles = len(file["state/particles"])
     for frame, (_, last) in zip(figure.frames, periods_of(figure), strict=True):
         known = max((n for n, step in enumerate(steps) if step <= last + 1), default=0)
-        assert np.array_equal(frame.data[1].z, thumbnails[known].T)
-        assert frame.layout.xaxis2.title.text == f"x, state after {steps[known]} steps"
-    assert figure.frames[-1].data[1].z.sum() == particles
+        cells = np.bincount(np.arange(96) * 64 // 96)  # of each pixel along an axis
+        shown = frame.data[1].z * np.outer(cells, cells)
+        np.testing.assert_allclose(shown, thumbnails[known].T, rtol=1e-6)
+        title = f"x [cells], state after {steps[known]} steps"
+        assert frame.layout.xaxis2.title.text == title
+    assert shown.sum() == pytest.approx(particles)
+    assert figure.layout.coloraxis2.colorbar.title.text == "particles per<br>cell"
     assert len({frame.data[1].z.tobytes() for frame in figure.frames}) == len(steps)
 
 
 def test_curves_and_marks(charm: SavedRun) -> None:
     """Catches curves of something else, a balancing without its line, a mark at another step."""
     figure = animation([charm])
-    even, wall = (trace for trace in figure.data if trace.type == "scatter" and len(trace.x) > 2)
+    lines = [trace for trace in figure.data if trace.type == "scatter" and trace.mode == "lines"]
+    even, wall = (trace for trace in lines if len(trace.x) > 2)
     compute = charm.compute()
     assert wall.y == pytest.approx(1e3 * charm.wall_s / charm.rounds[:, 1], rel=1e-5)
     assert even.y == pytest.approx(compute.max(axis=0) / compute.mean(axis=0), rel=1e-5)
@@ -97,7 +110,7 @@ def test_curves_and_marks(charm: SavedRun) -> None:
     lines = [shape.x0 for shape in figure.layout.shapes]
     assert sorted(lines) == sorted(2 * [entry["step"] for entry in charm.record["lb"]])
     for frame, (first, _) in zip(figure.frames, periods_of(figure), strict=True):
-        assert [tuple(trace.x) for trace in frame.data[2:]] == [(first, first)] * 2
+        assert [tuple(trace.x) for trace in frame.data[2:4]] == [(first, first)] * 2
 
 
 def test_colours_are_loads(charm: SavedRun) -> None:
@@ -126,12 +139,45 @@ def test_one_slow_period_in_a_hundred_does_not_make_the_others_dark() -> None:
     assert most_of(np.array(10 * [5.0] + 90 * [1.0])) == 5.0
 
 
+def test_what_is_beyond_an_axis_is_marked(charm: SavedRun) -> None:
+    """Catches a bar or a curve that is cut off as if it ended there.
+
+    Loads and times are made up: 1 ms per block and step, and 100 times that in one round.
+    """
+    rows, wall_s = charm.rows.copy(), np.full(len(charm.rounds), 0.01)
+    slow = 3
+    rows["compute_s"] = np.where(rows["round"] == slow, 0.1, 0.001)
+    wall_s[slow] = 1
+    figure = animation([replace(charm, rows=rows, wall_s=wall_s)], most=200)
+    ((first, _),) = [period for period in periods_of(figure) if period[0] == charm.rounds[slow, 0]]
+    longest = figure.layout.xaxis.range[1]
+    for frame, (begin, _) in zip(figure.frames, periods_of(figure), strict=True):
+        bars, beyond = frame.data[0], frame.data[4]
+        lengths = {pe: sum(x for x, y in zip(bars.x, bars.y, strict=True) if y == pe)
+                   for pe in {*bars.y}}  # fmt: skip
+        assert set(beyond.y) == {pe for pe, length in lengths.items() if length > longest}
+        assert bool(beyond.y) == (begin == first) and set(beyond.x) <= {longest}
+        assert list(beyond.text) == [f"{lengths[pe]:.3g} ms" for pe in beyond.y]
+    assert figure.layout.coloraxis.colorbar.title.text.endswith("yellow: or more")
+    scattered = [trace for trace in figure.data if trace.type == "scatter"]
+    (marks,) = [trace for trace in scattered if trace.marker.symbol == "triangle-up"]
+    assert list(marks.x) == [first] and list(marks.text) == ["1e+03"]
+    row = figure.get_subplot(STEP_TIME, 1)
+    assert list(marks.y) == [row.yaxis.range[1]]
+
+
+def test_ticks_of_steps_are_whole() -> None:
+    """Catches ticks at halves of steps, and too many of them."""
+    assert [whole_tick(span) for span in (1, 7, 8, 39, 40, 1000)] == [1, 1, 2, 5, 10, 200]
+    assert all(span < 8 * whole_tick(span) for span in range(1, 3000))
+
+
 def test_another_run_is_shown_beside(traced_runs: dict[str, Path], charm: SavedRun) -> None:
     """Catches a second column that shows the first run, or has a scale of its own."""
     mpi = SavedRun.read(traced_runs["mpi"])
     figure = animation([charm, mpi])
     assert figure.layout.xaxis.range == figure.layout.xaxis2.range
-    titles = [note.text for note in figure.layout.annotations]
+    titles = [note.text.replace("<br>", " ") for note in figure.layout.annotations]
     assert "--driver charm -n 2 --odf 4" in titles[0] and "--driver mpi -n 2" in titles[1]
     assert all(len(bars.x) == 2 for bars in bars_of(figure, 1))
     total = sum(sum(bars.x) * (last - first + 1) for bars, (first, last) in zip(

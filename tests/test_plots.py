@@ -13,6 +13,7 @@ import pytest
 from support import in_process
 
 from miniapps.parameters import InputError
+from workbench.show.marks import BEYOND
 from workbench.show.plots import run_figure
 
 PIC = "pic --preset tiny --driver charm -n 2 --odf 2 --balancer Rotate --lb-period 6"
@@ -45,7 +46,8 @@ def test_figure_of_particles(run: Callable[[str], Path]) -> None:
     assert [line.get_label() for line in lines] == ["PE 0", "PE 1"]
     total = sum(line.get_ydata().sum() for line in lines)
     assert total == pytest.approx(1e3 * record["compute_s"])
-    marks = [line.get_xdata()[0] for line in load.lines if line not in lines]
+    others = [line for line in load.lines if line not in lines]
+    marks = [line.get_xdata()[0] for line in others if line.get_gid() != BEYOND]
     assert marks == [entry["step"] for entry in record["lb"]] and marks
     assert time.lines[0].get_ydata() == pytest.approx(1e3 * wall)
     assert all(axes.get_xlabel() and axes.get_ylabel() for axes in (state, load, time))
@@ -71,6 +73,21 @@ def test_figure_of_blocks(run: Callable[[str], Path]) -> None:
     bars = {bar.get_x() + bar.get_width() / 2: bar.get_height() for bar in moves.patches}
     assert bars == pytest.approx(moved) and sum(moved.values()) == record["migrations"] > 0
     assert moves.get_title() == f"migrations: {record['migrations']}"
+
+
+@pytest.mark.parametrize(
+    ("words", "panels"),
+    [
+        ("jacobi2d --preset tiny", ["load of each block"]),
+        ("leanmd --preset tiny --driver mpi -n 2", ["load of each block", "PE of each block"]),
+    ],
+)
+def test_no_panel_without_contents(
+    run: Callable[[str], Path], words: str, panels: list[str]
+) -> None:
+    """Catches an empty panel of migrations where nothing balances, and PEs where there is one."""
+    titles = [axes.get_title() for axes in run_figure(run(words)).axes if axes.get_title()]
+    assert titles[3:] == panels and titles[1:3] == ["load of each PE", "time of each step"]
 
 
 @pytest.mark.parametrize("words", ["jacobi2d --preset tiny", "stencil3d --preset tiny"])

@@ -15,7 +15,7 @@ import miniapps
 from drivers.engine import Engine
 from miniapps.contract import Piece
 from workbench.run.schema import extent_of
-from workbench.show.thumbnails import counts, share, sides_of, thumbnail_of
+from workbench.show.thumbnails import counts, density, share, sides_of, thumbnail_of
 
 SIZE = (100, 7, 5)
 FIELD = (
@@ -79,7 +79,7 @@ def test_pictures_of_particles(driver: str, traced_runs: dict[str, Path]) -> Non
         rows = state_after("pic", known, step)
         right = np.zeros((64, 64))
         for x, y in rows[:, :2]:
-            right[int(x * 64 / 96), int(y * 64 / 96)] += 1
+            right[int(x) * 64 // 96, int(y) * 64 // 96] += 1
         assert np.array_equal(thumbnail, right)
 
 
@@ -114,3 +114,27 @@ def test_particles_on_one_axis() -> None:
     """Catches a velocity that is taken for y, and a particle on the far face."""
     rows = np.array([[0.0, -7.0], [0.5, 99.0], [2.0, 0.0], [3.0, 5.0]])
     assert counts(rows, (3.0,), 64).tolist() == [2, 0, 2]
+
+
+def test_a_particle_in_each_cell_makes_no_stripes() -> None:
+    """Catches pixels that hold one cell or two, and are drawn as if all held as many.
+
+    Positions are off the middle of cells by rounding errors, as after many steps.
+    """
+    middle = np.stack(np.meshgrid(np.arange(96), np.arange(150), indexing="ij"), -1) + 0.5
+    rows = middle.reshape(-1, 2) + np.random.default_rng(1).uniform(-1e-12, 1e-12, (96 * 150, 2))
+    sides = (96, 150)
+    counted = counts(rows, sides, 64)
+    assert counted.shape == (64, 64) and counted.sum() == len(rows)
+    assert set(np.unique(counted)) == {2, 3, 4, 6}  # stripes
+    np.testing.assert_allclose(density(counted, sides), 1)
+    several = np.stack([counted, 2 * counted])
+    np.testing.assert_allclose(density(several, sides)[1], 2)
+
+
+def test_density_in_a_box() -> None:
+    """Catches a density per pixel, or per cell, where lengths are in other units."""
+    box = (26.5, 3.5)
+    counted = counts(np.random.default_rng(1).random((1000, 3)) * (*box, 9.0), box, 20)
+    areas = 26.5 / 26 * np.bincount(np.arange(26) * 20 // 26)[:, None] * (3.5 / 3)
+    np.testing.assert_allclose(density(counted, box) * areas, counted)

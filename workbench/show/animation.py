@@ -9,7 +9,7 @@ load-balancing step.
 
 from __future__ import annotations
 
-import textwrap
+import math
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,8 @@ from drivers.timing import imbalance
 from miniapps.parameters import InputError
 from workbench.run.output import write_text
 from workbench.run.record import fixed_parameters
+from workbench.show.captions import machine_text, problem_text, wrapped
+from workbench.show.marks import most_of, upper_limit
 from workbench.show.saved import Period, SavedRun, periods_of_steps
 
 MOST_PERIODS = 80
@@ -30,6 +32,9 @@ SCALE = "Cividis"  # readable with colour-vision deficiency
 PANELS = BARS, STATE, IMBALANCE, STEP_TIME = 1, 2, 3, 4  # rows of the page
 LINE = {"color": "#0072B2", "width": 1}
 NOW = {"color": "#D55E00", "width": 2}
+WIDTH, LINE_HEIGHT = 1300, 17  # pixels
+OUTSIDE: dict[str, Any] = {"mode": "markers+text", "textfont_size": 11, "cliponaxis": False}
+LETTERS = {1: 130, 2: 62}  # of the command line above a column, by the number of columns
 
 
 def write_animation(source: Path, other: Path | None, target: Path) -> Path:
@@ -82,37 +87,51 @@ def _page(runs: list[SavedRun]) -> Any:
     """A figure of empty panels with titles, one column per run."""
     from plotly.subplots import make_subplots
 
+    commands = [wrapped(run.command(), LETTERS[len(runs)], "<br>") for run in runs]
     figure = make_subplots(
         rows=len(PANELS),
         cols=len(runs),
         row_heights=[0.3, 0.4, 0.15, 0.15],
         vertical_spacing=0.08,
-        column_titles=[f"<b>{run.command()}</b>" for run in runs],
+        horizontal_spacing=0.14,
+        column_titles=commands,
     )
-    versions = runs[0].record["versions"].items()
-    listed = ", ".join(f"{name} {version}" for name, version in versions if version[:1].isdigit())
-    rows = runs[0].record["problem"].items()
-    problem = ", ".join(f"{name} {value}" for name, value in rows if value not in (None, "", []))
-    lines = textwrap.wrap(f"{runs[0].record['app']}: {problem}", 80 * (1 + len(runs)))
-    title = {"text": "<br>".join(lines), "font": {"size": 14}, "y": 0.98, "yanchor": "top"}
+    figure.update_annotations(font_size=12)
+    title = _title(runs)
+    lines = title.count("<br>") + max(command.count("<br>") for command in commands) + 3
     figure.update_layout(
-        title=title | {"subtitle": {"text": listed}},
+        title={"text": title, "font": {"size": 14}, "y": 1, "yanchor": "top", "pad": {"t": 20}},
         template="plotly_white",
-        height=1150,
-        margin={"t": 140, "b": 120},
+        width=WIDTH,
+        height=1000 + LINE_HEIGHT * lines,
+        margin={"l": 80, "r": 190, "t": 30 + LINE_HEIGHT * lines, "b": 120},
         showlegend=False,
         barmode="overlay",
         coloraxis={
             "colorscale": SCALE,
             "cmin": 0,
-            "colorbar": {"title": "block<br>[ms per step]", "y": 0.88, "len": 0.26},
+            "colorbar": {"title": "block<br>[ms per step]", "x": 1.07, "y": 0.88, "len": 0.26},
         },
         coloraxis2={
             "colorscale": "Viridis",
-            "colorbar": {"title": "state", "y": 0.52, "len": 0.36},
+            "colorbar": {
+                "title": wrapped(runs[0].quantity, 16, "<br>"),
+                **{"x": 1.07, "y": 0.52, "len": 0.36},
+            },
         },
     )
     return figure
+
+
+def _title(runs: list[SavedRun]) -> str:
+    """The app, its problem, the machine, and in small letters the versions."""
+    record = runs[0].record
+    problem = problem_text(record["app"], [record["problem"]])
+    machine = machine_text(run.record["host"] for run in runs)
+    versions = record["versions"].items()
+    listed = ", ".join(f"{name} {version}" for name, version in versions if version[:1].isdigit())
+    said = wrapped(f"{record['app']}: {problem}; {machine}", 140, "<br>")
+    return f'{said}<br><span style="font-size:11px">{wrapped(listed, 170, "<br>")}</span>'
 
 
 class RunPanels:
@@ -133,13 +152,14 @@ class RunPanels:
             hovertemplate="%{customdata} on %{y}<br>%{x:.3g} ms per step<extra></extra>",
             marker_line={"color": "white", "width": 0.5 * (self.run.blocks <= BORDERED)},
         )
-        for trace, row in zip(traces, (BARS, STATE, IMBALANCE, STEP_TIME), strict=True):
+        rows = BARS, STATE, IMBALANCE, STEP_TIME, BARS
+        for trace, row in zip(traces, rows, strict=True):
             self.moving.append(len(self.figure.data))
             self.figure.add_trace(trace, row=row, col=self.number)
         self.figure.update_layout(axes)
         curves = (self.curves["imbalance"], IMBALANCE), (self.curves["step_ms"], STEP_TIME)
-        for (steps, values), row in curves:
-            self._add_curve(steps, values, row)
+        for ((steps, values), row), top in zip(curves, shared.heights, strict=True):
+            self._add_curve(steps, values, row, top)
         for step in self.run.lb_steps:
             for row in (IMBALANCE, STEP_TIME):
                 self.figure.add_vline(
@@ -149,11 +169,29 @@ class RunPanels:
             self.figure.update_yaxes(title=title, row=row, col=self.number)
         self.figure.update_xaxes(title="step", row=STEP_TIME, col=self.number)
 
-    def _add_curve(self, steps: np.ndarray, values: np.ndarray, row: int) -> None:
+    def _add_curve(self, steps: np.ndarray, values: np.ndarray, row: int, top: float) -> None:
+        """Add a curve, a triangle where it is beyond the axis, and the largest value there."""
         import plotly.graph_objects as go
 
         curve = go.Scatter(x=steps, y=values, mode="lines", line=LINE)
         self.figure.add_trace(curve, row=row, col=self.number)
+        beyond = np.flatnonzero(values > top)
+        if not len(beyond):
+            return
+        largest = int(values[beyond].argmax())
+        text = [f"{values[n]:.3g}" if k == largest else "" for k, n in enumerate(beyond)]
+        left = steps[beyond[largest]] < (steps[0] + steps[-1]) / 2
+        marks = go.Scatter(
+            x=steps[beyond],
+            y=np.full(len(beyond), top),
+            text=text,
+            textposition=f"top {'right' if left else 'left'}",
+            customdata=values[beyond],
+            hovertemplate="%{customdata:.3g}<extra>beyond the axis</extra>",
+            marker={"symbol": "triangle-up", "color": LINE["color"], "size": 9},
+            **OUTSIDE,
+        )
+        self.figure.add_trace(marks, row=row, col=self.number)
 
     def frame(self, k: int, shared: Shared) -> tuple[list[Any], dict[str, Any]]:
         """The traces of period ``k``, in the order of `moving`, and its changes of axes."""
@@ -161,13 +199,14 @@ class RunPanels:
         thumbnail, at = self._thumbnail(period)
         marks = [self._mark(period[0], top) for top in shared.heights]
         compute = self.compute[:, self.run.rounds_in(period)]
-        return [self._bars(k, shared.heaviest), thumbnail, *marks], {
+        beyond = self._beyond(k, shared.longest)
+        return [self._bars(k, shared.heaviest), thumbnail, *marks, beyond], {
             self._axis(BARS): {
                 "title": {
                     "text": f"computing [ms per step], imbalance {imbalance(compute):.3f}",
                 }
             },
-            self._axis(STATE): {"title": {"text": f"x, state after {at} steps"}},
+            self._axis(STATE): {"title": {"text": f"x [{self.run.unit}], state after {at} steps"}},
         }
 
     def _axis(self, row: int) -> str:
@@ -192,13 +231,28 @@ class RunPanels:
         where = {"base": base.astype(np.float32), "y": [f"PE {pe}" for pe in pes]}
         return go.Bar(x=shown, **where, marker={"color": colours})
 
+    def _beyond(self, k: int, longest: float) -> Any:
+        """A triangle at the end of the axis, and the length, for each bar that is longer."""
+        import plotly.graph_objects as go
+
+        long = {pe: ms for pe, ms in enumerate(self.totals[:, k]) if ms > longest}
+        return go.Scatter(
+            x=[longest] * len(long),
+            y=[f"PE {pe}" for pe in long],
+            text=[f"{ms:.3g} ms" for ms in long.values()],
+            textposition="middle right",
+            hoverinfo="skip",
+            marker={"symbol": "triangle-right", "color": NOW["color"], "size": 10},
+            **OUTSIDE,
+        )
+
     def _thumbnail(self, period: Period) -> tuple[Any, int]:
         """The last thumbnail at or before the end of a period, else the first one; and its step."""
         import plotly.graph_objects as go
 
         steps = self.run.thumbnail_steps
         which = max(0, int(np.searchsorted(steps, period[1], side="right")) - 1)
-        thumbnail = thin(self.run.thumbnails[which])
+        thumbnail = thin(self.run.shown[which])
         pixels = [side / n for side, n in zip(self.run.sides, thumbnail.shape, strict=True)]
         where = {"x0": pixels[0] / 2, "dx": pixels[0]}
         if len(pixels) == 1:
@@ -235,23 +289,18 @@ class RunPanels:
     @cached_property
     def tops(self) -> list[float]:
         """The upper limits of the curves' axes; single slow steps may exceed them."""
-        return [
-            1.5 * float(np.quantile(self.curves[name][1], 0.9)) for name in ("imbalance", "step_ms")
-        ]
+        return [upper_limit(self.curves[name][1]) for name in ("imbalance", "step_ms")]
+
+    @cached_property
+    def totals(self) -> np.ndarray:
+        """The length of each PE's bar in each period, ms: (PEs, periods)."""
+        pes = range(self.run.record["pes"])
+        return np.array([(self.loads * (self.pes == pe)).sum(axis=0) for pe in pes])
 
     @property
     def longest(self) -> float:
         """The upper limit of the bars' axis; single slow periods may exceed it."""
-        pes = range(self.run.record["pes"])
-        return most_of(np.max([(self.loads * (self.pes == pe)).sum(axis=0) for pe in pes], axis=0))
-
-
-def most_of(values: np.ndarray) -> float:
-    """The largest value, limited to 1.5 times the 98 % quantile so that outliers do not count.
-
-    A lower quantile would cut off the bars before the first load-balancing step.
-    """
-    return min(float(values.max()), 1.5 * float(np.quantile(values, 0.98)))
+        return most_of(self.totals.max(axis=0))
 
 
 def thin(thumbnail: np.ndarray) -> np.ndarray:
@@ -266,25 +315,29 @@ class Shared:
     """Limits of axes and colour scales that all runs share, so that they can be compared."""
 
     def __init__(self, columns: list[RunPanels]) -> None:
-        self.longest = max(column.longest for column in columns)
+        self.longest = 1.03 * max(column.longest for column in columns)
         self.heaviest = max(most_of(column.loads.max(axis=0)) for column in columns)
+        self.all_shown = self.heaviest >= max(column.loads.max() for column in columns)
         self.heights = np.max([column.tops for column in columns], axis=0).tolist()
-        shown = [column.run.thumbnails for column in columns]
+        shown = [column.run.shown for column in columns]
         self.darkest = min(float(np.nanmin(thumbnails)) for thumbnails in shown)
         self.brightest = max(float(np.nanmax(thumbnails)) for thumbnails in shown)
-        self.state_axis: dict[str, Any] = {"title": "y"}
-        if len(columns[0].run.sides) == 1:
+        run = columns[0].run
+        self.state_axis: dict[str, Any] = {"title": f"y [{run.unit}]"}
+        if len(run.sides) == 1:
             margin = 0.05 * (self.brightest - self.darkest) or 1.0
             limits = [self.darkest - margin, self.brightest + margin]
-            self.state_axis = {"title": "state", "range": limits}
+            self.state_axis = {"title": run.quantity, "range": limits}
 
 
 def _share_axes(figure: Any, columns: list[RunPanels], shared: Shared) -> None:
     """Give the axes of all runs the same ranges, and add the colour bar of loads."""
     import plotly.graph_objects as go
 
-    figure.update_xaxes(range=[0, 1.03 * shared.longest], row=BARS)
+    figure.update_xaxes(range=[0, shared.longest], row=BARS)
     figure.layout.coloraxis.cmax = shared.heaviest
+    if not shared.all_shown:
+        figure.layout.coloraxis.colorbar.title.text += "<br>yellow: or more"
     nothing = {"color": [0], "coloraxis": "coloraxis"}  # draws only the colour bar
     figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", marker=nothing), BARS, 1)
     figure.layout.coloraxis2.update(cmin=shared.darkest, cmax=shared.brightest)
@@ -298,7 +351,16 @@ def _share_axes(figure: Any, columns: list[RunPanels], shared: Shared) -> None:
         figure.update_yaxes(shared.state_axis, row=STATE, col=column.number)
         figure.update_xaxes(range=[0, column.run.sides[0]], row=STATE, col=column.number)
         for row in (IMBALANCE, STEP_TIME):
-            figure.update_xaxes(range=span, row=row, col=column.number)
+            ticks = {"tick0": 0, "dtick": whole_tick(span[1] - span[0])}
+            figure.update_xaxes(range=span, **ticks, row=row, col=column.number)
+
+
+def whole_tick(span: float) -> int:
+    """A distance of ticks on an axis of steps: 1, 2 or 5 times a power of ten, 8 ticks at most."""
+    powers = (10**k for k in range(math.ceil(math.log10(max(span, 1))) + 1))
+    return next(
+        digit * power for power in powers for digit in (1, 2, 5) if span < 8 * digit * power
+    )
 
 
 def _add_slider(figure: Any, periods: Iterable[Period]) -> None:

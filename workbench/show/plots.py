@@ -9,8 +9,17 @@ import numpy as np
 
 from miniapps.parameters import require
 from workbench.run.spec import check_writable
+from workbench.show.captions import wrapped
+from workbench.show.marks import draw_curve, finish_curves, integer_ticks, most_of, upper_limit
 from workbench.show.saved import SavedRun, opened, periods_of_steps
-from workbench.show.thumbnails import Sides, counts, shown_name, thumbnail_of
+from workbench.show.thumbnails import (
+    Sides,
+    are_counted,
+    counts,
+    density,
+    shown_name,
+    thumbnail_of,
+)
 
 PERIODS = 200  # periods of steps over which the loads of blocks are averaged
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -30,20 +39,26 @@ def write_figure(source: Path, target: Path) -> Path:
 def run_figure(source: Path) -> Any:
     """A Figure of a run: final state, loads of PEs and blocks, step times, placement, migrations.
 
-    Raises InputError if ``source`` is not a file of ``miniapps run --output``.
+    Placement only on several PEs, migrations only if the load was balanced. Raises InputError if
+    ``source`` is not a file of ``miniapps run --output``.
     """
     from matplotlib.figure import Figure
 
     run = SavedRun.read(source)
-    figure = Figure(figsize=(13, 7.2), layout="constrained")
-    state, load, time, blocks, homes, moves = figure.subplots(2, 3).flat
+    figure = Figure(figsize=(13, 7.6), layout="constrained")
+    halves: Any = figure.subfigures(2, 1)
+    upper, lower = halves
+    state, load, time = upper.subplots(1, 3)
+    panels = 1 + (run.record["pes"] > 1) + bool(run.lb_steps)
+    blocks, *more = lower.subplots(1, panels, squeeze=False)[0]
     with opened(source) as file:
         _draw_state(state, file["state"], run)
     _draw_load(load, run)
     _draw_step_times(time, run)
-    _draw_blocks(blocks, homes, run)
-    _draw_migrations(moves, run)
-    figure.suptitle(run.command())
+    _draw_blocks(blocks, run)
+    for axes, draw in zip(more, (_draw_homes, _draw_migrations), strict=False):
+        draw(axes, run)
+    figure.suptitle(wrapped(run.command(), 110) + "\n" + wrapped(run.caption(), 150), fontsize=11)
     return figure
 
 
@@ -52,28 +67,24 @@ def _draw_state(axes: Any, states: Any, run: SavedRun) -> None:
 
     If the domain has one axis, draw a line over it.
     """
-    name = shown_name(states)
-    data = states[name]
-    unit = "cells"
-    if "box" in run.record:
-        shown, extent = _column_density(data, run.sides)
-        title, unit = "atoms per sigma$^2$ at the end, seen along z", "sigma"
-    elif f"{name}.id" in states:
-        shown, extent = _column_density(data, run.sides)
-        title = "particles per cell at the end"
+    data, seen = states[shown_name(states)], ""
+    if are_counted(states):
+        shown, extent = density(counts(data, run.sides, 100), run.sides), _extent(run.sides)
+        seen = ", seen along z" if "box" in run.record else ""
     else:
-        title, extent = f"{name} at the end", _extent(data.shape[:2])
+        extent = _extent(data.shape[:2])
+        seen = ", middle slice along z" if data.ndim == 3 else ""
         if data.ndim == 1:
             shown = thumbnail_of(states, run.sides)
         else:
             shown = data[...] if data.ndim == 2 else data[..., data.shape[-1] // 2]
-    axes.set(title=title, xlabel=f"x [{unit}]")
+    axes.set(title=f"final state{seen}", xlabel=f"x [{run.unit}]")
     if shown.ndim == 1:
-        _draw_profile(axes, shown, extent, name)
+        _draw_profile(axes, shown, extent, run.quantity)
         return
     image = axes.imshow(shown.T, origin="lower", extent=extent, cmap="viridis", aspect="auto")
-    axes.figure.colorbar(image, ax=axes)
-    axes.set_ylabel(f"y [{unit}]")
+    axes.figure.colorbar(image, ax=axes, label=run.quantity)
+    axes.set_ylabel(f"y [{run.unit}]")
 
 
 def _draw_profile(axes: Any, values: np.ndarray, extent: tuple[float, ...], name: str) -> None:
@@ -83,12 +94,6 @@ def _draw_profile(axes: Any, values: np.ndarray, extent: tuple[float, ...], name
     axes.set(ylabel=name, xlim=extent[:2])
 
 
-def _column_density(rows: Any, sides: Sides) -> tuple[np.ndarray, tuple[float, ...]]:
-    """Particles per unit of volume, averaged along z, and the extent of the image or line."""
-    count = counts(rows, sides, 100)
-    return count * count.size / np.prod(sides), _extent(sides)
-
-
 def _extent(sides: Sides) -> tuple[float, ...]:
     """The lower and upper end of each axis."""
     return tuple(edge for side in sides for edge in (0, side))
@@ -96,47 +101,66 @@ def _extent(sides: Sides) -> tuple[float, ...]:
 
 def _draw_load(axes: Any, run: SavedRun) -> None:
     """Draw the compute time of each PE per step, and mark the load-balancing steps."""
-    compute = run.compute() / run.rounds[:, 1]
-    for pe, seconds in enumerate(compute):
-        colour = COLOURS[pe % len(COLOURS)]
-        axes.plot(run.rounds[:, 0], seconds * 1e3, color=colour, linewidth=0.8, label=f"PE {pe}")
+    compute = 1e3 * run.compute() / run.rounds[:, 1]
+    top = upper_limit(compute.max(axis=0))
+    named = len(compute) <= len(COLOURS)
+    for pe, values in enumerate(compute):
+        look = {"color": COLOURS[pe % len(COLOURS)], "linewidth": 0.8}
+        label = f"PE {pe}" if named else f"_PE {pe}"
+        draw_curve(axes, run.rounds[:, 0], values, top, label=label, **look)
     for step in run.lb_steps:
         axes.axvline(step, color="black", linewidth=0.5, linestyle=":")
     axes.set(title="load of each PE", xlabel="step", ylabel="computing [ms per step]")
-    axes.set_ylim(0, 1.5e3 * float(np.quantile(compute.max(axis=0), 0.9)))
-    if run.record["pes"] <= len(COLOURS):
-        axes.legend(loc="upper right")
+    finish_curves(axes, top, compute.max())
 
 
 def _draw_step_times(axes: Any, run: SavedRun) -> None:
     """Draw the wall time per step."""
-    seconds = run.wall_s / run.rounds[:, 1]
-    axes.plot(run.rounds[:, 0], seconds * 1e3, color=COLOURS[0], linewidth=0.8)
+    values = 1e3 * run.wall_s / run.rounds[:, 1]
+    top = upper_limit(values)
+    draw_curve(axes, run.rounds[:, 0], values, top, color=COLOURS[0], linewidth=0.8)
     axes.set(title="time of each step", xlabel="step", ylabel="wall [ms per step]")
-    axes.set_ylim(0, 1.5e3 * float(np.quantile(seconds, 0.9)))
+    finish_curves(axes, top, values.max())
 
 
-def _draw_blocks(loads: Any, homes: Any, run: SavedRun) -> None:
-    """Draw each block's compute time and its PE over steps, with a line at each migration."""
+def _draw_blocks(axes: Any, run: SavedRun) -> None:
+    """Draw each block's compute time over steps, with a line at each migration."""
+    steps, numbers, load, pe = _by_period(run)
+    top = most_of(load)
+    look = {"cmap": "cividis", "vmin": 0, "vmax": top or None, "rasterized": True}
+    image = axes.pcolormesh(steps, numbers, load, **look)
+    beyond = "max" if load.max() > top else "neither"  # an arrow at the end of the colour bar
+    axes.figure.colorbar(image, ax=axes, label="computing [ms per step]", extend=beyond)
+    block, period = np.nonzero(np.diff(pe, axis=1))
+    axes.vlines(steps[period + 1], block - 0.5, block + 0.5, color="white", linewidth=1)
+    moves = " (white line: it moved)" if len(block) else ""
+    axes.set(title=f"load of each block{moves}", xlabel="step", ylabel="block")
+    integer_ticks(axes.xaxis, axes.yaxis)
+
+
+def _draw_homes(axes: Any, run: SavedRun) -> None:
+    """Draw the PE of each block over steps."""
     from matplotlib import colormaps
     from matplotlib.colors import BoundaryNorm, ListedColormap
 
-    periods = periods_of_steps(run.rounds[:, 0], run.end, run.lb_steps, PERIODS)
-    load, pe = run.by_block(periods)
-    steps = np.array([*(first for first, _ in periods), periods[-1][1]])
-    numbers = np.arange(run.blocks + 1) - 0.5
-    image = loads.pcolormesh(steps, numbers, load, cmap="cividis", vmin=0, rasterized=True)
-    loads.figure.colorbar(image, ax=loads)
-    block, period = np.nonzero(np.diff(pe, axis=1))
-    loads.vlines(steps[period + 1], block - 0.5, block + 0.5, color="white", linewidth=1)
-    loads.set(title="load of each block [ms per step]", xlabel="step", ylabel="block")
+    steps, numbers, _, pe = _by_period(run)
     pes = run.record["pes"]
     few = pes <= len(COLOURS)
     colours = ListedColormap(COLOURS[:pes]) if few else colormaps["viridis"].resampled(pes)
     norm = BoundaryNorm(np.arange(pes + 1) - 0.5, pes)
-    image = homes.pcolormesh(steps, numbers, pe, cmap=colours, norm=norm, rasterized=True)
-    homes.figure.colorbar(image, ax=homes, ticks=range(pes) if few else None)
-    homes.set(title="PE of each block", xlabel="step", ylabel="block")
+    image = axes.pcolormesh(steps, numbers, pe, cmap=colours, norm=norm, rasterized=True)
+    bar = axes.figure.colorbar(image, ax=axes, label="PE")
+    bar.ax.minorticks_off()
+    bar.set_ticks(np.unique(np.linspace(0, pes - 1, 6).astype(int)))
+    axes.set(title="PE of each block", xlabel="step", ylabel="block")
+    integer_ticks(axes.xaxis, axes.yaxis)
+
+
+def _by_period(run: SavedRun) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Edges of periods and of blocks, compute times [ms per step] and PEs (blocks, periods)."""
+    periods = periods_of_steps(run.rounds[:, 0], run.end, run.lb_steps, PERIODS)
+    steps = np.array([*(first for first, _ in periods), periods[-1][1]])
+    return steps, np.arange(run.blocks + 1) - 0.5, *run.by_block(periods)
 
 
 def _draw_migrations(axes: Any, run: SavedRun) -> None:
@@ -147,3 +171,4 @@ def _draw_migrations(axes: Any, run: SavedRun) -> None:
     axes.set(title=f"migrations: {sum(moved)}", xlabel="step", ylabel="blocks moved")
     axes.set_xlim(run.rounds[0, 0], run.end)
     axes.set_ylim(0, 1.1 * max([*moved, 1]))
+    integer_ticks(axes.xaxis, axes.yaxis)

@@ -19,8 +19,16 @@ from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, require, words
 from workbench.run.revalidation import contradiction
 from workbench.run.schema import extent_of, upgraded
+from workbench.show.captions import machine_text, problem_text
 from workbench.show.saved_claims import broken_claim
-from workbench.show.thumbnails import Sides, sides_of, thumbnail_of
+from workbench.show.thumbnails import (
+    Sides,
+    are_counted,
+    density,
+    quantity_of,
+    sides_of,
+    thumbnail_of,
+)
 
 ROWS = 1 << 12  # of a dataset, read at a time
 TRAJECTORY = "particles"  # H5MD's name of the group of trajectories
@@ -76,7 +84,8 @@ class SavedRun:
     ``rounds`` (rounds, 2), ``wall_s`` (rounds,); ``rows``, ``slices`` (None if the run was not
     traced) and ``syncs`` have the dtypes ``ROW``, ``SLICE`` and ``SYNC`` of `drivers.timing`;
     ``thumbnail_steps`` (n,) and ``thumbnails`` (n, nx, ny), or (n, nx) if the domain has one axis;
-    the last one is of the final state.
+    the last one is of the final state. ``quantity``: what they show, with its unit; ``counted``:
+    whether they hold numbers of particles.
     """
 
     record: dict[str, Any]
@@ -88,6 +97,8 @@ class SavedRun:
     thumbnail_steps: np.ndarray
     thumbnails: np.ndarray
     has_trajectory: bool
+    quantity: str
+    counted: bool
 
     @classmethod
     def read(cls, source: Path) -> SavedRun:
@@ -113,6 +124,8 @@ class SavedRun:
                 steps,
                 thumbnails,
                 TRAJECTORY in file,
+                quantity_of(file["state"], "box" not in record),
+                are_counted(file["state"]),
             )
             broken = broken_claim(run)
             require(broken is None, "FILE.h5", source, f"contradicts itself: {broken}")
@@ -122,6 +135,16 @@ class SavedRun:
     def sides(self) -> Sides:
         """Lengths of the domain along x and y, or along its only axis."""
         return sides_of(extent_of(self.record))
+
+    @property
+    def unit(self) -> str:
+        """The unit of lengths."""
+        return "sigma" if "box" in self.record else "cells"
+
+    @cached_property
+    def shown(self) -> np.ndarray:
+        """The thumbnails in their ``quantity``: particles per unit of area, or a field's values."""
+        return density(self.thumbnails, self.sides) if self.counted else self.thumbnails
 
     @property
     def lb_steps(self) -> list[int]:
@@ -184,6 +207,11 @@ class SavedRun:
         }
         line = [record["app"], *(word for pair in given.items() for word in words(*pair))]
         return " ".join(line) + ("" if record["valid"] else " (NOT VALID)")
+
+    def caption(self) -> str:
+        """The problem and the machine of the run."""
+        problem = problem_text(self.record["app"], [self.record["problem"]])
+        return f"{problem}; {machine_text([self.record['host']])}"
 
 
 def _thumbnails(file: Any, source: Path, record: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:

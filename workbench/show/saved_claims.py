@@ -9,6 +9,7 @@ import numpy as np
 
 from drivers.timing import KIND_NAMES, ROW, SLICE, SYNC
 from workbench.run.revalidation import near
+from workbench.show.thumbnails import Sides, cells_along
 
 LARGEST = 1 << 53  # of steps
 MISSING = 100  # rows that a run that is not valid may lack for each row that it has
@@ -39,7 +40,7 @@ def _claims(run: Any) -> Claims:
         yield from _claims_of_table("slices", run.slices, SLICE, run)
         yield "slices must be of a known kind", bool((run.slices["kind"] < len(KIND_NAMES)).all())
     yield from _claims_of_table("balancing", run.syncs, SYNC, run)
-    yield from _claims_of_thumbnails(run.thumbnail_steps, run.thumbnails, len(run.sides))
+    yield from _claims_of_thumbnails(run.thumbnail_steps, run.thumbnails, run.sides)
 
 
 def _claims_of_rounds(rounds: np.ndarray, wall_s: np.ndarray) -> Claims:
@@ -69,11 +70,14 @@ def _claims_of_table(name: str, table: np.ndarray, dtype: np.dtype, run: Any) ->
     yield f"pe in timing/{name} must be below {pes}", _within(table["pe"], pes)
 
 
-def _claims_of_thumbnails(steps: np.ndarray, thumbnails: np.ndarray, axes: int) -> Claims:
-    """Claims on the thumbnails."""
+def _claims_of_thumbnails(steps: np.ndarray, thumbnails: np.ndarray, sides: Sides) -> Claims:
+    """Claims on the thumbnails of a domain."""
+    axes = len(sides)
     alike = steps.ndim == 1 and len(steps) == len(thumbnails) > 0
     alike = alike and thumbnails.ndim == 1 + axes and thumbnails.size > 0
     yield f"there must be a thumbnail of {axes} axes for each of its steps", alike
+    few = all(n <= cells_along(side) for n, side in zip(thumbnails.shape[1:], sides, strict=True))
+    yield "thumbnails must have no more pixels than cells", few
     types = steps.dtype.kind == "i" and thumbnails.dtype.kind == "f"
     yield "thumbnails must hold floats, their steps integers", types
 

@@ -52,7 +52,7 @@ def share(piece: Piece, sides: Sides) -> np.ndarray:
     sums /= math.prod(piece.shape[SHOWN:])
     where = []
     for axis, cells in enumerate(shape):
-        pixel = np.arange(cells) * min(cells, most) // cells
+        pixel = pixels_of_cells(cells, min(cells, most))
         mine, starts = np.unique(pixel[low[axis] : low[axis] + wide[axis]], return_index=True)
         behind = np.bincount(pixel)[mine]
         sums = np.add.reduceat(sums, starts, axis=axis)
@@ -63,19 +63,59 @@ def share(piece: Piece, sides: Sides) -> np.ndarray:
     return thumbnail
 
 
+def pixels_of_cells(cells: int, pixels: int) -> np.ndarray:
+    """The pixel of each of so many cells along an axis: (cells,). Each pixel has whole cells."""
+    return np.arange(cells) * pixels // cells
+
+
+def cells_along(side: float) -> int:
+    """The number of cells along a side: of length 1, or a little more if the side is no integer."""
+    return max(1, int(side))
+
+
 def counts(rows: Any, sides: Sides, most: int) -> np.ndarray:
     """The number of particles in each pixel: (nx, ny), or (nx,) if there is one side; float64.
 
     ``rows`` (n, sides or more): positions first, in [0, side]. An axis has at most ``most`` pixels,
-    each at least 1 long.
+    each of whole cells: otherwise particles in the middle of cells would make stripes.
     """
-    pixels = [max(1, min(int(side), most)) for side in sides]
+    cells = [cells_along(side) for side in sides]
+    pixels = [min(n, most) for n in cells]
     number = np.zeros(len(rows), np.int64)
-    for axis, (n, side) in enumerate(zip(pixels, sides, strict=True)):
-        at = np.minimum((rows[:, axis] * n / side).astype(np.int64), n - 1)
-        number = number * n + at
+    for axis, (n, many, side) in enumerate(zip(pixels, cells, sides, strict=True)):
+        cell = np.minimum((rows[:, axis] * many / side).astype(np.int64), many - 1)
+        number = number * n + pixels_of_cells(many, n)[cell]
     counted = np.bincount(number, minlength=math.prod(pixels))
     return counted.reshape(pixels).astype(np.float64)
+
+
+def density(counted: np.ndarray, sides: Sides) -> np.ndarray:
+    """Particles per unit of area, or of length: `counts`, over the size of each pixel.
+
+    ``counted`` (..., nx, ny) or (..., nx).
+    """
+    for axis, side in enumerate(reversed(sides), 1):
+        cells = cells_along(side)
+        lengths = np.bincount(pixels_of_cells(cells, counted.shape[-axis])) * (side / cells)
+        counted = counted / lengths.reshape(-1, *[1] * (axis - 1))
+    return counted
+
+
+def quantity_of(states: Any, in_cells: bool) -> str:
+    """What a thumbnail of a state shows, with its unit: "particles per cell", "u [K]".
+
+    ``states``: an HDF5 group. ``in_cells``: whether lengths are in cells, rather than sigma.
+    """
+    name = shown_name(states)
+    if are_counted(states):
+        return f"{name} per {'cell' if in_cells else 'sigma²'}"
+    units = states[name].attrs.get("units", "1")
+    return f"{name} [{units}]" if units != "1" else f"{name} (no unit)"
+
+
+def are_counted(states: Any) -> bool:
+    """Whether thumbnails of a state show the number of its rows, and not the values of a field."""
+    return f"{shown_name(states)}.id" in states
 
 
 def thumbnail_of(states: Any, sides: Sides) -> np.ndarray:
@@ -87,7 +127,7 @@ def thumbnail_of(states: Any, sides: Sides) -> np.ndarray:
     for first in range(0, max(1, len(data)), chunk):
         values = data[first : first + chunk]
         origin = (first, *[0] * (data.ndim - 1))
-        if f"{name}.id" in states:
+        if are_counted(states):
             total = total + share(Piece(name, values, None, ()), sides)
         else:
             total = total + share(Piece(name, values, origin, data.shape), sides)
@@ -133,10 +173,11 @@ class Thumbnails:
 
 def _describe(snapshots: Any, state: Any) -> None:
     """Give thumbnails their attributes."""
-    name = shown_name(state)
-    is_rows = f"{name}.id" in state
+    name, is_rows = shown_name(state), are_counted(state)
     what = "number of rows of" if is_rows else "mean over the cells, also along z, of"
-    about = f"{what} state/{name} in each of the equal pixels that cover the domain"
+    about = (
+        f"{what} state/{name} in each pixel: n pixels have whole cells, cell i pixel i n // cells"
+    )
     axes = ["snapshot", *AXES[: snapshots["thumbnail"].ndim - 1]]
     units = "1" if is_rows else state[name].attrs["units"]
     describe(snapshots["thumbnail"], about, axes, units)

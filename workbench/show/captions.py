@@ -1,0 +1,63 @@
+"""What every figure states about itself: the app, its problem, and the machine."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import miniapps
+from workbench.plural import counted
+
+Problem = Mapping[str, Any]  # parameters of a problem, as in a record
+
+
+def problem_text(app: str, problems: Iterable[Problem]) -> str:
+    """What one problem, or several of one study, have that the default problem has not; the size.
+
+    A parameter that differs between problems has its first and its last value.
+    """
+    shown = [_stated(app, problem) for problem in problems]
+    parts = []
+    for name in dict.fromkeys(name for stated in shown for name in stated):
+        values = [stated[name] for stated in shown if name in stated]
+        more = f" to {values[-1]}" if values[-1] != values[0] else ""
+        parts.append(f"{name} {values[0]}{more}")
+    return ", ".join(parts)
+
+
+def _stated(app: str, problem: Problem) -> dict[str, str]:
+    """The parameters to state, as text: those that are not the default, and the size."""
+    kind = miniapps.load(app).Problem
+    usual = kind().parameters()
+    variants = {variant.field for variant in kind.variants}
+    fixed = {name: value for name, value in problem.items() if name not in variants}
+    given = [name for name, value in fixed.items() if _text(value) != _text(usual.get(name))]
+    if not any(_is_extent(fixed[name]) for name in given):
+        given = [*dict.fromkeys([*list(fixed)[:1], *given])]
+    return {name: _text(fixed[name]) for name in given if _text(fixed[name])}
+
+
+def _is_extent(value: Any) -> bool:
+    """Whether a parameter is a number of cells along several axes."""
+    return isinstance(value, list | tuple) and bool(value) and isinstance(value[0], int)
+
+
+def _text(value: Any) -> str:
+    """A parameter in a few characters; empty if it is not set."""
+    if isinstance(value, list | tuple):
+        return ("x" if _is_extent(value) else " ").join(map(str, value))
+    if value is None or isinstance(value, bool):
+        return {None: "", True: "yes", False: "no"}[value]
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def machine_text(hosts: Iterable[Mapping[str, Any]]) -> str:
+    """The distinct machines of records, such as "AMD EPYC, 2 cores"."""
+    named = [f"{host['processor']}, {counted(host['cores'], 'core')}" for host in hosts]
+    return "; ".join(dict.fromkeys(named))
+
+
+def wrapped(text: str, width: int, line_break: str = "\n") -> str:
+    """Text in lines of at most ``width`` characters; a longer word is broken."""
+    return line_break.join(textwrap.wrap(text, width, break_on_hyphens=False))

@@ -1,0 +1,62 @@
+"""Limits and ticks of axes, and marks where a value lies beyond its axis (matplotlib)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+BEYOND = "beyond"  # gid of the marks
+FEW = 40  # points of a curve; if there are not more, each has a dot
+BELOW: dict[str, Any] = {"loc": "upper center", "frameon": False, "fontsize": 8}
+
+
+def upper_limit(values: np.ndarray) -> float:
+    """The upper limit of an axis from 0: the largest value, unless single ones are far above.
+
+    Then it is 1.5 times the 90 % quantile, and the curves need `mark_beyond`.
+    """
+    largest, usual = float(np.max(values)), 1.5 * float(np.quantile(values, 0.9))
+    return 1.05 * largest if largest <= usual or usual == 0 else usual
+
+
+def most_of(values: np.ndarray) -> float:
+    """The largest value, limited to 1.5 times the 98 % quantile so that outliers do not count.
+
+    A lower quantile would cut off the bars before the first load-balancing step.
+    """
+    return min(float(values.max()), 1.5 * float(np.quantile(values, 0.98)))
+
+
+def draw_curve(axes: Any, steps: np.ndarray, values: np.ndarray, top: float, **look: Any) -> None:
+    """Draw values over steps, and a triangle at ``top`` for each value above it."""
+    dots = {"marker": "."} if len(steps) <= FEW else {}
+    axes.plot(steps, values, **dots, **look)
+    beyond = values > top
+    if beyond.any():
+        mark = {"marker": "^", "linestyle": "none", "clip_on": False, "zorder": 3}
+        at = steps[beyond]
+        axes.plot(at, np.full(len(at), top), color=look["color"], **mark, gid=BEYOND, markersize=4)
+
+
+def finish_curves(axes: Any, top: float, largest: float) -> None:
+    """Set the limits of curves over steps, and draw the legend, with the marks, below them."""
+    from matplotlib.lines import Line2D
+
+    axes.set_ylim(0, top or 1.0)
+    integer_ticks(axes.xaxis)
+    handles, labels = axes.get_legend_handles_labels()
+    if largest > top:
+        handles.append(Line2D([], [], color="#555555", marker="^", markersize=4, linestyle="none"))
+        labels.append(f"beyond the axis, at most {largest:.3g}")
+    if handles:
+        axes.legend(handles, labels, bbox_to_anchor=(0.5, -0.16), ncols=4, **BELOW)
+
+
+def integer_ticks(*several: Any) -> None:
+    """Put the ticks of axes at integers only: steps, blocks, PEs."""
+    from matplotlib.ticker import MaxNLocator
+
+    for axis in several:
+        steps = (1, 2, 5, 10)
+        axis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1, steps=steps))
