@@ -25,6 +25,7 @@ def canned(preset: str, cases: list[Case]) -> dict[tuple[str, str, Case], Any]:
                 spec = spec_of(app, case, preset, lb_first=demo.FIRST)
                 given = {"app": app, **spec.recorded(), "pes": spec.pes}
                 given |= {"steps": spec.steps, "warmup": spec.warmup, "imbalance": 1.9}
+                given["problem"] = spec.problem.parameters()
                 found[preset, app, case] = support.whole_record(given, 0.002 / spec.pes)
     return found
 
@@ -72,6 +73,7 @@ def test_what_a_balancer_gains_is_drawn(tmp_path: Path) -> None:
     left, right = figure.axes
     apps = {record["app"] for record in scaling}
     assert {label.get_text() for label in left.get_xticklabels()} == apps
+    assert "size 192x192x192" in {note.get_text() for note in left.texts}
     gains = [bar.get_height() for group in left.containers for bar in group]
     assert gains == [2.0] * (2 * len(apps))
     names = [label.get_text().replace("\n", " ") for label in right.get_yticklabels()]

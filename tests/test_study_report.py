@@ -574,11 +574,33 @@ def test_granularity_figure(grains: Canned) -> None:
     figure, axes = drawn(grains, "granularity")
     assert axes.get_xscale() == "log"
     steps, shares = line_of(axes, "mpi on 2 PE, METG 4.0 ms [3.2, 4.0]")
-    np.testing.assert_allclose(steps, [3.2, 4, 5, 8])
-    np.testing.assert_allclose(shares, [0.3125, 0.5, 0.8, 1])
+    np.testing.assert_allclose(steps, [8, 5, 4, 3.2])
+    np.testing.assert_allclose(shares, [1, 0.8, 0.5, 0.3125])
     place, level = line_of(axes, "_metg")
     assert level == [0.5] and place == pytest.approx([4])
     assert line_of(axes, "half of the best rate per PE")[1] == [0.5, 0.5]
+
+
+def test_points_of_granularity_are_joined_by_size(grains: Canned) -> None:
+    """Catches a line that jumps between sizes, because the smallest took longer than the next."""
+    grains.point("mpi", 2, trials(3.5), size=[1, 1], work=5e5)
+    _, axes = drawn(grains, "granularity")
+    steps, shares = axes.lines[0].get_data()
+    np.testing.assert_allclose(steps, [8, 5, 4, 3.2, 3.5])
+    assert sorted(shares, reverse=True) == list(shares)
+
+
+def test_many_bars_are_in_panels(grains: Canned) -> None:
+    """Catches a column of bars as high as a page, a panel of another configuration, lost points."""
+    for odf in (1, 4):
+        for size in range(20, 0, -1):
+            grains.point("charm", 2, trials(10 + size), odf=odf, size=[size, 1], work=size * 1e6)
+    figure = figures.figures(grains.campaign())["parts"]
+    panels = {axes.get_title(): ticks(axes.yaxis) for axes in figure.axes}
+    assert panels["mpi, 2 PE"] == [f"size {size}x1" for size in (8, 4, 2, 1)]
+    first, rest = panels["charm ODF 4, 2 PE"], panels["charm ODF 4, 2 PE, continued"]
+    assert first + rest == [f"size {size}x1" for size in range(20, 0, -1)] and len(first) == 10
+    assert len(panels) == 5 and figure.get_figheight() < 9 < figure.get_figwidth()
 
 
 def test_nothing_to_scale_is_not_drawn() -> None:
@@ -752,7 +774,10 @@ def test_page_in_a_browser(strong: Canned, tmp_path: Path, browser_page: Show) -
     report.write(strong.write(tmp_path / "my.jsonl"), None)
     page, complaints = browser_page(tmp_path / "my.html")
     assert complaints == []
-    assert page.locator("h1").inner_text() == page.title() == "Strong scaling of jacobi2d"
+    assert (
+        page.locator("h1").inner_text() == page.title() == "Strong scaling of jacobi2d, size 10x10"
+    )
+    assert "Abacus, 4 cores" in page.locator(".lead").inner_text()
     heads = page.locator("h2").all_inner_texts()
     sections = ["Figures", "Tables", "Commands", "Definitions"]
     assert heads == ["This study has failed", *sections]

@@ -21,7 +21,7 @@ from drivers.timing import imbalance
 from miniapps.parameters import InputError
 from workbench.run.output import write_text
 from workbench.run.record import fixed_parameters
-from workbench.show.captions import machine_text, problem_text, wrapped
+from workbench.show.captions import fitted, machine_text, wrapped
 from workbench.show.marks import most_of, upper_limit
 from workbench.show.saved import Period, SavedRun, periods_of_steps
 
@@ -126,11 +126,10 @@ def _page(runs: list[SavedRun]) -> Any:
 def _title(runs: list[SavedRun]) -> str:
     """The app, its problem, the machine, and in small letters the versions."""
     record = runs[0].record
-    problem = problem_text(record["app"], [record["problem"]])
     machine = machine_text(run.record["host"] for run in runs)
     versions = record["versions"].items()
     listed = ", ".join(f"{name} {version}" for name, version in versions if version[:1].isdigit())
-    said = wrapped(f"{record['app']}: {problem}; {machine}", 140, "<br>")
+    said = fitted([f"{record['app']}: {runs[0].problem()}", machine], 140, "<br>")
     return f'{said}<br><span style="font-size:11px">{wrapped(listed, 170, "<br>")}</span>'
 
 

@@ -61,3 +61,12 @@ def machine_text(hosts: Iterable[Mapping[str, Any]]) -> str:
 def wrapped(text: str, width: int, line_break: str = "\n") -> str:
     """Text in lines of at most ``width`` characters; a longer word is broken."""
     return line_break.join(textwrap.wrap(text, width, break_on_hyphens=False))
+
+
+def fitted(parts: Iterable[str], width: int, line_break: str = "\n") -> str:
+    """Parts of a title in one line if it fits; otherwise each begins a line, and is `wrapped`."""
+    parts = list(parts)
+    line = "; ".join(parts)
+    if len(line) <= width:
+        return line
+    return line_break.join(wrapped(part, width, line_break) for part in parts)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import drivers
+from workbench.show.captions import machine_text, problem_text, wrapped
 from workbench.show.plots import COLOURS
 
 WAITING = "#D9D9D9"
@@ -34,12 +35,12 @@ def figure_of(scaling: list[dict[str, Any]], uneven: list[dict[str, Any]]) -> An
     """A figure of the records of several apps, and of one problem with an uneven load."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    figure = Figure(figsize=(11, 4.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     _draw_scaling(left, [record for record in scaling if record["valid"]])
     _draw_uneven(right, [record for record in uneven if record["valid"]])
-    hosts = {record["host"]["processor"] for record in (*scaling, *uneven)}
-    figure.supxlabel(f"on {', '.join(sorted(hosts))}", fontsize=8, x=0.99, ha="right")
+    machine = machine_text(record["host"] for record in (*scaling, *uneven))
+    figure.supxlabel(f"on {machine}", fontsize=8, x=0.99, ha="right")
     return figure
 
 
@@ -65,10 +66,20 @@ def _draw_scaling(axes: Any, records: list[dict[str, Any]]) -> None:
     axes.axhline(pes, color="black", linewidth=1, linestyle="--")
     axes.text(len(apps) - 0.5, pes, "ideal ", ha="right", va="bottom", fontsize=9)
     axes.set_xticks(range(len(apps)), apps)
+    for place, app in enumerate(apps):
+        problem = problem_text(app, [r["problem"] for r in records if r["app"] == app][:1])
+        where: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "xytext": (0, -20)}
+        small: dict[str, Any] = {
+            "textcoords": "offset points",
+            "ha": "center",
+            "va": "top",
+            "fontsize": 7.5,
+        }
+        axes.annotate(wrapped(problem, 20), (place, 0), **where, **small)
     axes.set_ylim(0, 1.1 * max([pes, *(bar.get_height() for bar in axes.patches)]))
     axes.set_ylabel(f"speed-up of {pes} PEs over one process")
     axes.set_title("The same problem, the same kernels, the same bits")
-    axes.legend(**BELOW)
+    axes.legend(**{**BELOW, "bbox_to_anchor": (0.5, -0.22)})
 
 
 def _draw_uneven(axes: Any, records: list[dict[str, Any]]) -> None:
@@ -85,6 +96,7 @@ def _draw_uneven(axes: Any, records: list[dict[str, Any]]) -> None:
     axes.invert_yaxis()
     axes.set_xlim(0, 1.2 * max(map(step_ms, records), default=1))
     axes.set_xlabel("time per step, mean over PEs [ms]")
-    apps = " and ".join(dict.fromkeys(record["app"] for record in records))
-    axes.set_title(f"An uneven load: {apps}")
+    problems = {r["app"]: problem_text(r["app"], [r["problem"]]) for r in records}
+    said = " and ".join(f"{app}, {problem}" for app, problem in problems.items())
+    axes.set_title(f"An uneven load\n{wrapped(said, 66)}", fontsize=9)
     axes.legend(**BELOW)

@@ -9,7 +9,7 @@ import numpy as np
 
 from miniapps.parameters import require
 from workbench.run.spec import check_writable
-from workbench.show.captions import wrapped
+from workbench.show.captions import fitted, wrapped
 from workbench.show.marks import draw_curve, finish_curves, integer_ticks, most_of, upper_limit
 from workbench.show.saved import SavedRun, opened, periods_of_steps
 from workbench.show.thumbnails import (
@@ -22,6 +22,7 @@ from workbench.show.thumbnails import (
 )
 
 PERIODS = 200  # periods of steps over which the loads of blocks are averaged
+LETTERS = 140  # of a line of the title
 SUFFIXES = (".png", ".svg", ".pdf")
 
 # Okabe and Ito's palette: distinguishable with colour-vision deficiency.
@@ -58,7 +59,8 @@ def run_figure(source: Path) -> Any:
     _draw_blocks(blocks, run)
     for axes, draw in zip(more, (_draw_homes, _draw_migrations), strict=False):
         draw(axes, run)
-    figure.suptitle(wrapped(run.command(), 110) + "\n" + wrapped(run.caption(), 150), fontsize=11)
+    about = fitted([run.problem(), run.machine()], LETTERS)
+    figure.suptitle(f"{wrapped(run.command(), LETTERS)}\n{about}", fontsize=11)
     return figure
 
 

@@ -208,10 +208,13 @@ class SavedRun:
         line = [record["app"], *(word for pair in given.items() for word in words(*pair))]
         return " ".join(line) + ("" if record["valid"] else " (NOT VALID)")
 
-    def caption(self) -> str:
-        """The problem and the machine of the run."""
-        problem = problem_text(self.record["app"], [self.record["problem"]])
-        return f"{problem}; {machine_text([self.record['host']])}"
+    def problem(self) -> str:
+        """The problem of the run, in a few words."""
+        return problem_text(self.record["app"], [self.record["problem"]])
+
+    def machine(self) -> str:
+        """The processor and the cores of the run's machine."""
+        return machine_text([self.record["host"]])
 
 
 def _thumbnails(file: Any, source: Path, record: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.show.captions import wrapped
 from workbench.show.plots import COLOURS
 from workbench.study.analysis import Result
 from workbench.study.statistics import Interval
@@ -17,15 +18,18 @@ DASHES = ("-", (0, (6, 2)), (0, (4, 1.5, 1, 1.5)), (0, (1.5, 1.2)), (0, (8, 2, 1
 OVERSUBSCRIBED = "more PEs than cores"
 HALF = "half of the best rate per PE"
 REFERENCES = ("ideal", HALF)  # lines that are not measured: last in a legend
+LETTERS = 12  # of a line of the legend, per inch of the figure
 DODGE = 0.05  # octaves between points at the same number of PEs, so that none hides another
 
 
-def new_figure(width: float = 5.2, height: float = 4.0) -> tuple[Any, Any]:
-    """A figure and its axes; sizes in inches."""
+def new_figure(
+    width: float = 5.2, height: float = 4.2, rows: int = 0, columns: int = 1
+) -> tuple[Any, Any]:
+    """A figure and its axes, an array if there are ``rows`` of them; sizes in inches."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots()
+    return figure, figure.subplots(max(1, rows), columns, squeeze=not rows)
 
 
 def styles_of(configurations: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -92,9 +96,20 @@ def draw_legend(
         handles.append(Line2D([], [], linestyle="none", **look))
         labels.append(OVERSUBSCRIBED)
     order = sorted(range(len(labels)), key=lambda position: labels[position] in REFERENCES)
-    columns = 2 if max(map(len, labels), default=0) > 24 else 3
-    handles, labels = [handles[n] for n in order], [labels[n] for n in order]
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+    fitted_legend(figure, [handles[n] for n in order], [labels[n] for n in order])
+
+
+def fitted_legend(figure: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """Draw a legend below the axes, in as many columns, three at most, as the figure has room for.
+
+    A label that is too long for one column is broken.
+    """
+    lines = [wrapped(label, int(LETTERS * figure.get_figwidth())) for label in labels]
+    for columns in (3, 2, 1):
+        legend = figure.legend(handles, lines, loc="outside lower center", ncols=columns)
+        if columns == 1 or legend.get_window_extent().width < figure.bbox.width:
+            return
+        legend.remove()
 
 
 def pe_axis(axes: Any, pes: Sequence[int], title: str = "PEs") -> None:

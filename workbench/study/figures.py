@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.show.captions import fitted
 from workbench.show.plots import COLOURS
 from workbench.study import analysis
 from workbench.study.analysis import Result
@@ -34,16 +35,13 @@ from workbench.study.drawing import (
     steps_ms,
     styles_of,
 )
+from workbench.study.parts import parts_figure
 from workbench.study.statistics import Fit, Interval
-from workbench.study.tables import POOR, half_point, number, problem_cell
+from workbench.study.tables import POOR, half_point
+from workbench.study.titles import machine_of, title_of
 
-PARTS = (  # of a PE's time: name, colour, hatch
-    ("compute", COLOURS[0], ""),
-    ("wait", "#ffffff", "////"),
-    ("balance", COLOURS[1], "xxxx"),
-)
-FAR_APART = 12.0  # longest over shortest step above which stacked bars are drawn as percentages
 DPI = 200
+LETTERS = 14  # of a title, per inch
 STYLE: Mapping[str, Any] = MappingProxyType(
     {
         "font.size": 9,
@@ -101,8 +99,8 @@ CAPTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "granularity": (
             "Efficiency over the length of a step",
-            "Rate per PE over the best rate per PE of the study, for smaller and smaller problems. "
-            "Crosses: METG(50 %), the step length at which the efficiency is one half.",
+            "Rate per PE over the best rate per PE of the study, joined in order of the problem's "
+            "size. Crosses: METG(50 %), the step length at which the efficiency is one half.",
         ),
     }
 )
@@ -131,6 +129,9 @@ def figures(campaign: Campaign) -> dict[str, Any]:
         elif kind == "granularity" and analysis.granularity(found):
             drawn["granularity"] = granularity_figure(found)
         drawn["parts"] = parts_figure(campaign, found)
+        for figure in drawn.values():
+            said = [title_of(campaign), machine_of(campaign)]
+            figure.suptitle(fitted(said, int(LETTERS * figure.get_figwidth())), fontsize=8)
     return drawn
 
 
@@ -260,53 +261,6 @@ def efficiency_figure(found: list[Result], weak: bool) -> Any:
     return figure
 
 
-def parts_figure(campaign: Campaign, found: list[Result]) -> Any:
-    """Stacked bars of compute, wait and load balancing per point; oversubscribed ones come last.
-
-    Bars are in ms per step. If steps differ so much in length that short ones would be invisible,
-    bars are percentages of the step, annotated with its length.
-    """
-    order = sorted(found, key=lambda result: (result.oversubscribed, result.number))
-    lengths = [result.step.value for result in order]
-    shares = max(lengths) > FAR_APART * min(lengths)
-    figure, axes = new_figure(5.6, 1.3 + 0.27 * len(order))
-    gap = [0.8 * result.oversubscribed for result in order]
-    positions = np.arange(len(order)) + gap
-    left = np.zeros(len(order))
-    for name, colour, hatch in PARTS:
-        widths = np.array([_part(result, name, shares) for result in order])
-        look = {"color": colour, "hatch": hatch, "edgecolor": "black", "linewidth": 0.5}
-        axes.barh(positions, widths, 0.72, left, label=name, **look)
-        left += widths
-    for position, end, length in zip(positions, left, lengths, strict=True):
-        axes.annotate(f" {number(length * 1e3, 3)} ms", (end, position), va="center", fontsize=7.5)
-    labels = [_point_label(campaign, result) for result in order]
-    axes.set_yticks(positions, labels, fontsize=8)
-    axes.set_ylim(positions[-1] + 0.7, positions[0] - 0.7)
-    axes.grid(axis="y", visible=False)
-    axes.set_xlim(0, 1.16 * left.max())
-    axes.set_xlabel("share of a PE's time in a step [%]" if shares else "a PE's time per step [ms]")
-    if 0 < sum(result.oversubscribed for result in order) < len(order):
-        first = next(
-            position for position, r in zip(positions, order, strict=True) if r.oversubscribed
-        )
-        axes.axhline(first - 0.9, color="#777777", linewidth=0.8, linestyle=":")
-    figure.legend(loc="outside lower center", ncols=3)
-    return figure
-
-
-def _part(result: Result, name: str, shares: bool) -> float:
-    """The width of a part's bar."""
-    return result.parts[name] * (100 / sum(result.parts.values()) if shares else 1e3)
-
-
-def _point_label(campaign: Campaign, result: Result) -> str:
-    label = f"{result.configuration}, {result.pes} PE"
-    if campaign.head["study"]["kind"] == "granularity":
-        label += f", {problem_cell(campaign, result.number)}"
-    return f"{label} ({OVERSUBSCRIBED})" if result.oversubscribed else label
-
-
 # Over-decomposition, balancing, granularity -------------------------------------------------------
 
 
@@ -354,7 +308,7 @@ def _draw_odf(axes: Any, name: str, mine: list[Result], look: dict[str, Any]) ->
 def gain_figure(found: list[Result]) -> Any:
     """The gain of each balanced result with its interval, beside the ideal gain."""
     gains = analysis.gains(found)
-    figure, axes = new_figure(5.6, 1.5 + 0.55 * len(gains))
+    figure, axes = new_figure(5.6, 1.7 + 0.55 * len(gains))
     positions = np.arange(len(gains))
     values, bars = error_bars([row.gain for row in gains])
     look: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.5}
@@ -371,7 +325,7 @@ def gain_figure(found: list[Result]) -> Any:
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("time per step without balancing / with it")
-    figure.legend(loc="outside lower center", ncols=3)
+    draw_legend(figure, axes, False)
     return figure
 
 
@@ -381,7 +335,7 @@ def granularity_figure(found: list[Result]) -> Any:
     rows = analysis.granularity(found)
     styles = styles_of([row.configuration for row in rows])
     for row in rows:
-        points = sorted(row.points, key=lambda point: point.result.step.value)
+        points = sorted(row.points, key=lambda point: point.result.number)  # the largest first
         steps = [point.result.step.value * 1e3 for point in points]
         label = f"{row.configuration}, METG {half_point(row.metg_s)}"
         axes.plot(
@@ -396,7 +350,7 @@ def granularity_figure(found: list[Result]) -> Any:
     axes.set_xscale("log")
     steps = [point.result.step.value * 1e3 for row in rows for point in row.points]
     decimal_log_axis(axes.xaxis, min(steps), max(steps), axes.set_xlim)
-    axes.set_ylim(0, 1.08)
+    axes.set_ylim(-0.04, 1.08)
     axes.set_xlabel("time per step [ms]")
     axes.set_ylabel("efficiency")
     draw_legend(figure, axes, False)

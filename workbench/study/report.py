@@ -29,16 +29,11 @@ from workbench.study.tables import (
     hashes,
     tables,
 )
+from workbench.study.titles import machine_of, title_of
 
-TITLES = {
-    "strong": "Strong scaling",
-    "weak": "Weak scaling",
-    "odf": "Over-decomposition",
-    "lb": "Load balancing",
-    "granularity": "Granularity",
-}
 PIPE_WIDTH = 200  # characters per line if standard output is not a terminal
 FORMATS = ("png", "svg", "pdf")
+WIDE = 8.0  # inches: a wider figure has no other one beside it
 
 
 def write(campaign_path: Path, published: Path | None) -> int:
@@ -151,11 +146,14 @@ def print_tables(shown: list[Table]) -> None:
 # Figures and page ---------------------------------------------------------------------------------
 
 
-def _draw(campaign: Campaign, path: Path) -> list[dict[str, str]]:
-    """Write the figures beside the campaign; returns name, title, caption and SVG of each."""
+def _draw(campaign: Campaign, path: Path) -> list[dict[str, Any]]:
+    """Write the figures beside the campaign; returns name, title, caption, SVG and width of each.
+
+    ``wide``: whether the figure takes the whole width of the page.
+    """
     from workbench.study.figures import CAPTIONS, figures, saved
 
-    drawn = []
+    drawn: list[dict[str, Any]] = []
     for name, figure in figures(campaign).items():
         for form in FORMATS:
             data = saved(figure, form, salt=name)
@@ -163,6 +161,7 @@ def _draw(campaign: Campaign, path: Path) -> list[dict[str, str]]:
             if form == "svg":
                 title, caption = CAPTIONS[name]
                 drawn.append({"name": name, "title": title, "caption": caption})
+                drawn[-1]["wide"] = figure.get_figwidth() > WIDE
                 drawn[-1]["svg"] = inline_svg(data.decode(), name, title)
     return drawn
 
@@ -178,7 +177,7 @@ def inline_svg(text: str, name: str, title: str) -> str:
 
 
 def html(
-    campaign: Campaign, shown: list[Table], beside: list[Table], drawn: list[dict[str, str]]
+    campaign: Campaign, shown: list[Table], beside: list[Table], drawn: list[dict[str, Any]]
 ) -> str:
     """The report as an HTML page."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -194,7 +193,8 @@ def html(
     )
     study = campaign.head["study"]
     return around.get_template("report.html").render(
-        title=f"{TITLES[study['kind']]} of {study['app']}",
+        title=title_of(campaign),
+        machine=machine_of(campaign),
         study=study,
         tables=shown,
         published=beside,

@@ -1,0 +1,125 @@
+"""The figure of where a PE's time goes: stacked bars of compute, wait and load balancing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.show.plots import COLOURS
+from workbench.study.analysis import Result, by_configuration
+from workbench.study.campaign import Campaign
+from workbench.study.drawing import OVERSUBSCRIBED, fitted_legend, new_figure
+from workbench.study.tables import number, problem_cell
+
+PARTS = (  # of a PE's time: name, colour, hatch
+    ("compute", COLOURS[0], ""),
+    ("wait", "#ffffff", "////"),
+    ("balance", COLOURS[1], "xxxx"),
+)
+FAR_APART = 12.0  # longest over shortest step above which stacked bars are drawn as percentages
+MOST_BARS = 14  # of a panel
+PANELS = 3  # beside each other
+FEW = 4  # points of a configuration, for which it gets no panel of its own
+
+
+def parts_figure(campaign: Campaign, found: list[Result]) -> Any:
+    """Stacked bars of compute, wait and load balancing per point; oversubscribed ones come last.
+
+    Bars are in ms per step. If steps differ so much in length that short ones would be invisible,
+    bars are percentages of the step, annotated with its length. If there are more than `MOST_BARS`,
+    each configuration has panels of its own.
+    """
+    order = sorted(found, key=lambda result: (result.oversubscribed, result.number))
+    panels = _panels(order)
+    columns = min(PANELS if panels[0][0] else 2, len(panels))
+    rows = -(-len(panels) // columns)
+    highest = max(len(mine) for _, mine in panels)
+    width = 5.6 if columns == 1 else 11.2
+    figure, grid = new_figure(width, 0.9 + rows * (0.6 + 0.27 * highest), rows, columns)
+    parts = [part for part in PARTS if any(result.parts[part[0]] for result in order)]
+    shares = _are_shares(order)
+    longest = 100.0 if shares else 1e3 * max(sum(result.parts.values()) for result in order)
+    for axes, (title, mine) in zip(grid.flat, panels, strict=False):
+        _draw_panel(axes, mine, parts, shares)
+        labels = [_label(campaign, result, title) for result in mine]
+        axes.set_yticks(axes.get_yticks(), labels, fontsize=8)
+        axes.set_title(title)
+        axes.set_xlim(0, (1.3 if title else 1.16) * longest)
+        if shares:
+            axes.set_xticks(range(0, 101, 25))
+        axes.set_xlabel("share of a step [%]" if shares else "a PE's time per step [ms]")
+    for axes in grid.flat[len(panels) :]:
+        axes.remove()
+    handles, labels = grid.flat[0].get_legend_handles_labels()
+    fitted_legend(figure, handles, labels)
+    return figure
+
+
+def _panels(order: Sequence[Result]) -> list[tuple[str, list[Result]]]:
+    """Titles and points of the panels.
+
+    If the points are few, or few have the same configuration, titles are empty.
+    """
+    groups = by_configuration(list(order))
+    if len(order) <= MOST_BARS or len(order) < FEW * len(groups):
+        groups = {"": list(order)}
+    panels = []
+    for configuration, mine in groups.items():
+        if configuration and len({result.pes for result in mine}) == 1:
+            configuration = f"{configuration}, {mine[0].pes} PE"
+        parts = -(-len(mine) // MOST_BARS)
+        length = -(-len(mine) // parts)
+        for first in range(0, len(mine), length):
+            more = ", continued" if first and configuration else ""
+            panels.append((configuration + more, mine[first : first + length]))
+    return panels
+
+
+def _are_shares(found: Sequence[Result]) -> bool:
+    """Whether bars are percentages, because some would be too short to see."""
+    lengths = [result.step.value for result in found]
+    return max(lengths) > FAR_APART * min(lengths)
+
+
+def _draw_panel(
+    axes: Any, mine: Sequence[Result], parts: Sequence[tuple[str, str, str]], shares: bool
+) -> None:
+    """Draw the bars of points, with the length of each step; oversubscribed ones after a line."""
+    apart = [result.oversubscribed for result in mine]
+    positions = np.arange(len(mine)) + 0.8 * np.array(apart)
+    left = np.zeros(len(mine))
+    for name, colour, hatch in parts:
+        widths = np.array([_part(result, name, shares) for result in mine])
+        look = {"color": colour, "hatch": hatch, "edgecolor": "black", "linewidth": 0.5}
+        axes.barh(positions, widths, 0.72, left, label=name, **look)
+        left += widths
+    for position, end, result in zip(positions, left, mine, strict=True):
+        length = number(result.step.value * 1e3, 3)
+        axes.annotate(f" {length} ms", (end, position), va="center", fontsize=7.5)
+    axes.set_yticks(positions)
+    axes.set_ylim(positions[-1] + 0.7, positions[0] - 0.7)
+    axes.grid(axis="y", visible=False)
+    if 0 < sum(apart) < len(mine):
+        first = positions[apart.index(True)]
+        axes.axhline(first - 0.9, color="#777777", linewidth=0.8, linestyle=":")
+
+
+def _part(result: Result, name: str, shares: bool) -> float:
+    """The width of a part's bar."""
+    return result.parts[name] * (100 / sum(result.parts.values()) if shares else 1e3)
+
+
+def _label(campaign: Campaign, result: Result, title: str) -> str:
+    """The label of a point: what the title of its panel does not say."""
+    granularity = campaign.head["study"]["kind"] == "granularity"
+    words = [] if title else [result.configuration]
+    if f", {result.pes} PE" not in title:
+        words.append(f"{result.pes} PE")
+    if granularity:
+        words.append(problem_cell(campaign, result.number))
+    label = ", ".join(words) or f"{result.pes} PE"
+    if not result.oversubscribed:
+        return label
+    return f"{label}\n({OVERSUBSCRIBED})" if title else f"{label} ({OVERSUBSCRIBED})"

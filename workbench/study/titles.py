@@ -1,0 +1,27 @@
+"""What the report and every figure of a study state: kind, app, problem and machine."""
+
+from __future__ import annotations
+
+from workbench.show.captions import machine_text, problem_text
+from workbench.study.campaign import Campaign
+
+TITLES = {
+    "strong": "Strong scaling",
+    "weak": "Weak scaling",
+    "odf": "Over-decomposition",
+    "lb": "Load balancing",
+    "granularity": "Granularity",
+}
+
+
+def title_of(campaign: Campaign) -> str:
+    """The kind of the study, its app and problem: "Weak scaling of jacobi2d, size 8x4 to 8x8"."""
+    study = campaign.head["study"]
+    problem = problem_text(study["app"], (point["problem"] for point in campaign.head["points"]))
+    return f"{TITLES[study['kind']]} of {study['app']}, {problem}"
+
+
+def machine_of(campaign: Campaign) -> str:
+    """The processor and the cores of each machine of the study."""
+    runs = (run["record"] for run in campaign.of("run"))
+    return machine_text(source["host"] for source in (*campaign.of("start"), *runs))
