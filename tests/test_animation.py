@@ -94,7 +94,7 @@ def test_the_state_moves_beneath(charm: SavedRun, traced_runs: dict[str, Path]) 
         title = f"x [cells], state after {steps[known]} steps"
         assert frame.layout.xaxis2.title.text == title
     assert shown.sum() == pytest.approx(particles)
-    assert figure.layout.coloraxis2.colorbar.title.text == "particles per<br>cell"
+    assert figure.layout.coloraxis2.colorbar.title.text == "particles per cell"
     assert len({frame.data[1].z.tobytes() for frame in figure.frames}) == len(steps)
 
 

@@ -28,7 +28,7 @@ ONLY_IN = {
     "numba_cuda": r"devices/cuda/\w+\.py",
     "cuda": r"tests/gpu_budget\.py",
     "cuda.pathfinder": r"workbench/doctor\.py",
-    "matplotlib": r"workbench/(show/\w+|study/(drawing|figures))\.py",
+    "matplotlib": r"workbench/(show/\w+|study/(drawing|figures))\.py|tests/figure_faults\.py",
     "plotly": r"workbench/show/animation\.py",
     "playwright": r"tests/conftest\.py",
     "pandas": r"workbench/api\.py|tests/\w+\.py",

@@ -120,7 +120,7 @@ def test_one_axis_is_drawn_as_a_line(line_run: Path) -> None:
         thumbnails = file["snapshots/thumbnail"][...]
     state = run_figure(line_run).axes[0]
     (line,) = state.lines
-    assert (state.get_xlabel(), state.get_ylabel()) == ("x [cells]", "u")
+    assert (state.get_xlabel(), state.get_ylabel()) == ("x [cells]", "u (no unit)")
     off = np.abs(line.get_ydata() - u[line.get_xdata().astype(int)])
     assert np.median(off) < 1e-3 and np.count_nonzero(off > 0.05) < 30  # at the edges of the box
     assert 1000 < len(line.get_xdata()) < 3000 and not state.images
@@ -133,4 +133,4 @@ def test_one_axis_is_drawn_as_a_line(line_run: Path) -> None:
     np.testing.assert_allclose(last.y, thumbnails[-1])
     assert last.x0 + last.dx * (len(last.y) - 0.5) == pytest.approx(3000)
     assert axis.range[0] < thumbnails.min() and axis.range[1] > thumbnails.max()
-    assert axis.title.text == "state"
+    assert axis.title.text == "u (no unit)"

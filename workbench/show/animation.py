@@ -97,6 +97,8 @@ def _page(runs: list[SavedRun]) -> Any:
         column_titles=commands,
     )
     figure.update_annotations(font_size=12)
+    figure.update_xaxes(ticks="outside", ticklen=6)
+    figure.update_yaxes(ticks="outside", ticklen=6)
     title = _title(runs)
     lines = title.count("<br>") + max(command.count("<br>") for command in commands) + 3
     figure.update_layout(
@@ -110,12 +112,17 @@ def _page(runs: list[SavedRun]) -> Any:
         coloraxis={
             "colorscale": SCALE,
             "cmin": 0,
-            "colorbar": {"title": "block<br>[ms per step]", "x": 1.07, "y": 0.88, "len": 0.26},
+            "colorbar": {
+                "title": {"text": "block [ms per step]", "side": "right"},
+                "x": 1.07,
+                "y": 0.88,
+                "len": 0.26,
+            },
         },
         coloraxis2={
             "colorscale": "Viridis",
             "colorbar": {
-                "title": wrapped(runs[0].quantity, 16, "<br>"),
+                "title": {"text": wrapped(runs[0].quantity, 30, "<br>"), "side": "right"},
                 **{"x": 1.07, "y": 0.52, "len": 0.36},
             },
         },

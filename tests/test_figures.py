@@ -1,0 +1,257 @@
+"""Every kind of figure that the project draws: nothing cut off, covered, unmarked or unnamed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import test_demo
+from figure_faults import faults
+from test_study_report import Canned, strong_study, trials
+
+import miniapps
+from workbench import demo, new
+from workbench.show import demo_figure
+from workbench.show.animation import animation
+from workbench.show.plots import run_figure
+from workbench.show.saved import SavedRun
+from workbench.study import figures, report
+
+PROCESSOR = "Abacus, 4 cores"  # of records by hand
+RUNS = {  # words of a run, and what its figure says of the problem
+    "jacobi2d": ("jacobi2d --preset tiny", "size 101x83"),
+    "stencil3d": ("stencil3d --preset tiny --time-tile 1", "size 53x43x41"),
+    "leanmd": ("leanmd --preset tiny --blocks 2x1x1", "lattice 12x4x4"),
+    "echo": ("echo --preset tiny", "size 8x6"),
+    "sim": ("pic --preset tiny --driver sim --blocks 8x8", "size 96, particles 3000"),
+}
+
+
+def machine_of(path: Path) -> str:
+    """The machine of a run, as a figure must state it."""
+    host = SavedRun.read(path).record["host"]
+    return f"{host['processor']}, {host['cores']} core"
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_figures_of_runs(name: str, run_record: Callable[..., Any], tmp_path: Path) -> None:
+    """Catches what is cut off, covered or unmarked in a figure of one process."""
+    words, problem = RUNS[name]
+    run_record(*words.split(), "--output", tmp_path / "run.h5")
+    figure = run_figure(tmp_path / "run.h5")
+    assert faults(figure, [words.split()[0], problem, machine_of(tmp_path / "run.h5")]) == []
+
+
+@pytest.mark.parametrize("driver", ["mpi", "charm"])
+def test_figures_of_several_pes(driver: str, traced_runs: dict[str, Path]) -> None:
+    """Catches the same in a figure with a curve for each PE, migrations and balancing steps."""
+    path = traced_runs[driver]
+    assert faults(run_figure(path), [f"pic --driver {driver}", "size 96", machine_of(path)]) == []
+
+
+def test_figure_of_one_axis(
+    run_record: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches the same where the state is a line."""
+    new.write("heat", tmp_path / "apps")
+    monkeypatch.setattr(miniapps, "__path__", [miniapps.HERE, str(tmp_path / "apps")])
+    run_record("heat", "--preset", "tiny", "--output", tmp_path / "run.h5")
+    path = tmp_path / "run.h5"
+    assert faults(run_figure(path), ["heat", "size 101", machine_of(path)]) == []
+
+
+def balancing() -> Canned:
+    """A study of load balancing with long names of configurations."""
+    canned = Canned("lb", app="pic")
+    canned.point("mpi", 2, trials(5), imbalance=1.5)
+    canned.point("charm", 2, trials(6), odf=16, imbalance=1.8)
+    for balancer in ("Greedy", "GreedyRefine", "RefineA", "RefineB", "Rotate"):
+        moves = [{"moved": 3, "seconds": 0.004}]
+        more = {"balancer": balancer, "imbalance": 1.1, "lb": moves}
+        canned.point("charm", 2, trials(4), odf=16, **more)
+    return canned
+
+
+def grains(sizes: int, drivers: int) -> Canned:
+    """A study of granularity; small problems take no less time, so that METG is a bound."""
+    canned = Canned("granularity")
+    for size in range(sizes, 0, -1):
+        for odf in range(1, drivers + 1):
+            mean = max(size, 3) * (1 + odf / 10) + size / 100
+            problem = {"size": [2**size, 64], "work": 1e6 * 2**size}
+            canned.point("charm", 2, trials(mean), odf=odf, **problem)
+    return canned
+
+
+def factors() -> Canned:
+    """A study of over-decomposition."""
+    canned = Canned("odf")
+    canned.point("mpi", 2, trials(5))
+    for odf, mean in ((1, 8), (2, 4), (4, 6)):
+        canned.point("charm", 2, trials(mean), odf=odf)
+    return canned
+
+
+def weak() -> Canned:
+    """A study of weak scaling, to more PEs than cores."""
+    canned = Canned("weak")
+    for pes in (1, 2, 4, 8):
+        canned.point("mpi", pes, trials(4 + pes), size=[10 * pes, 10])
+    return canned
+
+
+STUDIES: dict[str, tuple[Canned, str, set[str]]] = {
+    "strong": (strong_study(), "size 10x10", {"step-time", "speed-up", "efficiency", "parts"}),
+    "weak": (weak(), "size 10x10 to 80x10", {"step-time", "speed-up", "efficiency", "parts"}),
+    "odf": (factors(), "size 10x10", {"odf", "parts"}),
+    "lb": (balancing(), "size", {"gain", "parts"}),
+    "granularity": (grains(12, 4), "size 4096x64 to 2x64", {"granularity", "parts"}),
+    "few grains": (grains(3, 1), "size 8x64 to 2x64", {"granularity", "parts"}),
+}
+
+
+@pytest.mark.parametrize("kind", STUDIES)
+def test_figures_of_studies(kind: str) -> None:
+    """Catches a legend, label or title that is cut off or covered, in each figure of a study."""
+    canned, problem, names = STUDIES[kind]
+    found = figures.figures(canned.campaign())
+    assert set(found) == names
+    for name, figure in found.items():
+        assert faults(figure, [canned.app, problem, PROCESSOR]) == [], name
+    drawn = {name for _, _, names in STUDIES.values() for name in names}
+    assert drawn == set(figures.CAPTIONS)  # every kind of figure has a study here
+
+
+def test_figure_of_the_demo() -> None:
+    """Catches bars without the problem's size, and labels that cover each other."""
+    scaling = [*test_demo.canned(demo.SCALING, demo.scaling_cases()).values()]
+    uneven = [*test_demo.canned(demo.UNEVEN, [*demo.uneven_cases()]).values()]
+    figure = demo_figure.figure_of(scaling, uneven)
+    names = ["size 192x192x192", "lattice 20x20x20", "pic, size 7998", PROCESSOR]
+    assert faults(figure, [*names, *{record["app"] for record in scaling}]) == []
+
+
+def spoiled_text(figure: Any) -> None:
+    """Put a text across the edge of the canvas."""
+    figure.text(0.98, 0.5, "METG always below")
+
+
+def spoiled_title(figure: Any) -> None:
+    """Put the title of a panel over the title of the figure."""
+    figure.text(0.5, figure.get_suptitle() and 0.99, "jacobi2d", ha="center", va="top")
+
+
+def spoiled_ticks(figure: Any) -> None:
+    """Put ticks at halves of blocks."""
+    (axes,) = [axes for axes in figure.axes if axes.get_ylabel() == "block"]
+    axes.set_yticks([0, 0.4])
+
+
+def spoiled_limit(figure: Any) -> None:
+    """Cut off curves without a mark."""
+    figure.axes[2].set_ylim(0, 1e-9)
+
+
+def spoiled_colours(figure: Any) -> None:
+    """Let loads of blocks exceed the colour scale."""
+    (axes,) = [axes for axes in figure.axes if axes.get_ylabel() == "block"]
+    axes.collections[0].set_clim(0, 1e-9)
+
+
+def spoiled_name(figure: Any) -> None:
+    """Leave out the title."""
+    figure.suptitle("")
+
+
+def spoiled_background(figure: Any) -> None:
+    """Leave out the background."""
+    figure.set_facecolor("none")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "kind"),
+    [
+        (spoiled_text, "outside"),
+        (spoiled_title, "overlapping"),
+        (spoiled_ticks, "fractional"),
+        (spoiled_limit, "unmarked"),
+        (spoiled_colours, "unmarked"),
+        (spoiled_name, "unnamed"),
+        (spoiled_background, "transparent"),
+    ],
+)
+def test_wrong_figures_are_seen(
+    spoil: Callable[[Any], None], kind: str, run_record: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Catches a check of figures that cannot fail."""
+    path = tmp_path / "run.h5"
+    run_record("jacobi2d", "--preset", "tiny", "--output", path)
+    figure = run_figure(path)
+    named = ["jacobi2d", "size 101x83", machine_of(path)]
+    assert faults(figure, named) == []
+    spoil(figure)
+    assert {fault.partition(":")[0] for fault in faults(figure, named)} == {kind}
+
+
+# Pages --------------------------------------------------------------------------------------------
+
+MISPLACED = """() => {
+    const svg = document.querySelector('.js-plotly-plot .main-svg').getBoundingClientRect();
+    const texts = [...document.querySelectorAll('.js-plotly-plot text')].filter(
+        text => text.textContent.trim() && getComputedStyle(text).visibility != 'hidden');
+    const boxes = texts.map(text => [text.textContent, text.getBoundingClientRect()]).filter(
+        ([_, box]) => box.width > 0);
+    const found = boxes.filter(([_, box]) => box.left < svg.left || box.right > svg.right
+        || box.top < svg.top || box.bottom > svg.bottom).map(([said, _]) => 'outside: ' + said);
+    boxes.forEach(([one, a], n) => boxes.slice(n + 1).forEach(([other, b]) => {
+        if (a.left + 1 < b.right && b.left + 1 < a.right && a.top + 1 < b.bottom
+            && b.top + 1 < a.bottom) found.push('overlapping: ' + one + ' and ' + other);
+    }));
+    return found.concat(boxes.length > 20 ? [] : ['few texts: ' + boxes.length]);
+}"""
+
+
+def test_texts_of_an_animation(
+    traced_runs: dict[str, Path], browser_page: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """Catches a command line that runs out of the page, a label over another one.
+
+    And a page that has other colours in a dark browser: its figures are drawn on white.
+    """
+    runs = [SavedRun.read(traced_runs[driver]) for driver in ("charm", "mpi")]
+    for number, shown in enumerate((runs, runs[:1])):
+        figure = animation(shown)
+        for word in ("pic", "size 96, particles 3000", machine_of(traced_runs["mpi"])):
+            assert word in figure.layout.title.text.replace("<br>", " ")
+        path = tmp_path / f"{number}.html"
+        figure.write_html(path, auto_play=False)
+        page, _ = browser_page(path)
+        page.wait_for_selector(".bars path")
+        assert page.evaluate(MISPLACED) == []
+        assert is_the_same_in_dark(page)
+    page.evaluate("document.querySelector('.xtitle').setAttribute('x', 2000)")
+    assert [fault.partition(":")[0] for fault in page.evaluate(MISPLACED)] == ["outside"]
+
+
+def test_report_in_a_dark_browser(
+    browser_page: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches black figures on a dark page."""
+    monkeypatch.setattr(report, "FORMATS", ("svg",))
+    report.write(strong_study().write(tmp_path / "my.jsonl"), None)
+    page, _ = browser_page(tmp_path / "my.html")
+    assert is_the_same_in_dark(page)
+    page.add_style_tag(content="@media (prefers-color-scheme: dark) { body { color: white; } }")
+    assert not is_the_same_in_dark(page)
+
+
+def is_the_same_in_dark(page: Any) -> bool:
+    """Whether a page of a browser looks the same if the user prefers dark colours."""
+    shots = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_timeout(300)
+        shots.append(page.screenshot())
+    return shots[0] == shots[1]
