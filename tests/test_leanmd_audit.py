@@ -20,6 +20,8 @@ from kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
 from miniapps.audit import AuditPlan
 from miniapps.leanmd import plain, thermo
 from miniapps.leanmd import problem as problem_module
+from miniapps.leanmd.block import LeanmdBlock
+from miniapps.leanmd.pairs import Compute
 from miniapps.leanmd.problem import REFERENCE_ATOMS, Gradient, LeanmdProblem
 
 CPU = kernels.load("leanmd", "cpu")
@@ -112,6 +114,12 @@ def weak_virial(patch: MonkeyPatch) -> None:
     patch.setattr(CPU, "energies", wrong)
 
 
+def no_potentials(patch: MonkeyPatch) -> None:
+    """Blocks contribute no energies and virials to the audit."""
+    for kind in (LeanmdBlock, Compute):
+        patch.setattr(kind, "potentials", lambda block, most: [])
+
+
 def wrong_row(patch: MonkeyPatch, change: Callable[[LeanmdProblem, Any], None]) -> None:
     """Change each row of the thermo table."""
     right = thermo.row
@@ -142,6 +150,7 @@ MISTAKES = {
     reversed_ids: {MIXED},
     shared_draws: {START},
     weak_virial: {POTENTIAL},
+    no_potentials: {POTENTIAL},
     negative_pressure: {TABLE},
     cool_table: {TABLE},
 }
@@ -154,7 +163,7 @@ def test_mistakes_beyond_the_reference(monkeypatch: MonkeyPatch, mistake: Any) -
     assert MISTAKES[mistake] <= failed(HOT)
 
 
-@pytest.mark.parametrize("mistake", [strong_kick, reversed_ids, weak_virial])
+@pytest.mark.parametrize("mistake", [strong_kick, reversed_ids, weak_virial, no_potentials])
 def test_mistakes_in_pairs(monkeypatch: MonkeyPatch, mistake: Any) -> None:
     """Catches an audit that does not see cells or computes."""
     mistake(monkeypatch)

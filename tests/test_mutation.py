@@ -55,6 +55,15 @@ def test_a_mutant_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdict == (run.CHECKS, "ended by signal 26")
 
 
+def test_a_function_with_a_cache_is_changed() -> None:
+    """Catches a tool that leaves what such a function has returned before the change."""
+    file = "miniapps/leanmd/domain.py"
+    turned = mutant(
+        file, "edge_of: return tuple(((2 + side - 1) * (axis == other) for other in AXES))"
+    )
+    assert run.Trials(file, problems.LEANMD[1:2], ()).verdict(turned).by == run.CHECKS
+
+
 def test_tests_kill_what_runs_do_not() -> None:
     """Catches a tool whose tests do not see the mutant."""
     file = "miniapps/stencil3d/block.py"

@@ -207,19 +207,32 @@ def leanmd(
     usual = {"lattice": (3, 3, 3), "density": 0.4, "cutoff": 1.6, "skin": 0.3, "rebuild": 2}
     mistake = partial(wrong.applied, "leanmd") if wrong else nullcontext
     given = usual | {"thermo": 2} | values
-    large = values.get("decomposition") == "pairs" or steps > 5
+    large = values.get("decomposition") == "pairs" or steps > 5 or "lattice" in values
     return Run("leanmd", grid, steps, given, moving=moving, wrong=mistake, large=large)
 
 
-def two_atoms(apart: float, speed: Any, **values: Any) -> Run:
-    """Two atoms in a box whose side is 8.4, for a step: along x so far apart.
+SIDE = 8.4  # of the box of a few atoms
+
+
+def in_a_row(along_x: list[float], velocity: Any, steps: int = 1, **values: Any) -> Run:
+    """Atoms on a line along x, in a box of `SIDE`; ``velocity``: (3, n)."""
+    at = [along_x, [4.0] * len(along_x), [4.0] * len(along_x)]
+    given = {"cells": (3, 3, 3)} | values
+    return Run("leanmd", (1, 1, 1), steps, given, atoms=(at, velocity))
+
+
+def two_atoms(apart: float, speed: Any, steps: int = 1, **values: Any) -> Run:
+    """Two atoms in a box, along x so far apart.
 
     ``speed``: of the first along x and of the second along y, or (3, 2).
     """
-    at = [[2.5, 2.5 + apart], [4.0, 4.0], [4.0, 4.0]]
-    given = {"cells": (3, 3, 3)} | values
     velocity = speed * np.eye(3, 2) if np.ndim(speed) == 0 else speed
-    return Run("leanmd", (1, 1, 1), 1, given, atoms=(at, velocity))
+    return in_a_row([2.5, 2.5 + apart], velocity, steps, **values)
+
+
+def approaching(apart: float, speed: float, steps: int = 1, **values: Any) -> Run:
+    """Two atoms of which one flies towards the other."""
+    return two_atoms(apart, speed * np.eye(3, 2) * [1.0, 0.0], steps, **values)
 
 
 LEANMD = (
@@ -236,11 +249,24 @@ LEANMD += (
     two_atoms(2.5, 0.0),  # as far apart as the cutoff
     two_atoms(3.0, np.array([[0.0, 0.0], [900.0, 0.0], [0.0, 0.0]]), dt=0.03),
     two_atoms(3.0, np.array([[0.0, 0.0], [0.0, 0.0], [0.0, -900.0]]), dt=0.03),
-    leanmd((2, 1, 1), 6, moving=True, rebuild=20, temperature=3.0),
+    leanmd((2, 1, 1), 9, moving=True, rebuild=20, temperature=6.0),  # lists anew in step 5
     leanmd((2, 1, 1), 3, wrong=leanmd_faults.ghosts_of_one_side_lost),
     leanmd((2, 1, 1), 24, wrong=leanmd_faults.swapped_ids, temperature=9.0),
     leanmd((1, 1, 1), 2, decomposition="pairs"),
     leanmd((1, 1, 1), 2, decomposition="pairs", wrong=leanmd_faults.one_sided_compute),
+    leanmd((1, 1, 1), 3, decomposition="pairs", moving=True),
+    approaching(1.0, 100.0, decomposition="pairs"),
+    approaching(1.0, 100.0, steps=2),
+    approaching(2.85, 74.0),  # into the cutoff, from where lists do not reach
+    two_atoms(3.0, np.array([[0.0, 900.0], [0.0, 0.0], [0.0, 0.0]]), dt=1e306),
+    in_a_row([0.5, 4.0, 4.6], np.zeros((3, 3))),
+    in_a_row([0.0, 4.0], np.zeros((3, 2))),  # on the box's face
+    *(
+        in_a_row([at, 4.0], speed * np.eye(3, 2), dt=2.0**-8)  # to the other face, or beyond one
+        for at, speed in [(SIDE - 2.0**-5, 8.0), (SIDE - 2.0**-6, 8.0), (2.0**-6, -8.0)]
+    ),
+    leanmd((3, 3, 3), 3, moving=True),  # fewer atoms per block than an audit asks for
+    leanmd((1, 1, 1), 3, lattice=(5, 5, 5)),  # with clusters of atoms far from all ghosts
 )
 ECHO = (
     Run("echo", (2, 3), 4),

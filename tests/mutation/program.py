@@ -56,7 +56,10 @@ def getattr_of(module: ModuleType, function: str) -> Any:
 
 
 def _raw(found: Any) -> Any:
-    """The function inside a property, a static method, and so on."""
+    """The function inside a property, a static method, and so on; of a cache, which is cleared."""
+    if hasattr(found, "cache_clear"):
+        found.cache_clear()
+        return found.__wrapped__
     for attribute in ("fget", "func", "__func__"):
         found = getattr(found, attribute, found)
     return found
