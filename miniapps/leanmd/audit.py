@@ -77,7 +77,8 @@ class Audit(BaseAudit):
                 totals != plain.potential(some, others, self.problem.cutoff)
                 for some, others, totals in samples
             ]
-            found["wrong potentials"] = Measure("sum", sum(wrong) if samples else 1)  # none is wrong, too
+            missing = int(not samples)
+            found["wrong potentials"] = Measure("sum", sum(wrong) + missing)
         return found
 
     def _around(self, block: Any) -> np.ndarray:
