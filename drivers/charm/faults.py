@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from miniapps.contract import SETUP
 from miniapps.faults import ACTED, Fault, catalogue, fault, replaced, rounded
 
 CHARE = "drivers.charm.chare:BlockChare"
@@ -81,10 +82,10 @@ def sent_in_single_precision(right: Any) -> Any:
 
 @fault(f"{MAIL}._send")
 def sent_as_of_the_next_step(right: Any) -> Any:
-    """Messages to other PEs say that they are of the step after."""
+    """Messages to other PEs say that they are of the step after; not those of the setup."""
 
     def send(self: Any, runner: Any, step: int, *more: Any) -> None:
-        right(self, runner, step + 1, *more)
+        right(self, runner, step if step == SETUP else step + 1, *more)
 
     return send
 
