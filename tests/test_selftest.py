@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,11 @@ import miniapps
 from miniapps import grid_faults
 from miniapps.faults import ACTED, Fault, replaced
 from workbench.exit_status import VALID, WRONG
-from workbench.selftest import command, faults, trials
+from workbench.run import batch, launch
+from workbench.run.monitor import Monitor
+from workbench.run.processes import SHARED, process_state
+from workbench.run.progress_file import ProgressFile
+from workbench.selftest import command, faults, trials, warm
 from workbench.selftest.trials import Found, Trial, solve_here
 
 APPS = ("jacobi2d", "stencil3d", "pic", "leanmd", "echo")
@@ -116,6 +124,47 @@ def test_faults_that_need_the_other_case_are_left_out(tmp_path: Path) -> None:
     found = list(trials.trials(["leanmd"], ["serial", "mpi"], "compute", tmp_path))
     named = {(trial.app, trial.driver) for trial in found if trial.fault is not None}
     assert named == {("leanmd pairs", "serial")}
+
+
+@pytest.mark.parametrize("driver", ["mpi", "charm"])
+def test_forked_pes_make_the_run(driver: str, tmp_path: Path) -> None:
+    """A launcher that starts stubs gives the record of one that starts the program."""
+    spec = trials_of("jacobi2d", driver, tmp_path)[None].spec
+    (usual,) = batch.solve_all([spec])
+    with warm.started([]) as program:
+        (forked,) = batch.solve_all([spec], program=program)
+    assert isinstance(usual, dict) and isinstance(forked, dict)
+    assert usual["valid"] and forked["valid"]
+    assert forked["state_hash"] == usual["state_hash"]
+
+
+def test_a_forked_pe_ends_with_its_stub(tmp_path: Path) -> None:
+    """A launcher that kills the stub ends the PE; without `warm.end_with` it would go on."""
+    spec = replace(trials_of("jacobi2d", "mpi", tmp_path)[None].spec, pes=1, steps=10**9)
+    (tmp_path / launch.RUNS).write_bytes(pickle.dumps([spec]))
+    progress = ProgressFile(tmp_path / launch.PROGRESS, 1)
+    around = os.environ | {launch.FOLDER: str(tmp_path)}
+    with warm.started([]) as program:
+        with subprocess.Popen([*program, "batch", "--no-launch"], env=around) as process:
+            support.wait_for(lambda: progress.slot(0).step > 0)
+            (pid,) = progress.forked()
+            assert process_state(pid) in "RS"
+            process.kill()
+        support.wait_for(lambda: process_state(pid) == "X")
+
+
+def test_a_pe_that_fails_removes_its_shared_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A forked PE may fail before the monitor has looked at its files."""
+    monkeypatch.setattr(Monitor, "_find_shared", lambda self, pids: None)
+    trial = trials_of("jacobi2d", "mpi", tmp_path)["mpi: ranks of different runs"]
+    before = set(SHARED.iterdir())
+    with warm.started([]) as program:
+        (result,) = batch.solve_all([trial.spec], program=program)
+    assert isinstance(result, str)
+    left = set(SHARED.iterdir()) - before
+    support.wait_for(lambda: not any(file.exists() for file in left))  # those of other tests go
 
 
 def test_a_run_with_other_steps_is_not_valid(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.plural import counted
 from workbench.run import launch, output, record
 from workbench.run.hashes import StepHashes
-from workbench.run.processes import end_by_signals
+from workbench.run.processes import end_by_signals, shared_files
 from workbench.run.progress_bar import ProgressBar, ProgressBarThread
 from workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
 from workbench.run.spec import RunSpec, check_writable
@@ -171,6 +171,8 @@ def execute_all(
         except Exception as error:
             (fail or (watcher if folder is not None else NoProgressFile()).fail)(error)
             _clear(stores)
+            for file in shared_files(os.getpid()):
+                file.unlink(missing_ok=True)  # MPI_Abort leaves them
             if loaded:
                 drivers.load(name).fail(FAILED)
             return FAILED

@@ -33,29 +33,6 @@ FOLDER = "MINIAPPS_RUN_FOLDER"  # environment variable: where a launched run kee
 PROGRESS, RUNS, NOTES = "progress", "runs.pickle", "notes"
 
 
-def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str]:
-    """The command that starts the run under its launcher, which gets ``runtime`` unchanged.
-
-    Raises InputError if the driver is not installed or its launcher is not found.
-    """
-    driver = drivers.get(spec.driver)
-    words = [sys.executable, *_program_itself(), *spec.arguments(), "--no-launch"]
-    return driver.command(Start(words, spec.pes, spec.own, runtime, launcher))
-
-
-def command_for_all(
-    specs: Sequence[RunSpec], runtime: Sequence[str] = (), launcher: str | None = None
-) -> list[str]:
-    """The command that starts PEs for several runs of one driver, made one after the other.
-
-    The PEs read the runs from the folder of their launch. ``runtime`` and ``launcher`` are as of
-    `command`. Raises InputError as `command` does.
-    """
-    spec = specs[0]
-    words = [sys.executable, *_program_itself(), "batch", "--no-launch"]
-    return spec.can.command(Start(words, spec.pes, spec.own, runtime, launcher))
-
-
 def _program_itself() -> list[str]:
     """The arguments that make Python run this program: the installed script, else the module.
 
@@ -63,6 +40,35 @@ def _program_itself() -> list[str]:
     """
     script = Path(sys.executable).with_name("miniapps")
     return [str(script)] if script.exists() else ["-m", "workbench.cli"]
+
+
+PROGRAM = (sys.executable, *_program_itself())  # what the command line of a PE begins with
+
+
+def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str]:
+    """The command that starts the run under its launcher, which gets ``runtime`` unchanged.
+
+    Raises InputError if the driver is not installed or its launcher is not found.
+    """
+    driver = drivers.get(spec.driver)
+    words = [*PROGRAM, *spec.arguments(), "--no-launch"]
+    return driver.command(Start(words, spec.pes, spec.own, runtime, launcher))
+
+
+def command_for_all(
+    specs: Sequence[RunSpec],
+    runtime: Sequence[str] = (),
+    launcher: str | None = None,
+    program: Sequence[str] = PROGRAM,
+) -> list[str]:
+    """The command that starts PEs for several runs of one driver, made one after the other.
+
+    The PEs read the runs from the folder of their launch. ``runtime`` and ``launcher`` are as of
+    `command`. Raises InputError as `command` does.
+    """
+    spec = specs[0]
+    words = [*program, "batch", "--no-launch"]
+    return spec.can.command(Start(words, spec.pes, spec.own, runtime, launcher))
 
 
 def pinning(spec: RunSpec, launcher: str | None = None) -> list[str]:
@@ -85,17 +91,20 @@ def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str
 
 
 def launch_all(
-    specs: Sequence[RunSpec], command: list[str], limit_s: float | None
+    specs: Sequence[RunSpec],
+    command: list[str],
+    limit_s: float | None,
+    program: Sequence[str] = PROGRAM,
 ) -> list[dict[str, Any] | str]:
     """Run and monitor a command that makes several runs one after the other.
 
-    Returns the records of the completed runs, in order, followed by the reason why the next run
-    failed if not all completed.
+    ``program``: what the command line of a PE begins with. Returns the records of the completed
+    runs, in order, followed by the reason why the next run failed if not all completed.
     """
     with tempfile.TemporaryDirectory(prefix="miniapps-") as name:
         folder = Path(name)
         (folder / RUNS).write_bytes(pickle.dumps(specs))
-        trouble, status = _monitored(specs, command, limit_s, folder)
+        trouble, status = _monitored(specs, command, limit_s, folder, program)
         _print_notes(folder)
         files = [folder / record_name(number) for number in range(len(specs))]
         results: list[dict[str, Any] | str] = [
@@ -107,7 +116,11 @@ def launch_all(
 
 
 def _monitored(
-    specs: Sequence[RunSpec], command: list[str], limit_s: float | None, folder: Path
+    specs: Sequence[RunSpec],
+    command: list[str],
+    limit_s: float | None,
+    folder: Path,
+    program: Sequence[str],
 ) -> tuple[str | None, int]:
     """Run a command to its end; returns the trouble that was found, if any, and its status.
 
@@ -126,7 +139,6 @@ def _monitored(
         )
     outputs = [(spec.output, spec.pes) for spec in specs if spec.output is not None]
     parts = [part for one in outputs for part in output.temporary(*one)]
-    program = [sys.executable, *_program_itself()]
     with _guard(process) as remember:
         for left in (folder, *parts):
             remember(left)

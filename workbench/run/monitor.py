@@ -103,7 +103,8 @@ class Monitor:
         A PE that has not begun to step has no slot, so its process is found by its command line, or
         by its name if it has died and the launcher has not noticed.
         """
-        states = {pid: process_state(pid) for pid in family(self.process.pid)}
+        forked = self.progress.forked()
+        states = {pid: process_state(pid) for pid in (*family(self.process.pid), *forked)}
         self.stopped.check(now, states)
         for pid, state in states.items():
             if state == "Z" and name_of(pid) == PYTHON:
@@ -111,7 +112,7 @@ class Monitor:
         mine = [pid for pid in states if words_of(pid)[: len(self.program)] == self.program]
         self.born |= dict.fromkeys(mine, now)
         if not self.settled:
-            self._find_shared(mine)
+            self._find_shared([*mine, *forked])
             self.settled = not starting
         died = [pid for pid, seen in self.born.items() if now - seen > GRACE_S]
         if starting and died:
@@ -162,7 +163,7 @@ class Monitor:
         """Kill the remaining processes of the run on this host, and remove what they share."""
         self.bar.close()
         if self.process.poll() is None:
-            self._find_shared(family(self.process.pid))
+            self._find_shared([*family(self.process.pid), *self.progress.forked()])
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         for slot in self.progress.slots():

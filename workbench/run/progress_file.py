@@ -26,6 +26,7 @@ from drivers.waits import Wait
 from workbench.errors import explained, tell
 
 ERRORS = "errors"  # file beside the progress file, with a line from each PE that failed
+FORKED = "forked"  # files beside it, with a number: a PE that no process of the launch has started
 SLOT = struct.Struct("=qqdq")  # pid, step, time of the last change, phase
 ASKED = struct.Struct("=q")  # after the slots: whether PEs must write what their blocks wait for
 FIELDS = 4
@@ -80,6 +81,10 @@ class ProgressFile:
     def slots(self) -> list[Slot]:
         """All slots."""
         return [self.slot(pe) for pe in range(self.pes)]
+
+    def forked(self) -> list[int]:
+        """The processes of PEs that are no descendants of the launcher."""
+        return [int(file.suffix[1:]) for file in self.path.parent.glob(f"{FORKED}.*")]
 
     # What blocks wait for ------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Any
 import miniapps
 from miniapps.faults import Fault
 
-EVERYWHERE = "workbench.selftest.messages", "workbench.selftest.results"
+MESSAGES, RESULTS = "workbench.selftest.messages", "workbench.selftest.results"
 OF_THE_PACKAGE = "{package}.faults"  # of an app or a driver
 
 
@@ -23,7 +23,7 @@ def of(app: str, runs: str) -> Mapping[str, Fault]:
     ``runs``: the module that runs the driver's jobs; the faults of the driver are beside it.
     """
     own = module_of(app), OF_THE_PACKAGE.format(package=runs.rpartition(".")[0])
-    found = [fault for module in (*EVERYWHERE, *own) for fault in listed(module)]
+    found = [fault for module in (MESSAGES, RESULTS, *own) for fault in listed(module)]
     return MappingProxyType({key(fault): fault for fault in found})
 
 
@@ -40,9 +40,9 @@ def listed(module: str) -> tuple[Fault, ...]:
     return faults
 
 
-def of_app(app: str) -> tuple[Fault, ...]:
-    """The faults that an app lists."""
-    return listed(module_of(app))
+def of_plain(app: str) -> tuple[Fault, ...]:
+    """The faults that do not depend on the kinds of blocks: an app's own, and those of results."""
+    return listed(module_of(app)) + listed(RESULTS)
 
 
 def problem_of(app: str, preset: str) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing import active_children, get_context
@@ -23,7 +23,7 @@ from miniapps.problem import Variant
 from workbench.exit_status import FAILED
 from workbench.run import batch
 from workbench.run.cases import Case
-from workbench.selftest import faults
+from workbench.selftest import faults, warm
 from workbench.selftest.faulty import APPLIED, FaultySpec
 
 STEPS, WARMUP = 8, 2  # where the app does not ask for others
@@ -141,7 +141,8 @@ def _trials(
 def applies(driver: Driver, app: str, variant: Mapping[str, Any], fault: Fault | None) -> bool:
     """Whether to try a fault in this variant under this driver.
 
-    The app's own faults are tried in its plain form, except those that name another variant.
+    The app's own faults and those of results are tried in its plain form, except those that name
+    another variant.
     """
     if fault is not None:
         if fault.needs and not getattr(driver, fault.needs):
@@ -149,7 +150,7 @@ def applies(driver: Driver, app: str, variant: Mapping[str, Any], fault: Fault |
         if any(variant.get(field, value) != value for field, value in fault.given.items()):
             return False
         named = several_kinds(app, fault.given)
-        if named != several_kinds(app, variant) and (named or fault in faults.of_app(app)):
+        if named != several_kinds(app, variant) and (named or fault in faults.of_plain(app)):
             return False
     try:
         spec_of(driver, app, variant, fault)
@@ -196,10 +197,14 @@ def solve(trials: list[Trial], scale: Scale = TINY) -> Iterator[Found]:
     for trial in trials:
         groups.setdefault(batch.launch_of(trial.spec), []).append(trial)
     shares = [share for group in groups.values() for share in shared(group, scale)]
+    alone = [one.spec for one in trials if one.fault is None and one.spec.can.one_pe]
     context = get_context("spawn")
-    with ProcessPoolExecutor(scale.at_once, context, end_with, (os.getpid(),)) as pool:
+    with (
+        warm.started(alone) as program,
+        ProcessPoolExecutor(scale.at_once, context, end_with, (os.getpid(),)) as pool,
+    ):
         usual = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for this process alone
-        running = [pool.submit(solve_share, share, scale.limit_s) for share in shares]
+        running = [pool.submit(solve_share, share, scale.limit_s, program) for share in shares]
         signal.signal(signal.SIGINT, usual)  # those just started go on ignoring it
         try:
             for share in as_completed(running):
@@ -227,10 +232,13 @@ def shared(group: list[Trial], scale: Scale) -> list[list[Trial]]:
     return [part for n in range(parts) if (part := group[n::parts])]
 
 
-def solve_share(trials: list[Trial], limit_s: float) -> list[Found]:
-    """What became of trials that can share launches; in this process, of one after the other."""
+def solve_share(trials: list[Trial], limit_s: float, program: Sequence[str]) -> list[Found]:
+    """What became of trials that can share launches; in this process, of one after the other.
+
+    ``program``: what a launcher starts as a PE.
+    """
     if not trials[0].spec.can.one_process:
-        results = batch.solve_all([trial.spec for trial in trials], limit_s)
+        results = batch.solve_all([trial.spec for trial in trials], limit_s, program)
         pairs = zip(trials, results, strict=True)
         return [Found(trial, trial.acted, seen(result)) for trial, result in pairs]
     return [solve_here(trial) for trial in trials]

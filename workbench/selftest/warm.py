@@ -1,0 +1,121 @@
+"""Warm PEs: forked from one process that has imported the apps and loaded their kernels.
+
+A launcher starts a `stub` in place of each PE, which hands its place to a fork of the warm process.
+A fork takes a tenth of the time in which Python imports a PE's program, and a fault that is seen
+ends its launch: a self-test has more than a hundred launches.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import json
+import os
+import pickle
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import kernels
+from workbench.exit_status import FAILED
+from workbench.run import batch, launch
+from workbench.run.progress_file import FORKED
+from workbench.run.spec import RunSpec
+from workbench.selftest import stub
+
+RUNS = ".pickle"
+FILES = 64  # the numbers of files that a launcher leaves open for a PE are smaller
+
+
+@contextmanager
+def started(specs: Sequence[RunSpec]) -> Iterator[list[str]]:
+    """Start the warm process; yields the program that a launcher starts as a PE.
+
+    ``specs``: runs that need no launcher, which it makes first, and so loads their kernels.
+    """
+    with tempfile.TemporaryDirectory(prefix="miniapps-") as folder:
+        path = str(Path(folder) / "warm")
+        Path(path).with_suffix(RUNS).write_bytes(pickle.dumps(specs))
+        command = [sys.executable, "-m", __name__, path]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as process:
+            assert process.stdout is not None
+            try:
+                if not process.stdout.readline():
+                    raise RuntimeError("the process that forks PEs has ended at its start")
+                yield [sys.executable, "-I", "-S", str(Path(stub.__file__)), path]
+            finally:
+                process.kill()
+
+
+def main() -> None:
+    """Load what PEs need, then fork a PE for each stub that connects.
+
+    The numbers of a stub's files are kept free for them: a file of this process that had one would
+    be closed when Python frees it, and with it the PE's.
+    """
+    while os.open(os.devnull, os.O_RDONLY) < FILES:
+        pass
+    end_with(sys.stdin.fileno())
+    kernels.import_compiler()
+    path = Path(sys.argv[1])
+    batch.solve_all(pickle.loads(path.with_suffix(RUNS).read_bytes()))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that none remains as a zombie
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        print(flush=True)
+        while True:
+            connection, _ = server.accept()
+            if os.fork() == 0:
+                server.close()
+                become_pe(connection)
+            connection.close()
+
+
+def end_with(file: int) -> None:
+    """Have the kernel kill this process when the other end of a pipe or socket is closed."""
+    fcntl.fcntl(file, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def closed(file: int) -> bool:
+    """Whether the other end of a connection has been closed."""
+    polled = select.poll()
+    polled.register(file, 0)  # a hang-up is reported without being asked for
+    return bool(polled.poll(0))
+
+
+def become_pe(connection: socket.socket) -> None:
+    """Take the place of a stub, be a PE of its launch, and end; the stub ends with the status."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    size, files, _, _ = socket.recv_fds(connection, stub.SIZE, FILES)
+    place = json.loads(connection.recv(int.from_bytes(size, "little"), socket.MSG_WAITALL))
+    os.closerange(0, FILES)
+    for file, number in zip(files, place["files"], strict=True):
+        os.dup2(file, number)
+        os.close(file)
+    end_with(connection.fileno())
+    if closed(connection.fileno()):
+        os._exit(FAILED)
+    sys.argv[1:] = place["words"]
+    os.environ.clear()
+    os.environ.update(place["environment"])
+    os.chdir(place["folder"])
+    (Path(os.environ[launch.FOLDER]) / f"{FORKED}.{os.getpid()}").touch()
+    status = batch.take_part()
+    atexit._run_exitfuncs()  # as MPI's
+    sys.stdout.flush()
+    connection.send(bytes([status]))
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()
