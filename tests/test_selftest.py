@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import pickle
 import subprocess
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -165,6 +167,16 @@ def test_a_pe_that_fails_removes_its_shared_memory(
     assert isinstance(result, str)
     left = set(SHARED.iterdir()) - before
     support.wait_for(lambda: not any(file.exists() for file in left))  # those of other tests go
+
+
+def test_a_run_that_fails_here_leaves_the_shared_memory_of_its_process(tmp_path: Path) -> None:
+    """It may be the user's, as multiprocessing's semaphores are."""
+    trial = trials_of("jacobi2d", "serial", tmp_path)["messages: lost"]
+    with tempfile.NamedTemporaryFile(dir=SHARED) as file:
+        file.truncate(mmap.PAGESIZE)
+        with mmap.mmap(file.fileno(), mmap.PAGESIZE):
+            assert solve_here(trial).caught.startswith(trials.ENDS)
+            assert Path(file.name).exists()
 
 
 def test_a_run_with_other_steps_is_not_valid(tmp_path: Path) -> None:

@@ -171,8 +171,9 @@ def execute_all(
         except Exception as error:
             (fail or (watcher if folder is not None else NoProgressFile()).fail)(error)
             _clear(stores)
-            for file in shared_files(os.getpid()):
-                file.unlink(missing_ok=True)  # MPI_Abort leaves them
+            if folder is not None:
+                for file in shared_files(os.getpid()):
+                    file.unlink(missing_ok=True)  # MPI_Abort leaves them
             if loaded:
                 drivers.load(name).fail(FAILED)
             return FAILED
