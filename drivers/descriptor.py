@@ -213,14 +213,39 @@ class Driver:
 
     def unavailable(self) -> str | None:
         """The reason why this Python cannot use the driver, in one line; None if it can."""
+        return self.lacks_modules() or self.lacks_program()
+
+    def lacks_modules(self) -> str | None:
+        """Which module no process of the driver can import, and how to get it; None if all can."""
         missing = [name for name in self.modules if not importable(name)]
         return f"{missing[0]} is not installed{self.install}" if missing else None
 
-    def require(self) -> None:
-        """Raise InputError if this Python cannot use the driver."""
-        reason = self.unavailable()
+    def lacks_program(self) -> str | None:
+        """Which launcher is not found, and how to get it; None if it is, or if none is needed."""
+        if not self.program or program(self.program) is not None:
+            return None
+        return f"no {self.program} beside this Python or on the PATH{self.install}"
+
+    def require_modules(self) -> None:
+        """Raise InputError if a process of the driver cannot import what it needs."""
+        reason = self.lacks_modules()
         if reason is not None:
             raise InputError("--driver", self.name, reason)
+
+    def launcher_path(self, chosen: str | None) -> str:
+        """The path of the launcher that the user has chosen, else of the driver's own.
+
+        Raises InputError if it is not found.
+        """
+        if chosen:
+            path = shutil.which(chosen)
+            if path is None:
+                raise InputError("--launcher", chosen, "must be a program that can be started")
+            return path
+        path = program(self.program)
+        if path is None:
+            raise InputError("--driver", self.name, str(self.lacks_program()))
+        return path
 
 
 def pip_install(*packages: str) -> str:
@@ -240,13 +265,3 @@ def program(name: str) -> str | None:
     """The path of a program in this Python's environment, else on the PATH; None if not found."""
     beside = Path(sys.executable).with_name(name)
     return str(beside) if beside.exists() else shutil.which(name)
-
-
-def chosen_or_found(driver: str, launcher: str | None, name: str) -> str:
-    """The path of the launcher that the user names, else of the default. Raises InputError."""
-    found = shutil.which(launcher) if launcher else program(name)
-    if found is not None:
-        return found
-    if launcher:
-        raise InputError("--launcher", launcher, "must be a program that can be started")
-    raise InputError("--driver", driver, f"no {name} found: see `miniapps doctor`")

@@ -19,7 +19,12 @@ import skips
 import support
 
 import drivers
+from drivers import descriptor
+from miniapps.parameters import InputError
 from workbench import demo, verify
+from workbench.cli import build_parser, main
+from workbench.study import command
+from workbench.study.options import study_of
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(support.ROOT / "benchmarks")
@@ -255,6 +260,50 @@ def test_verify_leaves_charm_out(
     assert verify.verify(["echo"], full=False) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "charm" in line]
     assert line.startswith("left out: charm: charm4py is not installed")
+
+
+@pytest.fixture
+def without_mpiexec(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have this process find mpi4py, but no mpiexec."""
+    monkeypatch.setattr(descriptor, "program", lambda name: None)
+
+
+@pytest.mark.usefixtures("without_mpiexec")
+def test_without_mpiexec_the_other_drivers_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Catches mpi4py that counts as usable without a launcher: its first run would end them all."""
+    planned = {case.driver for case in [*demo.scaling_cases(), *verify.cases((), full=True)]}
+    assert planned == set(drivers.found()) - {"mpi"}
+    same = {"state_hash": "same", "checks": []}
+    monkeypatch.setattr(verify.batch, "solve_all", lambda specs: [same] * len(specs))
+    assert verify.verify(["echo"], full=False) == 0
+    words = "study strong echo --pes 1 --steps 2".split()
+    specs = study_of(build_parser(words).parse_args(words)).specs()
+    found = command.usable(specs, "strong", None)
+    assert {spec.driver for spec in found} == {spec.driver for spec in specs} - {"mpi"}
+    said = capsys.readouterr()
+    for text in (said.out, said.err):
+        (line,) = [line for line in text.splitlines() if "left out" in line]
+        assert line.startswith("left out: mpi: no mpiexec beside this Python or on the PATH: ")
+        assert line.endswith("-m pip install mpi4py mpich")
+
+
+@pytest.mark.usefixtures("without_mpiexec")
+def test_a_chosen_launcher_needs_no_mpiexec(capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches mpi refused where --launcher names a launcher, and a run that is not refused."""
+    words = "study strong echo --pes 1 --steps 2 --drivers mpi".split()
+    specs = study_of(build_parser(words).parse_args(words)).specs()
+    assert command.usable(specs, "strong", "/opt/mpi/bin/mpiexec") == specs
+    with pytest.raises(InputError, match="--driver mpi: no mpiexec beside this Python"):
+        command.usable(specs, "strong", None)
+    run = "run echo --driver mpi --preset tiny --dry-run".split()
+    assert main([*run, "--launcher", sys.executable]) == 0
+    with pytest.raises(SystemExit) as ended:
+        main(run)
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and said.startswith("miniapps: --driver mpi: no mpiexec")
+    assert said.count("\n") == 1
 
 
 def report_of(failure: str, name: str = "test") -> SimpleNamespace:

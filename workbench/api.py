@@ -118,7 +118,7 @@ def _spec(asked: argparse.Namespace, timings: Path) -> RunSpec:
     for launcher in drivers.launchers().values():
         allowed = f"starts its PEs itself: call it outside {launcher.name}"
         require(launcher.size == 1, "miniapps.run", asked.app, allowed)
-    drivers.get(asked.driver).require()
+    drivers.get(asked.driver).require_modules()
     spec = RunSpec.create(asked, timings)
     if not asked.force and asked.launcher is None:
         check_memory(spec)

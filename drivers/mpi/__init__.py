@@ -12,7 +12,6 @@ from drivers.descriptor import (
     Launcher,
     Options,
     Start,
-    chosen_or_found,
     listed,
     pip_install,
 )
@@ -63,7 +62,7 @@ def around() -> Launcher | None:
 
 def command(start: Start) -> list[str]:
     """The command that starts the ranks. Raises InputError if mpiexec is not found."""
-    mpiexec = chosen_or_found("mpi", start.launcher, MPIEXEC)
+    mpiexec = DRIVER.launcher_path(start.launcher)
     return [mpiexec, "-n", str(start.pes), *start.runtime, *start.program]
 
 

@@ -48,7 +48,7 @@ def run(options: Namespace, runtime: list[str]) -> int:
     if options.json not in (None, "-"):
         check_writable("--json", Path(options.json))
     refuse_other_launchers(options, runtime)
-    drivers.get(options.driver).require()
+    drivers.get(options.driver).require_modules()
     spec = RunSpec.create(options)
     show = partial(deliver, json_target=options.json)
     here = around is None and not options.no_launch and options.launcher is None and not runtime

@@ -25,7 +25,7 @@ from workbench.study.options import (
 from workbench.study.plan import KINDS, Study, case_of, described
 
 EXAMPLES = """examples:
-  miniapps study strong jacobi2d --pes 1,2 --odf 1,4 --trials 10
+  miniapps study strong jacobi2d --pes 1,2 --odf 1,4 --size 2048x2048 --steps 500
   miniapps study lb stencil3d --balancers Greedy,GreedyRefine --lb-periods 30 --imbalance paper
   miniapps study --list
   miniapps study pic-lb --quick
@@ -150,7 +150,7 @@ def study(options: argparse.Namespace) -> int:
     check_writable("--campaign", path)
     if options.published is not None:
         published_tables(options.published)  # raises on errors before anything runs
-    specs = usable(specs, study.kind)
+    specs = usable(specs, study.kind, options.launcher)
     policy = Policy(
         trials=options.trials,
         until_ci=options.until_ci,
@@ -165,17 +165,22 @@ def study(options: argparse.Namespace) -> int:
     return max(status, write(path, options.published))
 
 
-def usable(specs: list[RunSpec], kind: str) -> list[RunSpec]:
+def usable(specs: list[RunSpec], kind: str, launcher: str | None) -> list[RunSpec]:
     """The runs whose drivers this Python can use; prints once which drivers are left out, and why.
 
-    Raises InputError if no run is left, or no balancer in a study of balancers.
+    ``launcher``: the one that the user names, who then needs no other. Raises InputError if no run
+    is left, or no balancer in a study of balancers.
     """
-    found = [spec for spec in specs if spec.can.unavailable() is None]
-    missing = {spec.driver: spec.can for spec in specs if spec.can.unavailable() is not None}
-    for driver in missing.values():
-        if not any(spec.can.balancers or kind != "lb" for spec in found):
-            driver.require()
-        print(f"left out: {driver.name}: {driver.unavailable()}", file=sys.stderr)
+    every = {spec.driver: spec.can for spec in specs}
+    reasons = {
+        name: can.lacks_modules() if launcher else can.unavailable() for name, can in every.items()
+    }
+    found = [spec for spec in specs if reasons[spec.driver] is None]
+    enough = any(spec.can.balancers or kind != "lb" for spec in found)
+    for name, reason in reasons.items():
+        if reason is not None:
+            require(enough, "--driver", name, reason)
+            print(f"left out: {name}: {reason}", file=sys.stderr)
     return found
 
 

@@ -54,7 +54,7 @@ class Policy:
 def run_campaign(study: Study, specs: Sequence[RunSpec], policy: Policy, path: Path) -> int:
     """Make the missing runs of a study; returns the exit status. Raises InputError."""
     for spec in specs:
-        spec.can.require()
+        spec.can.require_modules()
         if policy.launcher is None and not policy.force:
             check_memory(spec)
     runs = [(spec, launch.command(spec, pinning(spec, policy), policy.launcher)) for spec in specs]
