@@ -261,7 +261,7 @@ def test_weak_scaling() -> None:
     law = titled(found, "Scaling laws, fitted")
     assert cells(law, "law")[0] == "gustafson"
     assert values(cells(law, "serial part, or sigma"))[0] == 0.4
-    assert cells(titled(found, "All points"), "problem")[1] == "size 20x10, time_tile 2"
+    assert cells(titled(found, "All points"), "problem")[1] == "size 20x10, time tile 2"
     assert len(titled(found, "Final states").rows) == 2
 
 

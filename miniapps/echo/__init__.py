@@ -1,4 +1,4 @@
-"""Echo: messages that check themselves and nothing else, to see what a driver costs."""
+"""Echo: messages that check themselves, to see what a driver costs."""
 
 from miniapps.echo.block import EchoBlock as Block
 from miniapps.echo.problem import EchoProblem as Problem

@@ -1,4 +1,4 @@
-"""Jacobi2D: five-point averaging on a rectangle, the halo exchange at its plainest."""
+"""Jacobi2D: five-point averaging on a rectangle."""
 
 from miniapps.grid_audit import GridAudit as Audit
 from miniapps.jacobi2d.block import JacobiBlock as Block

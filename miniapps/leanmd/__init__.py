@@ -1,4 +1,4 @@
-"""LeanMD: Lennard-Jones molecular dynamics, by blocks or by pairs of cells."""
+"""LeanMD: Lennard-Jones molecular dynamics, by blocks or cell pairs."""
 
 from miniapps.leanmd.audit import Audit
 from miniapps.leanmd.kinds import Block

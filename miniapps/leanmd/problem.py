@@ -24,7 +24,7 @@ from miniapps.leanmd.inputs import MOST_ATOMS, Input, atoms_between, opened
 from miniapps.leanmd.lattice import Sites, in_cells, on_lattice
 from miniapps.leanmd.pair_layout import PairLayout
 from miniapps.leanmd.reference_solution import reference_hash
-from miniapps.leanmd.thermo import all_rows, kept_energy, table
+from miniapps.leanmd.thermo import all_rows, kept_energy, table, thermo_lines
 from miniapps.leanmd.trajectory import LENGTH_UNIT, SPEED_UNIT, Trajectory
 from miniapps.parameters import (
     Number,
@@ -431,13 +431,10 @@ class LeanmdProblem(BaseProblem):
     def lines(cls, record: dict[str, Any]) -> list[str]:
         """The origin of the atoms, the thermo table, energy drift and momentum."""
         rows = record["thermo"]
-        head = "  ".join(f"{name:>12}" for name in rows[0])
-        body = ["  ".join(f"{value:12.8g}" for value in row.values()) for row in rows]
         drift, momentum = record["energy_drift_per_atom_and_step"], record["momentum"]
         return [
             *(f"initial {what}: {origin}" for what, origin in record["initial"].items()),
-            head,
-            *body,
+            *thermo_lines(rows),
             *(si.lines(record["si"]) if "si" in record else []),
             f"{record['atoms']} atoms, energy drift {drift:.3g} per atom and step, "
             f"momentum {max(map(abs, momentum)):.3g}",

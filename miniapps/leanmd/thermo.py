@@ -17,6 +17,7 @@ from miniapps.quantities import Quantity
 # The sums of a step: v^2 (2), momentum (3), force (3), energy (2), virial (2), pairs (2), atoms.
 TOTALS = 15
 
+SHOWN = ("temperature", "kinetic", "potential", "total", "pressure")  # in summaries
 QUANTITIES = MappingProxyType(  # of the table's columns, in reduced units
     {
         "temperature": Quantity("temperature of all atoms", "epsilon k-1"),
@@ -87,6 +88,18 @@ def table(problem: Any, rows: np.ndarray) -> list[dict[str, Any]]:
         farthest = max(farthest, abs(kept_energy(problem, totals) - first))
         result.append(row(problem, step, totals) | {"max_drift": farthest})
     return result
+
+
+def thermo_lines(rows: list[dict[str, Any]]) -> list[str]:
+    """The table of a run for its summary, 76 columns wide; the record has the virial, too."""
+    head = "".join(f"{name:>12}" for name in SHOWN)
+    body = [
+        f"{row['step']:6}"
+        + "".join(f"{row[name]:12.8g}" for name in SHOWN)
+        + f"{row['max_drift']:10.3g}"
+        for row in rows
+    ]
+    return [f"{'step':>6}{head}{'max drift':>10}", *body]
 
 
 def all_rows(measures: dict[str, Any]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""PIC: the Parallel Research Kernels' particles among fixed charges, with injection and removal."""
+"""PIC: particles among fixed charges, with injection and removal."""
 
 from miniapps.pic.audit import Audit
 from miniapps.pic.block import PicBlock as Block

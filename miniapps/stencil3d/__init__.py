@@ -1,4 +1,4 @@
-"""Stencil3D: seven-point averaging in a box, with a synthetic load imbalance to balance away."""
+"""Stencil3D: seven-point averaging in a box, with a load imbalance."""
 
 from miniapps.grid_audit import GridAudit as Audit
 from miniapps.stencil3d.block import StencilBlock as Block

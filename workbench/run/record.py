@@ -22,6 +22,7 @@ from workbench import environment
 from workbench.plural import counted
 from workbench.run.schema import SCHEMA
 from workbench.run.spec import RunSpec
+from workbench.table import fitted, width
 
 DISTURBED = 0.02  # share of the timed steps; more is said wherever the times are shown
 MANY = 100_000  # PEs x rounds; if there are more, their compute times are in the HDF5 file only
@@ -201,8 +202,8 @@ def summary(record: dict[str, Any]) -> str:
     lines = [
         f"{record['app']} under {record['driver']} on {counted(record['pes'], 'PE')}, "
         f"{record['gpu'] or record['device']}, "
-        f"blocks {'x'.join(map(str, record['blocks']))} (ODF {record['odf']}), "
-        f"{counted(record['steps'], 'step')} after {record['warmup']} of warm-up"
+        f"blocks {'x'.join(map(str, record['blocks']))} (ODF {record['odf']})",
+        f"  {counted(record['steps'], 'step')} after {record['warmup']} of warm-up",
     ]
     for check in record["checks"]:
         sign = "ok   " if check["ok"] else "WRONG"
@@ -219,7 +220,7 @@ def summary(record: dict[str, Any]) -> str:
     if record["oversubscribed"]:
         cores = counted(record["host"]["cores"], "core")
         lines.append(f"  oversubscribed: {record['pes']} PEs on {cores}; no speed to quote")
-    return "\n".join(lines)
+    return "\n".join(part for line in lines for part in fitted(line, width()))
 
 
 def _timing_lines(record: dict[str, Any]) -> list[str]:

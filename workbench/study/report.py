@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,6 @@ from workbench.run.spec import check_writable
 from workbench.study.campaign import Campaign
 from workbench.study.plan import KINDS
 from workbench.study.tables import (
-    Column,
-    Table,
     commands_table,
     disturbed_lines,
     failures_table,
@@ -30,8 +27,9 @@ from workbench.study.tables import (
     tables,
 )
 from workbench.study.titles import machine_of, title_of
+from workbench.study.validation import spaced
+from workbench.table import Column, Table, show, width, wrapped
 
-PIPE_WIDTH = 200  # characters per line if standard output is not a terminal
 FORMATS = ("png", "svg", "pdf")
 WIDE = 8.0  # inches: a wider figure has no other one beside it
 
@@ -52,8 +50,9 @@ def write(campaign_path: Path, published: Path | None) -> int:
     drawn = _draw(campaign, campaign_path)
     output.write_text(page, html(campaign, shown, beside, drawn))
     # Print last: this process ends if the reader of standard output closes it.
-    print("\n".join(disturbed_lines(campaign)), end="\n" * bool(disturbed_lines(campaign)))
-    print_tables([*shown, *beside, *([failures] if failures.rows else [])])
+    for line in disturbed_lines(campaign):
+        print(*wrapped(line, width()), sep="\n")
+    show([*shown, *beside, *([failures] if failures.rows else [])])
     print(f"report: {page}")
     return WRONG if is_wrong(campaign) else VALID
 
@@ -101,14 +100,18 @@ def _published(title: str, values: dict[str, Any]) -> Iterator[Table]:
     longest = max(map(len, lists.values()), default=0)
     shown = {key: value for key, value in lists.items() if len(value) == longest}
     inner = {key: value for key, value in values.items() if isinstance(value, dict)}
-    notes = tuple(f"{key}: {_text(values[key])}" for key in values if key not in shown | inner)
-    columns = tuple(Column(key, all(map(_is_number, value))) for key, value in shown.items())
+    notes = tuple(
+        f"{spaced(key)}: {_text(values[key])}" for key in values if key not in shown | inner
+    )
+    columns = tuple(
+        Column(spaced(key), all(map(_is_number, value))) for key, value in shown.items()
+    )
     if columns or notes:
         cells = (map(_text, value) for value in shown.values())
         yield Table(title, columns, tuple(zip(*cells, strict=True)), notes)
     for key, value in inner.items():
-        rows = tuple((name, _text(entry)) for name, entry in value.items())
-        yield Table(f"{title}: {key}", (Column("what"), Column("value")), rows)
+        rows = tuple((spaced(name), _text(entry)) for name, entry in value.items())
+        yield Table(f"{title}: {spaced(key)}", (Column("what"), Column("value")), rows)
 
 
 def _is_number(value: Any) -> bool:
@@ -118,29 +121,6 @@ def _is_number(value: Any) -> bool:
 def _text(value: Any) -> str:
     """A JSON value as text; strings without quotes."""
     return value if isinstance(value, str) else json.dumps(value)
-
-
-# Terminal -----------------------------------------------------------------------------------------
-
-
-def print_tables(shown: list[Table]) -> None:
-    """Print tables on standard output."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table as Drawn
-    from rich.text import Text
-
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
-    for table in shown:
-        drawn = Drawn(title=Text(table.title, style="bold"), title_justify="left", box=box.SIMPLE)
-        for column in table.columns:
-            side: Any = "right" if column.numeric else "left"
-            drawn.add_column(Text(column.title), justify=side, overflow="fold")
-        for row in table.rows:
-            drawn.add_row(*map(Text, row))
-        console.print(drawn)
-        for note in table.notes:
-            console.print(Text(f"  {note}"))
 
 
 # Figures and page ---------------------------------------------------------------------------------

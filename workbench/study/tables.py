@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import drivers
@@ -21,34 +20,15 @@ from workbench.study.campaign import Campaign
 from workbench.study.noise import Noise
 from workbench.study.plan import case_of
 from workbench.study.statistics import Fit, Interval
-from workbench.study.validation import answer_key, label, own_problem, plain, wide_points
+from workbench.study.validation import answer_key, in_words, label, own_problem, wide_points
+from workbench.table import NONE, Column, Table
 
 POOR = 0.1  # the largest residual of a usable fit
 FEW = 5  # trials; with fewer, an interval is hardly wider than their range
 SHORT_S = 0.2  # timed seconds of a run below which a brief disturbance dominates
 NOISY = 0.25  # spread of the fixed work's time, above which the report warns
-NONE = "-"  # a cell without a value
 OVERSUBSCRIBED = "oversubscribed: times mean nothing"
 PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
-
-
-@dataclass(frozen=True)
-class Column:
-    """The title of a column, and whether its cells are numbers or code."""
-
-    title: str
-    numeric: bool = False
-    code: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of plain text; every row has a cell for each column."""
-
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
 
 
 def tables(campaign: Campaign) -> list[Table]:
@@ -145,7 +125,7 @@ def points_table(campaign: Campaign, found: Sequence[Result]) -> Table:
     if any(result.mean("wall_s") < SHORT_S for result in found):
         notes.append(f"runs shorter than {SHORT_S} s: sensitive to brief noise; increase --steps")
     if len({result.problem.get("time_tile") for result in found}) > 1:
-        notes.append("time_tile differs between points: set --time-tile to compare configurations")
+        notes.append("the time tile differs between points: set --time-tile to compare them")
     return Table("All points", columns, tuple(rows), tuple(notes))
 
 
@@ -390,7 +370,7 @@ def hashes(campaign: Campaign) -> dict[str, dict[str, int]]:
 
 def _problem(record: dict[str, Any]) -> str:
     """The problem of a record as text, without parameters that cannot change the final state."""
-    return ", ".join(f"{name} {plain(value)}" for name, value in fixed_parameters(record).items())
+    return ", ".join(in_words(name, value) for name, value in fixed_parameters(record).items())
 
 
 def hashes_table(campaign: Campaign) -> Table:

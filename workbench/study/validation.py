@@ -24,12 +24,18 @@ def own_problem(head: dict[str, Any], number: int) -> str:
     """The parameters of a point's problem that differ between points; empty if none does."""
     points = [point["problem"] for point in head["points"]]
     differing = [key for key in points[0] if any(point[key] != points[0][key] for point in points)]
-    return ", ".join(f"{key} {plain(points[number][key])}" for key in differing)
+    return ", ".join(in_words(key, points[number][key]) for key in differing)
 
 
-def plain(value: Any) -> str:
-    """A parameter in the syntax of the command line."""
-    return "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+def in_words(key: str, value: Any) -> str:
+    """A key of a record and its value, written as on the command line but without dashes."""
+    shown = "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return f"{spaced(key)} {shown}"
+
+
+def spaced(key: str) -> str:
+    """A key of a file as words: ``time_tile`` as "time tile"."""
+    return key.replace("_", " ")
 
 
 def mean_step_s(record: dict[str, Any]) -> float:
@@ -51,7 +57,7 @@ def rejection_reason(
         return reason
     for name in CASE:
         if result[name] != point[name]:
-            return f"{name} was {result[name]}, asked was {point[name]}"
+            return f"{spaced(name)} was {result[name]}, asked was {point[name]}"
     tick = max((start["clock_tick_s"] for start in campaign.of("start")), default=0.0)
     usual = statistics.fmean(result["rounds"]["wall_s"])
     if usual < TICKS * tick:
