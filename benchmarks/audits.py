@@ -30,10 +30,10 @@ TRIALS, MINUTE_S = 3, 60.0
 LIMIT = 0.01  # of a minute, and of the memory
 CASES = {
     "jacobi2d, 1 block": "run jacobi2d --preset large --steps 16 --warmup 0",
-    "jacobi2d, 64 blocks": "run jacobi2d --preset large --steps 16 --warmup 0 --blocks 8x8",
-    "stencil3d, 64 blocks": "run stencil3d --size 400x400x400 --steps 16 --blocks 4x4x4",
-    "pic, 16 blocks": "run pic --preset small --steps 50 --warmup 0 --blocks 4x4",
-    "leanmd, 27 blocks": "run leanmd --preset small --steps 10 --warmup 0 --blocks 3x3x3",
+    "jacobi2d, 64 blocks": "run jacobi2d --preset large --steps 16 --warmup 0 --pe-grid 8x8",
+    "stencil3d, 64 blocks": "run stencil3d --size 400x400x400 --steps 16 --pe-grid 4x4x4",
+    "pic, 16 blocks": "run pic --preset small --steps 50 --warmup 0 --pe-grid 4x4",
+    "leanmd, 27 blocks": "run leanmd --preset small --steps 10 --warmup 0 --pe-grid 3x3x3",
 }
 
 

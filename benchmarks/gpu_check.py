@@ -59,13 +59,13 @@ TOOLS = {  # Python packages provoke some API errors on purpose, and raise the o
 # Small runs for the sanitizers: with halos, emigrants, ghosts and residuals, in both precisions,
 # with several sweeps at once, and by pairs.
 WATCHED = {
-    "jacobi2d": "--blocks 2x2 --time-tile 7 --tolerance 1e-30 --check-every 7",
-    "jacobi2d float32": "--blocks 2x2 --boundary periodic --dtype float32 --time-tile 7",
-    "stencil3d": "--blocks 2x1x2 --time-tile 3",
-    "stencil3d float32": "--blocks 1x2x1 --dtype float32 --time-tile 3",
-    "pic": "--blocks 2x2",
-    "leanmd": "--blocks 2x2x1",
-    "leanmd float32": "--blocks 2x1x1 --dtype float32",
+    "jacobi2d": "--pe-grid 2x2 --time-tile 7 --tolerance 1e-30 --check-every 7",
+    "jacobi2d float32": "--pe-grid 2x2 --boundary periodic --dtype float32 --time-tile 7",
+    "stencil3d": "--pe-grid 2x1x2 --time-tile 3",
+    "stencil3d float32": "--pe-grid 1x2x1 --dtype float32 --time-tile 3",
+    "pic": "--pe-grid 2x2",
+    "leanmd": "--pe-grid 2x2x1",
+    "leanmd float32": "--pe-grid 2x1x1 --dtype float32",
     "leanmd pairs": "--decomposition pairs",
 }
 SANITIZER = "compute-sanitizer"

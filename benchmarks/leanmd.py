@@ -23,7 +23,7 @@ WARMUP = 20
 PAPER: list[object] = ["leanmd", "--preset", "paper", "--steps", 100, "--warmup", 20]
 PERIOD = 20
 GRADIENT: list[object] = [
-    "leanmd", "--preset", "paper", "--gradient", "100,250", "--warmup", 10, "--blocks", "2x1x1",
+    "leanmd", "--preset", "paper", "--gradient", "100,250", "--warmup", 10, "--pe-grid", "2x1x1",
     "--driver", "charm", "-n", 2,
 ]  # fmt: skip
 CUTS: dict[str, list[object]] = {

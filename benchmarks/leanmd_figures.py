@@ -22,7 +22,7 @@ MELT: list[object] = ["leanmd", "--lattice", "12x12x12", "--shift"]
 FRAMES, BETWEEN = 20, 50
 FARTHEST, BINS = 4.0, 160  # of g(r), sigma
 GRADIENT: list[object] = [
-    "leanmd", "--preset", "paper", "--gradient", "100,250", "--blocks", "2x1x1", "--odf", 8,
+    "leanmd", "--preset", "paper", "--gradient", "100,250", "--pe-grid", "2x1x1", "--odf", 8,
     "--driver", "charm", "-n", 2, "--balancer", "Greedy", "--lb-period", 100, "--steps", 200,
 ]  # fmt: skip
 

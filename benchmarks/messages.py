@@ -35,8 +35,8 @@ def configurations(size: int) -> dict[str, list[object]]:
     base: list[object] = ["echo", "--bytes", size, "--steps", STEPS, "--warmup", 50]
     charm: list[object] = [*base, "--driver", "charm"]
     return {
-        "serial, 1 block": [*base, "--blocks", "1x1"],
-        "serial, 8 blocks": [*base, "--blocks", "4x2"],
+        "serial, 1 block": [*base, "--pe-grid", "1x1"],
+        "serial, 8 blocks": [*base, "--pe-grid", "4x2"],
         "mpi, 2 ranks": [*base, "--driver", "mpi", "-n", 2],
         "charm, 1 PE, ODF 1": [*charm, "-n", 1],
         "charm, 1 PE, ODF 4": [*charm, "-n", 1, "--odf", 4],

@@ -24,10 +24,10 @@ STEPS, WARMUP = 300, 5
 BASELINE_STEPS = 6
 CONFIGURATIONS: dict[str, list[object]] = {
     "serial": ["--driver", "serial"],
-    "mpi, 2 ranks, cut along y": ["--driver", "mpi", "-n", 2, "--blocks", "1x2"],
-    "mpi, 2 ranks, cut along x": ["--driver", "mpi", "-n", 2, "--blocks", "2x1"],
-    "charm, 2 PEs, cut along y": ["--driver", "charm", "-n", 2, "--blocks", "1x2"],
-    "charm, 2 PEs, ODF 8": ["--driver", "charm", "-n", 2, "--blocks", "1x2", "--odf", 8],
+    "mpi, 2 ranks, cut along y": ["--driver", "mpi", "-n", 2, "--pe-grid", "1x2"],
+    "mpi, 2 ranks, cut along x": ["--driver", "mpi", "-n", 2, "--pe-grid", "2x1"],
+    "charm, 2 PEs, cut along y": ["--driver", "charm", "-n", 2, "--pe-grid", "1x2"],
+    "charm, 2 PEs, ODF 8": ["--driver", "charm", "-n", 2, "--pe-grid", "1x2", "--odf", 8],
 }
 TILE = 8  # steps per exchange, where there are several
 TILED = ("serial", "mpi, 2 ranks, cut along y", "charm, 2 PEs, ODF 8")
@@ -36,7 +36,7 @@ CONFIGURATIONS |= {
     for name in TILED
 }
 LARGE, SMALL = 20_000_000, 20_000  # particles, to find the memory of one
-CUT: list[object] = [*PAPER, "-n", 2, "--blocks", "2x1", "--steps", 1000, "--warmup", TILE]
+CUT: list[object] = [*PAPER, "-n", 2, "--pe-grid", "2x1", "--steps", 1000, "--warmup", TILE]
 BALANCED = ("Greedy", "GreedyRefine", "RefineA")
 PERIOD, EARLY = 80, 2 * TILE  # steps between load-balancing steps; step of an early first one
 

@@ -21,6 +21,7 @@ import importlib
 import importlib.util
 import os
 import pkgutil
+import traceback
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -90,15 +91,46 @@ def installed() -> Mapping[str, EntryPoint]:
     return MappingProxyType({entry.name: entry for entry in entry_points(group=ENTRY_POINTS)})
 
 
+def load_all() -> tuple[dict[str, ModuleType], list[str]]:
+    """All apps that can be imported, by name; and a line for each that cannot, with the reason."""
+    loaded, left_out = {}, []
+    for name in names():
+        try:
+            loaded[name] = load(name)
+        except InputError as error:
+            left_out.append(f"left out: {str(error).removeprefix('APP ')}")
+    return loaded, left_out
+
+
+def _place(error: Exception) -> str:
+    """The file and line of an app in which its import failed; empty if no file was opened."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}: "
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if frame.filename != __file__ and "importlib" not in frame.filename]  # fmt: skip
+    if not frames:
+        return ""
+    folder = Path(frames[0].filename).parent  # the app's, whose modules import other packages
+    frame = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)][-1]
+    return f"{frame.filename}:{frame.lineno}: "
+
+
 @cache  # every block loads its app, and a search takes half a millisecond
 def load(name: str) -> ModuleType:
-    """Import one app. Raises InputError if there is none of that name, or it is no app."""
+    """Import one app.
+
+    Raises InputError if there is none of that name, if its import fails, or if it is no app.
+    """
     if name not in names():
         raise InputError("APP", name, f"must be one of {', '.join(names())}")
-    if importlib.util.find_spec(f"{__name__}.{name}") is not None:
-        package = importlib.import_module(f"{__name__}.{name}")
-    else:
-        package = installed()[name].load()
+    try:
+        if importlib.util.find_spec(f"{__name__}.{name}") is not None:
+            package = importlib.import_module(f"{__name__}.{name}")
+        else:
+            package = installed()[name].load()
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise InputError("APP", name, f"import fails: {_place(error)}{what}") from error
     missing = [export for export in EXPORTS if not hasattr(package, export)]
     require(not missing, "APP", name, f"must export {', '.join(missing)}")
     return package

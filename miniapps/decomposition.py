@@ -112,14 +112,14 @@ class Layout:
             raise InputError("-n", pes, str(error)) from None
         text = "x".join(map(str, pe_grid))
         if len(pe_grid) != len(shape):
-            raise InputError("--blocks", text, f"must name {len(shape)} axes")
+            raise InputError("--pe-grid", text, f"must name {len(shape)} axes")
         if min(pe_grid) < 1 or math.prod(pe_grid) != pes:
-            raise InputError("--blocks", text, f"must hold one block per PE, {pes} in all")
+            raise InputError("--pe-grid", text, f"must be one part per PE, {pes} in all")
         thinnest = tuple(cells // parts for cells, parts in zip(shape, pe_grid, strict=True))
         if min(thinnest) < 1:
-            raise InputError("--blocks", text, f"more blocks than cells ({shape}) along an axis")
+            raise InputError("--pe-grid", text, f"more blocks than cells ({shape}) along an axis")
         if least and any(cells < n for cells, n in zip(thinnest, least, strict=True)):
-            raise InputError("--blocks", text, f"blocks need {least} cells, one has {thinnest}")
+            raise InputError("--pe-grid", text, f"blocks need {least} cells, one has {thinnest}")
         try:
             return cls(shape, periodic, pe_grid, least_surface(thinnest, odf, last_axis_cut, least))
         except ValueError as error:

@@ -164,7 +164,7 @@ def refused(
 
 PIC = "pic --preset tiny --snapshot-every 4 --trace"
 TRACED = {
-    "serial": "--blocks 2x2",
+    "serial": "--pe-grid 2x2",
     "mpi": "--driver mpi -n 2",
     "charm": "--driver charm -n 2 --odf 4 --balancer Rotate --lb-period 6",
 }

@@ -40,7 +40,7 @@ class Run(NamedTuple):
 RUNS = [
     Run(
         f"jacobi2d --size 9x7 {GRID} --steps 4 --tolerance 1e-30 --check-every 3",
-        "--blocks 2x2 --time-tile 3",
+        "--pe-grid 2x2 --time-tile 3",
     ),
     Run(f"jacobi2d --size 9x7 {GRID} --steps 2 --boundary periodic", f"--time-tile 1 {AWARE}"),
     Run(f"jacobi2d --size 9x11 {GRID} --steps 4", f"--time-tile 1 {ROTATE} --odf 4", 24),

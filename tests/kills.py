@@ -145,7 +145,7 @@ class Run:
         """The arguments."""
         short = self.slow or self.case.moment == OUTPUT
         words = ["run", *PROBLEM, "--driver", self.case.driver, "--steps", SHORT if short else LONG]
-        words += ["--blocks", "2x1"] if self.can.one_pe else ["-n", "2"]
+        words += ["--pe-grid", "2x1"] if self.can.one_pe else ["-n", "2"]
         words += OPTIONS.get(self.case.driver, ()) if self.case.moment == BALANCING else ()
         return [str(word) for word in (*words, "--json", "-", "--output", self.folder / "out/o.h5")]
 

@@ -25,7 +25,7 @@ CHANGES = re.findall(r"```diff\n\+\+\+ (\S+)\n(.*?)```", PAGE.read_text(), re.DO
 KERNEL = "kernels/advect/cpu.py"
 CONFIGURATIONS = {
     "serial": "--driver serial",
-    "serial, 3 blocks": "--driver serial --blocks 3",
+    "serial, 3 blocks": "--driver serial --pe-grid 3",
     "mpi": "--driver mpi -n 2",
     "charm": "--driver charm -n 2 --odf 2",
 }

@@ -71,7 +71,7 @@ BAD_PROBLEMS = [
     ("jacobi2d --steps many", "--steps", "many"),
     ("jacobi2d --warmup=-1", "--warmup -1", "0 or more"),
     ("jacobi2d --preset huge", "--preset huge", "tiny, small, large, paper"),
-    ("jacobi2d --blocks 1x1x1", "--blocks 1x1x1", "2 axes"),
+    ("jacobi2d --pe-grid 1x1x1", "--pe-grid 1x1x1", "2 axes"),
     ("jacobi2d --device gpu", "--device gpu", "no NVIDIA GPU"),
     ("jacobi2d --device tpu", "--device", "cpu"),
     ("jacobi2d --frobnicate 3", "--frobnicate", "unrecognized"),
@@ -90,7 +90,7 @@ def test_bad_problem(
 ) -> None:
     """Catches bad input found only by the ranks, or reported without option and value."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    if "--blocks" in words:
+    if "--pe-grid" in words:
         driver = driver.replace("-n 2", "-n 1")
     error = refused("run", *words.split(), *driver.split())
     assert named in error and allowed in error
@@ -107,15 +107,15 @@ BAD_RUNS = [
     ("-n 0 --driver mpi", "-n 0", "1 or more"),
     ("-n -2 --driver charm", "-n -2", "1 or more"),
     ("-n two --driver mpi", "-n", "two"),
-    ("-n 2", "-n 2", "--blocks"),
+    ("-n 2", "-n 2", "--pe-grid"),
     ("-n 36 --driver mpi", "-n 36", "do not fit"),
     ("-n 36 --driver charm", "-n 36", "do not fit"),
-    ("--blocks 8x1", "--blocks 8x1", "more blocks than cells"),
-    ("--blocks 8x1 --driver mpi", "--blocks 8x1", "more blocks than cells"),
-    ("--blocks 1x6 --driver charm", "--blocks 1x6", "more blocks than cells"),
-    ("--blocks 2x2 -n 3 --driver mpi", "--blocks 2x2", "3 in all"),
-    ("--blocks 0x2 --driver mpi", "0", "1 or more"),
-    ("--blocks ax2", "--blocks", "ax2"),
+    ("--pe-grid 8x1", "--pe-grid 8x1", "more blocks than cells"),
+    ("--pe-grid 8x1 --driver mpi", "--pe-grid 8x1", "more blocks than cells"),
+    ("--pe-grid 1x6 --driver charm", "--pe-grid 1x6", "more blocks than cells"),
+    ("--pe-grid 2x2 -n 3 --driver mpi", "--pe-grid 2x2", "3 in all"),
+    ("--pe-grid 0x2 --driver mpi", "0", "1 or more"),
+    ("--pe-grid ax2", "--pe-grid", "ax2"),
     ("-n 2 --driver charm --odf 20", "--odf 20", "do not fit"),
     ("-n 2 --driver charm --odf 0", "--odf 0", "1 or more"),
     ("--odf 2", "--odf 2", "--driver charm"),
@@ -235,7 +235,7 @@ def test_dry_run_of_mpi(capsys: pytest.CaptureFixture[str]) -> None:
     words = shlex.split(printed(capsys, *SMALL, "--driver", "mpi", "-n", "4", "--dry-run"))
     assert Path(words[0]).name == "mpiexec" and words[1:3] == ["-n", "4"]
     assert words[words.index("run") :][:2] == ["run", "jacobi2d"] and "--no-launch" in words
-    assert words[words.index("--blocks") + 1] == "2x2"
+    assert words[words.index("--pe-grid") + 1] == "2x2"
     assert words[words.index("--time-tile") + 1].isdigit()  # settled once, for all ranks
 
 
@@ -385,7 +385,7 @@ def test_summary_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 def record() -> dict[str, Any]:
     """The record of a small serial run."""
     return support.run_record(
-        *"jacobi2d --size 13x11 --blocks 3x2 --steps 6 --warmup 2 --time-tile 2".split()
+        *"jacobi2d --size 13x11 --pe-grid 3x2 --steps 6 --warmup 2 --time-tile 2".split()
     )
 
 
@@ -460,7 +460,7 @@ def check_output(path: Path, app: str, size: tuple[int, ...], blocks: int, steps
 
 @pytest.mark.parametrize(
     "driver",
-    ["--blocks 3x2", "--driver mpi -n 3", "--driver charm -n 2 --odf 3"],
+    ["--pe-grid 3x2", "--driver mpi -n 3", "--driver charm -n 2 --odf 3"],
     ids=["serial", "mpi", "charm"],
 )
 def test_output_holds_state_and_timings(
@@ -478,7 +478,7 @@ def test_output_of_three_axes(tmp_path: Path, run_record: Callable[..., Any]) ->
     """Catches axes that are exchanged on the way to the file."""
     path = tmp_path / "run.h5"
     run_record(
-        *f"stencil3d --size 7x6x5 --steps 4 --warmup 0 --blocks 2x1x3 --output {path}".split()
+        *f"stencil3d --size 7x6x5 --steps 4 --warmup 0 --pe-grid 2x1x3 --output {path}".split()
     )
     check_output(path, "stencil3d", (7, 6, 5), 6, 4)
 

@@ -25,7 +25,7 @@ GRIDS = ("1x1", "2x1", "1x2", "2x2", "3x2", "1x3")
 LAUNCHED = (
     "--driver mpi -n 1",
     "--driver mpi -n 2",
-    "--driver mpi -n 6 --blocks 3x2",
+    "--driver mpi -n 6 --pe-grid 3x2",
     "--driver charm -n 1 --odf 4",
     "--driver charm -n 2 --odf 1",
     "--driver charm -n 2 --odf 4 --balancer Rotate --lb-period 2",
@@ -127,7 +127,7 @@ def check_right(configuration: str) -> None:
 @pytest.mark.parametrize(("driver", "grid"), IN_ONE_PROCESS)
 def test_right_blocks_in_one_process(driver: str, grid: str) -> None:
     """Catches a wrong answer, on grids in which a block meets another, or itself, at two edges."""
-    check_right(f"{HERE[driver]} --blocks {grid}")
+    check_right(f"{HERE[driver]} --pe-grid {grid}")
 
 
 @pytest.mark.launch
@@ -140,7 +140,7 @@ def test_right_blocks_launched(configuration: str) -> None:
 @pytest.mark.parametrize("configuration", [*HERE.values(), "--driver mpi -n 2"])
 def test_toys_notice_swapped_edges(configuration: str) -> None:
     """Catches toys that do not look at what they are sent."""
-    grid = "" if "mpi" in configuration else " --blocks 2x1"
+    grid = "" if "mpi" in configuration else " --pe-grid 2x1"
     assert solved("opposite_edges", configuration + grid)["valid"] is False
 
 
@@ -149,7 +149,7 @@ def test_toys_notice_swapped_edges(configuration: str) -> None:
 @pytest.mark.parametrize("driver", HERE)
 def test_broken_rules_in_one_process(driver: str, script: str) -> None:
     """Catches a rule that can be broken without an error, and deadlocks that hang."""
-    line = solved(script, f"{HERE[driver]} --blocks 2x1")
+    line = solved(script, f"{HERE[driver]} --pe-grid 2x1")
     assert isinstance(line, str), "nothing was noticed"
     assert re.search(WRONG[script][0], line), line
 

@@ -181,11 +181,11 @@ def test_split_is_even(low: int, cells: int, parts: int) -> None:
     ("pes", "odf", "grid", "named"),
     [
         (36, 1, None, "-n 36"),
-        (8, 1, (8, 1), "--blocks 8x1"),
-        (6, 1, (1, 6), "--blocks 1x6"),
-        (4, 1, (2, 3), "--blocks 2x3"),
-        (4, 1, (2, 2, 1), "--blocks 2x2x1"),
-        (4, 1, (-2, -2), "--blocks -2x-2"),
+        (8, 1, (8, 1), "--pe-grid 8x1"),
+        (6, 1, (1, 6), "--pe-grid 1x6"),
+        (4, 1, (2, 3), "--pe-grid 2x3"),
+        (4, 1, (2, 2, 1), "--pe-grid 2x2x1"),
+        (4, 1, (-2, -2), "--pe-grid -2x-2"),
         (4, 16, (2, 2), "--odf 16"),
     ],
 )

@@ -65,8 +65,8 @@ def test_rows_are_found_by_their_position() -> None:
 def test_equal_runs(app: str, tmp_path: Path, capsys: Any) -> None:
     """Catches hashes that differ for another decomposition or driver."""
     axes = "x1" if app == "stencil3d" else ""
-    a = run(app, f"--hash-every 1 --blocks 1x2{axes}", tmp_path / "a.h5")
-    b = run(app, f"--hash-every 2 --blocks 3x1{axes} --driver sim", tmp_path / "b.h5")
+    a = run(app, f"--hash-every 1 --pe-grid 1x2{axes}", tmp_path / "a.h5")
+    b = run(app, f"--hash-every 2 --pe-grid 3x1{axes} --driver sim", tmp_path / "b.h5")
     capsys.readouterr()
     assert main(["diff", str(a), str(b)]) == VALID
     assert "equal at the end and after" in capsys.readouterr().out
@@ -78,8 +78,8 @@ def test_the_first_difference_is_named(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catches a comparison that names another step, field, part or block."""
-    right = run("echo", "--hash-every 1 --blocks 2x1", tmp_path / "right.h5")
-    plain = run("echo", "--blocks 3x2", tmp_path / "plain.h5")
+    right = run("echo", "--hash-every 1 --pe-grid 2x1", tmp_path / "right.h5")
+    plain = run("echo", "--pe-grid 3x2", tmp_path / "plain.h5")
     step = EchoBlock.step
 
     def wrong(block: Any, count: int) -> Any:
@@ -89,7 +89,7 @@ def test_the_first_difference_is_named(
         return False
 
     monkeypatch.setattr(EchoBlock, "step", wrong)
-    other = run("echo", "--hash-every 1 --blocks 2x2", tmp_path / "wrong.h5")
+    other = run("echo", "--hash-every 1 --pe-grid 2x2", tmp_path / "wrong.h5")
     capsys.readouterr()
     assert main(["diff", str(right), str(other)]) == WRONG
     said = capsys.readouterr().out
@@ -102,7 +102,7 @@ def test_the_first_difference_is_named(
 
 def test_files_that_cannot_be_compared(tmp_path: Path, capsys: Any) -> None:
     """Catches a traceback from a damaged file, and a comparison of two problems."""
-    good = run("echo", "--hash-every 3 --blocks 2x1", tmp_path / "good.h5")
+    good = run("echo", "--hash-every 3 --pe-grid 2x1", tmp_path / "good.h5")
     texts = {"empty": b"", "text": b"[["}
     for name, text in texts.items():
         (tmp_path / name).write_bytes(text)
@@ -117,7 +117,7 @@ def test_files_that_cannot_be_compared(tmp_path: Path, capsys: Any) -> None:
             del file["hashes/counters"]
             file["hashes/counters"] = damage
     run("echo", "--size 9x9", tmp_path / "another")
-    run("jacobi2d", "--blocks 1x1", tmp_path / "app")
+    run("jacobi2d", "--pe-grid 1x1", tmp_path / "app")
     capsys.readouterr()
     for path in sorted(tmp_path.iterdir()):
         if path != good:
@@ -129,7 +129,7 @@ def test_files_that_cannot_be_compared(tmp_path: Path, capsys: Any) -> None:
 
 def test_a_record_that_no_run_has_written(tmp_path: Path, capsys: Any) -> None:
     """Catches a comparison of a file whose record was edited, or that claims terabytes."""
-    good = run("echo", "--blocks 2x1", tmp_path / "good.h5")
+    good = run("echo", "--pe-grid 2x1", tmp_path / "good.h5")
     edited, claims = tmp_path / "edited.h5", tmp_path / "claims.h5"
     for path in (edited, claims):
         path.write_bytes(good.read_bytes())

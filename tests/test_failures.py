@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import support
 
+TWO_BLOCKS = ("--pe-grid", "2x1", "-n", "1")  # of one process
 LONG_RUN = ["jacobi2d", "--size", "400x400", "--time-tile", "1", "--steps", "10000000"]
 
 
@@ -112,7 +113,7 @@ def test_a_serial_run_without_progress_ends(launched, tmp_path, act, found):
     """Mistake: no limit where nothing is launched; or a thread that waits for a kernel's end."""
     path = sabotage(tmp_path, act)
     output = ("--output", str(tmp_path / "run.h5"))
-    run = launched("serial", "--blocks", "2x1", "-n", "1", "--stall", "1", *output, PYTHONPATH=path)
+    run = launched("serial", *TWO_BLOCKS, "--stall", "1", *output, PYTHONPATH=path)
     errors = ends(run, within=15)
     assert "no progress for" in errors and found in errors
     assert not list(tmp_path.glob("run.h5*"))
@@ -129,7 +130,7 @@ RAISED = (
 def test_a_serial_run_without_progress_does_not_end_a_batch(tmp_path):
     """Mistake: one endless loop costs the results of all other runs of the batch."""
     path = sabotage(tmp_path, "while True: pass")
-    run = "run jacobi2d --size 40x40 --time-tile 1 --warmup 0 --blocks 2x1 --steps"
+    run = "run jacobi2d --size 40x40 --time-tile 1 --warmup 0 --pe-grid 2x1 --steps"
     command = [support.BIN / "miniapps", "batch", "--stall", 1]
     done = support.execute(command, 60, {"PYTHONPATH": path}, f"{run} 9\n{run} 3\n")
     endless, right = map(json.loads, done.stdout.splitlines())
@@ -154,6 +155,6 @@ def test_a_serial_run_that_fails_says_why(launched, tmp_path):
     """Mistake: a status 3 without a word, where no launcher stands by to say it."""
     path = sabotage(tmp_path, RAISE)
     output = tmp_path / "run.h5"
-    run = launched("serial", "--blocks", "2x1", "-n", "1", "--output", str(output), PYTHONPATH=path)
+    run = launched("serial", *TWO_BLOCKS, "--output", str(output), PYTHONPATH=path)
     assert ends(run, within=30) == f"miniapps: run failed: {RAISED}"
     assert not list(tmp_path.glob("run.h5*"))

@@ -13,7 +13,9 @@ import support
 
 import miniapps
 from miniapps.parameters import InputError
-from workbench import new
+from workbench import new, verify
+from workbench.cli import main
+from workbench.exit_status import FAILED, VALID
 from workbench.show.animation import animation
 from workbench.show.plots import run_figure
 from workbench.show.saved import SavedRun
@@ -86,7 +88,10 @@ def test_installed_app_runs(apps: Path, tmp_path: Path) -> None:
     done = support.execute(command)
     assert done.returncode == 0, done.stderr
     env = {"PYTHONPATH": str(tmp_path / "site")}
-    lines = "heat --preset tiny", "heat --preset tiny --driver sim --blocks 3"  # sim pickles blocks
+    lines = (
+        "heat --preset tiny",
+        "heat --preset tiny --driver sim --pe-grid 3",
+    )  # sim pickles blocks
     records = support.records_of(lines, env=env)
     assert all(record["valid"] for record in records)
     assert len({record["state_hash"] for record in records}) == 1
@@ -101,10 +106,54 @@ def test_package_that_is_no_app(apps: Path, monkeypatch: pytest.MonkeyPatch) -> 
         miniapps.load("helpers")
 
 
+BROKEN = {
+    "name": ("from .block import Block", "1 + nothing", "block.py:1: NameError: name 'nothing'"),
+    "syntax": ("from .block import Block", "def (", "block.py:1: SyntaxError: invalid syntax"),
+    "module": ("import no_such_module", "", "__init__.py:1: ModuleNotFoundError: No module named"),
+    "deep": ("from .block import Block", "import json; json.loads('')", "block.py:1: JSONDecode"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_an_app_whose_import_fails(apps: Path, what: str) -> None:
+    """Catches a traceback, a line that does not say where, and other apps that go with it."""
+    (apps / "ice").mkdir()
+    first, block, said = BROKEN[what]
+    (apps / "ice" / "__init__.py").write_text(first)
+    (apps / "ice" / "block.py").write_text(block)
+    env = {"MINIAPPS_PATH": str(apps)}
+    done = support.miniapps("list", env=env)
+    assert done.returncode == 0 and "heat" in done.stdout and "pic" in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"left out: ice: import fails: {apps}/ice/") and said in line
+    for words in ("run ice", "verify ice", "study strong ice", "selftest ice"):
+        done = support.miniapps(*words.split(), env=env)
+        (line,) = done.stderr.splitlines()
+        assert done.returncode == 2 and said in line, line
+    assert support.miniapps("run", "heat", "--preset", "tiny", env=env).returncode == 0
+
+
+def test_all_apps_but_a_broken_one(
+    apps: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Catches verify, selftest and demo that end at a broken app, or count it as verified."""
+    (apps / "ice").mkdir()
+    (apps / "ice" / "__init__.py").write_text("1 / 0")
+    monkeypatch.setattr(miniapps, "__path__", [*miniapps.__path__, str(apps)])
+    seen: list[list[str]] = []
+    monkeypatch.setattr(verify, "verify", lambda apps, full, device: seen.append(apps) or 0)
+    others = [name for name in miniapps.names() if name != "ice"]
+    assert main(["verify"]) == FAILED and seen == [others]
+    assert "left out: ice: import fails: " in capsys.readouterr().err
+    assert main(["verify", "heat"]) == VALID and capsys.readouterr().err == ""
+    loaded, left_out = miniapps.load_all()
+    assert list(loaded) == others and len(left_out) == 1 and "ZeroDivisionError" in left_out[0]
+
+
 @pytest.fixture
 def line_run(apps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of a run on one axis."""
-    words = "heat --size 3000 --blocks 3 --steps 20 --snapshot-every 5 --output".split()
+    words = "heat --size 3000 --pe-grid 3 --steps 20 --snapshot-every 5 --output".split()
     env = {"MINIAPPS_PATH": str(apps)}
     support.run_record(*words, tmp_path / "run.h5", env=env)
     with pytest.raises(InputError, match="app heat is unknown; is it in a folder of MINIAPPS_PATH"):

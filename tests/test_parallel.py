@@ -51,7 +51,7 @@ def right_hash(problem: str) -> str:
 
 MPI = [
     ("heated", "-n 2 --time-tile 1"),
-    ("heated box", "-n 2 --blocks 1x1x2 --time-tile 1"),
+    ("heated box", "-n 2 --pe-grid 1x1x2 --time-tile 1"),
     ("heated", "-n 4 --time-tile 4"),
     ("zero", "-n 4 --time-tile 3"),
     ("periodic", "-n 4 --time-tile 2"),
@@ -79,7 +79,7 @@ ENDS_EARLY = [
 ]
 RULES_RUN = "rules --steps 20 --warmup 0"
 RULES = [  # of the contract, see `test_all_that_the_contract_allows`
-    "--blocks 3x2",
+    "--pe-grid 3x2",
     "--driver mpi -n 4 --stop 9",
     "--driver charm -n 2 --odf 4 --balancer Rotate --lb-period 2 --stop 9",
 ]

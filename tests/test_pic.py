@@ -579,7 +579,7 @@ BORDERS = (
 
 # `miniapps verify` makes runs with other events on other numbers of PEs and with every balancer.
 WAYS = [
-    "--driver serial --blocks 3x2",
+    "--driver serial --pe-grid 3x2",
     "--driver mpi -n 3",
     "--driver mpi -n 3 --time-tile 5",
     "--driver mpi -n 6",
@@ -612,7 +612,7 @@ def test_positional_form(run_record: Callable[..., dict[str, Any]]) -> None:
     assert (record["steps"], record["warmup"], record["valid"]) == (10, 1, True)
     asked = {"size": 100, "particles": 500, "k": 1, "m": -2, "distribution": "geometric:0.9"}
     assert record["problem"] == asked | {"events": [], "time_tile": 1}
-    record = run_record(*"pic 2 100 500 0 1 PATCH 3 40 5 60 --blocks 2x1".split())
+    record = run_record(*"pic 2 100 500 0 1 PATCH 3 40 5 60 --pe-grid 2x1".split())
     assert record["problem"]["distribution"] == "patch:3,40,5,60" and record["valid"]
 
 
@@ -630,15 +630,15 @@ REFUSED = {
     "--size 0": "--size 0: must be even",
     "--particles 0": "--particles 0: must be 1 or more",
     "-k -1": "-k -1: must be 0 or more",
-    "--size 100 -k 30 --blocks 2x1": "-k 30: blocks must be 2k = 60 cells wide, one is 50",
-    "--size 100 -k 13 --blocks 4x1 --driver mpi -n 4": "2k = 26 cells wide, one is 25",
-    "--size 100 -m 60 --blocks 1x2": "-m 60: blocks must be 60 cells high, one is 50",
-    "--size 100 -m -60 --blocks 1x2": "-m 60: blocks must be 60 cells high, one is 50",
-    "--size 100 --blocks 4x1 --event inject:1:5:0,1,0,1:20,0": "-k 20: blocks must be 2k = 40",
+    "--size 100 -k 30 --pe-grid 2x1": "-k 30: blocks must be 2k = 60 cells wide, one is 50",
+    "--size 100 -k 13 --pe-grid 4x1 --driver mpi -n 4": "2k = 26 cells wide, one is 25",
+    "--size 100 -m 60 --pe-grid 1x2": "-m 60: blocks must be 60 cells high, one is 50",
+    "--size 100 -m -60 --pe-grid 1x2": "-m 60: blocks must be 60 cells high, one is 50",
+    "--size 100 --pe-grid 4x1 --event inject:1:5:0,1,0,1:20,0": "-k 20: blocks must be 2k = 40",
     "--time-tile 0": "--time-tile 0: must be auto or 1 or more",
     "--time-tile x": "an integer, or auto",
-    "--size 100 -k 1 --blocks 4x1 --time-tile 9": "--time-tile 9: must be at most 8 here",
-    "--size 100 -m -4 --blocks 1x4 --time-tile 7": "--time-tile 7: must be at most 6 here",
+    "--size 100 -k 1 --pe-grid 4x1 --time-tile 9": "--time-tile 9: must be at most 8 here",
+    "--size 100 -m -4 --pe-grid 1x4 --time-tile 7": "--time-tile 7: must be at most 6 here",
     "--distribution normal": "geometric:RHO, sinusoidal",
     "--distribution geometric:x": "geometric: with numbers",
     "--distribution geometric:-1": "RHO must be above 0",

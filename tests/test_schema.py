@@ -11,7 +11,8 @@ import pytest
 from support import ROOT
 
 from miniapps.parameters import InputError
-from workbench.cli import build_parser
+from workbench.cli import build_parser, main
+from workbench.exit_status import VALID
 from workbench.run.schema import SCHEMA, upgraded
 from workbench.show.animation import write_animation
 from workbench.show.saved import SavedRun
@@ -104,3 +105,14 @@ def test_old_names_of_options_still_work() -> None:
     assert read("run echo --snapshot-every 4").snapshot_every == 4
     old, new = read("plot a.h5 --film --beside b.h5"), read("plot a.h5 --animation --compare b.h5")
     assert vars(old) == vars(new) and new.animation and new.compare == Path("b.h5")
+
+
+def test_old_names_say_the_new_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches an option that is renamed without a word, or that says so in every rank."""
+    words = "run echo --blocks 2x1 --driver mpi --preset tiny --dry-run".split()
+    assert main(words) == VALID
+    said = capsys.readouterr()
+    assert said.err == "miniapps: --blocks is called --pe-grid now\n"
+    assert "--pe-grid 2x1" in said.out and "--blocks" not in said.out
+    assert main(["run", "echo", "--preset", "tiny", "--pe-grid", "2x1", "--dry-run"]) == VALID
+    assert capsys.readouterr().err == ""

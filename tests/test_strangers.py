@@ -153,7 +153,7 @@ def test_numbers_out_of_range(line: str, capsys: pytest.CaptureFixture[str]) -> 
         "run leanmd --cells 9999999999x1x1",
         "run leanmd --lattice 9223372036854775807x1x1",
         "run leanmd --cells 4x4x4 --per-cell 9223372036854775807",
-        "run jacobi2d --size 1000000x1000000 --driver sim --blocks 100000x100000",
+        "run jacobi2d --size 1000000x1000000 --driver sim --pe-grid 100000x100000",
         "run stencil3d --size 999999x999999x999999 --driver charm -n 720720 --odf 720720",
         "study lb leanmd --pes 1048576 --cells 1000x1000x1000",
         f"study strong echo --drivers charm --pes {','.join(map(str, range(1, 1002)))}",
@@ -176,7 +176,7 @@ def test_plans_of_large_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert time.process_time() - began < 2
 
 
-@pytest.mark.parametrize("option", ["--size", "--blocks", "--tolerance", "--preset"])
+@pytest.mark.parametrize("option", ["--size", "--pe-grid", "--tolerance", "--preset"])
 def test_a_long_value(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Catches an error that fills the terminal with the value, or hides what is allowed."""
     said = refused(["run", "jacobi2d", option, "9\n" * 50_000 + "x"], capsys)

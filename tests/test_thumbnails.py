@@ -22,7 +22,7 @@ FIELD = (
     "stencil3d --size 100x7x5 --boundary heated --initial noise --time-tile 3 --steps 10 --warmup 2"
 )
 CONFIGURATIONS = {
-    "serial": "--blocks 3x2x1",
+    "serial": "--pe-grid 3x2x1",
     "mpi": "--driver mpi -n 2",
     "charm": "--driver charm -n 2 --odf 4 --balancer Rotate --lb-period 3",
 }

@@ -116,7 +116,7 @@ def test_command_line_settles_the_tile_for_all(cache: Path) -> None:
     shown = support.miniapps("run", *words, "--dry-run").stdout.split()
     tile = shown[shown.index("--time-tile") + 1]
     assert tile.isdigit() and int(tile) == next(iter(json.loads(cache.read_text()).values()))
-    record = support.run_record(*words[:-4], "--blocks", "2x1")
+    record = support.run_record(*words[:-4], "--pe-grid", "2x1")
     assert record["problem"]["time_tile"] == int(tile)
 
 

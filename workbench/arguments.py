@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+import drivers
 from drivers.descriptor import Driver
 from miniapps.parameters import Number, integer, shown
 
@@ -40,7 +43,33 @@ def add_options(parser: argparse.ArgumentParser, spec: Any, names: Sequence[str]
         groups[declared["group"]] = group
         _add(group, field, [declared["option"]], field.name, declared["help"])
         if declared["former"]:
-            _add(group, field, [declared["former"]], field.name, argparse.SUPPRESS)
+            former, now = declared["former"], declared["option"]
+            add_former(group, former, now, field.name, type=typed(declared["parse"]))
+
+
+def add_former(group: Any, former: str, now: str, dest: str, **how: Any) -> None:
+    """Take an option under its name in an earlier version, too; a line says what it is called now.
+
+    ``how``: what ``add_argument`` takes. The help does not show the option.
+    """
+    action = partial(_Former, now=now)
+    group.add_argument(former, dest=dest, action=action, help=argparse.SUPPRESS, **how)
+
+
+class _Former(argparse.Action):
+    """Stores the value of an option that has another name now."""
+
+    def __init__(self, now: str, **how: Any) -> None:
+        super().__init__(**how)
+        self.now = now
+
+    def __call__(
+        self, parser: Any, options: argparse.Namespace, value: Any, former: str | None = None
+    ) -> None:
+        """Store it, and say the name."""
+        if not drivers.rank_zero_speaks():
+            print(f"miniapps: {former} is called {self.now} now", file=sys.stderr)
+        setattr(options, self.dest, self.const if self.nargs == 0 else value)
 
 
 def grouped(spec: Any) -> list[dataclasses.Field[Any]]:

@@ -11,8 +11,11 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import drivers
@@ -24,10 +27,12 @@ from workbench.arguments import (
     SECONDS,
     add_app_options,
     add_driver_options,
+    add_former,
     add_options,
     typed,
 )
 from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
+from workbench.table import width
 
 if TYPE_CHECKING:
     from workbench.run.spec import RunSpec
@@ -180,10 +185,32 @@ def _add_list(commands: Any) -> None:
 
 
 def _list(options: argparse.Namespace, runtime: list[str]) -> int:
-    for name in miniapps.names():
-        summary = (miniapps.load(name).__doc__ or "").partition("\n")[0]
-        print(f"{name:12} {summary}")
-    return 0
+    for name, app in _all_apps().items():
+        summary = (app.__doc__ or "").partition("\n")[0]
+        label = f"{name:12} "
+        print(label + textwrap.shorten(summary, width() - len(label), placeholder=" ..."))
+    return VALID
+
+
+def _all_apps() -> dict[str, ModuleType]:
+    """All apps that can be imported; prints a line for each that cannot."""
+    loaded, left_out = miniapps.load_all()
+    for line in left_out:
+        print(line, file=sys.stderr)
+    return loaded
+
+
+def _for_apps(asked: list[str], act: Callable[[list[str]], int]) -> int:
+    """Call ``act`` for the apps that the user names, else for all; returns the exit status.
+
+    If one of all cannot be imported, it is FAILED at least; if a named one cannot, InputError is
+    raised.
+    """
+    for name in asked:
+        miniapps.load(name)
+    apps = asked or list(_all_apps())
+    status = act(apps)
+    return status if asked or apps == miniapps.names() else max(status, FAILED)
 
 
 def _add_new(commands: Any) -> None:
@@ -227,14 +254,15 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     parser.set_defaults(driver=drivers.names()[0])
     for driver in drivers.found().values():
         add_driver_options(parser, driver, problem)
-    add = parser.add_argument_group("more").add_argument
+    more = parser.add_argument_group("more")
+    add = more.add_argument
     presets = ", ".join(problem.presets)
     add("--preset", metavar="NAME", help=f"sizes and steps, one of: {presets}")
     add("--json", metavar="FILE|-", help="write the record as one JSON object")
     add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
     stall = "end after this time without progress, and say what blocks wait for"
     add("--stall", type=typed(SECONDS), metavar="SECONDS", help=stall)
-    add("--timeout", dest="stall", type=typed(SECONDS), help=argparse.SUPPRESS)  # its name in 0.1
+    add_former(more, "--timeout", "--stall", "stall", type=typed(SECONDS))
     add("--pin", action="store_true", help="pin each PE to a core of its own")
     add("--no-launch", action="store_true", help="be a rank, start no launcher")
     add("--force", action="store_true", help="run what does not fit into memory")
@@ -259,7 +287,7 @@ def _add_batch(commands: Any) -> None:
     parser.add_argument("file", nargs="?", default="-", metavar="FILE", help=help)
     add = parser.add_argument
     add("--stall", type=typed(SECONDS), metavar="SECONDS", help="as of `miniapps run`")
-    add("--timeout", dest="stall", type=typed(SECONDS), help=argparse.SUPPRESS)  # its name in 0.1
+    add_former(parser, "--timeout", "--stall", "stall", type=typed(SECONDS))
     parser.add_argument("--no-launch", action="store_true", help=argparse.SUPPRESS)
 
 
@@ -296,9 +324,8 @@ def _add_verify(commands: Any) -> None:
 def _verify(options: argparse.Namespace, runtime: list[str]) -> int:
     from workbench import verify
 
-    for name in options.apps:
-        miniapps.load(name)
-    return verify.verify(options.apps or miniapps.names(), options.full, options.device)
+    act = partial(verify.verify, full=options.full, device=options.device)
+    return _for_apps(options.apps, act)
 
 
 def _add_adversary(commands: Any, arguments: Sequence[str]) -> None:
@@ -373,17 +400,18 @@ def _add_selftest(commands: Any) -> None:
 def _selftest(options: argparse.Namespace, runtime: list[str]) -> int:
     from workbench.selftest import command
 
-    for name in options.apps:
-        miniapps.load(name)
-    asked = command.Asked(
-        options.apps or miniapps.names(),
-        options.driver or drivers.names(),
-        options.fault,
-        options.preset,
-        options.draw,
-        options.json,
-    )
-    return command.selftest(asked, options.markdown)
+    def act(apps: list[str]) -> int:
+        asked = command.Asked(
+            apps,
+            options.driver or drivers.names(),
+            options.fault,
+            options.preset,
+            options.draw,
+            options.json,
+        )
+        return command.selftest(asked, options.markdown)
+
+    return _for_apps(options.apps, act)
 
 
 def _add_study(commands: Any, arguments: Sequence[str]) -> None:
@@ -429,10 +457,10 @@ def _add_plot(commands: Any) -> None:
     add = parser.add_argument
     add("--figure", type=Path, metavar="FILE", help=".png, .svg or .pdf; default: FILE.png")
     add("--animation", action="store_true", help="write FILE.html, with a slider over the steps")
-    add("--film", action="store_true", dest="animation", help=argparse.SUPPRESS)  # its name in 0.1
+    add_former(parser, "--film", "--animation", "animation", nargs=0, const=True)
     second = "a second run of the same problem, beside the first in the animation"
     add("--compare", type=Path, metavar="OTHER.h5", help=second)
-    add("--beside", type=Path, dest="compare", help=argparse.SUPPRESS)  # its name in 0.1
+    add_former(parser, "--beside", "--compare", "compare", type=Path)
     add("--trace", action="store_true", help="write FILE.trace.json, for Perfetto")
     add("--paraview", action="store_true", help="write FILE.vtkhdf, for ParaView")
     add("--xyz", action="store_true", help="write FILE.xyz, a trajectory for ASE and OVITO")

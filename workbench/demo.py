@@ -58,13 +58,14 @@ def demo(folder: Path) -> int:
     """Make all runs, print two tables and draw a figure; returns the worst exit status."""
     folder.mkdir(parents=True, exist_ok=True)
     console = Console(highlight=False)
+    loaded, notes = miniapps.load_all()
     asked = [(SCALING, case) for case in scaling_cases()]
     asked += [(UNEVEN, case) for case in uneven_cases()]
     runs = [
         (preset, app, case)
         for preset, case in asked
-        for app in miniapps.names()
-        if preset in miniapps.load(app).Problem.presets
+        for app, module in loaded.items()
+        if preset in module.Problem.presets
     ]
     console.print(f"{counted(len(runs), 'run')}, in about a minute ...", style="dim")
     specs = [spec_of(app, case, preset, lb_first=FIRST) for preset, app, case in runs]
@@ -72,7 +73,7 @@ def demo(folder: Path) -> int:
     found = {run: result for run, result in zip(runs, results, strict=True)}
     status = max(print_scaling(console, found), print_uneven(console, found))
     records = {run: result for run, result in found.items() if isinstance(result, dict)}
-    notes = drivers.left_out()
+    notes += drivers.left_out()
     worst = max(map(disturbed, records.values()), default=0.0)
     if worst > DISTURBED:
         notes.append(f"DISTURBED: other programs took up to {worst:.0%} of a PE's time")

@@ -140,7 +140,7 @@ def replace_what_runs() -> None:
     tiling.measured_rates = lambda *_: {1: 1.0}  # type: ignore[assignment]
 
 
-LINES = """run jacobi2d --size 64x48 --driver mpi -n 2 --blocks 2x1 --time-tile 4 --tolerance 0.1
+LINES = """run jacobi2d --size 64x48 --driver mpi -n 2 --pe-grid 2x1 --time-tile 4 --tolerance 0.1
 run pic --preset tiny --driver charm -n 2 --odf 4 --balancer Greedy --lb-period 5
 run pic --event inject:3:500:20,50,30,70:0,3 --event remove:9:40,90,10,47:0.5
 run pic --distribution linear:1,2
@@ -156,7 +156,7 @@ study granularity jacobi2d --pes 2 --halvings 3 --size 64x64
 plot nowhere.h5 --figure x.png --trace
 batch nowhere --timeout 3
 study report nowhere.jsonl
-adversary pic --blocks 2x2 --steps 4 --schedules 10 --seconds 3 --sim-seed 4 --sim-pes 3
+adversary pic --pe-grid 2x2 --steps 4 --schedules 10 --seconds 3 --sim-seed 4 --sim-pes 3
 diff nowhere.h5 elsewhere.h5
 study export nowhere.jsonl --format csv
 list"""

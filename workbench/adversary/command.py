@@ -27,7 +27,7 @@ from workbench.run.output import write_text
 from workbench.run.progress_bar import ProgressBar
 from workbench.run.spec import RunSpec, check_writable, requested
 
-PARTS = 6, 4, 3, 2, 1  # blocks to try if --blocks is not given
+PARTS = 6, 4, 3, 2, 1  # blocks to try if --pe-grid is not given
 PRESETS = "minimal", "tiny"  # the first that the app has, if --preset is not given
 STEPS, SCHEDULES, SECONDS, PES = 3, 10_000, 60.0, 2
 LEAST = {"schedules": 1, "seconds": 0, "sim_pes": 1, "sim_seed": 0, "jobs": 0}  # by option

@@ -15,7 +15,9 @@ from typing import Any
 SCHEMA = 2
 RENAMED_KEYS: Mapping[str, str] = MappingProxyType({"frames": "snapshot_every"})
 NEVER_BALANCED = ("--lb-period", "0")  # given to all runs by earlier versions
-RENAMED_OPTIONS: Mapping[str, str] = MappingProxyType({"--frames": "--snapshot-every"})
+RENAMED_OPTIONS: Mapping[str, str] = MappingProxyType(
+    {"--frames": "--snapshot-every", "--blocks": "--pe-grid"}
+)
 
 
 def upgraded(record: Mapping[str, Any]) -> dict[str, Any]:

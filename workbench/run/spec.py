@@ -71,12 +71,14 @@ class RunSpec:
         metavar="W",
     )
     pe_grid: tuple[int, ...] | None = parameter(
-        "--blocks",
+        "--pe-grid",
         None,
         extents,
-        "grid of parts of the domain, one per PE; default: least surface",
+        "parts of the domain along each axis, one per PE, or per block if the driver has one PE; "
+        "default: least surface",
         group=RUN,
         metavar="AxB[xC]",
+        former="--blocks",
     )
     output: Path | None = parameter(
         "--output",
@@ -391,9 +393,9 @@ def _preset(app: ModuleType, name: str | None) -> dict[str, Any]:
 
 
 def _pes(options: Namespace) -> int:
-    """The number of PEs: -n, else the number of parts in --blocks, else 1."""
+    """The number of PEs: -n, else the number of parts in --pe-grid, else 1."""
     if drivers.get(options.driver).one_pe:
-        allowed = f"--driver {options.driver} has one PE; use --blocks to cut the problem"
+        allowed = f"--driver {options.driver} has one PE; use --pe-grid to cut the problem"
         require(options.pes in (None, 1), "-n", options.pes, allowed)
         return 1
     return math.prod(options.pe_grid or (1,)) if options.pes is None else options.pes

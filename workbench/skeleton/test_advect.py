@@ -62,7 +62,7 @@ def test_same_bits_from_all_drivers() -> None:
 
     `miniapps verify advect` tries many more decompositions.
     """
-    cut = {driver.name: "--blocks 3" if driver.one_pe else "-n 2" for driver in drivers.usable()}
+    cut = {driver.name: "--pe-grid 3" if driver.one_pe else "-n 2" for driver in drivers.usable()}
     lines = [f"run advect --preset tiny --driver {name} {how}" for name, how in cut.items()]
     command = [sys.executable, "-m", "workbench.cli", "batch", "-"]
     folder = {"MINIAPPS_PATH": str(Path(__file__).parents[1])}

@@ -18,9 +18,10 @@ import drivers
 import miniapps
 from drivers.descriptor import Balancing
 from miniapps.parameters import InputError, integer, require
-from workbench.arguments import SECONDS, add_options, typed
+from workbench.arguments import SECONDS, add_former, add_options, typed
 from workbench.run.spec import MOST_PES, WARMUP, RunSpec, requested
 from workbench.study.plan import KINDS, NO_BALANCING, SHARED, Study, usual_pes
+from workbench.table import labelled, width
 
 SHIPPED = Path(__file__).parents[2] / "studies"  # in the source tree and where it is installed
 MOST_TRIALS = 100
@@ -85,11 +86,11 @@ def shipped() -> dict[str, Path]:
 
 
 def listed() -> Iterator[str]:
-    """A line for each of the project's studies: its name, and what it repeats or measures."""
+    """The names of the project's studies, each with what it repeats or measures."""
     for name, file in shipped().items():
         table = tomllib.loads(file.read_text())
         about = table.get("source", f"kind {table['kind']}, app {table['app']}")
-        yield f"{name:33}{about}"
+        yield from labelled(f"{name:33}", about, width())
 
 
 def study_file(path: Path) -> Path:
@@ -120,7 +121,8 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add("--lb-periods", type=typed(numbers), metavar="LIST", help="steps between load balancing")
     add("--halvings", type=typed(int), default=12, metavar="N", help="of a granularity study")
     add("--preset", metavar="NAME", help=f"one of: {', '.join(problem.presets)}")
-    add = parser.add_argument_group("study").add_argument
+    group = parser.add_argument_group("study")
+    add = group.add_argument
     add("--trials", type=typed(int), default=10, metavar="N", help="default: 10")
     add(
         "--until-ci",
@@ -144,7 +146,7 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add("--force", action="store_true", help="also runs that do not fit into memory")
     add("--no-pin", action="store_true", help="do not pin PEs to cores")
     add("--stall", type=typed(SECONDS), metavar="SECONDS", help="as of `miniapps run`")
-    add("--timeout", dest="stall", type=typed(SECONDS), help=argparse.SUPPRESS)  # its name in 0.1
+    add_former(group, "--timeout", "--stall", "stall", type=typed(SECONDS))
     add(
         "--campaign",
         type=Path,
