@@ -12,7 +12,7 @@ from support import ROOT
 import miniapps
 from workbench import demo, verify
 from workbench.cli import main
-from workbench.exit_status import VALID
+from workbench.exit_status import VALID, WRONG
 from workbench.run.cases import Case
 from workbench.study import report
 from workbench.study.campaign import Campaign
@@ -133,6 +133,17 @@ def test_what_commands_print(command: str, capsys: pytest.CaptureFixture[str]) -
         assert not end.code
     said = capsys.readouterr().out
     assert said.count("\n") >= 2 and too_long(said) == []
+
+
+def test_diff(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches a sentence on a difference that is one long line."""
+    paths = [str(tmp_path / f"{'long-name-of-a-run-' * 2}{steps}.h5") for steps in (3, 4)]
+    for path, steps in zip(paths, ("3", "4"), strict=True):
+        main(["run", "echo", "--preset", "tiny", "--steps", steps, "--output", path])
+    capsys.readouterr()
+    assert main(["diff", paths[0], paths[0]]) == VALID and main(["diff", *paths]) == WRONG
+    said = capsys.readouterr().out
+    assert said.count("\n") >= 4 and too_long(said) == []
 
 
 def test_verify_and_demo(

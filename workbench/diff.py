@@ -20,6 +20,7 @@ from workbench.plural import counted
 from workbench.run.hashes import grid_of
 from workbench.run.record import fixed_parameters
 from workbench.show.saved import opened, read_rows, record_in, require_survivable
+from workbench.table import fitted, width
 
 FINE = 1 << 20  # parts of an extent that is not a number of cells
 
@@ -56,9 +57,9 @@ def diff(first: Path, second: Path) -> int:
             raise _not_written(f"{first} {second}", error) from None
     if found is None:
         seen = f" and after {counted(len(common), 'step')} in between" if common else ""
-        print(f"equal at the end{seen}: {a.record['state_hash']}")
+        print(f"equal at the end{seen}:\n  {a.record['state_hash']}")
         return VALID
-    print(found)
+    print(*fitted(found, width()), sep="\n")
     if not common:
         print("make both runs with --hash-every 1 to find the first step that differs")
     return WRONG

@@ -163,7 +163,7 @@ def report(subject: Subject, found: Found, path: Path, head: dict[str, Any]) -> 
     print(f"{head['app']}: {tried} in {found.seconds:.1f} s ({rate:.0f} per s)")
     print(f"pairs of events at a block: {pairs}, in both orders: {found.coverage.both}")
     if found.wrong is None:
-        print(f"all gave the state {found.right.state_hash}")
+        print(f"all gave the state\n  {found.right.state_hash}")
         return VALID
     small, where = explained(subject, shrunk(subject, found.schedule, found.wrong))
     data = {"schedule": VERSION, **head, "seed": found.seed, "order": found.order, **small.plain()}
@@ -184,7 +184,7 @@ def replay(subject: Subject, path: Path, head: dict[str, Any]) -> int:
     run = partial(subject.run, seen=None)
     right, result = run(Scheduled(Schedule())), run(Scheduled(schedule))
     if result == right:
-        print(f"the same state as in the usual order: {right.state_hash}")
+        print(f"the same state as in the usual order:\n  {right.state_hash}")
         return VALID
     print(f"the schedule gave {shown(result)}")
     print(located(subject, schedule).sentence)
