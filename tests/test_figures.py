@@ -15,6 +15,7 @@ import miniapps
 from workbench import demo, new
 from workbench.show import demo_figure
 from workbench.show.animation import animation
+from workbench.show.captions import fitted, wrapped
 from workbench.show.plots import run_figure
 from workbench.show.saved import SavedRun
 from workbench.study import figures, report
@@ -131,6 +132,16 @@ def test_figure_of_the_demo() -> None:
     figure = demo_figure.figure_of(scaling, uneven)
     names = ["size 192x192x192", "lattice 20x20x20", "pic, size 7998", PROCESSOR]
     assert faults(figure, [*names, *{record["app"] for record in scaling}]) == []
+
+
+def test_lines_of_titles() -> None:
+    """Catches a line that ends between an option and its value, and one that is too long."""
+    line = "pic --driver charm -n 2 --odf 4 --lb-period 5"
+    assert wrapped(line, 24) == "pic --driver charm -n 2\n--odf 4 --lb-period 5"
+    assert wrapped("size 8x8, particles 3000", 17) == "size 8x8,\nparticles 3000"
+    assert wrapped("a" * 9 + " 12345, b", 8) == "aaaaaaaa\na 12345,\nb"
+    assert fitted(["size 8x8", "EPYC"], 14) == "size 8x8; EPYC"
+    assert fitted(["size 8x8", "EPYC"], 13) == "size 8x8\nEPYC"
 
 
 def spoiled_text(figure: Any) -> None:

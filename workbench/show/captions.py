@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import miniapps
 from workbench.plural import counted
 
+GLUE = "\N{NO-BREAK SPACE}"
 Problem = Mapping[str, Any]  # parameters of a problem, as in a record
 
 
@@ -59,8 +61,14 @@ def machine_text(hosts: Iterable[Mapping[str, Any]]) -> str:
 
 
 def wrapped(text: str, width: int, line_break: str = "\n") -> str:
-    """Text in lines of at most ``width`` characters; a longer word is broken."""
-    return line_break.join(textwrap.wrap(text, width, break_on_hyphens=False))
+    """Text in lines of at most ``width`` characters, which begin after commas or with options.
+
+    If a part is too long for a line, they begin with any word; a longer word is broken.
+    """
+    glued = re.sub(r"(?<![,;]) (?!--)", GLUE, text)
+    text = glued if all(len(part) <= width for part in glued.split(" ")) else text
+    lines = textwrap.wrap(text, width, break_on_hyphens=False)
+    return line_break.join(lines).replace(GLUE, " ")
 
 
 def fitted(parts: Iterable[str], width: int, line_break: str = "\n") -> str:
