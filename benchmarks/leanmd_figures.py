@@ -15,10 +15,14 @@ from matplotlib.figure import Figure
 from scipy.spatial import cKDTree
 
 from drivers.timing import compute_per_pe
+from workbench.show.captions import machine_text
+from workbench.show.marks import draw_curve, finish_curves, upper_limit
 from workbench.show.plots import COLOURS
 
 TARGET = Path(__file__).parents[1] / "docs" / "figures" / "leanmd.png"
-MELT: list[object] = ["leanmd", "--lattice", "12x12x12", "--shift"]
+LATTICE = "12x12x12"
+MELT: list[object] = ["leanmd", "--lattice", LATTICE, "--shift"]
+SETTLED = 50  # steps, after which energies change little
 FRAMES, BETWEEN = 20, 50
 FARTHEST, BINS = 4.0, 160  # of g(r), sigma
 GRADIENT: list[object] = [
@@ -45,12 +49,13 @@ def radial_distribution(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def draw_energy(axes: Any, thermo: list[dict[str, Any]]) -> None:
     """Plot kinetic, potential and total energy per atom, minus their means of the second half."""
+    thermo = [row for row in thermo if row["step"] >= SETTLED]
     steps = [row["step"] for row in thermo]
     for name, colour in zip(("kinetic", "potential", "total"), COLOURS, strict=False):
         values = np.array([row[name] for row in thermo])
         axes.plot(steps, values - values[len(values) // 2 :].mean(), color=colour, label=name)
-    axes.set(title="energy per atom, off its later mean", xlabel="step", ylabel="epsilon")
-    axes.set_ylim(-0.1, 0.1)
+    title = f"energy per atom, off its later mean, from step {SETTLED}"
+    axes.set(title=title, xlabel="step", ylabel="epsilon")
     axes.legend()
 
 
@@ -60,18 +65,25 @@ def draw_load(axes: Any, path: Path) -> None:
         record = json.loads(file.attrs["record"])
         rounds = file["timing/rounds"][...]
         compute = compute_per_pe(file["timing/blocks"][...], record["pes"], len(rounds))
-    for pe, seconds in enumerate(compute):
-        axes.plot(rounds[:, 0], seconds * 1e3, color=COLOURS[pe], linewidth=0.8, label=f"PE {pe}")
+    compute = 1e3 * compute / rounds[:, 1]
+    top = upper_limit(compute.max(axis=0))
+    for pe, values in enumerate(compute):
+        look = {"color": COLOURS[pe], "linewidth": 0.8, "label": f"PE {pe}"}
+        draw_curve(axes, rounds[:, 0], values, top, **look)
     for entry in record["lb"]:
         axes.axvline(entry["step"], color="black", linewidth=0.5, linestyle=":")
     axes.set(title="load of each PE, gradient 100 to 250", xlabel="step", ylabel="ms per step")
-    axes.set_ylim(0, 1.3e3 * float(np.quantile(compute.max(axis=0), 0.9)))
-    axes.legend()
+    finish_curves(axes, top, compute.max())
+    axes.figure.suptitle(
+        f"leanmd: melt of lattice {LATTICE} (left and middle), preset paper (right); "
+        f"{machine_text([record['host']])}",
+        fontsize=10,
+    )
 
 
 def main() -> None:
     """Make the runs and draw the figure."""
-    figure = Figure(figsize=(12.5, 3.6), layout="constrained")
+    figure = Figure(figsize=(12.5, 4.0), layout="constrained")
     energy, rdf, load = figure.subplots(1, 3)
     with tempfile.TemporaryDirectory() as folder:
         trajectory, balanced = Path(folder) / "melt.h5", Path(folder) / "balanced.h5"
