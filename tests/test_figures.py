@@ -24,9 +24,9 @@ PROCESSOR = "Abacus, 4 cores"  # of records by hand
 RUNS = {  # words of a run, and what its figure says of the problem
     "jacobi2d": ("jacobi2d --preset tiny", "size 101x83"),
     "stencil3d": ("stencil3d --preset tiny --time-tile 1", "size 53x43x41"),
-    "leanmd": ("leanmd --preset tiny --blocks 2x1x1", "lattice 12x4x4"),
+    "leanmd": ("leanmd --preset tiny --pe-grid 2x1x1", "lattice 12x4x4"),
     "echo": ("echo --preset tiny", "size 8x6"),
-    "sim": ("pic --preset tiny --driver sim --blocks 8x8", "size 96, particles 3000"),
+    "sim": ("pic --preset tiny --driver sim --pe-grid 8x8", "size 96, particles 3000"),
 }
 
 
