@@ -33,7 +33,8 @@ def parts_figure(campaign: Campaign, found: list[Result]) -> Any:
     """
     order = sorted(found, key=lambda result: (result.oversubscribed, result.number))
     panels = _panels(order)
-    columns = min(PANELS if panels[0][0] else 2, len(panels))
+    in_threes = panels[0][0] and len(panels) != 4  # four are two above two
+    columns = min(PANELS if in_threes else 2, len(panels))
     rows = -(-len(panels) // columns)
     highest = max(len(mine) for _, mine in panels)
     width = 5.6 if columns == 1 else 11.2
