@@ -59,9 +59,10 @@ class Acted:
         self.tell: Callable[[], None] | None = None
 
     def now(self) -> None:
-        """Tell it."""
-        if self.tell is not None:
-            self.tell()
+        """Tell it, once."""
+        tell, self.tell = self.tell, None
+        if tell is not None:
+            tell()
 
 
 ACTED = Acted()

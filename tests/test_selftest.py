@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 import pickle
 import subprocess
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import skips
 import support
 
 import drivers
@@ -28,12 +31,14 @@ from workbench.selftest.trials import Found, Trial, solve_here
 
 APPS = ("jacobi2d", "stencil3d", "pic", "leanmd", "echo")
 LEAST = 80  # faults in all
+GPU_APPS = ("jacobi2d", "stencil3d", "pic", "leanmd")
+LEAST_PER_APP = 10  # faults of GPU kernels
 
 
 def trials_of(app: str, driver: str, folder: Path) -> dict[str | None, Trial]:
     """The trials of an app as it is, by fault."""
     found = trials.trials([app], [driver], None, folder)
-    return {trial.fault: trial for trial in found if trial.app == app}
+    return {t.fault: t for t in found if (t.app, t.driver) == (app, driver)}
 
 
 def test_a_fault_is_made_and_taken_away(tmp_path: Path) -> None:
@@ -112,6 +117,87 @@ def test_every_fault_has_its_targets() -> None:
                     except (AttributeError, ImportError, KeyError) as error:
                         unknown.append(f"{fault}: {error}")
     assert unknown == []
+
+
+def test_faults_of_gpu_kernels_import_no_kernel() -> None:
+    """Catches a catalogue that needs a GPU, or numba before it is asked to simulate one."""
+    done = support.execute([sys.executable, "-c", CATALOGUE])
+    assert done.returncode == 0, done.stderr
+    counted = json.loads(done.stdout)
+    assert min(counted.values()) >= LEAST_PER_APP and set(counted) == set(GPU_APPS)
+
+
+CATALOGUE = """
+import json, sys
+from workbench.selftest import faults
+apps = "jacobi2d", "stencil3d", "pic", "leanmd"
+modules = {app: (faults.OF_GPUS, faults.module_of(app, "gpu")) for app in apps}
+listed = {app: sum(len(faults.listed(name)) for name in names) for app, names in modules.items()}
+found = {app: len(faults.of(app, "drivers.serial", "gpu")) for app in apps}
+assert listed == found, "two faults of an app have one name"
+assert not any(name == "numba" or ".gpu." in f"{name}." for name in sys.modules)
+print(json.dumps(found))
+"""
+
+
+def test_faults_of_gpu_kernels_are_made_and_taken_away(tmp_path: Path) -> None:
+    """Catches a changed kernel that does not run, or outlives its trial; one that nothing sees."""
+    skips.without("sim")
+    done = support.execute([sys.executable, "-c", SIMULATED, tmp_path])
+    assert done.returncode == 0, done.stderr
+    before, wrong, same, after, missing = json.loads(done.stdout)
+    assert before == after == [False, "", False]
+    assert wrong[0] and "differs from reference" in wrong[1]
+    assert same == [True, "", True]  # acts, and survives: nothing has changed
+    assert missing == "_sweep: not once in its source: no such words"
+
+
+SIMULATED = """
+import json, sys
+from pathlib import Path
+from workbench.selftest import faults, simulated, trials
+simulated.begin()
+from miniapps.faults import replaced
+from miniapps.gpu_faults import edited, kernel_fault
+found = trials.trials(["jacobi2d"], ["serial"], None, Path(sys.argv[1]))
+mine = {t.fault: t for t in found if t.driver == simulated.COLUMN}
+name = "gpu: last thread idle"
+same = kernel_fault("kernels.{app}.gpu:_sweep")(lambda right: edited(right, ("j < y1", "j < y1")))
+said = []
+def tried(key):
+    if mine[key].acted:
+        mine[key].spec.mark.unlink()
+    one = trials.solve_here(mine[key])
+    said.append([one.acted, one.caught, one.survived])
+def other(right):
+    return lambda *where: {name: same}
+def wrong_words(right):
+    try:
+        edited(right, ("no such words", ""))
+    except ValueError as error:
+        said.append(str(error))
+    return right
+with simulated.made_fast(faults.tiles_of("jacobi2d")):
+    tried(None)
+    tried(name)
+    with replaced("workbench.selftest.faults:of", other):
+        tried(name)
+    tried(None)
+    with replaced("kernels.jacobi2d.gpu:_sweep", wrong_words):
+        print(json.dumps(said))
+"""
+
+
+def test_the_simulated_gpu_is_a_column(tmp_path: Path) -> None:
+    """Catches trials on a simulated GPU that are left out, or made in a process without one."""
+    skips.without("sim")
+    report = tmp_path / "trials"
+    words = ["jacobi2d", "--driver", "serial", "--fault", "gpu: old halo", "--json", report]
+    done = support.execute([support.BIN / "miniapps", "selftest", *words])
+    assert done.returncode == VALID and "serial, simulated GPU" in done.stdout
+    assert "1 fault acts in 1 trial; 0 of these survive" in done.stdout
+    (line,) = [one for one in map(json.loads, report.read_text().splitlines()) if one["fault"]]
+    assert line["driver"] == "serial, simulated GPU" and "differs from" in line["caught"]
 
 
 def test_what_is_inherited_is_inherited_again() -> None:

@@ -183,6 +183,7 @@ class CudaBackend(Backend):
     def __init__(self, toolkit: Toolkit | None = None) -> None:
         self.toolkit = toolkit or chosen()
         self.required = False  # whether `require` has found a GPU
+        self.compiled: set[ModuleType] = set()
 
     def require(self, least: int = 1) -> None:
         """Raise DeviceUnavailable if kernels cannot run, or there are fewer GPUs than ``least``."""
@@ -202,8 +203,9 @@ class CudaBackend(Backend):
 
         Compiles nothing where kernels cannot run; their files can still be imported.
         """
-        if self.toolkit.missing() is not None:
+        if module in self.compiled or self.toolkit.missing() is not None:
             return
+        self.compiled.add(module)  # every block asks for it
         packages = module.__name__, "kernels.stencils", "devices.cuda"
         for name, loaded in list(sys.modules.items()):
             if any(name == package or name.startswith(f"{package}.") for package in packages):

@@ -18,6 +18,7 @@ import miniapps
 from miniapps.parameters import require
 from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
+from workbench.selftest import simulated
 from workbench.selftest.trials import ENDS, SCALES, TINY, Found, Scale, Trial, solve, trials
 
 NOT_THERE = "·"  # where a fault changes nothing
@@ -54,6 +55,11 @@ class Asked:
         whole = {*self.apps} == {*miniapps.names()} and {*self.names} == {*drivers.names()}
         return whole and not some
 
+    def columns(self, found: Sequence[Found]) -> list[str]:
+        """The columns of the table: the drivers, and a simulated GPU where one was tried."""
+        tried = {one.trial.driver for one in found}
+        return [*self.names, *sorted(tried - {*self.names})]
+
     def trials(self, marks: Path) -> list[Trial]:
         """The trials to make; the right program's are always among them."""
         every = list(trials(self.apps, self.names, self.words, marks, self.preset))
@@ -82,7 +88,7 @@ def selftest(asked: Asked, markdown: bool) -> int:
             found.append(one)
             if asked.report is not None:
                 append(asked.report, one)
-    names = asked.names
+    names = asked.columns(found)
     rows = [*rows_of([one for one in found if one.trial.fault is not None], names)]
     head = ["fault", "app", *names]
     if markdown:
@@ -146,7 +152,7 @@ def conclude(found: Sequence[Found], everything: bool) -> int:
             print(f"allowed: {one.trial.fault}: {one.trial.app}: {one.allowed}")
     for name in idle:
         print(f"changes nothing anywhere: {name}")
-    for line in drivers.left_out():
+    for line in (*drivers.left_out(), *simulated.left_out()):
         print(line)
     print(summary(len(acted), len(acting(wrong)), len(survived)))
     return WRONG if failed or survived or idle else VALID

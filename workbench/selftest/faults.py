@@ -14,22 +14,26 @@ from miniapps.faults import Fault
 
 MESSAGES, RESULTS = "workbench.selftest.messages", "workbench.selftest.results"
 OF_THE_PACKAGE = "{package}.faults"  # of an app or a driver
+OF_GPUS = "miniapps.gpu_faults"  # whatever the app; those of an app are in its package
 
 
 @cache
-def of(app: str, runs: str) -> Mapping[str, Fault]:
+def of(app: str, runs: str, device: str = "cpu") -> Mapping[str, Fault]:
     """The faults that concern an app under a driver, by key: where they are listed, and name.
 
-    ``runs``: the module that runs the driver's jobs; the faults of the driver are beside it.
+    ``runs``: the module that runs the driver's jobs; the faults of the driver are beside it. Those
+    of a GPU are the same under all drivers.
     """
-    own = module_of(app), OF_THE_PACKAGE.format(package=runs.rpartition(".")[0])
-    found = [fault for module in (MESSAGES, RESULTS, *own) for fault in listed(module)]
+    others = MESSAGES, RESULTS, OF_THE_PACKAGE.format(package=runs.rpartition(".")[0])
+    modules = (module_of(app, device), *((OF_GPUS,) if device == "gpu" else others))
+    found = [fault for module in modules for fault in listed(module)]
     return MappingProxyType({key(fault): fault for fault in found})
 
 
-def module_of(app: str) -> str:
+def module_of(app: str, device: str = "cpu") -> str:
     """The name of the module that lists an app's faults, if it has one."""
-    return OF_THE_PACKAGE.format(package=miniapps.load(app).__name__)
+    package = miniapps.load(app).__name__
+    return f"{package}.gpu_faults" if device == "gpu" else OF_THE_PACKAGE.format(package=package)
 
 
 def listed(module: str) -> tuple[Fault, ...]:
@@ -45,9 +49,14 @@ def of_plain(app: str) -> tuple[Fault, ...]:
     return listed(module_of(app)) + listed(RESULTS)
 
 
-def problem_of(app: str, preset: str) -> Mapping[str, Any]:
+def problem_of(app: str, preset: str, device: str = "cpu") -> Mapping[str, Any]:
     """The fields, steps and warm-up in which an app's trials differ from its preset."""
-    return dict(_declared(app, "PROBLEMS").get(preset, {}))
+    return dict(_declared(app, "PROBLEMS", device).get(preset, {}))
+
+
+def tiles_of(app: str) -> Mapping[str, int]:
+    """The constants of an app's GPU kernels that are smaller in trials, by `Fault` target."""
+    return _declared(app, "TILES", "gpu")
 
 
 def harmless(app: str) -> Mapping[str, str]:
@@ -60,9 +69,9 @@ def unseen(app: str) -> Mapping[str, str]:
     return _declared(app, "UNSEEN")
 
 
-def _declared(app: str, name: str) -> Mapping[str, Any]:
+def _declared(app: str, name: str, device: str = "cpu") -> Mapping[str, Any]:
     """A table that the faults of an app come with; empty if there is none."""
-    module = module_of(app)
+    module = module_of(app, device)
     if importlib.util.find_spec(module) is None:
         return {}
     table: Mapping[str, Any] = getattr(importlib.import_module(module), name, {})
@@ -70,6 +79,6 @@ def _declared(app: str, name: str) -> Mapping[str, Any]:
 
 
 def key(fault: Fault) -> str:
-    """A fault's name with where it is declared: "messages: lost"."""
+    """A fault's name with where it is declared: "messages: lost", "gpu: ..."."""
     words = fault.wrong.__module__.replace("_faults", "").removesuffix(".faults").split(".")
-    return f"{words[-1]}: {fault.name}"
+    return f"{words[-1].split('_')[-1]}: {fault.name}"

@@ -35,7 +35,7 @@ class Applied:
         self.fault, self.mark = job.fault, job.mark
         if job.fault is not None and job.mark is not None:
             ACTED.tell = job.mark.touch
-            fault = faults.of(job.app, job.runs)[job.fault]
+            fault = faults.of(job.app, job.runs, job.device)[job.fault]
             self.stack.enter_context(fault.applied(job.app, job.runs))
 
     def clear(self) -> None:

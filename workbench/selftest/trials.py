@@ -23,7 +23,7 @@ from miniapps.problem import Variant
 from workbench.exit_status import FAILED
 from workbench.run import batch
 from workbench.run.cases import Case
-from workbench.selftest import faults, warm
+from workbench.selftest import faults, simulated, warm
 from workbench.selftest.faulty import APPLIED, FaultySpec
 
 STEPS, WARMUP = 8, 2  # where the app does not ask for others
@@ -112,10 +112,14 @@ def trials(
 
 def _all_trials(apps: list[str], names: list[str], marks: Path, preset: str) -> Iterator[Trial]:
     """The trials of all faults."""
-    for driver in [driver for driver in drivers.usable() if driver.name in names]:
+    usable = [driver for driver in drivers.usable() if driver.name in names]
+    places = [(driver, "cpu") for driver in usable]
+    if preset == TINY.preset and simulated.missing() is None:
+        places += [(driver, "gpu") for driver in usable if driver.name == simulated.DRIVER]
+    for driver, device in places:
         for app in apps:
             for name, variant in variants(app).items():
-                yield from _trials(driver, app, name, variant, marks, preset)
+                yield from _trials(driver, app, name, variant, marks, preset, device)
 
 
 def variants(app: str) -> dict[str, dict[str, Any]]:
@@ -124,36 +128,43 @@ def variants(app: str) -> dict[str, dict[str, Any]]:
 
 
 def _trials(
-    driver: Driver, app: str, name: str, variant: dict[str, Any], marks: Path, preset: str
-) -> Iterator[Trial]:
-    """The trials of one variant of an app under a driver."""
-    if not applies(driver, app, variant, None):
+    driver: Driver, app: str, name: str, variant: dict[str, Any], marks: Path, preset: str,
+    device: str,
+) -> Iterator[Trial]:  # fmt: skip
+    """The trials of one variant of an app under a driver and on a device."""
+    if not applies(driver, app, variant, None, device):
         return
+    column = simulated.COLUMN if device == "gpu" else driver.name
     every: list[tuple[str | None, Fault | None]] = [(None, None)]
-    every += faults.of(app, driver.file).items()
+    every += faults.of(app, driver.file, device).items()
     for key, fault in every:
-        if applies(driver, app, variant, fault):
-            mark = marks / f"{driver.name}-{name}-{key}".replace(" ", "-").replace("/", "-")
-            spec = spec_of(driver, app, variant, fault, preset)
-            yield Trial(key, name, driver.name, FaultySpec.around(spec, key, mark), preset)
+        if applies(driver, app, variant, fault, device):
+            mark = marks / f"{column}-{name}-{key}".replace(" ", "-").replace("/", "-")
+            spec = spec_of(driver, app, variant, fault, preset, device)
+            yield Trial(key, name, column, FaultySpec.around(spec, key, mark), preset)
 
 
-def applies(driver: Driver, app: str, variant: Mapping[str, Any], fault: Fault | None) -> bool:
-    """Whether to try a fault in this variant under this driver.
+def applies(
+    driver: Driver, app: str, variant: Mapping[str, Any], fault: Fault | None, device: str = "cpu"
+) -> bool:
+    """Whether to try a fault in this variant under this driver and on this device.
 
     The app's own faults and those of results are tried in its plain form, except those that name
-    another variant.
+    another variant. So are all faults of a GPU, in apps that list some.
     """
+    if device == "gpu" and not faults.listed(faults.module_of(app, device)):
+        return False
     if fault is not None:
         if fault.needs and not getattr(driver, fault.needs):
             return False
         if any(variant.get(field, value) != value for field, value in fault.given.items()):
             return False
         named = several_kinds(app, fault.given)
-        if named != several_kinds(app, variant) and (named or fault in faults.of_plain(app)):
+        plain = device == "gpu" or fault in faults.of_plain(app)
+        if named != several_kinds(app, variant) and (named or plain):
             return False
     try:
-        spec_of(driver, app, variant, fault)
+        spec_of(driver, app, variant, fault, device=device)
     except InputError:
         return False
     return True
@@ -165,11 +176,12 @@ def spec_of(
     variant: Mapping[str, Any],
     fault: Fault | None,
     preset: str = TINY.preset,
+    device: str = "cpu",
 ) -> Any:
     """The run in which a fault is tried: a preset of the app, shortened. Raises InputError."""
     problem_class = miniapps.load(app).Problem
     usual = dict(problem_class.presets[preset]) | {"steps": STEPS, "warmup": WARMUP}
-    fields: dict[str, Any] = usual | dict(faults.problem_of(app, preset))
+    fields: dict[str, Any] = usual | dict(faults.problem_of(app, preset, device))
     length = {name: fields.pop(name) for name in ("steps", "warmup")}
     problem = problem_class(**fields | dict(fault.given if fault else {}) | dict(variant))
     pes = 1 if driver.one_pe else PES
@@ -178,7 +190,8 @@ def spec_of(
     balancer, period = (BALANCER, PERIOD) if balanced else (None, 0)
     parts = PARTS if driver.one_pe else 1
     case = Case(driver.name, pes, odf, balancer, period, parts=parts)
-    return case.spec(app, problem, **length)
+    # Only the process that simulates a GPU can find one, so the device is not checked here.
+    return replace(case.spec(app, problem, **length), device=device)
 
 
 def kinds(app: str) -> list[Variant]:
@@ -194,17 +207,21 @@ def several_kinds(app: str, fields: Mapping[str, Any]) -> bool:
 def solve(trials: list[Trial], scale: Scale = TINY) -> Iterator[Found]:
     """Make all trials, and tell as they end what became of each; launches beside each other."""
     groups: dict[Any, list[Trial]] = {}
-    for trial in trials:
+    on_gpu = [trial for trial in trials if trial.spec.device == "gpu"]
+    on_cpu = [trial for trial in trials if trial.spec.device != "gpu"]
+    for trial in on_cpu:
         groups.setdefault(batch.launch_of(trial.spec), []).append(trial)
     shares = [share for group in groups.values() for share in shared(group, scale)]
-    alone = [one.spec for one in trials if one.fault is None and one.spec.can.one_pe]
-    context = get_context("spawn")
+    alone = [one.spec for one in on_cpu if one.fault is None and one.spec.can.one_pe]
+    context, parent = get_context("spawn"), os.getpid()
     with (
         warm.started(alone) as program,
-        ProcessPoolExecutor(scale.at_once, context, end_with, (os.getpid(),)) as pool,
+        ProcessPoolExecutor(1, context, simulate, (parent,)) as simulator,
+        ProcessPoolExecutor(scale.at_once, context, end_with, (parent,)) as pool,
     ):
         usual = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for this process alone
-        running = [pool.submit(solve_share, share, scale.limit_s, program) for share in shares]
+        running = [simulator.submit(solve_simulated, on_gpu)] if on_gpu else []
+        running += [pool.submit(solve_share, share, scale.limit_s, program) for share in shares]
         signal.signal(signal.SIGINT, usual)  # those just started go on ignoring it
         try:
             for share in as_completed(running):
@@ -226,6 +243,12 @@ def end_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def simulate(parent: int) -> None:
+    """Simulate GPUs in this process, and end it when its parent has ended."""
+    end_with(parent)
+    simulated.begin()
+
+
 def shared(group: list[Trial], scale: Scale) -> list[list[Trial]]:
     """A group of trials in parts, at least as many as are made at once; each of several apps."""
     parts = max(scale.at_once, -(-len(group) // scale.most))
@@ -242,6 +265,15 @@ def solve_share(trials: list[Trial], limit_s: float, program: Sequence[str]) -> 
         pairs = zip(trials, results, strict=True)
         return [Found(trial, trial.acted, seen(result)) for trial, result in pairs]
     return [solve_here(trial) for trial in trials]
+
+
+def solve_simulated(trials: list[Trial]) -> list[Found]:
+    """What became of trials on a simulated GPU, all in this process."""
+    tiles: dict[str, int] = {}
+    for app in {trial.spec.app for trial in trials}:
+        tiles |= faults.tiles_of(app)
+    with simulated.made_fast(tiles):
+        return [solve_here(trial) for trial in trials]
 
 
 def solve_here(trial: Trial) -> Found:

@@ -1,0 +1,133 @@
+"""Faults of GPUs that concern every app, of memory and messages; how faulty kernels are made.
+
+`miniapps selftest` tries them, and those in the module ``gpu_faults`` of an app's package, where
+numba simulates a GPU. These modules import no kernel: only a process that simulates can.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from miniapps.faults import ACTED, Fault, catalogue, fault
+
+GPU = "devices.cuda.backend:Gpu"
+BUFFER = "devices.cuda.buffers:MessageBuffer"
+
+
+# How kernels are faulty --------------------------------------------------------------------------
+
+
+def edited(right: Any, *changes: tuple[str, str]) -> Any:
+    """A kernel, or a function that kernels call, in whose source some words are replaced.
+
+    ``changes``: (words, their replacement); the words must occur once. Raises ValueError. It tells
+    itself that it is called, so its fault is `conditional`.
+    """
+    kernel = hasattr(right, "signatures")  # `devices.cuda.compiler.Kernel`, or numba's simulated
+    function = right.function if kernel else right.fn
+    source = textwrap.dedent(inspect.getsource(function))
+    for words, replacement in changes:
+        if source.count(words) != 1:
+            raise ValueError(f"{function.__name__}: not once in its source: {words}")
+        source = source.replace(words, replacement)
+    tree = ast.parse(source)
+    (definition,) = tree.body
+    assert isinstance(definition, ast.FunctionDef)
+    definition.decorator_list = []
+    definition.body[:0] = ast.parse("fault_acts()").body
+    outer = inspect.getclosurevars(function).nonlocals
+    names: dict[str, Any] = {**function.__globals__, **outer, "fault_acts": ACTED.now}
+    exec(compile(ast.fix_missing_locations(tree), "<fault>", "exec"), names)
+    wrong = names[definition.name]
+    if kernel:
+        return type(right)(wrong, right.signatures, right.options)
+    return type(right)(wrong, device=True)
+
+
+def kernel_fault(*targets: str, **options: Any) -> Callable[[Callable[[Any], Any]], Fault]:
+    """A fault of what `edited` returns."""
+    return fault(*targets, conditional=True, **options)
+
+
+# Memory and copies -------------------------------------------------------------------------------
+
+
+@fault("devices.cuda.toolkit:Simulator.array", conditional=True)
+def zeros_not_written(right: Any) -> Any:
+    """Memory that should be zero holds ones, of what was there before."""
+
+    def array(self: Any, how: str, size: int, dtype: Any, stream: Any) -> Any:
+        made = right(self, how, size, dtype, stream)
+        if how == "zeros" and size:
+            ACTED.now()
+            made.copy_to_device(np.ones(size, dtype), stream=stream)
+        return made
+
+    return array
+
+
+@fault(f"{GPU}.to_host")
+def copy_to_host_left_out(right: Any) -> Any:
+    """Memory of the host that should receive a copy keeps its zeros."""
+
+    def to_host(self: Any, array: Any) -> np.ndarray:
+        return np.zeros(array.shape, array.dtype)
+
+    return to_host
+
+
+@fault(f"{GPU}.to_device", conditional=True)
+def copy_to_the_device_cut(right: Any) -> Any:
+    """Copies to the device lack their last element, which is 0 there."""
+
+    def to_device(self: Any, array: np.ndarray) -> Any:
+        cut = np.ascontiguousarray(array).copy()
+        if cut.size and cut.flat[-1] != 0:
+            ACTED.now()
+            cut.flat[-1] = 0
+        return right(self, cut)
+
+    return to_device
+
+
+# Messages ----------------------------------------------------------------------------------------
+
+
+@fault(f"{BUFFER}.__init__", conditional=True)
+def messages_on_top_of_each_other(right: Any) -> Any:
+    """All messages of a Post begin at the same place in their buffer."""
+
+    def init(self: Any, *arguments: Any) -> None:
+        right(self, *arguments)
+        if sum(np.prod(shape) > 0 for shape in self.shapes.values()) > 1:
+            ACTED.now()
+        self.starts = dict.fromkeys(self.starts, min(self.starts.values(), default=0))
+
+    return init
+
+
+@fault(f"{GPU}.received", conditional=True)
+def old_messages(right: Any) -> Any:
+    """A block reads the messages of its round before, where they have the same shapes."""
+
+    def received(self: Any, came: Any) -> Any:
+        views = dict(right(self, came))
+        shapes = {edge: view.shape for edge, view in views.items()}
+        before = vars(self).setdefault("kept", {})
+        old = before.get(str(shapes))
+        before[str(shapes)] = views
+        if old is None or all(0 in shape for shape in shapes.values()):
+            return views
+        ACTED.now()
+        return old
+
+    return received
+
+
+FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

@@ -1,0 +1,95 @@
+"""Faults of the stencils' GPU kernels that both apps can have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from miniapps.faults import ACTED, Fault, catalogue, fault
+from miniapps.gpu_faults import edited, kernel_fault
+
+OLD_AFTER = 2  # halos
+KERNELS = "kernels.{app}.gpu"
+HALO = "kernels.halo.gpu"
+TILED = {"time_tile": 2}
+
+
+@kernel_fault(f"{KERNELS}:_sweep")
+def last_thread_idle(right: Any) -> Any:
+    """The last thread of the grid relaxes nothing: off by one."""
+    return edited(right, ("j < y1", "j + np.uint64(1) < y1"))
+
+
+@fault(f"{KERNELS}:blocks")
+def grid_rounded_down(right: Any) -> Any:
+    """Thread blocks that are not full are not launched."""
+
+    def blocks(count: int, threads: int) -> int:
+        return max(1, count // threads)
+
+    return blocks
+
+
+@fault(f"{KERNELS}:sweep_tile", given=TILED)
+def ping_pong_exchanged(right: Any) -> Any:
+    """The block takes the array of the sweep before for the newest."""
+
+    def sweep_tile(*arguments: Any) -> int:
+        return 1 - int(right(*arguments))
+
+    return sweep_tile
+
+
+@kernel_fault(f"{HALO}:_pack")
+def last_cell_not_packed(right: Any) -> Any:
+    """The last cell of the last face is not copied into its message."""
+    return edited(right, ("thread < count", "thread + np.uint64(1) < count"))
+
+
+@kernel_fault(f"{HALO}:_unpack")
+def ghosts_shifted(right: Any) -> Any:
+    """Ghosts are read one element too early in the message buffer."""
+    return edited(right, ("buffer[there]", "buffer[there - np.uint64(1)]"))
+
+
+@fault(f"{HALO}:face_table")
+def last_face_left_out(right: Any) -> Any:
+    """No threads are launched for the last face."""
+
+    def face_table(shape: tuple[int, ...], faces: Any) -> Any:
+        count, rows = right(shape, faces)
+        return int(rows[-1, 0]) if len(rows) else count, rows
+
+    return face_table
+
+
+@fault(f"{HALO}:Halo.unpack", conditional=True)
+def old_halo(right: Any) -> Any:
+    """After the first messages of a block ghosts are no longer written."""
+
+    def unpack(self: Any, field: Any, came: Any) -> None:
+        self.unpacked = vars(self).get("unpacked", 0) + 1
+        if self.unpacked <= OLD_AFTER:
+            right(self, field, came)
+        else:
+            ACTED.now()
+
+    return unpack
+
+
+@fault("devices.cuda.backend:Gpu.received", conditional=True)
+def received_in_another_order(right: Any) -> Any:
+    """Two messages of one shape are taken for each other."""
+
+    def received(self: Any, came: Any) -> Any:
+        views = dict(right(self, came))
+        for edge, view in views.items():
+            alike = [e for e, other in views.items() if other.shape == view.shape and e != edge]
+            if alike and 0 not in view.shape:
+                ACTED.now()
+                return views | {edge: views[alike[0]], alike[0]: view}
+        return views
+
+    return received
+
+
+FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

@@ -1,0 +1,144 @@
+"""Faults of PIC's GPU kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from miniapps.faults import Fault, catalogue, fault
+from miniapps.gpu_faults import edited, kernel_fault
+from miniapps.pic.problem import PicProblem
+
+PUSH, MIGRATE = "kernels.pic.gpu.push", "kernels.pic.gpu.migrate"
+SORT, DIAGNOSTICS = "kernels.pic.gpu.sort", "kernels.pic.gpu.diagnostics"
+PROBLEMS = {"tiny": PicProblem.presets["minimal"]}
+TILES = {
+    "miniapps.pic.particles:FEWEST": 4,  # so that arrays grow
+    f"{DIAGNOSTICS}:THREADS": 4,
+    f"{DIAGNOSTICS}:MANY_BLOCKS": 2,  # so that threads take several particles
+    f"{SORT}:RUN": 4,
+    "devices.cuda.primitives:WARP": 4,
+    "devices.cuda.primitives:CHUNK": 4,
+}
+
+
+# Motion ------------------------------------------------------------------------------------------
+
+
+@kernel_fault(f"{PUSH}:_push")
+def last_particle_not_pushed(right: Any) -> Any:
+    """The last thread does nothing: off by one."""
+    return edited(right, ("n >= count", "n + 1 >= count"))
+
+
+@kernel_fault(f"{PUSH}:_push")
+def corner_dropped(right: Any) -> Any:
+    """The force along x lacks the charge of one corner."""
+    return edited(right, ("mul(dx, f00 + f01)", "mul(dx, f00)"))
+
+
+@kernel_fault(f"{PUSH}:_push")
+def mesh_transposed(right: Any) -> Any:
+    """The mesh is read with its axes exchanged."""
+    rows = "_ahead(row, frame[8], size)"
+    columns = "_ahead(column, frame[0], size)"
+    return edited(right, (rows, "other"), (columns, rows), ("other", columns))
+
+
+@kernel_fault(f"{PUSH}:_pull")
+def force_in_single_precision(right: Any) -> Any:
+    """Forces of corners are computed in float32."""
+    return edited(right, ("return charge /", "return np.float32(charge) / np.float32(1) *"))
+
+
+# Particles on their way --------------------------------------------------------------------------
+
+
+@kernel_fault(f"{PUSH}:_note_emigrant")
+def emigrants_counted_twice(right: Any) -> Any:
+    """Those who leave for one side are counted twice, so messages have rows that nobody writes."""
+    return edited(right, ("np.uint32(owner), 1)", "np.uint32(owner), 2)"))
+
+
+@kernel_fault(f"{MIGRATE}:_pack")
+def rows_of_a_message_taken_twice(right: Any) -> Any:
+    """Threads that subtract at the same time get the same row of a message."""
+    return edited(right, ("cuda.atomic.sub(counters, owner, 1) - 1", "counters[owner] - 1"))
+
+
+@kernel_fault(f"{MIGRATE}:_unpack")
+def arrival_from_the_row_before(right: Any) -> Any:
+    """Particles are read from the row before theirs: off by one."""
+    return edited(right, ("start + 8 * n", "start + 8 * max(n - 1, 0)"))
+
+
+@kernel_fault(f"{MIGRATE}:_unpack")
+def last_gap_not_filled(right: Any) -> Any:
+    """The last gap keeps the particle that has left; the arrival is put in place of another one."""
+    return edited(right, ("if row < free:", "if row + 1 < free:"))
+
+
+@kernel_fault(f"{MIGRATE}:_fill_holes")
+def particle_moved_twice(right: Any) -> Any:
+    """Threads that close gaps at the same time move the same particle."""
+    return edited(right, ("cuda.atomic.add(counters, HOLES, 1)", "counters[HOLES]"))
+
+
+@fault("kernels.pic.gpu:close_gaps")
+def emigrants_not_removed(right: Any) -> Any:
+    """Gaps are not closed: those that have left stay, and the last particles are cut off."""
+
+    def close_gaps(*arguments: Any) -> None:
+        return None
+
+    return close_gaps
+
+
+@fault("kernels.pic.gpu:grown")
+def grown_without_the_last(right: Any) -> Any:
+    """A longer array lacks the last particle."""
+
+    def grown(array: Any, used: int, room: int) -> Any:
+        return right(array, max(0, used - 1), room)
+
+    return grown
+
+
+# Events, sorting and sums ------------------------------------------------------------------------
+
+
+@kernel_fault(f"{MIGRATE}:_find_removed")
+def removal_of_others(right: Any) -> Any:
+    """A removal takes those that it should leave."""
+    return edited(right, ("<= limit", "> limit"))
+
+
+@kernel_fault(f"{SORT}:_choose_places")
+def places_taken_twice(right: Any) -> Any:
+    """Runs of particles of one column get the same places, as the atomic add is lost."""
+    words = "place = cuda.atomic.add(starts, column - x0, np.int64(n - begin))"
+    return edited(right, (words, "place = starts[column - x0]"))
+
+
+@fault("kernels.pic.gpu:reorder")
+def sorted_without_motions(right: Any) -> Any:
+    """Sorting leaves the last of the arrays as it was."""
+
+    def reorder(count: int, places: Any, spare: Any, arrays: Any) -> None:
+        right(count, places, spare, arrays[:-1])
+
+    return reorder
+
+
+@kernel_fault(f"{DIAGNOSTICS}:_sums_of_ids")
+def sum_of_ids_of_the_first(right: Any) -> Any:
+    """Threads that take several particles take the first only."""
+    return edited(right, ("while n < count:", "if n < count:"))
+
+
+@kernel_fault("devices.cuda.primitives:_add_chunks")
+def last_of_a_chunk_not_added(right: Any) -> Any:
+    """A prefix sum lacks the last number of each chunk."""
+    return edited(right, ("range(chunk * CHUNK, ", "range(chunk * CHUNK, -1 + "))
+
+
+FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

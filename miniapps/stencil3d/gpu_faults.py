@@ -1,0 +1,59 @@
+"""Faults of Stencil3D's GPU kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from miniapps import grid_gpu_faults
+from miniapps.faults import Fault, catalogue
+from miniapps.gpu_faults import edited, kernel_fault
+from miniapps.grid_gpu_faults import TILED
+
+KERNELS = "kernels.stencil3d.gpu"
+PROBLEMS = {"tiny": {"size": (7, 6, 5), "time_tile": 1, "steps": 3, "warmup": 1}}
+SIZES = {"WIDE": 4, "HIGH": 2, "MARCH": 4, "LONG": 7, "TALL": 6, "DEEP": 4}
+TILES = {f"{KERNELS}:{name}": size for name, size in SIZES.items()}
+SMALL = TILED | {"size": (5, 4, 4)}
+
+
+@kernel_fault(f"{KERNELS}:_average")
+def neighbour_twice(right: Any) -> Any:
+    """The neighbour in front is taken twice, the one behind not at all."""
+    return edited(right, ("+ around[3]", "+ around[2]"))
+
+
+@kernel_fault(f"{KERNELS}:_average")
+def additions_in_another_order(right: Any) -> Any:
+    """The neighbours along x are added last: the last bits differ, nothing else."""
+    there = "here + below + above + around[0] + around[1] + around[2] + around[3]"
+    return edited(
+        right, (there, "here + around[0] + around[1] + around[2] + around[3] + below + above")
+    )
+
+
+@kernel_fault(f"{KERNELS}:_average_column")
+def last_plane_left_out(right: Any) -> Any:
+    """A thread ends one plane early where its planes are no multiple of four."""
+    return edited(right, ("while i < end:", "while i + one < end:"))
+
+
+@kernel_fault(f"{KERNELS}:_line_and_cell")
+def thread_indices_swapped(right: Any) -> Any:
+    """Threads find their row and their cell by their index along the other axis."""
+    change = ("threadIdx.y", "threadIdx.other"), ("threadIdx.x", "threadIdx.y")
+    return edited(right, *change, ("threadIdx.other", "threadIdx.x"))
+
+
+@kernel_fault(f"{KERNELS}:_two64", given=SMALL)
+def tile_without_barrier(right: Any) -> Any:
+    """Threads do not wait for the values that their neighbours write to shared memory."""
+    return edited(right, ("cuda.syncthreads()", "pass"))
+
+
+@kernel_fault(f"{KERNELS}:_two64", given=SMALL)
+def border_of_a_tile_left_out(right: Any) -> Any:
+    """The last cells of each thread block are not stored."""
+    return edited(right, ("c < LONG - sweeps", "c < LONG - sweeps - 1"))
+
+
+FAULTS: tuple[Fault, ...] = (*grid_gpu_faults.FAULTS, *catalogue(list(globals().values())))
