@@ -134,10 +134,10 @@ def last_atom_in_no_bin(right: Any) -> Any:
     return edited(right, ("= i\n", "= i if i + np.uint64(1) < count else 0\n"))
 
 
-@kernel_fault(f"{NEIGHBOURS}:_look")
-def last_candidate_left_out(right: Any) -> Any:
-    """The last atom of a row of bins is in no list."""
-    return edited(right, ("range(begin, end, np.int64(WIDTH))", "range(begin, end - 1, WIDTH)"))
+@kernel_fault(f"{NEIGHBOURS}:_is_near")
+def list_of_the_first_atom(right: Any) -> Any:
+    """The list of a cluster has what is near its first atom only."""
+    return edited(right, ("first + np.uint64(WIDTH)", "first + np.uint64(1)"))
 
 
 @kernel_fault(f"{NEIGHBOURS}:_finish", given=IN_BLOCKS)

@@ -24,6 +24,7 @@ from miniapps.faults import replaced
 DRIVER = "serial"  # which has all blocks in the process that is asked to simulate
 COLUMN = f"{DRIVER}, simulated GPU"
 SIMULATOR = "numba.cuda.simulator"
+SWITCH_S = 1e-4  # between threads: the one that starts the others polls them until all have ended
 
 
 def missing() -> str | None:
@@ -51,6 +52,8 @@ def made_fast(tiles: Mapping[str, int]) -> Iterator[None]:
     with ExitStack() as stack, np.errstate(over="ignore"):  # sums of hashes are modulo 2^64
         stack.enter_context(replaced(f"{SIMULATOR}.kernel:BlockManager.run", in_one_thread))
         stack.enter_context(replaced(f"{SIMULATOR}.kernel:swapped_cuda_module", where_used))
+        stack.callback(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(SWITCH_S)
         # A launch copies these types, which no kernel here uses, into its own module.
         stack.enter_context(replaced(f"{SIMULATOR}.kernelapi:vector_types", constant({})))
         for target, size in tiles.items():
