@@ -160,7 +160,7 @@ simulated.begin()
 from miniapps.faults import replaced
 from miniapps.gpu_faults import edited, kernel_fault
 found = trials.trials(["jacobi2d"], ["serial"], None, Path(sys.argv[1]))
-mine = {t.fault: t for t in found if t.driver == simulated.COLUMN}
+mine = {t.fault: t for t in found if t.spec.device == "gpu"}
 name = "gpu: last thread idle"
 same = kernel_fault("kernels.{app}.gpu:_sweep")(lambda right: edited(right, ("j < y1", "j < y1")))
 said = []

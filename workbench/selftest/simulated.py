@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from drivers.descriptor import Driver
 from miniapps.faults import replaced
 
-DRIVER = "serial"  # which has all blocks in the process that is asked to simulate
-COLUMN = f"{DRIVER}, simulated GPU"
+NAME = "simulated GPU"
 SIMULATOR = "numba.cuda.simulator"
 SWITCH_S = 1e-4  # between threads: the one that starts the others polls them until all have ended
 
@@ -37,7 +37,17 @@ def missing() -> str | None:
 def left_out() -> list[str]:
     """A line if the simulator cannot be used."""
     reason = missing()
-    return [f"left out: {COLUMN}: {reason}"] if reason else []
+    return [f"left out: {NAME}: {reason}"] if reason else []
+
+
+def may_run(driver: Driver) -> bool:
+    """Whether trials are made under a driver: the one whose only process has one order of events."""
+    return missing() is None and driver.one_process and not driver.replays
+
+
+def column(driver: Driver) -> str:
+    """The name of a driver with a simulated GPU, in the table."""
+    return f"{driver.name}, {NAME}"
 
 
 def begin() -> None:

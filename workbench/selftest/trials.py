@@ -114,8 +114,8 @@ def _all_trials(apps: list[str], names: list[str], marks: Path, preset: str) -> 
     """The trials of all faults."""
     usable = [driver for driver in drivers.usable() if driver.name in names]
     places = [(driver, "cpu") for driver in usable]
-    if preset == TINY.preset and simulated.missing() is None:
-        places += [(driver, "gpu") for driver in usable if driver.name == simulated.DRIVER]
+    if preset == TINY.preset:
+        places += [(driver, "gpu") for driver in usable if simulated.may_run(driver)]
     for driver, device in places:
         for app in apps:
             for name, variant in variants(app).items():
@@ -134,7 +134,7 @@ def _trials(
     """The trials of one variant of an app under a driver and on a device."""
     if not applies(driver, app, variant, None, device):
         return
-    column = simulated.COLUMN if device == "gpu" else driver.name
+    column = simulated.column(driver) if device == "gpu" else driver.name
     every: list[tuple[str | None, Fault | None]] = [(None, None)]
     every += faults.of(app, driver.file, device).items()
     for key, fault in every:
