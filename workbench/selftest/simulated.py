@@ -41,7 +41,7 @@ def left_out() -> list[str]:
 
 
 def may_run(driver: Driver) -> bool:
-    """Whether trials are made under a driver: the one whose only process has one order of events."""
+    """Whether trials are made under a driver: in one process, in one order of events."""
     return missing() is None and driver.one_process and not driver.replays
 
 
