@@ -29,6 +29,7 @@ def main() -> None:
         socket.send_fds(server, [len(text).to_bytes(SIZE, "little")], numbers)
         server.sendall(text)
         status = server.recv(1)
+        server.recv(1)  # returns when the PE has ended
     os._exit(status[0] if status else FAILED)
 
 

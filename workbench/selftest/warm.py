@@ -7,7 +7,6 @@ ends its launch: a self-test has more than a hundred launches.
 
 from __future__ import annotations
 
-import atexit
 import fcntl
 import json
 import os
@@ -111,10 +110,9 @@ def become_pe(connection: socket.socket) -> None:
     os.chdir(place["folder"])
     (Path(os.environ[launch.FOLDER]) / f"{FORKED}.{os.getpid()}").touch()
     status = batch.take_part()
-    atexit._run_exitfuncs()  # as MPI's
-    sys.stdout.flush()
     connection.send(bytes([status]))
-    os._exit(status)
+    connection.detach()  # the stub ends when this process has: MPI is finalized at its very end
+    sys.exit(status)
 
 
 if __name__ == "__main__":
