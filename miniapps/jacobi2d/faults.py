@@ -1,7 +1,27 @@
-"""The faults of this app are those of both stencils."""
+"""The faults of this app: those of both stencils, and of the test of the tolerance."""
 
-from miniapps.grid_faults import FAULTS, ONE, UNSEEN
+from __future__ import annotations
+
+from typing import Any
+
+from miniapps import grid_faults
+from miniapps.faults import Fault, catalogue, fault
+from miniapps.grid_faults import ONE, UNSEEN
 
 __all__ = ["FAULTS", "PROBLEMS", "UNSEEN"]
 
 PROBLEMS = {"tiny": ONE | {"size": (23, 19)}, "small": ONE, "large": ONE}
+
+
+@fault("miniapps.jacobi2d:Block.sweep_measured", given={"tolerance": 1e-3, "check_every": 2})
+def tolerance_met_too_early(right: Any) -> Any:
+    """The largest change of a cell in a sweep is found to be 0, so that the run ends early."""
+
+    def sweep_measured(self: Any, count: int) -> float:
+        right(self, count)
+        return 0.0
+
+    return sweep_measured
+
+
+FAULTS: tuple[Fault, ...] = (*grid_faults.FAULTS, *catalogue(list(globals().values())))

@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from miniapps.grid import BOUNDARIES, DTYPES, INITIALS, GridProblem, validate
+from miniapps import grid
+from miniapps.contract import Check, Measure
+from miniapps.grid import BOUNDARIES, DTYPES, INITIALS, GridProblem
 from miniapps.grid_reference import reference
 from miniapps.parameters import (
     Number,
@@ -102,3 +104,14 @@ class JacobiProblem(GridProblem):
         if not self.tolerance:
             return super().steps_per_round(step)
         return min(super().steps_per_round(step), self.check_every - step % self.check_every)
+
+
+def validate(
+    problem: JacobiProblem, steps: int, measures: dict[str, Measure], state_hash: str
+) -> list[Check]:
+    """Validate a finished run as `grid.validate` does, and that it has not ended too early."""
+    checks = grid.validate(problem, steps, measures, state_hash)
+    if "change" in measures:
+        change = float(measures["change"].value)
+        checks.append(Check("change in the last sweep", change, problem.tolerance))
+    return checks
