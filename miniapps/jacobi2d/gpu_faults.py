@@ -65,4 +65,10 @@ def boundary_swept_in_a_tile(right: Any) -> Any:
     return in_double(right, "stays or (i < x0", "(i < x0")
 
 
+@kernel_fault(f"{KERNELS}:raise_to", given={"tolerance": 1e-3, "check_every": 2})
+def largest_change_lost(right: Any) -> Any:
+    """No thread block reports the largest change of its cells."""
+    return edited(right, ("cuda.atomic.max(most, 0, largest[0])", "pass"))
+
+
 FAULTS: tuple[Fault, ...] = (*grid_gpu_faults.FAULTS, *catalogue(list(globals().values())))
