@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -213,9 +214,10 @@ def solve(trials: list[Trial], scale: Scale = TINY) -> Iterator[Found]:
         groups.setdefault(batch.launch_of(trial.spec), []).append(trial)
     shares = [share for group in groups.values() for share in shared(group, scale)]
     alone = [one.spec for one in on_cpu if one.fault is None and one.spec.can.one_pe]
+    launched = any(not one.spec.can.one_process for one in on_cpu)
     context, parent = get_context("spawn"), os.getpid()
     with (
-        warm.started(alone) as program,
+        warm.started(alone) if launched else nullcontext(()) as program,
         ProcessPoolExecutor(1, context, simulate, (parent,)) as simulator,
         ProcessPoolExecutor(scale.at_once, context, end_with, (parent,)) as pool,
     ):

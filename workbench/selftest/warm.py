@@ -41,7 +41,7 @@ def started(specs: Sequence[RunSpec]) -> Iterator[list[str]]:
     with tempfile.TemporaryDirectory(prefix="miniapps-") as folder:
         path = str(Path(folder) / "warm")
         Path(path).with_suffix(RUNS).write_bytes(pickle.dumps(specs))
-        command = [sys.executable, "-m", __name__, path]
+        command = [sys.executable, "-P", "-m", __name__, path]  # not a folder workbench here
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as process:
             assert process.stdout is not None
