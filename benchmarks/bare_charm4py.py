@@ -1,8 +1,9 @@
 """The cost of a message with Charm4Py alone: chares on two PEs exchange arrays, nothing else.
 
-    python -m charmrun.start +p2 bare_charm4py.py BYTES ROUNDS ++local
+    python -m charmrun.start +p2 bare_charm4py.py BYTES ROUNDS direct|pickled ++local
 
-As `bare_mpi4py.py`, with entry methods. If an array of a wrong round arrives, the program never
+As `bare_mpi4py.py`, with entry methods. Charm4Py copies an array that is an argument directly into
+the message; in a list it is pickled. If an array of a wrong round arrives, the program never
 ends.
 """
 
@@ -20,8 +21,8 @@ ARRAYS = 2  # per round
 class Block(Chare):
     """One of two chares, each on a PE of its own."""
 
-    def __init__(self, words: int, rounds: int) -> None:
-        self.words, self.rounds, self.round = words, rounds, 0
+    def __init__(self, words: int, rounds: int, pickled: bool) -> None:
+        self.words, self.rounds, self.round, self.pickled = words, rounds, 0, pickled
         self.came: Counter[int] = Counter()  # arrays by round; the other chare may be ahead
 
     def start(self, done: Any) -> None:
@@ -35,10 +36,11 @@ class Block(Chare):
         for _ in range(ARRAYS):
             array = np.zeros(self.words, np.int64)
             array[0] = self.round
-            self.other.take(array)
+            self.other.take([array] if self.pickled else array)
 
-    def take(self, array: np.ndarray) -> None:
+    def take(self, came: Any) -> None:
         """Count an array; the last array of a round begins the next round."""
+        (array,) = came if self.pickled else (came,)
         self.came[int(array[0])] += 1
         if hasattr(self, "other"):
             self.go_on()
@@ -56,7 +58,7 @@ class Block(Chare):
 def main(_: Any) -> None:
     """Run the exchange with the size and rounds of the command line."""
     size, rounds = (int(word) for word in sys.argv[1:3])
-    blocks = Array(Block, 2, args=[size // 8, rounds])
+    blocks = Array(Block, 2, args=[size // 8, rounds, sys.argv[3] == "pickled"])
     charm.awaitCreation(blocks)
     done = Future()
     began = perf_counter()

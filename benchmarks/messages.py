@@ -22,7 +22,7 @@ from typing import Any
 from common import in_turn, median, run, save
 
 from drivers.charm.datagrams import transport_options
-from workbench.run.launch import program
+from drivers.mpi import DRIVER
 
 PHASES, EDGES = 2, 4
 TRIALS = 3
@@ -80,12 +80,14 @@ def crossing(blocks: list[int]) -> float:
 def bare(size: int) -> dict[str, list[object]]:
     """The commands of the same exchange without this project."""
     here = Path(__file__).parent
-    mpiexec: list[object] = [program("mpiexec"), "-n", 2, sys.executable]
+    mpiexec: list[object] = [DRIVER.launcher_path(None), "-n", 2, sys.executable]
     charmrun: list[object] = [sys.executable, "-m", "charmrun.start", "+p2"]
     options = ["++local", "++quiet", *transport_options(2)]
+    charm4py = [*charmrun, here / "bare_charm4py.py", size, STEPS]
     return {
         "bare mpi4py": [*mpiexec, here / "bare_mpi4py.py", size, STEPS],
-        "bare Charm4Py": [*charmrun, here / "bare_charm4py.py", size, STEPS, *options],
+        "bare Charm4Py": [*charm4py, "direct", *options],
+        "bare Charm4Py, pickled": [*charm4py, "pickled", *options],
     }
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from devices.messages import packed_empty
+from devices.messages import Allocate, packed_empty, plain_envelope
 
 Array: TypeAlias = Any  # in a device's memory: NumPy's on the CPU, numba-cuda's on a GPU
 
@@ -51,10 +51,14 @@ class Buffers:
     """The messages of a block."""
 
     staged_bytes = 0  # copied between host and device for messages
+    # By edge, what allocates a message in host memory; a driver may set another.
+    allocator: Callable[[Any], Allocate] = staticmethod(lambda edge: plain_envelope)
 
     def messages(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any) -> Mapping[Any, Any]:
         """Return by edge arrays for messages, which kernels fill and a Post sends."""
-        return {edge: packed_empty(shape, dtype) for edge, shape in shapes.items()}
+        return {
+            edge: packed_empty(shape, dtype, self.allocator(edge)) for edge, shape in shapes.items()
+        }
 
     def received(self, came: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """Return by edge, on the device, the messages that a Collect returned.

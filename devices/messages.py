@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,19 +37,29 @@ class DeviceMessage:
         raise NotImplementedError
 
 
-def packed(view: np.ndarray) -> np.ndarray:
+def plain_envelope(nbytes: int) -> Envelope:
+    """Return ordinary memory for a message and its header, ``nbytes`` in all."""
+    return Envelope(nbytes, BYTE)
+
+
+Allocate = Callable[[int], Envelope]  # from the bytes of a message and its header
+
+
+def packed(view: np.ndarray, allocate: Allocate = plain_envelope) -> np.ndarray:
     """Copy a view into a contiguous array that has `HEADER_BYTES` free in front of its data.
 
     A driver that needs a header sends both as one buffer; without the room it would have to copy
     the message once more.
     """
-    message = packed_empty(view.shape, view.dtype)
+    message = packed_empty(view.shape, view.dtype, allocate)
     message[...] = view
     return message
 
 
-def packed_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+def packed_empty(
+    shape: tuple[int, ...], dtype: Any, allocate: Allocate = plain_envelope
+) -> np.ndarray:
     """Return an array for a message that a kernel fills, with room for a header as in `packed`."""
     dtype = np.dtype(dtype)
-    envelope = Envelope(HEADER_BYTES + math.prod(shape) * dtype.itemsize, BYTE)
+    envelope = allocate(HEADER_BYTES + math.prod(shape) * dtype.itemsize)
     return np.ndarray(shape, dtype, envelope, HEADER_BYTES)

@@ -55,7 +55,7 @@ class Auditor:
         """Whether the round of ``count`` steps at ``step`` is audited in any case."""
         end = step + count
         crossed = self.every and step // self.every != end // self.every
-        return step == SETUP or bool(crossed) or any(step <= s < end for s in self.steps)
+        return step == SETUP or bool(crossed) or not self.steps.isdisjoint(range(step, end))
 
     def is_tentative(self, step: int, count: int) -> bool:
         """Whether that round is audited if it turns out to be the last one."""

@@ -174,7 +174,7 @@ class Driver:
     launcher that must be found, if any; ``runtime``: the software whose version a record stores
     under the driver's name, if any; ``gpu_aware``: a module that prints as JSON whether messages
     may lie in GPU memory, and why; ``example``: arguments of a typical run; ``options``: the class
-    of the driver's own options.
+    of the driver's own options; ``like``: a driver from which only its transport differs, if any.
     """
 
     name: str
@@ -188,6 +188,7 @@ class Driver:
     gpu_aware: str = ""
     example: str = ""
     options: type[Options] = Options
+    like: str = ""
     # What it can do.
     one_process: bool = False  # runs in the calling process: nothing is launched
     one_pe: bool = False  # has one PE; the PE grid of other drivers is its grid of blocks
@@ -195,6 +196,7 @@ class Driver:
     several_kinds: bool = True  # accepts several kinds of blocks
     replays: bool = False  # follows a schedule, see `drivers.schedule`
     waits_alone: bool = False  # a PE's time outside its blocks is communication time
+    studied: bool = True  # a study compares it with others unless its user names drivers
     # How it is launched. ``pin`` turns core numbers, one per PE, into arguments for
     # ``Start.runtime``; ``around`` detects the driver's launcher around this process.
     command: Callable[[Start], list[str]] = same_process

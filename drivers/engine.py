@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
+from time import perf_counter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -119,6 +120,7 @@ class Runner:
         self.request: Any = None  # None: the round has ended
         self.leaving: list[Departure] = []
         self.audits: list[AuditedRound] = []  # what the block contributed to them
+        self.audit_s: dict[int, float] = {}  # spent on audits, by the step that followed
 
     def begin(self, step: int, count: int, auditor: Auditor | None = None) -> None:
         """Begin the round of ``count`` steps at ``step``, or the block's setup."""
@@ -126,16 +128,25 @@ class Runner:
         stepper = self.stepper
         stepper.step = step
         if auditor is not None:
+            begun = perf_counter()
             stepper.witness = auditor.begin(self.block, self.place, step, count)
+            if stepper.witness is not None:
+                self._audited(step, begun)
         self.request = stepper.set_up() if step == SETUP else stepper.start(count)
 
     def end(self, auditor: Auditor | None) -> None:
         """End the round, whose last request was answered."""
         stepper = self.stepper
         if auditor is not None and stepper.witness is not None:
-            audited = auditor.end(self.block, stepper.witness, stepper.finished)
+            begun, witness = perf_counter(), stepper.witness
+            audited = auditor.end(self.block, witness, stepper.finished)
             self.audits += [] if audited is None else [audited]
             stepper.witness = None
+            self._audited(witness.audited.step + witness.audited.count, begun)
+
+    def _audited(self, step: int, begun: float) -> None:
+        """Add the time since ``begun`` to that of the audits before a step."""
+        self.audit_s[step] = self.audit_s.get(step, 0.0) + perf_counter() - begun
 
     def answer(self, value: Any) -> None:
         """Resume the block with the answer to its request."""

@@ -85,14 +85,18 @@ class Inbox:
         """Remove and return the messages of a request; None if some have not arrived."""
         if type(request) is CollectSum:
             return self._take_sum(request)
-        if not request.edges:
+        return self.pick(request.phase, request.edges)
+
+    def pick(self, phase: str, edges: Sequence[Edge]) -> dict[Edge, np.ndarray] | None:
+        """Remove and return this step's messages on some edges; None if some have not arrived."""
+        if not edges:
             return {}
-        key = self.step, request.phase
+        key = self.step, phase
         messages = self.waiting.get(key)
         if messages is None:
             return None
         try:
-            taken = {edge: messages[edge] for edge in request.edges}
+            taken = {edge: messages[edge] for edge in edges}
         except KeyError:
             return None
         if len(taken) == len(messages):

@@ -51,11 +51,11 @@ class Watcher(Protocol):
     def attend(self, pe: int, waits: Callable[[], list[Wait]], threaded: bool = True) -> None:
         """Answer with ``waits()``, from a thread or in `answer`, what the blocks of a PE wait for.
 
-        The question comes when the run makes no progress.
+        The launching process asks when the run makes no progress.
         """
 
     def answer(self, pe: int) -> None:
-        """Answer now, if the question has come; for PEs whose other threads cannot run."""
+        """Answer now, if asked; for PEs whose other threads cannot run."""
 
     def fail(self, error: Exception) -> None:
         """Report the error that ends this process."""

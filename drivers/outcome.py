@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -31,9 +32,9 @@ class Outcome:
     `timing` defines it; ``compute_s`` (PEs, rounds): inside blocks; ``blocks``: a row per block and
     round, as `timing.ROW`; ``slices`` (where traced) and ``syncs`` as `timing.SLICE` and
     `timing.SYNC`; ``measures`` and ``words`` (the state hash) are joined over all blocks;
-    ``first_step_at``: seconds since the epoch; ``snapshots_s``: what the snapshots took, off the
-    clock; ``disturbance``: the largest of any PE in the timed steps; ``peak_rss_bytes``: largest
-    resident memory of a PE;
+    ``first_step_at``: seconds since the epoch; ``snapshots_s`` and ``audits_s``: what snapshots and
+    audits took, not part of ``wall_s``; ``disturbance``: the largest of any PE in the timed steps;
+    ``peak_rss_bytes``: largest resident memory of a PE;
     ``balancing``: an entry per load-balancing step, as returned by `timing.balancing_summary`;
     ``transport``: the path of messages between GPUs, the reason for it, and the bytes copied to and
     from hosts; ``gpu``: the GPU of the reporting PE; ``audit``: how the run was audited;
@@ -52,6 +53,7 @@ class Outcome:
     jit_s: float
     first_step_at: float
     snapshots_s: float
+    audits_s: float
     disturbance: Disturbance
     peak_rss_bytes: int
     steps_done: int
@@ -75,6 +77,7 @@ class Part(NamedTuple):
     jit_s: float
     first_step_at: float
     snapshots_s: float
+    audit_s: dict[int, float]  # spent on audits, by the step that followed
     disturbance: Disturbance
     peak_rss_bytes: int
     staged_bytes: int
@@ -86,6 +89,9 @@ class Part(NamedTuple):
         runners = list(runners)
         blocks = [runner.block for runner in runners]
         audits = audit.joined(part for runner in runners for part in runner.audits)
+        audit_s = Counter[int]()
+        for runner in runners:
+            audit_s.update(runner.audit_s)
         measures = reduce(combine, (measured(block, job.audit) for block in blocks), nothing)
         staged = sum(block.device.staged_bytes for block in blocks)
         peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -96,6 +102,7 @@ class Part(NamedTuple):
             jit_s=jit_s,
             first_step_at=log.born,
             snapshots_s=log.snapshots_s,
+            audit_s=dict(audit_s),
             disturbance=log.disturbance(),
             peak_rss_bytes=peak,
             staged_bytes=staged,
@@ -143,11 +150,16 @@ def joined(
     )
     rounds = list(job.rounds(job.warmup, done))
     compute = compute_per_pe(rows, len(parts), len(rounds))
+    elapsed = wall_of_rounds(rows, len(rounds))
+    # All PEs audit the same rounds, so each waits for the one whose audit takes longest. A PE that
+    # is ahead may audit while another one still computes.
+    audits_s = np.array([max(p.audit_s.get(first, 0.0) for p in parts) for first, _ in rounds])
+    wall_s = np.maximum(elapsed - audits_s, np.minimum(compute.max(axis=0), elapsed))
     measures = reduce(combine, [part.measures for part in parts])
     return Outcome(
         pes=len(parts),
         rounds=rounds,
-        wall_s=wall_of_rounds(rows, len(rounds)),
+        wall_s=wall_s,
         compute_s=compute,
         blocks=rows,
         slices=slices,
@@ -157,6 +169,7 @@ def joined(
         jit_s=max(part.jit_s for part in parts),
         first_step_at=max(part.first_step_at for part in parts),
         snapshots_s=max(part.snapshots_s for part in parts),
+        audits_s=float((elapsed - wall_s).sum()),
         disturbance=Disturbance(*map(max, zip(*(part.disturbance for part in parts), strict=True))),
         peak_rss_bytes=max(part.peak_rss_bytes for part in parts),
         steps_done=done,

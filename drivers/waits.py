@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from miniapps.contract import SETUP, AllReduce, Collect, CollectSum, Edge, Place
 
 MOST = 12  # sentences
+COMPUTES = "computes"
 
 
 def step_name(step: int) -> str:
@@ -31,6 +32,11 @@ class Wait(NamedTuple):
         """Whether it waits for another block, rather than being the reason why others wait."""
         return self.does.startswith("waits")
 
+    @property
+    def computes(self) -> bool:
+        """Whether its own code is running."""
+        return self.does == COMPUTES
+
 
 def wait_of(runner: Any, missing: Iterable[Edge] | None = None) -> Wait:
     """What the block of a runner does; ``missing``: edges, if its inbox does not show them."""
@@ -50,7 +56,7 @@ def computes(runner: Any) -> bool:
 
 def _does(runner: Any, request: Any, missing: list[tuple[Edge, Place]]) -> str:
     if computes(runner):
-        return "computes"
+        return COMPUTES
     if request is None:
         return "has ended its round"
     if isinstance(request, AllReduce):

@@ -53,13 +53,13 @@ class Fault:
 
 
 class Acted:
-    """Tells that the fault of this process has changed something."""
+    """Reports that the fault of this process has changed something."""
 
     def __init__(self) -> None:
         self.tell: Callable[[], None] | None = None
 
     def now(self) -> None:
-        """Tell it, once."""
+        """Report it, once."""
         tell, self.tell = self.tell, None
         if tell is not None:
             tell()
@@ -69,7 +69,7 @@ ACTED = Acted()
 
 
 def rounded(message: np.ndarray) -> np.ndarray:
-    """A message as float32 would carry it; tells where that changes it."""
+    """A message as float32 would carry it; reports where that changes it."""
     if message.dtype.kind != "f":
         return message
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):

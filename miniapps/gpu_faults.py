@@ -26,8 +26,8 @@ BUFFER = "devices.cuda.buffers:MessageBuffer"
 def edited(right: Any, *changes: tuple[str, str]) -> Any:
     """A kernel, or a function that kernels call, in whose source some words are replaced.
 
-    ``changes``: (words, their replacement); the words must occur once. Raises ValueError. It tells
-    itself that it is called, so its fault is `conditional`.
+    ``changes``: (words, their replacement); the words must occur once. Raises ValueError. It
+    reports itself that it is called, so its fault is `conditional`.
     """
     kernel = hasattr(right, "signatures")  # `devices.cuda.compiler.Kernel`, or numba's simulated
     function = right.function if kernel else right.fn

@@ -28,7 +28,8 @@ import support
 
 import drivers
 from drivers.descriptor import Driver
-from workbench.run.processes import name_of, process_state, shared_files, words_of
+from drivers.file import launch
+from workbench.run.processes import SHARED, name_of, process_state, shared_files, words_of
 
 RESULT = Path(__file__).with_suffix(".json")
 LIMIT_S = 15.0  # from the signal until nothing is left
@@ -168,14 +169,19 @@ class Run:
     def victim(self, reached: int) -> int:
         """The process that is to be hit."""
         if self.case.victim == LAUNCHER:
-            name = "charmrun" if self.case.driver == "charm" else self.can.program
-            return next(pid for pid in self.processes() if name_of(pid) == name)
+            return next(pid for pid in self.processes() if self.is_launcher(pid))
         return self.process.pid if self.case.victim == LAUNCHING else reached
+
+    def is_launcher(self, pid: int) -> bool:
+        """Whether a process is the run's launcher; that of driver file is a script."""
+        if self.case.driver == "file":
+            return launch.__file__ in words_of(pid)
+        return name_of(pid) == ("charmrun" if self.case.driver == "charm" else self.can.program)
 
     def left(self) -> dict[str, int]:
         """How many processes, temporary files and segments of shared memory of the run exist."""
         processes = self.processes()
-        self.segments |= set().union(*map(shared_files, processes))
+        self.segments |= set().union(*map(shared_files, processes), *map(shared_folders, processes))
         files = [*(self.folder / "tmp").iterdir(), *(self.folder / "out").glob("*.part*")]
         segments = [path for path in self.segments if path.exists()]
         return {"processes": len(processes), "files": len(files), "segments": len(segments)}
@@ -188,6 +194,16 @@ class Run:
             time.sleep(0.05)
             left = self.left()
         return left
+
+
+def shared_folders(pid: int) -> set[Path]:
+    """The folders in shared memory that a process has opened."""
+    found: set[Path] = set()
+    with suppress(OSError):  # it has ended
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                found.add(entry.readlink())
+    return {path for path in found if SHARED in path.parents and path.is_dir()}
 
 
 def is_a_pe(pid: int) -> bool:

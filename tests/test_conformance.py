@@ -26,6 +26,7 @@ LAUNCHED = (
     "--driver mpi -n 1",
     "--driver mpi -n 2",
     "--driver mpi -n 6 --pe-grid 3x2",
+    "--driver file -n 2",
     "--driver charm -n 1 --odf 4",
     "--driver charm -n 2 --odf 1",
     "--driver charm -n 2 --odf 4 --balancer Rotate --lb-period 2",
@@ -110,6 +111,18 @@ def test_snapshots_are_not_timed(configuration: str, tmp_path: Path) -> None:
     assert record["rounds"]["wall_s"][2] < SlowSnapshots.seconds  # the round after a snapshot
     assert record["compute_s"] < SlowSnapshots.seconds
     assert [entry["step"] for entry in record["lb"]] == [2] * ("Rotate" in configuration)
+
+
+@pytest.mark.parametrize(
+    "configuration", [HERE["serial"], "--driver mpi -n 2", "--driver charm -n 2"]
+)
+def test_audits_are_not_timed(configuration: str) -> None:
+    """Catches audits that count in step times."""
+    from miniapps.toys.problem import SlowAudit
+
+    record = solved("exchange", f"{configuration} --audit {SlowAudit.SAMPLES} --audit-every 1")
+    assert record["valid"] and record["audits_s"] > 4 * SlowAudit.seconds
+    assert record["wall_s"] < 3 * SlowAudit.seconds
 
 
 def check_right(configuration: str) -> None:

@@ -27,6 +27,8 @@ mpi stepping kill launching process
 mpi stepping interrupt launching process
 mpi stepping terminate launching process
 mpi output kill PE
+file stepping kill launcher
+file stepping kill launching process
 charm start kill PE
 charm stepping kill PE
 charm balancing kill PE
@@ -53,7 +55,8 @@ def test_a_run_that_is_hit_ends_in_time(words: str, tmp_path: Path, right_hash: 
 
 
 @pytest.mark.launch
-def test_ctrl_c_ends_what_processes_of_a_command_have_launched() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_what_ends_a_selftest_ends_what_its_processes_have_launched(number: int) -> None:
     """Catches a selftest that waits until its processes have made all trials, or leaves them."""
     mark = str(time.time_ns())
     command = subprocess.Popen(
@@ -66,10 +69,14 @@ def test_ctrl_c_ends_what_processes_of_a_command_have_launched() -> None:
     )
     stub_file = str(Path(stub.__file__))
     support.wait_for(lambda: any(stub_file in words_of(pid) for pid in support.marked(mark)))
-    os.killpg(command.pid, signal.SIGINT)
-    _, errors = command.communicate(timeout=kills.LIMIT_S)
-    assert (command.returncode, errors) == (130, "miniapps: interrupted\n")
-    support.wait_for(lambda: not support.marked(mark), 5)
+    if number == signal.SIGINT:
+        os.killpg(command.pid, number)
+        _, errors = command.communicate(timeout=kills.LIMIT_S)
+        assert (command.returncode, errors) == (130, "miniapps: interrupted\n")
+    else:
+        command.kill()
+        command.communicate(timeout=kills.LIMIT_S)
+    support.wait_for(lambda: not support.marked(mark), 15)
 
 
 def test_the_whole_matrix_has_been_made() -> None:

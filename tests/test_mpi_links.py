@@ -11,7 +11,8 @@ import pytest
 LINKS = """
 import numpy as np
 from mpi4py import MPI
-from drivers.mpi.links import DeviceLink, Link, phase_code
+from drivers.headers import phase_code
+from drivers.mpi.links import DeviceLink, Link
 from miniapps.contract import MessageError, Peer
 
 LOW, HIGH = (-1,), (1,)

@@ -76,7 +76,7 @@ def tolerant(self: caching.Cache) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        tell(f"compiled kernels are not kept on disk: {error.strerror or error}")
+        tell(f"compiled kernels are not cached on disk: {error.strerror or error}")
 
 
 @cache

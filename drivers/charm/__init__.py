@@ -10,8 +10,19 @@ from dataclasses import dataclass
 
 from drivers.charm.balancers import BALANCERS, TREE_FILE, runtime_options
 from drivers.charm.datagrams import transport_options
-from drivers.descriptor import Balancing, Driver, Launcher, Options, Start, listed, pip_install
+from drivers.descriptor import (
+    Asked,
+    Balancing,
+    Driver,
+    Launcher,
+    Options,
+    Start,
+    listed,
+    pip_install,
+)
+from miniapps.parameters import parameter, require
 
+SHARED_FROM = 1 << 16  # bytes; shorter messages are as fast in datagrams
 VARIABLE = "NETSTART"  # set by charmrun for every process it starts
 NEWEST = (3, 13)  # Python for which charm4py 1.1 has wheels
 CHARMRUN = "-m charmrun.start"
@@ -26,6 +37,19 @@ class CharmOptions(Balancing):
     """Options of this driver alone."""
 
     balancers = BALANCERS
+    shared_memory: int = parameter(
+        "--shared-memory",
+        SHARED_FROM,
+        int,
+        "shortest message between PEs of a host that goes through shared memory; 0: none; "
+        f"default: {SHARED_FROM}",
+        metavar="BYTES",
+    )
+
+    def check(self, asked: Asked) -> None:
+        """Raise InputError for a negative size, or as `Balancing.check` does."""
+        require(self.shared_memory >= 0, "--shared-memory", self.shared_memory, "must be 0 or more")
+        super().check(asked)
 
     def runtime(self) -> list[str]:
         """The runtime's options that select the balancer."""

@@ -56,6 +56,7 @@ class BlockChare(Chare):
             self.block = self.job.build(place[1])
         numbers = self.job.layout.numbers
         self.runner = Routed(self.block, numbers, self.job.traced)
+        self.pe.mail.equip(self.runner)
         self.home = charm.myPe()
         self.waiting: Collect | CollectSum | None = None  # the Collect whose messages are missing
         self.answered = False  # `answer` holds the answer to the runner's request
@@ -78,10 +79,11 @@ class BlockChare(Chare):
         self.wake_up()
 
     def deliver(
-        self, step: int, phase: str, sender: Any, edges: tuple[Any, ...], *arrays: np.ndarray
+        self, step: int, phase: str, sender: Any, edges: tuple[Any, ...], *sent: Any
     ) -> None:
         """Store all messages of one block of another PE in this step and phase."""
         with self.pe.guard():
+            arrays = self.pe.payloads.received(sent)
             came = [
                 self.put(step, phase, edge, sender, array)
                 for edge, array in zip(edges, arrays, strict=True)
@@ -89,9 +91,10 @@ class BlockChare(Chare):
             if any(came):
                 self.resume()
 
-    def deliver_sum(self, step: int, phase: str, edges: Any, total: np.ndarray) -> None:
+    def deliver_sum(self, step: int, phase: str, edges: Any, sent: Any) -> None:
         """Store a sum of messages of one block of another PE."""
         with self.pe.guard():
+            (total,) = self.pe.payloads.received([sent])
             self.put_sum(step, phase, edges, total)
 
     def reduced(self, total: Any) -> None:
@@ -106,6 +109,7 @@ class BlockChare(Chare):
             return
         moved, self.home = self.home != charm.myPe(), charm.myPe()
         self.pe.log.end_wait(self.step, moved)
+        self.pe.mail.equip(self.runner)
         if len(self.pe.arrays) > 1:
             where = np.zeros(len(self.pe.where), np.int64)
             where[self.number] = 1 + self.home

@@ -66,6 +66,7 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
     pes = Group(PE, args=[job, watcher, list(earlier)])
     charm.awaitCreation(pes)
     pes.prepare(local_ranks(pes, job), awaitable=True).get()
+    share_memory(pes, job)
     arrays = {kind: Array(BlockChare, ndims=1) for kind in layout.families()}
     pes.introduce(arrays, awaitable=True).get()
     for place, number in layout.numbers.items():
@@ -100,6 +101,14 @@ def local_ranks(pes: Any, job: Job) -> list[int]:
         return [0] * count
     hosts = [pes[pe].host(ret=True).get() for pe in range(count)]
     return [hosts[:pe].count(host) for pe, host in enumerate(hosts)]
+
+
+def share_memory(pes: Any, job: Job[CharmOptions]) -> None:
+    """Let the PEs of each host read messages in each other's memory."""
+    if job.layout.pes > 1 and job.options.shared_memory:
+        offers = [pes[pe].offer(ret=True).get() for pe in range(job.layout.pes)]
+        pes.open(offers, awaitable=True).get()
+        pes.begin_sharing(awaitable=True).get()
 
 
 def _make(job: Job, pes: Any, arrays: dict[str, Any], start: int, end: int, timed: bool) -> int:

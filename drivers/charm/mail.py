@@ -13,11 +13,12 @@ are copied to the host; the chare is called again after other chares have run, a
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from devices.messages import DeviceMessage
+from devices.messages import Allocate, DeviceMessage, plain_envelope
 from miniapps.contract import Place, Post, PostSum, checked_messages
 
 Route = tuple[str, int, Any]  # an edge's other end: kind and number of the block, its edge
@@ -39,6 +40,18 @@ class Mail:
             for _, number, _ in chare.runner.routes.values():
                 key = chare.place[0], number
                 self.senders[key] = self.senders.get(key, 0) + 1
+
+    def equip(self, runner: Any) -> None:
+        """Let a block pack messages to other PEs in shared memory; needed again after a move."""
+        runner.block.device.allocator = partial(self._allocator, runner.routes)
+
+    def _allocator(self, routes: dict[Any, Route], edge: Any) -> Allocate:
+        """What allocates a message along an edge; a message within a PE lies in its own memory."""
+        if edge in routes:
+            kind, number, _ = routes[edge]
+            if (number,) in self.pe.here[kind]:
+                return plain_envelope
+        return self.pe.payloads.allocate
 
     def post(self, runner: Any, request: Post | PostSum) -> None:
         """Send a block's messages, or begin to copy from the device what goes to other PEs."""
@@ -82,10 +95,12 @@ class Mail:
         if summed and several_kinds:
             for (to, number, edges), total in away:
                 pe = int(self.pe.where[number])
-                self.pe.thisProxy[pe].take_sum(step, phase, to, number, edges, total)
+                sent = self.pe.payloads.sent(total, pe)
+                self.pe.thisProxy[pe].take_sum(step, phase, to, number, edges, sent)
         elif summed:
             for (to, number, edge), message in away:
-                self.pe.arrays[to][number].deliver_sum(step, phase, (edge,), message)
+                sent = self.pe.payloads.sent(message, self.pe.location(number))
+                self.pe.arrays[to][number].deliver_sum(step, phase, (edge,), sent)
         elif several_kinds:
             self._send_to_pes(step, phase, runner.place, away)
         else:
@@ -98,7 +113,9 @@ class Mail:
             blocks.setdefault((kind, number), []).append((edge, message))
         for (kind, number), messages in blocks.items():
             edges, arrays = zip(*messages, strict=True)
-            self.pe.arrays[kind][number].deliver(step, phase, sender, edges, *arrays)
+            pe, payloads = self.pe.location(number), self.pe.payloads
+            sent = [payloads.sent(array, pe) for array in arrays]
+            self.pe.arrays[kind][number].deliver(step, phase, sender, edges, *sent)
 
     def _send_to_pes(self, step: int, phase: str, sender: Place, away: list[Any]) -> None:
         """One call for each PE, in which each array travels once."""
@@ -108,7 +125,8 @@ class Mail:
             arrays.setdefault(id(message), message)
             targets.append((*route, list(arrays).index(id(message))))
         for pe, (targets, arrays) in calls.items():
-            self.pe.thisProxy[pe].fan_out(step, phase, sender, targets, *arrays.values())
+            sent = [self.pe.payloads.sent(array, pe) for array in arrays.values()]
+            self.pe.thisProxy[pe].fan_out(step, phase, sender, targets, *sent)
 
     def _add_up(self, step: int, phase: str, kind: str, away: list[Any]) -> list[Any]:
         """Add messages to sums; returns those to which every block here has contributed."""

@@ -14,6 +14,7 @@ from charm4py import Chare, Future, Reducer, charm
 from drivers.audits import Auditor
 from drivers.charm import CharmOptions
 from drivers.charm.mail import Mail
+from drivers.charm.payloads import Payloads
 from drivers.engine import write_state
 from drivers.job import Job, Segment, Store, Watcher
 from drivers.outcome import Part
@@ -65,8 +66,23 @@ class PE(Chare):
             self.job.take_device(local_ranks[charm.myPe()])
             self.jit_s = self.job.compile()
             self.auditor = Auditor.of(self.job)
+        self.payloads = Payloads(charm.myPe(), self.job.options.shared_memory)
         self.watcher.attend(charm.myPe(), self.waits, threaded=False)
         self.answer()
+
+    def offer(self) -> Any:
+        """How other PEs of this host read messages of this one; None if they cannot."""
+        return self.payloads.offer()
+
+    def open(self, offers: list[Any]) -> None:
+        """Open the pools of PEs of this host; ``offers``: of all PEs."""
+        host = self.host()
+        here = {pe: one for pe, one in enumerate(offers) if one is not None and one.host == host}
+        self.payloads.open(here)
+
+    def begin_sharing(self) -> None:
+        """Use shared memory from now on, where other PEs read it."""
+        self.payloads.begin(self.job.layout.pes)
 
     def waits(self) -> list[Wait]:
         """What each block of this PE does or waits for."""
@@ -79,6 +95,11 @@ class PE(Chare):
             charm.scheduleCallableAfter(self.answer, ANSWER_S)
 
     # Location of blocks --------------------------------------------------------------------------
+
+    def location(self, number: int) -> int | None:
+        """The PE of a block; None if blocks migrate and only the runtime knows where they are."""
+        known = len(self.here) > 1 or self.job.options.lb_period == 0
+        return int(self.where[number]) if known else None
 
     def introduce(self, arrays: dict[str, Any]) -> None:
         """Store the proxies of the chare arrays."""
@@ -117,6 +138,7 @@ class PE(Chare):
         self.retired = True
         for chare in self.chares():
             chare.retire()
+        self.payloads = Payloads(charm.myPe(), 0)
 
     def balance_retired(self) -> None:
         """Make the chares of earlier runs call AtSync, as the runtime waits for every chare."""
@@ -151,21 +173,21 @@ class PE(Chare):
 
     # Messages from other PEs, if there are several kinds of blocks --------------------------------
 
-    def fan_out(
-        self, step: int, phase: str, sender: Place, targets: list[Any], *arrays: np.ndarray
-    ) -> None:
+    def fan_out(self, step: int, phase: str, sender: Place, targets: list[Any], *sent: Any) -> None:
         """Pass messages that were sent in one call to the blocks of this PE."""
         with self.guard():
+            arrays = self.payloads.received(sent)
             for kind, number, edge, which in targets:
                 chare = self.found(kind, number)
                 if chare.put(step, phase, edge, sender, arrays[which]):
                     chare.wake_up()
 
     def take_sum(
-        self, step: int, phase: str, kind: str, number: int, edges: Any, total: np.ndarray
+        self, step: int, phase: str, kind: str, number: int, edges: Any, sent: Any
     ) -> None:
         """Pass a block the sum of the messages of another PE's blocks."""
         with self.guard():
+            (total,) = self.payloads.received([sent])
             self.found(kind, number).put_sum(step, phase, edges, total)
 
     def found(self, kind: str, number: int) -> Any:
@@ -207,6 +229,7 @@ class PE(Chare):
 
     def part(self) -> Part:
         """The part of this PE in the outcome."""
+        self.payloads.end()
         self.watcher.finish(charm.myPe())
         runners = [chare.runner for chare in self.chares()]
         return Part.of(self.job, runners, self.log, self.jit_s)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from drivers import slurm
 from drivers.descriptor import (
     Asked,
     Driver,
@@ -22,9 +22,8 @@ VARIABLES = (
     ("PMI_RANK", "PMI_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
-    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    slurm.STEP,
 )
-SLURM_NO_STEPS = ("4294967290", "4294967291")  # salloc's interactive step and batch scripts
 MPIEXEC = "mpiexec"
 
 
@@ -47,17 +46,8 @@ class RankOptions(Options):
 
 
 def around() -> Launcher | None:
-    """The MPI launcher that started this process, if any.
-
-    Slurm also sets SLURM_PROCID in batch scripts; it is a rank only inside a step (srun).
-    """
-    if os.environ.get("SLURM_STEP_ID") in SLURM_NO_STEPS:
-        return None
-    for names in VARIABLES:
-        rank, size = (os.environ.get(name, "") for name in names)
-        if rank.isdigit() and size.isdigit():
-            return Launcher("MPI launcher", int(size), int(rank))
-    return None
+    """The MPI launcher that started this process, if any."""
+    return slurm.launched("MPI launcher", VARIABLES)
 
 
 def command(start: Start) -> list[str]:

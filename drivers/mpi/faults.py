@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from drivers.mpi import around
-from miniapps.faults import ACTED, Fault, catalogue, fault, rounded
+from drivers.rank_faults import body_from_the_header, own_value
+from miniapps.faults import Fault, catalogue, fault, rounded
 
 LINK = "drivers.mpi.links:Link"
 SHORT = 80  # bytes: of a header, and two numbers
@@ -63,14 +62,7 @@ def sent_in_single_precision(right: Any) -> Any:
 @fault(f"{LINK}._body")
 def header_read_as_data(right: Any) -> Any:
     """The elements of a message begin one too early, in its header."""
-
-    def body(self: Any, *kind: Any) -> Any:
-        message = right(self, *kind)
-        flat = message.reshape(-1)
-        flat[:] = np.concatenate([flat[:1] + 1, flat[:-1]])
-        return message
-
-    return body
+    return body_from_the_header(right)
 
 
 @fault(f"{LINK}._longer", "drivers.mpi.links:FIRST_CAPACITY")
@@ -91,14 +83,7 @@ def rest_of_a_long_message_lost(right: Any) -> Any:
 @fault("drivers.mpi.driver:Ranks.all_reduce", conditional=True)
 def reduction_of_one_rank(right: Any) -> Any:
     """A reduction is the rank's own value."""
-
-    def all_reduce(self: Any, value: Any, op: str) -> Any:
-        total = right(self, value, op)
-        if np.asarray(total).tobytes() != np.asarray(value).tobytes():
-            ACTED.now()
-        return np.array(value)[()]
-
-    return all_reduce
+    return own_value(right)
 
 
 FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

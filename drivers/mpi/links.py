@@ -1,69 +1,21 @@
-"""The links of an mpi rank's block to other ranks, and the format of messages.
-
-A message is one buffer: a header of 64 bytes followed by the bytes of the array.
-"""
+"""The links of an mpi rank's block to other ranks."""
 
 from __future__ import annotations
 
-import math
-import struct
-import zlib
 from collections import deque
-from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from mpi4py import MPI
 
 from devices.backend import Buffers
-from devices.messages import HEADER_BYTES, Envelope, packed
+from devices.messages import HEADER_BYTES
+from drivers import links
+from drivers.headers import enveloped
 from miniapps.contract import Edge, MessageError, Peer
 
-HEAD = struct.Struct("<q56s")  # step, then the part that many messages share
-KIND = struct.Struct("<qIiB7s4q")  # bytes, phase (CRC-32), sender's rank, axes, dtype, shape
-assert (HEAD.size, KIND.size) == (HEADER_BYTES, 56)
 FIRST_CAPACITY = 4096
-NO_AXES = (0, 0, 0, 0)
 TESTED_SENDS = 2  # if this many are pending on an edge, test which of them are complete
-
-
-def tag_of(edge: Edge) -> int:
-    """A tag for an edge of up to three axes, each -16..15; below the 2^15 that MPI guarantees."""
-    tag = 0
-    for offset in edge:
-        tag = tag * 32 + offset + 16
-    return tag
-
-
-@cache
-def phase_code(phase: str, summed: bool) -> int:
-    """The code of a phase in a header; ``summed``: for messages of a PostSum."""
-    return zlib.crc32(phase.encode(), int(summed))
-
-
-@lru_cache(1024)
-def kind_of(code: int, rank: int, shape: tuple[int, ...], dtype: np.dtype) -> bytes:
-    """The header of a message without its step."""
-    nbytes, axes = math.prod(shape) * dtype.itemsize, len(shape)
-    padded = shape + NO_AXES[axes:]
-    return KIND.pack(nbytes, code, rank, axes, dtype.str.encode(), *padded)
-
-
-@lru_cache(1024)
-def read_kind(kind: bytes) -> tuple[int, int, int, tuple[int, ...], np.dtype]:
-    """Decode a `kind_of`: phase code, sender's rank, number of bytes, shape, data type."""
-    nbytes, crc, rank, axes, dtype, *shape = KIND.unpack(kind)
-    return crc, rank, nbytes, tuple(shape[:axes]), np.dtype(dtype.rstrip(b"\0").decode())
-
-
-def enveloped(array: np.ndarray) -> np.ndarray:
-    """A buffer with a message and space for its header; a copy unless it was `packed`."""
-    envelope = array.base if type(array.base) is Envelope else packed(array).base
-    assert envelope is not None
-    return envelope
-
-
-Message = tuple[int, int]  # identifies a message on an edge: step and phase code
 
 
 class Receive(NamedTuple):
@@ -74,7 +26,7 @@ class Receive(NamedTuple):
     request: MPI.Prequest
 
 
-class Link:
+class Link(links.Link):
     """One edge of this rank's block: the messages to and from the neighbour there.
 
     The posted receive has the size of the longest message so far on this edge. Both ends know that
@@ -82,12 +34,10 @@ class Link:
     """
 
     def __init__(self, comm: MPI.Comm, edge: Edge, peer: Peer, rank: int) -> None:
-        self.comm, self.edge, self.rank = comm, edge, rank
-        self.send_tag, self.receive_tag = tag_of(peer.edge), tag_of(edge)
+        super().__init__(comm.rank, edge, peer, rank)
+        self.comm = comm
         self.send_capacity = FIRST_CAPACITY
         self.sending: deque[tuple[MPI.Request, np.ndarray]] = deque()
-        self.waits = False  # in `receive`; read by another thread
-        self.early: dict[Message, Any] = {}  # came before the block asked for them
         # Two receives: the block may use the buffer of one until it collects the next message.
         self.receives = [self._receive_of(FIRST_CAPACITY) for _ in range(2)]
         self._stand()
@@ -117,42 +67,14 @@ class Link:
             self._isend(buffer[fits:])
             self.send_capacity = buffer.nbytes
 
-    def _write_head(self, buffer: np.ndarray, step: int, code: int, message: Any) -> None:
-        """Write the header of the message that follows it in the buffer."""
-        kind = kind_of(code, self.comm.rank, message.shape, message.dtype)
-        HEAD.pack_into(buffer.data, 0, step, kind)
-
     def _isend(self, part: Any) -> None:
         self.sending.append((self.comm.Isend(part, self.rank, self.send_tag), part))
 
-    def receive(self, step: int, code: int) -> Any:
-        """Wait for this edge's message of a step and phase; keeps other messages that come first.
-
-        Raises MessageError if the neighbour has moved on to another step without posting it.
-        """
-        wanted = step, code
-        while wanted not in self.early:
-            _, memory, request = self.receives[0]
-            self.waits = True
-            request.Wait()
-            self.waits = False
-            came, kind = HEAD.unpack_from(memory)
-            crc, sender, nbytes, shape, dtype = read_kind(kind)
-            if sender != self.rank or came != step:
-                self._refuse(step, came, sender)
-            if crc == code:
-                return self._body(nbytes, shape, dtype)
-            if (came, crc) in self.early:
-                raise MessageError(f"edge {self.edge}: a message of step {step} arrived twice")
-            self.early[came, crc] = self._kept(self._body(nbytes, shape, dtype))
-        return self.early.pop(wanted)
-
-    def _refuse(self, step: int, came: int, sender: int) -> None:
-        """Raise MessageError for a message that must not arrive before the expected one."""
-        what = "never collected" if came < step else "another one must have come before it"
-        raise MessageError(
-            f"edge {self.edge}, step {step}: a message of step {came} from rank {sender}: {what}"
-        )
+    def arrived(self) -> memoryview:
+        """Wait for the next message, or its first part; returns its buffer."""
+        _, memory, request = self.receives[0]
+        request.Wait()
+        return memory
 
     def _body(self, nbytes: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         """The whole message that has arrived; also posts the receive of the next one."""
@@ -179,12 +101,6 @@ class Link:
         buffer[: begun.nbytes] = begun
         self.comm.Recv(buffer[begun.nbytes :], self.rank, self.receive_tag)
         return buffer
-
-    def advance(self) -> None:
-        """Begin a round. Raises MessageError if the block has not collected a message."""
-        if self.early:
-            step = min(self.early)[0]
-            raise MessageError(f"edge {self.edge}: a message of step {step}: never collected")
 
     def close(self) -> None:
         """Finish the sends and cancel the posted receive. Raises MessageError if one is left."""

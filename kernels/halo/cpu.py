@@ -6,10 +6,16 @@ Cost: each face is copied twice, into the message and out of it: 32 bytes per ce
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from devices.backend import Array, Device
-from kernels.halo.interface import Region, box, shape_of
+from kernels.halo import interface
+from kernels.halo.interface import Region
+
+# Blocks are built anew for each of many small runs, and after each migration.
+box = lru_cache(1024)(interface.box)
+shape_of = lru_cache(1024)(interface.shape_of)
 
 
 class Halo:

@@ -15,15 +15,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-import kernels
 from kernels.leanmd.units import ENERGY_UNIT
-from miniapps.contract import Check, Index, Measure
+from miniapps.contract import Index, Measure
 from miniapps.decomposition import Layout
 from miniapps.leanmd import si
 from miniapps.leanmd.inputs import MOST_ATOMS, Input, atoms_between, opened
 from miniapps.leanmd.lattice import Sites, in_cells, on_lattice
 from miniapps.leanmd.pair_layout import PairLayout
-from miniapps.leanmd.reference_solution import reference_hash
+from miniapps.leanmd.presets import DENSITY, PER_CELL, PRESETS
 from miniapps.leanmd.thermo import all_rows, kept_energy, table, thermo_lines
 from miniapps.leanmd.trajectory import LENGTH_UNIT, SPEED_UNIT, Trajectory
 from miniapps.parameters import (
@@ -40,22 +39,11 @@ from miniapps.problem import BaseProblem, Variant, grown, halved
 from miniapps.quantities import AXES, Quantity
 from miniapps.snapshots import SnapshotWriter
 
-# The load of the papers: argon's epsilon and mass, cells of 16 Angstrom (cutoff 12, margin 4) with
-# 300 atoms. With argon's sigma they would overlap; this sigma gives a cell the melt's density.
-EPSILON_J = 1.031093844e-77**2 / (4 * 1.60694452e-134)  # from A and B of U = A / r^12 - B / r^6
-MASS_KG = 39.948 * 1.66053907e-27
-CELL_M, PER_CELL, DENSITY = 16e-10, 300, 0.8442
-CELL = (PER_CELL / DENSITY) ** (1 / 3)  # sigma
-TAU_S = CELL_M / CELL * math.sqrt(MASS_KG / EPSILON_J)
-
 MOST_LAYERS = 1 << 20  # of --cells along x, each of which has a number of atoms
 FINE = 1.0  # sigma; a box from a file is cut into blocks at planes about this far apart
 DTYPES = ("float64", "float32")
 LENGTH = Number(zero=False, least=1e-3, most=1e9)  # sigma; of a cutoff or a skin
 LIST_SKIN = 0.3  # sigma; lists reach this far beyond the cutoff, or as far as a thinner skin
-MOMENTUM_LIMIT = 1e-9  # per atom
-VIRIAL_LIMITS = {"float64": 1e-8, "float32": 1e-4}  # of a compute, relative
-REFERENCE_ATOMS, REFERENCE_UPDATES = 1100, 60_000_000  # largest problem that is solved again
 
 
 @dataclass(frozen=True)
@@ -98,43 +86,7 @@ class LeanmdProblem(BaseProblem):
         Variant("decomposition", "blocks"),
         Variant("decomposition", "pairs", several_kinds=True),
     )
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "minimal": {  # atoms change domain in its second step
-            "lattice": (6, 4, 2),
-            "density": 0.375,
-            "temperature": 12.0,
-            "cutoff": 2.2,
-            "skin": 0.7,
-            "shift": True,
-            "rebuild": 2,
-            "thermo": 2,
-            "steps": 3,
-            "warmup": 0,
-        },
-        "tiny": {
-            "lattice": (12, 4, 4),
-            "density": 0.375,
-            "temperature": 12.0,
-            "cutoff": 2.2,
-            "skin": 0.7,
-            "shift": True,
-            "thermo": 10,
-            "steps": 16,
-            "warmup": 2,
-        },
-        "small": {"lattice": (16, 16, 16), "steps": 100, "warmup": 10},
-        "large": {"lattice": (40, 40, 40), "steps": 100, "warmup": 10},
-        "melt": {"lattice": (20, 20, 20), "steps": 100, "warmup": 0},
-        "paper": {
-            "cells": (4, 4, 4),
-            "cutoff": 0.75 * CELL,
-            "skin": 0.25 * CELL,
-            "dt": 1e-15 / TAU_S,
-            "steps": 100,
-            "warmup": 10,
-        },
-        "demo": {"lattice": (20, 20, 20), "steps": 60, "warmup": 10},
-    }
+    presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
 
     lattice: tuple[int, ...] = parameter(
         "--lattice", (10, 10, 10), extents, "cubic cells of four atoms along each axis"
@@ -462,44 +414,3 @@ class LeanmdProblem(BaseProblem):
 def position_quantum(box: np.ndarray) -> float:
     """A power of two; float64 holds its multiples up to four times the box exactly."""
     return 2.0 ** (math.ceil(math.log2(4 * float(np.max(box)))) - 52)
-
-
-def validate(
-    problem: LeanmdProblem, steps: int, measures: dict[str, Measure], state_hash: str
-) -> list[Check]:
-    """Validate a finished run: no atom is lost, the net force is zero, energy is conserved.
-
-    The forces on all atoms add up to exactly zero, unless a pair acts on only one of its atoms: an
-    image is missing, a list is stale or a ghost has an old position.
-    """
-    born = measures["born"].value
-    if problem.source is None:
-        born = kernels.load("state_hash", "cpu").sums_of_first_ids(problem.atoms)
-    off = measures["ids"].value - born
-    missing, checksum, mixed = (abs(float(np.int64(x))) for x in off)
-    rows = all_rows(measures)
-    momentum = np.abs(rows[-1, 3:6] - rows[0, 3:6]).max() * ENERGY_UNIT / problem.atoms
-    thermo = table(problem, rows)
-    kinetic = max(row["kinetic"] for row in thermo)
-    checks = [
-        Check("missing atoms", missing + abs(problem.atoms - int(born[0])), 0),
-        Check("id checksum error", checksum, 0),
-        Check("mixed id checksum error", mixed, 0),
-        Check("atoms outside their cell", float(abs(measures["strayed"].value)), 0),
-        Check("ids that left their atoms", float(measures["mixed up"].value.any()), 0),
-        Check("net force", float(np.abs(rows[:, 6:9]).max()), 0),
-        Check("momentum change per atom", momentum, MOMENTUM_LIMIT),
-        Check("energy drift", thermo[-1]["max_drift"] / max(kinetic, 1e-300), problem.drift_limit),
-    ]
-    if "virial error" in measures:
-        error, limit = float(measures["virial error"].value), VIRIAL_LIMITS[problem.dtype]
-        checks.append(Check("virial error", error, limit))
-    small = (
-        problem.dtype == "float64"
-        and problem.atoms <= REFERENCE_ATOMS
-        and problem.atoms**2 * steps <= REFERENCE_UPDATES
-    )
-    if small and 2 * problem.cutoff <= min(problem.box):  # it has the nearest images only
-        right = reference_hash(problem, steps)
-        checks.append(Check("differs from reference", float(right != state_hash), 0))
-    return checks

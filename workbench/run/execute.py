@@ -32,7 +32,7 @@ from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.plural import counted
 from workbench.run import launch, output, record
 from workbench.run.hashes import StepHashes
-from workbench.run.processes import end_by_signals, shared_files
+from workbench.run.processes import end_by_signals, remove_shared_files
 from workbench.run.progress_bar import ProgressBar, ProgressBarThread
 from workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
 from workbench.run.spec import RunSpec, check_writable
@@ -102,11 +102,13 @@ def require_pinnable(spec: RunSpec, launcher: str | None) -> None:
 
 def refuse_other_launchers(options: Namespace, runtime: list[str]) -> None:
     """Raise InputError if the driver cannot run under the launcher that started this process."""
-    mine = drivers.get(options.driver)
-    for name, launcher in drivers.launchers().items():
+    mine, around = drivers.get(options.driver), drivers.launchers()
+    for name, launcher in around.items():
+        same = [other for other in around if around[other].size == launcher.size]
         ranks = launcher.size or 1
-        allowed = f"cannot run on the {ranks} ranks of this {launcher.name}: use --driver {name}"
-        require(name == mine.name or ranks == 1, "--driver", mine.name, allowed)
+        use = f"use --driver {' or '.join(same)}"
+        allowed = f"cannot run on the {ranks} ranks of this {launcher.name}: {use}"
+        require(mine.name in same or ranks == 1, "--driver", mine.name, allowed)
         known = name != mine.name or launcher.size is not None or options.pes is not None
         require(known, "-n", "missing", f"inside {launcher.name} give -n N, the N of +pN")
     for word in runtime:
@@ -171,9 +173,8 @@ def execute_all(
         except Exception as error:
             (fail or (watcher if folder is not None else NoProgressFile()).fail)(error)
             _clear(stores)
-            if folder is not None:
-                for file in shared_files(os.getpid()):
-                    file.unlink(missing_ok=True)  # MPI_Abort leaves them
+            if not specs[0].can.one_process:  # else they may be the user's
+                remove_shared_files()
             if loaded:
                 drivers.load(name).fail(FAILED)
             return FAILED

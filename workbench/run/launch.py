@@ -24,6 +24,7 @@ from drivers.descriptor import Start
 from workbench import environment, errors
 from workbench.exit_status import FAILED
 from workbench.run import output
+from workbench.run.launched import Launched
 from workbench.run.monitor import LOG, Monitor
 from workbench.run.processes import end_by_signals
 from workbench.run.progress_file import ERRORS, ProgressFile
@@ -45,7 +46,7 @@ def _program_itself() -> list[str]:
 PROGRAM = (sys.executable, *_program_itself())  # what the command line of a PE begins with
 
 
-def command(spec: RunSpec, runtime: list[str], launcher: str | None) -> list[str]:
+def command(spec: Launched, runtime: list[str], launcher: str | None) -> list[str]:
     """The command that starts the run under its launcher, which gets ``runtime`` unchanged.
 
     Raises InputError if the driver is not installed or its launcher is not found.
@@ -81,7 +82,7 @@ def pinning(spec: RunSpec, launcher: str | None = None) -> list[str]:
     return spec.can.pin(environment.core_numbers()[: spec.pes])
 
 
-def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str, Any] | int:
+def launch(spec: Launched, command: list[str], limit_s: float | None) -> dict[str, Any] | int:
     """Run a command and monitor it; returns the record, or the exit status of a failed run."""
     (result,) = launch_all([spec], command, limit_s)
     if isinstance(result, str):
@@ -91,7 +92,7 @@ def launch(spec: RunSpec, command: list[str], limit_s: float | None) -> dict[str
 
 
 def launch_all(
-    specs: Sequence[RunSpec],
+    specs: Sequence[Launched],
     command: list[str],
     limit_s: float | None,
     program: Sequence[str] = PROGRAM,
@@ -116,7 +117,7 @@ def launch_all(
 
 
 def _monitored(
-    specs: Sequence[RunSpec],
+    specs: Sequence[Launched],
     command: list[str],
     limit_s: float | None,
     folder: Path,
@@ -175,7 +176,7 @@ def _guard(process: subprocess.Popen[bytes]) -> Iterator[Callable[[Path], None]]
 
     A guard process reads its standard input, a pipe from this process, which closes when this
     process ends. The guard then sends SIGTERM to the launcher, so that it ends its ranks, and
-    SIGKILL to all that remain. Then it removes the files and folders that it was told by the
+    SIGKILL to all that remain. Then it removes the files and folders that were given to the
     function that this yields.
     """
     group = f"-{process.pid}"

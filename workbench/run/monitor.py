@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from workbench.run.launched import Launched
 from workbench.run.processes import (
     Stopped,
     family,
@@ -22,7 +23,6 @@ from workbench.run.processes import (
 )
 from workbench.run.progress_bar import ProgressBar
 from workbench.run.progress_file import ERRORS, FINISHING, STARTING, ProgressFile
-from workbench.run.spec import RunSpec
 from workbench.run.stall import Stall
 
 LOG = "log"  # file beside the progress file: what the launcher and the PEs print
@@ -41,7 +41,7 @@ class Monitor:
 
     def __init__(
         self,
-        spec: RunSpec,
+        spec: Launched,
         program: Sequence[str],
         progress: ProgressFile,
         process: subprocess.Popen[bytes],
@@ -103,8 +103,7 @@ class Monitor:
         A PE that has not begun to step has no slot, so its process is found by its command line, or
         by its name if it has died and the launcher has not noticed.
         """
-        forked = self.progress.forked()
-        states = {pid: process_state(pid) for pid in (*family(self.process.pid), *forked)}
+        states = {pid: process_state(pid) for pid in self._processes()}
         self.stopped.check(now, states)
         for pid, state in states.items():
             if state == "Z" and name_of(pid) == PYTHON:
@@ -112,12 +111,16 @@ class Monitor:
         mine = [pid for pid in states if words_of(pid)[: len(self.program)] == self.program]
         self.born |= dict.fromkeys(mine, now)
         if not self.settled:
-            self._find_shared([*mine, *forked])
+            self._find_shared([*mine, *self.progress.forked()])
             self.settled = not starting
         died = [pid for pid, seen in self.born.items() if now - seen > GRACE_S]
         if starting and died:
             return f"a PE (process {died[0]}) died before its first step"
         return None
+
+    def _processes(self) -> list[int]:
+        """The launcher, its descendants, and PEs that it has not started itself."""
+        return [*family(self.process.pid), *self.progress.forked()]
 
     def _of_process(self, pid: int, happened: str) -> str:
         """What happened to a process: a PE that has begun to step, another one, or a lost PE."""
@@ -163,7 +166,7 @@ class Monitor:
         """Kill the remaining processes of the run on this host, and remove what they share."""
         self.bar.close()
         if self.process.poll() is None:
-            self._find_shared([*family(self.process.pid), *self.progress.forked()])
+            self._find_shared(self._processes())
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         for slot in self.progress.slots():

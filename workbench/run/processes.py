@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import select
 import signal
 import sys
 import threading
@@ -42,6 +45,21 @@ class Stopped:
         stopped = [pid for pid in {*self.since, *pids} if process_state(pid) == "T"]
         self.since = {pid: self.since.get(pid, now) for pid in stopped}
         return [pid for pid, since in self.since.items() if now - since > STOPPED_S]
+
+
+def end_with(file: int) -> None:
+    """Have the kernel kill this process when the other end of a pipe or socket is closed.
+
+    So it ends even while compiled code keeps Python's lock. ``file`` must be open in this process
+    alone: the kernel knows one process for it. Kills it at once if the other end is closed already.
+    """
+    fcntl.fcntl(file, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_ASYNC)
+    polled = select.poll()
+    polled.register(file, 0)  # a hang-up is reported without being asked for
+    if polled.poll(0):
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def end_by_signals() -> None:
@@ -90,6 +108,12 @@ def family(pid: int) -> list[int]:
             children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
             found += map(int, children)
     return found
+
+
+def remove_shared_files() -> None:
+    """Remove the files of shared memory of this process, which MPI_Abort leaves."""
+    for file in shared_files(os.getpid()):
+        file.unlink(missing_ok=True)
 
 
 def shared_files(pid: int) -> set[Path]:

@@ -62,6 +62,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "import_s": import_s,
         "first_step_at": outcome.first_step_at,
         "snapshots_s": outcome.snapshots_s,
+        "audits_s": outcome.audits_s,
         "disturbance": {"load_average": os.getloadavg()[0], **outcome.disturbance._asdict()},
         "peak_rss_bytes": outcome.peak_rss_bytes,
         "versions": versions() | outcome.versions,

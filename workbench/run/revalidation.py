@@ -68,6 +68,7 @@ RECORD: Mapping[str, Any] = MappingProxyType(
             }
         ],
         "snapshots_s?": AMOUNT,
+        "audits_s?": AMOUNT,
         "disturbance?": {
             "load_average": AMOUNT,
             "waited": AMOUNT,

@@ -163,6 +163,7 @@ class RunSpec:
         run = {field.metadata["key"]: getattr(self, field.name) for field in grouped(RunSpec)}
         run.pop(None)
         own = {field.name: getattr(self.own, field.name) for field in fields(self.own)}
+        own = {name: str(v) if isinstance(v, Path) else v for name, v in own.items()}  # for JSON
         balancing = {field.name: own.pop(field.name, field.default) for field in fields(Balancing)}
         return run | balancing | {"driver_options": own}
 

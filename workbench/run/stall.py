@@ -7,10 +7,12 @@ import signal
 import time
 from contextlib import suppress
 
-from drivers.waits import sentences
+from drivers.waits import Wait, sentences
 from workbench.run.processes import SUSPENDED_S
 from workbench.run.progress_file import FINISHING, STARTING, ProgressFile, Slot
 
+STALLED = "no progress for"  # begins the report
+IDLE = ", and no block computes"  # in its first line: a deadlock, rather than a slow run
 START_LIMIT_S = 180.0  # until the first round has ended: compilation and large steps take time
 FINISH_LIMIT_S = 1800.0  # to validate and write
 STEP_LIMIT_S = 10.0  # least time without progress that counts as hanging,
@@ -40,10 +42,13 @@ class Stall:
         quiet = now - self.last_change
         if quiet <= self._limit(slots):
             return None
+        busy = self._ask(slots)
+        waits = self.progress.answers()
+        idle = IDLE if not busy and self._is_deadlock(slots, waits) else ""
         pe = min(range(len(slots)), key=lambda pe: (slots[pe].phase, slots[pe].step))
         where = f"in step {slots[pe].step}" if slots[pe].phase else "before its first step"
-        line = f"no progress for {quiet:.0f} s; PE {pe} is furthest behind, {where}"
-        return "\n  ".join([line, *self._waits(slots)])
+        line = f"{STALLED} {quiet:.0f} s{idle}; PE {pe} is furthest behind, {where}"
+        return "\n  ".join([line, *busy, *sentences(waits)])
 
     def _limit(self, slots: list[Slot]) -> float:
         """The longest time without progress, s."""
@@ -57,8 +62,17 @@ class Stall:
             return START_LIMIT_S
         return max(STEP_LIMIT_S, STEP_FACTOR * self.slowest)
 
-    def _waits(self, slots: list[Slot]) -> list[str]:
-        """What each block waits for; of PEs that do not answer, the code that they run."""
+    def _is_deadlock(self, slots: list[Slot], waits: list[Wait]) -> bool:
+        """Whether no PE whose answer is among ``waits`` computes, or has made progress meanwhile.
+
+        PEs that have all made their last step validate and write.
+        """
+        finishing = all(slot.phase == FINISHING for slot in slots)
+        still = self.progress.slots() == slots
+        return still and not finishing and not any(wait.computes for wait in waits)
+
+    def _ask(self, slots: list[Slot]) -> list[str]:
+        """Ask PEs what their blocks wait for; for each that does not answer, the code it runs."""
         self.progress.ask()
         end = time.monotonic() + ANSWER_S
         while (silent := self.progress.silent()) and time.monotonic() < end:
@@ -68,8 +82,7 @@ class Stall:
                 if self.progress.stack(pe) is not None:  # else the signal would end the process
                     os.kill(slots[pe].pid, signal.SIGUSR1)
         time.sleep(STACK_S if silent else 0.0)
-        busy = [f"PE {pe} does not answer; it is in {self._place(pe)}" for pe in silent]
-        return busy + sentences(self.progress.answers())
+        return [f"PE {pe} does not answer; it is in {self._place(pe)}" for pe in silent]
 
     def _place(self, pe: int) -> str:
         """The line of code that a PE runs: the first of the stack that it wrote."""

@@ -1,0 +1,110 @@
+"""Messages between two PEs of a host under charm: in shared memory, and in datagrams.
+
+    python benchmarks/charm_memory.py [messages] [apps]
+
+``messages``: microseconds per message of a ping-pong in which every message is written before and
+read after, pack and unpack included; with mpi4py alone, too. ``apps``: milliseconds per step of
+apps under mpi and charm, and their ratio in runs made in turn. The parts that are not named keep
+their results.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from common import RESULTS, in_turn, interleaved, median, save
+from messages import printed
+
+from drivers.descriptor import program
+
+HERE = Path(__file__).parent
+TRIALS = 3
+TURNS = 20  # of `apps/pingpong`, per step
+SIZES = {1 << 10: 100, 1 << 13: 100, 1 << 15: 100, 1 << 16: 100, 1 << 18: 50, 1 << 21: 20}
+SHARED, DATAGRAMS = ("--shared-memory", 1), ("--shared-memory", 0)
+CHARM: tuple[object, ...] = ("--driver", "charm", "-n", 2)
+APPS: dict[str, list[object]] = {
+    "stencil3d 256x256x256, one sweep per exchange": [
+        "stencil3d", "--size", "256x256x256", "--time-tile", 1, "--steps", 48, "--warmup", 8,
+    ],
+    "stencil3d 256x256x256, 8 sweeps per exchange": [
+        "stencil3d", "--size", "256x256x256", "--time-tile", 8, "--steps", 96, "--warmup", 8,
+    ],
+    "leanmd, the published load": ["leanmd", "--preset", "paper", "--steps", 100, "--warmup", 20],
+}  # fmt: skip
+ODFS = (1, 8)
+
+
+def messages() -> dict[str, Any]:
+    """Microseconds per message, by size and path."""
+    os.environ["MINIAPPS_PATH"] = str(HERE / "apps")
+    results: dict[str, Any] = {}
+    for size, steps in SIZES.items():
+        words: list[object] = ["pingpong", "--bytes", size, "--steps", steps, "--warmup", 5]
+        calls = {
+            "mpi": partial(one_way, *words, "--driver", "mpi", "-n", 2),
+            "charm, datagrams": partial(one_way, *words, *CHARM, *DATAGRAMS),
+            "charm, shared memory": partial(one_way, *words, *CHARM, *SHARED),
+            "bare mpi4py": partial(bare, size, TURNS * steps),
+        }
+        found = in_turn(calls, TRIALS)
+        results[f"{size} B"] = {name: median(values) for name, values in found.items()}
+        shared = found["charm, shared memory"]
+        for name in ("charm, datagrams", "bare mpi4py"):
+            ratios = (other / mine for other, mine in zip(found[name], shared, strict=True))
+            results[f"{size} B"][f"{name} over shared memory"] = median(ratios)
+    return results
+
+
+def one_way(*words: object) -> float:
+    """Microseconds per message of one run."""
+    (record,) = interleaved({"": list(words)}, 1)[""]
+    return float(record["wall_s"] / record["steps"] / (2 * TURNS) * 1e6)
+
+
+def bare(size: int, rounds: int) -> float:
+    """Microseconds per message with mpi4py alone."""
+    words = [program("mpiexec"), "-n", 2, sys.executable, HERE / "bare_pingpong.py", size, rounds]
+    return printed(words)
+
+
+def apps() -> dict[str, Any]:
+    """Milliseconds per step under mpi, and charm over mpi, by app, ODF and path."""
+    results: dict[str, Any] = {}
+    for name, problem in APPS.items():
+        runs: dict[str, list[object]] = {"mpi": [*problem, "--driver", "mpi", "-n", 2]}
+        for odf in ODFS:
+            for path, words in (("datagrams", DATAGRAMS), ("shared memory", ())):
+                runs[f"ODF {odf}, {path}"] = [*problem, *CHARM, "--odf", odf, *words]
+        records = interleaved(runs, TRIALS)
+        if len({r["state_hash"] for found in records.values() for r in found}) != 1:
+            raise RuntimeError(f"{name}: the runs ended in different states")
+        times = {run: [r["wall_s"] / r["steps"] for r in found] for run, found in records.items()}
+        ratios = {
+            f"charm over mpi, {run}": median(
+                a / b for a, b in zip(times[run], times["mpi"], strict=True)
+            )
+            for run in runs
+            if run != "mpi"
+        }
+        results[name] = {"mpi_step_ms": median(1e3 * s for s in times["mpi"])} | ratios
+    return results
+
+
+def main() -> None:
+    """Measure the parts named on the command line, or all."""
+    parts = {"messages": messages, "apps": apps}
+    file = RESULTS / "charm_memory.json"
+    results = json.loads(file.read_text())["results"] if file.exists() else {}
+    for name in sys.argv[1:] or parts:
+        results[name] = parts[name]()
+    save("charm_memory", results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Long messages between PEs of one host lie in shared memory; what Charm4Py sends is their handle.
+
+Charm4Py's netlrts layer sends datagrams even within a host. A message is then copied five times
+between packing and unpacking, and what does not fit into the first window of datagrams waits while
+the receiver computes. A handle is one short datagram.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from devices.messages import Allocate, plain_envelope
+from drivers.shared_memory import Handle, Offer, Pool, PoolView, usable
+
+
+class Payloads:
+    """The pool of a PE, and the pools of the other PEs of its host as this PE reads them."""
+
+    def __init__(self, pe: int, least: int) -> None:
+        """``least``: bytes of the shortest message that goes through shared memory."""
+        self.pe, self.least = pe, least
+        self.pool: Pool | None = None
+        self.views: dict[int, PoolView] = {}  # by PE
+        self.readers: set[int] = set()  # the PEs that read the pool of this one
+        self.everyone = False  # whether all do
+
+    @property
+    def allocate(self) -> Allocate:
+        """What gives blocks of this PE the memory of their messages."""
+        return plain_envelope if self.pool is None else self.pool.envelope
+
+    def offer(self) -> Offer | None:
+        """Create this PE's pool; returns what others need to open it, None if there is none."""
+        if usable():
+            with suppress(OSError):  # the system provides no memory: messages go by datagrams
+                self.pool = Pool(self.pe, self.least)
+        return None if self.pool is None else self.pool.offer()
+
+    def open(self, offers: Mapping[int, Offer]) -> None:
+        """Open the pools of PEs of this host."""
+        for pe, offer in offers.items():
+            with suppress(OSError):
+                self.views[pe] = PoolView(offer, self.pe)
+
+    def begin(self, pes: int) -> None:
+        """Find out which of all PEs have opened this PE's pool; without readers it is not used."""
+        if self.pool is None:
+            return
+        self.readers = {pe for pe in range(pes) if self.pool.is_read_by(pe)}
+        self.everyone = len(self.readers) == pes
+        self.pool.close()
+        if self.readers <= {self.pe}:
+            self.pool = None
+
+    def sent(self, message: np.ndarray, pe: int | None) -> Any:
+        """What Charm4Py is to send to a PE: a handle, or the message if that PE cannot read it.
+
+        ``pe`` is None if it is not known where the receiver is. The handle is a plain tuple, which
+        is pickled in a fifth of the time.
+        """
+        if self.pool is None or not (self.everyone or pe in self.readers):
+            return message
+        handle = self.pool.lend(message)
+        return message if handle is None else tuple(handle)
+
+    def received(self, came: Iterable[Any]) -> list[np.ndarray]:
+        """The messages that came, those in shared memory in place. Raises MessageError."""
+        return [self._opened(Handle(*one)) if type(one) is tuple else one for one in came]
+
+    def _opened(self, handle: Handle) -> np.ndarray:
+        return self.views[handle.owner].open(handle)
+
+    def end(self) -> None:
+        """Raise MessageError if a slot was used again while its message was in use here."""
+        for view in self.views.values():
+            view.check()

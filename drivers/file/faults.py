@@ -1,0 +1,73 @@
+"""Faults of the file driver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drivers.rank_faults import body_from_the_header, own_value
+from miniapps.faults import ACTED, Fault, catalogue, fault
+
+LINK, FOLDER = "drivers.file.links:Link", "drivers.file.links:Folder"
+GROUP = "drivers.file.group:Group"
+
+
+@fault("drivers.file.driver:around")
+def ranks_without_their_launcher(right: Any) -> Any:
+    """Each rank is started as a run of its own."""
+    return lambda: None
+
+
+@fault(f"{LINK}.arrived")
+def header_of_another_edge(right: Any) -> Any:
+    """A rank opens a file that was sent to another edge."""
+
+    def arrived(self: Any) -> Any:
+        buffer = right(self)
+        buffer[16] ^= 1  # in the edge's tag
+        return buffer
+
+    return arrived
+
+
+@fault(f"{FOLDER}.put", conditional=True)
+def message_cut_short(right: Any) -> Any:
+    """The last byte of a file is not written, as by a sender that died."""
+
+    def put(self: Any, name: str, buffer: Any) -> None:
+        ACTED.now()
+        right(self, name, buffer[:-1])
+
+    return put
+
+
+@fault(f"{FOLDER}.take", conditional=True)
+def file_of_the_message_before(right: Any) -> Any:
+    """A rank reads each message but the first of a sender from the file of the one before."""
+
+    def take(self: Any, name: str, room: Any) -> Any:
+        buffer = right(self, name, room)
+        kept = vars(self).setdefault("kept", {})
+        sender = name.rpartition("-")[0]
+        old = kept.get(sender)
+        kept[sender] = buffer.copy()
+        if old is None or old.tobytes() == buffer.tobytes():
+            return buffer
+        ACTED.now()
+        return old
+
+    return take
+
+
+@fault(f"{LINK}._body")
+def header_read_as_data(right: Any) -> Any:
+    """The elements of a message begin one too early, in its header."""
+    return body_from_the_header(right)
+
+
+@fault(f"{GROUP}.all_reduce", conditional=True)
+def reduction_of_one_rank(right: Any) -> Any:
+    """A reduction is the rank's own value."""
+    return own_value(right)
+
+
+FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

@@ -1,0 +1,141 @@
+"""Starts the ranks of the file driver, and makes and removes the folder of their messages.
+
+``python launch.py -n RANKS [--dir FOLDER] [--cores LIST] -- PROGRAM...`` starts the program once
+per rank. If one ends with another status than 0, the others are killed, and that is the status.
+
+It imports the standard library only, so it starts in 20 ms and runs wherever Python does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+# Environment variables of a rank: its number, the number of ranks, and the folder of messages.
+RANK, RANKS, FOLDER = "MINIAPPS_FILE_RANK", "MINIAPPS_FILE_RANKS", "MINIAPPS_FILE_FOLDER"
+PREFIX = "miniapps-messages-"  # of the names of such folders
+LOCK = "lock"  # file in it: locked as long as the process that owns the folder lives
+MEMORY = Path("/dev/shm")
+# Reads a pipe that only the owner has open for writing. When that ends, however it ends, this
+# removes the folder; ranks that are still alive may write while it does.
+GUARD = """trap "" HUP INT TERM
+read -r _
+until rm -rf -- "$0" || [ $((n += 1)) = 50 ]; do sleep 0.1; done
+"""
+
+
+def usual_folder() -> Path:
+    """The folder for messages on one host: in memory, else that for temporary files."""
+    return MEMORY if os.access(MEMORY, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+
+
+@contextmanager
+def owned(within: Path, name: str | None = None) -> Iterator[Path]:
+    """Make a folder for messages that exists no longer than this context and this process.
+
+    ``name``: the end of its name, which no folder must have; None: chosen.
+    """
+    made = Path(tempfile.mkdtemp(prefix=".miniapps-", dir=within))
+    with (made / LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # before others can see the folder by its name
+        folder = within / f"{PREFIX}{name or made.name.rpartition('-')[2]}"
+        made.rename(folder)
+        guard = subprocess.Popen(
+            ["/bin/sh", "-c", GUARD, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        with guard:  # closes the pipe at its end, and waits
+            yield folder
+
+
+def remove_stale(within: Path) -> list[Path]:
+    """Remove the folders whose owners are dead; returns them.
+
+    That happens only if an owner and its guard are killed together.
+    """
+    stale = []
+    for folder in within.glob(f"{PREFIX}*"):
+        with suppress(OSError), (folder / LOCK).open("r+") as lock:  # of other users, or just gone
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder)
+            stale.append(folder)
+    return stale
+
+
+def start(rank: int, asked: argparse.Namespace, folder: Path) -> int:
+    """Start a rank, on its core if there is one for each; returns the process."""
+    if asked.cores:
+        os.sched_setaffinity(0, {asked.cores[rank]})  # which the rank inherits
+    own = {RANK: str(rank), RANKS: str(asked.ranks), FOLDER: str(folder)}
+    no_input = os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0
+    program = asked.program
+    return os.posix_spawnp(program[0], program, os.environ | own, file_actions=[no_input])
+
+
+def wait(ranks: dict[int, int]) -> int:
+    """Wait until all ranks have ended, or one has failed; returns the exit status.
+
+    ``ranks``: from process to rank.
+    """
+    while ranks:
+        process, found = os.wait()
+        status = os.waitstatus_to_exitcode(found)
+        rank = ranks.pop(process, None)  # None: the guard
+        if rank is not None and status:
+            how = f"signal {-status}" if status < 0 else f"status {status}"
+            print(f"rank {rank}, PID {process} ended with {how}", file=sys.stderr, flush=True)
+            return 128 - status if status < 0 else status
+    return 0
+
+
+def launch(asked: argparse.Namespace) -> int:
+    """Start all ranks and wait for them; returns the exit status. None of them is left."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    ranks: dict[int, int] = {}
+    with owned(asked.dir) as folder:
+        try:
+            for rank in range(asked.ranks):
+                ranks[start(rank, asked, folder)] = rank
+            return wait(ranks)
+        finally:
+            for process in ranks:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+
+
+def numbers(text: str) -> list[int]:
+    """The numbers in a list such as ``0,2``."""
+    return [int(word) for word in text.split(",")]
+
+
+def main() -> int:
+    """Read the command line and start the ranks; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Starts ranks that exchange files.")
+    parser.add_argument("-n", type=int, dest="ranks", required=True, help="number of ranks")
+    parser.add_argument("--dir", type=Path, default=usual_folder(), help="where messages are")
+    parser.add_argument("--cores", type=numbers, help="a core for each rank, such as 0,2")
+    parser.add_argument("program", nargs="+", help="what to start, after --")
+    asked = parser.parse_args()
+    if asked.cores and len(asked.cores) < asked.ranks:
+        parser.error(f"argument --cores: has fewer cores than the {asked.ranks} ranks")
+    try:
+        return launch(asked)
+    except OSError as error:
+        parser.error(str(error))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""The links of a rank's block to other ranks; what all transports of drivers with ranks share.
+
+A message is one buffer: a header of 64 bytes (`drivers.headers`) followed by the bytes of the
+array.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drivers.headers import HEAD, kind_of, read_kind, tag_of
+from miniapps.contract import Edge, MessageError, Peer
+
+Message = tuple[int, int]  # identifies a message on an edge: step and phase code
+
+
+class Link:
+    """One edge of this rank's block: the messages to and from the neighbour there.
+
+    Messages of an edge arrive in the order in which they were sent. A transport defines `arrived`,
+    `_body`, `_kept` and `_left`, and sends.
+    """
+
+    def __init__(self, own_rank: int, edge: Edge, peer: Peer, rank: int) -> None:
+        self.own_rank, self.edge, self.rank = own_rank, edge, rank
+        self.send_tag, self.receive_tag = tag_of(peer.edge), tag_of(edge)
+        self.waits = False  # in `receive`; read by another thread
+        self.early: dict[Message, Any] = {}  # came before the block asked for them
+
+    def send(self, step: int, code: int, array: Any) -> None:
+        """Send an array, which the block must not use any more."""
+        raise NotImplementedError
+
+    def arrived(self) -> Any:
+        """Wait for the next message; returns memory that begins with its header."""
+        raise NotImplementedError
+
+    def _write_head(self, buffer: Any, step: int, code: int, message: Any) -> None:
+        """Write the header of the message that follows it in the buffer."""
+        kind = kind_of(code, self.own_rank, self.send_tag, message.shape, message.dtype)
+        HEAD.pack_into(buffer, 0, step, kind)
+
+    def receive(self, step: int, code: int) -> Any:
+        """Wait for this edge's message of a step and phase; keeps other messages that come first.
+
+        Raises MessageError if the neighbour has moved on to another step without posting it.
+        """
+        wanted = step, code
+        while wanted not in self.early:
+            self.waits = True
+            memory = self.arrived()
+            self.waits = False
+            came, packed = HEAD.unpack_from(memory)
+            kind = read_kind(packed)
+            if kind.rank != self.rank or came != step or kind.tag != self.receive_tag:
+                self._refuse(step, came, kind.rank, kind.tag)
+            if kind.code == code:
+                return self._body(kind.nbytes, kind.shape, kind.dtype)
+            if (came, kind.code) in self.early:
+                raise MessageError(f"edge {self.edge}: a message of step {step} arrived twice")
+            body = self._body(kind.nbytes, kind.shape, kind.dtype)
+            self.early[came, kind.code] = self._kept(body)
+        return self.early.pop(wanted)
+
+    def _refuse(self, step: int, came: int, sender: int, tag: int) -> None:
+        """Raise MessageError for a message that must not arrive before the expected one."""
+        what = "never collected" if came < step else "another one must have come before it"
+        if tag != self.receive_tag:
+            what = "it belongs to another edge"
+        raise MessageError(
+            f"edge {self.edge}, step {step}: a message of step {came} from rank {sender}: {what}"
+        )
+
+    def _body(self, nbytes: int, shape: tuple[int, ...], dtype: Any) -> Any:
+        """The whole message that has arrived."""
+        raise NotImplementedError
+
+    def _kept(self, message: Any) -> Any:
+        """An early message, which the next ones do not overwrite."""
+        raise NotImplementedError
+
+    def advance(self) -> None:
+        """Begin a round. Raises MessageError if the block has not collected a message."""
+        if self.early:
+            step = min(self.early)[0]
+            raise MessageError(f"edge {self.edge}: a message of step {step}: never collected")
+
+    def close(self) -> None:
+        """End all communication. Raises MessageError if a message was never collected."""
+        raise NotImplementedError

@@ -1,0 +1,192 @@
+"""What drivers with one block per rank share: a transport over links, and the course of a run."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from drivers.audits import Auditor
+from drivers.engine import Engine, Runner, Transport, run_phases, write_state
+from drivers.headers import phase_code
+from drivers.job import Job, RunError, Watcher
+from drivers.links import Link
+from drivers.outcome import Part
+from miniapps.contract import (
+    Collect,
+    CollectSum,
+    Edge,
+    Peer,
+    Place,
+    Post,
+    PostSum,
+    checked_messages,
+)
+from miniapps.decomposition import Layout
+
+
+class Group(Protocol):
+    """The ranks of a run, as mpi4py's communicators describe them; objects are pickled."""
+
+    @property
+    def rank(self) -> int:
+        """The number of this rank."""
+
+    @property
+    def size(self) -> int:
+        """The number of ranks."""
+
+    def bcast(self, obj: Any) -> Any:
+        """The object of rank 0."""
+
+    def gather(self, sendobj: Any) -> list[Any] | None:
+        """The objects of all ranks; None on other ranks than 0."""
+
+    def allgather(self, sendobj: Any) -> list[Any]:
+        """The objects of all ranks."""
+
+    def send(self, obj: Any, dest: int) -> None:
+        """Send an object to a rank."""
+
+    def recv(self, *, source: int) -> Any:
+        """Wait for an object from a rank."""
+
+    def Barrier(self) -> None:
+        """Wait for all ranks."""
+
+
+class RankTransport(Transport):
+    """Moves the messages of one rank's block. A driver defines `link`, and the reductions.
+
+    ``rank``: of this process; ``direct``: whether links take messages in device memory.
+    """
+
+    def __init__(self, rank: int, layout: Layout, direct: bool = False) -> None:
+        super().__init__()
+        self.rank, self.layout, self.direct = rank, layout, direct
+        self.links: dict[Edge, Link] = {}  # to other ranks
+
+    def link(self, runner: Runner, edge: Edge, peer: Peer, rank: int) -> Link:
+        """A link from a block's edge to its neighbour on another rank."""
+        raise NotImplementedError
+
+    def connect(self, runners: dict[Place, Runner]) -> None:
+        """Make the links to the neighbours on other ranks."""
+        super().connect(runners)
+        (runner,) = runners.values()
+        for edge, peer in runner.block.neighbors.items():
+            rank = self.layout.home(*peer.place)
+            if rank != self.rank:
+                self.links[edge] = self.link(runner, edge, peer, rank)
+
+    def post(self, runner: Runner, request: Post | PostSum) -> None:
+        """Send messages in host memory, and queue messages on the device for `flush`."""
+        step, code = runner.inbox.step, phase_code(request.phase, type(request) is PostSum)
+        links, neighbors, put = self.links, runner.block.neighbors, runner.inbox.deliver
+        staged: list[tuple[Any, Any]] = []
+        for edge, message in checked_messages(request).items():
+            link = links.get(edge)
+            if link is None and type(request) is Post:  # an edge to the block itself
+                put(step, request.phase, neighbors[edge][2], runner.place, message)
+            elif link is None:
+                runner.inbox.add(step, request.phase, (neighbors[edge][2],), message)
+            elif isinstance(message, np.ndarray):
+                link.send(step, code, request.messages[edge])  # with space for the header
+            else:
+                staged.append((link, message))
+        if staged:
+            runner.stage(request, staged, not self.direct)
+
+    def flush(self, runner: Runner) -> None:
+        """Send the queued messages; waits until the device has finished them."""
+        for departure in runner.departures():
+            code = phase_code(departure.phase, departure.summed)
+            messages = departure.messages if self.direct else departure.on_host()
+            for link, message in messages:
+                link.send(departure.step, code, message)
+
+    def collect(self, runner: Runner, request: Collect | CollectSum) -> Any:
+        """Wait for the messages that the block collects; returns the answer to its request."""
+        links, inbox = self.links, runner.inbox
+        if not links:
+            return super().collect(runner, request)
+        step, phase, summed = inbox.step, request.phase, type(request) is CollectSum
+        code = phase_code(phase, summed)
+        if summed:
+            for edge in request.edges:
+                if edge in links:
+                    inbox.add(step, phase, (edge,), links[edge].receive(step, code))
+            return super().collect(runner, request)
+        own = [edge for edge in request.edges if edge not in links]
+        mine = inbox.pick(phase, own)
+        if mine is None:
+            return None
+        return {e: mine[e] if e in mine else links[e].receive(step, code) for e in request.edges}
+
+    def missing(self, runner: Runner) -> list[Edge] | None:
+        """The edge on which this rank waits; None if all edges lead to the block itself."""
+        return [edge for edge, link in self.links.items() if link.waits] if self.links else None
+
+    def begin(self) -> None:
+        """Begin a round. Raises MessageError if the block has not collected a message."""
+        for link in self.links.values():
+            link.advance()
+
+    def close(self) -> None:
+        """End all communication."""
+        for link in self.links.values():
+            link.close()
+
+
+Ranks = TypeVar("Ranks", bound=RankTransport)
+
+
+class Ran(NamedTuple):
+    """A run of which all steps are made: the job, and the parts of all ranks, on rank 0 only."""
+
+    job: Job[Any]
+    parts: list[Part] | None
+    done: int
+
+
+def run_block(
+    job: Job[Any],
+    group: Group,
+    local_rank: int,
+    transport_of: Callable[[Job[Any]], Ranks],
+    watcher: Watcher,
+) -> tuple[Ran, Ranks]:
+    """Run this rank's block; returns what was measured, and the transport.
+
+    ``local_rank``: the number of this rank on its host. Raises RunError unless all ranks have been
+    started for this job.
+    """
+    if group.size != job.layout.pes:
+        raise RunError(f"asked for {job.layout.pes} ranks, started on {group.size}")
+    crc = zlib.crc32(repr((job.problem, job.layout, job.phases())).encode())
+    if len({*group.allgather(crc)}) > 1:
+        raise RunError("the ranks were started with different problems")
+    job = replace(job, audit=group.bcast(job.audit))  # each rank may have drawn a seed
+    job.take_device(local_rank)
+    jit_s = job.compile()
+    transport = transport_of(job)
+    block = job.build(job.layout.indices()[group.rank])
+    engine = Engine([block], job.traced, transport, Auditor.of(job))
+    log, done = run_phases(job, engine, group.rank, watcher)
+    store_in_turn(group, job, block)
+    parts = group.gather(Part.of(job, engine.runners.values(), log, jit_s))
+    return Ran(job, parts, done), transport
+
+
+def store_in_turn(group: Group, job: Job[Any], block: Any) -> None:
+    """Write the final state, one rank after the other, so that no rank holds all of it."""
+    if job.store is None:
+        return
+    created = bool(group.rank) and group.recv(source=group.rank - 1)
+    created = write_state(job.store, [block], created)
+    if group.rank + 1 < group.size:
+        group.send(created, group.rank + 1)
+    group.Barrier()

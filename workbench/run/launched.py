@@ -1,0 +1,43 @@
+"""What a launch must know about the work for which it starts processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from drivers.descriptor import Options
+
+
+class Launched(Protocol):
+    """Work that the processes of one launch do: a run of an app, or a communication benchmark."""
+
+    @property
+    def app(self) -> str:
+        """The name of the work."""
+
+    @property
+    def driver(self) -> str:
+        """The driver, which knows the launch command."""
+
+    @property
+    def own(self) -> Options:
+        """The driver's own options."""
+
+    @property
+    def pes(self) -> int:
+        """The number of processes."""
+
+    @property
+    def warmup(self) -> int:
+        """The number of steps before the timed ones."""
+
+    @property
+    def steps(self) -> int:
+        """The number of timed steps, of which processes report the progress."""
+
+    @property
+    def output(self) -> Path | None:
+        """The file that the processes write, if any."""
+
+    def arguments(self) -> list[str]:
+        """The arguments of `miniapps` that request the work."""
