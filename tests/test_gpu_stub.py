@@ -14,6 +14,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import comm_program
 import gpu_runs
 import pytest
 import skips
@@ -107,3 +108,16 @@ def test_launches_that_no_gpu_takes_fail(
     done = support.execute([support.BIN / "python", "-c", program], env=environment)
     assert done.returncode == status
     assert ("STUB_ERROR" in done.stderr) if status else (done.stderr == "")
+
+
+@pytest.mark.launch
+def test_messages_in_device_memory_are_right(environment: dict[str, str]) -> None:
+    """Catches arrays of CuPy or Numba that mpi4py does not take, and parts at wrong addresses."""
+    program = Path(comm_program.__file__)
+    command = [support.BIN / "mpiexec", "-n", 2, support.BIN / "python", program, "cupy", "numba"]
+    done = support.execute(command, RUN_S, environment)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    names = [(buffer, name) for buffer in ("cupy", "numba") for name in comm_program.ON_DEVICE]
+    assert [(line["buffer"], line["name"]) for line in lines] == names
+    assert [line for line in lines if line["error"] or not line["values"]] == []

@@ -1,0 +1,467 @@
+"""Communication benchmarks: every one is made and checked, and every fault in one is caught."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import comm_program
+import numpy as np
+import pytest
+import support
+from figure_faults import faults
+
+import communication
+from communication.actions import TOUCHES, Call, Touch
+from communication.buffers import Data, kind_of
+from communication.catalogue import CATALOGUE, OVERLAP, RATE
+from communication.movement import EVERYONE, MOVEMENTS, Block, Place
+from communication.pattern import difference, expected, sent
+from communication.settings import Percentiles, Settings, Span
+from communication.timing import Overlap, Sample, Times, joined, overlap_percent
+from miniapps.parameters import InputError
+from workbench.cli import build_parser
+from workbench.comm import compare, results, text, variants
+from workbench.comm.spec import CommSpec
+from workbench.show import comm_figure
+
+PROGRAM = Path(comm_program.__file__)
+TINY = ("-m", "16:64", "-i", 20, "-x", 2, "--trials", 2)
+
+
+def made_on(ranks: int) -> list[dict[str, Any]]:
+    """What `comm_program` prints on some ranks."""
+    command = [support.BIN / "mpiexec", "-n", ranks, sys.executable, PROGRAM]
+    done = support.execute(command, 240, {"PYTHONPATH": str(PROGRAM.parent)})
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.launch
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_every_benchmark_is_right_and_every_fault_is_caught(ranks: int) -> None:
+    """Catches a benchmark whose data are wrong, and a check that does not see that they are.
+
+    Three ranks show what two cannot: neighbours, parts and roots that two ranks exchange.
+    """
+    lines = made_on(ranks)
+    right = [line for line in lines if not line["fault"]]
+    names = {name for name, made in CATALOGUE.items() if made.refuses(ranks) is None}
+    assert {line["name"] for line in right} == names and len(names) > 50
+    assert [line for line in right if line["error"] or len(line["values"]) < 1] == []
+    faults = comm_program.faults_on(ranks)
+    wrong = [line for line in lines if line["fault"]]
+    assert [(line["name"], line["fault"]) for line in wrong] == [
+        (fault.benchmark, fault.name) for fault in faults
+    ]
+    for line in wrong:
+        words = rf"{line['name']}, \d+ B: rank \d, iteration \d: the (message|answer) from ranks? "
+        assert re.match(words, str(line["error"])), line
+        assert line["values"] == []
+    if ranks == 2:
+        ends = {line["fault"]: line["error"].rpartition(" has ")[2] for line in wrong}
+        assert ends["short message"].partition(" in ")[2].startswith("byte 11 of 12")
+        assert ends["flipped byte while timed"].partition(" in ")[2].startswith("byte 23 of 24")
+
+
+def test_patterns_depend_on_everything() -> None:
+    """Catches a stale, misrouted or doubled message that has the bytes of the right one."""
+    block = Block((0,), 1, 64, 2)
+    others = [
+        (1, block, 0),
+        (0, block._replace(to=0), 0),
+        (0, block._replace(to=EVERYONE), 0),
+        (0, block._replace(slot=1), 0),
+        (0, block._replace(size=65), 0),
+        (0, block, 1),
+    ]
+    right = sent(0, block, 0)
+    assert right.size == 64 and np.unique(right).size > 32
+    for other in others:
+        assert np.count_nonzero(sent(*other)[:64] == right) < 8, other
+    assert np.array_equal(sent(0, block, 0), right)
+
+
+def test_sums_are_those_of_numpy() -> None:
+    """Catches an expected sum that misses a rank or does not wrap."""
+    block = Block((0, 1, 2), EVERYONE, 16)
+    words = [sent(rank, block, 5).view("u4").astype(object) for rank in range(3)]
+    total = [int(a + b + c) % 2**32 for a, b, c in zip(*words, strict=True)]
+    assert expected(block, 5).view("u4").tolist() == total
+    added = [int(4 * a + b + c) % 2**32 for a, b, c in zip(*words, strict=True)]
+    assert expected(block, 5, times=4).view("u4").tolist() == added
+
+
+def test_a_difference_names_the_first_wrong_byte() -> None:
+    """Catches a check that ignores the length, or reports another byte."""
+    right = np.arange(8, dtype=np.uint8)
+    wrong = right.copy()
+    wrong[[5, 6]] = 0xFF
+    assert difference(right.copy(), right) is None
+    assert difference(wrong, right) == "has 0xff in byte 5 of 8, must have 0x05"
+    assert difference(right[:7], right) == "has 7 B, must have 8"
+
+
+@pytest.mark.parametrize("movement", MOVEMENTS)
+@pytest.mark.parametrize("ranks", [2, 4, 5])
+def test_what_is_received_is_what_is_sent(movement: str, ranks: int) -> None:
+    """Catches a benchmark that expects a message which no rank sends, or ignores one."""
+    pairs = any(made.movement == movement and made.ranks == "pairs" for made in CATALOGUE.values())
+    if pairs and ranks != 2 and (ranks % 2 or movement not in ("ping_pong", "stream", "both_ways")):
+        return
+    moved = [MOVEMENTS[movement](Place(rank, ranks, 44, 3)) for rank in range(ranks)]
+    parts = [
+        (source, block.to, block.size, block.slot)
+        for rank in moved
+        for block in rank.receives
+        for source in block.sources
+    ]
+    given = {
+        (source, block.to, block.size, block.slot)
+        for rank in moved
+        for block in (*rank.sends, *rank.adds_to)
+        for source in block.sources
+    }
+    assert {*parts} == given
+
+
+def test_every_runtime_has_its_driver_and_a_reason_for_what_it_lacks() -> None:
+    """Catches a runtime that claims or lacks a benchmark that does not exist."""
+    assert "mpi" in communication.runtimes()
+    for driver, runtime in communication.runtimes().items():
+        assert runtime.driver == driver
+        assert {*runtime.lacks} | runtime.pickles | runtime.out_of_band <= {*CATALOGUE}
+        assert all(runtime.lacks.values())
+
+
+def sample(mean_us: float, touch_us: float = 0.0, overlap: Overlap | None = None) -> Sample:
+    """What a rank has measured, by hand."""
+    each = np.array([mean_us - 1, mean_us + 1]) * 1e-6
+    return Sample(Times(mean_us * 1e-6, each), touch_us * 1e-6, overlap)
+
+
+def test_times_become_the_numbers_of_omb() -> None:
+    """Catches a round trip that is not halved, a rank that is not counted, a wrong unit."""
+    latency = joined(CATALOGUE["latency"], 8, 1, [sample(20, 2), sample(99, 4)], (0, 100))
+    assert latency["value"] == pytest.approx(7) and latency["touch_us"] == pytest.approx(3)
+    assert latency["percentiles"] == pytest.approx([6.5, 7.5])
+    rate = joined(CATALOGUE["bw"], 1000, 10, [sample(20), sample(99)], ())
+    assert rate["value"] == pytest.approx(10 * 1000 / 20)
+    both = joined(CATALOGUE["bibw"], 1000, 10, [sample(20), sample(99)], ())
+    assert both["value"] == pytest.approx(2 * 10 * 1000 / 20)
+    four = [sample(20), sample(40), sample(99), sample(99)]
+    many = joined(CATALOGUE["mbw_mr"], 1000, 10, four, ())
+    assert many["value"] == pytest.approx(10_000 / 20 + 10_000 / 40)
+    assert many["messages_per_s"] == pytest.approx(10 / 20e-6 + 10 / 40e-6)
+    every = joined(CATALOGUE["allreduce"], 8, 1, [sample(10, 5), sample(30, 5)], ())
+    assert [every[key] for key in ("value", "least", "most")] == pytest.approx([20, 10, 30])
+    assert every["touch_us"] == pytest.approx(5)
+
+
+def test_overlap_is_the_formula() -> None:
+    """Catches an overlap below 0 or above 100 %, and one relative to the wrong time."""
+    assert overlap_percent(10, 10, 20) == 0
+    assert overlap_percent(10, 10, 10) == 100
+    assert overlap_percent(10, 20, 25) == pytest.approx(50)
+    assert overlap_percent(20, 10, 25) == pytest.approx(50)
+    assert overlap_percent(10, 10, 5) == 100 and overlap_percent(10, 10, 50) == 0
+    parts = Overlap(10e-6, 10e-6, 14e-6, 3e-6, 1e-6)
+    found = joined(CATALOGUE["ibcast"], 8, 1, [sample(10, overlap=parts)] * 2, ())
+    assert (found["value"], found["overlap_percent"]) == pytest.approx((14, 60))
+
+
+# Parsers of OMB's output, as others have written them: they skip comments, and split at spaces.
+NUMBER = r"(?:\d+\.\d+|nan)"
+
+
+def parsed(output: str) -> tuple[str, list[list[float]]]:
+    """The first line, and the numbers of the others."""
+    lines = output.splitlines()
+    rows = [line.split() for line in lines if line and not line.startswith("#")]
+    for line in lines:
+        assert line.startswith("#") or re.fullmatch(rf"(\d+|)(\s+({NUMBER}|\d+))+", line), line
+    return lines[0], [[float(word) for word in row] for row in rows]
+
+
+@pytest.mark.launch
+def test_the_command_prints_what_parsers_of_omb_read(tmp_path: Path) -> None:
+    """Catches a heading or a line of numbers that programs for OMB's output do not find."""
+    files = ("--json", tmp_path / "one.json", "--csv", tmp_path / "one.csv")
+    done = support.in_process("comm", "latency", *TINY, *files)
+    assert done.returncode == 0, done.stderr
+    first, rows = parsed(done.stdout)
+    assert first == "# OMB Python MPI Latency Test"
+    assert done.stdout.splitlines()[1] == "# Size (B)      Latency (us)"
+    assert [row[0] for row in rows] == [16, 32, 64] and all(row[1] > 0 for row in rows)
+    assert re.search(r"^16 {8} *\d+\.\d\d$", done.stdout, flags=re.M)
+    record = json.loads((tmp_path / "one.json").read_text())
+    assert record["valid"] is True and record["pes"] == 2
+    assert record["versions"]["mpi"] and record["versions"]["mpi_thread_level"] == "multiple"
+    assert record["barrier_us"] > 0 and len(record["measured"]) == 6
+    order = [one["size"] for one in record["measured"]]
+    assert sorted(order[:3]) == sorted(order[3:]) == [16, 32, 64]
+    for row, found in zip(rows, record["results"], strict=True):
+        assert row[1] == pytest.approx(found["value"], abs=0.006)
+        assert found["low"] <= found["value"] <= found["high"]
+    table = (tmp_path / "one.csv").read_text().splitlines()
+    assert table[0].startswith("benchmark,driver,pes,buffer,pickle,touch,unit,size,")
+    assert len(table) == 4 and table[1].startswith("latency,mpi,2,numpy,,none,us,16,20,")
+
+
+def by_hand(name: str, **more: Any) -> dict[str, Any]:
+    """A record of a benchmark, by hand."""
+    trial = {"value": 2.0, "least": 1.0, "most": 3.0, "touch_us": 0.5}
+    trial |= {"percentiles": [1.5, 9.0], "messages_per_s": 1e6}
+    trial |= dict.fromkeys(("compute_us", "pure_us", "begin_us", "wait_us"), 1.0)
+    trial["overlap_percent"] = 50.0
+    measured = [{"trial": n, "size": 8} | trial for n in range(2)]
+    return {
+        "benchmark": name,
+        "measures": CATALOGUE[name].measures,
+        "driver": "mpi",
+        "pes": 2,
+        "buffer": "numpy",
+        "pickle": None,
+        "touch": "none",
+        "window": 64,
+        "trials": 2,
+        "percentiles": [50.0, 99.0],
+        "sizes": [8],
+        "iterations": [100],
+        "valid": True,
+        "wrong": None,
+        "barrier_us": 1.0,
+        "measured": measured,
+        "disturbance": {"waited": 0.0, "steal": 0.0},
+        "oversubscribed": False,
+        "host": {"cores": 2},
+    } | more
+
+
+HEADINGS = {
+    "latency": "# Size (B)   Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations",
+    "bw": "# Size (B)  Bandwidth (MB/s)      Min BW(MB/s)      Max BW(MB/s)  Iterations",
+    "mbw_mr": "# Size (B)              MB/s        Messages/s",
+    "barrier": "#  Avg Latency(us)   Min Latency(us)",
+    "iallgather": "# Size (B)       Overall(us)       Compute(us)    Coll. Init(us)",
+}
+
+
+@pytest.mark.parametrize("name", HEADINGS)
+def test_every_form_of_table_can_be_parsed(name: str) -> None:
+    """Catches a column without a title, or titles that are not above their numbers."""
+    record = by_hand(name, percentiles=[50.0, 99.999])
+    rows = results.rows(record)
+    lines = list(text.lines(record, rows, full=True))
+    heading = next(line for line in lines if HEADINGS[name] in line)
+    data = next(line for line in lines if not line.startswith("#"))
+    assert len(heading) == len(data)
+    assert [row for row in parsed("\n".join(lines))[1]]
+    assert text.table(record, rows).count("\n") == 2
+
+
+def test_notes_say_what_is_wrong_with_the_numbers() -> None:
+    """Catches numbers of unchecked or disturbed benchmarks that look like others."""
+    bad = {"valid": None, "touch": "both", "oversubscribed": True}
+    record = by_hand("latency", **bad)
+    notes = " ".join(text.notes(record, results.rows(record)))
+    assert "NOT CHECKED" in notes and "oversubscribed: 2 ranks on 2 cores" in notes
+    waited = by_hand("latency", disturbance={"waited": 0.3, "steal": 0.0})
+    assert "DISTURBED" in " ".join(text.notes(waited, results.rows(waited)))
+    fine = " ".join(text.notes(by_hand("latency"), results.rows(by_hand("latency"))))
+    assert not re.search("NOT CHECKED|DISTURBED|oversubscribed", fine)
+
+
+REFUSED = {
+    "comm": "NAME missing",
+    "comm nonesuch": "NAME nonesuch: one of `miniapps comm --list`",
+    "comm latency -n 3": "-n 3: latency needs exactly 2 ranks",
+    "comm mbw_mr -n 3": "-n 3: mbw_mr needs an even number",
+    "comm bcast -n 1": "-n 1: bcast needs 2 ranks or more",
+    "comm latency -m 8:4": "MIN:MAX with 0 <= MIN <= MAX",
+    "comm latency -m 8:x": "MIN:MAX or MAX, in bytes",
+    "comm allreduce -m 1:3": "-m 1:3: allreduce needs multiples of 4 B",
+    "comm latency -i 0": "-i 0: must be from 1",
+    "comm latency -x -1": "-x -1: must be from 0",
+    "comm latency -z 50,101": "numbers from 0 to 100",
+    "comm latency -W 0": "-W 0: must be from 1",
+    "comm latency --trials 0": "--trials 0: must be from 1",
+    "comm latency --buffer list": "invalid choice: 'list'",
+    "comm latency --pickle out --buffer bytearray": "a bytearray has no data out of its pickle",
+    "comm allreduce --pickle in --buffer bytearray": "bytearrays cannot be added",
+    "comm allgatherv --pickle in": "allgatherv has no such form under mpi",
+    "comm barrier --touch both": "--touch both: barrier moves no data",
+    "comm latency --buffer cupy": "--buffer cupy: no NVIDIA GPU with a working driver",
+    "comm latency --driver serial": "invalid choice: 'serial'",
+    "comm latency --compare size": "driver, buffer, pickle, touch, thread-level, with commas",
+    "comm barrier --compare touch": "fewer than two variants can be made",
+    "comm latency --figure x.gif": "--figure x.gif: must end in .png, .svg, .pdf",
+    "comm latency --json /nonesuch/x": "--json /nonesuch/x: there is no directory",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_bad_input_is_one_line(words: str, refused: Any) -> None:
+    """Catches a traceback, a launch, or a benchmark that quietly does something else."""
+    assert REFUSED[words] in refused(*words.split())
+
+
+def test_arguments_are_read_as_they_were() -> None:
+    """Catches an option that ranks of a launch do not get."""
+    line = "comm bw --driver mpi -n 2 --buffer bytearray --pickle in --touch both -m 2:64 -W 3"
+    line += " --thread-level single -i 7 -x 1 --trials 2 --seed 9 --no-check -z 50,99.9 -f"
+    spec = CommSpec.create(build_parser(line.split()).parse_args(line.split()))
+    assert spec.arguments() == line.split()
+    assert CommSpec.create(build_parser(spec.arguments()).parse_args(spec.arguments())) == spec
+
+
+def test_defaults_are_those_of_the_papers() -> None:
+    """Catches other numbers of iterations or warm-ups than ESPM2's, other sizes than OMB's."""
+    settings, latency, bandwidth = Settings(), CATALOGUE["latency"], CATALOGUE["bw"]
+    assert [settings.iterations_of(latency, size) for size in (8192, 8193)] == [1000, 100]
+    assert (settings.warmups_of(latency), settings.warmups_of(bandwidth)) == (60, 10)
+    assert settings.sizes(latency)[-1] == 4 << 20 and settings.sizes(latency)[0] == 1
+    assert settings.sizes(CATALOGUE["allreduce"]) == [4 << n for n in range(19)]
+    assert Span.parse("0:5").sizes() == [0, 1, 2, 4] and Span.parse("6").sizes() == [1, 2, 4]
+    assert str(Percentiles.parse("50,99.9")) == "50,99.9" and len(TOUCHES) == 3
+    assert {made.measures for made in CATALOGUE.values()} == {"latency", RATE, OVERLAP}
+
+
+SABOTAGE = """
+import builtins, os, sys
+real = builtins.__import__
+def hooked(name, *rest, **named):
+    module = real(name, *rest, **named)
+    found = sys.modules.get("communication.session")
+    mine = os.environ.get("PMI_RANK") == "1"
+    if mine and found is not None and hasattr(found, "Session") and not hasattr(found, "spoilt"):
+        found.spoilt = True
+        {act}
+    return module
+builtins.__import__ = hooked
+"""
+WRONG_DATA = "right = found.sent; found.sent = lambda *a: right(*a) ^ (a[1].size == 32)"
+HANGS = "found.fill = lambda data, iteration: __import__('time').sleep(60)"
+RAISES = "found.fill = lambda data, iteration: {}['cheese']"
+DIES = "found.fill = lambda data, iteration: os.kill(os.getpid(), 9)"
+ENDS = {
+    WRONG_DATA: (1, "miniapps: wrong data: latency, 32 B: rank 0, iteration 0: the message from"),
+    RAISES: (3, "miniapps: run failed: PE 1, KeyError: 'cheese' ("),
+    DIES: (3, "miniapps: run failed: PE 1 (process "),
+    HANGS: (3, "miniapps: run failed: no progress for 2 s, and no block computes; PE "),
+}
+
+
+@pytest.mark.launch
+@pytest.mark.parametrize("act", ENDS)
+def test_a_benchmark_that_goes_wrong_ends_with_a_line(act: str, tmp_path: Path) -> None:
+    """Catches times of wrong data, a rank that waits for ever, a failure without its reason."""
+    (tmp_path / "sitecustomize.py").write_text(SABOTAGE.replace("{act}", act))
+    environment = {"PYTHONPATH": str(tmp_path), support.MARK: str(tmp_path)}
+    words = ("comm", "latency", *TINY, "--stall", 2)
+    done = support.miniapps(*words, timeout=60, env=os.environ | environment)
+    status, line = ENDS[act]
+    assert (done.returncode, done.stdout) == (status, ""), done.stderr
+    assert done.stderr.startswith(line)
+    if act == HANGS:
+        assert "  step 0: rank 1 checks 16 B" in done.stderr.splitlines()
+    else:
+        assert done.stderr.count("\n") == 1
+    support.wait_for(lambda: not support.marked(tmp_path), 2)
+
+
+def compared() -> tuple[list[dict[str, Any]], list[CommSpec]]:
+    """Records of a comparison of three variants by hand, and what was launched for it."""
+    words = "comm latency -m 8:8 --trials 4".split()
+    spec = CommSpec.create(build_parser(words).parse_args(words))
+    made, _ = variants.variants(spec, ("touch",))
+    launched: list[CommSpec] = []
+
+    def launch(one: CommSpec) -> dict[str, Any]:
+        launched.append(one)
+        factor = {"none": 1.0, "sender": 2.0, "both": 1.0}[one.settings.touch]
+        record = by_hand("latency", touch=one.settings.touch, percentiles=[])
+        trial = record["measured"][0] | {"value": factor * (10 + len(launched) % 3)}
+        del trial["percentiles"]
+        host = {"processor": "Abacus", "cores": 4}
+        return record | {"measured": [trial], "trials": 1, "host": host}
+
+    records = compare.measured(made, launch)
+    assert not isinstance(records, int)
+    return records, launched
+
+
+def test_a_comparison_shuffles_its_launches() -> None:
+    """Catches variants in a fixed order, a trial that is lost, data that are never checked."""
+    records, launched = compared()
+    orders = [[one.settings.touch for one in launched[n : n + 3]] for n in range(0, 12, 3)]
+    assert len(launched) == 12 and all(len({*order}) == 3 for order in orders)
+    assert len({tuple(order) for order in orders}) > 1
+    assert [one.settings.no_check for one in launched] == [False] * 3 + [True] * 9
+    assert [record["name"] for record in records] == ["touch none", "touch sender", "touch both"]
+    for record in records:
+        assert [one["trial"] for one in record["measured"]] == [0, 1, 2, 3]
+
+
+def test_ratios_have_intervals() -> None:
+    """Catches a ratio upside down, and a difference that is within the noise."""
+    records, _ = compared()
+    first, second = compare.tables(records, ["left out: nothing"])
+    assert first.rows[0][0] == "8" and len(first.columns) == 4
+    size, sender, both = second.rows[0]
+    assert 1.8 < float(sender) < 2.2 and both.startswith("~") and size == "8"
+    assert second.notes == ("left out: nothing",)
+
+
+def test_what_cannot_be_compared_is_named() -> None:
+    """Catches a variant that is left out in silence, and a comparison of one."""
+    words = "comm latency --pickle out".split()
+    spec = CommSpec.create(build_parser(words).parse_args(words))
+    made, left_out = variants.variants(spec, ("buffer", "pickle"))
+    names = [variant.name for variant in made]
+    assert names[0] == "numpy pickle out" and "bytearray no pickle" in names
+    assert any("bytearray pickle out" in line for line in left_out)
+    barrier = replace(spec, benchmark=CATALOGUE["barrier"], settings=Settings())
+    with pytest.raises(InputError, match="fewer than two variants can be made"):
+        variants.variants(barrier, ("touch",))
+
+
+def test_figures_show_everything() -> None:
+    """Catches a label, a title or a legend that is cut off or covered."""
+    records, _ = compared()
+    assert faults(comm_figure.figure_of(records, compare.ratios(records)), ["Abacus, 4 core"]) == []
+    host = {"processor": "Abacus", "cores": 4}
+    for name in ("latency", "bw", "iallgather"):
+        record = by_hand(name, host=host)
+        one = record | {"results": results.rows(record)}
+        assert faults(comm_figure.figure_of([one]), [name, "2 ranks", "Abacus, 4 core"]) == []
+
+
+@pytest.mark.parametrize("mode", ["sender", "both"])
+def test_data_are_written_before_each_send_and_read_after_each_receive(mode: str) -> None:
+    """Catches a byte that is not written anew, a read that is left out, a wrong order."""
+    movement = MOVEMENTS["ping_pong"](Place(0, 2, 16))
+    data = Data(CATALOGUE["latency"], movement, kind_of("bytearray", False, 0))
+    touch, seen, log = Touch(data, mode), [], []
+
+    def send() -> None:
+        seen.append(bytes(data.sends[0]))
+        log.append("send")
+
+    read = touch.read_all
+    touch.read_all = lambda: (log.append("read"), read())  # type: ignore[method-assign]
+    actions = [Call(send, "send"), Call(lambda: log.append("receive"), "receive")]
+    functions = [made for action in actions for made in touch.around(action)]
+    for _ in range(3):
+        for function in functions:
+            function()
+    assert log == ["send", "receive", "read"] * 3 and touch.reads == (mode == "both")
+    assert all(a != b for old, new in pairwise(seen) for a, b in zip(old, new, strict=True))
+    windows = {name for name, made in CATALOGUE.items() if not made.touched_between}
+    assert windows == {"latency", "multi_lat"}

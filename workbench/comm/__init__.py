@@ -1,0 +1,1 @@
+"""``miniapps comm``: launches communication benchmarks, and shows what they have measured."""

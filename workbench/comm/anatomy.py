@@ -1,0 +1,172 @@
+"""``miniapps comm anatomy``: what the calls that move a message consist of, at each thread level.
+
+MPI is started once per process, so each thread level is a launch of its own. They are made in
+turns, because where the system places the ranks can matter more than the level.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import communication
+from communication.anatomy import LIBRARY, PARTS, PATHS, C, Row, rows
+from workbench.comm.spec import CommSpec
+from workbench.comm.text import warnings
+from workbench.exit_status import VALID, WRONG
+from workbench.plural import counted
+from workbench.run import launch, output
+from workbench.study.statistics import mean_interval
+from workbench.table import NONE, Column, Table, show
+
+LAUNCHES = 3  # of each level
+COMPARED = (C, "spec", "array")  # paths in the table of thread levels
+
+
+def comm_anatomy(spec: CommSpec, options: argparse.Namespace, runtime: list[str]) -> int:
+    """Measure one thread level, or all; returns the exit status."""
+    asked = spec.settings.thread_level
+    levels = [asked] if asked else communication.get(spec.driver).thread_levels[::-1]
+    records = []
+    for level in [*levels] * LAUNCHES:
+        one = replace(spec, settings=replace(spec.settings, thread_level=level))
+        command = launch.command(one, runtime, options.launcher)
+        record = launch.launch(one, command, options.stall)
+        if isinstance(record, int):
+            return record
+        records.append(record)
+        if record["wrong"]:
+            break
+    return deliver(records, options)
+
+
+def deliver_one(record: dict[str, Any], options: argparse.Namespace) -> int:
+    """Show the record of one thread level."""
+    return deliver([record], options)
+
+
+def deliver(records: Sequence[dict[str, Any]], options: argparse.Namespace) -> int:
+    """Show the records of all thread levels and write the requested files; the exit status."""
+    wrong = records[-1]["wrong"]
+    found = [] if wrong else rows_of(records)
+    made = {
+        "schema": records[0]["schema"],
+        "benchmark": records[0]["benchmark"],
+        "valid": not wrong,
+        "results": [described(row) for row in found],
+        "launches": records,
+    }
+    if options.json == "-":
+        print(json.dumps(made))
+    elif found:
+        show(tables(records, found))
+    if options.json not in (None, "-"):
+        output.write_text(Path(options.json), json.dumps(made) + "\n")
+    if options.csv and found:
+        output.write_text(options.csv, text(found))
+    if wrong:
+        print(f"miniapps: wrong data: {wrong}", file=sys.stderr)
+        return WRONG
+    return VALID
+
+
+def rows_of(records: Sequence[dict[str, Any]]) -> list[Row]:
+    """The rows of all thread levels, in the order in which they were launched first."""
+    levels: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        levels.setdefault(record["thread_level"], []).append(record)
+    return [row for launches in levels.values() for row in rows(launches)]
+
+
+def described(row: Row) -> dict[str, Any]:
+    """A row with plain names; us per message."""
+    mean = mean_interval(row.trials)
+    known = mean.low == mean.low  # a single trial has no bounds
+    return {
+        "thread_level": row.level,
+        "size": row.size,
+        "call": PATHS[row.path],
+        "whole_us": row.whole,
+        "mean_us": mean.value,
+        "low_us": mean.low if known else None,
+        "high_us": mean.high if known else None,
+        **{f"{part}_us": row.parts.get(part) for part in PARTS},
+    }
+
+
+def text(found: Sequence[Row]) -> str:
+    """The rows as comma-separated values."""
+    lines = io.StringIO()
+    described_rows = [described(row) for row in found]
+    writer = csv.DictWriter(lines, list(described_rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(described_rows)
+    return lines.getvalue()
+
+
+def tables(records: Sequence[dict[str, Any]], found: Sequence[Row]) -> list[Table]:
+    """A table of parts for each size, at the first level; one of levels if there are several."""
+    levels = list(dict.fromkeys(row.level for row in found))
+    first = [row for row in found if row.level == levels[0]]
+    made = [
+        parts_table(size, [row for row in first if row.size == size])
+        for size in dict.fromkeys(row.size for row in first)
+    ]
+    if len(levels) > 1:
+        made.append(levels_table(found, levels))
+    return [*made[:-1], replace(made[-1], notes=tuple(notes(records)))]
+
+
+def parts_table(size: int, found: Sequence[Row]) -> Table:
+    """The parts of all calls for one size."""
+    columns = (Column("call"), *(Column(name, numeric=True) for name in ("whole", *PARTS)))
+    cells = tuple(
+        (PATHS[row.path], number(row.whole), *(number(row.parts.get(part)) for part in PARTS))
+        for row in found
+    )
+    return Table(f"{size} B, us per message, thread level {found[0].level}", columns, cells)
+
+
+def levels_table(found: Sequence[Row], levels: Sequence[str]) -> Table:
+    """The whole time of some calls at all thread levels."""
+    whole = {(row.level, row.size, row.path): row.whole for row in found}
+    calls = dict.fromkeys((row.size, row.path) for row in found if row.path in COMPARED)
+    cells = tuple(
+        (PATHS[path], str(size), *(number(whole.get((level, size, path))) for level in levels))
+        for size, path in calls
+    )
+    columns = (Column("call"), *(Column(name, numeric=True) for name in ("B", *levels)))
+    return Table("thread levels, us per message", columns, cells)
+
+
+def notes(records: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """What a reader must know about the numbers."""
+    first = records[0]
+    trials = counted(
+        sum(
+            record["trials"]
+            for record in records
+            if record["thread_level"] == first["thread_level"]
+        ),
+        "trial",
+    )
+    yield f"{first['library']}; the fastest of {trials}; every byte was checked"
+    if first["without_c"]:
+        yield f"no ping-pong in C, so {LIBRARY} and rest are not known: {first['without_c']}"
+    provided = {r["thread_level"]: r["provided_level"] for r in records}
+    for asked, got in provided.items():
+        if asked != got:
+            yield f"asked for thread level {asked}, MPI provides {got}"
+    yield from warnings(records)
+
+
+def number(value: float | None) -> str:
+    """Microseconds, with two digits after the point."""
+    return NONE if value is None else f"{value:.2f}"

@@ -1,0 +1,200 @@
+"""The command ``miniapps comm``: options, the launch, and what is shown."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import communication
+import drivers
+from communication.catalogue import ANATOMY, CATALOGUE
+from communication.settings import Settings
+from miniapps.parameters import require
+from workbench.arguments import SECONDS, add_options, typed
+from workbench.comm import anatomy, text, variants
+from workbench.comm.execute import execute
+from workbench.comm.spec import CommSpec
+from workbench.exit_status import VALID, WRONG
+from workbench.run import launch, output
+from workbench.run.execute import refuse_other_launchers
+from workbench.run.spec import check_writable
+from workbench.table import Column, Table, show
+
+SUFFIXES = (".png", ".svg", ".pdf")  # of figures
+EXAMPLES = """examples:
+  miniapps comm latency
+  miniapps comm allreduce -n 2 -m 4:65536 --buffer bytearray -f
+  miniapps comm bw --touch sender --json bw.json --figure bw.png
+  miniapps comm latency --compare buffer,pickle
+  miniapps comm anatomy -m 8:1024
+  miniapps comm --list
+"""
+
+
+def add_comm_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``miniapps comm``."""
+    names = list(communication.runtimes())
+    parser.add_argument("name", nargs="?", metavar="NAME", help="of a benchmark, as in OMB")
+    parser.add_argument("--list", action="store_true", help="the benchmarks under each driver")
+    add = parser.add_argument_group("run").add_argument
+    add(
+        "--driver",
+        choices=names,
+        default=names[0],
+        help=f"default: {names[0]}",
+    )
+    add("-n", dest="pes", type=typed(int), metavar="RANKS", help="default: 2")
+    add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
+    add("--stall", type=typed(SECONDS), metavar="SECONDS", help="as of `miniapps run`")
+    add("--no-launch", action="store_true", help="be a rank, start no launcher")
+    add("--dry-run", action="store_true", help="print the launch command instead")
+    add_options(parser, Settings)
+    add = parser.add_argument_group("files").add_argument
+    add("--json", metavar="FILE|-", help="write the record as one JSON object")
+    add("--csv", type=Path, metavar="FILE", help="write the results, a line for each size")
+    add("--figure", type=Path, metavar="FILE", help="draw them: .png, .svg or .pdf")
+    known = f"with commas between; default: {variants.USUAL}"
+    parser.add_argument(
+        "--compare",
+        nargs="?",
+        const=variants.USUAL,
+        type=typed(variants.dimensions),
+        metavar="WHAT",
+        help=f"all variants in one table, with ratios: {variants.DRIVER}, "
+        f"{', '.join(variants.VALUES)}, {known}",
+    )
+    check = "check every byte of every message before the trials (default)"
+    parser.add_argument(
+        "-c", "--check", dest="no_check", action="store_const", const=False, help=check
+    )
+
+
+def comm(options: argparse.Namespace, runtime: list[str]) -> int:
+    """Make one benchmark, or list all; returns the exit status."""
+    if options.list:
+        show([listed()])
+        return VALID
+    require(options.name is not None, "NAME", "missing", "one of `miniapps comm --list`")
+    around = drivers.launchers().get(options.driver)
+    if options.pes is None and around is not None:
+        options.pes = around.size
+    refuse_other_launchers(options, runtime)
+    drivers.get(options.driver).require_modules()
+    files = {"--json": options.json, "--csv": options.csv, "--figure": options.figure}
+    for option, path in files.items():
+        if path not in (None, "-"):
+            check_writable(option, Path(path))
+    suffixes = ", ".join(SUFFIXES)
+    drawn = options.figure is None or options.figure.suffix in SUFFIXES
+    require(drawn, "--figure", options.figure, f"must end in {suffixes}")
+    spec = CommSpec.create(options)
+    if spec.benchmark == ANATOMY:
+        require(options.compare is None, "--compare", "given", "no option of anatomy")
+        require(options.figure is None, "--figure", options.figure, "no option of anatomy")
+    if options.compare is not None:
+        return _compare(spec, options, runtime)
+    if options.no_launch or around is not None:
+        show_it = anatomy.deliver_one if spec.benchmark == ANATOMY else deliver
+        return execute(spec, partial(show_it, options=options))
+    if spec.benchmark == ANATOMY and not options.dry_run:
+        return anatomy.comm_anatomy(spec, options, runtime)
+    command = launch.command(spec, runtime, options.launcher)
+    if options.dry_run:
+        print(shlex.join(command))
+        return VALID
+    result = launch.launch(spec, command, options.stall)
+    return deliver(result, options) if isinstance(result, dict) else result
+
+
+def _compare(spec: CommSpec, options: argparse.Namespace, runtime: list[str]) -> int:
+    """Make all variants of a benchmark; returns the exit status."""
+    from workbench.comm import compare
+
+    launched = options.no_launch or drivers.launchers().get(spec.driver) is not None
+    require(not launched, "--compare", ",".join(options.compare), "starts launchers itself")
+    made, left_out = variants.variants(spec, options.compare)
+    if options.dry_run:
+        for variant in made:
+            print(shlex.join(launch.command(variant.spec, runtime, options.launcher)))
+        return VALID
+
+    def launched_once(one: CommSpec) -> dict[str, Any] | int:
+        command = launch.command(one, runtime, options.launcher)
+        return launch.launch(one, command, options.stall)
+
+    records = compare.measured(made, launched_once)
+    if isinstance(records, int):
+        return records
+    if records[0]["wrong"]:
+        return deliver(records[0], options)
+    if options.json == "-":
+        print(json.dumps(records))
+    else:
+        notes = [f"left out: {line}" for line in left_out]
+        show(compare.tables(records, [*notes, *text.warnings(records)]))
+    first, *others = (text.table(record, record["results"]) for record in records)
+    _write(options, json.dumps(records), "".join([first, *map(_without_head, others)]))
+    if options.figure:
+        from workbench.show import comm_figure
+
+        comm_figure.draw(records, compare.ratios(records), options.figure)
+    return VALID
+
+
+def _without_head(lines: str) -> str:
+    """A table without its first line."""
+    return lines.partition("\n")[2]
+
+
+def deliver(record: dict[str, Any], options: argparse.Namespace) -> int:
+    """Show a record and write it to the requested files; returns the exit status."""
+    from workbench.comm import results  # which loads SciPy, and ranks do not need
+
+    found = [] if record["wrong"] else results.rows(record)
+    made = record | {"results": found}
+    if options.json == "-":
+        print(json.dumps(made))
+    elif found:
+        print(*text.lines(made, found, options.full), sep="\n")
+    _write(options, json.dumps(made), text.table(made, found) if found else None)
+    if options.figure and found:
+        from workbench.show import comm_figure
+
+        comm_figure.draw([made], (), options.figure)
+    if record["wrong"]:
+        print(f"miniapps: wrong data: {record['wrong']}", file=sys.stderr)
+        return WRONG
+    return VALID
+
+
+def _write(options: argparse.Namespace, record: str, table: str | None) -> None:
+    """Write the requested files."""
+    if options.json not in (None, "-"):
+        output.write_text(Path(options.json), record + "\n")
+    if options.csv and table is not None:
+        output.write_text(options.csv, table)
+
+
+def listed() -> Table:
+    """The table of benchmarks and the runtimes that make them."""
+    runtimes = communication.runtimes()
+    reasons: dict[str, list[str]] = {}
+    for driver, runtime in runtimes.items():
+        for name, reason in runtime.lacks.items():
+            reasons.setdefault(f"{driver}: {reason}", []).append(name)
+    rows = tuple(
+        (name, made.title, *("yes" if one.makes(name) else "no" for one in runtimes.values()))
+        for name, made in CATALOGUE.items()
+    )
+    columns = (Column("benchmark"), Column("measures"), *map(Column, runtimes))
+    able = [driver for driver, runtime in runtimes.items() if runtime.anatomy]
+    notes = (
+        *(f"{reason} ({', '.join(names)})" for reason, names in reasons.items()),
+        f"{ANATOMY.name}: what the calls of a ping-pong consist of ({', '.join(able)})",
+    )
+    return Table("communication benchmarks", columns, rows, notes)

@@ -1,0 +1,120 @@
+"""Makes a benchmark as one rank of a launch, and builds its record."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import communication
+from communication.catalogue import ANATOMY
+from communication.session import Dissected, Session, World, WrongData
+from drivers.job import RunError, Watcher
+from drivers.machine import Disturbance, disturbance, reading
+from drivers.waits import Wait
+from miniapps.contract import Index
+from workbench import environment
+from workbench.comm.spec import CommSpec
+from workbench.exit_status import FAILED, VALID, WRONG
+from workbench.run import launch, output, record
+from workbench.run.processes import remove_shared_files
+from workbench.run.progress_file import NoProgressFile, reopened
+from workbench.run.schema import SCHEMA
+
+Show = Callable[[dict[str, Any]], int]
+
+
+def execute(spec: CommSpec, show: Show) -> int:
+    """Be one rank; returns the exit status.
+
+    Rank 0 calls ``show`` with the record or, in a launch, writes it to the launch's folder.
+    """
+    folder = os.environ.get(launch.FOLDER)
+    watcher: Watcher = NoProgressFile()
+    if folder is not None:
+        watcher = reopened(Path(folder) / launch.PROGRESS, spec.pes)
+    runtime = communication.load(spec.driver)
+    begun = False
+
+    def session(world: World) -> int:
+        nonlocal begun
+        begun = True
+        made = _made(spec, world, watcher)
+        if made is None:
+            return VALID
+        if folder is None:
+            return show(made)
+        output.write_text(Path(folder) / launch.record_name(0), json.dumps(made))
+        return VALID if made["valid"] is not False else WRONG
+
+    try:
+        return int(runtime.run(spec.settings, session))
+    except Exception as error:
+        watcher.fail(error)
+        remove_shared_files()
+        if begun:
+            runtime.fail(FAILED)
+        return FAILED
+
+
+def _made(spec: CommSpec, world: World, watcher: Watcher) -> dict[str, Any] | None:
+    """Make the benchmark on this rank; returns its record on rank 0, else None."""
+    if world.ranks != spec.pes:
+        raise RunError(f"asked for {spec.pes} ranks, started on {world.ranks}")
+    rank, doing = world.rank, {"part": 0, "words": "begins"}
+
+    def progress(part: int, words: str) -> None:
+        doing.update(part=part, words=words)
+        watcher.heartbeat(rank, part)
+
+    def waits() -> list[Wait]:
+        return [
+            Wait(("rank", cast(Index, rank)), cast(int, doing["part"]), str(doing["words"]), [])
+        ]
+
+    progress(0, "begins")
+    watcher.attend(rank, waits)
+    before = reading()
+    try:
+        if spec.benchmark == ANATOMY:
+            found = cast(Dissected, world).anatomy(spec.settings, progress)
+        else:
+            found = Session(world, spec.benchmark, spec.settings, progress).run()
+    except WrongData as error:
+        found = {"wrong": str(error)}
+    watcher.finish(rank)
+    disturbances = world.gather(disturbance(before, reading()))
+    return None if disturbances is None else _record(spec, world, found, disturbances)
+
+
+def _record(
+    spec: CommSpec, world: World, found: dict[str, Any], disturbances: list[Disturbance]
+) -> dict[str, Any]:
+    """The record of a benchmark; without times if a byte was wrong."""
+    settings, benchmark = spec.settings, spec.benchmark
+    sizes = settings.sizes(benchmark)
+    most = Disturbance(*(max(values) for values in zip(*disturbances, strict=True)))
+    wrong = found.pop("wrong", None)
+    checked = wrong is not None or not settings.no_check
+    return {
+        "schema": SCHEMA,
+        "benchmark": benchmark.name,
+        "measures": benchmark.measures,
+        "driver": spec.driver,
+        "pes": spec.pes,
+        **spec.recorded(),
+        "percentiles": list(settings.percentiles.values) if settings.percentiles else [],
+        "command": ["miniapps", *spec.arguments()],
+        "sizes": sizes,
+        "iterations": [settings.iterations_of(benchmark, size) for size in sizes],
+        "warmups": settings.warmups_of(benchmark),
+        "valid": wrong is None if checked else None,
+        "wrong": wrong,
+        **found,
+        "disturbance": {"load_average": os.getloadavg()[0], **most._asdict()},
+        "versions": record.versions() | world.versions,
+        "host": record.host(),
+        "oversubscribed": spec.pes > environment.cores_of_run(),
+    }

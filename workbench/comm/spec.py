@@ -1,0 +1,148 @@
+"""The specification of one communication benchmark, checked before anything is launched."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+import communication
+import drivers
+from communication.actions import NONE
+from communication.buffers import DEVICE
+from communication.catalogue import ANATOMY, CATALOGUE, Benchmark
+from communication.settings import OUT_OF_BAND, Settings
+from devices import backend as device
+from drivers.descriptor import Options
+from miniapps.parameters import InputError, require, words
+
+FEWEST = 2  # ranks that can communicate
+
+
+@dataclass(frozen=True)
+class CommSpec:
+    """One benchmark under one driver; a `workbench.run.launched.Launched`."""
+
+    benchmark: Benchmark
+    driver: str
+    pes: int
+    settings: Settings
+
+    @classmethod
+    def create(cls, options: Namespace) -> Self:
+        """The benchmark that parsed arguments request. Raises InputError."""
+        known = {**CATALOGUE, ANATOMY.name: ANATOMY}
+        require(options.name in known, "NAME", options.name, "one of `miniapps comm --list`")
+        given = {
+            field.name: value
+            for field in fields(Settings)
+            if (value := getattr(options, field.name)) is not None
+        }
+        pes = FEWEST if options.pes is None else options.pes
+        spec = cls(known[options.name], options.driver, pes, Settings(**given))
+        spec.check()
+        return spec
+
+    @property
+    def app(self) -> str:
+        """The name for messages."""
+        return f"comm {self.benchmark.name}"
+
+    @property
+    def own(self) -> Options:
+        """The driver's own options: as they are by default."""
+        return drivers.get(self.driver).options()
+
+    @property
+    def output(self) -> Path | None:
+        """Processes write no file."""
+        return None
+
+    @property
+    def warmup(self) -> int:
+        """The checks of all sizes."""
+        return 0 if self.settings.no_check else len(self.settings.sizes(self.benchmark))
+
+    @property
+    def steps(self) -> int:
+        """The measurements: each size in each trial."""
+        return self.settings.trials * len(self.settings.sizes(self.benchmark))
+
+    def arguments(self) -> list[str]:
+        """The command line that requests this benchmark."""
+        line = ["comm", self.benchmark.name, "--driver", self.driver, "-n", str(self.pes)]
+        for field in fields(Settings):
+            value = getattr(self.settings, field.name)
+            if value is True:
+                line.append(field.metadata["option"])
+            elif value != field.default:
+                line += words(field.metadata["option"], value)
+        return line
+
+    def recorded(self) -> dict[str, Any]:
+        """The options that the record stores, by their keys there."""
+        keys = {field.name: field.metadata["key"] for field in fields(Settings)}
+        return {key: getattr(self.settings, name) for name, key in keys.items() if key}
+
+    def check(self) -> None:
+        """Raise InputError unless the runtime can make this benchmark with these options."""
+        runtime, name = communication.get(self.driver), self.benchmark.name
+        require(name not in runtime.lacks, "--driver", self.driver, runtime.lacks.get(name, ""))
+        refused = self.benchmark.refuses(self.pes)
+        require(refused is None, "-n", self.pes, str(refused))
+        if self.benchmark == ANATOMY:
+            self._check_anatomy(runtime)
+        self.settings.check()
+        self.settings.sizes(self.benchmark)
+        buffer, level = self.settings.buffer, self.settings.thread_level
+        allowed = f"one of {', '.join(runtime.buffers)}"
+        require(buffer in runtime.buffers, "--buffer", buffer, allowed)
+        known = level is None or level in runtime.thread_levels
+        require(known, "--thread-level", level, f"only with {_with_levels()}")
+        if buffer in DEVICE:
+            try:
+                device.OPENED.get("gpu").require(1)
+            except device.DeviceUnavailable as error:
+                raise InputError("--buffer", buffer, str(error)) from None
+        self._check_pickle(runtime)
+        self._check_touch()
+
+    def _check_anatomy(self, runtime: communication.Runtime) -> None:
+        """Raise InputError for a runtime that has none, and for options that it does not take."""
+        able = [one.driver for one in communication.runtimes().values() if one.anatomy]
+        require(runtime.anatomy, "--driver", self.driver, f"anatomy is of {' and '.join(able)}")
+        takes = ("span", "thread_level", "iterations", "trials", "seed")
+        for field in fields(Settings):
+            value, option = getattr(self.settings, field.name), field.metadata["option"]
+            known = field.name in takes or value == field.default
+            require(known, option, value, "no option of anatomy")
+
+    def _check_pickle(self, runtime: communication.Runtime) -> None:
+        """Raise InputError unless objects can be sent as asked."""
+        pickle, name, buffer = self.settings.pickle, self.benchmark.name, self.settings.buffer
+        if pickle is None:
+            return
+        require(buffer not in DEVICE, "--pickle", pickle, f"not with --buffer {buffer}")
+        able = runtime.out_of_band if pickle == OUT_OF_BAND else runtime.pickles
+        allowed = f"{name} has no such form under {self.driver}; {', '.join(sorted(able))} have"
+        require(name in able, "--pickle", pickle, allowed)
+        bytes_ = buffer == "bytearray"
+        allowed = "a bytearray has no data out of its pickle: use --buffer numpy"
+        require(not (bytes_ and pickle == OUT_OF_BAND), "--pickle", pickle, allowed)
+        allowed = "bytearrays cannot be added: use --buffer numpy"
+        require(not (bytes_ and self.benchmark.reduces), "--pickle", pickle, allowed)
+
+    def _check_touch(self) -> None:
+        """Raise InputError unless the data can be touched."""
+        touch, name, buffer = self.settings.touch, self.benchmark.name, self.settings.buffer
+        if touch == NONE:
+            return
+        require(self.benchmark.sized, "--touch", touch, f"{name} moves no data")
+        require(buffer not in DEVICE, "--touch", touch, f"not with --buffer {buffer}")
+
+
+def _with_levels() -> str:
+    """The drivers that are started with a thread level."""
+    runtimes = communication.runtimes().values()
+    return " or ".join(f"--driver {one.driver}" for one in runtimes if one.thread_levels)

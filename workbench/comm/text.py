@@ -1,0 +1,166 @@
+"""The output of a benchmark: text as OMB-Py prints it, and a table with commas between.
+
+Lines that begin with # are comments; every other line has the size of the messages and then
+numbers. So programs that read OMB's output read this one. docs/comm.md explains the columns.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import communication
+from communication.catalogue import CATALOGUE, LATENCY, OVERLAP, RATE, Benchmark
+from workbench.plural import counted
+from workbench.run.record import DISTURBED, disturbed, disturber
+
+SIZE_WIDTH, WIDTH, NARROW = 10, 18, 12  # of OMB's columns
+Value = Callable[[dict[str, Any]], float | int | None]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of numbers: its title, its value in a row of results, its width, its format."""
+
+    title: str
+    value: Value
+    least: int = WIDTH
+    form: str = ".2f"
+
+    @property
+    def width(self) -> int:
+        """Its width: that of OMB, or more for a longer title."""
+        return max(self.least, len(self.title) + 2)
+
+    def cell(self, row: dict[str, Any]) -> str:
+        """The number as text, aligned; a value that is missing is nan."""
+        value = self.value(row)
+        return format(math.nan if value is None else value, f"{self.width}{self.form}")
+
+
+def of(key: str) -> Value:
+    """The value of a row under a key."""
+    return lambda row: row[key]
+
+
+def lines(record: dict[str, Any], results: list[dict[str, Any]], full: bool) -> Iterator[str]:
+    """The lines of the text."""
+    benchmark = CATALOGUE[record["benchmark"]]
+    yield f"# OMB Python {communication.get(record['driver']).title} {benchmark.title} Test"
+    if benchmark.counts_messages:
+        pairs = record["pes"] // 2
+        yield f"# [ pairs: {pairs} ] [ window size: {record['window']} ]"
+    columns = list(_columns(benchmark, record, full))
+    yield _heading(benchmark, columns, full)
+    for row in results:
+        size = f"{row['size']:<{SIZE_WIDTH}}" if benchmark.sized else ""
+        yield size + "".join(column.cell(row) for column in columns)
+    for note in notes(record, results):
+        yield f"# {note}"
+
+
+def _heading(benchmark: Benchmark, columns: list[Column], full: bool) -> str:
+    """The line of titles."""
+    size = f"{'# Size (B)':<{SIZE_WIDTH}}" if benchmark.sized else "# "
+    titles = "".join(f"{column.title:>{column.width}}" for column in columns)
+    return size + titles[max(0, len(size) - SIZE_WIDTH) if benchmark.sized else len(size) :]
+
+
+def _columns(benchmark: Benchmark, record: dict[str, Any], full: bool) -> Iterator[Column]:
+    """The columns: the ones of OMB, and with -f the bounds of the interval."""
+    if benchmark.measures == RATE:
+        yield from _rates(benchmark)
+    elif benchmark.measures == OVERLAP:
+        yield from _overlaps(full)
+    else:
+        yield Column("Avg Latency(us)" if full else "Latency (us)", of("value"))
+    unit = "(MB/s)" if benchmark.measures == RATE else "(us)"
+    if full:
+        what = "BW" if benchmark.measures == RATE else "Latency"
+        yield Column(f"Min {what}{unit}", of("least"))
+        yield Column(f"Max {what}{unit}", of("most"))
+        yield Column("Iterations", of("iterations"), NARROW, "d")
+    for number, percent in enumerate(record["percentiles"]):
+        tail = "Window(us)" if benchmark.windowed else "Tail Lat(us)"
+        yield Column(f"P{percent:g} {tail}", _percentile(number))
+    if full:
+        yield Column(f"99% Low{unit}", of("low"))
+        yield Column(f"99% High{unit}", of("high"))
+    if record["touch"] != "none":
+        yield Column("Touch(us)", of("touch_us"))
+
+
+def _percentile(number: int) -> Value:
+    return lambda row: row["percentiles"][number]
+
+
+def _rates(benchmark: Benchmark) -> Iterator[Column]:
+    if benchmark.counts_messages:
+        yield Column("MB/s", of("value"))
+        yield Column("Messages/s", of("messages_per_s"))
+    else:
+        yield Column("Bandwidth (MB/s)", of("value"))
+
+
+def _overlaps(full: bool) -> Iterator[Column]:
+    yield Column("Overall(us)", of("value"))
+    yield Column("Compute(us)", of("compute_us"))
+    if full:
+        yield Column("Coll. Init(us)", of("begin_us"))
+        yield Column("MPI_Wait(us)", of("wait_us"))
+    yield Column("Pure Comm.(us)", of("pure_us"))
+    yield Column("Overlap(%)", of("overlap_percent"))
+
+
+def notes(record: dict[str, Any], results: list[dict[str, Any]]) -> Iterator[str]:
+    """What a reader must know about the numbers, in sentences."""
+    trials = counted(record["trials"], "trial")
+    widths = [_half_width(row) for row in results]
+    known = [width for width in widths if width is not None]
+    spread = f"; 99 % intervals within {max(known):.1%} of the mean" if known else ""
+    yield f"mean of {trials}, sizes in another order in each{spread}"
+    yield f"a barrier before each measurement; it takes {record['barrier_us']:.2f} us"
+    if record["valid"] is None:
+        yield "NOT CHECKED: no byte of any message"
+    else:
+        yield "checked: every byte of every message of the iterations before the trials"
+    if record["touch"] != "none":
+        yield "touched: the time of touching alone is in the last column, and not in the others"
+    yield from warnings([record])
+
+
+def warnings(records: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Why the numbers of records are not to be quoted, in sentences."""
+    worst = max(records, key=disturbed)
+    if disturbed(worst) > DISTURBED:
+        yield f"DISTURBED: {disturber(worst)}; times are too long"
+    if worst["oversubscribed"]:
+        cores = counted(worst["host"]["cores"], "core")
+        yield f"oversubscribed: {worst['pes']} ranks on {cores}; no speed to quote"
+
+
+def _half_width(row: dict[str, Any]) -> float | None:
+    """Half the width of a row's interval relative to its value."""
+    if row["low"] is None or row["high"] is None or not row["value"]:
+        return None
+    return float((row["high"] - row["low"]) / 2 / row["value"])
+
+
+def table(record: dict[str, Any], results: list[dict[str, Any]]) -> str:
+    """The results as comma-separated values, a line for each size."""
+    unit = {LATENCY: "us", OVERLAP: "us", RATE: "MB/s"}[record["measures"]]
+    same = {key: record[key] for key in ("benchmark", "driver", "pes", "buffer", "pickle", "touch")}
+    made = []
+    for row in results:
+        row = dict(row)
+        each = zip(record["percentiles"], row.pop("percentiles", ()), strict=False)
+        made.append(same | {"unit": unit} | row | {f"p{percent:g}_us": us for percent, us in each})
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(made[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(made)
+    return text.getvalue()

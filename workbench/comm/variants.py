@@ -1,0 +1,91 @@
+"""The variants of a communication benchmark that ``--compare`` makes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import communication
+import drivers
+from communication.actions import TOUCHES
+from communication.buffers import KINDS
+from communication.settings import IN_BAND, LEVELS, OUT_OF_BAND
+from miniapps.parameters import InputError, require
+from workbench.comm.spec import CommSpec
+
+USUAL = "driver,buffer,pickle"
+VALUES: Mapping[str, tuple[Any, ...]] = MappingProxyType(
+    {
+        "buffer": KINDS,
+        "pickle": (None, IN_BAND, OUT_OF_BAND),
+        "touch": TOUCHES,
+        "thread-level": LEVELS,
+    }
+)
+DRIVER = "driver"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One of the compared benchmarks, named by what differs."""
+
+    name: str
+    spec: CommSpec
+
+
+def dimensions(text: str) -> tuple[str, ...]:
+    """Read ``"buffer,touch"``. Raises ValueError with what is allowed."""
+    names, known = tuple(text.split(",")), (DRIVER, *VALUES)
+    if not set(names) <= set(known):
+        raise ValueError(f"{', '.join(known)}, with commas between")
+    return tuple(dict.fromkeys(names))
+
+
+def variants(spec: CommSpec, names: Sequence[str]) -> tuple[list[Variant], list[str]]:
+    """All variants of a benchmark, and a line for each reason why others cannot be made.
+
+    Raises InputError if fewer than two can be.
+    """
+    choices = [[(name, value) for value in _values(spec, name)] for name in names]
+    made: list[Variant] = []
+    left_out: dict[str, list[str]] = {}
+    for chosen in itertools.product(*choices):
+        label = " ".join(filter(None, (_label(*pair) for pair in chosen)))
+        changed = _changed(spec, dict(chosen))
+        try:
+            changed.check()
+            drivers.get(changed.driver).require_modules()
+        except InputError as error:
+            left_out.setdefault(str(error), []).append(label)
+        else:
+            made.append(Variant(label, changed))
+    lines = [f"{reason} ({', '.join(labels)})" for reason, labels in left_out.items()]
+    few = "fewer than two variants can be made"
+    require(len(made) > 1, "--compare", ",".join(names), "; ".join([few, *lines]))
+    return made, lines
+
+
+def _values(spec: CommSpec, name: str) -> Sequence[Any]:
+    """The values of a dimension, the asked one first: the others are compared with it."""
+    if name == DRIVER:
+        mine, known = spec.driver, tuple(communication.runtimes())
+    else:
+        mine, known = getattr(spec.settings, name.replace("-", "_")), VALUES[name]
+    return [mine, *(value for value in known if value != mine)] if mine in known else known
+
+
+def _label(name: str, value: Any) -> str:
+    """A value in a word or two."""
+    if value is None:
+        return "no pickle" if name == "pickle" else ""
+    return str(value) if name in (DRIVER, "buffer") else f"{name} {value}"
+
+
+def _changed(spec: CommSpec, chosen: dict[str, Any]) -> CommSpec:
+    """The specification with other values."""
+    driver = chosen.pop(DRIVER, spec.driver)
+    values = {name.replace("-", "_"): value for name, value in chosen.items()}
+    return replace(spec, driver=driver, settings=replace(spec.settings, **values))

@@ -1,0 +1,93 @@
+"""Figures of communication benchmarks: values over the size of messages, and ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from communication.catalogue import CATALOGUE, RATE
+from workbench.plural import counted
+from workbench.show.captions import machine_text
+from workbench.study.drawing import (
+    bounds_of,
+    decimal_log_axis,
+    draw_line,
+    fitted_legend,
+    new_figure,
+    styles_of,
+)
+from workbench.study.statistics import Interval
+
+UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
+TICKS = 8  # sizes that have a label
+
+
+def draw(records: Sequence[dict[str, Any]], ratios: Sequence[Any], path: Path) -> Path:
+    """Draw `figure_of` to a file; returns its path."""
+    figure_of(records, ratios).savefig(path, dpi=150)
+    return path
+
+
+def figure_of(records: Sequence[dict[str, Any]], ratios: Sequence[Sequence[Interval]] = ()) -> Any:
+    """Values of one benchmark's records with their intervals; beside them ``ratios``, if any."""
+    figure, axes = new_figure(9.0 if ratios else 5.2, 4.4, 1, 2 if ratios else 1)
+    names = [record.get("name", record["driver"]) for record in records]
+    looks = styles_of(names)
+    left = axes[0][0]
+    lines = [_intervals(record) for record in records]
+    _draw(left, records, lines, names, looks)
+    rate = records[0]["measures"] == RATE
+    left.set_ylabel("bandwidth [MB/s]" if rate else "latency [us]")
+    if ratios:
+        right = axes[0][1]
+        _draw(right, records[1:], ratios[1:], names[1:], looks)
+        right.axhline(1, color="black", linewidth=1)
+        right.set_ylabel(f"ratio to {names[0]}")
+    if len(records) > 1:
+        fitted_legend(figure, *left.get_legend_handles_labels())
+    benchmark, ranks = records[0]["benchmark"], counted(records[0]["pes"], "rank")
+    machine = machine_text(record["host"] for record in records)
+    title = f"miniapps comm {benchmark}: {CATALOGUE[benchmark].title.lower()}, {ranks}"
+    figure.suptitle(f"{title}\n{machine}", fontsize=9)
+    return figure
+
+
+def _intervals(record: dict[str, Any]) -> list[Interval]:
+    """The values of all sizes, with bounds; those without an interval have none."""
+    rows = record["results"]
+    nan = float("nan")
+    return [
+        Interval(row["value"], *(nan if row[end] is None else row[end] for end in ("low", "high")))
+        for row in rows
+    ]
+
+
+def _draw(
+    axes: Any,
+    records: Sequence[dict[str, Any]],
+    lines: Sequence[Sequence[Interval]],
+    names: Sequence[str],
+    looks: dict[str, dict[str, Any]],
+) -> None:
+    """A line for each record, over a logarithmic axis of sizes."""
+    for record, line, name in zip(records, lines, names, strict=True):
+        places = [max(size, 0.5) for size in record["sizes"]]
+        draw_line(axes, places, line, looks[name], label=name, markersize=3.5, linewidth=1)
+    sizes = records[0]["sizes"]
+    axes.set_xscale("log", base=2)
+    shown = sizes[:: max(1, -(-len(sizes) // TICKS))]
+    axes.set_xticks([max(size, 0.5) for size in shown], [in_words(size) for size in shown])
+    axes.set_xticks([], minor=True)
+    axes.set_yscale("log")
+    decimal_log_axis(axes.yaxis, *bounds_of([one for line in lines for one in line]), axes.set_ylim)
+    axes.tick_params(axis="x", labelsize=8)
+    axes.set_xlabel("size of a message")
+
+
+def in_words(size: int) -> str:
+    """A number of bytes with its unit."""
+    for factor, unit in UNITS:
+        if size >= factor and size % factor == 0:
+            return f"{size // factor} {unit}"
+    return f"{size} B"
