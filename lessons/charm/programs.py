@@ -1,0 +1,91 @@
+"""A PE that runs students' programs for Charm4Py, one case after the other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from charm4py import Array, Future, charm
+
+import lessons
+from drivers.job import Watcher
+from lessons.lesson import Traffic, load_program
+from lessons.work import STUCK, Report, Work
+
+FAILED = 3  # exit status
+BEGINNING = 2  # calls: prepare and start
+
+
+def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
+    """Run all programs of a launch on its PEs; ends the process."""
+    modules = {work.program: load_program(work.program) for work in works}
+    for work in works:
+        name = lessons.load(work.lesson).function[work.runtime]
+        count_calls(getattr(modules[work.program], name))
+
+    def main(_: list[str]) -> None:
+        try:
+            for number, work in enumerate(works):
+                watcher.heartbeat(0, number)
+                report(number, run(work, modules[work.program]))
+        except Exception as error:
+            watcher.fail(error)
+            charm.exit(FAILED)
+        watcher.finish(0)
+        charm.exit(0)
+
+    def failed() -> None:
+        error = sys.exc_info()[1]
+        assert isinstance(error, Exception)
+        watcher.fail(error)
+        charm.abort(str(error))
+
+    charm.handleGeneralError = failed
+    charm.start(main, modules=[module.__name__ for module in modules.values()])
+
+
+def run(work: Work, module: Any) -> list[Any]:
+    """Run the program in a case; returns the answers of its chares. Raises RuntimeError."""
+    lesson, count = lessons.load(work.lesson), work.case.processes
+    chares = Array(getattr(module, lesson.function[work.runtime]), count)
+    done = [Future() for _ in range(count)]
+    for rank, future in enumerate(done):
+        given = lesson.arguments(work.case, rank)
+        chares[rank].prepare(count, *given, future, awaitable=True).get()
+    chares.start()
+    charm.waitQD()
+    calls = [chares[rank].calls_of_lesson(ret=True).get() - BEGINNING for rank in range(count)]
+    if not all(future.ready() for future in done):
+        got = ", ".join(map(str, calls))
+        raise RuntimeError(f"{STUCK}{got}")
+    return [
+        work.keep(rank, future.get(), Traffic(received=calls[rank]))
+        for rank, future in enumerate(done)
+    ]
+
+
+def count_calls(chare: Any) -> None:
+    """Let every chare of a class count the calls of the methods that the program defines."""
+    for name, method in list(vars(chare).items()):
+        if callable(method) and not name.startswith("__"):
+            setattr(chare, name, counting(method))
+    chare.calls_of_lesson = lambda self: vars(self).get("lesson_calls", 0)
+
+
+def counting(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that counts its calls by messages, not those by other methods of the chare."""
+
+    @wraps(method)
+    def counted(self: Any, *arguments: Any, **named: Any) -> Any:
+        inside = vars(self).get("lesson_inside", False)
+        if not inside:
+            self.lesson_calls = vars(self).get("lesson_calls", 0) + 1
+        self.lesson_inside = True
+        try:
+            return method(self, *arguments, **named)
+        finally:
+            self.lesson_inside = inside
+
+    return counted

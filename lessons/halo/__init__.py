@@ -1,0 +1,105 @@
+"""Lesson 2: the halo exchange of a grid that is cut into blocks."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lessons.lesson import Case, Lesson, Traffic
+
+STEPS = 5
+SIDES = ("up", "down", "left", "right")
+SIZES = ((7, 5), (4, 9))
+WIDE = (6, 20_000)  # cells; its rows are too long for MPI to keep a copy
+GRIDS = {1: [(1, 1)], 2: [(2, 1), (1, 2)], 3: [(3, 1), (1, 3)], 4: [(2, 2), (4, 1)]}
+Place = tuple[int, int]
+
+
+class Halo(Lesson):
+    """Blocks of a grid make some steps, in which each cell becomes the mean of five."""
+
+    name: ClassVar[str] = "halo"
+    number: ClassVar[int] = 2
+    title: ClassVar[str] = "The halo exchange"
+    minutes: ClassVar[int] = 75
+    function: ClassVar[dict[str, str]] = {"mpi4py": "advance", "charm4py": "Block"}
+
+    def cases(self, processes: int, seed: int) -> list[Case]:
+        """Uneven blocks in every arrangement, with edges that are fixed or periodic."""
+        return [
+            Case(processes, (*size, *grid), seed, periodic)
+            for grid in GRIDS[processes]
+            for size in (*SIZES, WIDE)
+            for periodic in (False, True)
+            if size != WIDE or (grid == (processes, 1) and periodic)
+        ]
+
+    def arguments(self, case: Case, rank: int) -> tuple[Any, ...]:
+        """The block with its ghosts, the ranks beside it by side, and the number of steps."""
+        (top, bottom), (left, right) = self.bounds(case, rank)
+        padded = self.padded(case)
+        field = padded[top : bottom + 2, left : right + 2].copy()
+        return field, self.neighbours(case, rank), STEPS
+
+    def expected(self, case: Case, rank: int) -> np.ndarray:
+        """The block's own cells after all steps."""
+        field = self.padded(case)
+        for _ in range(STEPS):
+            if case.periodic:
+                field[0], field[-1] = field[-2].copy(), field[1].copy()
+                field[:, 0], field[:, -1] = field[:, -2].copy(), field[:, 1].copy()
+            around = field[:-2, 1:-1] + field[2:, 1:-1] + field[1:-1, :-2] + field[1:-1, 2:]
+            field[1:-1, 1:-1] = 0.2 * (field[1:-1, 1:-1] + around)
+        (top, bottom), (left, right) = self.bounds(case, rank)
+        return field[1:-1, 1:-1][top:bottom, left:right].copy()
+
+    def forbidden(self, case: Case, rank: int, traffic: Traffic) -> str:
+        """Messages go to neighbours only, one for each side and step."""
+        beside = [r for r in self.neighbours(case, rank).values() if r is not None]
+        apart = [other for other in beside if other != rank]
+        if traffic.sent is None:
+            came, most = traffic.received or 0, len(beside) * STEPS
+            return f"chare {rank} got {came} messages; {most} are enough" if came > most else ""
+        for other, count in traffic.sent.items():
+            if other not in beside:
+                return f"process {rank} sent to process {other}, which is not beside it"
+            most = beside.count(other) * STEPS
+            if count > most:
+                return f"process {rank} sent {count} messages to process {other}; {most} are enough"
+        return f"process {rank} sent nothing" if apart and not traffic.sent else ""
+
+    def words(self, case: Case) -> str:
+        """Cells, blocks and edges."""
+        rows, columns, down, across = case.size
+        edges = "periodic" if case.periodic else "fixed edges"
+        return f"{rows} x {columns} cells in {down} x {across} blocks, {edges}"
+
+    def padded(self, case: Case) -> np.ndarray:
+        """The whole field with one line of cells around it, which is fixed if not periodic."""
+        rows, columns = case.size[:2]
+        return case.random().random((rows + 2, columns + 2))
+
+    def neighbours(self, case: Case, rank: int) -> dict[str, int | None]:
+        """The ranks beside a block, None beyond a fixed edge."""
+        down, across = case.size[2:]
+        row, column = divmod(rank, across)
+        found: dict[str, int | None] = {}
+        for side, (r, c) in zip(SIDES, ((-1, 0), (1, 0), (0, -1), (0, 1)), strict=True):
+            inside = 0 <= row + r < down and 0 <= column + c < across
+            there = (row + r) % down * across + (column + c) % across
+            found[side] = there if inside or case.periodic else None
+        return found
+
+    @staticmethod
+    def bounds(case: Case, rank: int) -> tuple[Place, Place]:
+        """The rows [low, high) and columns [low, high) of a block."""
+        rows, columns, down, across = case.size
+        row, column = divmod(rank, across)
+        return (
+            (row * rows // down, (row + 1) * rows // down),
+            (column * columns // across, (column + 1) * columns // across),
+        )
+
+
+LESSON = Halo()

@@ -1,0 +1,156 @@
+"""What a lesson is: cases to compute, and the right answer to each."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from dataclasses import dataclass
+from functools import cached_property, wraps
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+FOLDER = Path(__file__).parent
+RUNTIMES = {"mpi4py": "mpi", "charm4py": "charm"}  # and the drivers that start their processes
+UNSET = float("nan")
+
+
+class Case(NamedTuple):
+    """One problem on a number of processes, of a size as the lesson defines, with random data."""
+
+    processes: int
+    size: tuple[int, ...]
+    seed: int
+    periodic: bool = False
+
+    def random(self) -> np.random.Generator:
+        """The generator of the case's data, the same in all processes."""
+        return np.random.default_rng([self.seed, self.processes, *self.size])
+
+
+class Traffic(NamedTuple):
+    """The messages of one process in one case.
+
+    ``sent``: their number by receiver, which is known of mpi4py only; ``received``: of Charm4Py
+    only, the number of calls of the chare's methods, without prepare and start.
+    """
+
+    sent: dict[int, int] | None = None
+    received: int | None = None
+
+
+class Lesson:
+    """A lesson. Its program defines ``function``, which all processes call in every case."""
+
+    name: ClassVar[str]
+    number: ClassVar[int]
+    title: ClassVar[str]
+    minutes: ClassVar[int]
+    function: ClassVar[dict[str, str]]  # by runtime: what the student's program defines
+
+    def cases(self, processes: int, seed: int) -> list[Case]:
+        """The cases on a number of processes."""
+        raise NotImplementedError
+
+    def arguments(self, case: Case, rank: int) -> tuple[Any, ...]:
+        """The arguments of the student's function on one process, after the communicator."""
+        raise NotImplementedError
+
+    def expected(self, case: Case, rank: int) -> np.ndarray:
+        """What the function must return on that process."""
+        raise NotImplementedError
+
+    def forbidden(self, case: Case, rank: int, traffic: Traffic) -> str:
+        """Why the messages of a process are not allowed; empty if they are."""
+        return ""
+
+    def words(self, case: Case) -> str:
+        """The case in words, without the number of processes."""
+        return " x ".join(map(str, case.size))
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the lesson's page, skeletons, hints and mistakes."""
+        return FOLDER / self.name
+
+    @property
+    def runtimes(self) -> list[str]:
+        """The runtimes for which there is a skeleton."""
+        return [name for name in RUNTIMES if (self.folder / f"for_{name}.py").exists()]
+
+    def skeleton(self, runtime: str) -> str:
+        """The program as it is handed out."""
+        return (self.folder / f"for_{runtime}.py").read_text()
+
+    def hints(self) -> list[str]:
+        """Three hints, of increasing clarity."""
+        return [text.strip() for text in (self.folder / "hints.md").read_text().split("\n---\n")]
+
+    def mistakes(self, runtime: str) -> list[Mistake]:
+        """The known mistakes in programs for a runtime."""
+        return [
+            Mistake(path) for path in sorted((self.folder / "mistakes").glob(f"{runtime}_*.py"))
+        ]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong program, which is recognised by its results or by what stops it.
+
+    Its docstring is what a student reads. A line ``STOPS = "..."`` names what stops it on the
+    fewest processes, as `workbench.lesson.check` reports it. Without it, it ends with a wrong
+    result.
+    """
+
+    path: Path
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The parsed program."""
+        return ast.parse(self.path.read_text())
+
+    @property
+    def words(self) -> str:
+        """What to tell the student."""
+        return ast.get_docstring(self.tree) or ""
+
+    @property
+    def stops(self) -> str:
+        """What stops it; empty if it ends."""
+        for node in self.tree.body:
+            match node:
+                case ast.Assign(
+                    targets=[ast.Name(id="STOPS")], value=ast.Constant(value=str(text))
+                ):
+                    return text
+        return ""
+
+
+def fill_new_arrays() -> None:
+    """Let NumPy fill new arrays with `UNSET`: what a program never sets is always the same."""
+
+    def filled(make: Any) -> Any:
+        @wraps(make)
+        def made(*arguments: Any, **named: Any) -> Any:
+            array = make(*arguments, **named)
+            if array.dtype == np.float64:
+                array.fill(UNSET)
+            return array
+
+        return made
+
+    for name in ("empty", "empty_like"):
+        setattr(np, name, filled(getattr(np, name)))
+
+
+def load_program(path: Path) -> ModuleType:
+    """Import a student's program under a name of its own, without running its main part."""
+    name = f"student_{abs(hash(path)):x}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,1 @@
+"""Runs students' programs for mpi4py."""

@@ -1,0 +1,52 @@
+"""A rank that runs students' programs for mpi4py, one case after the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from mpi4py import MPI
+
+import lessons
+from drivers.job import Watcher
+from drivers.waits import Wait
+from lessons.lesson import Traffic, load_program
+from lessons.mpi.watched import LOG, Watched, WatchedRequest
+from lessons.work import Report, Work
+
+FAILED = 3  # exit status
+
+
+def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
+    """Run all programs of a launch as one of its ranks; ends the process if one fails."""
+    world, at = MPI.COMM_WORLD, [0]
+    MPI.COMM_WORLD, MPI.Request = Watched(world), WatchedRequest  # type: ignore[misc]
+
+    def waits() -> list[Wait]:
+        does = f"waits in {LOG.doing}" if LOG.doing else "computes"
+        return [Wait(("process", (world.rank,)), at[0], does, [])]
+
+    watcher.attend(world.rank, waits)
+    try:
+        if world.size != works[0].pes:
+            raise RuntimeError(f"{world.size} processes instead of {works[0].pes}")
+        for at[0], work in enumerate(works):
+            watcher.heartbeat(world.rank, at[0])
+            LOG.forget()
+            returned = run(work, Watched(world.Dup()), world.rank)
+            traffic = Traffic(sent=dict(LOG.sent))
+            answers = world.gather(work.keep(world.rank, returned, traffic))
+            if answers is not None:
+                report(at[0], answers)
+    except Exception as error:
+        watcher.fail(error)
+        os._exit(FAILED)
+    watcher.finish(world.rank)
+
+
+def run(work: Work, comm: Any, rank: int) -> Any:
+    """Call the program's function in a case; returns what it returned."""
+    lesson = lessons.load(work.lesson)
+    function = getattr(load_program(work.program), lesson.function[work.runtime])
+    return function(comm, *lesson.arguments(work.case, rank))

@@ -1,0 +1,72 @@
+"""What the processes of one launch do: programs, each in the same cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+import drivers
+from drivers.descriptor import Driver, Options
+from lessons.lesson import RUNTIMES, Case, Traffic
+
+STUCK = "no chare has anything left to do; messages by chare: "  # and not all have answered
+Report = Callable[[int, list[Any]], None]  # stores what all processes of a work have to report
+
+
+@dataclass(frozen=True)
+class Work:
+    """One program in one case. ``folder``: where the processes store what they return."""
+
+    lesson: str
+    runtime: str
+    program: Path
+    case: Case
+    folder: Path
+    number: int
+    warmup: ClassVar[int] = 0
+    steps: ClassVar[int] = 1
+    output: ClassVar[Path | None] = None
+
+    @property
+    def app(self) -> str:
+        """What the progress bar shows."""
+        return self.program.name
+
+    @property
+    def driver(self) -> str:
+        """The driver that launches processes of the runtime."""
+        return RUNTIMES[self.runtime]
+
+    @property
+    def can(self) -> Driver:
+        """Its description."""
+        return drivers.get(self.driver)
+
+    @property
+    def own(self) -> Options:
+        """The driver's own options, of which none is used."""
+        return self.can.options()
+
+    @property
+    def pes(self) -> int:
+        """The number of processes that are launched; several blocks may share one."""
+        return min(2, self.case.processes) if self.can.over_decomposition else self.case.processes
+
+    def arguments(self) -> list[str]:
+        """The arguments of `miniapps` by which a process takes part."""
+        return ["lesson", "take-part"]
+
+    def result(self, rank: int) -> Path:
+        """The file in which a process stores what the program returned."""
+        return self.folder / f"{self.number}-{rank}.npy"
+
+    def keep(self, rank: int, returned: Any, traffic: Traffic) -> dict[str, Any]:
+        """Store what the program returned in a process, and return what else there is to report."""
+        if isinstance(returned, np.ndarray):
+            np.save(self.result(rank), returned)
+        kind = type(returned).__name__
+        return {"returned": kind, "sent": traffic.sent, "received": traffic.received}

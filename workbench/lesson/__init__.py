@@ -1,0 +1,1 @@
+"""`miniapps lesson`: hands out exercises, checks answers, and says what is wrong with them."""

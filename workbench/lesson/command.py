@@ -1,0 +1,156 @@
+"""The commands of `miniapps lesson`."""
+
+from __future__ import annotations
+
+import ast
+import time
+from argparse import SUPPRESS, Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lessons
+from lessons.lesson import RUNTIMES, Lesson
+from miniapps.parameters import InputError, require
+from workbench.exit_status import VALID, WRONG
+from workbench.lesson import check
+from workbench.lesson.taking_part import take_part
+from workbench.plural import counted
+
+PUBLIC_SEED = 1
+LOOK_S = 0.5  # between two looks at a watched file
+EXAMPLES = """examples:
+  miniapps lesson list
+  miniapps lesson start ring --for mpi4py
+  miniapps lesson check ring.py
+"""
+
+
+def add_commands(parser: Any) -> None:
+    """Add what a student does."""
+    parser.epilog = EXAMPLES
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def add(name: str, help: str, act: Callable[[Namespace], int]) -> Any:
+        made = commands.add_parser(name, help=help, allow_abbrev=False)
+        made.set_defaults(command=lambda options, runtime: act(options))
+        return made
+
+    add("list", "the lessons", lambda options: list_lessons())
+    begin = add("start", "copy a lesson's page and skeleton into this folder", _start)
+    begin.add_argument("name", metavar="LESSON")
+    begin.add_argument("--for", dest="runtime", default=next(iter(RUNTIMES)), choices=[*RUNTIMES])
+    checking = add("check", "run a program on 1 to 4 processes, and say what holds", _check)
+    checking.add_argument("program", type=Path, metavar="FILE.py")
+    checking.add_argument("--watch", action="store_true", help="again whenever the file is saved")
+    help_me = add("hint", "one of three hints", _hint)
+    help_me.add_argument("name", metavar="LESSON")
+    help_me.add_argument("number", type=int, nargs="?", default=1, metavar="1|2|3")
+    part = add("take-part", SUPPRESS, lambda options: take_part())
+    part.add_argument("--no-launch", action="store_true", help=SUPPRESS)
+
+
+def _start(options: Namespace) -> int:
+    return start(options.name, options.runtime, Path())
+
+
+def _check(options: Namespace) -> int:
+    return watch(options.program) if options.watch else check_program(options.program)
+
+
+def _hint(options: Namespace) -> int:
+    return hint(options.name, options.number)
+
+
+def list_lessons() -> int:
+    """Print the lessons."""
+    for name in lessons.names():
+        lesson = lessons.load(name)
+        runtimes = ", ".join(lesson.runtimes)
+        print(f"{lesson.number}  {name:10} {lesson.minutes} min  {lesson.title}  ({runtimes})")
+    return VALID
+
+
+def start(name: str, runtime: str, folder: Path) -> int:
+    """Copy a lesson's page and skeleton into a folder. Raises InputError."""
+    lesson = found(name)
+    allowed = f"this lesson is for {' and '.join(lesson.runtimes)}"
+    require(runtime in lesson.runtimes, "--for", runtime, allowed)
+    page, program = folder / f"{name}.md", folder / f"{name}.py"
+    for file in (page, program):
+        require(not file.exists(), "lesson start", name, f"{file} exists; it is not overwritten")
+    page.write_text((lesson.folder / "page.md").read_text())
+    program.write_text(lesson.skeleton(runtime))
+    print(f"read {page}, fill in {program}, then: miniapps lesson check {program}")
+    return VALID
+
+
+def hint(name: str, number: int) -> int:
+    """Print one of a lesson's three hints. Raises InputError."""
+    hints = found(Path(name).stem).hints()
+    require(1 <= number <= len(hints), "lesson hint", number, f"1 to {len(hints)}")
+    print(hints[number - 1])
+    return VALID
+
+
+def found(name: str) -> Lesson:
+    """A lesson by its name. Raises InputError."""
+    names = lessons.names()
+    require(name in names, "lesson", name, f"one of {', '.join(names)}")
+    return lessons.load(name)
+
+
+def runtime_of(program: Path) -> str:
+    """The runtime that a program imports. Raises InputError."""
+    try:
+        tree = ast.parse(program.read_text())
+    except OSError as error:
+        raise InputError("lesson check", program, error.strerror or "cannot be read") from None
+    except (SyntaxError, ValueError) as error:
+        where = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
+        raise InputError("lesson check", program, f"{where}is no Python: {error}") from None
+    modules = {
+        name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
+    }
+    modules |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    for runtime in RUNTIMES:
+        if any(module.split(".")[0] == runtime for module in modules):
+            return runtime
+    raise InputError("lesson check", program, f"imports none of {', '.join(RUNTIMES)}")
+
+
+def check_program(program: Path) -> int:
+    """Check a program, and say what holds; returns the exit status. Raises InputError."""
+    lesson, runtime = found(program.stem), runtime_of(program)
+    for processes in check.PROCESSES:
+        cases = lesson.cases(processes, PUBLIC_SEED)
+        (outcomes,) = check.outcomes(lesson, runtime, [program.resolve()], cases)
+        for outcome in outcomes:
+            where = f"{counted(processes, 'process')}, {lesson.words(outcome.case)}"
+            print(f"  {'FAIL' if outcome.reason else 'ok  '}  {where}", flush=True)
+            if outcome.reason:
+                print(f"        {outcome.reason}")
+                mistake = check.recognised(lesson, runtime, outcome)
+                if mistake is not None:
+                    print(f"\n{mistake.words}")
+                print(f"\nnot yet right; miniapps lesson hint {lesson.name} helps")
+                return WRONG
+    print(f"\n{program}: right, to the last bit")
+    return VALID
+
+
+def watch(program: Path) -> int:
+    """Check a program at each save, until Ctrl-C. Raises InputError if it cannot be read."""
+    before = None
+    while True:
+        if not program.exists():
+            raise InputError("lesson check", program, "does not exist")
+        now = program.stat().st_mtime_ns
+        if now != before:
+            before = now
+            try:
+                check_program(program)
+            except InputError as error:
+                print(error)
+            print("waiting for the next save; Ctrl-C ends", flush=True)
+        time.sleep(LOOK_S)
