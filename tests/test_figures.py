@@ -19,7 +19,10 @@ from workbench.show.captions import fitted, wrapped
 from workbench.show.plots import run_figure
 from workbench.show.saved import SavedRun
 from workbench.study import figures, report
+from workbench.study.analysis import gains, results
+from workbench.study.figures import GAINS, extremes
 
+PAGE = 9.0  # inches
 PROCESSOR = "Abacus, 4 cores"  # of records by hand
 RUNS = {  # words of a run, and what its figure says of the problem
     "jacobi2d": ("jacobi2d --preset tiny", "size 101x83"),
@@ -75,6 +78,16 @@ def balancing() -> Canned:
     return canned
 
 
+def many_balancings() -> Canned:
+    """A study of load balancing with more results than a figure of a page has room for."""
+    canned = Canned("lb", app="pic")
+    for odf in range(1, GAINS + 5):
+        canned.point("charm", 2, trials(6), odf=odf, imbalance=1.8)
+        more = {"balancer": "GreedyRefine", "imbalance": 1.1}
+        canned.point("charm", 2, trials(4 + odf / 10), odf=odf, **more)
+    return canned
+
+
 def grains(sizes: int, drivers: int) -> Canned:
     """A study of granularity; small problems take no less time, so that METG is a bound."""
     canned = Canned("granularity")
@@ -108,6 +121,7 @@ STUDIES: dict[str, tuple[Canned, str, set[str]]] = {
     "weak": (weak(), "size 10x10 to 80x10", {"step-time", "speed-up", "efficiency", "parts"}),
     "odf": (factors(), "size 10x10", {"odf", "parts"}),
     "lb": (balancing(), "size", {"gain", "parts"}),
+    "many balancings": (many_balancings(), "size", {"gain", "parts"}),
     "granularity": (grains(12, 4), "size 4096x64 to 2x64", {"granularity", "parts"}),
     "few grains": (grains(3, 1), "size 8x64 to 2x64", {"granularity", "parts"}),
 }
@@ -115,14 +129,29 @@ STUDIES: dict[str, tuple[Canned, str, set[str]]] = {
 
 @pytest.mark.parametrize("kind", STUDIES)
 def test_figures_of_studies(kind: str) -> None:
-    """Catches a legend, label or title that is cut off or covered, in each figure of a study."""
+    """Catches a legend, label or title that is cut off or covered, in each figure of a study.
+
+    And a figure that grows with the number of results, beyond the height of a page.
+    """
     canned, problem, names = STUDIES[kind]
     found = figures.figures(canned.campaign())
     assert set(found) == names
     for name, figure in found.items():
         assert faults(figure, [canned.app, problem, PROCESSOR]) == [], name
+        assert figure.get_figheight() <= PAGE, name
     drawn = {name for _, _, names in STUDIES.values() for name in names}
     assert drawn == set(figures.CAPTIONS)  # every kind of figure has a study here
+
+
+def test_a_figure_of_many_gains_has_the_extremes() -> None:
+    """Catches a cut that hides the best or the worst balancer, or says nothing of the others."""
+    campaign = many_balancings().campaign()
+    every = gains(results(campaign))
+    shown = extremes(every, 5)
+    assert [row.balanced.case.odf for row in shown] == [1, 2, 3, GAINS + 3, GAINS + 4]
+    assert extremes(every[:5], 5) == every[:5]
+    text = f"{GAINS} of {len(every)}: largest and smallest gains"
+    assert faults(figures.figures(campaign)["gain"], [text]) == []
 
 
 def test_figure_of_the_demo() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from workbench.study import statistics
+from workbench.study import laws, statistics
 from workbench.study.statistics import Interval
 
 pytestmark = pytest.mark.filterwarnings("error")  # none may leak, not even where BCa is 0/0
@@ -97,7 +97,7 @@ def test_levels_that_are_none(level: float) -> None:
         lambda: statistics.mean_interval([1.0], level),
         lambda: statistics.ratio_interval(TIMES, OTHERS, level),
         lambda: statistics.u_test(TIMES, OTHERS, level),
-        lambda: statistics.fit_amdahl([1, 2], [2.0, 1.0], level),
+        lambda: laws.fit_amdahl([1, 2], [2.0, 1.0], level),
     ):
         with pytest.raises(ValueError, match="level .*: must be between 0 and 1"):
             call()
@@ -270,22 +270,22 @@ def usl_weak(pes: np.ndarray) -> np.ndarray:
     return pes * usl(pes)
 
 
-def fit_usl_weak(*arguments: Any) -> statistics.Fit:
+def fit_usl_weak(*arguments: Any) -> laws.Fit:
     """``fit_usl`` of weak scaling."""
-    return statistics.fit_usl(*arguments, weak=True)
+    return laws.fit_usl(*arguments, weak=True)
 
 
 CASES = [
-    (statistics.fit_amdahl, amdahl, {"t1_s": 10.0, "serial_part": 0.1}, 3.25),
-    (statistics.fit_gustafson, gustafson, {"t1_s": 2.0, "serial_part": 0.25}, 8 / 3.25),
-    (statistics.fit_usl, usl, {"t1_s": 8.0, "sigma": 0.1, "kappa": 0.01}, 2.84),
+    (laws.fit_amdahl, amdahl, {"t1_s": 10.0, "serial_part": 0.1}, 3.25),
+    (laws.fit_gustafson, gustafson, {"t1_s": 2.0, "serial_part": 0.25}, 8 / 3.25),
+    (laws.fit_usl, usl, {"t1_s": 8.0, "sigma": 0.1, "kappa": 0.01}, 2.84),
     (fit_usl_weak, usl_weak, {"t1_s": 8.0, "sigma": 0.1, "kappa": 0.01}, 11.36),
 ]
 
 
 @pytest.mark.parametrize(("fit", "law", "truth", "on_four"), CASES)
 def test_fit_finds_the_law_without_noise(
-    fit: Callable[..., statistics.Fit], law: Any, truth: dict[str, float], on_four: float
+    fit: Callable[..., laws.Fit], law: Any, truth: dict[str, float], on_four: float
 ) -> None:
     """Catches a wrong formula, p in place of p - 1, and a law of another kind of scaling."""
     for unit in (1.0, 1e-7):  # microseconds must not be lost in a tolerance
@@ -302,7 +302,7 @@ def test_fit_finds_the_law_without_noise(
 
 @pytest.mark.parametrize(("fit", "law", "truth", "on_four"), CASES)
 def test_fit_finds_the_law_in_noise(
-    fit: Callable[..., statistics.Fit], law: Any, truth: dict[str, float], on_four: float
+    fit: Callable[..., laws.Fit], law: Any, truth: dict[str, float], on_four: float
 ) -> None:
     """Catches intervals that miss the truth, are as wide as anything, or ignore level and seed."""
     times = noisy(law(PES))
@@ -335,7 +335,7 @@ def test_fit_is_the_best_one_of_relative_errors() -> None:
     best = optimize.least_squares(
         errors, [5.0, 0.5], bounds=([0, 0], [np.inf, 1]), xtol=1e-14, ftol=1e-14, gtol=1e-14
     )
-    found = statistics.fit_amdahl(pes, times)
+    found = laws.fit_amdahl(pes, times)
     assert [i.value for i in found.parameters.values()] == pytest.approx(best.x, rel=1e-6)
     assert found.residual == pytest.approx(np.abs(errors(best.x)).max(), rel=1e-6)
 
@@ -350,14 +350,14 @@ def test_fit_of_gustafson_weighs_relative_errors() -> None:
     best = optimize.least_squares(
         errors, [1.0, 0.5], bounds=([0, 0], [np.inf, 1]), xtol=1e-14, ftol=1e-14, gtol=1e-14
     )
-    found = statistics.fit_gustafson(pes, times)
+    found = laws.fit_gustafson(pes, times)
     assert [i.value for i in found.parameters.values()] == pytest.approx(best.x, rel=1e-6)
 
 
 def test_fit_resamples_the_trials_of_each_pe_count() -> None:
     """Catches trials that are resampled across PE counts, and a one-sided interval."""
     # serial = 2 t(2) / t(1) - 1; each of the 16 pairs of resamples is likelier than 1 %
-    found = statistics.fit_amdahl([2, 1, 1, 2], [0.6, 1.0, 1.1, 0.7])
+    found = laws.fit_amdahl([2, 1, 1, 2], [0.6, 1.0, 1.1, 0.7])
     t1, serial = found.parameters["t1_s"], found.parameters["serial_part"]
     assert (t1.value, t1.low, t1.high) == pytest.approx((1.05, 1.0, 1.1))
     wanted = (2 * 0.65 / 1.05 - 1, 2 * 0.6 / 1.1 - 1, 2 * 0.7 / 1.0 - 1)
@@ -366,29 +366,29 @@ def test_fit_resamples_the_trials_of_each_pe_count() -> None:
 
 def test_fit_stays_within_bounds() -> None:
     """Catches a negative serial part where scaling is better than perfect, or none at all."""
-    better = statistics.fit_amdahl([1, 2, 4], [8.0, 3.0, 1.0])
+    better = laws.fit_amdahl([1, 2, 4], [8.0, 3.0, 1.0])
     # t = a/p, and relative errors a/8 - 1, a/6 - 1, a/4 - 1: least squares at a = 312/61
     assert better.parameters["serial_part"].value == 0.0
     assert better.parameters["t1_s"].value == pytest.approx(312 / 61)
     assert better.residual == pytest.approx(1 - 312 / 61 / 8)  # the first, which is below 0
-    worse = statistics.fit_amdahl([1, 2, 4], [1.0, 2.0, 3.0])
+    worse = laws.fit_amdahl([1, 2, 4], [1.0, 2.0, 3.0])
     assert worse.parameters["serial_part"].value == 1.0
-    linear = statistics.fit_usl(PES, noisy(10.0 / PES))
+    linear = laws.fit_usl(PES, noisy(10.0 / PES))
     for name in ("sigma", "kappa"):
         assert linear.parameters[name].low == 0.0 <= linear.parameters[name].value < 0.01
 
 
 def test_fit_says_what_was_not_measured() -> None:
     """Catches a fit through as many points as parameters that passes for a test of the law."""
-    exact = statistics.fit_amdahl([1, 1, 4, 4], [10.0, 10.2, 3.2, 3.3])
+    exact = laws.fit_amdahl([1, 1, 4, 4], [10.0, 10.2, 3.2, 3.3])
     assert exact.note == (
         "2 PE counts for 2 parameters leave no degree of freedom: the law is not tested"
     )
     assert exact.parameters["serial_part"].low < exact.parameters["serial_part"].high
-    single = statistics.fit_amdahl([1, 1, 2, 4], [10.0, 10.2, 5.5, 3.2])
+    single = laws.fit_amdahl([1, 1, 2, 4], [10.0, 10.2, 5.5, 3.2])
     assert single.note == "one trial only with 2, 4 PEs: no intervals"
     assert all(math.isnan(i.low) and math.isnan(i.high) for i in single.parameters.values())
-    both = statistics.fit_usl([1, 2, 4], [10.0, 5.5, 3.3])
+    both = laws.fit_usl([1, 2, 4], [10.0, 5.5, 3.3])
     assert (
         "3 PE counts for 3 parameters" in both.note and "one trial only with 1, 2, 4" in both.note
     )
@@ -397,14 +397,14 @@ def test_fit_says_what_was_not_measured() -> None:
 @pytest.mark.parametrize(
     ("fit", "pes", "times", "message"),
     [
-        (statistics.fit_amdahl, [4, 4], [1.0, 1.1], r"1 PE count, and amdahl has 2"),
-        (statistics.fit_usl, [1, 2, 2], [2.0, 1.0, 1.1], r"2 PE counts, and usl has 3"),
-        (statistics.fit_usl, [1, 2, 3], [1000.0, 1.0, 4.0], "usl takes no time on one PE"),
-        (statistics.fit_amdahl, [1, 2], [1.0], "pes, times: 2 and 1 must be the same"),
-        (statistics.fit_amdahl, [0, 2], [2.0, 1.0], "pes 0.0: must be a positive whole"),
-        (statistics.fit_amdahl, [1.5, 2], [2.0, 1.0], "pes 1.5: must be a positive whole"),
-        (statistics.fit_gustafson, [1, 2], [2.0, 0.0], "times 0.0: must be above 0"),
-        (statistics.fit_gustafson, [1, 2], [2.0, math.nan], "times nan: must be finite"),
+        (laws.fit_amdahl, [4, 4], [1.0, 1.1], r"1 PE count, and amdahl has 2"),
+        (laws.fit_usl, [1, 2, 2], [2.0, 1.0, 1.1], r"2 PE counts, and usl has 3"),
+        (laws.fit_usl, [1, 2, 3], [1000.0, 1.0, 4.0], "usl takes no time on one PE"),
+        (laws.fit_amdahl, [1, 2], [1.0], "pes, times: 2 and 1 must be the same"),
+        (laws.fit_amdahl, [0, 2], [2.0, 1.0], "pes 0.0: must be a positive whole"),
+        (laws.fit_amdahl, [1.5, 2], [2.0, 1.0], "pes 1.5: must be a positive whole"),
+        (laws.fit_gustafson, [1, 2], [2.0, 0.0], "times 0.0: must be above 0"),
+        (laws.fit_gustafson, [1, 2], [2.0, math.nan], "times nan: must be finite"),
     ],
 )
 def test_fit_refuses(fit: Any, pes: list[float], times: list[float], message: str) -> None:
@@ -415,7 +415,7 @@ def test_fit_refuses(fit: Any, pes: list[float], times: list[float], message: st
 
 def test_fit_can_be_kept() -> None:
     """Catches a function inside a fit that cannot be pickled."""
-    found = statistics.fit_usl(PES, noisy(usl(PES)))
+    found = laws.fit_usl(PES, noisy(usl(PES)))
     again = pickle.loads(pickle.dumps(found))
     assert again == found and np.array_equal(again.predict(PES), found.predict(PES))
 

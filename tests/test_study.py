@@ -25,7 +25,7 @@ from workbench import cli, environment
 from workbench.arguments import typed
 from workbench.exit_status import VALID, WRONG
 from workbench.run import launch, record
-from workbench.study import noise, options, runner, tables, validation
+from workbench.study import noise, options, provenance, runner, tables, validation
 from workbench.study.campaign import Campaign, Writer
 from workbench.study.plan import CASE, Study
 from workbench.study.runner import Policy
@@ -194,7 +194,7 @@ def test_every_app_grows_and_shrinks(app):
     [
         (
             ["strong", "jacobi2d", "--drivers", "mpi,smoke"],
-            "--drivers smoke: one of serial, sim, mpi, charm",
+            "--drivers smoke: one of serial, sim, file, mpi, charm",
         ),
         (["strong", "jacobi2d", "--pes", "0,1"], "--pes 0: must be 1 or more"),
         (["strong", "jacobi2d", "--pes", "1,1"], "--pes 1,1: must name each value once"),
@@ -304,7 +304,12 @@ def test_published_studies_are_as_published():
     assert weak.problem.size == (6144, 6144) and weak.problem.weak(2).size == (12288, 6144)
     pic = published("pic-lb.toml")
     assert (pic.problem.particles, pic.problem.size, pic.steps) == (600_000, 5998, 1000)
-    assert pic.odfs == (8,) and {period for _, period in pic.balancer_settings} == {0, 80}
+    assert pic.odfs == (1, 8) and {period for _, period in pic.balancer_settings} == {0, 80}
+    made = [spec.recorded() for spec in pic.specs()]
+    assert {(run["odf"], run["lb_period"]) for run in made} == {(1, 0), (8, 0), (8, 80)}
+    on_gpus = published("jacobi2d-gpu-weak.toml")
+    assert on_gpus.problem.size == (73728, 73728) and on_gpus.pes[-1] == 6 * 256
+    assert on_gpus.problem.weak(256).size == (16 * 73728, 16 * 73728)
     stencil = published("stencil3d-lb.toml")
     assert stencil.odfs == (4,) and {period for _, period in stencil.balancer_settings} == {0, 30}
     assert stencil.problem.imbalance == "paper" and stencil.steps == 1000
@@ -577,6 +582,7 @@ def test_the_summary_says_that_a_run_was_disturbed():
     """Catches a run beside other work that prints its rate without a word."""
     spec = study_of("strong", "echo", "--preset", "tiny", "--pes", "1").specs()[0]
     further = {"gpu": None, "transport": None, "jit_s": 0.0, "import_s": 0.0, "snapshots_s": 0.0}
+    further["audits_s"] = 0.0
     quiet, busy = (
         record.summary(record_of(spec, **further, **disturbance(waited))) for waited in (0.01, 0.37)
     )
@@ -594,7 +600,7 @@ def test_a_machine_that_stays_busy_is_announced(tmp_path, canned, monkeypatch):
     policy = Policy(1, None, 1, False, None, max_noise=0.05)
     status, campaign = conducted(study, tmp_path / "c.jsonl", policy)
     assert status == VALID and len(launched) == runner.ATTEMPTS
-    (line,) = tables.disturbed_lines(campaign)
+    (line,) = provenance.disturbed_lines(campaign)
     assert "in 1 of 1 run other programs took up to 50% of a PE's time" in line
 
 

@@ -18,8 +18,9 @@ from support import ROOT, in_process
 
 from miniapps.parameters import InputError
 from workbench.show.plots import COLOURS
-from workbench.study import analysis, figures, report, tables
+from workbench.study import analysis, figures, provenance, report, tables
 from workbench.study.campaign import Campaign
+from workbench.study.cells import number
 from workbench.study.statistics import mean_interval
 
 STEPS = 10
@@ -403,7 +404,7 @@ def test_same_problem_in_two_states(tmp_path: Path) -> None:
 )
 def test_numbers(value: float, text: str) -> None:
     """Catches digits that are lost, or more than were measured."""
-    assert tables.number(value) == text
+    assert number(value) == text
 
 
 # Figures ------------------------------------------------------------------------------------------
@@ -671,7 +672,7 @@ def test_commands_of_every_point(strong: Canned, tmp_path: Path) -> None:
     """Catches a point that nobody can run again."""
     never = strong.point("charm", 4, odf=4)
     strong.drop(never, 0, "failed")
-    table = tables.commands_table(strong.campaign())
+    table = provenance.commands_table(strong.campaign())
     assert cells(table, "command")[1] == "miniapps run jacobi2d --driver mpi -n 1"
     assert cells(table, "as launched")[1] == "launch point 1"
     assert cells(table, "as launched")[never] == f"dropped {never}"
@@ -783,8 +784,8 @@ def test_page_in_a_browser(strong: Canned, tmp_path: Path, browser_page: Show) -
     assert heads == ["This study has failed", *sections]
     assert page.locator("script").count() == 0
     assert HOSTILE in page.locator("[role=alert]").inner_text()
-    shown = [tables.failures_table(strong.campaign()), *tables.tables(strong.campaign())]
-    shown.append(tables.commands_table(strong.campaign()))
+    shown = [provenance.failures_table(strong.campaign()), *tables.tables(strong.campaign())]
+    shown.append(provenance.commands_table(strong.campaign()))
     assert page.locator("table").count() == len(shown)
     for place, wanted in enumerate(shown):
         table = page.locator("table").nth(place)

@@ -14,9 +14,12 @@ from workbench import demo, verify
 from workbench.cli import main
 from workbench.exit_status import VALID, WRONG
 from workbench.run.cases import Case
+from workbench.selftest import command
+from workbench.selftest.trials import Found, Trial
 from workbench.study import report
 from workbench.study.campaign import Campaign
-from workbench.study.tables import commands_table, failures_table, tables
+from workbench.study.provenance import commands_table, failures_table
+from workbench.study.tables import tables
 from workbench.table import Column, Table, fitted, labelled, lines
 
 WIDTH = 80
@@ -133,6 +136,31 @@ def test_what_commands_print(command: str, capsys: pytest.CaptureFixture[str]) -
         assert not end.code
     said = capsys.readouterr().out
     assert said.count("\n") >= 2 and too_long(said) == []
+
+
+def test_selftest(capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches a table with a column for each driver, which only a very wide terminal shows."""
+    assert main(["selftest", "jacobi2d", "--driver", "serial", "--fault", "messages: "]) == VALID
+    assert "waits" in (said := capsys.readouterr().out) and too_long(said) == []
+    found = [
+        Found(Trial(fault, app, driver, None), True, caught, disturbed=True)  # type: ignore[arg-type]
+        for fault in ("grid: factor off", "messages: received at another edge")
+        for app in ("jacobi2d", "leanmd pairs")
+        for driver, caught in CAUGHT.items()
+    ]
+    command.show_table(found, [*CAUGHT], markdown=False)
+    command.conclude(found, True)
+    said = capsys.readouterr().out
+    assert all(name in said for name in CAUGHT) and too_long(said) == []
+    assert re.search(r"serial, mpi: mode and 1\s+more", said)
+
+
+CAUGHT = {
+    "serial": "mode, differs from reference",
+    "mpi": "mode, differs from reference",
+    "charm": f"ends: PE 0, block (0, 0), step 8: {'a long reason ' * 12}",
+    "serial, simulated GPU": "differs from reference",
+}
 
 
 def test_diff(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,9 +50,10 @@ def step_ms(record: dict[str, Any]) -> float:
 
 
 def _draw_scaling(axes: Any, records: list[dict[str, Any]]) -> None:
-    """Bars of speed-up over the first driver, grouped by app."""
+    """Bars of speed-up over the first driver, by app, of the drivers that studies compare."""
     apps = list(dict.fromkeys(record["app"] for record in records))
-    several = [r for r in records if not drivers.of_record(r["driver"]).one_pe]
+    described = [(drivers.of_record(record["driver"]), record) for record in records]
+    several = [r for driver, r in described if driver.studied and not driver.one_pe]
     names = list(dict.fromkeys(record["driver"] for record in several))
     alone = {r["app"]: step_ms(r) for r in reversed(records) if r["pes"] == 1}
     width = 0.8 / max(1, len(names))

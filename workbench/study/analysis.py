@@ -18,18 +18,15 @@ import numpy as np
 
 from workbench.run.cases import Case
 from workbench.study.campaign import Campaign
+from workbench.study.laws import Fit, fit_amdahl, fit_gustafson, fit_usl
 from workbench.study.plan import case_of
 from workbench.study.revalidation import answer_key
 from workbench.study.statistics import (
-    Fit,
     Interval,
     UTest,
     crossing,
     efficiency_strong,
     efficiency_weak,
-    fit_amdahl,
-    fit_gustafson,
-    fit_usl,
     karp_flatt,
     mean_interval,
     ratio_interval,

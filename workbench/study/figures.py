@@ -20,6 +20,7 @@ from workbench.show.plots import COLOURS
 from workbench.study import analysis
 from workbench.study.analysis import Result
 from workbench.study.campaign import Campaign
+from workbench.study.cells import half_point
 from workbench.study.drawing import (
     HALF,
     OVERSUBSCRIBED,
@@ -35,13 +36,15 @@ from workbench.study.drawing import (
     steps_ms,
     styles_of,
 )
+from workbench.study.laws import Fit
 from workbench.study.parts import parts_figure
-from workbench.study.statistics import Fit, Interval
-from workbench.study.tables import POOR, half_point
+from workbench.study.statistics import Interval
+from workbench.study.tables import POOR
 from workbench.study.titles import machine_of, title_of
 
 DPI = 200
 LETTERS = 14  # of a title, per inch
+GAINS = 13  # rows of a figure, which is 9 inches high then
 STYLE: Mapping[str, Any] = MappingProxyType(
     {
         "font.size": 9,
@@ -306,8 +309,12 @@ def _draw_odf(axes: Any, name: str, mine: list[Result], look: dict[str, Any]) ->
 
 
 def gain_figure(found: list[Result]) -> Any:
-    """The gain of each balanced result with its interval, beside the ideal gain."""
-    gains = analysis.gains(found)
+    """The gain of each balanced result with its interval, beside the ideal gain.
+
+    Of more than `GAINS` results, those with the largest and the smallest gains.
+    """
+    every = analysis.gains(found)
+    gains = extremes(every, GAINS)
     figure, axes = new_figure(5.6, 1.7 + 0.55 * len(gains))
     positions = np.arange(len(gains))
     values, bars = error_bars([row.gain for row in gains])
@@ -325,8 +332,18 @@ def gain_figure(found: list[Result]) -> Any:
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("time per step without balancing / with it")
+    if len(gains) < len(every):
+        axes.set_title(f"{len(gains)} of {len(every)}: largest and smallest gains")
     draw_legend(figure, axes, False)
     return figure
+
+
+def extremes(gains: Sequence[analysis.Gain], most: int) -> list[analysis.Gain]:
+    """The results with the largest and with the smallest gains, ``most`` in all, in their order."""
+    ranked = sorted(range(len(gains)), key=lambda number: gains[number].gain.value)
+    if len(gains) > most:
+        ranked = ranked[: most // 2] + ranked[most // 2 - most :]
+    return [gains[number] for number in sorted(ranked)]
 
 
 def granularity_figure(found: list[Result]) -> Any:

@@ -108,7 +108,8 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add_options(parser, Balancing, ("lb_first",))
     add = parser.add_argument_group("matrix").add_argument
     add("--pes", type=typed(numbers), metavar="LIST", help="default: 1,2,4.. or the cores")
-    several = tuple(d.name for d in drivers.found().values() if not d.one_process)
+    found = drivers.found().values()
+    several = tuple(driver.name for driver in found if driver.studied and not driver.one_process)
     usual = f"default: {','.join(several)}"
     add("--drivers", type=typed(names), default=several, help=usual)
     add("--odf", type=typed(numbers), metavar="LIST", help="blocks per PE")

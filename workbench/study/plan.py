@@ -132,7 +132,9 @@ class Study:
             can = drivers.get(driver)
             if can.over_decomposition:
                 for odf, balancing in product(self.odfs, self.balancer_settings):
-                    yield Case(driver, pes, odf, *balancing)
+                    alone = odf == 1 and len(self.odfs) > 1  # nothing that a balancer could move
+                    if balancing == NO_BALANCING or not alone:
+                        yield Case(driver, pes, odf, *balancing)
             elif not can.one_pe:
                 yield Case(driver, pes)
             elif pes == min(self.pes):

@@ -19,13 +19,13 @@ from workbench.run import output
 from workbench.run.spec import check_writable
 from workbench.study.campaign import Campaign
 from workbench.study.plan import KINDS
-from workbench.study.tables import (
+from workbench.study.provenance import (
     commands_table,
     disturbed_lines,
     failures_table,
     hashes,
-    tables,
 )
+from workbench.study.tables import tables
 from workbench.study.titles import machine_of, title_of
 from workbench.study.validation import spaced
 from workbench.table import Column, Table, show, width, wrapped

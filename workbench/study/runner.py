@@ -70,7 +70,7 @@ def run_campaign(study: Study, specs: Sequence[RunSpec], policy: Policy, path: P
                             break
         except KeyboardInterrupt:
             kept = counted(len(writer.campaign.completed), "finished run")
-            note = f"{path} has {kept}; the same command goes on"
+            note = f"{path} has {kept}; the same command continues the study"
             raise KeyboardInterrupt(note) from None
         finally:
             writer.close()
