@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from miniapps.faults import ACTED, Fault, replaced
 from workbench.exit_status import VALID, WRONG
 from workbench.run import batch, launch
 from workbench.run.monitor import Monitor
-from workbench.run.processes import SHARED, process_state
+from workbench.run.processes import SHARED, process_state, shared_files
 from workbench.run.progress_file import ProgressFile
 from workbench.selftest import command, faults, trials, warm
 from workbench.selftest.trials import Found, Trial, solve_here
@@ -63,10 +64,51 @@ def test_a_fault_that_survives_is_seen(tmp_path: Path, capsys: pytest.CaptureFix
     failing = Found(mine[None], False, "mode")
     assert command.conclude([failing], False) == WRONG
     unsaid = Found(mine["grid: nan"], False, "mode")
-    assert command.conclude([unsaid], False) == VALID
+    assert command.conclude([unsaid], False) == WRONG
     assert "the fault has changed nothing: grid: nan" in capsys.readouterr().out
     idle = Found(mine["grid: nan"], False, "")
     assert [command.conclude([idle], everything) for everything in (False, True)] == [VALID, WRONG]
+
+
+SLOW, STUCK = (
+    f"{trials.ENDS}no progress for 3 s{idle}; PE 0 is furthest behind, in step 4"
+    for idle in ("", ", and no block computes")
+)
+
+
+@pytest.mark.parametrize("acted", [False, True])
+def test_a_run_that_runs_out_of_time_is_made_again(
+    acted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Catches a slow machine that counts as a check, or ends the selftest; a deadlock is one."""
+    trial = trials_of("jacobi2d", "mpi", tmp_path)["messages: lost"]
+    asked: list[tuple[Trial, trials.Scale]] = []
+
+    def answers(*said: str) -> Iterator[Found]:
+        def solve(some: list[Trial], scale: trials.Scale) -> list[Found]:
+            asked.append((some[0], scale))
+            return [Found(some[0], acted, said[len(asked) - 1])]
+
+        asked.clear()
+        monkeypatch.setattr(command, "solve", solve)
+        return command.made([trial], trials.TINY)
+
+    again = replace(trials.TINY, limit_s=12.0, most=1, at_once=1)
+    (found,) = answers(SLOW, STUCK if acted else "")
+    assert asked == [(trial, trials.TINY), (trial, again)] and found.disturbed
+    assert command.conclude([found], False) == VALID
+    where = "messages: lost: jacobi2d, mpi"
+    assert f"disturbed: {where}: ran out of time" in capsys.readouterr().out
+    (found,) = answers(SLOW, SLOW)
+    assert command.conclude([found], False) == WRONG
+    assert f"ran out of time twice, so it shows nothing: {where}" in capsys.readouterr().out
+    (found,) = answers(STUCK)
+    assert len(asked) == 1 and command.conclude([found], False) == (VALID if acted else WRONG)
+
+
+def test_the_report_has_one_line_of_an_error() -> None:
+    """Catches the whole account of a stall, with files of the machine, in the report."""
+    assert trials.seen(f"{SLOW.removeprefix(trials.ENDS)}\n  PE 1 does not answer") == SLOW
 
 
 def test_one_is_no_plural() -> None:
@@ -227,7 +269,7 @@ def test_forked_pes_make_the_run(driver: str, tmp_path: Path) -> None:
 
 
 def test_a_forked_pe_ends_with_its_stub(tmp_path: Path) -> None:
-    """A launcher that kills the stub ends the PE; without `warm.end_with` it would go on."""
+    """A launcher that kills the stub ends the PE; without `end_with` it would go on."""
     spec = replace(trials_of("jacobi2d", "mpi", tmp_path)[None].spec, pes=1, steps=10**9)
     (tmp_path / launch.RUNS).write_bytes(pickle.dumps([spec]))
     progress = ProgressFile(tmp_path / launch.PROGRESS, 1)
@@ -237,8 +279,11 @@ def test_a_forked_pe_ends_with_its_stub(tmp_path: Path) -> None:
             support.wait_for(lambda: progress.slot(0).step > 0)
             (pid,) = progress.forked()
             assert process_state(pid) in "RS"
+            left = shared_files(pid)
             process.kill()
         support.wait_for(lambda: process_state(pid) == "X")
+    for file in left:
+        file.unlink()
 
 
 def test_a_pe_that_fails_removes_its_shared_memory(
@@ -247,12 +292,9 @@ def test_a_pe_that_fails_removes_its_shared_memory(
     """A forked PE may fail before the monitor has looked at its files."""
     monkeypatch.setattr(Monitor, "_find_shared", lambda self, pids: None)
     trial = trials_of("jacobi2d", "mpi", tmp_path)["mpi: ranks of different runs"]
-    before = set(SHARED.iterdir())
-    with warm.started([]) as program:
+    with support.no_shared_memory_left(), warm.started([]) as program:
         (result,) = batch.solve_all([trial.spec], program=program)
     assert isinstance(result, str)
-    left = set(SHARED.iterdir()) - before
-    support.wait_for(lambda: not any(file.exists() for file in left))  # those of other tests go
 
 
 def test_a_run_that_fails_here_leaves_the_shared_memory_of_its_process(tmp_path: Path) -> None:

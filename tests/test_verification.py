@@ -21,6 +21,22 @@ def test_trials_beside_a_wrong_program_do_not_count() -> None:
     assert [found["fault"] for found in verification.trials([*lines, again])] == ["f"]
 
 
+def test_a_run_that_ran_out_of_time_does_not_count() -> None:
+    """Catches a slow machine that counts as a check; a deadlock is the fault's effect."""
+    trial = {"fault": "f", "app": "a", "driver": "d", "preset": "small", "acted": True}
+    late, stuck = (
+        trial | {"allowed": "", "caught": f"ends: no progress for 20 s{idle}; PE 0 is behind"}
+        for idle in ("", ", and no block computes")
+    )
+    right = json.dumps(trial | {"fault": None, "caught": ""})
+    (one,) = verification.trials([json.dumps(late), right])
+    assert "| f | a | small | **ran out of time** |" in verification.not_seen([one])
+    (one,) = verification.trials([json.dumps(stuck), right])
+    assert verification.not_seen([one]) == "No fault survives.\n"
+    (kind,) = verification.kinds_of(one)
+    assert "deadlock" in kind
+
+
 def test_faults_that_survive_are_shown() -> None:
     """Catches a page that leaves out what nothing has caught."""
     trial = {"fault": "f", "app": "a", "preset": "small", "caught": "", "allowed": ""}

@@ -18,6 +18,9 @@ from typing import Any
 
 import conditions
 
+from workbench.run.stall import IDLE
+from workbench.selftest.trials import ran_out_of_time
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/verification.md"
 SELFTEST = ROOT / "benchmarks/results/selftest.jsonl"
@@ -58,15 +61,22 @@ def table(columns: list[str], rows: Iterable[Iterable[object]]) -> str:
 def trials(lines: Iterable[str]) -> Rows:
     """The trials in which a fault acted, the newest of each, from lines of JSON.
 
-    Where the right program failed too, as on a machine that is too slow, its trials show nothing.
+    Where the right program failed too, as on a machine that is too slow, its trials show nothing;
+    nor does a run that was ended while it still computed.
     """
-    every = [json.loads(line) for line in lines]
+    every = [in_time(json.loads(line)) for line in lines]
     newest = {(t["preset"], t["app"], t["driver"], t["fault"]): t for t in every}
     return [
         trial
         for (*where, fault), trial in newest.items()
         if fault and trial["acted"] and not newest[*where, None]["caught"]
     ]
+
+
+def in_time(trial: dict[str, Any]) -> dict[str, Any]:
+    """The trial; if its run only ran out of time, as one in which nothing caught the fault."""
+    late = trial["fault"] is not None and ran_out_of_time(trial["caught"])
+    return trial | {"caught": "", "allowed": "**ran out of time**"} if late else trial
 
 
 def left_out(lines: Iterable[str]) -> str:
@@ -84,6 +94,8 @@ def rights(lines: Iterable[str]) -> Rows:
 
 def kinds_of(trial: dict[str, Any]) -> dict[str, list[str]]:
     """The checks that caught a fault, by their kind."""
+    if trial["caught"].startswith(ENDS) and IDLE in trial["caught"]:
+        return {"the limit of time without progress, in a deadlock": []}
     if trial["caught"].startswith(ENDS):
         return {"an error that ends the run": []}
     found: dict[str, list[str]] = {}

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-
-from rich.console import Console
-from rich.table import Table
 
 import drivers
 import miniapps
@@ -20,12 +18,14 @@ from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
 from workbench.selftest import simulated
 from workbench.selftest.trials import ENDS, SCALES, TINY, Found, Scale, Trial, solve, trials
+from workbench.table import Column, Table, fitted, show, width
 
 NOT_THERE = "·"  # where a fault changes nothing
 SURVIVED = "SURVIVED"
 ALLOWED = "allowed"
+FAILS = "fails, but the fault has changed nothing", "the right program fails"
 LONGEST = 48  # letters of an error
-WIDTH = 200  # columns of the table; a terminal wraps its lines
+COLUMNS = Column("fault"), Column("app"), Column("caught by")
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class Asked:
 def selftest(asked: Asked, markdown: bool) -> int:
     """Try faults in apps under drivers, show a table; returns the exit status.
 
-    The status is 1 if a fault survives, if the right program fails, or, where all are tried, if a
-    fault acts nowhere.
+    The status is 1 if a fault survives, if a run fails in which no fault has acted, if a run has
+    run out of time twice, or, where all are tried, if a fault acts nowhere.
     """
     found = []
     with tempfile.TemporaryDirectory(prefix="miniapps-") as folder:
@@ -88,31 +88,36 @@ def selftest(asked: Asked, markdown: bool) -> int:
             found.append(one)
             if asked.report is not None:
                 append(asked.report, one)
-    names = asked.columns(found)
-    rows = [*rows_of([one for one in found if one.trial.fault is not None], names)]
-    head = ["fault", "app", *names]
-    if markdown:
-        for row in (head, ["---"] * len(head), *rows):
-            print(f"| {' | '.join(row)} |")
-        print()
-    else:
-        table = Table(*head, title="what caught each fault")
-        for row in rows:
-            table.add_row(*row)
-        Console(width=WIDTH).print(table, soft_wrap=True, markup=False)
+    show_table(found, asked.columns(found), markdown)
     return conclude(found, asked.everything)
 
 
 def made(trials: list[Trial], scale: Scale) -> Iterator[Found]:
     """Make all trials; without the reference, those that survive again with every round audited."""
     again = []
-    for one in solve(trials, scale):
+    for one in in_time(trials, scale):
         if one.survived and scale != TINY:
             again.append(one.trial.thorough())
         else:
             yield one
     if again:
-        yield from solve(again, scale)
+        yield from in_time(again, scale)
+
+
+def in_time(trials: list[Trial], scale: Scale) -> Iterator[Found]:
+    """Make all trials; those that run out of time again, alone and with more time."""
+    late = []
+    for one in solve(trials, scale):
+        if one.out_of_time:
+            late.append(one.trial)
+        else:
+            yield one
+    for trial in late:
+        (one,) = solve([trial], scale.patient())
+        yield replace(one, disturbed=True)
+
+
+TEMPORARY = re.compile(r"/\S*/miniapps-[\w-]+/")  # a folder of one launch
 
 
 def append(report: Path, one: Found) -> None:
@@ -125,37 +130,60 @@ def append(report: Path, one: Found) -> None:
         "driver": trial.driver,
         "every_round_audited": trial.is_thorough,
         "acted": one.acted,
-        "caught": one.caught,
+        "caught": TEMPORARY.sub("", one.caught),
         "allowed": one.allowed if one.acted and not one.caught else "",
     }
     with report.open("a") as file:
         file.write(json.dumps(line) + "\n")
 
 
+def show_table(found: Sequence[Found], names: list[str], markdown: bool) -> None:
+    """Print what caught each fault: in Markdown with a column for each driver."""
+    rows = [*rows_of([one for one in found if one.trial.fault is not None], names)]
+    if markdown:
+        head = ["fault", "app", *names]
+        for row in (head, ["---"] * len(head), *rows):
+            print(f"| {' | '.join(row)} |")
+        print()
+    else:
+        joined = tuple(with_drivers(row, names) for row in rows)
+        show([Table("what caught each fault", COLUMNS, joined)])
+
+
 def conclude(found: Sequence[Found], everything: bool) -> int:
     """Print what went wrong, and the counts; returns the exit status."""
+    status, lines = conclusion(found, everything)
+    for line in lines:
+        print(*fitted(line, width()), sep="\n")
+    return status
+
+
+def conclusion(found: Sequence[Found], everything: bool) -> tuple[int, list[str]]:
+    """The exit status; what went wrong, in lines, and the counts."""
     wrong = [one for one in found if one.trial.fault is not None]
-    failed = [one for one in found if one.trial.fault is None and one.caught]
-    unsaid = [one for one in wrong if one.caught and not one.acted]
+    late = [one for one in found if one.out_of_time]
+    failed = [one for one in found if one.caught and not one.acted and not one.out_of_time]
     survived = [one for one in wrong if one.survived]
     tried, acted = ({one.trial.fault for one in ones} for ones in (wrong, acting(wrong)))
     idle = sorted(map(str, tried - acted)) if everything else []
-    for one in failed:
-        print(f"the right program fails: {one.trial.app}, {one.trial.driver}: {one.caught}")
-    for one in unsaid:
-        where = f"{one.trial.fault}: {one.trial.app}, {one.trial.driver}"
-        print(f"fails, but the fault has changed nothing: {where}: {one.caught}")
-    for one in survived:
-        print(f"survives: {one.trial.fault}: {one.trial.app}, {one.trial.driver}")
-    for one in wrong:
-        if one.acted and not one.caught and not one.survived:
-            print(f"allowed: {one.trial.fault}: {one.trial.app}: {one.allowed}")
-    for name in idle:
-        print(f"changes nothing anywhere: {name}")
-    for line in (*drivers.left_out(), *simulated.left_out()):
-        print(line)
-    print(summary(len(acted), len(acting(wrong)), len(survived)))
-    return WRONG if failed or survived or idle else VALID
+    lines = [f"{FAILS[one.trial.fault is None]}: {place(one)}: {one.caught}" for one in failed]
+    again = [one for one in found if one.disturbed and not one.out_of_time]
+    lines += [f"disturbed: {place(one)}: ran out of time, and was made again" for one in again]
+    twice = "ran out of time twice, so it shows nothing"
+    lines += [f"{twice}: {place(one)}: {one.caught}" for one in late]
+    lines += [f"survives: {place(one)}" for one in survived]
+    allowed = [one for one in acting(wrong) if not one.caught and not one.survived]
+    lines += [f"allowed: {place(one)}: {one.allowed}" for one in allowed]
+    lines += [f"changes nothing anywhere: {name}" for name in idle]
+    lines += [*drivers.left_out(), *simulated.left_out()]
+    lines += [summary(len(acted), len(acting(wrong)), len(survived))]
+    return WRONG if failed or late or survived or idle else VALID, lines
+
+
+def place(one: Found) -> str:
+    """The fault, app and driver of a trial."""
+    trial = one.trial
+    return ": ".join(filter(None, [trial.fault, f"{trial.app}, {trial.driver}"]))
 
 
 def summary(faults: int, trials: int, survived: int) -> str:
@@ -178,6 +206,16 @@ def rows_of(found: Sequence[Found], names: list[str]) -> Iterator[list[str]]:
     }
     for fault, app in sorted({(fault, app) for fault, app, _ in cells}):
         yield [fault, app, *(cells.get((fault, app, name), NOT_THERE) for name in names)]
+
+
+def with_drivers(row: list[str], names: list[str]) -> tuple[str, str, str]:
+    """A row of `rows_of` in which one cell says what caught the fault under which drivers."""
+    fault, app, *cells = row
+    under: dict[str, list[str]] = {}
+    for name, cell in zip(names, cells, strict=True):
+        if cell != NOT_THERE:
+            under.setdefault(cell, []).append(name)
+    return fault, app, "; ".join(f"{', '.join(some)}: {cell}" for cell, some in under.items())
 
 
 def shown(one: Found) -> str:

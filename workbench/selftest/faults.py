@@ -44,6 +44,12 @@ def listed(module: str) -> tuple[Fault, ...]:
     return faults
 
 
+def of_transport(app: str, runs: str) -> tuple[Fault, ...]:
+    """The faults of a driver, whose jobs the module ``runs`` runs; in one app also of messages."""
+    own = listed(OF_THE_PACKAGE.format(package=runs.rpartition(".")[0]))
+    return own + (listed(MESSAGES) if app == miniapps.names()[0] else ())
+
+
 def of_plain(app: str) -> tuple[Fault, ...]:
     """The faults that do not depend on the kinds of blocks: an app's own, and those of results."""
     return listed(module_of(app)) + listed(RESULTS)

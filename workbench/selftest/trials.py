@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from multiprocessing import active_children, get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,17 @@ from drivers.descriptor import Driver
 from miniapps.faults import Fault
 from miniapps.parameters import InputError
 from miniapps.problem import Variant
-from workbench.exit_status import FAILED
 from workbench.run import batch
 from workbench.run.cases import Case
+from workbench.run.processes import end_with
+from workbench.run.stall import IDLE, STALLED
 from workbench.selftest import faults, simulated, warm
 from workbench.selftest.faulty import APPLIED, FaultySpec
 
 STEPS, WARMUP = 8, 2  # where the app does not ask for others
 BALANCER, PERIOD = "Rotate", 3  # moves every block
 PES, ODF, PARTS = 2, 2, 4
-WATCH_S = 0.2
+PATIENCE = 4  # times the usual limit, for a trial that ran out of time
 ENDS = "ends: "  # before the error of a run that did not end by itself
 
 
@@ -46,6 +46,10 @@ class Scale:
     limit_s: float
     most: int
     at_once: int = 3
+
+    def patient(self) -> Scale:
+        """The same for trials that ran out of time: one at a time, each with more time."""
+        return replace(self, limit_s=PATIENCE * self.limit_s, most=1, at_once=1)
 
 
 TINY = Scale("tiny", 3.0, 1000)
@@ -80,11 +84,20 @@ class Trial:
 
 @dataclass(frozen=True)
 class Found:
-    """What became of a trial: whether the fault acted, and the checks or the error that saw it."""
+    """What became of a trial: whether the fault acted, and the checks or the error that saw it.
+
+    ``disturbed``: whether the trial was made again because it first ran out of time.
+    """
 
     trial: Trial
     acted: bool
     caught: str
+    disturbed: bool = False
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the run was ended while it still computed, so that it shows nothing."""
+        return ran_out_of_time(self.caught)
 
     @property
     def allowed(self) -> str:
@@ -151,7 +164,8 @@ def applies(
     """Whether to try a fault in this variant under this driver and on this device.
 
     The app's own faults and those of results are tried in its plain form, except those that name
-    another variant. So are all faults of a GPU, in apps that list some.
+    another variant. So are all faults of a GPU, in apps that list some. A driver that differs from
+    another one in its transport alone has its own faults only, and those of messages in one app.
     """
     if device == "gpu" and not faults.listed(faults.module_of(app, device)):
         return False
@@ -159,6 +173,8 @@ def applies(
         if fault.needs and not getattr(driver, fault.needs):
             return False
         if any(variant.get(field, value) != value for field, value in fault.given.items()):
+            return False
+        if driver.like and fault not in faults.of_transport(app, driver.file):
             return False
         named = several_kinds(app, fault.given)
         plain = device == "gpu" or fault in faults.of_plain(app)
@@ -206,7 +222,7 @@ def several_kinds(app: str, fields: Mapping[str, Any]) -> bool:
 
 
 def solve(trials: list[Trial], scale: Scale = TINY) -> Iterator[Found]:
-    """Make all trials, and tell as they end what became of each; launches beside each other."""
+    """Make all trials, several launches at a time; yields what became of each as it ends."""
     groups: dict[Any, list[Trial]] = {}
     on_gpu = [trial for trial in trials if trial.spec.device == "gpu"]
     on_cpu = [trial for trial in trials if trial.spec.device != "gpu"]
@@ -215,11 +231,14 @@ def solve(trials: list[Trial], scale: Scale = TINY) -> Iterator[Found]:
     shares = [share for group in groups.values() for share in shared(group, scale)]
     alone = [one.spec for one in on_cpu if one.fault is None and one.spec.can.one_pe]
     launched = any(not one.spec.can.one_process for one in on_cpu)
-    context, parent = get_context("spawn"), os.getpid()
+    context = get_context("spawn")
+    read, write = context.Pipe(duplex=False)  # closed when this process ends; nobody writes
     with (
+        read,
+        write,
         warm.started(alone) if launched else nullcontext(()) as program,
-        ProcessPoolExecutor(1, context, simulate, (parent,)) as simulator,
-        ProcessPoolExecutor(scale.at_once, context, end_with, (parent,)) as pool,
+        ProcessPoolExecutor(1, context, simulate, (read,)) as simulator,
+        ProcessPoolExecutor(scale.at_once, context, end_with_parent, (read,)) as pool,
     ):
         usual = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for this process alone
         running = [simulator.submit(solve_simulated, on_gpu)] if on_gpu else []
@@ -234,20 +253,18 @@ def solve(trials: list[Trial], scale: Scale = TINY) -> Iterator[Found]:
             raise
 
 
-def end_with(parent: int) -> None:
-    """End this process, and with it what it has launched, when its parent has ended."""
+def end_with_parent(read: Connection) -> None:
+    """End this process, and with it what it has launched, when its parent has ended.
 
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(WATCH_S)
-        os._exit(FAILED)
-
-    threading.Thread(target=watch, daemon=True).start()
+    ``read``: of a pipe that the parent alone can write to. Other processes have it, too, so it is
+    opened again.
+    """
+    end_with(os.open(f"/proc/self/fd/{read.fileno()}", os.O_RDONLY | os.O_NONBLOCK))
 
 
-def simulate(parent: int) -> None:
+def simulate(read: Connection) -> None:
     """Simulate GPUs in this process, and end it when its parent has ended."""
-    end_with(parent)
+    end_with_parent(read)
     simulated.begin()
 
 
@@ -287,10 +304,15 @@ def solve_here(trial: Trial) -> Found:
 
 
 def seen(result: batch.Result) -> str:
-    """The checks that a run fails, or the error that ended it; empty for a valid run."""
+    """The checks that a run fails, or the error that ended it, a line; empty for a valid run."""
     if isinstance(result, str):
-        return f"{ENDS}{result}"
+        return f"{ENDS}{result.splitlines()[0]}"
     if result["valid"]:
         return ""
     failed = [check["name"].split(" (")[0] for check in result["checks"] if not check["ok"]]
     return ", ".join(dict.fromkeys(failed))
+
+
+def ran_out_of_time(caught: str) -> bool:
+    """Whether what ended a run is the limit of its time alone: blocks computed, none was lost."""
+    return caught.startswith(ENDS + STALLED) and IDLE not in caught

@@ -7,11 +7,9 @@ ends its launch: a self-test has more than a hundred launches.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pickle
-import select
 import signal
 import socket
 import subprocess
@@ -22,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import kernels
-from workbench.exit_status import FAILED
 from workbench.run import batch, launch
+from workbench.run.processes import end_with
 from workbench.run.progress_file import FORKED
 from workbench.run.spec import RunSpec
 from workbench.selftest import stub
@@ -78,20 +76,6 @@ def main() -> None:
             connection.close()
 
 
-def end_with(file: int) -> None:
-    """Have the kernel kill this process when the other end of a pipe or socket is closed."""
-    fcntl.fcntl(file, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_ASYNC)
-
-
-def closed(file: int) -> bool:
-    """Whether the other end of a connection has been closed."""
-    polled = select.poll()
-    polled.register(file, 0)  # a hang-up is reported without being asked for
-    return bool(polled.poll(0))
-
-
 def become_pe(connection: socket.socket) -> None:
     """Take the place of a stub, be a PE of its launch, and end; the stub ends with the status."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -102,8 +86,6 @@ def become_pe(connection: socket.socket) -> None:
         os.dup2(file, number)
         os.close(file)
     end_with(connection.fileno())
-    if closed(connection.fileno()):
-        os._exit(FAILED)
     sys.argv[1:] = place["words"]
     os.environ.clear()
     os.environ.update(place["environment"])
