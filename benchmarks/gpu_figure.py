@@ -19,6 +19,7 @@ def draw_bars(axes: Any, values: dict[str, float], what: str) -> None:
     """Draw a bar for each name."""
     bars = axes.barh(list(values), list(values.values()), color=COLOURS[0])
     axes.bar_label(bars, fmt="%.2f", padding=3)
+    axes.margins(x=0.15)  # for the labels
     axes.invert_yaxis()
     axes.set_xlabel(what)
 
@@ -31,6 +32,7 @@ def draw_sizes(axes: Any, app: str, entries: dict[str, dict[str, Any]]) -> None:
         rates = [entries[size][device] for size in sizes]
         axes.plot(sizes, rates, "o-", color=colour, label=device.upper() + ranks)
     axes.set_yscale("log")
+    axes.set_xticks(range(len(sizes)), sizes, rotation=20, ha="right", rotation_mode="anchor")
     axes.set_title(app)
     axes.set_ylabel(entries[sizes[0]]["unit"])
     axes.legend()

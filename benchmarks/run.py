@@ -6,7 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-ALL = ("stencils", "messages", "comparison", "balancing", "memory", "startup", "pic", "leanmd")
+ALL = (
+    "stencils",
+    "messages",
+    "message_parts",
+    "charm_memory",
+    "comparison",
+    "balancing",
+    "memory",
+    "startup",
+    "pic",
+    "leanmd",
+)
 
 
 def main() -> int:

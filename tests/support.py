@@ -10,8 +10,14 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, redirect_stderr, redirect_stdout, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    redirect_stderr,
+    redirect_stdout,
+    suppress,
+)
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -33,12 +39,15 @@ from miniapps.decomposition import Layout
 from workbench.cli import main, spec_of
 from workbench.run import batch, launch
 from workbench.run.cases import Case
+from workbench.run.processes import SHARED
 from workbench.run.progress_file import NoProgressFile, ProgressFile
 from workbench.selftest import faults
 from workbench.selftest.faulty import FaultySpec
 from workbench.study.plan import NO_BALANCING, Study
 
 ROOT = Path(__file__).resolve().parent.parent
+# The packages, in the order in which they may import each other.
+LAYERS = ("devices", "kernels", "miniapps", "drivers", "communication", "lessons", "workbench")
 BIN = Path(sys.executable).parent  # not resolved: a virtual environment's python is a link
 TOY_APPS = Path(__file__).parent / "toyapps"
 MARK = "TEST_OF_MINIAPPS"  # environment variable that marks the processes of a test
@@ -381,3 +390,12 @@ def small_study(**values: Any) -> Study:
         "shuffle_seed": 7,
     }
     return Study(**(usual | values))
+
+
+@contextmanager
+def no_shared_memory_left() -> Iterator[None]:
+    """Assert that what runs inside leaves no file in /dev/shm; those of other tests go, too."""
+    before = set(SHARED.iterdir())
+    yield
+    left = set(SHARED.iterdir()) - before
+    wait_for(lambda: not any(file.exists() for file in left))

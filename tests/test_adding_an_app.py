@@ -19,7 +19,6 @@ import pytest
 import support
 
 PAGE = support.ROOT / "docs" / "adding-an-app.md"
-PACKAGES = ("devices", "kernels", "miniapps", "drivers", "workbench")
 CODE = dict(re.findall(r"```python\n# (\S+\.py)\n(.*?)```", PAGE.read_text(), re.DOTALL))
 CHANGES = re.findall(r"```diff\n\+\+\+ (\S+)\n(.*?)```", PAGE.read_text(), re.DOTALL)
 KERNEL = "kernels/advect/cpu.py"
@@ -38,7 +37,7 @@ class Tree(NamedTuple):
 
     def files(self) -> dict[str, bytes]:
         """The content of every source file."""
-        found = itertools.chain(*((self.root / package).rglob("*") for package in PACKAGES))
+        found = itertools.chain(*((self.root / package).rglob("*") for package in support.LAYERS))
         paths = (path for path in found if path.suffix in (".py", ".json"))
         return {str(path.relative_to(self.root)): path.read_bytes() for path in paths}
 
@@ -68,7 +67,7 @@ class Tree(NamedTuple):
 
 def tree_in(folder: Path) -> Tree:
     """The packages with the page's app among them."""
-    for package in PACKAGES:
+    for package in support.LAYERS:
         shutil.copytree(support.ROOT / package, folder / package)
     (folder / "miniapps" / "advect").mkdir()
     for file, code in CODE.items():

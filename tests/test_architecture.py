@@ -16,10 +16,10 @@ import support
 import drivers
 import miniapps
 
-LAYERS = ("devices", "kernels", "miniapps", "drivers", "workbench", "tests")
+LAYERS = (*support.LAYERS, "tests")
 ONLY_IN = {
-    "mpi4py": r"drivers/mpi/\w+\.py",
-    "charm4py": r"drivers/charm/\w+\.py",
+    "mpi4py": r"(drivers|communication|lessons)/mpi/\w+\.py|tests/comm_program\.py",
+    "charm4py": r"(drivers|communication|lessons)/charm/\w+\.py",
     "cupy": r"devices/cuda/\w+\.py",
     "numba": r"(devices|kernels)/(\w+/)+\w+\.py|tests/gpu(_budget|/(emulat|stub/python/)\w+)\.py",
     "numba.njit": r"devices/cpu/compiler\.py",  # where compiler options are set
@@ -55,7 +55,10 @@ def source_files() -> list[str]:
 
 
 FILES = source_files()
-IN_LAYERS = [name for name in FILES if name.split("/")[0] in LAYERS]
+EXERCISES = r"lessons/\w+/(for_\w+|mistakes/\w+)\.py"  # programs of students
+IN_LAYERS = [
+    name for name in FILES if name.split("/")[0] in LAYERS and not re.fullmatch(EXERCISES, name)
+]
 
 
 @cache
@@ -131,7 +134,8 @@ def test_the_walk_sees_every_layer() -> None:
 
 def test_imports_run_one_way() -> None:
     """Catches a driver in the physics, physics in a driver, mpi4py where it is not needed."""
-    found = {file: forbidden((support.ROOT / file).read_text(), file) for file in FILES}
+    own = [file for file in FILES if not re.fullmatch(EXERCISES, file)]
+    found = {file: forbidden((support.ROOT / file).read_text(), file) for file in own}
     assert some(found) == {}
 
 
@@ -171,6 +175,9 @@ def test_imports_run_one_way() -> None:
             "drivers/charm/driver.py",
             "import importlib\nimportlib.import_module(f'workbench.{name}')",
         ),
+        ("communication/session.py", "from workbench.run import record"),
+        ("communication/timing.py", "from mpi4py import MPI"),
+        ("drivers/mpi/driver.py", "import communication"),
         ("workbench/run/execute.py", "import tests.support"),
         ("workbench/doctor.py", "from mpi4py import MPI"),
         ("workbench/doctor.py", "import cupy"),
@@ -260,12 +267,15 @@ def test_drivers_name_no_app() -> None:
             assert not names.findall((support.ROOT / file).read_text()), file
 
 
+ORDINARY = {"file"}  # drivers named by a word; one counts where it is chosen or compared
 SCALING_LAW = re.compile(r"\bserial(?= (part|fraction)\b)")  # a term of the field, not the driver
 
 
 def drivers_named(tree: ast.AST) -> list[str]:
     """Names of drivers in the texts of a file that are no docstrings, and in its imports."""
-    names = re.compile(r"(?<!--)\b(" + "|".join(drivers.names()) + r")\b")  # srun has a --mpi
+    plain = "|".join({*drivers.names()} - ORDINARY)
+    chosen = rf"--driver (?:{'|'.join(ORDINARY)})\b"
+    names = re.compile(rf"(?<!--)\b(?:{plain})\b|{chosen}")  # srun has a --mpi
     docstrings = {
         id(node.body[0].value)
         for node in ast.walk(tree)
@@ -282,7 +292,9 @@ def drivers_named(tree: ast.AST) -> list[str]:
     ]
     found = [name for text in texts for name in names.findall(text)]
     found += [name for name in imported(tree, "workbench/x.py") if names.search(name)]
-    return found
+    compared = [part for node in ast.walk(tree) if isinstance(node, ast.Compare)
+                for part in ast.walk(node) if isinstance(part, ast.Constant)]  # fmt: skip
+    return found + [part.value for part in compared if part.value in ORDINARY]
 
 
 def test_the_workbench_names_no_driver() -> None:
@@ -295,6 +307,8 @@ def test_the_workbench_names_no_driver() -> None:
     "source",
     [
         "if spec.driver == 'mpi':\n    pass",
+        "if spec.driver == 'file':\n    pass",
+        "example = 'run echo --driver file'",
         "print(f'{x} under charm')",
         "example = 'run echo --driver serial'",
         "titles = {'serial': 1}",
@@ -314,7 +328,7 @@ def test_other_words_are_no_names_of_drivers() -> None:
 
 def test_drivers_describe_themselves() -> None:
     """Catches a driver that nobody finds, or whose file cannot be run."""
-    assert {"serial", "mpi", "charm"} <= set(drivers.names())
+    assert {"serial", "file", "mpi", "charm"} <= set(drivers.names())
     for name, driver in drivers.found().items():
         assert driver.name == name and driver.summary and driver.without and driver.example
         assert (support.ROOT / f"{driver.file.replace('.', '/')}.py").exists()

@@ -137,7 +137,7 @@ BAD_RUNS = [
         "--lb-first 6",
         "less than all 6",
     ),
-    ("--driver openmp", "--driver: openmp", "must be one of serial, sim, mpi, charm"),
+    ("--driver openmp", "--driver: openmp", "must be one of serial, sim, file, mpi, charm"),
     ("--driver mpi -n 2 --time-tile 4", "--time-tile 4", "at most 3"),
 ]
 

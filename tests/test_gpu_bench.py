@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import skips
 import support
+from figure_faults import faults
 
 import kernels
 from devices.backend import Device
@@ -157,7 +158,7 @@ def canned() -> dict[str, Any]:
         "copies": {"copies_s": 1e-4, "sweep_s": 3e-4, "both_s": 3.2e-4, "hidden": 0.8},
         "sizes": {
             app: {
-                size: {"ranks": 8, "unit": "points/s", "cpu": 1e8, "gpu": 4e7 * n}
+                size: {"ranks": 8, "unit": "points/s", "cpu": 1e8, "gpu": 4e7 * max(n, 1)}
                 for n, size in enumerate(each)
             }
             for app, each in FULL["sizes"].items()
@@ -214,6 +215,7 @@ def test_figure_shows_every_kernel_and_app() -> None:
     from gpu_figure import figure
 
     drawn = figure(canned())
+    assert faults(drawn, ["A GPU", "share of a copy", "CPU, 8 ranks", *FULL["sizes"]]) == []
     shares, configurations, *panels = [axes for part in drawn.subfigs for axes in part.axes]
     bounded = [name for name, bar in BARS.items() if bar.bytes_each]
     assert [label.get_text() for label in shares.get_yticklabels()] == bounded

@@ -94,7 +94,7 @@ def test_make_refuses_an_old_python(tmp_path):
 
 # An installed copy -------------------------------------------------------------------------------
 
-PACKAGES = ("devices", "kernels", "miniapps", "drivers", "workbench", "studies")
+PACKAGES = (*support.LAYERS, "studies")
 
 
 def tracked() -> list[str]:

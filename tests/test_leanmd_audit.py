@@ -21,8 +21,9 @@ from miniapps.audit import AuditPlan
 from miniapps.leanmd import plain, thermo
 from miniapps.leanmd import problem as problem_module
 from miniapps.leanmd.block import LeanmdBlock
+from miniapps.leanmd.checks import REFERENCE_ATOMS
 from miniapps.leanmd.pairs import Compute
-from miniapps.leanmd.problem import REFERENCE_ATOMS, Gradient, LeanmdProblem
+from miniapps.leanmd.problem import Gradient, LeanmdProblem
 
 CPU = kernels.load("leanmd", "cpu")
 STEPS = 12

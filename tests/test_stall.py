@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from drivers.waits import Wait
 from workbench.run.progress_file import ProgressFile
 from workbench.run.stall import Stall
 
 STEP_S = 3.0  # of a slow run
+PLACE = ("block", (0, 0))
 
 
 @pytest.fixture
@@ -54,6 +56,38 @@ def test_the_users_limit_counts(progress, monkeypatch):
     last = steps_until(Stall(progress, 5.0), monkeypatch, 3)
     stall = Stall(progress, 5.0)
     assert checked(stall, last, 20) == pytest.approx(5.0, abs=0.3)
+
+
+@pytest.mark.parametrize(
+    ("does", "answered", "phase", "deadlock"),
+    [
+        ("waits for phase 'halo'", True, "stepping", True),
+        ("has yielded Post and may continue", True, "stepping", True),
+        ("computes", True, "stepping", False),
+        ("waits for phase 'halo'", False, "stepping", False),
+        ("has ended its round", True, "finishing", False),
+        ("waits for phase 'halo'", True, "going on", False),
+    ],
+)
+def test_a_deadlock_is_no_slow_run(progress, monkeypatch, does, answered, phase, deadlock):
+    """Mistake: a run that only needs more time is reported as one that could never end."""
+
+    def answers() -> list[Wait]:
+        if phase == "going on":
+            progress.heartbeat(0, 1)
+        return [Wait(PLACE, 0, does, [])]
+
+    stall = Stall(progress, 5.0)
+    progress.heartbeat(0, 0)
+    if phase == "finishing":
+        progress.finish(0)
+    monkeypatch.setattr(progress, "silent", lambda: [] if answered else [0])
+    monkeypatch.setattr(progress, "answers", answers if answered else list)
+    stall.last_change = progress.slot(0).changed
+    stall.checked = stall.last_change + 6.0
+    said = stall.check(stall.last_change + 6.0, progress.slots())
+    assert said is not None and said.startswith("no progress for 6 s")
+    assert (", and no block computes; PE 0 is furthest behind" in said) == deadlock
 
 
 def test_a_suspended_run_goes_on(progress, monkeypatch):

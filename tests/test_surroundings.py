@@ -86,8 +86,8 @@ def test_a_full_disk_only_costs_the_cache(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(CheckedFiles, "save", full)
     with caplog.at_level(logging.WARNING):
         assert kernel_in(tmp_path)(21) == 42
-    told = "miniapps: compiled kernels are not kept on disk: No space left on device"
-    assert caplog.messages == [told]
+    line = "miniapps: compiled kernels are not cached on disk: No space left on device"
+    assert caplog.messages == [line]
 
 
 NOTE = """

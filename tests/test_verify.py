@@ -81,8 +81,8 @@ def test_few_launches_make_all_runs() -> None:
     launches = {batch.launch_of(spec) for spec in specs if not spec.can.one_process}
     with_charm = skips.no_wheel() is None
     assert len(specs) > (150 if with_charm else 80)
-    assert len(launches) == (11 if with_charm else 5)
-    assert len({(driver, pes) for driver, pes, *_ in launches}) == (8 if with_charm else 5)
+    assert len(launches) == (12 if with_charm else 6)
+    assert len({(driver, pes) for driver, pes, *_ in launches}) == (9 if with_charm else 6)
 
 
 def test_a_run_that_fails_is_that_case_and_the_others_still_run(

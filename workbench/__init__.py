@@ -10,7 +10,7 @@ from pathlib import Path
 
 from workbench.exit_status import BAD_INPUT
 
-PACKAGES = ("devices", "kernels", "miniapps", "drivers")
+PACKAGES = ("devices", "kernels", "miniapps", "drivers", "communication", "lessons")
 
 
 def hidden(package: str) -> str | None:

@@ -38,8 +38,8 @@ def scaling_cases() -> list[Case]:
 
 
 def uneven_cases() -> Iterator[Case]:
-    """Drivers with several PEs: one block per PE, several, and several with load balancing."""
-    several = [driver for driver in drivers.usable() if not driver.one_pe]
+    """Drivers that studies compare: one block per PE, several, and several with load balancing."""
+    several = [driver for driver in drivers.usable() if driver.studied and not driver.one_pe]
     for driver in sorted(several, key=lambda driver: driver.over_decomposition):
         yield Case(driver.name, pes())
         if driver.over_decomposition:

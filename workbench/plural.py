@@ -5,4 +5,5 @@ from __future__ import annotations
 
 def counted(number: int, noun: str) -> str:
     """A number with its noun, in the plural unless the number is 1."""
-    return f"{number} {noun}{'s' * (number != 1)}"
+    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number} {noun}{ending}"

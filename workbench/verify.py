@@ -34,7 +34,8 @@ def cases(variants: Sequence[Variant], full: bool) -> Iterator[Case]:
     """The cases of a problem; its variants take turns where all combinations would be too many.
 
     Every driver runs all rank counts, PEs x ODFs, balancers x periods and variants that it
-    supports; ``full`` adds every balancer with every variant, most of them on three PEs.
+    supports; one that differs from another in its transport alone has three ranks. ``full`` adds
+    every balancer with every variant, most of them on three PEs.
     """
     every: list[Variant | None] = list(variants) or [None]
     plain = [variant for variant in every if variant is None or not variant.several_kinds]
@@ -44,6 +45,8 @@ def cases(variants: Sequence[Variant], full: bool) -> Iterator[Case]:
             yield from (Case(driver.name, parts=n, variant=next(plain_turn)) for n in COUNTS)
             # Each cell is a block, whatever the number of parts.
             yield from (Case(driver.name, variant=variant) for variant in every[len(plain) :])
+        elif driver.like:
+            yield Case(driver.name, PES[-1], variant=next(plain_turn))
         elif not driver.over_decomposition:
             yield from (Case(driver.name, pes, variant=next(plain_turn)) for pes in COUNTS)
             yield from (Case(driver.name, 2, variant=variant) for variant in plain[1:])

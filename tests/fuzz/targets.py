@@ -43,7 +43,7 @@ from workbench.run.spec import RunSpec
 from workbench.selftest import command as selftest
 from workbench.show import plots, trace
 from workbench.show.saved import SavedRun, periods_of_steps
-from workbench.study import command, export, noise, report, tables
+from workbench.study import command, export, noise, provenance, report, tables
 from workbench.study.campaign import Campaign
 from workbench.study.options import check_policy, study_of
 
@@ -300,7 +300,7 @@ def read_campaign(data: bytes, folder: Path) -> object:
         return cli.main(["study", "report", str(path)])
     campaign = Campaign.read(path)
     report._require_study(campaign, path)
-    shown = [*tables.tables(campaign), tables.failures_table(campaign)]
+    shown = [*tables.tables(campaign), provenance.failures_table(campaign)]
     report.html(campaign, shown, [], [])
     return export.tidy_csv(campaign)
 

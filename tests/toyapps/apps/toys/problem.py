@@ -10,6 +10,7 @@ import numpy as np
 from miniapps.rules.problem import reference
 
 from kernels.state_hash import digest, hash_cells
+from miniapps.audit import BaseAudit, Contribution
 from miniapps.contract import Check, Measure, Piece
 from miniapps.parameters import extents, parameter
 from miniapps.problem import BaseProblem
@@ -35,6 +36,20 @@ class SlowSnapshots:
 
     def join(self, file: Any, frames: Any, record: dict[str, Any], steps: int) -> None:
         """Leave the file as it is."""
+
+
+class SlowAudit(BaseAudit):
+    """Takes a tenth of a second at either end of a round, if it is asked for `SAMPLES`."""
+
+    SAMPLES: ClassVar[int] = 77
+    seconds: ClassVar[float] = 0.1
+
+    def begin(self, block: Any, step: int, count: int) -> Contribution:
+        """Wait."""
+        time.sleep(self.seconds if self.samples == self.SAMPLES else 0)
+        return {}
+
+    end = begin
 
 
 @dataclass(frozen=True)

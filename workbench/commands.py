@@ -1,0 +1,318 @@
+"""The commands but `run` and `batch`: the options of each, and what it calls."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import drivers
+import miniapps
+from miniapps.parameters import require
+from workbench.arguments import add_app_options, add_former, add_options, typed
+from workbench.exit_status import FAILED, VALID
+from workbench.parser import command_parser
+from workbench.table import width
+
+PLOT_EXAMPLES = """examples:
+  miniapps run pic --output run.h5 && miniapps plot run.h5
+  miniapps run pic --output run.h5 --snapshot-every 5 --trace
+  miniapps plot run.h5 --animation --trace
+"""
+
+
+def add_list(commands: Any) -> None:
+    """Add `miniapps list`."""
+    command_parser(commands, "list", "the apps there are", "example: miniapps list", _list)
+
+
+def _list(options: argparse.Namespace, runtime: list[str]) -> int:
+    for name, app in _all_apps().items():
+        summary = (app.__doc__ or "").partition("\n")[0]
+        label = f"{name:12} "
+        print(label + textwrap.shorten(summary, width() - len(label), placeholder=" ..."))
+    return VALID
+
+
+def _all_apps() -> dict[str, ModuleType]:
+    """All apps that can be imported; prints a line for each that cannot."""
+    loaded, left_out = miniapps.load_all()
+    for line in left_out:
+        print(line, file=sys.stderr)
+    return loaded
+
+
+def _for_apps(asked: list[str], act: Callable[[list[str]], int]) -> int:
+    """Call ``act`` for the apps that the user names, else for all; returns the exit status.
+
+    If one of all cannot be imported, it is FAILED at least; if a named one cannot, InputError is
+    raised.
+    """
+    for name in asked:
+        miniapps.load(name)
+    apps = asked or list(_all_apps())
+    status = act(apps)
+    return status if asked or apps == miniapps.names() else max(status, FAILED)
+
+
+def add_new(commands: Any) -> None:
+    """Add `miniapps new`."""
+    help = "write a new app, which runs at once, and its tests"
+    parser = command_parser(commands, "new", help, "example: miniapps new heat", _new)
+    parser.add_argument("name", metavar="NAME", help="of the app, in lower case")
+    help = f"for the app's package; default: the first of {miniapps.APP_PATH}, else apps"
+    parser.add_argument("--folder", type=Path, metavar="FOLDER", help=help)
+
+
+def _new(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench import new
+
+    print(*new.new(options.name, options.folder), sep="\n")
+    return VALID
+
+
+def add_verify(commands: Any) -> None:
+    """Add `miniapps verify`."""
+    parser = command_parser(
+        commands,
+        "verify",
+        "every app, driver and decomposition: the same bits? exit status 1 where not",
+        "example: miniapps verify jacobi2d stencil3d",
+        _verify,
+    )
+    parser.add_argument("apps", nargs="*", metavar="APP", help="default: all")
+    parser.add_argument("--full", action="store_true", help="every balancer with every time tile")
+    help = "gpu: all on a GPU, held against a run on the CPU"
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help=help)
+
+
+def _verify(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench import verify
+
+    act = partial(verify.verify, full=options.full, device=options.device)
+    return _for_apps(options.apps, act)
+
+
+def add_adversary(commands: Any, arguments: Sequence[str]) -> None:
+    """Add `miniapps adversary`."""
+    help = "look for an order of messages, turns and migrations that changes an app's result"
+    parser = command_parser(commands, "adversary", help, "example: miniapps adversary pic", None)
+    apps = parser.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
+    asked = arguments[:1] == ["adversary"]
+    wanted = [word for word in arguments if asked and word in miniapps.names()][:1]
+    for name in miniapps.names():
+        app = apps.add_parser(
+            name, help=f"its options: adversary {name} --help", allow_abbrev=False
+        )
+        if name in wanted:
+            _add_adversary_options(app, miniapps.load(name).Problem)
+        app.set_defaults(command=_adversary)
+
+
+def _add_adversary_options(parser: argparse.ArgumentParser, problem: Any) -> None:
+    from workbench.adversary import command
+    from workbench.run.spec import RunSpec
+
+    add_options(parser, RunSpec, ("steps", "pe_grid"))
+    add = parser.add_argument_group("search").add_argument
+    add(
+        "--preset",
+        metavar="NAME",
+        help=f"one of: {', '.join(problem.presets)}; default: minimal, else tiny",
+    )
+    add("--schedules", type=typed(int), default=command.SCHEDULES, metavar="N", help="at most N")
+    help = "begin no schedule after so many"
+    add("--seconds", type=typed(float), default=command.SECONDS, metavar="S", help=help)
+    help = "processes; default: one per core"
+    add("--jobs", type=typed(int), default=0, metavar="N", help=help)
+    add("--sim-seed", type=typed(int), default=0, metavar="K", help="the first seed")
+    add("--sim-pes", type=typed(int), default=command.PES, metavar="P", help="virtual PEs")
+    help = "where to write a schedule that fails; default: APP-schedule.json"
+    add("--schedule", type=Path, metavar="FILE", help=help)
+    add("--json", type=Path, metavar="FILE", help="write what was found as JSON")
+    add("--replay", type=Path, metavar="FILE", help="run by this schedule instead, and explain")
+    add_app_options(parser, problem)
+
+
+def _adversary(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench.adversary import command
+
+    return command.adversary(options)
+
+
+def add_selftest(commands: Any) -> None:
+    """Add `miniapps selftest`."""
+    parser = command_parser(
+        commands,
+        "selftest",
+        "make known mistakes in the program, one at a time; exit status 1 if one is not caught",
+        "example: miniapps selftest pic",
+        _selftest,
+    )
+    parser.add_argument("apps", nargs="*", metavar="APP", help="default: all")
+    help = "only under this driver; repeatable"
+    names = drivers.names()
+    parser.add_argument("--driver", action="append", choices=names, metavar="NAME", help=help)
+    parser.add_argument("--fault", metavar="WORDS", help="only faults whose name contains this")
+    help = "of the problems, with few steps: small, large, or tiny (default), made smaller"
+    parser.add_argument("--preset", default="tiny", metavar="NAME", help=help)
+    help = "only so many faults of each app under each driver, drawn at random"
+    parser.add_argument("--draw", type=typed(int), metavar="N", help=help)
+    help = "append each trial to this file, as a line of JSON"
+    parser.add_argument("--json", type=Path, metavar="FILE", help=help)
+    help = "print the table in Markdown"
+    parser.add_argument("--markdown", action="store_true", help=help)
+
+
+def _selftest(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench.selftest import command
+
+    def act(apps: list[str]) -> int:
+        asked = command.Asked(
+            apps,
+            options.driver or drivers.names(),
+            options.fault,
+            options.preset,
+            options.draw,
+            options.json,
+        )
+        return command.selftest(asked, options.markdown)
+
+    return _for_apps(options.apps, act)
+
+
+def add_study(commands: Any, arguments: Sequence[str]) -> None:
+    """Add `miniapps study`."""
+    parser = command_parser(
+        commands,
+        "study",
+        "measure how an app scales: repeated runs and a report",
+        "",
+        None,
+    )
+    if arguments[:1] == ["study"]:
+        from workbench.study import command
+
+        command.add_commands(parser, arguments)
+
+
+def add_comm(commands: Any, arguments: Sequence[str]) -> None:
+    """Add `miniapps comm`."""
+    help = "communication benchmarks, named as in OMB: latency, bw, allreduce ..."
+    parser = command_parser(commands, "comm", help, "", None)
+    if arguments[:1] == ["comm"]:
+        from workbench.comm import command
+
+        command.add_comm_options(parser)
+        parser.set_defaults(command=command.comm)
+        parser.epilog = command.EXAMPLES
+
+
+def add_lesson(commands: Any, arguments: Sequence[str]) -> None:
+    """Add `miniapps lesson`."""
+    help = "exercises in parallel programming, checked bit for bit"
+    parser = command_parser(commands, "lesson", help, "", None)
+    if arguments[:1] == ["lesson"]:
+        from workbench.lesson import command
+
+        command.add_commands(parser)
+
+
+def add_doctor(commands: Any) -> None:
+    """Add `miniapps doctor`."""
+    command_parser(
+        commands,
+        "doctor",
+        "what is installed, what works, what each missing thing costs",
+        "example: miniapps doctor",
+        _doctor,
+    )
+
+
+def _doctor(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench import doctor
+
+    return doctor.doctor()
+
+
+def add_plot(commands: Any) -> None:
+    """Add `miniapps plot`."""
+    parser = command_parser(
+        commands,
+        "plot",
+        "draw one run: final state, loads, step times and migrations; or write its animation, "
+        "trace, or files for ParaView, ASE and OVITO",
+        PLOT_EXAMPLES,
+        _plot,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE.h5", help="written by run --output")
+    add = parser.add_argument
+    add("--figure", type=Path, metavar="FILE", help=".png, .svg or .pdf; default: FILE.png")
+    add("--animation", action="store_true", help="write FILE.html, with a slider over the steps")
+    add_former(parser, "--film", "--animation", "animation", nargs=0, const=True)
+    second = "a second run of the same problem, beside the first in the animation"
+    add("--compare", type=Path, metavar="OTHER.h5", help=second)
+    add_former(parser, "--beside", "--compare", "compare", type=Path)
+    add("--trace", action="store_true", help="write FILE.trace.json, for Perfetto")
+    add("--paraview", action="store_true", help="write FILE.vtkhdf, for ParaView")
+    add("--xyz", action="store_true", help="write FILE.xyz, a trajectory for ASE and OVITO")
+
+
+def _plot(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench.show import animation, paraview, plots, trace, xyz
+
+    source, written = options.file, []
+    animated = options.animation
+    require(animated or not options.compare, "--compare", options.compare, "needs --animation")
+    others = animated, options.trace, options.paraview, options.xyz
+    if options.figure or not any(others):
+        written.append(plots.write_figure(source, options.figure or source.with_suffix(".png")))
+    if animated:
+        page = source.with_suffix(".html")
+        written.append(animation.write_animation(source, options.compare, page))
+    if options.trace:
+        written.append(trace.write_trace(source, source.with_suffix(".trace.json")))
+    if options.paraview:
+        written.append(paraview.write_paraview(source, source.with_suffix(".vtkhdf")))
+    if options.xyz:
+        written.append(xyz.write_xyz(source, source.with_suffix(".xyz")))
+    print(*written, sep="\n")
+    return VALID
+
+
+def add_diff(commands: Any) -> None:
+    """Add `miniapps diff`."""
+    help = "the first step, part of the domain and field in which two runs differ"
+    example = "example: miniapps diff A.h5 B.h5; make both with run --hash-every 1 --output"
+    parser = command_parser(commands, "diff", help, example, _diff)
+    for name in ("A.h5", "B.h5"):
+        parser.add_argument(name, type=Path, help="written by run --output")
+
+
+def _diff(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench import diff
+
+    return diff.diff(*(getattr(options, name) for name in ("A.h5", "B.h5")))
+
+
+def add_demo(commands: Any) -> None:
+    """Add `miniapps demo`."""
+    parser = command_parser(
+        commands,
+        "demo",
+        "all apps under all drivers, validated, timed and plotted, in about a minute",
+        "example: miniapps demo --folder demo",
+        _demo,
+    )
+    parser.add_argument("--folder", type=Path, default=Path("demo"), help="default: demo")
+
+
+def _demo(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench import demo
+
+    return demo.demo(options.folder)
