@@ -110,6 +110,34 @@ def test_what_pes_report_reaches_the_user_once(tmp_path):
     assert done.returncode == 0 and done.stderr.count("miniapps: a note\n") == 1
 
 
+HELPERS = """
+import os, time
+
+def helper(lives):
+    pid = os.fork()
+    if not pid:
+        time.sleep(lives)
+        os._exit(0)
+    return pid
+
+if "MINIAPPS_RUN_FOLDER" in os.environ:
+    os.waitpid(helper(0.4), 0)
+    helper(0.4)
+    time.sleep(2)
+"""
+
+
+def test_a_process_that_a_pe_starts_is_no_pe(tmp_path):
+    """Mistake: a helper that libraries start while they load ends, and is taken for a lost PE.
+
+    One of these helpers ends and is gone, one stays a zombie.
+    """
+    run = ("run", "jacobi2d", "--preset", "tiny", "--driver", "mpi", "-n", 2)
+    (tmp_path / "sitecustomize.py").write_text(HELPERS)
+    done = support.miniapps(*run, env={"PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def limited(size: int, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run the program where no file may grow beyond a size in bytes, as if the disk were full."""
     return subprocess.run(

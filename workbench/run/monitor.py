@@ -17,6 +17,7 @@ from workbench.run.processes import (
     Stopped,
     family,
     name_of,
+    parent_of,
     process_state,
     shared_files,
     words_of,
@@ -101,15 +102,18 @@ class Monitor:
         """Look at the launcher and its descendants; returns a description of a failure, if any.
 
         A PE that has not begun to step has no slot, so its process is found by its command line, or
-        by its name if it has died and the launcher has not noticed.
+        by its name if it has died and the launcher has not noticed. A process that a PE starts has
+        the PE's command line until it executes another program, and may end at any time.
         """
         states = {pid: process_state(pid) for pid in self._processes()}
         self.stopped.check(now, states)
-        for pid, state in states.items():
-            if state == "Z" and name_of(pid) == PYTHON:
-                self.born.setdefault(pid, now)
-        mine = [pid for pid in states if words_of(pid)[: len(self.program)] == self.program]
+        words = self.program
+        alike = [pid for pid in states if words_of(pid)[: len(words)] == words]
+        mine = [pid for pid in alike if parent_of(pid) not in (0, *alike)]
         self.born |= dict.fromkeys(mine, now)
+        for pid, state in states.items():
+            if state == "Z" and name_of(pid) == PYTHON and parent_of(pid) not in alike:
+                self.born.setdefault(pid, now)
         if not self.settled:
             self._find_shared([*mine, *self.progress.forked()])
             self.settled = not starting

@@ -110,6 +110,14 @@ def family(pid: int) -> list[int]:
     return found
 
 
+def parent_of(pid: int) -> int:
+    """The parent of a process; 0 if it does not exist."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
 def remove_shared_files() -> None:
     """Remove the files of shared memory of this process, which MPI_Abort leaves."""
     for file in shared_files(os.getpid()):
