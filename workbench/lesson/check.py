@@ -24,7 +24,7 @@ FAILURES = {  # what MPI or Charm4Py says, and what it means
     "not contiguous": "MPI got an array whose numbers do not lie side by side in memory",
     "No pending future": "a chare has called done twice",
 }
-COUNTS = re.compile(STUCK + r"([\d, ]+\d)")
+COUNTS = re.compile(STUCK + r"([\d, ]*\d)")
 
 
 @dataclass(frozen=True)
