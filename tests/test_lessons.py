@@ -66,10 +66,11 @@ STOPPING = [
 def test_what_stops_a_program_is_recognised(
     name: str, runtime: str, mistake: Mistake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Catches a mistake that is taken for another one."""
+    """Catches a mistake that is taken for another one, and memory that a failed rank leaves."""
     monkeypatch.setattr(check, "STALL_S", 1.5)
     lesson = lessons.load(name)
-    (wrong,) = first_wrong(lesson, runtime, [mistake.path])
+    with support.no_shared_memory_left():
+        (wrong,) = first_wrong(lesson, runtime, [mistake.path])
     assert wrong is not None and wrong.stops == mistake.stops
     assert check.recognised(lesson, runtime, wrong) == mistake
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,11 +14,9 @@ from lessons.lesson import Traffic, load_program
 from lessons.mpi.watched import LOG, Watched, WatchedRequest
 from lessons.work import Report, Work
 
-FAILED = 3  # exit status
-
 
 def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
-    """Run all programs of a launch as one of its ranks; ends the process if one fails."""
+    """Run all programs of a launch as one of its ranks. Raises what a program raises."""
     world, at = MPI.COMM_WORLD, [0]
     MPI.COMM_WORLD, MPI.Request = Watched(world), WatchedRequest  # type: ignore[misc]
 
@@ -28,20 +25,16 @@ def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
         return [Wait(("process", (world.rank,)), at[0], does, [])]
 
     watcher.attend(world.rank, waits)
-    try:
-        if world.size != works[0].pes:
-            raise RuntimeError(f"{world.size} processes instead of {works[0].pes}")
-        for at[0], work in enumerate(works):
-            watcher.heartbeat(world.rank, at[0])
-            LOG.forget()
-            returned = run(work, Watched(world.Dup()), world.rank)
-            traffic = Traffic(sent=dict(LOG.sent))
-            answers = world.gather(work.keep(world.rank, returned, traffic))
-            if answers is not None:
-                report(at[0], answers)
-    except Exception as error:
-        watcher.fail(error)
-        os._exit(FAILED)
+    if world.size != works[0].pes:
+        raise RuntimeError(f"{world.size} processes instead of {works[0].pes}")
+    for at[0], work in enumerate(works):
+        watcher.heartbeat(world.rank, at[0])
+        LOG.forget()
+        returned = run(work, Watched(world.Dup()), world.rank)
+        traffic = Traffic(sent=dict(LOG.sent))
+        answers = world.gather(work.keep(world.rank, returned, traffic))
+        if answers is not None:
+            report(at[0], answers)
     watcher.finish(world.rank)
 
 

@@ -12,13 +12,18 @@ import lessons
 from lessons.lesson import fill_new_arrays
 from lessons.work import Work
 from miniapps.parameters import require
-from workbench.exit_status import VALID
+from workbench.exit_status import FAILED, VALID
 from workbench.run import launch, output
+from workbench.run.processes import remove_shared_files
 from workbench.run.progress_file import reopened
 
 
 def take_part() -> int:
-    """Run all programs of this process's launch; returns the exit status. Raises InputError."""
+    """Run all programs of this process's launch; returns the exit status. Raises InputError.
+
+    A program that fails ends this process at once: others may wait for its messages, and a library
+    that ends in good order might wait for them.
+    """
     name = os.environ.get(launch.FOLDER)
     require(name is not None, "lesson", "take-part", "only where `lesson check` has launched")
     folder = Path(str(name))
@@ -29,5 +34,10 @@ def take_part() -> int:
 
     watcher = reopened(folder / launch.PROGRESS, works[0].pes)
     fill_new_arrays()
-    lessons.runner(works[0].runtime).take_part(works, watcher, report)
+    try:
+        lessons.runner(works[0].runtime).take_part(works, watcher, report)
+    except Exception as error:
+        watcher.fail(error)
+        remove_shared_files()
+        os._exit(FAILED)
     return VALID
