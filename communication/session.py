@@ -205,13 +205,15 @@ class Session:
             functions = [made for action in actions for made in touch.around(action)]
         timed(functions, warmups, chunk, between, self._beat)
         self.world.barrier()
+        begun_s = touch.spent_s if touch else 0.0
         times = timed(functions, iterations, chunk, between, self._beat)
+        touch_s = (touch.spent_s - begun_s) / iterations if touch else 0.0
         self.world.barrier()
-        touch_s = self._touch_cost(touch, iterations)
+        clock_s = self._clock_cost(touch, iterations)
         overlap = None
         if self.benchmark.measures == OVERLAP:
             overlap = self._overlap(actions, times, iterations, between)
-        return Sample(times, touch_s, overlap)
+        return Sample(times, touch_s, clock_s, overlap)
 
     def _touched_between(
         self, actions: Sequence[Action], touch: Touch
@@ -230,11 +232,13 @@ class Session:
         runs = [(plain(action), action.gives) for action in actions]
         return [partial(keep, run) if gives else run for run, gives in runs], between
 
-    def _touch_cost(self, touch: Touch | None, iterations: int) -> float:
-        """Mean seconds that touching takes in an iteration."""
-        if touch is None:
+    def _clock_cost(self, touch: Touch | None, iterations: int) -> float:
+        """Mean seconds per iteration that calling and timing a ping-pong's touches adds to them."""
+        if touch is None or self.benchmark.touched_between:
             return 0.0
-        return timed(touch.alone(), iterations, CHUNK, None, self._beat).mean_s
+        begun_s = touch.spent_s
+        whole = timed(touch.alone(), iterations, CHUNK, None, self._beat)
+        return whole.mean_s - (touch.spent_s - begun_s) / iterations
 
     def _overlap(
         self, actions: Sequence[Action], pure: Times, iterations: int, between: Function | None

@@ -43,10 +43,15 @@ class Overlap:
 
 @dataclass(frozen=True)
 class Sample:
-    """What one rank has measured in one trial of one size; ``touch_s``: the cost of touching."""
+    """What one rank has measured in one trial of one size.
+
+    ``touch_s``: what touching took in an iteration, where it happened; ``clock_s``: what the calls
+    and the clock around it add.
+    """
 
     times: Times
     touch_s: float = 0.0
+    clock_s: float = 0.0
     overlap: Overlap | None = None
 
 
@@ -75,7 +80,7 @@ def timed(
         beat()
         if between is not None:
             between()
-    return Times(total / iterations, np.array(each))
+    return Times(total / max(1, iterations), np.array(each))
 
 
 class Work:
@@ -145,12 +150,10 @@ def joined(
     """
     ranks = range(len(samples))
     mine = [rank for rank in ranks if measures(benchmark, rank, len(samples))]
-    touches = np.array([_touching(benchmark, samples, rank) for rank in mine])
-    means = np.array([samples[rank].times.mean_s for rank in mine]) - touches
+    not_communication = np.array([_touching(benchmark, samples, rank) for rank in mine])
+    means = np.array([samples[rank].times.mean_s for rank in mine]) - not_communication
     messages = benchmark.trips if benchmark.measures == LATENCY else window * benchmark.directions
-    between = benchmark.touched_between
-    cost = np.array([one.touch_s for one in samples]) if between else touches
-    found: dict[str, Any] = {"touch_us": float(cost.mean()) * MICRO / messages}
+    found: dict[str, Any] = {"touch_us": _touch_s(benchmark, samples) * MICRO / messages}
     if benchmark.measures == OVERLAP:
         found |= _overlap(samples)
     elif benchmark.measures == LATENCY:
@@ -160,7 +163,7 @@ def joined(
         found |= _rate(means, size, messages)
     if asked:
         each = np.concatenate(
-            [samples[r].times.each_s - t for r, t in zip(mine, touches, strict=True)]
+            [samples[r].times.each_s - t for r, t in zip(mine, not_communication, strict=True)]
         )
         found["percentiles"] = list(np.percentile(each * MICRO / benchmark.trips, asked))
     return found
@@ -188,15 +191,22 @@ def _overlap(samples: Sequence[Sample]) -> dict[str, Any]:
     return spread | named | {"overlap_percent": percent}
 
 
+def _touch_s(benchmark: Benchmark, samples: Sequence[Sample]) -> float:
+    """Seconds of touching in an iteration: of both ranks of a pair together, else of one rank."""
+    mean = float(np.mean([sample.touch_s for sample in samples]))
+    return 2 * mean if benchmark.ranks == PAIRS else mean
+
+
 def _touching(benchmark: Benchmark, samples: Sequence[Sample], rank: int) -> float:
-    """Seconds of touching in a rank's time of an iteration.
+    """Seconds of touching in a rank's time of an iteration, with what timing it adds.
 
     In a ping-pong the partner's touching delays this rank, too. In other benchmarks data are
     touched while the clock does not run.
     """
     if benchmark.touched_between:
         return 0.0
-    return samples[rank].touch_s + samples[partner(rank, len(samples))].touch_s
+    pair = (samples[rank], samples[partner(rank, len(samples))])
+    return sum(one.touch_s + one.clock_s for one in pair)
 
 
 def cost_of(function: Callable[[], Any], times: int) -> float:

@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import comm_program
@@ -18,11 +19,13 @@ import support
 from figure_faults import faults
 
 import communication
+from communication import actions, timing
 from communication.actions import TOUCHES, Call, Touch
 from communication.buffers import Data, kind_of
 from communication.catalogue import CATALOGUE, OVERLAP, RATE
 from communication.movement import EVERYONE, MOVEMENTS, Block, Place
 from communication.pattern import difference, expected, sent
+from communication.session import Session
 from communication.settings import Percentiles, Settings, Span
 from communication.timing import Overlap, Sample, Times, joined, overlap_percent
 from miniapps.parameters import InputError
@@ -141,16 +144,18 @@ def test_every_runtime_has_its_driver_and_a_reason_for_what_it_lacks() -> None:
 
 
 def sample(mean_us: float, touch_us: float = 0.0, overlap: Overlap | None = None) -> Sample:
-    """What a rank has measured, by hand."""
+    """What a rank has measured, by hand; timing a touch adds a tenth of it."""
     each = np.array([mean_us - 1, mean_us + 1]) * 1e-6
-    return Sample(Times(mean_us * 1e-6, each), touch_us * 1e-6, overlap)
+    return Sample(Times(mean_us * 1e-6, each), touch_us * 1e-6, touch_us * 1e-7, overlap)
 
 
 def test_times_become_the_numbers_of_omb() -> None:
     """Catches a round trip that is not halved, a rank that is not counted, a wrong unit."""
     latency = joined(CATALOGUE["latency"], 8, 1, [sample(20, 2), sample(99, 4)], (0, 100))
-    assert latency["value"] == pytest.approx(7) and latency["touch_us"] == pytest.approx(3)
-    assert latency["percentiles"] == pytest.approx([6.5, 7.5])
+    assert latency["value"] == pytest.approx(6.7) and latency["touch_us"] == pytest.approx(3)
+    assert latency["percentiles"] == pytest.approx([6.2, 7.2])
+    touched = joined(CATALOGUE["bw"], 1000, 10, [sample(20, 30), sample(99, 50)], ())
+    assert touched["value"] == pytest.approx(500) and touched["touch_us"] == pytest.approx(8)
     rate = joined(CATALOGUE["bw"], 1000, 10, [sample(20), sample(99)], ())
     assert rate["value"] == pytest.approx(10 * 1000 / 20)
     both = joined(CATALOGUE["bibw"], 1000, 10, [sample(20), sample(99)], ())
@@ -443,6 +448,42 @@ def test_figures_show_everything() -> None:
         assert faults(comm_figure.figure_of([one]), [name, "2 ranks", "Abacus, 4 core"]) == []
 
 
+@pytest.mark.parametrize(("name", "message_s"), [("latency", 5 / 2), ("bw", 5)])
+def test_touching_is_timed_where_it_happens(
+    name: str, message_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a cost of touching that is that of warm buffers, and not of those just received.
+
+    Time passes in calls only: 5 s in one that sends and receives, 3 s in the touch after it, 1 s in
+    any other touch.
+    """
+    now, cold = [0.0], [False]
+
+    def message() -> None:
+        now[0] += 5
+        cold[0] = True
+
+    def touched(*_: Any, **__: Any) -> None:
+        now[0] += 3 if cold[0] else 1
+        cold[0] = False
+
+    def both(value: Sample) -> list[Sample]:
+        return [value, replace(value, touch_s=0.0, clock_s=0.0)]
+
+    place = {"rank": 0, "ranks": 2, "local_rank": 0, "barrier": lambda: None, "gather": both}
+    world: Any = SimpleNamespace(**place, actions=lambda *_: [Call(message, "both")])
+    view = SimpleNamespace(fill=touched, max=touched)
+    monkeypatch.setattr(actions, "_views", lambda *_: [view])
+    for module in (actions, timing):
+        monkeypatch.setattr(module, "perf_counter", lambda: now[0])
+    settings = Settings(touch="both", iterations=10, warmups=0, trials=1, window=1)
+    found = Session(world, CATALOGUE[name], settings, lambda *_: None)._trial(16)
+    seconds = 16 / found["value"] / 1e6 if name == "bw" else found["value"] / 1e6
+    assert seconds == pytest.approx(message_s)
+    messages = CATALOGUE[name].trips
+    assert found["touch_us"] / 1e6 == pytest.approx((3 + 1) / messages)
+
+
 @pytest.mark.parametrize("mode", ["sender", "both"])
 def test_data_are_written_before_each_send_and_read_after_each_receive(mode: str) -> None:
     """Catches a byte that is not written anew, a read that is left out, a wrong order."""
@@ -463,5 +504,6 @@ def test_data_are_written_before_each_send_and_read_after_each_receive(mode: str
             function()
     assert log == ["send", "receive", "read"] * 3 and touch.reads == (mode == "both")
     assert all(a != b for old, new in pairwise(seen) for a, b in zip(old, new, strict=True))
+    assert 0 < touch.spent_s < 1
     windows = {name for name, made in CATALOGUE.items() if not made.touched_between}
     assert windows == {"latency", "multi_lat"}
