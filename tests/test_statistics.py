@@ -381,25 +381,21 @@ def test_fit_stays_within_bounds() -> None:
 def test_fit_says_what_was_not_measured() -> None:
     """Catches a fit through as many points as parameters that passes for a test of the law."""
     exact = laws.fit_amdahl([1, 1, 4, 4], [10.0, 10.2, 3.2, 3.3])
-    assert exact.note == (
-        "2 PE counts for 2 parameters leave no degree of freedom: the law is not tested"
-    )
+    assert exact.note == ("2 numbers of PEs determine 2 parameters, so they do not test the law")
     assert exact.parameters["serial_part"].low < exact.parameters["serial_part"].high
     single = laws.fit_amdahl([1, 1, 2, 4], [10.0, 10.2, 5.5, 3.2])
-    assert single.note == "one trial only with 2, 4 PEs: no intervals"
+    assert single.note == "one trial on 2 PEs, 4 PEs: no intervals"
     assert all(math.isnan(i.low) and math.isnan(i.high) for i in single.parameters.values())
     both = laws.fit_usl([1, 2, 4], [10.0, 5.5, 3.3])
-    assert (
-        "3 PE counts for 3 parameters" in both.note and "one trial only with 1, 2, 4" in both.note
-    )
+    assert "3 numbers of PEs determine 3 " in both.note and "one trial on 1 PE, 2 PEs" in both.note
 
 
 @pytest.mark.parametrize(
     ("fit", "pes", "times", "message"),
     [
-        (laws.fit_amdahl, [4, 4], [1.0, 1.1], r"1 PE count, and amdahl has 2"),
-        (laws.fit_usl, [1, 2, 2], [2.0, 1.0, 1.1], r"2 PE counts, and usl has 3"),
-        (laws.fit_usl, [1, 2, 3], [1000.0, 1.0, 4.0], "usl takes no time on one PE"),
+        (laws.fit_amdahl, [4, 4], [1.0, 1.1], "Amdahl needs at least 2 numbers of PEs"),
+        (laws.fit_usl, [1, 2, 2], [2.0, 1.0, 1.1], "USL needs at least 3 numbers of PEs"),
+        (laws.fit_usl, [1, 2, 3], [1000.0, 1.0, 4.0], "USL takes no time on one PE"),
         (laws.fit_amdahl, [1, 2], [1.0], "pes, times: 2 and 1 must be the same"),
         (laws.fit_amdahl, [0, 2], [2.0, 1.0], "pes 0.0: must be a positive whole"),
         (laws.fit_amdahl, [1.5, 2], [2.0, 1.0], "pes 1.5: must be a positive whole"),

@@ -420,6 +420,16 @@ def test_noise_is_sampled_before_between_and_after(tmp_path, canned):
     assert all(entry["seconds"] > 0 for entry in campaign.of("noise"))
 
 
+def test_what_is_left_is_counted(tmp_path, canned, capsys):
+    """Catches "1 runs left", and a last line that says that nothing is left."""
+    canned(record_of)
+    study = study_of("strong", "echo", "--preset", "tiny", "--pes", "1", "--drivers", "mpi")
+    conducted(study, tmp_path / "c.jsonl", Policy(3, None, 3, False, None))
+    first, second, last = capsys.readouterr().err.splitlines()
+    assert "; 2 runs left, about" in first and "; 1 run left, about" in second
+    assert last.endswith("ms per step")
+
+
 def test_runs_say_how_and_where(tmp_path):
     study = study_of("strong", "echo", "--preset", "tiny", "--pes", "2")
     status, campaign = conducted(study, tmp_path / "c.jsonl", Policy(1, None, 1, True, None))

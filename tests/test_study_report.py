@@ -237,13 +237,13 @@ def test_fits_of_an_exact_law(strong: Canned) -> None:
     """
     table = titled(tables.tables(strong.campaign()), "Scaling laws, fitted")
     assert cells(table, "configuration") == ["mpi", "mpi", "charm ODF 4"]
-    assert cells(table, "law") == ["amdahl", "usl", "amdahl"]
+    assert cells(table, "law") == ["Amdahl", "USL", "Amdahl"]
     assert values(cells(table, "time on 1 PE [ms]")) == [8, 8, 9]
     assert values(cells(table, "serial part, or sigma")) == [0.25, 0.25, 0.333]
     assert [value and abs(value) < 1e-6 for value in values(cells(table, "kappa"))][0] is None
     assert cells(table, "largest residual")[:2] == ["0.0%", "0.0%"]
-    assert "not tested" in cells(table, "note")[2]
-    assert table.notes == ("not fitted: pes: 2 PE counts, and usl has 3 parameters",)
+    assert "do not test the law" in cells(table, "note")[2]
+    assert table.notes == ("not fitted: USL needs at least 3 numbers of PEs",)
 
 
 def test_weak_scaling() -> None:
@@ -260,7 +260,7 @@ def test_weak_scaling() -> None:
     assert values(cells(table, "efficiency")) == [1, 0.8]
     assert values(cells(table, "scaled speed-up")) == [1, 1.6]
     law = titled(found, "Scaling laws, fitted")
-    assert cells(law, "law")[0] == "gustafson"
+    assert cells(law, "law")[0] == "Gustafson"
     assert values(cells(law, "serial part, or sigma"))[0] == 0.4
     assert cells(titled(found, "All points"), "problem")[1] == "size 20x10, time tile 2"
     assert len(titled(found, "Final states").rows) == 2
@@ -530,7 +530,7 @@ def test_parts_figure(balancing: Canned) -> None:
     assert balance[2].get_x() == pytest.approx(3.5)
     assert len({part[0].get_hatch() for part in axes.containers}) == 3
     assert legend(figure) == ["compute", "wait", "balance"]
-    assert ticks(axes.yaxis)[2] == "charm ODF 4 Greedy every 5, 2 PE"
+    assert ticks(axes.yaxis)[2] == "charm ODF 4 Greedy every 5, 2 PEs"
 
 
 def test_parts_of_steps_that_differ_much_are_shares(strong: Canned) -> None:
@@ -552,11 +552,11 @@ def test_odf_figure(factors: Canned) -> None:
     ((line, steps, _),) = bars(axes)
     np.testing.assert_allclose(np.asarray(line.get_xdata(), float), [1, 2, 4])
     np.testing.assert_allclose(steps, [8, 4, 6])
-    assert line_of(axes, "mpi on 2 PE")[1] == pytest.approx([5, 5])
+    assert line_of(axes, "mpi on 2 PEs")[1] == pytest.approx([5, 5])
     (band,) = axes.patches
     height = [band.get_y(), band.get_y() + band.get_height()]
     np.testing.assert_allclose(height, _ends(trials(5)))
-    assert legend(figure) == ["mpi on 2 PE", "charm on 2 PE"]
+    assert legend(figure) == ["mpi on 2 PEs", "charm on 2 PEs"]
 
 
 def test_gain_figure(balancing: Canned) -> None:
@@ -574,7 +574,7 @@ def test_granularity_figure(grains: Canned) -> None:
     """Catches efficiencies over anything but the step, and a METG that is marked elsewhere."""
     figure, axes = drawn(grains, "granularity")
     assert axes.get_xscale() == "log"
-    steps, shares = line_of(axes, "mpi on 2 PE, METG 4.0 ms [3.2, 4.0]")
+    steps, shares = line_of(axes, "mpi on 2 PEs, METG 4.0 ms [3.2, 4.0]")
     np.testing.assert_allclose(steps, [8, 5, 4, 3.2])
     np.testing.assert_allclose(shares, [1, 0.8, 0.5, 0.3125])
     place, level = line_of(axes, "_metg")
@@ -598,8 +598,8 @@ def test_many_bars_are_in_panels(grains: Canned) -> None:
             grains.point("charm", 2, trials(10 + size), odf=odf, size=[size, 1], work=size * 1e6)
     figure = figures.figures(grains.campaign())["parts"]
     panels = {axes.get_title(): ticks(axes.yaxis) for axes in figure.axes}
-    assert panels["mpi, 2 PE"] == [f"size {size}x1" for size in (8, 4, 2, 1)]
-    first, rest = panels["charm ODF 4, 2 PE"], panels["charm ODF 4, 2 PE, continued"]
+    assert panels["mpi, 2 PEs"] == [f"size {size}x1" for size in (8, 4, 2, 1)]
+    first, rest = panels["charm ODF 4, 2 PEs"], panels["charm ODF 4, 2 PEs, continued"]
     assert first + rest == [f"size {size}x1" for size in range(20, 0, -1)] and len(first) == 10
     assert len(panels) == 5 and figure.get_figheight() < 9 < figure.get_figwidth()
 

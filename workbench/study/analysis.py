@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench import plural
 from workbench.run.cases import Case
 from workbench.study.campaign import Campaign
 from workbench.study.laws import Fit, fit_amdahl, fit_gustafson, fit_usl
@@ -56,6 +57,11 @@ class Result:
     def pes(self) -> int:
         """Number of PEs."""
         return self.case.pes
+
+    @property
+    def pe_count(self) -> str:
+        """Number of PEs in words, such as "2 PEs"."""
+        return plural.counted(self.pes, "PE")
 
     @property
     def oversubscribed(self) -> bool:
@@ -299,5 +305,6 @@ def granularity(found: list[Result]) -> list[Granularity]:
 
 def _configurations_on_pes(found: list[Result]) -> Iterator[tuple[str, list[Result]]]:
     for configuration, mine in by_configuration(found).items():
-        for pes, group in groupby(mine, lambda result: result.pes):
-            yield f"{configuration} on {pes} PE", list(group)
+        for _, group in groupby(mine, lambda result: result.pes):
+            on_pes = list(group)
+            yield f"{configuration} on {on_pes[0].pe_count}", on_pes

@@ -223,7 +223,7 @@ def _draw_configurations(
     return styles
 
 
-LAW_STYLES = (("amdahl", "Amdahl", ":"), ("gustafson", "Gustafson", ":"), ("usl", "USL", "-."))
+LAW_STYLES = MappingProxyType({"Amdahl": ":", "Gustafson": ":", "USL": "-."})
 
 
 def _draw_laws(
@@ -236,10 +236,10 @@ def _draw_laws(
             continue
         counted = analysis.comparable(analysis.by_configuration(found)[configuration])
         pes, gains = law_curve(counted, fit, weak)
-        name, title, style = next(law for law in LAW_STYLES if fit.model.startswith(law[0]))
+        style = LAW_STYLES[fit.title]
         colour = styles[configuration]["color"]
         axes.plot(pes, gains, color=colour, linewidth=0.9, linestyle=style, label="_law")
-        shown[name] = (f"fit of {title}", style)
+        shown[fit.title] = (f"fit of {fit.title}", style)
     return list(shown.values())
 
 
@@ -293,7 +293,7 @@ def odf_figure(found: list[Result]) -> Any:
 def _configuration_of_any_odf(result: Result) -> str:
     case = result.case
     balancing = f" {case.balancer} every {case.lb_period}" if case.balancer else ""
-    return f"{case.driver}{balancing} on {case.pes} PE"
+    return f"{case.driver}{balancing} on {result.pe_count}"
 
 
 def _draw_odf(axes: Any, name: str, mine: list[Result], look: dict[str, Any]) -> None:
@@ -325,7 +325,7 @@ def gain_figure(found: list[Result]) -> Any:
     axes.barh(positions + 0.19, ideals, 0.38, label="ideal gain (max/mean)", **look)
     axes.axvline(1.0, color="black", linewidth=1, linestyle="--", label="no gain")
     labels = [
-        f"{row.balanced.configuration}, {row.balanced.pes} PE\nagainst {row.other.configuration}"
+        f"{row.balanced.configuration}, {row.balanced.pe_count}\nagainst {row.other.configuration}"
         for row in gains
     ]
     axes.set_yticks(positions, labels, fontsize=8)

@@ -32,6 +32,11 @@ class Fit:
     residual: float  # the largest |t(p) / mean time - 1| over the PE counts of the fit
     note: str  # why the law is not tested, or its parameters have no intervals; or empty
 
+    @property
+    def title(self) -> str:
+        """The name of the law."""
+        return _LAWS[self.model].title
+
     def predict(self, pes: float | Numbers) -> np.ndarray:
         """Step time in s on ``pes`` PEs, a number or an array, in the shape of ``pes``."""
         values = (interval.value for interval in self.parameters.values())
@@ -88,6 +93,7 @@ class _Law:
     So non-negative least squares finds the global optimum without a starting value.
     """
 
+    title: str
     names: tuple[str, ...]
     columns: Callable[[np.ndarray], list[np.ndarray]]  # PE counts (k,) to one (k,) per unknown
     of_rate: bool  # the columns add up to 1/t(p), not to t(p)
@@ -144,10 +150,12 @@ def _usl_weak_time(pes: np.ndarray, t1_s: float, sigma: float, kappa: float) -> 
 _SERIAL = ("t1_s", "serial_part")
 _USL = ("t1_s", "sigma", "kappa")
 _LAWS = {
-    "amdahl": _Law(_SERIAL, _amdahl_columns, False, _amdahl_parameters, _amdahl_time),
-    "gustafson": _Law(_SERIAL, _gustafson_columns, True, _gustafson_parameters, _gustafson_time),
-    "usl": _Law(_USL, _usl_columns, False, _usl_parameters, _usl_time),
-    "usl, weak": _Law(_USL, _usl_weak_columns, False, _usl_parameters, _usl_weak_time),
+    "amdahl": _Law("Amdahl", _SERIAL, _amdahl_columns, False, _amdahl_parameters, _amdahl_time),
+    "gustafson": _Law(
+        "Gustafson", _SERIAL, _gustafson_columns, True, _gustafson_parameters, _gustafson_time
+    ),
+    "usl": _Law("USL", _USL, _usl_columns, False, _usl_parameters, _usl_time),
+    "usl, weak": _Law("USL", _USL, _usl_weak_columns, False, _usl_parameters, _usl_weak_time),
 }
 
 
@@ -156,13 +164,11 @@ def _fit(model: str, pes: Numbers, times: Numbers, level: float, seed: int) -> F
     law = _LAWS[model]
     counts, trials = _by_count(pes, times)
     if len(counts) < len(law.names):
-        raise ValueError(
-            f"pes: {counted(len(counts), 'PE count')}, and {model} has {len(law.names)} parameters"
-        )
+        raise ValueError(f"{law.title} needs at least {len(law.names)} numbers of PEs")
     estimate = partial(_estimate, law, counts)
     values = estimate(*trials)
     if not np.isfinite(values).all():
-        raise ValueError(f"times: the best fit of {model} takes no time on one PE")
+        raise ValueError(f"the best fit of {law.title} takes no time on one PE")
     lows, highs = bootstrap_bounds(trials, estimate, level, seed, "percentile")
     found = zip(values.tolist(), lows.tolist(), highs.tolist(), strict=True)
     predicted = law.time_s(counts, *values)
@@ -202,10 +208,14 @@ def _fit_note(counts: np.ndarray, trials: list[np.ndarray], parameters: int) -> 
     notes = []
     if len(counts) == parameters:
         notes.append(
-            f"{parameters} PE counts for {parameters} parameters leave no degree of freedom: "
-            "the law is not tested"
+            f"{parameters} numbers of PEs determine {parameters} parameters, so they do not test "
+            "the law"
         )
-    single = [f"{count:g}" for count, sample in zip(counts, trials, strict=True) if len(sample) < 2]
+    single = [
+        counted(int(count), "PE")
+        for count, sample in zip(counts, trials, strict=True)
+        if len(sample) < 2
+    ]
     if single:
-        notes.append(f"one trial only with {', '.join(single)} PEs: no intervals")
+        notes.append(f"one trial on {', '.join(single)}: no intervals")
     return "; ".join(notes)

@@ -69,7 +69,7 @@ def _panels(order: Sequence[Result]) -> list[tuple[str, list[Result]]]:
     panels = []
     for configuration, mine in groups.items():
         if configuration and len({result.pes for result in mine}) == 1:
-            configuration = f"{configuration}, {mine[0].pes} PE"
+            configuration = f"{configuration}, {mine[0].pe_count}"
         parts = -(-len(mine) // MOST_BARS)
         length = -(-len(mine) // parts)
         for first in range(0, len(mine), length):
@@ -116,11 +116,11 @@ def _label(campaign: Campaign, result: Result, title: str) -> str:
     """The label of a point: what the title of its panel does not say."""
     granularity = campaign.head["study"]["kind"] == "granularity"
     words = [] if title else [result.configuration]
-    if f", {result.pes} PE" not in title:
-        words.append(f"{result.pes} PE")
+    if f", {result.pe_count}" not in title:
+        words.append(result.pe_count)
     if granularity:
         words.append(problem_cell(campaign, result.number))
-    label = ", ".join(words) or f"{result.pes} PE"
+    label = ", ".join(words) or result.pe_count
     if not result.oversubscribed:
         return label
     return f"{label}\n({OVERSUBSCRIBED})" if title else f"{label} ({OVERSUBSCRIBED})"

@@ -178,8 +178,8 @@ def _one_run(
         outcome = f"DROPPED: {reason or noisy}"
     writer.add("noise", seconds=after_s)
     name = f"{label(writer.campaign.head, point)}: {outcome}"
-    left_over = _time_left(writer.campaign, left - 1)
-    print(f"trial {trial + 1}, {name}; {left_over}", file=sys.stderr, flush=True)
+    rest = f"; {_time_left(writer.campaign, left - 1)}" if left > 1 else ""
+    print(f"trial {trial + 1}, {name}{rest}", file=sys.stderr, flush=True)
     return noisy is None
 
 

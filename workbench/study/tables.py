@@ -195,7 +195,7 @@ def _fit_row(configuration: str, fit: Fit) -> tuple[str, ...]:
     time, serial, *rest = fit.parameters.values()
     return (
         configuration,
-        fit.model,
+        fit.title,
         with_bounds(time, 1e3),
         with_bounds(serial),
         with_bounds(rest[0]) if rest else NONE,
