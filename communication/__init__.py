@@ -28,7 +28,8 @@ class Runtime:
     ``title``: its name in headings; ``pickles``: the benchmarks that it also makes with pickled
     objects, ``out_of_band``: those of them whose data may stay outside the pickle; ``buffers``: the
     kinds of buffers that it takes; ``thread_levels``: those that it can be started with;
-    ``anatomy``: whether its `session.World` has the method ``anatomy``.
+    ``methods``: its ways to move data, by name, each with the benchmarks that can be made with it,
+    the usual way first; ``anatomy``: whether its `session.World` has the method ``anatomy``.
     """
 
     driver: str
@@ -39,19 +40,29 @@ class Runtime:
     pickles: frozenset[str] = frozenset()
     out_of_band: frozenset[str] = frozenset()
     thread_levels: tuple[str, ...] = ()
+    methods: Mapping[str, frozenset[str]] = field(default_factory=dict)
     anatomy: bool = False
 
     def makes(self, name: str) -> bool:
         """Whether it makes a benchmark."""
         return name in CATALOGUE and name not in self.lacks
 
+    def method_of(self, name: str, asked: str | None) -> str | None:
+        """The way in which a benchmark is made: the asked one, or the usual one if it has any."""
+        usual = (method for method, names in self.methods.items() if name in names)
+        return asked or next(usual, None)
+
+
+USUAL = "mpi"  # the driver, if none is asked for
+
 
 @cache
 def runtimes() -> Mapping[str, Runtime]:
-    """All runtimes, by the name of their driver."""
+    """All runtimes, by the name of their driver, the usual one first."""
     names = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
     found = [importlib.import_module(f"{__name__}.{name}") for name in names]
     made = [module.RUNTIME for module in found if hasattr(module, "RUNTIME")]
+    made.sort(key=lambda runtime: runtime.driver != USUAL)
     return MappingProxyType({runtime.driver: runtime for runtime in made})
 
 

@@ -57,6 +57,9 @@ class World(Protocol):
     def share(self, value: Any) -> Any:
         """Rank 0's value."""
 
+    def repeat(self, function: Function) -> bool:
+        """Call a function from time to time while this rank waits; False: use a thread."""
+
     def actions(self, benchmark: Benchmark, data: Data) -> list[Action]:
         """What this rank does in one iteration of a benchmark; nothing if it only waits."""
 

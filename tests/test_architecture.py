@@ -18,7 +18,7 @@ import miniapps
 
 LAYERS = (*support.LAYERS, "tests")
 ONLY_IN = {
-    "mpi4py": r"(drivers|communication|lessons)/mpi/\w+\.py|tests/comm_program\.py",
+    "mpi4py": r"(drivers|communication|lessons)/mpi/\w+\.py",
     "charm4py": r"(drivers|communication|lessons)/charm/\w+\.py",
     "cupy": r"devices/cuda/\w+\.py",
     "numba": r"(devices|kernels)/(\w+/)+\w+\.py|tests/gpu(_budget|/(emulat|stub/python/)\w+)\.py",

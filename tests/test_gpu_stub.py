@@ -114,7 +114,8 @@ def test_launches_that_no_gpu_takes_fail(
 def test_messages_in_device_memory_are_right(environment: dict[str, str]) -> None:
     """Catches arrays of CuPy or Numba that mpi4py does not take, and parts at wrong addresses."""
     program = Path(comm_program.__file__)
-    command = [support.BIN / "mpiexec", "-n", 2, support.BIN / "python", program, "cupy", "numba"]
+    python = support.BIN / "python"
+    command = [support.BIN / "mpiexec", "-n", 2, python, program, "mpi", "cupy", "numba"]
     done = support.execute(command, RUN_S, environment)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]

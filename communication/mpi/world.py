@@ -12,7 +12,7 @@ from typing import Any
 from mpi4py import MPI
 from mpi4py.util import pkl5
 
-from communication.actions import Action
+from communication.actions import Action, Function
 from communication.buffers import Data
 from communication.catalogue import Benchmark
 from communication.movement import neighbors
@@ -59,6 +59,10 @@ class Ranks:
             "mpi": MPI.Get_library_version().splitlines()[0].strip("\0 "),
             "mpi_thread_level": LEVELS[MPI.Query_thread()],
         }
+
+    def repeat(self, function: Function) -> bool:
+        """Threads run while a call of MPI waits."""
+        return False
 
     def actions(self, benchmark: Benchmark, data: Data) -> list[Action]:
         """What this rank does in one iteration."""

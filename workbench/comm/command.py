@@ -195,6 +195,11 @@ def listed() -> Table:
     able = [driver for driver, runtime in runtimes.items() if runtime.anatomy]
     notes = (
         *(f"{reason} ({', '.join(names)})" for reason, names in reasons.items()),
+        *(
+            f"{driver} --method {method} ({', '.join(name for name in CATALOGUE if name in names)})"
+            for driver, runtime in runtimes.items()
+            for method, names in runtime.methods.items()
+        ),
         f"{ANATOMY.name}: what the calls of a ping-pong consist of ({', '.join(able)})",
     )
     return Table("communication benchmarks", columns, rows, notes)

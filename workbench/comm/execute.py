@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,31 +33,41 @@ def execute(spec: CommSpec, show: Show) -> int:
     Rank 0 calls ``show`` with the record or, in a launch, writes it to the launch's folder.
     """
     folder = os.environ.get(launch.FOLDER)
-    watcher: Watcher = NoProgressFile()
-    if folder is not None:
-        watcher = reopened(Path(folder) / launch.PROGRESS, spec.pes)
     runtime = communication.load(spec.driver)
-    begun = False
 
     def session(world: World) -> int:
-        nonlocal begun
-        begun = True
-        made = _made(spec, world, watcher)
-        if made is None:
-            return VALID
-        if folder is None:
-            return show(made)
-        output.write_text(Path(folder) / launch.record_name(0), json.dumps(made))
-        return VALID if made["valid"] is not False else WRONG
+        watcher = _watcher(folder, spec)  # opened here: Charm4Py forks when it starts
+        try:
+            made = _made(spec, world, watcher)
+            if made is None:
+                return VALID
+            if folder is None:
+                return show(made)
+            output.write_text(Path(folder) / launch.record_name(0), json.dumps(made))
+            return VALID if made["valid"] is not False else WRONG
+        except Exception as error:
+            _end(watcher, error)
+            runtime.fail(FAILED)
+            return FAILED
 
     try:
         return int(runtime.run(spec.settings, session))
     except Exception as error:
-        watcher.fail(error)
-        remove_shared_files()
-        if begun:
-            runtime.fail(FAILED)
+        _end(_watcher(folder, spec), error)
         return FAILED
+
+
+def _watcher(folder: str | None, spec: CommSpec) -> Watcher:
+    """What this process reports to; ``folder``: of the launch, if any."""
+    if folder is None:
+        return NoProgressFile()
+    return reopened(Path(folder) / launch.PROGRESS, spec.pes)
+
+
+def _end(watcher: Watcher, error: Exception) -> None:
+    """Report an error, and remove what this process shares."""
+    watcher.fail(error)
+    remove_shared_files()
 
 
 def _made(spec: CommSpec, world: World, watcher: Watcher) -> dict[str, Any] | None:
@@ -75,7 +86,7 @@ def _made(spec: CommSpec, world: World, watcher: Watcher) -> dict[str, Any] | No
         ]
 
     progress(0, "begins")
-    watcher.attend(rank, waits)
+    watcher.attend(rank, waits, threaded=not world.repeat(partial(watcher.answer, rank)))
     before = reading()
     try:
         if spec.benchmark == ANATOMY:

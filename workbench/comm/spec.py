@@ -83,7 +83,9 @@ class CommSpec:
     def recorded(self) -> dict[str, Any]:
         """The options that the record stores, by their keys there."""
         keys = {field.name: field.metadata["key"] for field in fields(Settings)}
-        return {key: getattr(self.settings, name) for name, key in keys.items() if key}
+        found = {key: getattr(self.settings, name) for name, key in keys.items() if key}
+        method = communication.get(self.driver).method_of(self.benchmark.name, found["method"])
+        return found | {"method": method}
 
     def check(self) -> None:
         """Raise InputError unless the runtime can make this benchmark with these options."""
@@ -105,6 +107,7 @@ class CommSpec:
                 device.OPENED.get("gpu").require(1)
             except device.DeviceUnavailable as error:
                 raise InputError("--buffer", buffer, str(error)) from None
+        self._check_method(runtime)
         self._check_pickle(runtime)
         self._check_touch()
 
@@ -118,6 +121,14 @@ class CommSpec:
             known = field.name in takes or value == field.default
             require(known, option, value, "no option of anatomy")
 
+    def _check_method(self, runtime: communication.Runtime) -> None:
+        """Raise InputError unless the runtime can move the data as asked."""
+        method, name = self.settings.method, self.benchmark.name
+        able = [one for one, names in runtime.methods.items() if name in names]
+        allowed = f"{name} has no such form under {self.driver}"
+        allowed += f": one of {', '.join(able)}" if able else ""
+        require(method is None or method in able, "--method", method, allowed)
+
     def _check_pickle(self, runtime: communication.Runtime) -> None:
         """Raise InputError unless objects can be sent as asked."""
         pickle, name, buffer = self.settings.pickle, self.benchmark.name, self.settings.buffer
@@ -125,7 +136,8 @@ class CommSpec:
             return
         require(buffer not in DEVICE, "--pickle", pickle, f"not with --buffer {buffer}")
         able = runtime.out_of_band if pickle == OUT_OF_BAND else runtime.pickles
-        allowed = f"{name} has no such form under {self.driver}; {', '.join(sorted(able))} have"
+        allowed = f"{name} has no such form under {self.driver}"
+        allowed += f"; {', '.join(sorted(able))} have" if able else ""
         require(name in able, "--pickle", pickle, allowed)
         bytes_ = buffer == "bytearray"
         allowed = "a bytearray has no data out of its pickle: use --buffer numpy"

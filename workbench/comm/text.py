@@ -153,7 +153,8 @@ def _half_width(row: dict[str, Any]) -> float | None:
 def table(record: dict[str, Any], results: list[dict[str, Any]]) -> str:
     """The results as comma-separated values, a line for each size."""
     unit = {LATENCY: "us", OVERLAP: "us", RATE: "MB/s"}[record["measures"]]
-    same = {key: record[key] for key in ("benchmark", "driver", "pes", "buffer", "pickle", "touch")}
+    keys = ("benchmark", "driver", "pes", "buffer", "pickle", "touch", "method")
+    same = {key: record[key] for key in keys}
     made = []
     for row in results:
         row = dict(row)

@@ -12,7 +12,7 @@ import communication
 import drivers
 from communication.actions import TOUCHES
 from communication.buffers import KINDS
-from communication.settings import IN_BAND, LEVELS, OUT_OF_BAND
+from communication.settings import IN_BAND, LEVELS, METHODS, OUT_OF_BAND
 from miniapps.parameters import InputError, require
 from workbench.comm.spec import CommSpec
 
@@ -23,6 +23,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = MappingProxyType(
         "pickle": (None, IN_BAND, OUT_OF_BAND),
         "touch": TOUCHES,
         "thread-level": LEVELS,
+        "method": METHODS,
     }
 )
 DRIVER = "driver"

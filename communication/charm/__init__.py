@@ -1,0 +1,54 @@
+"""The communication benchmarks by Charm4Py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from communication import Runtime
+from communication.catalogue import CATALOGUE, NEIGHBORS
+from communication.settings import METHODS
+
+CHANNEL, PROXY, FUTURE, GROUP, SECTION = METHODS
+MESSAGES = frozenset({"latency", "bw", "bibw", "multi_lat", "mbw_mr"})
+ANSWERED = frozenset({"latency", "multi_lat"})
+BLOCKING = frozenset({"allgather", "allreduce", "barrier", "bcast", "gather", "reduce"})
+COLLECTIVES = BLOCKING | {f"i{name}" for name in BLOCKING}
+
+
+def _lacks() -> Mapping[str, str]:
+    """The benchmarks that have no counterpart in Charm4Py, each with the reason."""
+    found = {}
+    for name, made in CATALOGUE.items():
+        if name in MESSAGES | COLLECTIVES:
+            continue
+        if made.one_sided:
+            found[name] = "Charm4Py has no access to the memory of another PE"
+        elif name.endswith("_persistent"):
+            found[name] = "Charm4Py has no persistent collectives"
+        elif made.movement in NEIGHBORS:
+            found[name] = "Charm4Py has no collectives of neighbours"
+        elif made.movement in ("allgatherv", "gatherv"):
+            found[name] = "Charm4Py has one gather, for parts of any length"
+        else:
+            found[name] = "Charm4Py has no such collective: programs send each part by itself"
+    return MappingProxyType(found)
+
+
+RUNTIME = Runtime(
+    driver="charm",
+    title="Charm4Py",
+    file="communication.charm.runtime",
+    buffers=("numpy",),
+    lacks=_lacks(),
+    pickles=MESSAGES | {"bcast", "ibcast"},
+    methods=MappingProxyType(
+        {
+            CHANNEL: MESSAGES,
+            PROXY: MESSAGES,
+            FUTURE: ANSWERED,
+            GROUP: COLLECTIVES,
+            SECTION: COLLECTIVES,
+        }
+    ),
+)
