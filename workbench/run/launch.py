@@ -72,14 +72,15 @@ def command_for_all(
     return spec.can.command(Start(words, spec.pes, spec.own, runtime, launcher))
 
 
-def pinning(spec: RunSpec, launcher: str | None = None) -> list[str]:
+def pinning(spec: Launched, launcher: str | None = None) -> list[str]:
     """The launcher's options that pin each PE to its own core, the same cores under all drivers.
 
     Empty if there are too few cores, or if another launcher with unknown options is used.
     """
-    if spec.pes > environment.cores() or (launcher and spec.can.program):
+    driver = drivers.get(spec.driver)
+    if spec.pes > environment.cores() or (launcher and driver.program):
         return []
-    return spec.can.pin(environment.core_numbers()[: spec.pes])
+    return driver.pin(environment.core_numbers()[: spec.pes])
 
 
 def launch(spec: Launched, command: list[str], limit_s: float | None) -> dict[str, Any] | int:

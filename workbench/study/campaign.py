@@ -58,13 +58,23 @@ class Campaign:
         require(bool(objects), "campaign", path, "holds no campaign")
         version = objects[0].get("campaign")
         require(version == VERSION, "campaign", path, f"has no head of version {VERSION}")
-        wrong = misfit_of_head(objects[0])
+        wrong = cls.misfit_of_head(objects[0])
         require(wrong is None, "campaign", path, f"line 1 is no head: {wrong}")
         head = upgraded_head(objects[0])
         for number, entry in enumerate(objects[1:], 2):
             wrong = misfit_of_event(head, entry)
             require(wrong is None, "campaign", path, f"line {number}: {wrong}")
-        return cls(head, revalidated(head, list(map(_upgraded, objects[1:]))))
+        return cls(head, cls.revalidated(head, list(map(_upgraded, objects[1:]))))
+
+    @staticmethod
+    def misfit_of_head(head: dict[str, Any]) -> str | None:
+        """Why the first line is no head of such a campaign; None if it is one."""
+        return misfit_of_head(head)
+
+    @staticmethod
+    def revalidated(head: dict[str, Any], events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The events, in which each run that must not count is a dropped one."""
+        return revalidated(head, events)
 
     def of(self, event: str) -> Iterator[dict[str, Any]]:
         """All events of a kind, in order."""
@@ -101,8 +111,9 @@ def object_of(path: Path, number: int, line: bytes | str) -> dict[str, Any]:
 class Writer:
     """Appends to a campaign file; a second writer at the same time is refused."""
 
-    def __init__(self, path: Path, head: dict[str, Any]) -> None:
+    def __init__(self, path: Path, head: dict[str, Any], reader: type[Campaign] = Campaign) -> None:
         """Create the file, or continue one of the same study. Raises InputError."""
+        self.reader = reader
         self.file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             self._open(path, head)
@@ -119,13 +130,13 @@ class Writer:
         text = os.pread(self.file, os.fstat(self.file).st_size, 0)
         whole = text.rfind(b"\n") + 1
         if whole:
-            self.campaign = Campaign.read(path)
+            self.campaign = self.reader.read(path)
             _require_same(path, self.campaign.head, head)
             os.ftruncate(self.file, whole)
         else:  # new, or killed while the head was being written
             require(_line(head).startswith(text), "--campaign", path, "is some other file")
             os.ftruncate(self.file, 0)
-            self.campaign = Campaign(head)
+            self.campaign = self.reader(head)
             self._append(head)
 
     def add(self, event: str, **entry: Any) -> None:

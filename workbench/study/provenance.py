@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import drivers
@@ -16,6 +16,7 @@ from workbench.study.noise import Noise
 from workbench.study.validation import answer_key, in_words, label
 from workbench.table import NONE, Table
 
+Named = Callable[[dict[str, Any], int], str]  # a point of a head in a few words
 NOISY = 0.25  # spread of the fixed work's time, above which the report warns
 
 
@@ -76,8 +77,6 @@ def environment_table(campaign: Campaign) -> Table:
 
 
 def _environment(campaign: Campaign) -> Iterator[tuple[str, list[str]]]:
-    starts = list(campaign.of("start"))
-    records = [run["record"] for run in campaign.of("run")]
     study = campaign.head["study"]
     yield "steps", [f"{study['steps']} timed, after {study['warmup']} of warm-up"]
     if "lb_first" in study:
@@ -85,6 +84,13 @@ def _environment(campaign: Campaign) -> Iterator[tuple[str, list[str]]]:
     yield "trials", _trials(campaign)
     yield "shuffle seed", [str(study["shuffle_seed"])]
     yield "device", [study["device"]]
+    yield from machine(campaign)
+
+
+def machine(campaign: Campaign) -> Iterator[tuple[str, list[str]]]:
+    """Where and with what the runs were made: items with their distinct values."""
+    starts = list(campaign.of("start"))
+    records = [run["record"] for run in campaign.of("run")]
     pinned = {
         True: "each PE pinned to a core, if there are enough; see the commands",
         False: "PEs not pinned",
@@ -113,14 +119,14 @@ def _trials(campaign: Campaign) -> list[str]:
     return [f"{span} of each point that has any, {sum(counts)} in all"]
 
 
-def commands_table(campaign: Campaign) -> Table:
+def commands_table(campaign: Campaign, named: Named = label) -> Table:
     """The commands of each point: as typed, and as launched."""
     launched: dict[int, str] = {}
     for entry in (*campaign.of("run"), *campaign.of("dropped")):
         launched.setdefault(entry["point"], entry["command"])
     rows = tuple(
         (
-            label(campaign.head, number),
+            named(campaign.head, number),
             shlex.join(["miniapps", *point["arguments"]]),
             launched.get(number, NONE),
         )
@@ -129,12 +135,12 @@ def commands_table(campaign: Campaign) -> Table:
     return Table("Commands", columns_of("point", "$command", "$as launched"), rows)
 
 
-def failures_table(campaign: Campaign) -> Table:
+def failures_table(campaign: Campaign, named: Named = label) -> Table:
     """Dropped runs without a later run that counts."""
     rows = tuple(
         (
             str(entry["trial"] + 1),
-            label(campaign.head, entry["point"]),
+            named(campaign.head, entry["point"]),
             entry["reason"],
             entry["command"],
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,8 @@ def write(campaign_path: Path, published: Path | None) -> int:
     check_writable("campaign", page)
     shown = tables(campaign)
     failures = failures_table(campaign)
-    drawn = _draw(campaign, campaign_path)
-    output.write_text(page, html(campaign, shown, beside, drawn))
+    figures = _draw(campaign, campaign_path)
+    output.write_text(page, html(campaign, shown, beside, figures))
     # Print last: this process ends if the reader of standard output closes it.
     for line in disturbed_lines(campaign):
         print(*wrapped(line, width()), sep="\n")
@@ -127,23 +127,36 @@ def _text(value: Any) -> str:
 
 
 def _draw(campaign: Campaign, path: Path) -> list[dict[str, Any]]:
-    """Write the figures beside the campaign; returns name, title, caption, SVG and width of each.
+    """Write the figures beside the campaign; returns what the page shows of them."""
+    from workbench.study.figures import CAPTIONS, figures
 
-    ``wide``: whether the figure takes the whole width of the page.
+    made = figures(campaign)
+    return drawn(made, CAPTIONS, lambda name, form: path.with_name(f"{path.stem}-{name}.{form}"))
+
+
+def drawn(
+    figures: Mapping[str, Any],
+    captions: Mapping[str, tuple[str, str]],
+    place: Callable[[str, str], Path],
+) -> list[dict[str, Any]]:
+    """Write figures in all formats; returns name, title, caption, SVG and width of each.
+
+    ``place``: the path of the file of a figure's name in a format; ``wide``: whether the figure
+    takes the whole width of the page.
     """
-    from workbench.study.figures import CAPTIONS, figures, saved
+    from workbench.study.figures import saved
 
-    drawn: list[dict[str, Any]] = []
-    for name, figure in figures(campaign).items():
+    shown: list[dict[str, Any]] = []
+    for name, figure in figures.items():
         for form in FORMATS:
             data = saved(figure, form, salt=name)
-            path.with_name(f"{path.stem}-{name}.{form}").write_bytes(data)
+            place(name, form).write_bytes(data)
             if form == "svg":
-                title, caption = CAPTIONS[name]
-                drawn.append({"name": name, "title": title, "caption": caption})
-                drawn[-1]["wide"] = figure.get_figwidth() > WIDE
-                drawn[-1]["svg"] = inline_svg(data.decode(), name, title)
-    return drawn
+                title, caption = captions[name]
+                shown.append({"name": name, "title": title, "caption": caption})
+                shown[-1]["wide"] = figure.get_figwidth() > WIDE
+                shown[-1]["svg"] = inline_svg(data.decode(), name, title)
+    return shown
 
 
 def inline_svg(text: str, name: str, title: str) -> str:
@@ -157,22 +170,12 @@ def inline_svg(text: str, name: str, title: str) -> str:
 
 
 def html(
-    campaign: Campaign, shown: list[Table], beside: list[Table], drawn: list[dict[str, Any]]
+    campaign: Campaign, shown: list[Table], beside: list[Table], figures: list[dict[str, Any]]
 ) -> str:
     """The report as an HTML page."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
-
-    files = FileSystemLoader(Path(__file__).parent)
-    around = Environment(
-        loader=files,
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     study = campaign.head["study"]
-    return around.get_template("report.html").render(
+    return rendered(
+        "report.html",
         title=title_of(campaign),
         machine=machine_of(campaign),
         study=study,
@@ -183,5 +186,21 @@ def html(
         split=[problem for problem, states in hashes(campaign).items() if len(states) > 1],
         disturbed=disturbed_lines(campaign),
         oversubscribed=any(run["record"]["oversubscribed"] for run in campaign.of("run")),
-        figures=[figure | {"svg": Markup(figure["svg"])} for figure in drawn],
+        figures=figures,
     )
+
+
+def rendered(template: str, figures: list[dict[str, Any]], **values: Any) -> str:
+    """A page from one of the templates beside this file."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    around = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    shown = [figure | {"svg": Markup(figure["svg"])} for figure in figures]
+    return around.get_template(template).render(figures=shown, **values)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from miniapps.parameters import InputError
 from miniapps.tiling import cache_folder
@@ -24,6 +24,7 @@ from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
 from workbench.run import launch
 from workbench.run.execute import check_memory
+from workbench.run.launched import Launched
 from workbench.run.record import disturbed, disturber, host, versions
 from workbench.run.spec import RunSpec
 from workbench.study import noise
@@ -51,6 +52,76 @@ class Policy:
     max_noise: float | None = None  # the largest share of a run's time that others may take
 
 
+class Subject(Protocol):
+    """What a campaign measures, and how its runs are launched and judged to count."""
+
+    @property
+    def seed(self) -> int:
+        """Of the order of runs."""
+
+    @property
+    def reader(self) -> type[Campaign]:
+        """The class that reads its campaign files."""
+
+    def header(self) -> dict[str, Any]:
+        """The first line of the campaign file."""
+
+    def launched(
+        self, campaign: Campaign, trial: int, point: int
+    ) -> tuple[Launched, Sequence[str]]:
+        """The run of a point in a trial, and its command."""
+
+    def label(self, head: dict[str, Any], point: int) -> str:
+        """A point in a few words."""
+
+    def shown(self, record: dict[str, Any]) -> str:
+        """What a run has measured, in a few words."""
+
+    def rejection(self, campaign: Campaign, point: int, result: dict[str, Any] | int) -> str | None:
+        """Why a run does not count; None if it does. ``result``: its record, or its status."""
+
+    def wide(self, campaign: Campaign, until: float) -> dict[int, float]:
+        """Points whose intervals are wider than ``until``, with their widths."""
+
+
+@dataclass(frozen=True)
+class RunsOfAnApp:
+    """A study of an app; a `Subject`."""
+
+    study: Study
+    runs: Sequence[tuple[RunSpec, list[str]]]
+    reader: type[Campaign] = Campaign
+
+    @property
+    def seed(self) -> int:
+        """Of the order of runs."""
+        return self.study.shuffle_seed
+
+    def header(self) -> dict[str, Any]:
+        """The first line of the campaign file."""
+        return header_of(self.study, [spec for spec, _ in self.runs])
+
+    def launched(self, campaign: Campaign, trial: int, point: int) -> tuple[RunSpec, list[str]]:
+        """The same in every trial."""
+        return self.runs[point]
+
+    def label(self, head: dict[str, Any], point: int) -> str:
+        """A point in a few words."""
+        return label(head, point)
+
+    def shown(self, record: dict[str, Any]) -> str:
+        """The time per step."""
+        return f"{mean_step_s(record) * 1e3:.4g} ms per step"
+
+    def rejection(self, campaign: Campaign, point: int, result: dict[str, Any] | int) -> str | None:
+        """Why a run does not count; None if it does."""
+        return rejection_reason(campaign, campaign.head["points"][point], result)
+
+    def wide(self, campaign: Campaign, until: float) -> dict[int, float]:
+        """Points whose intervals are wider than ``until``, with their widths."""
+        return wide_points(campaign, until)
+
+
 def run_campaign(study: Study, specs: Sequence[RunSpec], policy: Policy, path: Path) -> int:
     """Make the missing runs of a study; returns the exit status. Raises InputError."""
     for spec in specs:
@@ -58,15 +129,20 @@ def run_campaign(study: Study, specs: Sequence[RunSpec], policy: Policy, path: P
         if policy.launcher is None and not policy.force:
             check_memory(spec)
     runs = [(spec, launch.command(spec, pinning(spec, policy), policy.launcher)) for spec in specs]
+    return measure(RunsOfAnApp(study, runs), policy, path)
+
+
+def measure(subject: Subject, policy: Policy, path: Path) -> int:
+    """Make the missing runs of a campaign; returns the exit status. Raises InputError."""
     with _alone():
-        writer = Writer(path, header_of(study, specs))
+        writer = Writer(path, subject.header(), subject.reader)
         try:
-            if next(_todo(study, policy, writer.campaign), None) is not None:
+            if next(_todo(subject, policy, writer.campaign), None) is not None:
                 _begin(writer, policy, path)
-                for trial, point, left in _todo(study, policy, writer.campaign):
+                for trial, point, left in _todo(subject, policy, writer.campaign):
                     for attempt in range(ATTEMPTS):
                         strict = policy.max_noise is not None and attempt < ATTEMPTS - 1
-                        if _one_run(writer, trial, point, *runs[point], policy, left, strict):
+                        if _one_run(writer, subject, trial, point, policy, left, strict):
                             break
         except KeyboardInterrupt:
             kept = counted(len(writer.campaign.completed), "finished run")
@@ -129,13 +205,13 @@ def shuffled(study_seed: int, trial: int, points: int) -> list[int]:
     return order
 
 
-def _todo(study: Study, policy: Policy, campaign: Campaign) -> Iterator[tuple[int, int, int]]:
+def _todo(subject: Subject, policy: Policy, campaign: Campaign) -> Iterator[tuple[int, int, int]]:
     """Trial and point of each missing run, and the number of runs left, if known."""
     points = len(campaign.head["points"])
     for trial in range(policy.most_trials if policy.until_ci else policy.trials):
-        order = shuffled(study.shuffle_seed, trial, points)
+        order = shuffled(subject.seed, trial, points)
         if trial >= policy.trials:
-            wide = wide_points(campaign, policy.until_ci or 0.0)
+            wide = subject.wide(campaign, policy.until_ci or 0.0)
             order = [point for point in order if point in wide]
         completed = campaign.completed
         order = [point for point in order if (trial, point) not in completed]
@@ -146,10 +222,9 @@ def _todo(study: Study, policy: Policy, campaign: Campaign) -> Iterator[tuple[in
 
 def _one_run(
     writer: Writer,
+    subject: Subject,
     trial: int,
     point: int,
-    spec: RunSpec,
-    command: list[str],
     policy: Policy,
     left: int,
     strict: bool,
@@ -158,26 +233,27 @@ def _one_run(
 
     Returns False if it is to be repeated: other programs disturbed it, and ``strict``.
     """
+    spec, command = subject.launched(writer.campaign, trial, point)
     entry: dict[str, Any] = {"trial": trial, "point": point, "command": plain_command(command)}
     if policy.max_noise is not None:
         _wait_for_quiet(writer.campaign, policy.max_noise)
     begun = time.perf_counter()
-    result = launch.launch(spec, command, policy.stall_s)
+    result = launch.launch(spec, list(command), policy.stall_s)
     entry["seconds"] = round(time.perf_counter() - begun, 3)
     after_s = noise.sample()
-    reason = rejection_reason(writer.campaign, writer.campaign.head["points"][point], result)
+    reason = subject.rejection(writer.campaign, point, result)
     noisy = None
     if strict and reason is None and isinstance(result, dict):
         noisy = _disturbance(writer.campaign, result, after_s, policy.max_noise or 0.0)
     if reason is None and noisy is None and isinstance(result, dict):
         writer.add("run", **entry, record=result)
-        outcome = f"{mean_step_s(result) * 1e3:.4g} ms per step"
+        outcome = subject.shown(result)
     else:
         final = reason is not None and isinstance(result, dict)
         writer.add("dropped", **entry, reason=reason or noisy, final=final)
         outcome = f"DROPPED: {reason or noisy}"
     writer.add("noise", seconds=after_s)
-    name = f"{label(writer.campaign.head, point)}: {outcome}"
+    name = f"{subject.label(writer.campaign.head, point)}: {outcome}"
     rest = f"; {_time_left(writer.campaign, left - 1)}" if left > 1 else ""
     print(f"trial {trial + 1}, {name}{rest}", file=sys.stderr, flush=True)
     return noisy is None
@@ -219,7 +295,7 @@ def _time_left(campaign: Campaign, left: int) -> str:
     return f"{counted(left, 'run')} left, about {span}"
 
 
-def pinning(spec: RunSpec, policy: Policy) -> list[str]:
+def pinning(spec: Launched, policy: Policy) -> list[str]:
     """The launcher's options that pin each PE to its own core, if PEs are to be pinned."""
     return launch.pinning(spec, policy.launcher) if policy.pin else []
 
