@@ -20,33 +20,38 @@ MOST_TIMES = 1 << 40  # iterations, trials and messages per window
 
 @dataclass(frozen=True)
 class Span:
-    """The smallest and the largest size of messages, in bytes."""
+    """The smallest and the largest size of messages, in bytes, and the ratio of neighbours."""
 
     least: int
     most: int
+    factor: int = 2
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``"16:4096"``, or ``"4096"`` as the largest size. Raises ValueError."""
-        first, colon, last = text.partition(":")
+        """Read ``"16:4096"``, ``"16:4096:4"``, or ``"4096"`` as the largest size.
+
+        Raises ValueError.
+        """
         try:
-            least, most = (integer(first), integer(last)) if colon else (1, integer(first))
-        except ValueError:
-            raise ValueError("MIN:MAX or MAX, in bytes, such as 16:4194304") from None
-        if not 0 <= least <= most < MOST_BYTES:
-            raise ValueError("MIN:MAX with 0 <= MIN <= MAX < 2^31")
-        return cls(least, most)
+            numbers = [integer(word) for word in text.split(":")]
+            span = cls(1, *numbers) if len(numbers) == 1 else cls(*numbers)
+        except (TypeError, ValueError):
+            raise ValueError("MIN:MAX, MIN:MAX:FACTOR or MAX, such as 16:4194304") from None
+        if not 0 <= span.least <= span.most < MOST_BYTES or span.factor < 2:
+            raise ValueError("MIN:MAX:FACTOR with 0 <= MIN <= MAX < 2^31 and FACTOR 2 or more")
+        return span
 
     def __str__(self) -> str:
-        return f"{self.least}:{self.most}"
+        more = "" if self.factor == 2 else f":{self.factor}"
+        return f"{self.least}:{self.most}{more}"
 
     def sizes(self) -> list[int]:
-        """The smallest size, and its doubles up to the largest."""
+        """The smallest size, and its multiples by powers of the factor up to the largest."""
         found = [0] if self.least == 0 else []
         size = max(self.least, 1)
         while size <= self.most:
             found.append(size)
-            size *= 2
+            size *= self.factor
         return found
 
 
@@ -101,8 +106,8 @@ class Settings:
         "-m",
         None,
         Span.parse,
-        "sizes of messages in bytes, doubled from MIN to MAX; default: 1 to 4 MiB, collectives "
-        "1 MiB",
+        "sizes of messages in bytes, doubled from MIN to MAX, or MIN:MAX:FACTOR; default: 1 to 4 "
+        "MiB, collectives 1 MiB",
         group=DATA,
         metavar="MIN:MAX",
     )

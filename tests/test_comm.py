@@ -305,7 +305,9 @@ REFUSED = {
     "comm mbw_mr -n 3": "-n 3: mbw_mr needs an even number",
     "comm bcast -n 1": "-n 1: bcast needs 2 ranks or more",
     "comm latency -m 8:4": "MIN:MAX with 0 <= MIN <= MAX",
-    "comm latency -m 8:x": "MIN:MAX or MAX, in bytes",
+    "comm latency -m 8:x": "MIN:MAX, MIN:MAX:FACTOR or MAX, such as",
+    "comm latency -m 8:9:2:2": "MIN:MAX, MIN:MAX:FACTOR or MAX, such as",
+    "comm latency -m 8:9:1": "and FACTOR 2 or more",
     "comm allreduce -m 1:3": "-m 1:3: allreduce needs multiples of 4 B",
     "comm latency -i 0": "-i 0: must be from 1",
     "comm latency -x -1": "-x -1: must be from 0",
@@ -355,6 +357,8 @@ def test_defaults_are_those_of_the_papers() -> None:
     assert (settings.warmups_of(latency), settings.warmups_of(bandwidth)) == (60, 10)
     assert settings.sizes(latency)[-1] == 4 << 20 and settings.sizes(latency)[0] == 1
     assert settings.sizes(CATALOGUE["allreduce"]) == [4 << n for n in range(19)]
+    assert Span.parse("8:8388608:1024").sizes() == [8, 8 << 10, 8 << 20]
+    assert str(Span.parse("1:9:3")) == "1:9:3" and str(Span.parse("1:9:2")) == "1:9"
     assert Span.parse("0:5").sizes() == [0, 1, 2, 4] and Span.parse("6").sizes() == [1, 2, 4]
     assert str(Percentiles.parse("50,99.9")) == "50,99.9" and len(TOUCHES) == 3
     assert {made.measures for made in CATALOGUE.values()} == {"latency", RATE, OVERLAP}

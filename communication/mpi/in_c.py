@@ -1,8 +1,12 @@
-"""The ping-pong in C: compiled for the MPI beside this Python, and called by mpi4py's ranks."""
+"""The ping-pong in C, which mpi4py's ranks call.
+
+It is compiled for the MPI that mpi4py is made to load (`LIBRARY`), else for the one beside Python.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import subprocess
 import sys
@@ -12,13 +16,17 @@ from typing import Any
 import numpy as np
 
 SOURCE = Path(__file__).with_name("pingpong.c")
+LIBRARY = "MPI4PY_LIBMPI"  # environment variable: the file of the MPI library
 TEXT_BYTES = 8192  # more than MPI_MAX_LIBRARY_VERSION_STRING of any MPI
 
 
 def compiled(folder: Path) -> Path:
     """Compile the ping-pong into a folder. Raises OSError with the reason if that fails."""
-    beside = Path(sys.executable).with_name("mpicc")
-    compiler = str(beside) if beside.exists() else shutil.which("mpicc")
+    folders = [Path(sys.executable).parent]
+    if LIBRARY in os.environ:
+        folders.insert(0, Path(os.environ[LIBRARY]).parents[1] / "bin")
+    beside = [str(folder / "mpicc") for folder in folders if (folder / "mpicc").exists()]
+    compiler = beside[0] if beside else shutil.which("mpicc")
     if compiler is None:
         raise OSError("no mpicc was found")
     made = folder / "pingpong.so"

@@ -45,6 +45,7 @@ from workbench.show import plots, trace
 from workbench.show.saved import SavedRun, periods_of_steps
 from workbench.study import command, export, noise, provenance, report, tables
 from workbench.study.campaign import Campaign
+from workbench.study.comm import command as comm_command
 from workbench.study.options import check_policy, study_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,6 +124,12 @@ def only_plan(options: Any) -> int:
     return 0
 
 
+def only_plan_benchmarks(options: Any, *_: Any) -> int:
+    """In place of a campaign of communication benchmarks: everything up to its first launch."""
+    comm_command.planned(options)
+    return 0
+
+
 def replace_what_runs() -> None:
     """Let commands only check their input, where they would compute or launch.
 
@@ -134,6 +141,7 @@ def replace_what_runs() -> None:
     nothing: Callable[..., int] = lambda *_: 0  # noqa: E731
     execute.run = only_check  # type: ignore[assignment]
     command.study = only_plan
+    comm_command.command = only_plan_benchmarks
     batch.solve_all = lambda specs, timeout=None: []  # type: ignore[assignment]
     verify.verify = doctor.doctor = selftest.selftest = nothing  # type: ignore[assignment]
     demo.demo = noise.noted = nothing  # type: ignore[assignment]
@@ -156,6 +164,7 @@ study granularity jacobi2d --pes 2 --halvings 3 --size 64x64
 plot nowhere.h5 --figure x.png --trace
 batch nowhere --timeout 3
 study report nowhere.jsonl
+study comm ombpy --quick --trials 3 --library openmpi=nowhere --shuffle-seed 4
 adversary pic --pe-grid 2x2 --steps 4 --schedules 10 --seconds 3 --sim-seed 4 --sim-pes 3
 diff nowhere.h5 elsewhere.h5
 study export nowhere.jsonl --format csv

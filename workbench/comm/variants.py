@@ -26,15 +26,20 @@ VALUES: Mapping[str, tuple[Any, ...]] = MappingProxyType(
         "method": METHODS,
     }
 )
-DRIVER = "driver"
+DRIVER, LIBRARY = "driver", "library"
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One of the compared benchmarks, named by what differs."""
+    """One of the compared benchmarks, with its values; ``name``: all of them in words."""
 
-    name: str
     spec: CommSpec
+    values: tuple[tuple[str, Any], ...]
+
+    @property
+    def name(self) -> str:
+        """All values in words."""
+        return " ".join(filter(None, (in_words(*pair) for pair in self.values)))
 
 
 def dimensions(text: str) -> tuple[str, ...]:
@@ -50,23 +55,31 @@ def variants(spec: CommSpec, names: Sequence[str]) -> tuple[list[Variant], list[
 
     Raises InputError if fewer than two can be.
     """
-    choices = [[(name, value) for value in _values(spec, name)] for name in names]
-    made: list[Variant] = []
-    left_out: dict[str, list[str]] = {}
-    for chosen in itertools.product(*choices):
-        label = " ".join(filter(None, (_label(*pair) for pair in chosen)))
-        changed = _changed(spec, dict(chosen))
-        try:
-            changed.check()
-            drivers.get(changed.driver).require_modules()
-        except InputError as error:
-            left_out.setdefault(str(error), []).append(label)
-        else:
-            made.append(Variant(label, changed))
+    choices = {name: _values(spec, name) for name in names}
+    made, left_out = combined(spec, choices)
     lines = [f"{reason} ({', '.join(labels)})" for reason, labels in left_out.items()]
     few = "fewer than two variants can be made"
     require(len(made) > 1, "--compare", ",".join(names), "; ".join([few, *lines]))
     return made, lines
+
+
+def combined(
+    spec: CommSpec, choices: Mapping[str, Sequence[Any]]
+) -> tuple[list[Variant], dict[str, list[str]]]:
+    """Every combination of values that can be made, and the names of the others by their reason."""
+    pairs = [[(name, value) for value in values] for name, values in choices.items()]
+    made: list[Variant] = []
+    left_out: dict[str, list[str]] = {}
+    for chosen in itertools.product(*pairs):
+        variant = Variant(_changed(spec, dict(chosen)), chosen)
+        try:
+            variant.spec.check()
+            drivers.get(variant.spec.driver).require_modules()
+        except InputError as error:
+            left_out.setdefault(str(error), []).append(variant.name)
+        else:
+            made.append(variant)
+    return made, left_out
 
 
 def _values(spec: CommSpec, name: str) -> Sequence[Any]:
@@ -78,11 +91,11 @@ def _values(spec: CommSpec, name: str) -> Sequence[Any]:
     return [mine, *(value for value in known if value != mine)] if mine in known else known
 
 
-def _label(name: str, value: Any) -> str:
-    """A value in a word or two."""
+def in_words(name: str, value: Any) -> str:
+    """A value of a dimension in a word or two."""
     if value is None:
         return "no pickle" if name == "pickle" else ""
-    return str(value) if name in (DRIVER, "buffer") else f"{name} {value}"
+    return str(value) if name in (DRIVER, "buffer", LIBRARY) else f"{name} {value}"
 
 
 def _changed(spec: CommSpec, chosen: dict[str, Any]) -> CommSpec:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +35,13 @@ def figure_of(records: Sequence[dict[str, Any]], ratios: Sequence[Sequence[Inter
     names = [record.get("name", record["driver"]) for record in records]
     looks = styles_of(names)
     left = axes[0][0]
-    lines = [_intervals(record) for record in records]
-    _draw(left, records, lines, names, looks)
+    sizes = [record["sizes"] for record in records]
+    draw_over_sizes(left, list(zip(names, sizes, map(_intervals, records), strict=True)), looks)
     rate = records[0]["measures"] == RATE
     left.set_ylabel("bandwidth [MB/s]" if rate else "latency [us]")
     if ratios:
         right = axes[0][1]
-        _draw(right, records[1:], ratios[1:], names[1:], looks)
+        draw_over_sizes(right, list(zip(names, sizes, ratios, strict=True))[1:], looks)
         right.axhline(1, color="black", linewidth=1)
         right.set_ylabel(f"ratio to {names[0]}")
     if len(records) > 1:
@@ -63,24 +63,23 @@ def _intervals(record: dict[str, Any]) -> list[Interval]:
     ]
 
 
-def _draw(
+def draw_over_sizes(
     axes: Any,
-    records: Sequence[dict[str, Any]],
-    lines: Sequence[Sequence[Interval]],
-    names: Sequence[str],
-    looks: dict[str, dict[str, Any]],
+    lines: Sequence[tuple[str, Sequence[int], Sequence[Interval]]],
+    looks: Mapping[str, dict[str, Any]],
 ) -> None:
-    """A line for each record, over a logarithmic axis of sizes."""
-    for record, line, name in zip(records, lines, names, strict=True):
-        places = [max(size, 0.5) for size in record["sizes"]]
-        draw_line(axes, places, line, looks[name], label=name, markersize=3.5, linewidth=1)
-    sizes = records[0]["sizes"]
+    """Draw lines, each with its name, sizes and values, over a logarithmic axis of sizes."""
+    for name, sizes, values in lines:
+        look = {"label": name, "markersize": 3.5, "linewidth": 1} | looks[name]
+        draw_line(axes, [max(size, 0.5) for size in sizes], values, look)
+    every = sorted({size for _, sizes, _ in lines for size in sizes})
     axes.set_xscale("log", base=2)
-    shown = sizes[:: max(1, -(-len(sizes) // TICKS))]
+    shown = every[:: max(1, -(-len(every) // TICKS))]
     axes.set_xticks([max(size, 0.5) for size in shown], [in_words(size) for size in shown])
     axes.set_xticks([], minor=True)
     axes.set_yscale("log")
-    decimal_log_axis(axes.yaxis, *bounds_of([one for line in lines for one in line]), axes.set_ylim)
+    bounds = bounds_of([value for _, _, values in lines for value in values])
+    decimal_log_axis(axes.yaxis, *bounds, axes.set_ylim)
     axes.tick_params(axis="x", labelsize=8)
     axes.set_xlabel("size of a message")
 

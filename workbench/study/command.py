@@ -16,6 +16,7 @@ from workbench.arguments import add_app_options
 from workbench.exit_status import VALID
 from workbench.run.spec import RunSpec, check_writable
 from workbench.study.options import (
+    COMM,
     MOST_TRIALS,
     add_study_options,
     check_policy,
@@ -30,6 +31,7 @@ EXAMPLES = """examples:
   miniapps study --list
   miniapps study pic-lb --quick
   miniapps study my-own.toml
+  miniapps study comm ombpy --quick
   miniapps study report strong-jacobi2d.jsonl
 """
 
@@ -62,6 +64,7 @@ def add_commands(parser: Any, arguments: Sequence[str]) -> None:
                 add_study_options(app, problem)
                 add_app_options(app, problem)
             app.set_defaults(command=_study)
+    _add_comm(commands)
     _add_report(commands)
     _add_noise(commands)
     _add_export(commands)
@@ -74,6 +77,13 @@ def _study(options: argparse.Namespace, runtime: list[str]) -> int:
     return study(options)
 
 
+def _add_comm(commands: Any) -> None:
+    from workbench.study.comm import command
+
+    help = "communication benchmarks, as a TOML file says"
+    command.add_options(commands.add_parser(COMM, help=help, allow_abbrev=False))
+
+
 def _add_report(commands: Any) -> None:
     parser = commands.add_parser("report", help="write the report of a campaign file again")
     parser.add_argument("file", type=Path, metavar="FILE.jsonl")
@@ -83,7 +93,11 @@ def _add_report(commands: Any) -> None:
 
 def _report(options: argparse.Namespace, runtime: list[str]) -> int:
     from workbench.study import report
+    from workbench.study.comm import report as of_comm
 
+    if of_comm.is_ours(options.file):
+        require(options.published is None, "--published", options.published, "not of a comm study")
+        return of_comm.write(options.file)
     return report.write(options.file, options.published)
 
 

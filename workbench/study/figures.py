@@ -111,13 +111,10 @@ CAPTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 def figures(campaign: Campaign) -> dict[str, Any]:
     """The figures for which the study has points, by name (see `CAPTIONS`)."""
-    import matplotlib as mpl
-
     found = analysis.results(campaign)
     kind = campaign.head["study"]["kind"]
     drawn: dict[str, Any] = {}
-    settings: Any = dict(STYLE)
-    with mpl.rc_context(settings):
+    with styled():
         if not found:
             return drawn
         if kind in ("strong", "weak"):
@@ -138,14 +135,19 @@ def figures(campaign: Campaign) -> dict[str, Any]:
     return drawn
 
 
-def saved(figure: Any, form: str, salt: str) -> bytes:
-    """A figure's file as bytes, the same every time. ``salt`` seeds the ids of an SVG."""
+def styled(**more: Any) -> Any:
+    """A context in which figures have the style of all studies, with ``more`` settings."""
     import matplotlib as mpl
 
+    settings: Any = {**STYLE, **more}
+    return mpl.rc_context(settings)
+
+
+def saved(figure: Any, form: str, salt: str) -> bytes:
+    """A figure's file as bytes, the same every time. ``salt`` seeds the ids of an SVG."""
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     buffer = io.BytesIO()
-    settings: Any = {**STYLE, "svg.hashsalt": salt}
-    with mpl.rc_context(settings):
+    with styled(**{"svg.hashsalt": salt}):
         figure.savefig(buffer, format=form, dpi=DPI, metadata=dates.get(form))
     return buffer.getvalue()
 

@@ -30,6 +30,7 @@ MOST_BYTES = 1 << 20  # of a TOML file
 MATRIX = ("pes", "drivers", "odf", "balancers", "lb-periods")  # options that take a list
 ONLY_SLURM = ("--folder", "--sbatch")
 ONLY_HERE = ("--until-ci", "--max-noise", "--no-pin", "--stall", "--campaign")
+COMM = "comm"  # the kind of campaigns of communication benchmarks
 SOURCES = ("published", "source", "quick")  # keys of a TOML file that are no options
 
 
@@ -72,9 +73,14 @@ def expanded(arguments: list[str]) -> list[str]:
     files = [word for word in arguments[:2] if word.endswith(".toml") or word in own]
     if not files:
         return arguments
+    path = own.get(files[0]) or study_file(Path(files[0]))
+    if table_of(path).get("kind") == COMM:
+        rest = [word for word in arguments if word not in (COMM, files[0])]
+        return [COMM, str(path), *rest]
+    allowed = "is of no communication benchmarks: study FILE.toml makes it"
+    require(arguments[0] != COMM, "FILE.toml", path, allowed)
     rest = [word for word in arguments if word not in ("--quick", files[0])]
     quick = "--quick" in arguments
-    path = own.get(files[0]) or study_file(Path(files[0]))
     name = path.stem + ("-quick" if quick else "")
     return [*words_of_file(path, quick), f"--name={name}", *rest]
 
@@ -89,7 +95,7 @@ def listed() -> Iterator[str]:
     """The names of the project's studies, each with what it repeats or measures."""
     for name, file in shipped().items():
         table = tomllib.loads(file.read_text())
-        about = table.get("source", f"kind {table['kind']}, app {table['app']}")
+        about = table.get("source") or f"kind {table['kind']}, app {table['app']}"
         yield from labelled(f"{name:33}", about, width())
 
 
@@ -241,15 +247,22 @@ def check_policy(options: argparse.Namespace) -> None:
         require(not value, option, value, allowed)
 
 
-def words_of_file(path: Path, quick: bool) -> list[str]:
-    """The arguments that are equivalent to a TOML file. Raises InputError."""
+def table_of(path: Path) -> dict[str, Any]:
+    """The contents of a TOML file. Raises InputError."""
     try:
-        require(path.stat().st_size <= MOST_BYTES, "FILE.toml", path, "is too large for a study")
-        table = tomllib.loads(path.read_text())
+        large = path.stat().st_size > MOST_BYTES
+        table = {} if large else tomllib.loads(path.read_text())
     except OSError as error:
         raise InputError("FILE.toml", path, f"cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # brackets nested a thousand deep recurse
         raise InputError("FILE.toml", path, f"is no TOML: {error}") from None
+    require(not large, "FILE.toml", path, "is too large for a study")
+    return table
+
+
+def words_of_file(path: Path, quick: bool) -> list[str]:
+    """The arguments that are equivalent to a TOML file. Raises InputError."""
+    table = table_of(path)
     if quick:
         require("quick" in table, "--quick", path, "the file has no table [quick]")
         table |= table["quick"]

@@ -66,6 +66,9 @@ class Subject(Protocol):
     def header(self) -> dict[str, Any]:
         """The first line of the campaign file."""
 
+    def noted(self) -> dict[str, Any]:
+        """What each start of the campaign stores besides its environment."""
+
     def launched(
         self, campaign: Campaign, trial: int, point: int
     ) -> tuple[Launched, Sequence[str]]:
@@ -100,6 +103,10 @@ class RunsOfAnApp:
     def header(self) -> dict[str, Any]:
         """The first line of the campaign file."""
         return header_of(self.study, [spec for spec, _ in self.runs])
+
+    def noted(self) -> dict[str, Any]:
+        """Nothing more."""
+        return {}
 
     def launched(self, campaign: Campaign, trial: int, point: int) -> tuple[RunSpec, list[str]]:
         """The same in every trial."""
@@ -138,7 +145,7 @@ def measure(subject: Subject, policy: Policy, path: Path) -> int:
         writer = Writer(path, subject.header(), subject.reader)
         try:
             if next(_todo(subject, policy, writer.campaign), None) is not None:
-                _begin(writer, policy, path)
+                _begin(writer, subject, policy, path)
                 for trial, point, left in _todo(subject, policy, writer.campaign):
                     for attempt in range(ATTEMPTS):
                         strict = policy.max_noise is not None and attempt < ATTEMPTS - 1
@@ -176,7 +183,7 @@ def header_of(study: Study, specs: Sequence[RunSpec]) -> dict[str, Any]:
     }
 
 
-def _begin(writer: Writer, policy: Policy, path: Path) -> None:
+def _begin(writer: Writer, subject: Subject, policy: Policy, path: Path) -> None:
     """Store the environment of this start; raise InputError if an earlier start's differs."""
     around = {"versions": versions(), "host": host(), "pinned": policy.pin}
     for start in writer.campaign.of("start"):
@@ -186,7 +193,7 @@ def _begin(writer: Writer, policy: Policy, path: Path) -> None:
                 allowed = f"was begun with {what} {was}, not {now}; name another file"
                 raise InputError("--campaign", path, allowed)
     tick = noise.clock_tick()
-    writer.add("start", **around, clock_tick_s=tick, until_ci=policy.until_ci)
+    writer.add("start", **around, clock_tick_s=tick, until_ci=policy.until_ci, **subject.noted())
     writer.add("noise", seconds=noise.sample())
 
 

@@ -1,0 +1,1 @@
+"""Campaigns of communication benchmarks: what a paper claims about messages, measured here."""

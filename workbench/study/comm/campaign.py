@@ -1,0 +1,247 @@
+"""The campaign file of communication benchmarks: its shape, and which of its runs count.
+
+The lines are those of `workbench.study.campaign`, but for the head and the records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from types import MappingProxyType
+from typing import Any
+
+from communication.anatomy import PATHS
+from communication.catalogue import ANATOMY, CATALOGUE
+from workbench.comm.spec import CommSpec
+from workbench.run import launch
+from workbench.run.revalidation import HOST
+from workbench.run.shapes import AMOUNT, COUNT, FLAG, NUMBER, OBJECT, SEVERAL, TEXT, misfit
+from workbench.study.campaign import VERSION, Campaign
+from workbench.study.comm.libraries import Library
+from workbench.study.comm.plan import Plan, label
+from workbench.study.runner import Policy, pinning
+
+Event = dict[str, Any]
+
+SETTINGS: Mapping[str, Any] = MappingProxyType(
+    {
+        "benchmark": TEXT,
+        "driver": TEXT,
+        "pes": SEVERAL,
+        "buffer": TEXT,
+        "pickle": TEXT.or_null(),
+        "touch": TEXT,
+        "window": SEVERAL,
+        "thread_level": TEXT.or_null(),
+        "sizes": [COUNT],
+    }
+)
+HEAD: Mapping[str, Any] = MappingProxyType(
+    {
+        "study": {
+            "kind": TEXT,
+            "source": TEXT,
+            "shuffle_seed": NUMBER,
+            "claims": [
+                {
+                    "name": TEXT,
+                    "title": TEXT,
+                    "says": TEXT,
+                    "benchmark": TEXT,
+                    "ranks": SEVERAL,
+                    "lines": [{"name": TEXT, "point": COUNT, "call": TEXT.or_null()}],
+                    "published": TEXT.or_null(),
+                    "series": OBJECT,
+                    "quantities": [
+                        {
+                            "what": TEXT,
+                            "of": TEXT,
+                            "to": TEXT.or_null(),
+                            "take": TEXT,
+                        }
+                    ],
+                }
+            ],
+        },
+        "points": [{**SETTINGS, "library": TEXT.or_null(), "arguments": [TEXT]}],
+    }
+)
+RECORD: Mapping[str, Any] = MappingProxyType(
+    {
+        **SETTINGS,
+        "host": HOST,
+        "versions": OBJECT,
+        "oversubscribed": FLAG,
+        "disturbance": {"waited": AMOUNT, "steal": AMOUNT},
+    }
+)
+MEASURED: Mapping[str, Any] = MappingProxyType(
+    {"measured": [{"trial": COUNT, "size": COUNT}], "barrier_us": AMOUNT}
+)
+ANATOMIES: Mapping[str, Any] = MappingProxyType({"whole": OBJECT, "without_c": TEXT.or_null()})
+
+
+class CommCampaign(Campaign):
+    """The contents of a campaign file of communication benchmarks."""
+
+    @staticmethod
+    def misfit_of_head(head: dict[str, Any]) -> str | None:
+        """Why the first line is no head of such a campaign; None if it is one."""
+        words = misfit(head, HEAD, "head")
+        if words is not None:
+            return words
+        points = len(head["points"])
+        lines = [line for claim in head["study"]["claims"] for line in claim["lines"]]
+        beyond = [line["point"] for line in lines if line["point"] >= points]
+        unknown = [line["call"] for line in lines if line["call"] not in (None, *PATHS)]
+        if beyond:
+            return f"a line is of point {beyond[0]}, of {points} points"
+        return f"a line is of the call {unknown[0]}" if unknown else None
+
+    @staticmethod
+    def revalidated(head: dict[str, Any], events: list[Event]) -> list[Event]:
+        """The events, in which each run that must not count is a dropped one."""
+        kept: list[Event] = []
+        for event in events:
+            if event["event"] == "run":
+                reason = objection(head["points"][event["point"]], event["record"])
+                reason = reason or _repeated(kept, event) or _unchecked(kept, event)
+                if reason is not None:
+                    event = {key: value for key, value in event.items() if key != "record"}
+                    event |= {"event": "dropped", "reason": reason, "final": False}
+            kept.append(event)
+        return kept
+
+
+def objection(point: Mapping[str, Any], record: Mapping[str, Any]) -> str | None:
+    """Why the record of a point does not count, whatever other runs are; None if it does."""
+    words = misfit(record, {**RECORD, "valid": FLAG.or_null()}, "record")
+    if words is None and record["valid"] is False:
+        return f"wrong data: {record.get('wrong')}"
+    anatomy = point["benchmark"] == ANATOMY.name
+    words = words or misfit(record, ANATOMIES if anatomy else MEASURED, "record")
+    if words is not None:
+        return f"is no whole record: {words}"
+    for name in SETTINGS:
+        if record[name] != point[name]:
+            return f"{name} was {record[name]}, asked was {point[name]}"
+    if point["library"] is not None:
+        loaded = str(record["versions"].get("mpi"))
+        return Library(point["library"]).objection(loaded) or _misfit_of_values(point, record)
+    return _misfit_of_values(point, record)
+
+
+def _misfit_of_values(point: Mapping[str, Any], record: Mapping[str, Any]) -> str | None:
+    """Why the measured values of a record are not whole; None if they are."""
+    for size in point["sizes"]:
+        values = list(values_of(record, size))
+        numbers = [value for value in values if isinstance(value, int | float)]
+        right = [value for value in numbers if 0 < value < math.inf]
+        if not values or len(right) < len(values):
+            return f"has a time or rate for {size} B that is no number above 0"
+    return None
+
+
+def values_of(record: Mapping[str, Any], size: int, call: str | None = None) -> Iterator[Any]:
+    """The values of a size in a record, of one path or all if it is an anatomy."""
+    if record["benchmark"] == ANATOMY.name:
+        paths = record["whole"].get(str(size), {})
+        for path, values in paths.items():
+            if call in (None, path):
+                yield from values
+        return
+    for one in record["measured"]:
+        if one["size"] == size:
+            yield one.get("value")
+
+
+def _repeated(events: Sequence[Event], run: Event) -> str | None:
+    """Whether there is an earlier run of the trial and point, in words."""
+    key = (run["trial"], run["point"])
+    made = {(event["trial"], event["point"]) for event in events if event["event"] == "run"}
+    return "there is another run of this trial and point before" if key in made else None
+
+
+def _unchecked(events: Sequence[Event], run: Event) -> str | None:
+    """Whether no data of this point were ever checked, in words."""
+    if run["record"]["valid"] or is_checked(events, run["point"]):
+        return None
+    return "no run of this launch has checked its data"
+
+
+def is_checked(events: Sequence[Event], point: int) -> bool:
+    """Whether a run that counts has checked the data of a point."""
+    return any(
+        event["event"] == "run" and event["point"] == point and event["record"]["valid"]
+        for event in events
+    )
+
+
+@dataclass(frozen=True)
+class CommRuns:
+    """A campaign of communication benchmarks; a `workbench.study.runner.Subject`."""
+
+    plan: Plan
+    policy: Policy
+    reader: type[Campaign] = CommCampaign
+
+    @property
+    def seed(self) -> int:
+        """Of the order of runs."""
+        return self.plan.wanted.seed
+
+    def header(self) -> dict[str, Any]:
+        """The first line of the campaign file."""
+        points = [one.point() for one in self.plan.launches]
+        return {"campaign": VERSION, "study": self.plan.head(), "points": points}
+
+    def noted(self) -> dict[str, Any]:
+        """What cannot be measured here, and why."""
+        return {"left_out": self.plan.left_out}
+
+    def launched(self, campaign: Campaign, trial: int, point: int) -> tuple[CommSpec, list[str]]:
+        """A launch, whose sizes come in an order of its own; data are checked until they were."""
+        spec, library = self.plan.launches[point].spec, self.plan.launches[point].library
+        seed = Random(f"{self.seed} {trial} {point}").randrange(1 << 31)
+        checked = spec.benchmark != ANATOMY and is_checked(campaign.events, point)
+        settings = replace(spec.settings, seed=seed, no_check=checked)
+        spec = replace(spec, settings=settings)
+        launcher = library.launcher if library else None
+        runtime = [
+            *(pinning(spec, replace(self.policy, launcher=launcher))),
+            *(library.runtime if library else ()),
+        ]
+        words = launch.command(spec, runtime, launcher)
+        return spec, library.command(words) if library else words
+
+    def label(self, head: dict[str, Any], point: int) -> str:
+        """A point in a few words."""
+        return label(head, point)
+
+    def shown(self, record: dict[str, Any]) -> str:
+        """The first and the last value."""
+        sizes = record["sizes"]
+        name = record["benchmark"]
+        unit = unit_of(name)
+        first, last = (next(values_of(record, size)) for size in (sizes[0], sizes[-1]))
+        ends = f"{first:.4g} {unit} for {sizes[0]} B"
+        return ends if len(sizes) == 1 else f"{ends}, {last:.4g} for {sizes[-1]} B"
+
+    def rejection(self, campaign: Campaign, point: int, result: dict[str, Any] | int) -> str | None:
+        """Why a run does not count; None if it does."""
+        if isinstance(result, int):
+            return f"failed with status {result}"
+        reason = objection(campaign.head["points"][point], result)
+        return reason or _unchecked(campaign.events, {"point": point, "record": result})
+
+    def wide(self, campaign: Campaign, until: float) -> dict[int, float]:
+        """None: each size has an interval of its own, and no option asks for narrow ones."""
+        return {}
+
+
+def unit_of(benchmark: str) -> str:
+    """The unit of a benchmark's values."""
+    measures = CATALOGUE[benchmark].measures if benchmark in CATALOGUE else ANATOMY.measures
+    return "MB/s" if measures == "rate" else "us"

@@ -1,0 +1,317 @@
+"""What a campaign of communication benchmarks is to measure, read from a TOML file.
+
+A file has claims. Each is about one benchmark, whose variants it compares: every combination of the
+values of its dimensions is a line of its table and its figure. docs/comm.md describes the keys.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+import drivers
+from communication.anatomy import PATHS
+from communication.catalogue import ANATOMY, CATALOGUE, Benchmark
+from communication.settings import Settings, Span
+from miniapps.json_input import parsed
+from miniapps.parameters import InputError, require
+from workbench.comm.variants import DRIVER, LIBRARY, VALUES, in_words
+from workbench.run.shapes import COUNT, FLAG, NUMBER, OBJECT, SEVERAL, TEXT, misfit
+from workbench.study.options import COMM, table_of
+
+FILE = "FILE.toml"
+QUICK, PAPER = "quick", "paper"
+CALLS = "calls"
+DIMENSIONS = (DRIVER, *VALUES, LIBRARY)
+NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+TAKES = MappingProxyType(
+    {
+        "value": "the value",
+        "difference": "the value less that of the line it is compared with",
+        "ratio": "the value over that of the line it is compared with",
+    }
+)
+MEASURED: Mapping[str, Any] = MappingProxyType(
+    {
+        "ranks?": [SEVERAL],
+        "sizes?": TEXT,
+        "iterations?": SEVERAL,
+        "warmups?": COUNT,
+        "window?": SEVERAL,
+        "oversubscribe?": FLAG,
+    }
+)  # keys that the tables for short campaigns and for the papers' own may replace
+QUANTITY: Mapping[str, Any] = MappingProxyType(
+    {"what": TEXT, "of": TEXT, "to?": TEXT, "take?": TEXT, "sizes?": TEXT, "published?": TEXT}
+)
+CLAIM: Mapping[str, Any] = MappingProxyType(
+    {
+        "name": TEXT,
+        "title": TEXT,
+        "says?": TEXT,
+        "benchmark": TEXT,
+        **MEASURED,
+        **{f"{name}?": [TEXT] for name in (*DIMENSIONS, CALLS)},
+        "published?": TEXT,
+        "series?": OBJECT,
+        "quantities?": [QUANTITY],
+    }
+)
+SHAPE: Mapping[str, Any] = MappingProxyType(
+    {
+        "kind": TEXT,
+        "source?": TEXT,
+        "trials?": SEVERAL,
+        "seed?": NUMBER,
+        "claims": [CLAIM],
+        f"{QUICK}?": OBJECT,
+        f"{PAPER}?": OBJECT,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number that a paper publishes: a mean over the sizes of one line, compared with another.
+
+    ``take``: a key of `TAKES`; ``published``: the number, or its range, or None.
+    """
+
+    what: str
+    of: str
+    to: str | None
+    take: str
+    span: Span | None
+    published: Any
+
+    def plain(self) -> dict[str, Any]:
+        """As the campaign file stores it."""
+        span = None if self.span is None else [self.span.least, self.span.most]
+        return {
+            "what": self.what,
+            "of": self.of,
+            "to": self.to,
+            "take": self.take,
+            "sizes": span,
+            "published": self.published,
+        }
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim on one number of ranks.
+
+    ``choices``: the values of each dimension; ``calls``: the paths of an anatomy, if it is one;
+    ``series``: published values by the name of the line and the size.
+    """
+
+    name: str
+    title: str
+    says: str
+    benchmark: Benchmark
+    ranks: int
+    settings: Settings
+    choices: Mapping[str, tuple[Any, ...]]
+    calls: tuple[str, ...]
+    oversubscribe: bool
+    published: str | None
+    series: Mapping[str, Mapping[int, float]]
+    quantities: tuple[Quantity, ...]
+
+    def line_name(self, values: Mapping[str, Any], call: str) -> str:
+        """The name of a line: its call, if any, and the dimensions that have several values."""
+        several = [name for name, choices in self.choices.items() if len(choices) > 1]
+        words = [PATHS.get(call), *(in_words(name, values[name]) for name in several)]
+        return " ".join(filter(None, words)) or str(values[DRIVER])
+
+    def check_names(self) -> None:
+        """Raise InputError if published values are of a line that the claim does not have."""
+        every = itertools.product(*self.choices.values())
+        chosen = [dict(zip(self.choices, values, strict=True)) for values in every]
+        names = [self.line_name(values, call) for values in chosen for call in self.calls or ("",)]
+        named = [*self.series]
+        for quantity in self.quantities:
+            named += [quantity.of, *([] if quantity.to is None else [quantity.to])]
+        for name in named:
+            require(name in names, "line", name, f"{self.name} has {', '.join(names)}")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a file asks for."""
+
+    source: str
+    trials: int
+    seed: int
+    claims: tuple[Claim, ...]
+
+    @classmethod
+    def read(cls, path: Path, quick: bool = False, as_published: bool = False) -> Self:
+        """Read a file, with one of its tables that replace values. Raises InputError."""
+        table = table_of(path)
+        words = misfit(table, SHAPE, "it") or unknown(table, SHAPE, "it")
+        require(words is None, FILE, path, str(words))
+        require(table["kind"] == COMM, "kind", table["kind"], f"must be {COMM}")
+        over: dict[str, Any] = {}
+        for name, asked in ((QUICK, quick), (PAPER, as_published)):
+            if asked:
+                option = "--quick" if name == QUICK else "--as-published"
+                require(name in table, option, path, f"the file has no table [{name}]")
+                over = table[name]
+        names = [claim["name"] for claim in table["claims"]]
+        require(len({*names}) == len(names) > 0, FILE, path, "must name each claim once, and one")
+        _check_over(path, over, names)
+        claims = [
+            made
+            for claim in table["claims"]
+            for made in _claims(path, claim | _shared(over) | over.get(claim["name"], {}))
+        ]
+        trials = over.get("trials", table.get("trials", 10))
+        source = table.get("source", path.stem)
+        return cls(source, trials, int(table.get("seed", 0)), tuple(claims))
+
+    def changed(self, trials: int | None, seed: int | None) -> Self:
+        """With other trials or another seed, if they are given. Raises InputError."""
+        trials = self.trials if trials is None else trials
+        require(trials >= 1, "--trials", trials, "must be 1 or more")
+        return replace(self, trials=trials, seed=self.seed if seed is None else seed)
+
+
+def unknown(value: Any, shape: Any, name: str) -> str | None:
+    """The first key that a shape does not have, in words; None if there is none."""
+    if isinstance(shape, Mapping) and isinstance(value, dict):
+        known = {key.removesuffix("?"): inner for key, inner in shape.items()}
+        for key, inner in value.items():
+            if key not in known:
+                return f"{name} has the key {key}, which must be of {', '.join(known)}"
+            if words := unknown(inner, known[key], f"{name}.{key}"):
+                return words
+    if isinstance(shape, list) and isinstance(value, list):
+        found = (unknown(one, shape[0], f"{name}[{n}]") for n, one in enumerate(value))
+        return next((words for words in found if words), None)
+    return None
+
+
+def _shared(over: Mapping[str, Any]) -> dict[str, Any]:
+    """The replaced values of all claims."""
+    known = {key.removesuffix("?") for key in MEASURED}
+    return {key: value for key, value in over.items() if key in known}
+
+
+def _check_over(path: Path, over: Mapping[str, Any], names: list[str]) -> None:
+    """Raise InputError unless a table replaces what it may replace."""
+    shape = {**MEASURED, "trials?": SEVERAL, **{f"{name}?": dict(MEASURED) for name in names}}
+    words = misfit(over, shape, "its table") or unknown(over, shape, "its table")
+    require(words is None, FILE, path, str(words))
+
+
+def _claims(path: Path, table: dict[str, Any]) -> Iterator[Claim]:
+    """A claim for each number of ranks. Raises InputError."""
+    name, benchmark = table["name"], table["benchmark"]
+    require(bool(NAME.fullmatch(name)), "name", name, "must be of a-z, 0-9 and -")
+    known = {**CATALOGUE, ANATOMY.name: ANATOMY}
+    require(benchmark in known, "benchmark", benchmark, "one of `miniapps comm --list`")
+    choices = _choices(table)
+    calls = tuple(table.get(CALLS, ("c", "array") if benchmark == ANATOMY.name else ()))
+    for call in calls:
+        require(call in PATHS, CALLS, call, f"one of {', '.join(PATHS)}")
+    given: dict[str, Any] = {name: table.get(name) for name in ("iterations", "warmups")}
+    if "window" in table:
+        given["window"] = table["window"]
+    settings = Settings(span=_span(table), trials=1, **given)
+    settings.check()
+    data = published_values(path.parent / table["published"]) if "published" in table else {}
+    quantities = tuple(_quantity(one, data) for one in table.get("quantities", ()))
+    series = {line: _series(data, key) for line, key in table.get("series", {}).items()}
+    counts = table.get("ranks", [2])
+    for ranks in counts:
+        several = len(counts) > 1
+        made = Claim(
+            name=f"{name}-{ranks}" if several else name,
+            title=table["title"] + (f", {ranks} ranks" if several else ""),
+            says=table.get("says", ""),
+            benchmark=known[benchmark],
+            ranks=ranks,
+            settings=settings,
+            choices=choices,
+            calls=calls,
+            oversubscribe=table.get("oversubscribe", False),
+            published=data.get("source"),
+            series=series,
+            quantities=quantities,
+        )
+        made.check_names()
+        yield made
+
+
+def _choices(table: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """The values of each dimension that a claim names. Raises InputError."""
+    choices: dict[str, tuple[Any, ...]] = {DRIVER: ("mpi",)}
+    for name in DIMENSIONS:
+        if name not in table:
+            continue
+        known = {DRIVER: tuple(drivers.found()), LIBRARY: None}.get(name, VALUES.get(name))
+        values = tuple(
+            None if (name, value) == ("pickle", "no") else value for value in table[name]
+        )
+        require(len({*values}) == len(values) > 0, name, table[name], "must name each value once")
+        for value in values:
+            allowed = ", ".join("no" if one is None else str(one) for one in known or ())
+            require(known is None or value in known, name, value, f"one of {allowed}")
+        choices[name] = values
+    return choices
+
+
+def _span(table: Mapping[str, Any]) -> Span | None:
+    """The sizes of a table. Raises InputError."""
+    if "sizes" not in table:
+        return None
+    try:
+        return Span.parse(table["sizes"])
+    except ValueError as error:
+        raise InputError("sizes", table["sizes"], f"must be {error}") from None
+
+
+# Published values ---------------------------------------------------------------------------------
+
+
+def published_values(path: Path) -> dict[str, Any]:
+    """A JSON file with published values, which names its source. Raises InputError."""
+    try:
+        found = parsed(path.read_bytes())
+    except OSError as error:
+        raise InputError("published", path, f"cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise InputError("published", path, f"is no JSON: {error}") from None
+    named = isinstance(found, dict) and isinstance(found.get("source"), str)
+    require(named, "published", path, "must be an object that names its source")
+    return dict(found)
+
+
+def _series(data: Mapping[str, Any], key: Any) -> dict[int, float]:
+    """Published values by size: those under a key, beside the sizes under ``bytes``."""
+    sizes, values = data.get("bytes"), data.get(str(key))
+    lists = isinstance(sizes, list) and isinstance(values, list) and len(sizes) == len(values)
+    require(lists, "series", key, "must be a list in the published file, as long as its bytes")
+    return dict(zip(sizes or (), values or (), strict=True))
+
+
+def _quantity(table: Mapping[str, Any], data: Mapping[str, Any]) -> Quantity:
+    """A quantity of a claim. Raises InputError."""
+    take = table.get("take", "value")
+    require(take in TAKES, "take", take, f"one of {', '.join(TAKES)}")
+    found: Any = None
+    if "published" in table:
+        found = data
+        for key in table["published"].split("."):
+            entries = dict(enumerate(found)) if isinstance(found, list) else found
+            place = int(key) if isinstance(found, list) and key.isdigit() else key
+            inside = isinstance(entries, dict) and place in entries
+            require(inside, "published", table["published"], "is not in the published file")
+            found = entries[place]
+    return Quantity(table["what"], table["of"], table.get("to"), take, _span(table), found)

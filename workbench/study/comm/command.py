@@ -1,0 +1,100 @@
+"""The command ``miniapps study comm``."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from miniapps.parameters import require
+from workbench.arguments import SECONDS, typed
+from workbench.exit_status import VALID
+from workbench.run.spec import check_writable
+from workbench.study.options import share
+
+if TYPE_CHECKING:
+    from workbench.study.comm.plan import Plan
+
+
+def add_options(parser: Any) -> None:
+    """Add the options of a campaign of communication benchmarks."""
+    add = parser.add_argument
+    add("file", type=Path, metavar="FILE.toml", help="or the name of one of ours, such as ombpy")
+    add("--quick", action="store_true", help="as its table [quick] says: a short campaign")
+    help = "as its table [paper] says: the sizes and ranks of the publication"
+    add("--as-published", action="store_true", help=help)
+    add("--trials", type=typed(int), metavar="N", help="launches of each line; default: the file's")
+    add("--shuffle-seed", type=typed(int), metavar="N", help="of the order of launches")
+    help = "where an MPI library is installed; repeatable; default: NAME beside this Python"
+    add("--library", action="append", default=[], metavar="NAME=FOLDER", help=help)
+    help = "wait while the machine is busy, and repeat launches that others disturbed more"
+    add("--max-noise", type=typed(share), metavar="P%", help=help)
+    add("--no-pin", action="store_true", help="do not pin ranks to cores")
+    add("--stall", type=typed(SECONDS), metavar="SECONDS", help="as of `miniapps run`")
+    add("--campaign", type=Path, metavar="FOLDER", help="default: as the TOML file")
+    add("--dry-run", action="store_true", help="list the launches, and what is left out")
+    parser.set_defaults(command=command)
+
+
+def planned(options: argparse.Namespace) -> Plan:
+    """The launches that the options ask for. Raises InputError."""
+    from workbench.study.comm.claims import Wanted
+    from workbench.study.comm.libraries import folders
+    from workbench.study.comm.plan import Plan
+
+    both = options.quick and options.as_published
+    require(not both, "--quick", "given", "not with --as-published")
+    wanted = Wanted.read(options.file, options.quick, options.as_published)
+    wanted = wanted.changed(options.trials, options.shuffle_seed)
+    return Plan.of(wanted, folders(options.library))
+
+
+def command(options: argparse.Namespace, runtime: list[str]) -> int:
+    """Make a campaign, or list its launches; returns the exit status. Raises InputError."""
+    from workbench.study.comm import report
+    from workbench.study.comm.campaign import CommRuns
+    from workbench.study.comm.plan import left_out_line
+    from workbench.study.runner import Policy, measure
+
+    require(not runtime, "--", " ".join(runtime), "a study passes no options to launchers")
+    plan = planned(options)
+    nothing = "; ".join(["no claim can be measured here", *map(left_out_line, plan.left_out)])
+    require(bool(plan.launches) or options.dry_run, "FILE.toml", options.file, nothing)
+    for entry in plan.left_out:
+        print(left_out_line(entry), file=sys.stderr)
+    if options.dry_run:
+        for launch in plan.launches:
+            print(shlex.join(["miniapps", *launch.spec.arguments()]))
+        return VALID
+    suffix = "-quick" if options.quick else "-as-published" if options.as_published else ""
+    folder = options.campaign or Path(options.file.stem + suffix)
+    trials = plan.wanted.trials
+    policy = Policy(
+        trials=trials,
+        until_ci=None,
+        most_trials=trials,
+        pin=not options.no_pin,
+        stall_s=options.stall,
+        max_noise=options.max_noise,
+    )
+    path = folder / report.RUNS
+    with _folder(folder):
+        check_writable("--campaign", path)
+        status = measure(CommRuns(plan, policy), policy, path)
+    return max(status, report.write(path))
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    """Make a folder, and remove it if it is new and nothing was written."""
+    new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        if new and not any(folder.iterdir()):
+            folder.rmdir()

@@ -1,0 +1,95 @@
+"""A figure for each claim: values over the size of messages, and ratios to the first line.
+
+Published values are dotted lines without markers, in the colour of the line that they belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from workbench.show.captions import fitted
+from workbench.show.comm_figure import draw_over_sizes
+from workbench.study.comm.series import Line, Result
+from workbench.study.drawing import fitted_legend, new_figure, styles_of
+from workbench.study.figures import LETTERS, styled
+from workbench.study.statistics import Interval
+
+PUBLISHED = "published"
+Drawn = tuple[str, Sequence[int], Sequence[Interval]]
+
+
+def figures(found: Sequence[Result], machine: str) -> dict[str, Any]:
+    """The figures of all claims with values, by the name of the claim."""
+    with styled():
+        return {
+            result.name: claim_figure(result, machine)
+            for result in found
+            if result.lines and not result.oversubscribed
+        }
+
+
+def claim_figure(result: Result, machine: str) -> Any:
+    """The values of a claim, and beside them the ratios if it compares several lines."""
+    base, *others = result.lines
+    figure, axes = new_figure(9.0 if others else 5.2, 4.6, 1, 2 if others else 1)
+    looks = _looks(result)
+    left = axes[0][0]
+    draw_over_sizes(left, [drawn for line in result.lines for drawn in _values(line)], looks)
+    left.set_ylabel("bandwidth [MB/s]" if base.unit == "MB/s" else "latency [us]")
+    if others:
+        right = axes[0][1]
+        draw_over_sizes(right, [drawn for line in others for drawn in _ratios(line, base)], looks)
+        right.axhline(1, color="black", linewidth=1)
+        right.set_ylabel(f"ratio to {base.name}")
+    fitted_legend(figure, *left.get_legend_handles_labels())
+    said = [str(result.claim["title"]), machine]
+    figure.suptitle(fitted(said, int(LETTERS * figure.get_figwidth())), fontsize=8)
+    return figure
+
+
+def captions(found: Sequence[Result]) -> dict[str, tuple[str, str]]:
+    """Title and caption of each figure."""
+    return {result.name: (str(result.claim["title"]), _caption(result)) for result in found}
+
+
+def _caption(result: Result) -> str:
+    """What a figure shows."""
+    words = ["Means of the trials with 99 % intervals; both axes are logarithmic."]
+    if len(result.lines) > 1:
+        words.append(f"Right: ratios to {result.lines[0].name}.")
+    if any(line.published for line in result.lines):
+        words.append(f"Dotted: published values ({result.claim['published']}).")
+    return " ".join(words)
+
+
+def _looks(result: Result) -> Mapping[str, dict[str, Any]]:
+    """The styles of all lines, and of their published values."""
+    looks = styles_of([line.name for line in result.lines])
+    plain = {"linestyle": ":", "marker": "None", "linewidth": 1.4}
+    return looks | {_published(name): look | plain for name, look in looks.items()}
+
+
+def _published(name: str) -> str:
+    return f"{name}, {PUBLISHED}"
+
+
+def _values(line: Line) -> list[Drawn]:
+    """A line, and what was published of it."""
+    return _with_published(line.name, line.values, line.published)
+
+
+def _ratios(line: Line, base: Line) -> list[Drawn]:
+    """The ratios of a line to another one, and of what was published."""
+    return _with_published(line.name, line.ratios(base), line.published_ratios(base))
+
+
+def _with_published(
+    name: str, found: Mapping[int, Interval], published: Mapping[int, float]
+) -> list[Drawn]:
+    drawn: list[Drawn] = [(name, list(found), list(found.values()))]
+    if published:
+        nan = float("nan")
+        values = [Interval(value, nan, nan) for value in published.values()]
+        drawn.append((_published(name), list(published), values))
+    return drawn

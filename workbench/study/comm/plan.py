@@ -1,0 +1,180 @@
+"""The launches of a campaign of communication benchmarks, and what cannot be launched here.
+
+A *line* of a claim is one of its variants. A launch measures all sizes of a line; lines of several
+claims share it if they ask for the same. A launch of the anatomy measures several lines at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import communication
+import drivers
+from communication.catalogue import ANATOMY
+from miniapps.parameters import InputError
+from workbench import environment
+from workbench.comm.spec import CommSpec
+from workbench.comm.variants import DRIVER, LIBRARY, Variant, combined
+from workbench.plural import counted
+from workbench.study.comm.claims import Claim, Wanted
+from workbench.study.comm.libraries import Library, library
+from workbench.study.options import COMM
+
+POINT = ("buffer", "pickle", "touch", "window", "thread_level")  # keys of a record that name it
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch of one trial: a benchmark with an MPI library, None if none was chosen."""
+
+    spec: CommSpec
+    library: Library | None
+
+    def point(self) -> dict[str, Any]:
+        """As the campaign file stores it."""
+        recorded = self.spec.recorded()
+        return {
+            "benchmark": self.spec.benchmark.name,
+            "driver": self.spec.driver,
+            "pes": self.spec.pes,
+            "library": self.library and self.library.name,
+            **{name: recorded[name] for name in POINT},
+            "sizes": self.spec.settings.sizes(self.spec.benchmark),
+            "arguments": self.spec.arguments(),
+        }
+
+
+@dataclass
+class Plan:
+    """The launches of a trial, the claims with their lines, and what is left out.
+
+    ``left_out``: claim, variants and reason of what cannot be made here.
+    """
+
+    wanted: Wanted
+    launches: list[Launch] = field(default_factory=list)
+    claims: list[dict[str, Any]] = field(default_factory=list)
+    left_out: list[dict[str, str]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, wanted: Wanted, folders: Mapping[str, Path]) -> Plan:
+        """Plan all claims. ``folders``: of MPI libraries, by name. Raises InputError."""
+        plan = cls(wanted)
+        for claim in wanted.claims:
+            lines = list(plan._lines(claim, folders))
+            plan.claims.append(
+                {
+                    "name": claim.name,
+                    "title": claim.title,
+                    "says": claim.says,
+                    "benchmark": claim.benchmark.name,
+                    "ranks": claim.ranks,
+                    "lines": lines,
+                    "published": claim.published,
+                    "series": {
+                        name: {str(size): us for size, us in values.items()}
+                        for name, values in claim.series.items()
+                    },
+                    "quantities": [quantity.plain() for quantity in claim.quantities],
+                }
+            )
+        return plan
+
+    def head(self) -> dict[str, Any]:
+        """The study as the campaign file stores it."""
+        return {
+            "kind": COMM,
+            "source": self.wanted.source,
+            "shuffle_seed": self.wanted.seed,
+            "claims": self.claims,
+        }
+
+    def _lines(self, claim: Claim, folders: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
+        """The lines of a claim that can be measured here; the others are left out."""
+        cores = environment.cores()
+        if claim.ranks > cores and not claim.oversubscribe:
+            reason = f"{claim.ranks} ranks are more than the {counted(cores, 'core')} here"
+            self._leave_out(claim, "all", reason)
+            return
+        for loaded, name in self._libraries(claim, folders):
+            for variant in self._variants(claim):
+                number = self._number(Launch(variant.spec, loaded))
+                values = {**dict(variant.values), LIBRARY: name}
+                for call in claim.calls or ("",):
+                    shown = claim.line_name(values, call)
+                    yield {"name": shown, "point": number, "call": call or None}
+
+    def _libraries(
+        self, claim: Claim, folders: Mapping[str, Path]
+    ) -> Iterator[tuple[Library | None, str | None]]:
+        """The MPI libraries of a claim that are found, with their names."""
+        for name in claim.choices.get(LIBRARY, (None,)):
+            if name is None:
+                yield None, None
+                continue
+            try:
+                yield library(name, folders), name
+            except InputError as error:
+                self._leave_out(claim, name, str(error))
+
+    def _variants(self, claim: Claim) -> Iterator[Variant]:
+        """The variants of a claim that can be made, but for the MPI libraries."""
+        choices = {name: values for name, values in claim.choices.items() if name != LIBRARY}
+        able = [name for name in choices[DRIVER] if name in communication.runtimes()]
+        for name in choices[DRIVER]:
+            if name not in able:
+                self._leave_out(claim, name, f"{name} has no communication benchmarks yet")
+        if not able:
+            return
+        spec = CommSpec(claim.benchmark, able[0], claim.ranks, claim.settings)
+        made, left_out = combined(spec, choices | {DRIVER: tuple(able)})
+        for reason, labels in left_out.items():
+            self._leave_out(claim, ", ".join(labels), reason)
+        for variant in made:
+            missing = drivers.get(variant.spec.driver).unavailable()
+            if missing is not None:
+                self._leave_out(claim, variant.name, missing)
+                continue
+            yield variant
+
+    def _number(self, wanted: Launch) -> int:
+        """The number of a launch, which is new unless another line asks for the same."""
+        if wanted not in self.launches:
+            self.launches.append(wanted)
+        return self.launches.index(wanted)
+
+    def _leave_out(self, claim: Claim, variants: str, reason: str) -> None:
+        entry = {"claim": claim.name, "variants": variants, "reason": reason}
+        if entry not in self.left_out:
+            self.left_out.append(entry)
+
+
+def label(head: Mapping[str, Any], number: int) -> str:
+    """A launch in a few words: the benchmark and what is not as by default."""
+    point = head["points"][number]
+    words = [point["benchmark"], point["driver"], point["buffer"]]
+    if point["pickle"]:
+        words.append(f"pickle {point['pickle']}")
+    if point["touch"] != "none":
+        words.append(f"touch {point['touch']}")
+    words += [word for word in (point["thread_level"], point["library"]) if word]
+    if point["benchmark"] == ANATOMY.name:
+        words.remove(point["buffer"])
+    return f"{' '.join(words)}, {counted(point['pes'], 'rank')}"
+
+
+def listed(plan: Plan) -> Sequence[str]:
+    """A line for each claim and each thing that is left out."""
+    lines = []
+    for claim in plan.claims:
+        names = ", ".join(line["name"] for line in claim["lines"]) or "nothing"
+        lines.append(f"{claim['name']}: {claim['benchmark']}, {names}")
+    return [*lines, *(left_out_line(entry) for entry in plan.left_out)]
+
+
+def left_out_line(entry: Mapping[str, str]) -> str:
+    """What is left out, and why."""
+    return f"left out: {entry['claim']}: {entry['variants']}: {entry['reason']}"

@@ -1,0 +1,174 @@
+"""The results of a campaign of communication benchmarks: lines, ratios, and published values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from workbench.study.campaign import Campaign
+from workbench.study.comm.campaign import unit_of, values_of
+from workbench.study.statistics import Interval, mean_interval, ratio_interval
+
+
+@dataclass(frozen=True)
+class Line:
+    """A variant of a claim: the trials of each size, and what was published.
+
+    ``trials``: by size, one value per launch, in us or MB/s; ``published``: by size.
+    """
+
+    name: str
+    unit: str
+    records: tuple[dict[str, Any], ...]
+    trials: Mapping[int, np.ndarray]
+    published: Mapping[int, float]
+    point: Mapping[str, Any]
+
+    @property
+    def oversubscribed(self) -> bool:
+        """Whether there were more ranks than cores in any launch."""
+        return any(record["oversubscribed"] for record in self.records)
+
+    @cached_property
+    def values(self) -> dict[int, Interval]:
+        """The means over trials, by size."""
+        return {size: mean_interval(found) for size, found in self.trials.items()}
+
+    def ratios(self, base: Line) -> dict[int, Interval]:
+        """The ratios of means to those of another line, for the sizes that both have."""
+        return {
+            size: ratio_interval(found, base.trials[size])
+            for size, found in self.trials.items()
+            if size in base.trials
+        }
+
+    def published_ratios(self, base: Line) -> dict[int, float]:
+        """The same of published values."""
+        return {
+            size: value / base.published[size]
+            for size, value in self.published.items()
+            if base.published.get(size)
+        }
+
+
+@dataclass(frozen=True)
+class Result:
+    """A claim with its lines that have been measured; the others are compared with the first."""
+
+    claim: Mapping[str, Any]
+    lines: tuple[Line, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the claim."""
+        return str(self.claim["name"])
+
+    @property
+    def sizes(self) -> list[int]:
+        """All sizes of its lines."""
+        return sorted({size for line in self.lines for size in line.trials})
+
+    @property
+    def oversubscribed(self) -> bool:
+        """Whether there were more ranks than cores."""
+        return any(line.oversubscribed for line in self.lines)
+
+    def line(self, name: str) -> Line | None:
+        """The line with a name, if it has been measured."""
+        return next((line for line in self.lines if line.name == name), None)
+
+
+def results(campaign: Campaign) -> list[Result]:
+    """All claims, with the lines that have runs that count."""
+    records: dict[int, list[dict[str, Any]]] = {}
+    for run in campaign.of("run"):
+        records.setdefault(run["point"], []).append(run["record"])
+    head = campaign.head
+    wrong = {entry["point"] for entry in campaign.of("dropped") if entry["final"]}
+    return [
+        Result(
+            claim,
+            tuple(
+                made
+                for line in claim["lines"]
+                if line["point"] not in wrong
+                and (made := _line(head, claim, line, records.get(line["point"], [])))
+            ),
+        )
+        for claim in head["study"]["claims"]
+    ]
+
+
+def _line(
+    head: Mapping[str, Any],
+    claim: Mapping[str, Any],
+    line: Mapping[str, Any],
+    records: Sequence[dict[str, Any]],
+) -> Line | None:
+    """A line of a claim; None without values."""
+    point = head["points"][line["point"]]
+    trials = {}
+    for size in point["sizes"]:
+        each = [list(values_of(record, size, line["call"])) for record in records]
+        means = [float(np.mean(values)) for values in each if values]
+        if means:
+            trials[size] = np.array(means)
+    published = claim["series"].get(line["name"], {})
+    shown = {int(size): float(value) for size, value in published.items()}
+    if not trials:
+        return None
+    unit = unit_of(point["benchmark"])
+    return Line(line["name"], unit, tuple(records), trials, shown, point)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A quantity of a claim as it was measured here; ``reason``: why it was not."""
+
+    quantity: Mapping[str, Any]
+    value: Interval | None
+    unit: str
+    reason: str = ""
+
+
+def quantities(result: Result) -> list[Measured]:
+    """The quantities of a claim."""
+    return [_measured(result, quantity) for quantity in result.claim["quantities"]]
+
+
+def _measured(result: Result, quantity: Mapping[str, Any]) -> Measured:
+    line, take = result.line(quantity["of"]), quantity["take"]
+    base = result.lines[0] if result.lines else None
+    if quantity["to"] is not None:
+        base = result.line(quantity["to"])
+    if line is None or (take != "value" and base is None):
+        missing = quantity["of"] if line is None else quantity["to"]
+        return Measured(quantity, None, "", f"{missing} was not measured")
+    if line.oversubscribed:
+        return Measured(quantity, None, "", "more ranks than cores")
+    least, most = quantity.get("sizes") or (0, math.inf)
+    sizes = [size for size in line.trials if least <= size <= most]
+    if take != "value" and base is not None:
+        sizes = [size for size in sizes if size in base.trials]
+    if not sizes:
+        return Measured(quantity, None, "", "no size in its range was measured")
+    unit = "" if take == "ratio" else line.unit
+    values = [_taken(take, line, base, size) for size in sizes]
+    count = min(map(len, values))
+    trials = np.mean([value[:count] for value in values], axis=0)
+    return Measured(quantity, mean_interval(trials), unit)
+
+
+def _taken(take: str, line: Line, base: Line | None, size: int) -> np.ndarray:
+    """The quantity of one size, by trial."""
+    mine = line.trials[size]
+    if take == "value" or base is None:
+        return mine
+    count = min(len(mine), len(base.trials[size]))
+    mine, other = mine[:count], base.trials[size][:count]
+    return mine - other if take == "difference" else mine / other

@@ -1,0 +1,255 @@
+"""The tables of a campaign of communication benchmarks, for the terminal and the report."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from communication.anatomy import C
+from workbench.plural import counted
+from workbench.study.campaign import Campaign
+from workbench.study.cells import columns_of, distinct, number, with_bounds
+from workbench.study.comm.claims import TAKES
+from workbench.study.comm.plan import label
+from workbench.study.comm.series import Line, Measured, Result, quantities
+from workbench.study.provenance import disturbed_lines, machine, noise_line
+from workbench.study.statistics import Interval
+from workbench.table import NONE, Column, Table
+
+FEW = 5  # trials; with fewer, an interval is hardly wider than their range
+OVERSUBSCRIBED = "more ranks than cores: no figure, and no time to quote"
+CSV = (
+    *("claim", "line", "unit", "size", "trials", "value", "low", "high"),
+    *("ratio", "ratio_low", "ratio_high", "published", "published_ratio"),
+)  # the columns, before those of the launch
+POINT = ("benchmark", "driver", "library", "pes", "buffer", "pickle", "touch", "thread_level")
+
+
+def tables(campaign: Campaign, found: Sequence[Result]) -> list[Table]:
+    """All tables of a campaign."""
+    made = [claims_table(campaign, found)]
+    if any(result.claim["quantities"] for result in found):
+        made.append(quantities_table(found))
+    left_out = left_out_table(campaign, found)
+    if left_out.rows:
+        made.append(left_out)
+    for result in found:
+        if result.lines:
+            made.append(values_table(result))
+        if len(result.lines) > 1:
+            made.append(ratios_table(result))
+    return [*made, points_table(campaign), environment_table(campaign)]
+
+
+def claims_table(campaign: Campaign, found: Sequence[Result]) -> Table:
+    """Each claim, and what was measured of it in a few words."""
+    rows = [
+        (
+            str(result.claim["title"]),
+            str(result.claim["says"]) or NONE,
+            "; ".join(_summary(result)) or "not measured",
+        )
+        for result in found
+    ]
+    notes = [noise_line(campaign), *disturbed_lines(campaign)]
+    trials = [len(line.records) for result in found for line in result.lines]
+    if trials and min(trials) < FEW:
+        notes.append(f"fewer than {FEW} trials: an interval is hardly more than their range")
+    columns = columns_of("claim", "published", "here")
+    return Table("Claims", columns, tuple(rows), tuple(notes))
+
+
+def _summary(result: Result) -> Iterator[str]:
+    """For each line but the first the span of its ratios to the first."""
+    if result.oversubscribed:
+        yield OVERSUBSCRIBED
+        return
+    base, *others = result.lines or (None,)
+    if base is not None and not others:
+        ends = [base.values[size] for size in (result.sizes[0], result.sizes[-1])]
+        yield f"{base.name}: {span([end.value for end in ends])} {base.unit}"
+    for line in others:
+        assert base is not None
+        ratios = [ratio.value for ratio in line.ratios(base).values()]
+        text = f"{line.name}: {span(ratios)} times {base.name}"
+        published = list(line.published_ratios(base).values())
+        yield f"{text} (published {span(published)})" if published else text
+
+
+def span(values: Sequence[float]) -> str:
+    """The smallest and the largest of some values."""
+    if not values:
+        return NONE
+    low, high = number(min(values), 3), number(max(values), 3)
+    return low if low == high else f"{low} to {high}"
+
+
+def quantities_table(found: Sequence[Result]) -> Table:
+    """What a paper published as single numbers, and what was measured here."""
+    rows = [_quantity_row(result, measured) for result in found for measured in quantities(result)]
+    takes = {measured.quantity["take"] for result in found for measured in quantities(result)}
+    notes = [f"{take}: {words}" for take, words in TAKES.items() if take in takes]
+    notes.append("a number is the mean over the sizes")
+    columns = columns_of("claim", "what", "take", "sizes [B]", "#published", "#here")
+    return Table("Published numbers", columns, tuple(rows), tuple(notes))
+
+
+def _quantity_row(result: Result, measured: Measured) -> tuple[str, ...]:
+    quantity = measured.quantity
+    published = quantity["published"]
+    value = measured.value
+    shown = measured.reason if value is None else f"{with_bounds(value)} {measured.unit}".strip()
+    sizes = quantity.get("sizes")
+    return (
+        str(result.claim["title"]),
+        str(quantity["what"]),
+        str(quantity["take"]),
+        "all" if sizes is None else f"{sizes[0]} to {sizes[1]}",
+        NONE if published is None else plain(published),
+        shown,
+    )
+
+
+def plain(published: Any) -> str:
+    """A published number or range as text."""
+    if isinstance(published, list):
+        return " to ".join(map(plain, published))
+    return published if isinstance(published, str) else json.dumps(published)
+
+
+def left_out_table(campaign: Campaign, found: Sequence[Result]) -> Table:
+    """What could not be measured here, and why."""
+    starts = list(campaign.of("start"))
+    entries = starts[-1].get("left_out", []) if starts else []
+    rows = [(entry["claim"], entry["variants"], entry["reason"]) for entry in entries]
+    for result in found:
+        for line in result.claim["lines"]:
+            if result.line(line["name"]) is None:
+                reason = why_missing(campaign, line)
+                rows.append((result.name, line["name"], reason))
+    return Table("Left out", columns_of("claim", "variants", "reason"), tuple(rows))
+
+
+def why_missing(campaign: Campaign, line: Mapping[str, Any]) -> str:
+    """Why a line that was launched has no values."""
+    records = [run["record"] for run in campaign.of("run") if run["point"] == line["point"]]
+    reasons = distinct(
+        record["without_c"] for record in records if line["call"] == C and record["without_c"]
+    )
+    return f"no ping-pong in C: {'; '.join(reasons)}" if reasons else "no run that counts"
+
+
+def values_table(result: Result) -> Table:
+    """The values of a claim, a row for each size, with the published ones."""
+    columns = [Column("bytes", numeric=True)]
+    cells: list[list[str]] = []
+    for line in result.lines:
+        columns.append(Column(f"{line.name} [{line.unit}]", numeric=True))
+        cells.append([_cell(line.values.get(size)) for size in result.sizes])
+        if line.published:
+            columns.append(Column(f"{line.name}, published", numeric=True))
+            cells.append([_published(line.published, size) for size in result.sizes])
+    return Table(f"{result.claim['title']}", tuple(columns), _rows(result, cells), _notes(result))
+
+
+def ratios_table(result: Result) -> Table:
+    """The ratios of a claim's lines to the first one, with the published ones."""
+    base, *others = result.lines
+    columns = [Column("bytes", numeric=True)]
+    cells: list[list[str]] = []
+    for line in others:
+        ratios, published = line.ratios(base), line.published_ratios(base)
+        columns.append(Column(line.name, numeric=True))
+        cells.append([_cell(ratios.get(size)) for size in result.sizes])
+        if published:
+            columns.append(Column(f"{line.name}, published", numeric=True))
+            cells.append([_published(published, size) for size in result.sizes])
+    title = f"{result.claim['title']}: ratios to {base.name}"
+    return Table(title, tuple(columns), _rows(result, cells), _notes(result))
+
+
+def _rows(result: Result, cells: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(zip(map(str, result.sizes), *cells, strict=True))
+
+
+def _notes(result: Result) -> tuple[str, ...]:
+    counts = sorted({len(line.records) for line in result.lines})
+    least = f"{counts[0]} to " if len(counts) > 1 else ""
+    trials = counted(counts[-1], "trial")
+    notes = [f"means of {least}{trials}, a launch for each; every byte was checked in the first"]
+    if any(line.published for line in result.lines):
+        notes.append(f"published: {result.claim['published']}, on another machine")
+    if result.oversubscribed:
+        notes.append(OVERSUBSCRIBED)
+    return tuple(notes)
+
+
+def _cell(value: Interval | None) -> str:
+    return NONE if value is None else with_bounds(value)
+
+
+def _published(values: Mapping[int, float], size: int) -> str:
+    return number(values[size]) if size in values else NONE
+
+
+def points_table(campaign: Campaign) -> Table:
+    """All runs of a trial: how often they count, and why others do not."""
+    runs = [run["point"] for run in campaign.of("run")]
+    rows = []
+    for point in range(len(campaign.head["points"])):
+        failures = [entry["reason"] for entry in campaign.failures if entry["point"] == point]
+        made = runs.count(point)
+        text = "valid" if made else "no run that counts"
+        if failures:
+            text = f"{len(failures)} dropped: {'; '.join(distinct(failures))}"
+        rows.append((label(campaign.head, point), str(made), text))
+    return Table("Runs", columns_of("run", "#trials", "result"), tuple(rows))
+
+
+def environment_table(campaign: Campaign) -> Table:
+    """Machine, versions and settings."""
+    study = campaign.head["study"]
+    runs = counted(len(campaign.head["points"]), "run")
+    items = [("runs", [f"{runs} in each trial"]), ("shuffle seed", [str(study["shuffle_seed"])])]
+    rows = [(name, "; ".join(values) or NONE) for name, values in (*items, *machine(campaign))]
+    return Table("Machine and versions", columns_of("item", "value"), tuple(rows))
+
+
+# CSV ----------------------------------------------------------------------------------------------
+
+
+def csv_text(found: Sequence[Result]) -> str:
+    """All values as comma-separated values, a row for each claim, line and size."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*CSV, *POINT], lineterminator="\n")
+    writer.writeheader()
+    for result in found:
+        for line in result.lines:
+            writer.writerows(_csv_rows(result, line))
+    return text.getvalue()
+
+
+def _csv_rows(result: Result, line: Line) -> Iterator[dict[str, Any]]:
+    base = result.lines[0]
+    ratios, published = line.ratios(base), line.published_ratios(base)
+    same: dict[str, Any] = {"claim": result.name, "line": line.name, "unit": line.unit}
+    same |= {name: line.point[name] for name in POINT}
+    for size, value in line.values.items():
+        row = same | {"size": size, "trials": len(line.trials[size])}
+        row |= _bounds("", "value", value) | {"published": line.published.get(size)}
+        if line is not base and size in ratios:
+            row |= _bounds("ratio_", "ratio", ratios[size])
+            row |= {"published_ratio": published.get(size)}
+        yield row
+
+
+def _bounds(prefix: str, name: str, found: Interval) -> dict[str, Any]:
+    """A value with its bounds, if it has any."""
+    row: dict[str, Any] = {name: found.value}
+    if not math.isnan(found.low):
+        row |= {f"{prefix}low": found.low, f"{prefix}high": found.high}
+    return row
