@@ -42,6 +42,7 @@ name = "touch"
 title = "Written buffers"
 says = "not published"
 benchmark = "latency"
+driver = ["mpi"]
 touch = ["none", "sender"]
 sizes = "8:64:8"
 published = "values.json"
@@ -63,6 +64,7 @@ published = "numbers.span"
 name = "rate"
 title = "Bandwidth"
 benchmark = "bw"
+driver = ["mpi"]
 sizes = "8:8"
 [quick]
 trials = 2
@@ -78,11 +80,13 @@ kind = "comm"
 name = "many"
 title = "Many ranks"
 benchmark = "bcast"
+driver = ["mpi"]
 ranks = [2, 64]
 [[claims]]
 name = "devices"
 title = "Buffers"
 benchmark = "latency"
+driver = ["mpi"]
 buffer = ["numpy", "cupy"]
 [[claims]]
 name = "runtimes"
@@ -93,6 +97,7 @@ driver = ["mpi", "serial"]
 name = "libraries"
 title = "Libraries"
 benchmark = "latency"
+driver = ["mpi"]
 library = ["mpich", "openmpi"]
 """
 
@@ -475,7 +480,8 @@ def test_a_real_campaign_of_another_library(tmp_path: Path) -> None:
     """Catches launches that only canned records survive, and a ping-pong in C of another MPI."""
     (tmp_path / "real.toml").write_text(
         'kind = "comm"\ntrials = 1\n[[claims]]\nname = "one"\ntitle = "One"\n'
-        'benchmark = "anatomy"\nsizes = "8:8"\niterations = 20\nlibrary = ["openmpi"]\n'
+        'benchmark = "anatomy"\ndriver = ["mpi"]\nsizes = "8:8"\niterations = 20\n'
+        'library = ["openmpi"]\n'
     )
     folder = tmp_path / "out"
     done = support.in_process("study", "comm", tmp_path / "real.toml", "--campaign", folder)

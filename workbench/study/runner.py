@@ -53,7 +53,7 @@ class Policy:
 
 
 class Subject(Protocol):
-    """What a campaign measures, and how its runs are launched and judged to count."""
+    """What a campaign measures, and how its runs are launched and validated."""
 
     @property
     def seed(self) -> int:

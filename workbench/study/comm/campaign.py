@@ -128,7 +128,7 @@ def objection(point: Mapping[str, Any], record: Mapping[str, Any]) -> str | None
         if record[name] != point[name]:
             return f"{name} was {record[name]}, asked was {point[name]}"
     if point["library"] is not None:
-        loaded = str(record["versions"].get("mpi"))
+        loaded = str(record["versions"].get(record["driver"]))
         return Library(point["library"]).objection(loaded) or _misfit_of_values(point, record)
     return _misfit_of_values(point, record)
 

@@ -56,7 +56,8 @@ CLAIM: Mapping[str, Any] = MappingProxyType(
         "says?": TEXT,
         "benchmark": TEXT,
         **MEASURED,
-        **{f"{name}?": [TEXT] for name in (*DIMENSIONS, CALLS)},
+        DRIVER: [TEXT],
+        **{f"{name}?": [TEXT] for name in (*VALUES, LIBRARY, CALLS)},
         "published?": TEXT,
         "series?": OBJECT,
         "quantities?": [QUANTITY],
@@ -251,7 +252,7 @@ def _claims(path: Path, table: dict[str, Any]) -> Iterator[Claim]:
 
 def _choices(table: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     """The values of each dimension that a claim names. Raises InputError."""
-    choices: dict[str, tuple[Any, ...]] = {DRIVER: ("mpi",)}
+    choices: dict[str, tuple[Any, ...]] = {}
     for name in DIMENSIONS:
         if name not in table:
             continue
