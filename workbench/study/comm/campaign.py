@@ -35,6 +35,7 @@ SETTINGS: Mapping[str, Any] = MappingProxyType(
         "touch": TEXT,
         "window": SEVERAL,
         "thread_level": TEXT.or_null(),
+        "method": TEXT.or_null(),
         "sizes": [COUNT],
     }
 )

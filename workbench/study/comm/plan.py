@@ -23,7 +23,14 @@ from workbench.study.comm.claims import Claim, Wanted
 from workbench.study.comm.libraries import Library, library
 from workbench.study.options import COMM
 
-POINT = ("buffer", "pickle", "touch", "window", "thread_level")  # keys of a record that name it
+POINT = (
+    "buffer",
+    "pickle",
+    "touch",
+    "window",
+    "thread_level",
+    "method",
+)  # keys of a record that name it
 
 
 @dataclass(frozen=True)
@@ -160,7 +167,7 @@ def label(head: Mapping[str, Any], number: int) -> str:
         words.append(f"pickle {point['pickle']}")
     if point["touch"] != "none":
         words.append(f"touch {point['touch']}")
-    words += [word for word in (point["thread_level"], point["library"]) if word]
+    words += [word for word in (point["thread_level"], point["method"], point["library"]) if word]
     if point["benchmark"] == ANATOMY.name:
         words.remove(point["buffer"])
     return f"{' '.join(words)}, {counted(point['pes'], 'rank')}"

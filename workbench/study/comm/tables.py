@@ -26,7 +26,17 @@ CSV = (
     *("claim", "line", "unit", "size", "trials", "value", "low", "high"),
     *("ratio", "ratio_low", "ratio_high", "published", "published_ratio"),
 )  # the columns, before those of the launch
-POINT = ("benchmark", "driver", "library", "pes", "buffer", "pickle", "touch", "thread_level")
+POINT = (
+    "benchmark",
+    "driver",
+    "library",
+    "pes",
+    "buffer",
+    "pickle",
+    "touch",
+    "thread_level",
+    "method",
+)
 
 
 def tables(campaign: Campaign, found: Sequence[Result]) -> list[Table]:
