@@ -2,14 +2,16 @@
 
     python benchmarks/charm_memory.py [messages] [apps]
 
-``messages``: microseconds per message of a ping-pong in which every message is written before and
-read after, pack and unpack included; with mpi4py alone, too. ``apps``: milliseconds per step of
+``messages``: microseconds per message of a ping-pong, and of a window of messages that go forth
+before one comes back. Every message is written before and read after, pack and unpack included;
+with mpi4py alone, too. ``apps``: milliseconds per step of
 apps under mpi and charm, and their ratio in runs made in turn. The parts that are not named keep
 their results.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -25,7 +27,8 @@ from drivers.descriptor import program
 HERE = Path(__file__).parent
 TRIALS = 3
 TURNS = 20  # of `apps/pingpong`, per step
-SIZES = {1 << 10: 100, 1 << 13: 100, 1 << 15: 100, 1 << 16: 100, 1 << 18: 50, 1 << 21: 20}
+WINDOWS = 1, 16
+SIZES = {1 << 10: 100, 1 << 16: 100, 1 << 18: 50, 1 << 21: 20}
 SHARED, DATAGRAMS = ("--shared-memory", 1), ("--shared-memory", 0)
 CHARM: tuple[object, ...] = ("--driver", "charm", "-n", 2)
 APPS: dict[str, list[object]] = {
@@ -44,33 +47,37 @@ def messages() -> dict[str, Any]:
     """Microseconds per message, by size and path."""
     os.environ["MINIAPPS_PATH"] = str(HERE / "apps")
     results: dict[str, Any] = {}
-    for size, steps in SIZES.items():
-        words: list[object] = ["pingpong", "--bytes", size, "--steps", steps, "--warmup", 5]
+    for (size, most), window in itertools.product(SIZES.items(), WINDOWS):
+        steps = max(1, most // window)
+        words: list[object] = ["pingpong", "--bytes", size, "--window", window]
+        words += ["--steps", steps, "--warmup", 5]
         calls = {
             "mpi": partial(one_way, *words, "--driver", "mpi", "-n", 2),
             "charm, datagrams": partial(one_way, *words, *CHARM, *DATAGRAMS),
             "charm, shared memory": partial(one_way, *words, *CHARM, *SHARED),
-            "bare mpi4py": partial(bare, size, TURNS * steps),
+            "bare mpi4py": partial(bare, size, TURNS * steps, window),
         }
         found = in_turn(calls, TRIALS)
-        results[f"{size} B"] = {name: median(values) for name, values in found.items()}
+        case = f"{size} B, window {window}"
+        results[case] = {name: median(values) for name, values in found.items()}
         shared = found["charm, shared memory"]
         for name in ("charm, datagrams", "bare mpi4py"):
             ratios = (other / mine for other, mine in zip(found[name], shared, strict=True))
-            results[f"{size} B"][f"{name} over shared memory"] = median(ratios)
+            results[case][f"{name} over shared memory"] = median(ratios)
     return results
 
 
 def one_way(*words: object) -> float:
     """Microseconds per message of one run."""
     (record,) = interleaved({"": list(words)}, 1)[""]
-    return float(record["wall_s"] / record["steps"] / (2 * TURNS) * 1e6)
+    messages = TURNS * (record["problem"]["window"] + 1)
+    return float(record["wall_s"] / record["steps"] / messages * 1e6)
 
 
-def bare(size: int, rounds: int) -> float:
+def bare(size: int, turns: int, window: int) -> float:
     """Microseconds per message with mpi4py alone."""
-    words = [program("mpiexec"), "-n", 2, sys.executable, HERE / "bare_pingpong.py", size, rounds]
-    return printed(words)
+    peer = [sys.executable, HERE / "bare_pingpong.py", size, turns, window]
+    return printed([program("mpiexec"), "-n", 2, *peer])
 
 
 def apps() -> dict[str, Any]:

@@ -133,15 +133,15 @@ def room_for_atoms() -> Written:
 
 
 def forces_on_a_few() -> Written:
-    """Six atoms as far apart as the cutoff, the closest distance, or less; and those of a cell."""
+    """Nine atoms as far apart as the cutoff, the closest distance, or less; and those of a cell."""
     leanmd, found = kernels.load("leanmd", "cpu"), []
-    count, width, cutoff = 6, leanmd.WIDTH, 1.5
-    clusters = np.array([1, 0], np.uint32)
+    count, width, cutoff = 9, leanmd.WIDTH, 1.5
+    clusters = np.array([1, 2, 0], np.uint32)
     lists = {  # by whether the others are the same atoms: where lists start, and the lists
-        True: (np.array([0, 2, 6]), np.array([5, 4, 0, 1, 2, 3], np.uint32)),
-        False: (np.array([0, 4, 7]), np.array([0, 2, 4, 5, 1, 3, 5], np.uint32)),
+        True: (np.array([0, 2, 6, 8]), np.array([5, 4, 0, 1, 2, 3, 4, 0], np.uint32)),
+        False: (np.array([0, 4, 7, 9]), np.array([0, 2, 4, 5, 1, 3, 5, 8, 4], np.uint32)),
     }
-    for first, second in ((0, 1), (0, 4), (3, 5), (2, 0)):
+    for first, second in ((0, 1), (0, 4), (3, 5), (2, 0), (8, 4)):
         for apart in (0.66, 0.65, 0.25, cutoff):
             far = 1e9 * np.arange(1.0, count + width + 1)  # unused places are far from each other
             position, others = np.array([far] * 3), np.array([-far] * 3)
@@ -153,14 +153,14 @@ def forces_on_a_few() -> Written:
                 where = position, position if own else others
                 force, flags = np.zeros((3, count + width), np.int64), np.array(NO_ERROR)
                 totals = np.zeros(6, np.int64)
-                for begin in (0, 1):
+                for begin in range(3):
                     leanmd.FORCES["float64"](
                         *where, clusters, begin, begin + 1, starts, neighbors, own, cutoff, force,
                         flags,
                     )  # fmt: skip
                     found.append(flags.copy())
                 leanmd.energies(count, *where, starts, neighbors, own, cutoff, totals)
-                found += [force[:, : 2 * width].copy(), totals]
+                found += [force[:, : 3 * width].copy(), totals]
     return found
 
 

@@ -1,7 +1,8 @@
-"""Ping-pong: an array goes forth and back between two blocks, which add one to it each time.
+"""Ping-pong: arrays go forth and back between two blocks, each larger by one than that before.
 
-Each block reads all of the message that came and writes all of the next one, in one pass, as if it
-unpacked and packed. A step is many turns, so that what a driver does once per step does not count.
+Each block writes all of every message that it sends and reads all of every message that comes, as
+if it packed and unpacked. In a turn, the first block sends a window of messages, then the second
+sends one. A step is many turns, so that what a driver does once per step does not count.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from miniapps.parameters import parameter, require
 from miniapps.problem import BaseProblem
 
 TURNS = 20  # of each block, per step
-FORTH, BACK = ([f"{way} {turn}" for turn in range(TURNS)] for way in ("forth", "back"))
 TO_SECOND, TO_FIRST = (1, 0), (-1, 0)  # the edges of the first and of the second block
 SHAPE = 2, 1  # a counter per block
 
@@ -30,10 +30,12 @@ class Problem(BaseProblem):
     """Parameters of ping-pong, which runs on two PEs."""
 
     bytes: int = parameter("--bytes", 1 << 20, int, "length of each message")
+    window: int = parameter("--window", 1, int, "messages that go forth before one comes back")
 
     def __post_init__(self) -> None:
         fits = self.bytes >= 8 and self.bytes % 8 == 0
         require(fits, "--bytes", self.bytes, "must be a multiple of 8, 8 or more")
+        require(self.window > 0, "--window", self.window, "must be 1 or more")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -42,7 +44,7 @@ class Problem(BaseProblem):
 
     def work(self) -> float:
         """The messages of a step."""
-        return 2.0 * TURNS
+        return TURNS * (self.window + 1.0)
 
 
 class Block:
@@ -54,39 +56,44 @@ class Block:
         self.problem, self.index, self.device = problem, index, device
         self.bounds, self.neighbors = layout.bounds(index), layout.neighbors(index)
         self.counters = np.zeros(1, np.int64)
-        self.latest = np.zeros(problem.bytes // 8)
-        self.wrong = 0
+        self.length, self.value, self.wrong = problem.bytes // 8, 0, 0
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Send and receive a message per turn."""
-        for forth, back in zip(FORTH, BACK, strict=True):
+        for turn in range(TURNS):
+            for number in range(self.problem.window):
+                phase = f"forth {turn} {number}"
+                if self.index == (0, 0):
+                    yield Post(phase, {TO_SECOND: self.next()})
+                else:
+                    self.check((yield Collect(phase, (TO_FIRST,)))[TO_FIRST])
+            phase = f"back {turn}"
             if self.index == (0, 0):
-                yield Post(forth, {TO_SECOND: self.next()})
-                self.latest = (yield Collect(back, (TO_SECOND,)))[TO_SECOND]
+                self.check((yield Collect(phase, (TO_SECOND,)))[TO_SECOND])
             else:
-                self.latest = (yield Collect(forth, (TO_FIRST,)))[TO_FIRST]
-                yield Post(back, {TO_FIRST: self.next()})
+                yield Post(phase, {TO_FIRST: self.next()})
         self.counters += count
-        last = self.last()
-        self.wrong += self.latest[0] != last or self.latest[-1] != last
         return False
-
-    def last(self) -> int:
-        """What each element of the last message must be."""
-        return 2 * TURNS * int(self.counters[0]) - self.index[0]
 
     def next(self) -> Any:
         """The next message."""
-        message = self.device.messages({(): self.latest.shape}, np.float64)[()]
-        return np.add(self.latest, 1.0, out=message)
+        self.value += 1
+        message = self.device.messages({(): (self.length,)}, np.float64)[()]
+        message[:] = self.value
+        return message
+
+    def check(self, message: Any) -> None:
+        """Read all of a message, and count it if any element is wrong."""
+        self.value += 1
+        self.wrong += float(np.sum(message)) != self.length * self.value
 
     def state(self) -> list[Piece]:
         """The block's counter."""
         return [Piece("steps", self.counters[:, None], self.index, SHAPE)]
 
     def measure(self) -> dict[str, Measure]:
-        """How many messages were wrong; of the last one every element counts."""
-        return {"wrong": Measure("sum", self.wrong + int(np.sum(self.latest != self.last())))}
+        """How many messages were wrong."""
+        return {"wrong": Measure("sum", self.wrong)}
 
 
 _: BlockMaker = Block  # mypy: it keeps the contract
