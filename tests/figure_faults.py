@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
@@ -26,6 +27,7 @@ def faults(figure: Any, named: Sequence[str]) -> list[str]:
     texts = drawn_texts(figure)
     said = " ".join(" ".join(text.get_text() for text in texts).split())
     found = [f"unnamed: {word}" for word in named if word not in said]
+    found += [f"raw: {word} is a key" for word in re.findall(r"\b[a-z]+_\w+", said)]
     if figure.get_facecolor()[3] < 1:
         found.append("transparent: on a dark page its text cannot be read")
     found += _misplaced(figure, texts)

@@ -51,6 +51,7 @@ LAYERS = ("devices", "kernels", "miniapps", "drivers", "communication", "lessons
 BIN = Path(sys.executable).parent  # not resolved: a virtual environment's python is a link
 TOY_APPS = Path(__file__).parent / "toyapps"
 MARK = "TEST_OF_MINIAPPS"  # environment variable that marks the processes of a test
+FASTEST = {"points": 4e9, "particles": 2e8, "atom-steps": 6e6}  # work per second of a fast core
 LAUNCHER_VARIABLES = ("PMI_", "OMPI_", "MV2_", "SLURM_", "PMIX_", "HYDI_", "MINIAPPS_", "NETSTART")
 
 

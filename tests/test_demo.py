@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import shlex
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import support
 from rich.console import Console
 
 import miniapps
 from workbench import demo
+from workbench.cli import build_parser
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.run.cases import Case, spec_of
 from workbench.show import demo_figure
@@ -37,6 +40,42 @@ def printed(show: Any, found: dict[Any, Any]) -> tuple[int, str]:
     return status, text.getvalue()
 
 
+def test_problems_gain_from_two_pes() -> None:
+    """Catches problems so small that messages take longer than a second PE saves."""
+    for app in miniapps.names():
+        kind = miniapps.load(app).Problem
+        if demo.SCALING in kind.presets:
+            problem = spec_of(app, Case("serial"), demo.SCALING).problem
+            assert problem.work() / support.FASTEST[problem.unit] >= 1e-3, app
+
+
+def test_a_balancer_gains_on_the_uneven_load() -> None:
+    """Catches a load that is even, or sits in so few blocks that no balancer can spread it."""
+    pic = spec_of("pic", Case("serial"), demo.UNEVEN).problem
+    columns = pic.distribution.means(pic.particles, pic.size)
+    loads = {
+        odf: np.array([part.sum() for part in np.array_split(columns, 2 * odf)])
+        for odf in (1, demo.ODF)
+    }
+    assert loads[1].max() / loads[1].mean() > 1.8
+    spread = [0.0, 0.0]
+    for load in sorted(loads[demo.ODF], reverse=True):  # the largest to the PE with the least
+        spread[int(spread[0] > spread[1])] += load
+    assert max(spread) / np.mean(spread) < 1.2
+    assert demo.FIRST < 0.1 * pic.presets[demo.UNEVEN]["steps"]  # most steps are balanced
+
+
+def test_what_to_try_next_can_be_typed() -> None:
+    """Catches a command that has been renamed, and a run that writes no file for the next one."""
+    last = (demo.UNEVEN, "pic", [*demo.uneven_cases()][-1])
+    first, more, *others = demo.further([last])
+    lines = [first.rstrip("\\") + more, *(line.strip().split("    ")[0] for line in others)]
+    for words in map(shlex.split, lines):
+        assert words[0] == "miniapps"
+        build_parser(words[1:]).parse_args(words[1:])
+    assert "--output run.h5" in lines[0] and "plot run.h5" in lines[1]
+
+
 def test_tables_fit_a_terminal() -> None:
     """Catches rows that wrap at 80 columns, and a problem that a driver does not run."""
     scaling = canned(demo.SCALING, demo.scaling_cases())
@@ -45,6 +84,8 @@ def test_tables_fit_a_terminal() -> None:
     assert "1.00" in text and "2.00" in text
     status, more = printed(demo.print_uneven, canned(demo.UNEVEN, [*demo.uneven_cases()]))
     assert status == VALID and more.count("✓") == len([*demo.uneven_cases()])
+    name = demo_figure.named(*("charm", 2, demo.ODF, demo.BALANCER))
+    assert [line for line in more.splitlines() if f" {name} " in line and "✓" in line]
     for line in (*text.splitlines(), *more.splitlines()):
         assert len(line.rstrip()) < 80 and "…" not in line
 

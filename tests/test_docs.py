@@ -16,7 +16,9 @@ from miniapps import tiling
 from miniapps.parameters import InputError
 from workbench.cli import build_parser, spec_of, split_runtime_options, with_names_of_apps
 from workbench.plural import counted
-from workbench.study.options import expanded
+from workbench.study.options import expanded, study_of
+from workbench.study.plan import KINDS
+from workbench.study.tables import FEW, SHORT_S
 
 PAGES = sorted(
     [
@@ -170,6 +172,20 @@ def test_commands_are_accepted(page: str, capsys: pytest.CaptureFixture[str]) ->
             assert not refused(words, capsys), words
     named = re.findall(r"`miniapps ([a-z]+)\b", text)
     assert set(named) <= every_command(), named
+
+
+def test_reports_do_not_object_to_studies_that_pages_show() -> None:
+    """Catches a study of few trials, of short runs, or of unequal numbers of sweeps."""
+    shown = [words for page in PAGES for words in commands((ROOT / page).read_text())]
+    studies = [["study", *expanded(words[1:])] for words in shown if words[:1] == ["study"]]
+    studies = [words for words in studies if words[1] in KINDS]
+    assert len(studies) >= 4
+    for words in studies:
+        asked = build_parser(words).parse_args(words)
+        study = study_of(asked)
+        parts = max(study.pes) if study.kind == "strong" else 1
+        least_s = study.problem.work() * study.steps / parts / support.FASTEST[study.problem.unit]
+        assert asked.trials >= FEW and least_s >= SHORT_S and not study.own_best, words
 
 
 def test_the_readme_lists_every_command() -> None:

@@ -205,6 +205,11 @@ def spoiled_name(figure: Any) -> None:
     figure.suptitle("")
 
 
+def spoiled_words(figure: Any) -> None:
+    """Name a parameter as the record does."""
+    figure.suptitle(f"{figure.get_suptitle()}, imbalance_mode work", fontsize=6)
+
+
 def spoiled_background(figure: Any) -> None:
     """Leave out the background."""
     figure.set_facecolor("none")
@@ -219,6 +224,7 @@ def spoiled_background(figure: Any) -> None:
         (spoiled_limit, "unmarked"),
         (spoiled_colours, "unmarked"),
         (spoiled_name, "unnamed"),
+        (spoiled_words, "raw"),
         (spoiled_background, "transparent"),
     ],
 )

@@ -590,14 +590,18 @@ def test_a_disturbed_run_is_repeated(tmp_path, canned, monkeypatch):
 
 
 def test_the_summary_says_that_a_run_was_disturbed():
-    """Catches a run beside other work that prints its rate without a word."""
+    """Catches a run beside other work that prints its rate without a word.
+
+    And one that does not say its warm-up, or what was left out of its times.
+    """
     spec = study_of("strong", "echo", "--preset", "tiny", "--pes", "1").specs()[0]
-    further = {"gpu": None, "transport": None, "jit_s": 0.0, "import_s": 0.0, "snapshots_s": 0.0}
+    further = {"gpu": None, "transport": None, "jit_s": 0.0, "import_s": 0.0, "snapshots_s": 0.25}
     further["audits_s"] = 0.0
     quiet, busy = (
         record.summary(record_of(spec, **further, **disturbance(waited))) for waited in (0.01, 0.37)
     )
     assert "DISTURBED" not in quiet and "DISTURBED: a PE waited 37% of the time" in busy
+    assert f"after {spec.warmup} of warm-up" in quiet and "snapshots 0.25 s, not timed" in quiet
 
 
 def test_a_machine_that_stays_busy_is_announced(tmp_path, canned, monkeypatch):

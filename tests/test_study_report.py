@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -20,8 +21,8 @@ from miniapps.parameters import InputError
 from workbench.show.plots import COLOURS
 from workbench.study import analysis, figures, provenance, report, tables
 from workbench.study.campaign import Campaign
-from workbench.study.cells import number
-from workbench.study.statistics import mean_interval
+from workbench.study.cells import half_point, number, with_bounds
+from workbench.study.statistics import Interval, mean_interval
 
 STEPS = 10
 HASH, OTHER_HASH = "1887" * 16, "beef" * 16
@@ -405,6 +406,34 @@ def test_same_problem_in_two_states(tmp_path: Path) -> None:
 def test_numbers(value: float, text: str) -> None:
     """Catches digits that are lost, or more than were measured."""
     assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("bounds", "text"),
+    [
+        ((1.0, 0.5542, 1.567), "1.0 [0.55, 1.6]"),
+        ((1.234, 1.2, 1.3), "1.23 [1.20, 1.30]"),
+        ((1.2345, 1.234, 1.235), "1.234 [1.234, 1.235]"),
+        ((2.0, math.nan, math.nan), "2.000 [none]"),
+    ],
+)
+def test_no_more_digits_than_the_interval_allows(bounds: tuple[float, ...], text: str) -> None:
+    """Catches four digits where the interval is as wide as the value."""
+    assert with_bounds(Interval(*bounds)) == text
+
+
+@pytest.mark.parametrize(
+    ("bounds", "text"),
+    [
+        ((0.0023, 0.001, 0.004), "2.3 ms [1.0, 4.0]"),
+        ((math.nan, 0.0, 0.004), "below 4.0 ms"),
+        ((math.nan, 0.001, math.inf), "above 1.0 ms"),
+        ((math.nan, 0.001, 0.004), "not monotone: 1.0 to 4.0 ms"),
+    ],
+)
+def test_metg_says_what_is_known(bounds: tuple[float, ...], text: str) -> None:
+    """Catches a METG of many digits, or of one crossing where there are several."""
+    assert half_point(Interval(*bounds)) == text
 
 
 # Figures ------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ def problem_text(app: str, problems: Iterable[Problem]) -> str:
     for name in dict.fromkeys(name for stated in shown for name in stated):
         values = [stated[name] for stated in shown if name in stated]
         more = f" to {values[-1]}" if values[-1] != values[0] else ""
-        parts.append(f"{name} {values[0]}{more}")
+        parts.append(f"{name.replace('_', ' ')} {values[0]}{more}")
     return ", ".join(parts)
 
 
