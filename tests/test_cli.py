@@ -31,7 +31,7 @@ BALANCED = "--driver charm --balancer Greedy --lb-period 5"
 SMALL = ["run", "jacobi2d", "--size", "7x5", "--steps", "3"]
 KEYS = """app driver device pes blocks odf balancer lb_period steps warmup problem valid checks
 state_hash step_time_s rate compute_s utilisation imbalance migrations lb jit_s import_s versions
-host oversubscribed""".split()  # the contract's list
+host oversubscribed disturbance snapshots_s audits_s""".split()
 
 
 DRIVERS = ["--driver serial", "--driver mpi -n 2", "--driver charm -n 2 --odf 2"]

@@ -601,7 +601,8 @@ def test_the_summary_says_that_a_run_was_disturbed():
         record.summary(record_of(spec, **further, **disturbance(waited))) for waited in (0.01, 0.37)
     )
     assert "DISTURBED" not in quiet and "DISTURBED: a PE waited 37% of the time" in busy
-    assert f"after {spec.warmup} of warm-up" in quiet and "snapshots 0.25 s, not timed" in quiet
+    assert "on 1 PE, cpu" in quiet and f"after {spec.warmup} of warm-up" in quiet
+    assert "snapshots 0.25 s, not timed" in quiet
 
 
 def test_a_machine_that_stays_busy_is_announced(tmp_path, canned, monkeypatch):
