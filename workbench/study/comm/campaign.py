@@ -234,8 +234,7 @@ class CommRuns:
         """Why a run does not count; None if it does."""
         if isinstance(result, int):
             return f"failed with status {result}"
-        reason = objection(campaign.head["points"][point], result)
-        return reason or _unchecked(campaign.events, {"point": point, "record": result})
+        return objection(campaign.head["points"][point], result)
 
     def wide(self, campaign: Campaign, until: float) -> dict[int, float]:
         """None: each size has an interval of its own, and no option asks for narrow ones."""

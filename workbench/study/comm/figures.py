@@ -66,7 +66,7 @@ def _caption(result: Result) -> str:
 def _looks(result: Result) -> Mapping[str, dict[str, Any]]:
     """The styles of all lines, and of their published values."""
     looks = styles_of([line.name for line in result.lines])
-    plain = {"linestyle": ":", "marker": "None", "linewidth": 1.4}
+    plain = {"linestyle": ":", "marker": "None", "linewidth": 1.4, "elinewidth": 0, "capsize": 0}
     return looks | {_published(name): look | plain for name, look in looks.items()}
 
 
