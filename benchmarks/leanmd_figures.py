@@ -54,7 +54,7 @@ def draw_energy(axes: Any, thermo: list[dict[str, Any]]) -> None:
     for name, colour in zip(("kinetic", "potential", "total"), COLOURS, strict=False):
         values = np.array([row[name] for row in thermo])
         axes.plot(steps, values - values[len(values) // 2 :].mean(), color=colour, label=name)
-    title = f"energy per atom, off its later mean, from step {SETTLED}"
+    title = "energy per atom minus its mean at the end"
     axes.set(title=title, xlabel="step", ylabel="epsilon")
     axes.legend()
 

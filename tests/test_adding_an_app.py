@@ -140,6 +140,8 @@ def test_halo_of_the_wrong_side_is_found(tree: Tree, installed: Made) -> None:
         assert failed == {"mode error", "differs from reference"}, configuration
         assert record["state_hash"] != installed.records["serial"]["state_hash"]
         assert record["state_hash"] in PAGE.read_text()
+        quoted = re.findall(r"^  (?:ok   |WRONG) (.+): ", PAGE.read_text(), flags=re.M)
+        assert quoted == [check["name"] for check in record["checks"]], configuration
         assert "step_time_s" not in record
     for configuration in ("serial", "mpi"):
         words = CONFIGURATIONS[configuration].split()

@@ -221,6 +221,17 @@ def test_quoted_output_is_that_of_today(page: str, monkeypatch: pytest.MonkeyPat
             assert line.startswith(first_line(arguments)), arguments
 
 
+@pytest.mark.parametrize(("page", "app"), [("README.md", "jacobi2d"), ("docs/leanmd.md", "leanmd")])
+def test_quoted_checks_are_those_of_today(page: str, app: str) -> None:
+    """Catches a check that was added, renamed or moved since a run was quoted."""
+    text = (ROOT / page).read_text().split(f"$ miniapps run {app} ")[1]
+    record = support.run_record(app, "--preset", "tiny")  # the checks are those of all drivers
+    assert re.findall(r"^  ok    (.+): \S+ \(limit", text, flags=re.M) == [
+        check["name"] for check in record["checks"]
+    ]
+    assert f"  state {record['state_hash']}" in text
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_begins_with_its_readers(page: str) -> None:
     """Catches a page that leaves its readers to find out whether it is for them."""

@@ -59,10 +59,12 @@ def doctor() -> int:
         findings = list(group.findings)
         works = all(finding.works for finding in findings if finding.needed)
         print(f"{group.name}: {'works' if works else f'does not work: {group.losses}'}")
+        said: set[str] = set()  # advice is given once in a group
         for finding in findings:
             print(f"  {'ok' if finding.works else 'no'}  {finding.what}: {finding.found}")
-            if not finding.works and finding.cost:
+            if not finding.works and finding.cost and finding.cost not in said:
                 print(f"      without it: {finding.cost}")
+                said.add(finding.cost)
             status = FAILED if finding.what in needed and not finding.works else status
         print()
     return status
@@ -95,7 +97,7 @@ def packages(optional: Iterable[str]) -> Iterator[Finding]:
     """The packages of which a record names the version, but for the ``optional`` ones."""
     for package, version in record.versions().items():
         if package != "python" and package not in optional:
-            cost = f"nothing works: {pip_install(package)}"
+            cost = f"nothing works; install it: {pip_install(package)}"
             yield Finding(package, version != "not installed", version, cost)
 
 
@@ -161,14 +163,14 @@ def gpu() -> Iterator[Finding]:
     found = f"version {number or 'unknown'}, for CUDA {'.'.join(map(str, cuda or ('unknown',)))}"
     there = cuda is not None or number is not None
     enough = cuda is not None and cuda >= nvidia.NEEDED
-    least = f"{needed}: it takes one for CUDA {'.'.join(map(str, nvidia.NEEDED))} or later"
+    least = f"{needed}, which needs a driver for CUDA {'.'.join(map(str, nvidia.NEEDED))} or later"
     yield Finding("NVIDIA driver", enough, found if there else "not found", least)
     seen = [f"{gpu.name}, {gpu.memory_bytes / 2**30:.0f} GiB" for gpu in nvidia.gpus(nvidia_driver)]
     yield Finding("GPU", bool(seen), "; ".join(seen) or "none", needed)
     for name, packages in GPU_PACKAGES.items():
         versions = filter(None, map(record.version, packages))
         version = next(versions, "not installed")
-        install = f"{needed}: {pip_install(*extra('gpu'))}"
+        install = f"{needed}; install it: {pip_install(*extra('gpu'))}"
         yield Finding(name, version != "not installed", version, install)
     yield kernel_compiler()
     for driver in drivers.found().values():
@@ -179,7 +181,9 @@ def gpu() -> Iterator[Finding]:
 def kernel_compiler() -> Finding:
     """Whether NVIDIA's kernel compiler is found, by the same search as in numba-cuda."""
     what = "CUDA compiler"
-    cost = f"no --device gpu: {pip_install(*extra('gpu'))}, or set CUDA_PATH to its folder"
+    cost = (
+        f"no --device gpu; install it: {pip_install(*extra('gpu'))}, or set CUDA_PATH to its folder"
+    )
     try:
         from cuda import pathfinder
 
