@@ -63,6 +63,15 @@ class Split:
 Action = Call | Window | Split
 
 
+def moves_of(data: Data) -> str:
+    """Whether a collective's call sends, receives, does both or neither."""
+    if data.sends and data.receives:
+        return BOTH
+    if data.receives:
+        return RECEIVE
+    return SEND if data.sends else NEITHER
+
+
 def listed(received: Any) -> list[Any]:
     """What an action gives, as a list."""
     if received is None:

@@ -13,7 +13,7 @@ from miniapps.parameters import integer, parameter, require
 DATA, TIMES, SHOWN = "messages", "repetitions", "output"  # groups of options
 IN_BAND, OUT_OF_BAND = "in", "out"
 LEVELS = ("single", "funneled", "serialized", "multiple")
-METHODS = ("channel", "proxy", "future", "group", "section")
+METHODS = ("channel", "proxy", "future", "group", "section", "tree", "flat")
 MOST_BYTES = 1 << 31  # of a message: MPI counts in 32 bits
 MOST_TIMES = 1 << 40  # iterations, trials and messages per window
 
@@ -127,8 +127,7 @@ class Settings:
         "--method",
         None,
         str,
-        "how Charm4Py moves data: messages between two PEs by channel (default), proxy or future; "
-        "collectives of a group (default) or section",
+        "how data are moved, where a driver has several ways; --list has them, the default first",
         METHODS,
         group=DATA,
         key="method",

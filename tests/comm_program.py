@@ -280,6 +280,7 @@ def faults_on(driver: str, ranks: int) -> Iterator[tuple[Fault, str | None]]:
     runtime = communication.get(driver)
     for fault in faults():
         allowed = CATALOGUE[fault.benchmark].refuses(ranks) is None and fault.ranks <= ranks
+        allowed &= driver in REDUCTIONS or fault.wrong is not largest_only
         if allowed and runtime.makes(fault.benchmark):
             for method in methods_of(runtime, fault.benchmark):
                 if method is None or not fault.methods or method in fault.methods:
@@ -322,7 +323,9 @@ def everything(driver: str, ranks: int) -> Iterator[tuple[str, Fault | None, Set
 
 def with_settings(world: Any, driver: str, settings: Settings) -> Any:
     """The ranks with other settings."""
-    return type(world)(world.pe, settings) if driver == "charm" else type(world)(settings)
+    of = {"charm": "pe", "file": "group"}
+    given = [getattr(world, of[driver])] if driver in of else []
+    return type(world)(*given, settings)
 
 
 def main(driver: str, buffers: list[str]) -> int:

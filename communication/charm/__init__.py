@@ -7,9 +7,8 @@ from types import MappingProxyType
 
 from communication import Runtime
 from communication.catalogue import CATALOGUE, NEIGHBORS
-from communication.settings import METHODS
 
-CHANNEL, PROXY, FUTURE, GROUP, SECTION = METHODS
+CHANNEL, PROXY, FUTURE, GROUP, SECTION = "channel", "proxy", "future", "group", "section"
 MESSAGES = frozenset({"latency", "bw", "bibw", "multi_lat", "mbw_mr"})
 ANSWERED = frozenset({"latency", "multi_lat"})
 BLOCKING = frozenset({"allgather", "allreduce", "barrier", "bcast", "gather", "reduce"})

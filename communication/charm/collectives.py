@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from charm4py import Reducer, charm
 
-from communication.actions import BOTH, NEITHER, RECEIVE, SEND, Action, Call, Split
+from communication.actions import Action, Call, Split, moves_of
 from communication.buffers import Data
 from communication.catalogue import OVERLAP, Benchmark
 from communication.charm import SECTION
@@ -62,22 +62,13 @@ def scope_of(pe: PE, method: str) -> Scope:
 
 def make(pe: PE, method: str, benchmark: Benchmark, data: Data, pickled: bool) -> list[Action]:
     """The action of a collective."""
-    moves, gives = _moves(data), bool(data.receives)
+    moves, gives = moves_of(data), bool(data.receives)
     given: Any = data.sends[0] if data.sends else None
     maker = MAKERS[benchmark.movement]
     start, wait = maker(pe, scope_of(pe, method), [given] if pickled else given)
     if benchmark.measures == OVERLAP:
         return [Split(start, wait, moves, gives)]
     return [Call(lambda: wait(start()), moves, gives)]
-
-
-def _moves(data: Data) -> str:
-    """Whether this rank sends, receives, both or neither."""
-    if data.sends and data.receives:
-        return BOTH
-    if data.receives:
-        return RECEIVE
-    return SEND if data.sends else NEITHER
 
 
 def _all(reducer: Any) -> Maker:

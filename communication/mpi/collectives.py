@@ -14,7 +14,7 @@ from typing import Any
 
 from mpi4py import MPI
 
-from communication.actions import BOTH, RECEIVE, SEND, Action, Call, Split
+from communication.actions import Action, Call, Split, moves_of
 from communication.buffers import Data
 from communication.catalogue import OVERLAP, Benchmark
 from communication.movement import ROOT, Block
@@ -31,7 +31,7 @@ def make(ranks: Any, benchmark: Benchmark, data: Data) -> list[Action]:
     if ranks.pickled:
         return [_pickled(ranks, name, data)]
     arguments = ARGUMENTS[name](ranks.rank == ROOT, data)
-    moves = _moves(data)
+    moves = moves_of(data)
     if benchmark.measures == OVERLAP:
         return [Split(partial(getattr(comm, f"I{name}"), *arguments), MPI.Request.Wait, moves)]
     method = name.capitalize()
@@ -40,13 +40,6 @@ def make(ranks: Any, benchmark: Benchmark, data: Data) -> list[Action]:
     request = getattr(comm, f"{method}_init")(*arguments)
     data.closing.callback(request.Free)
     return [Split(request.Start, lambda _: request.Wait(), moves)]
-
-
-def _moves(data: Data) -> str:
-    """Whether this rank sends, receives, or both."""
-    if data.sends and data.receives:
-        return BOTH
-    return SEND if data.sends else RECEIVE
 
 
 def _bytes(buffer: Any) -> list[Any]:
@@ -139,4 +132,4 @@ def _pickled(ranks: Any, name: str, data: Data) -> Call:
         "allreduce": (one, MPI.SUM),
     }
     run = partial(getattr(comm, name), *arguments.get(name, (one,)))
-    return Call(run, _moves(data), gives=bool(data.receives))
+    return Call(run, moves_of(data), gives=bool(data.receives))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -23,7 +23,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = MappingProxyType(
         "pickle": (None, IN_BAND, OUT_OF_BAND),
         "touch": TOUCHES,
         "thread-level": LEVELS,
-        "method": METHODS,
+        "method": (None, *METHODS),
     }
 )
 DRIVER, LIBRARY = "driver", "library"
@@ -56,22 +56,40 @@ def variants(spec: CommSpec, names: Sequence[str]) -> tuple[list[Variant], list[
     Raises InputError if fewer than two can be.
     """
     choices = {name: _values(spec, name) for name in names}
-    made, left_out = combined(spec, choices)
+    made, left_out = combined(spec, choices, _fits if "method" in names else _always)
     lines = [f"{reason} ({', '.join(labels)})" for reason, labels in left_out.items()]
     few = "fewer than two variants can be made"
     require(len(made) > 1, "--compare", ",".join(names), "; ".join([few, *lines]))
     return made, lines
 
 
+def _always(spec: CommSpec) -> bool:
+    return True
+
+
+def _fits(spec: CommSpec) -> bool:
+    """Whether the driver has the method; one without methods, whether none is chosen."""
+    known = communication.get(spec.driver).methods
+    able: list[str | None] = [name for name, made in known.items() if spec.benchmark.name in made]
+    return spec.settings.method in (able or [None])
+
+
 def combined(
-    spec: CommSpec, choices: Mapping[str, Sequence[Any]]
+    spec: CommSpec,
+    choices: Mapping[str, Sequence[Any]],
+    wanted: Callable[[CommSpec], bool] = _always,
 ) -> tuple[list[Variant], dict[str, list[str]]]:
-    """Every combination of values that can be made, and the names of the others by their reason."""
+    """Every combination of values that can be made, and the names of the others by their reason.
+
+    Of combinations that are not ``wanted``, nothing is said.
+    """
     pairs = [[(name, value) for value in values] for name, values in choices.items()]
     made: list[Variant] = []
     left_out: dict[str, list[str]] = {}
     for chosen in itertools.product(*pairs):
         variant = Variant(_changed(spec, dict(chosen)), chosen)
+        if not wanted(variant.spec):
+            continue
         try:
             variant.spec.check()
             drivers.get(variant.spec.driver).require_modules()

@@ -1,0 +1,25 @@
+"""The communication benchmarks by files in a folder that the ranks share."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from communication import Runtime
+from communication.buffers import HOST
+from communication.catalogue import CATALOGUE
+
+TREE, FLAT = "tree", "flat"
+MESSAGES = frozenset({"latency", "bw", "bibw", "multi_lat", "mbw_mr"})
+ROOTED = frozenset({"bcast", "gather"})
+MADE = MESSAGES | ROOTED | {"allreduce", "barrier"}
+REASON = "the file driver has barrier and allreduce, and trees for bcast and gather, no others"
+
+RUNTIME = Runtime(
+    driver="file",
+    title="File",
+    file="communication.file.runtime",
+    buffers=HOST,
+    lacks=MappingProxyType({name: REASON for name in CATALOGUE if name not in MADE}),
+    pickles=MESSAGES,
+    methods=MappingProxyType({TREE: ROOTED, FLAT: ROOTED}),
+)

@@ -1,0 +1,103 @@
+"""Collectives by files: a barrier, an allreduce, and trees for broadcast and gather.
+
+In a *tree* (binomial) every rank that has the data passes them on, so P ranks need ceil(log2 P)
+messages one after the other; in a *flat* one the root sends or receives all P - 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from communication.actions import Call, moves_of
+from communication.buffers import Data, as_bytes
+from communication.catalogue import WORD, Benchmark
+from communication.file import TREE
+from communication.movement import ROOT
+from drivers.file.group import Group
+
+
+class Branch(NamedTuple):
+    """A rank's place in a tree: its parent, None for the root; its children, near ones first."""
+
+    parent: int | None
+    children: tuple[int, ...]
+
+
+def branch(rank: int, ranks: int, root: int, method: str | None) -> Branch:
+    """The place of a rank. The subtree of a child has as many ranks as those before it and one."""
+    at = (rank - root) % ranks  # counted from the root
+    if method != TREE:
+        below = [] if at else list(range(1, ranks))
+        above = 0
+    else:
+        lowest = at & -at or 1 << ranks.bit_length()
+        steps = [1 << power for power in range(ranks.bit_length()) if 1 << power < lowest]
+        below = [at + step for step in steps if at + step < ranks]
+        above = at - lowest
+    children = tuple((child + root) % ranks for child in below)
+    return Branch((above + root) % ranks if at else None, children)
+
+
+def broadcast(group: Group, place: Branch, given: np.ndarray | None) -> np.ndarray:
+    """The root's array; the child with the largest subtree gets it first."""
+    if place.parent is not None:
+        given = group.get(place.parent).copy()
+    assert given is not None
+    for child in reversed(place.children):
+        group.put(given, child)
+    return given
+
+
+def gather(group: Group, place: Branch, given: np.ndarray) -> np.ndarray:
+    """The arrays of this rank and of those below it, joined in their order from the root on."""
+    parts = [given, *(group.get(child).copy() for child in place.children)]
+    joined = np.concatenate(parts)
+    if place.parent is not None:
+        group.put(joined, place.parent)
+    return joined
+
+
+def make(group: Group, method: str | None, benchmark: Benchmark, data: Data) -> Call:
+    """The action of a collective."""
+    place = branch(group.rank, group.size, ROOT, method)
+    run = MAKERS[benchmark.movement](group, place, data)
+    return Call(run, moves_of(data), gives=bool(data.receives))
+
+
+def _broadcast(group: Group, place: Branch, data: Data) -> Callable[[], Any]:
+    return partial(broadcast, group, place, as_bytes(data.sending) if data.sends else None)
+
+
+def _gather(group: Group, place: Branch, data: Data) -> Callable[[], Any]:
+    root, given = ROOT, as_bytes(data.sending)
+
+    def parts() -> Any:
+        """On the root the arrays in the order of their ranks, elsewhere nothing."""
+        joined = gather(group, place, given)
+        if place.parent is not None:
+            return None
+        found = np.split(joined, group.size)
+        return found[-root:] + found[:-root]
+
+    return parts
+
+
+def _allreduce(group: Group, place: Branch, data: Data) -> Callable[[], Any]:
+    numbers = as_bytes(data.sending).view(f"u{WORD}")
+    return partial(group.all_reduce, numbers, "sum")
+
+
+Maker = Callable[[Group, Branch, Data], Callable[[], Any]]
+MAKERS: Mapping[str, Maker] = MappingProxyType(
+    {
+        "allreduce": _allreduce,
+        "barrier": lambda group, place, data: group.Barrier,
+        "bcast": _broadcast,
+        "gather": _gather,
+    }
+)

@@ -1,0 +1,18 @@
+"""Joins the ranks that share a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from communication.file.world import Ranks
+from communication.session import World
+from communication.settings import Settings
+from drivers.file.driver import fail, joined_group
+
+__all__ = ["fail", "run"]
+
+
+def run(settings: Settings, session: Callable[[World], int]) -> int:
+    """Call ``session`` on this rank; returns its status."""
+    with joined_group(None) as group:
+        return session(Ranks(group, settings))

@@ -1,0 +1,188 @@
+"""Each runtime of the communication benchmarks: right data, faults that are caught, bad ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import comm_program
+import pytest
+import support
+
+import communication
+import drivers
+from communication.catalogue import CATALOGUE
+from communication.file import TREE
+from communication.file.collectives import branch
+from communication.settings import METHODS
+from drivers.descriptor import Start
+from workbench.cli import build_parser
+from workbench.comm import variants
+from workbench.comm.spec import CommSpec
+
+PROGRAM = Path(comm_program.__file__)
+TINY = ("-m", "16:64", "-i", 20, "-x", 2, "--trials", 2)
+# Drivers, ranks, and the least number of benchmarks.
+LAUNCHES = [("mpi", 2, 60), ("mpi", 3, 50), ("charm", 2, 17), ("file", 2, 9), ("file", 5, 4)]
+
+
+def made_on(driver: str, ranks: int) -> list[dict[str, Any]]:
+    """What `comm_program` prints on some ranks."""
+    chosen = drivers.get(driver)
+    words = [sys.executable, str(PROGRAM), driver]
+    command = chosen.command(Start(words, ranks, chosen.options()))
+    done = support.execute(command, 240, {"PYTHONPATH": str(PROGRAM.parent)})
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.launch
+@pytest.mark.parametrize(("driver", "ranks", "most"), LAUNCHES)
+def test_every_benchmark_is_right_and_every_fault_is_caught(
+    driver: str, ranks: int, most: int
+) -> None:
+    """Catches a benchmark whose data are wrong, and a check that does not see that they are.
+
+    Three ranks show what two cannot: neighbours, parts and roots that two ranks exchange. There are
+    at least ``most`` benchmarks.
+    """
+    lines = made_on(driver, ranks)
+    right = [line for line in lines if not line["fault"]]
+    names = comm_program.made_on(driver, ranks)
+    assert {line["name"] for line in right} == {*names} and len(names) >= most
+    assert [line for line in right if line["error"] or len(line["values"]) < 1] == []
+    faults = comm_program.faults_on(driver, ranks)
+    wrong = [line for line in lines if line["fault"]]
+    assert [(line["name"], line["fault"], line["method"]) for line in wrong] == [
+        (fault.benchmark, fault.name, method) for fault, method in faults
+    ]
+    for line in wrong:
+        words = rf"{line['name']}, \d+ B: rank \d, iteration \d: the (message|answer) from ranks? "
+        assert re.match(words, str(line["error"])), line
+        assert line["values"] == []
+    if ranks == 2:
+        ends = {
+            line["fault"]: line["error"].rpartition(" has ")[2]
+            for line in wrong
+            if line["name"] == "latency"
+        }
+        short = " in byte 11 of 12" if driver == "mpi" else "11 B, must have 12"
+        assert short in ends["short message"]
+        assert ends["flipped byte while timed"].partition(" in ")[2].startswith("byte 23 of 24")
+
+
+def test_every_runtime_has_its_driver_and_a_reason_for_what_it_lacks() -> None:
+    """Catches a runtime that claims or lacks a benchmark that does not exist."""
+    assert {*communication.runtimes()} == {"mpi", "charm", "file"}
+    assert next(iter(communication.runtimes())) == communication.USUAL
+    for driver, runtime in communication.runtimes().items():
+        assert runtime.driver == driver
+        assert {*runtime.lacks} | runtime.pickles | runtime.out_of_band <= {*CATALOGUE}
+        assert all(runtime.lacks.values())
+        assert {*runtime.methods} <= {*METHODS}
+        assert all(runtime.makes(name) for names in runtime.methods.values() for name in names)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8, 13])
+@pytest.mark.parametrize("method", ["tree", "flat"])
+def test_a_tree_has_every_rank_once_and_few_levels(ranks: int, method: str) -> None:
+    """Catches a rank that no other sends to, a child with another parent, a tree that is a list."""
+    for root in (0, ranks - 1):
+        places = [branch(rank, ranks, root, method) for rank in range(ranks)]
+        below = sorted(child for place in places for child in place.children)
+        assert below == [rank for rank in range(ranks) if rank != root]
+        assert places[root].parent is None
+        for rank, place in enumerate(places):
+            assert all(places[child].parent == rank for child in place.children)
+        most = (ranks - 1).bit_length() if method == TREE else ranks - 1
+        assert len(places[root].children) == most
+
+
+def test_methods_of_each_driver_are_compared() -> None:
+    """Catches a driver without methods that is left out, and methods of others that are named."""
+    words = "comm bcast --driver file --method flat".split()
+    spec = CommSpec.create(build_parser(words).parse_args(words))
+    made, left_out = variants.variants(spec, ("driver", "method"))
+    names = ["file method flat", "file method tree", "mpi", "charm method group"]
+    assert [variant.name for variant in made] == [*names, "charm method section"]
+    assert left_out == []
+
+
+REFUSED = {
+    "comm alltoall --driver charm": "--driver charm: Charm4Py has no such collective",
+    "comm latency --driver charm --buffer bytearray": "--buffer bytearray: one of numpy",
+    "comm bw --driver charm --method future": "bw has no such form under charm: one of channel,",
+    "comm latency --method channel": "--method channel: latency has no such form under mpi",
+    "comm latency --driver charm --thread-level single": "only with --driver mpi",
+    "comm gather --driver charm --pickle in": "--pickle in: gather has no such form under charm",
+    "comm latency --driver charm --pickle out": "--pickle out: latency has no such form",
+    "comm reduce --driver file": "--driver file: the file driver has barrier and allreduce",
+    "comm bw --driver file --buffer cupy": "--buffer cupy: one of bytearray, numpy",
+    "comm gather --driver file --method group": "gather has no such form under file: one of tree,",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_bad_input_is_one_line(words: str, refused: Any) -> None:
+    """Catches a benchmark that quietly does something else than what was asked for."""
+    assert REFUSED[words] in refused(*words.split())
+
+
+SABOTAGE = """
+import builtins, os, sys
+real = builtins.__import__
+def hooked(name, *rest, **named):
+    module = real(name, *rest, **named)
+    found = sys.modules.get("communication.session")
+    if found is not None and hasattr(found, "Session") and not hasattr(found, "spoilt"):
+        found.spoilt, right, right_fill = True, found.sent, found.fill
+        mine = lambda data: data.movement.sends[0].sources == (1,)
+        {act}
+    return module
+builtins.__import__ = hooked
+"""
+WRONG_DATA = "found.sent = lambda *a: right(*a) ^ (a[1].size == 32)"
+FILL = "found.fill = lambda data, iteration: {} if mine(data) else right_fill(data, iteration)"
+HANGS = FILL.format("__import__('time').sleep(60)")
+RAISES = FILL.format("dict()['cheese']")
+DIES = FILL.format("os.kill(os.getpid(), 9)")
+ENDS = {
+    WRONG_DATA: (1, "miniapps: wrong data: latency, 32 B: rank 0, iteration 0: the message from"),
+    RAISES: (3, "miniapps: run failed: PE 1, KeyError: 'cheese' ("),
+    DIES: (3, "miniapps: run failed: PE 1 (process "),
+    HANGS: (3, "miniapps: run failed: no progress for 2 s, and no block computes; PE "),
+}
+
+
+@pytest.mark.launch
+@pytest.mark.parametrize(
+    ("act", "driver"),
+    [
+        *((act, driver) for act in ENDS for driver in ("mpi", "charm")),
+        (RAISES, "file"),
+        (DIES, "file"),
+    ],
+)
+def test_a_benchmark_that_goes_wrong_ends_with_a_line(
+    act: str, driver: str, tmp_path: Path
+) -> None:
+    """Catches times of wrong data, a rank that waits for ever, a failure without its reason."""
+    (tmp_path / "sitecustomize.py").write_text(SABOTAGE.replace("{act}", act))
+    environment = {"PYTHONPATH": str(tmp_path), support.MARK: str(tmp_path)}
+    words = ("comm", "latency", *TINY, "--stall", 2, "--driver", driver)
+    done = support.miniapps(*words, timeout=60, env=os.environ | environment)
+    status, line = ENDS[act]
+    if act == HANGS and driver == "charm":  # which lets no thread answer
+        line = line.replace(", and no block computes", "")
+    where = {"mpi": "  step 0: rank 1 checks 16 B\n", "charm": "  PE 1 does not answer; it is in "}
+    assert (done.returncode, done.stdout) == (status, ""), done.stderr
+    assert done.stderr.startswith(line)
+    if act == HANGS:
+        assert where[driver] in done.stderr
+    else:
+        assert done.stderr.count("\n") == 1
+    support.wait_for(lambda: not support.marked(tmp_path), 2)
