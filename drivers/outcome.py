@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from devices.backend import OPENED
+from devices.cpu import host_memory
 from drivers.engine import Runner
 from drivers.job import Job
 from drivers.machine import Disturbance
@@ -94,7 +94,6 @@ class Part(NamedTuple):
             audit_s.update(runner.audit_s)
         measures = reduce(combine, (measured(block, job.audit) for block in blocks), nothing)
         staged = sum(block.device.staged_bytes for block in blocks)
-        peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return cls(
             tables=log.tables(),
             measures=measures,
@@ -104,7 +103,7 @@ class Part(NamedTuple):
             snapshots_s=log.snapshots_s,
             audit_s=dict(audit_s),
             disturbance=log.disturbance(),
-            peak_rss_bytes=peak,
+            peak_rss_bytes=host_memory.peak_bytes(),
             staged_bytes=staged,
         )
 

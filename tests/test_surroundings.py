@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib.util
+import json
 import logging
 import resource
 import subprocess
@@ -136,6 +137,22 @@ def test_a_process_that_a_pe_starts_is_no_pe(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(HELPERS)
     done = support.miniapps(*run, env={"PYTHONPATH": str(tmp_path)})
     assert (done.returncode, done.stderr) == (0, "")
+
+
+LARGE = """
+import subprocess, sys
+memory = bytes([1]) * 10**9
+subprocess.run(sys.argv[1:], check=True)
+"""
+
+
+def test_the_memory_of_a_run_is_its_own(tmp_path):
+    """Mistake: a maximum that includes the process that started the run, such as a notebook."""
+    record = tmp_path / "record.json"
+    run = support.BIN / "miniapps", "run", "jacobi2d", "--preset", "tiny", "--json", record
+    done = support.execute([sys.executable, "-c", LARGE, *run])
+    assert done.returncode == 0, done.stderr
+    assert 10**7 < json.loads(record.read_text())["peak_rss_bytes"] < 10**9
 
 
 def limited(size: int, *arguments: object) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""The memory of this host."""
+"""The memory of this host and of this process."""
 
 from __future__ import annotations
 
@@ -16,3 +16,13 @@ def memory_bytes() -> int:
     except OSError:
         return physical
     return min(physical, int(allowed)) if allowed.isdigit() else physical
+
+
+def peak_bytes() -> int:
+    """The largest resident memory of this process so far.
+
+    Not `resource.getrusage`: its maximum includes the process that started this one, up to exec.
+    """
+    with open("/proc/self/status") as file:
+        (peak,) = (line.split()[1] for line in file if line.startswith("VmHWM:"))
+    return 1024 * int(peak)
