@@ -1,0 +1,57 @@
+"""Lesson 3: a sum that does not depend on the number of processes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lessons.lesson import Case, Lesson, Traffic
+
+UNIT = 2.0**-40
+LENGTHS = (3, 1001)  # with 3 numbers, one of 4 processes has none
+SMALLEST, LARGEST = -6, 3  # powers of ten
+
+
+class Sum(Lesson):
+    """Every process gets the sum of all numbers, in whole units."""
+
+    name: ClassVar[str] = "sum"
+    number: ClassVar[int] = 3
+    title: ClassVar[str] = "A sum with the same bits on any number of processes"
+    minutes: ClassVar[int] = 45
+    function: ClassVar[dict[str, str]] = {"mpi4py": "total", "charm4py": "Part"}
+
+    def cases(self, processes: int, seed: int) -> list[Case]:
+        """Few numbers and many; always the same ones, however many processes there are."""
+        return [Case(processes, (length,), seed) for length in LENGTHS]
+
+    def arguments(self, case: Case, rank: int) -> tuple[Any, ...]:
+        """The process's part of the numbers."""
+        (length,) = case.size
+        low, high = (length * (rank + more) // case.processes for more in (0, 1))
+        return (self.numbers(case)[low:high].copy(),)
+
+    def expected(self, case: Case, rank: int) -> np.ndarray:
+        """The sum of all numbers, each rounded to whole units; one value, also with one number."""
+        units = np.rint(self.numbers(case) / UNIT).astype(np.int64)
+        return np.array([units.sum() * UNIT])
+
+    def forbidden(self, case: Case, rank: int, traffic: Traffic) -> str:
+        """A chare gets at most one message from each chare, and the result."""
+        came, most = traffic.received or 0, case.processes + 1
+        return f"chare {rank} got {came} messages; {most} are enough" if came > most else ""
+
+    def words(self, case: Case) -> str:
+        """How many numbers."""
+        return f"{case.size[0]} numbers"
+
+    @staticmethod
+    def numbers(case: Case) -> np.ndarray:
+        """Numbers of very different size, of both signs."""
+        random = np.random.default_rng([case.seed, *case.size])
+        (length,) = case.size
+        return random.standard_normal(length) * 10.0 ** random.integers(SMALLEST, LARGEST, length)
+
+
+LESSON = Sum()

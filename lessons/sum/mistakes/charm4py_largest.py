@@ -1,0 +1,26 @@
+"""You take the largest contribution, not the sum of all.
+
+The operation of a reduction is one of its arguments: MPI.SUM or Reducer.sum adds.
+"""
+
+import numpy as np
+from charm4py import Chare, Reducer
+
+UNIT = 2.0**-40
+
+
+class Part(Chare):
+    """One chare, with its part of the numbers."""
+
+    def prepare(self, size, mine, done):
+        """Keep what the chare needs."""
+        self.mine, self.done = mine, done
+
+    def start(self):
+        """Contribute to the sum."""
+        units = np.array([np.rint(self.mine / UNIT).astype(np.int64).sum()])
+        self.reduce(self.thisProxy.finish, units, Reducer.max)
+
+    def finish(self, everywhere):
+        """Take the sum over all chares."""
+        self.done(np.array([everywhere * UNIT]))
