@@ -76,7 +76,8 @@ def demo(folder: Path) -> int:
     notes += drivers.left_out()
     worst = max(map(disturbed, records.values()), default=0.0)
     if worst > DISTURBED:
-        notes.append(f"DISTURBED: other programs took up to {worst:.0%} of a PE's time")
+        share = f"{worst:.0%} of a PE's time"
+        notes.append(f"DISTURBED: other programs took up to {share}; times are too long")
     for line in notes:
         console.print(line, soft_wrap=True, markup=False)
     output.write_text(folder / "records.json", json.dumps([*records.values()], indent=1) + "\n")
