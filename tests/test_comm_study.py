@@ -202,6 +202,7 @@ def test_quantities_are_means_over_their_sizes(canned: Any) -> None:
     difference, ratio = quantities(claim)
     assert difference.value is not None and ratio.value is not None
     assert difference.value.value == pytest.approx(16.03 - 4.01) and difference.unit == "us"
+    assert difference.sizes == (64,) and ratio.sizes == (8, 64)
     assert ratio.value.value == pytest.approx((3 + 16.03 / 4.01) / 2, rel=1e-3)
     assert ratio.value.low <= ratio.value.value <= ratio.value.high
 

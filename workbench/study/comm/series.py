@@ -128,11 +128,12 @@ def _line(
 
 @dataclass(frozen=True)
 class Measured:
-    """A quantity of a claim as it was measured here; ``reason``: why it was not."""
+    """A quantity of a claim as it was measured here, over some sizes; or why it was not."""
 
     quantity: Mapping[str, Any]
-    value: Interval | None
-    unit: str
+    value: Interval | None = None
+    unit: str = ""
+    sizes: tuple[int, ...] = ()
     reason: str = ""
 
 
@@ -148,20 +149,20 @@ def _measured(result: Result, quantity: Mapping[str, Any]) -> Measured:
         base = result.line(quantity["to"])
     if line is None or (take != "value" and base is None):
         missing = quantity["of"] if line is None else quantity["to"]
-        return Measured(quantity, None, "", f"{missing} was not measured")
+        return Measured(quantity, reason=f"{missing} was not measured")
     if line.oversubscribed:
-        return Measured(quantity, None, "", "more ranks than cores")
+        return Measured(quantity, reason="more ranks than cores")
     least, most = quantity.get("sizes") or (0, math.inf)
     sizes = [size for size in line.trials if least <= size <= most]
     if take != "value" and base is not None:
         sizes = [size for size in sizes if size in base.trials]
     if not sizes:
-        return Measured(quantity, None, "", "no size in its range was measured")
+        return Measured(quantity, reason="no size in its range was measured")
     unit = "" if take == "ratio" else line.unit
     values = [_taken(take, line, base, size) for size in sizes]
     count = min(map(len, values))
     trials = np.mean([value[:count] for value in values], axis=0)
-    return Measured(quantity, mean_interval(trials), unit)
+    return Measured(quantity, mean_interval(trials), unit, tuple(sizes))
 
 
 def _taken(take: str, line: Line, base: Line | None, size: int) -> np.ndarray:

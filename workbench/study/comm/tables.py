@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from communication.anatomy import C
@@ -90,11 +90,16 @@ def _summary(result: Result) -> Iterator[str]:
         yield f"{text} (published {span(published)})" if published else text
 
 
-def span(values: Sequence[float]) -> str:
+def brief(value: float) -> str:
+    """A number with three digits."""
+    return number(value, 3)
+
+
+def span(values: Sequence[float], shown: Callable[[float], str] = brief) -> str:
     """The smallest and the largest of some values."""
     if not values:
         return NONE
-    low, high = number(min(values), 3), number(max(values), 3)
+    low, high = shown(min(values)), shown(max(values))
     return low if low == high else f"{low} to {high}"
 
 
@@ -103,7 +108,7 @@ def quantities_table(found: Sequence[Result]) -> Table:
     rows = [_quantity_row(result, measured) for result in found for measured in quantities(result)]
     takes = {measured.quantity["take"] for result in found for measured in quantities(result)}
     notes = [f"{take}: {words}" for take, words in TAKES.items() if take in takes]
-    notes.append("a number is the mean over the sizes")
+    notes.append("a number is the mean over the measured sizes, which are in the table")
     columns = columns_of("claim", "what", "take", "sizes [B]", "#published", "#here")
     return Table("Published numbers", columns, tuple(rows), tuple(notes))
 
@@ -113,12 +118,11 @@ def _quantity_row(result: Result, measured: Measured) -> tuple[str, ...]:
     published = quantity["published"]
     value = measured.value
     shown = measured.reason if value is None else f"{with_bounds(value)} {measured.unit}".strip()
-    sizes = quantity.get("sizes")
     return (
         str(result.claim["title"]),
         str(quantity["what"]),
         str(quantity["take"]),
-        "all" if sizes is None else f"{sizes[0]} to {sizes[1]}",
+        span(measured.sizes, str),
         NONE if published is None else plain(published),
         shown,
     )
