@@ -137,11 +137,11 @@ def canned(
 ) -> Callable[..., list[tuple[CommSpec, list[str]]]]:
     """``canned(function of the spec and the trial)``: launches return its result; the launches.
 
-    The current folder is an empty one with published values.
+    The current folder is an empty one with published values. No figure is written.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(noise, "REPEATS", 3)
-    monkeypatch.setattr(report, "FORMATS", ("svg",))
+    monkeypatch.setattr(report, "FORMATS", ())
     (tmp_path / "values.json").write_text(json.dumps(PUBLISHED))
     (tmp_path / "two.toml").write_text(TWO)
 
@@ -167,9 +167,12 @@ def rows_of(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_a_campaign_has_the_right_ratios_and_the_published_ones(canned: Any, capsys: Any) -> None:
+def test_a_campaign_has_the_right_ratios_and_the_published_ones(
+    canned: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Catches a ratio to the wrong line, a mean of other trials, published values elsewhere."""
     made = canned()
+    monkeypatch.setattr(report, "FORMATS", ("svg",))
     assert main(["study", "comm", "two.toml"]) == VALID
     assert len(made) == 9
     folder = Path("two")
@@ -273,12 +276,9 @@ CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
 
 
 @pytest.mark.parametrize("reason", CHANGES)
-def test_a_changed_record_does_not_count(
-    reason: str, canned: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_record_does_not_count(reason: str, canned: Any) -> None:
     """Catches a campaign file whose edited or damaged records are drawn as results."""
     canned()
-    monkeypatch.setattr(report, "FORMATS", ())
     main(["study", "comm", "two.toml"])
     path = Path("two/campaign.jsonl")
     lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -295,6 +295,32 @@ def test_a_changed_record_does_not_count(
     line = results(campaign)[0].line("touch sender")
     assert line is not None and len(line.records) == 2
     assert line.values[8].value == pytest.approx(6.015)
+
+
+HEADS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "head.study.claims[0].name must be of a-z, 0-9 and -": lambda claim: claim.update(
+        name="../elsewhere"
+    ),
+    "head.study.claims[0].series must be published values": lambda claim: claim.update(
+        series={"touch none": {"8": "many"}}
+    ),
+    "a line is of point 9, of 3 points": lambda claim: claim["lines"][0].update(point=9),
+    "a line is of the call shout": lambda claim: claim["lines"][0].update(call="shout"),
+    "a quantity takes more": lambda claim: claim["quantities"][0].update(take="more"),
+    "sizes must be two sizes, or null": lambda claim: claim["quantities"][0].update(sizes=[8]),
+}
+
+
+@pytest.mark.parametrize("reason", HEADS)
+def test_a_changed_head_is_refused(reason: str, canned: Any, refused: Any) -> None:
+    """Catches an edited file by which a figure is written elsewhere, or a traceback is shown."""
+    plan = Plan.of(Wanted.read(Path("two.toml")), {})
+    points = [one.point() for one in plan.launches]
+    head = json.loads(json.dumps({"campaign": 1, "study": plan.head(), "points": points}))
+    assert CommCampaign.misfit_of_head(head) is None
+    HEADS[reason](head["study"]["claims"][0])
+    Path("campaign.jsonl").write_text(json.dumps(head) + "\n")
+    assert reason in refused("study", "report", "campaign.jsonl")
 
 
 def test_unchecked_runs_do_not_count(canned: Any) -> None:
@@ -314,7 +340,7 @@ def test_quick_and_published_campaigns_have_folders_of_their_own(canned: Any) ->
     assert main(["study", "comm", "two.toml", "--as-published", "--trials", "1"]) == VALID
     spans = {spec.benchmark.name: str(spec.settings.span) for spec, _ in made}
     assert spans == {"latency": "8:64:8", "bw": "8:128"} and len(made) == 3
-    folders = {path.parent.name for path in Path().glob("*/report.html")}
+    folders = {path.parent.name for path in Path().glob("*/values.csv")}
     assert folders == {"two-quick", "two-as-published"}
 
 

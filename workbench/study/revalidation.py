@@ -44,6 +44,7 @@ EVENTS: Mapping[str, Any] = MappingProxyType(
             "clock_tick_s": AMOUNT,
             "pinned": FLAG,
             "until_ci?": NUMBER.or_null(),
+            "left_out?": [{"claim": TEXT, "variants": TEXT, "reason": TEXT}],
         },
         "noise": {"seconds": AMOUNT},
         "run": {**RUN, "record": OBJECT},

@@ -17,13 +17,41 @@ from communication.catalogue import ANATOMY, CATALOGUE
 from workbench.comm.spec import CommSpec
 from workbench.run import launch
 from workbench.run.revalidation import HOST
-from workbench.run.shapes import AMOUNT, COUNT, FLAG, NUMBER, OBJECT, SEVERAL, TEXT, misfit
+from workbench.run.shapes import (
+    AMOUNT,
+    COUNT,
+    FLAG,
+    NUMBER,
+    OBJECT,
+    POSITIVE,
+    SEVERAL,
+    TEXT,
+    Kind,
+    misfit,
+)
 from workbench.study.campaign import VERSION, Campaign
-from workbench.study.comm.libraries import Library
+from workbench.study.comm.claims import NAME, TAKES
+from workbench.study.comm.libraries import TITLES, Library
 from workbench.study.comm.plan import Plan, label
 from workbench.study.runner import Policy, pinning
 
 Event = dict[str, Any]
+
+
+def _is_range(value: Any) -> bool:
+    """Whether a value is null, or a smallest and a largest size."""
+    return value is None or (
+        isinstance(value, list) and len(value) == 2 and all(map(COUNT.fits, value))
+    )
+
+
+def _is_series(value: Any) -> bool:
+    """Whether a value has an object for each line, with numbers by size."""
+    if not isinstance(value, dict) or not all(isinstance(line, dict) for line in value.values()):
+        return False
+    pairs = [pair for line in value.values() for pair in line.items()]
+    return all(size.isdecimal() and POSITIVE.fits(number) for size, number in pairs)
+
 
 SETTINGS: Mapping[str, Any] = MappingProxyType(
     {
@@ -47,20 +75,21 @@ HEAD: Mapping[str, Any] = MappingProxyType(
             "shuffle_seed": NUMBER,
             "claims": [
                 {
-                    "name": TEXT,
+                    "name": Kind("of a-z, 0-9 and -", lambda name: bool(NAME.fullmatch(str(name)))),
                     "title": TEXT,
                     "says": TEXT,
                     "benchmark": TEXT,
                     "ranks": SEVERAL,
                     "lines": [{"name": TEXT, "point": COUNT, "call": TEXT.or_null()}],
                     "published": TEXT.or_null(),
-                    "series": OBJECT,
+                    "series": Kind("published values by line and size", _is_series),
                     "quantities": [
                         {
                             "what": TEXT,
                             "of": TEXT,
                             "to": TEXT.or_null(),
                             "take": TEXT,
+                            "sizes?": Kind("two sizes, or null", _is_range),
                         }
                     ],
                 }
@@ -97,8 +126,12 @@ class CommCampaign(Campaign):
         lines = [line for claim in head["study"]["claims"] for line in claim["lines"]]
         beyond = [line["point"] for line in lines if line["point"] >= points]
         unknown = [line["call"] for line in lines if line["call"] not in (None, *PATHS)]
+        quantities = [one for claim in head["study"]["claims"] for one in claim["quantities"]]
+        takes = [quantity["take"] for quantity in quantities if quantity["take"] not in TAKES]
         if beyond:
             return f"a line is of point {beyond[0]}, of {points} points"
+        if takes:
+            return f"a quantity takes {takes[0]}"
         return f"a line is of the call {unknown[0]}" if unknown else None
 
     @staticmethod
@@ -128,7 +161,7 @@ def objection(point: Mapping[str, Any], record: Mapping[str, Any]) -> str | None
     for name in SETTINGS:
         if record[name] != point[name]:
             return f"{name} was {record[name]}, asked was {point[name]}"
-    if point["library"] is not None:
+    if point["library"] in TITLES:
         loaded = str(record["versions"].get(record["driver"]))
         return Library(point["library"]).objection(loaded) or _misfit_of_values(point, record)
     return _misfit_of_values(point, record)
@@ -148,10 +181,10 @@ def _misfit_of_values(point: Mapping[str, Any], record: Mapping[str, Any]) -> st
 def values_of(record: Mapping[str, Any], size: int, call: str | None = None) -> Iterator[Any]:
     """The values of a size in a record, of one path or all if it is an anatomy."""
     if record["benchmark"] == ANATOMY.name:
-        paths = record["whole"].get(str(size), {})
-        for path, values in paths.items():
+        paths = record["whole"].get(str(size))
+        for path, values in paths.items() if isinstance(paths, dict) else ():
             if call in (None, path):
-                yield from values
+                yield from values if isinstance(values, list) else [None]
         return
     for one in record["measured"]:
         if one["size"] == size:

@@ -152,7 +152,9 @@ def why_missing(campaign: Campaign, line: Mapping[str, Any]) -> str:
     """Why a line that was launched has no values."""
     records = [run["record"] for run in campaign.of("run") if run["point"] == line["point"]]
     reasons = distinct(
-        record["without_c"] for record in records if line["call"] == C and record["without_c"]
+        record["without_c"]
+        for record in records
+        if line["call"] == C and record.get("without_c") is not None
     )
     return f"no ping-pong in C: {'; '.join(reasons)}" if reasons else "no run that counts"
 
