@@ -93,7 +93,7 @@ def test_a_run_that_runs_out_of_time_is_made_again(
         monkeypatch.setattr(command, "solve", solve)
         return command.made([trial], trials.TINY)
 
-    again = replace(trials.TINY, limit_s=12.0, most=1, at_once=1)
+    again = replace(trials.TINY, limit_s=8.0, most=1, at_once=1)
     (found,) = answers(SLOW, STUCK if acted else "")
     assert asked == [(trial, trials.TINY), (trial, again)] and found.disturbed
     assert command.conclude([found], False) == VALID

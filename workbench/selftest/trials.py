@@ -52,7 +52,7 @@ class Scale:
         return replace(self, limit_s=PATIENCE * self.limit_s, most=1, at_once=1)
 
 
-TINY = Scale("tiny", 3.0, 1000)
+TINY = Scale("tiny", 2.0, 1000)
 SMALL, LARGE = Scale("small", 60.0, 8), Scale("large", 180.0, 4)
 SCALES = {scale.preset: scale for scale in (TINY, SMALL, LARGE)}
 
