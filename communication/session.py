@@ -19,7 +19,7 @@ from communication.actions import (
     plain,
 )
 from communication.buffers import Data, as_bytes, kind_of
-from communication.catalogue import ALL, OVERLAP, Benchmark
+from communication.catalogue import ALL, LARGE, OVERLAP, Benchmark
 from communication.movement import MOVEMENTS, Place
 from communication.pattern import WrongByte, difference, expected, sent
 from communication.settings import Settings
@@ -37,6 +37,7 @@ from communication.timing import (
 
 CHECKED = 2  # iterations of the check: one cannot show that the second sends what is new
 CHECKED_BYTES = 64 << 20  # of a window in the check, which has all of its messages in memory
+BEAT_S = 0.1  # between two reports of progress, where iterations are slow
 BARRIERS = 100  # that are timed, or fewer where there are fewer iterations
 
 
@@ -206,7 +207,9 @@ class Session:
             functions, between = self._touched_between(actions, touch)
         elif touch is not None:
             functions = [made for action in actions for made in touch.around(action)]
-        timed(functions, warmups, chunk, between, self._beat)
+        warm = timed(functions, warmups, 1 if size > LARGE else chunk, between, self._beat)
+        if warm.mean_s > 0:
+            chunk = max(1, min(chunk, int(BEAT_S / warm.mean_s)))
         self.world.barrier()
         begun_s = touch.spent_s if touch else 0.0
         times = timed(functions, iterations, chunk, between, self._beat)

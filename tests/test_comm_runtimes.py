@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import comm_program
@@ -15,10 +16,13 @@ import support
 
 import communication
 import drivers
+from communication import timing
+from communication.actions import Call
 from communication.catalogue import CATALOGUE
 from communication.file import TREE
 from communication.file.collectives import branch
-from communication.settings import METHODS
+from communication.session import Session
+from communication.settings import METHODS, Settings
 from drivers.descriptor import Start
 from workbench.cli import build_parser
 from workbench.comm import variants
@@ -100,6 +104,25 @@ def test_a_tree_has_every_rank_once_and_few_levels(ranks: int, method: str) -> N
             assert all(places[child].parent == rank for child in place.children)
         most = (ranks - 1).bit_length() if method == TREE else ranks - 1
         assert len(places[root].children) == most
+
+
+def test_slow_iterations_report_their_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a benchmark that is ended as stalled because 100 of its iterations take long."""
+    now, beats = [0.0], [0]
+
+    def message() -> None:
+        now[0] += 5
+
+    def progress(part: int, doing: str) -> None:
+        beats[0] += 1
+
+    place = {"rank": 0, "ranks": 2, "local_rank": 0, "barrier": lambda: None}
+    world: Any = SimpleNamespace(**place, gather=lambda value: [value] * 2)
+    world.actions = lambda *_: [Call(message, "both")]
+    monkeypatch.setattr(timing, "perf_counter", lambda: now[0])
+    settings = Settings(iterations=50, warmups=2, trials=1, no_check=True)
+    Session(world, CATALOGUE["latency"], settings, progress)._trial(1 << 20)
+    assert beats[0] == 52
 
 
 def test_methods_of_each_driver_are_compared() -> None:
