@@ -1,4 +1,4 @@
-"""Parallel scientific mini-apps: list, new, run, verify, selftest, study, comm, doctor, plot, demo.
+"""The command ``miniapps``: its parser, and how every command ends.
 
 Options of an app come from the fields of its Problem. Exit status: 0 valid; 1 ran, but the result
 is wrong; 2 bad input, reported in one line before anything is launched; 3 the run failed.
@@ -47,7 +47,7 @@ from workbench.parser import Parser, Version, command_parser
 if TYPE_CHECKING:
     from workbench.run.spec import RunSpec
 
-SUMMARY = "Parallel scientific mini-apps: list, new, run, verify, study, comm, doctor, plot, demo."
+SUMMARY = "Small parallel scientific programs, each run unchanged by several drivers."
 
 
 def run_examples() -> str:

@@ -81,7 +81,7 @@ def add_verify(commands: Any) -> None:
     parser = command_parser(
         commands,
         "verify",
-        "every app, driver and decomposition: the same bits? exit status 1 where not",
+        "whether every app, driver and decomposition gives the same bits; exit status 1 if not",
         "example: miniapps verify jacobi2d stencil3d",
         _verify,
     )
@@ -305,7 +305,7 @@ def add_demo(commands: Any) -> None:
     parser = command_parser(
         commands,
         "demo",
-        "all apps under all drivers, validated, timed and plotted, in about a minute",
+        "apps under every driver, and a load that is balanced, in about a minute",
         "example: miniapps demo --folder demo",
         _demo,
     )
