@@ -1,4 +1,6 @@
-"""The long search for orders of messages: `miniapps adversary` on every app, with many schedules.
+"""The long search for orders of messages: `miniapps adversary` with many schedules.
+
+    python benchmarks/schedules.py [APP ...]
 
 It is made in parts, always of the app with the fewest schedules so far, and written down after
 each. So it can be stopped at any time, and continues where it was.
@@ -67,12 +69,13 @@ def earlier() -> dict[str, Any]:
 def main() -> None:
     """Add parts until every app has its schedules, the time is over or a schedule failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("apps", nargs="*", default=miniapps.names(), metavar="APP")
     parser.add_argument("--schedules", type=int, default=200_000, help="per app")
     parser.add_argument("--minutes", type=float, default=24 * 60, help="begin no part after these")
     options = parser.parse_args()
     end, apps, now = time.monotonic() + 60 * options.minutes, earlier(), revision()
     while time.monotonic() < end:
-        done = {app: apps[app]["schedules"] if app in apps else 0 for app in miniapps.names()}
+        done = {app: apps[app]["schedules"] if app in apps else 0 for app in options.apps}
         app = min(done, key=done.__getitem__)
         missing = options.schedules - done[app]
         if missing <= 0 or any(found["states"] > 1 for found in apps.values()):
