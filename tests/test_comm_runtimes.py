@@ -19,7 +19,7 @@ import drivers
 from communication import timing
 from communication.actions import Call
 from communication.catalogue import CATALOGUE
-from communication.file import TREE
+from communication.file import TREE, model
 from communication.file.collectives import branch
 from communication.session import Session
 from communication.settings import METHODS, Settings
@@ -133,6 +133,24 @@ def test_methods_of_each_driver_are_compared() -> None:
     names = ["file method flat", "file method tree", "mpi", "charm method group"]
     assert [variant.name for variant in made] == [*names, "charm method section"]
     assert left_out == []
+
+
+def test_the_model_of_trees_counts_their_messages() -> None:
+    """Catches a level of a tree that costs nothing, and bytes of a gather that do not add up."""
+
+    def one(nbytes: int) -> float:
+        return 1.0
+
+    def per_byte(nbytes: int) -> float:
+        return float(nbytes)
+
+    assert [model.broadcast_s(768, method, 8, one) for method in ("tree", "flat")] == [10, 767]
+    assert [model.gather_s(768, method, 8, one) for method in ("tree", "flat")] == [10, 767]
+    assert model.broadcast_s(8, "tree", 2, per_byte) == 3 * 2
+    assert model.gather_s(8, "tree", 2, per_byte) == 2 * (1 + 2 + 4)
+    assert model.gather_s(6, "tree", 2, per_byte) == 2 * (1 + 2 + 2)
+    line = model.Line.through((10, 3.0), (20, 5.0))
+    assert line(0) == pytest.approx(1) and line(100) == pytest.approx(21)
 
 
 REFUSED = {
