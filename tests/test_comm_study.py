@@ -5,7 +5,6 @@ Canned records stand for launches: each value is a number that can be computed b
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from collections.abc import Callable
@@ -14,157 +13,23 @@ from typing import Any
 
 import pytest
 import support
+from canned_comm import LEFT_OUT, record_of, replaced, rows_of
 from figure_faults import drawn_texts, faults
-from support import ROOT
 
-import communication
 from workbench import environment
 from workbench.cli import main
 from workbench.comm.spec import CommSpec
 from workbench.exit_status import VALID, WRONG
-from workbench.run import launch
-from workbench.study import noise, report
+from workbench.study import report
 from workbench.study.comm import figures, libraries
 from workbench.study.comm.campaign import CommCampaign
-from workbench.study.comm.claims import Wanted
-from workbench.study.comm.plan import Plan
 from workbench.study.comm.series import quantities, results
-
-HOST = {"system": "Linux 6", "processor": "Abacus", "cores": 4, "memory_bytes": 2**33}
-PUBLISHED = {"source": "A paper", "bytes": [8, 64], "slow": [30.0, 90.0], "fast": [10.0, 20.0]}
-PUBLISHED |= {"numbers": {"added": 1.25, "span": [2, 3]}}  # type: ignore[dict-item]
-TWO = """
-kind = "comm"
-source = "A paper"
-trials = 3
-[[claims]]
-name = "touch"
-title = "Written buffers"
-says = "not published"
-benchmark = "latency"
-driver = ["mpi"]
-touch = ["none", "sender"]
-sizes = "8:64:8"
-published = "values.json"
-[claims.series]
-"touch none" = "fast"
-"touch sender" = "slow"
-[[claims.quantities]]
-what = "what writing adds"
-of = "touch sender"
-take = "difference"
-sizes = "9:64"
-published = "numbers.added"
-[[claims.quantities]]
-what = "how many times as long"
-of = "touch sender"
-take = "ratio"
-published = "numbers.span"
-[[claims]]
-name = "rate"
-title = "Bandwidth"
-benchmark = "bw"
-driver = ["mpi"]
-sizes = "8:8"
-[quick]
-trials = 2
-sizes = "64:64"
-[paper]
-ranks = [2]
-[paper.rate]
-sizes = "8:128"
-"""
-LEFT_OUT = """
-kind = "comm"
-[[claims]]
-name = "many"
-title = "Many ranks"
-benchmark = "bcast"
-driver = ["mpi"]
-ranks = [2, 64]
-[[claims]]
-name = "devices"
-title = "Buffers"
-benchmark = "latency"
-driver = ["mpi"]
-buffer = ["numpy", "cupy"]
-[[claims]]
-name = "runtimes"
-title = "Runtimes"
-benchmark = "latency"
-driver = ["mpi", "serial"]
-[[claims]]
-name = "libraries"
-title = "Libraries"
-benchmark = "latency"
-driver = ["mpi"]
-library = ["mpich", "openmpi"]
-"""
-
-
-def value_of(spec: CommSpec, size: int, trial: int) -> float:
-    """In us or MB/s: written buffers take three times as long, for 64 B 4 us more."""
-    base = {8: 2.0, 64: 4.0}.get(size, 8.0) + 0.01 * trial
-    written = spec.settings.touch != "none"
-    return 3 * base + 4 * (size == 64) if written else base
-
-
-def record_of(spec: CommSpec, trial: int = 0, **more: Any) -> dict[str, Any]:
-    """A canned record of a launch."""
-    sizes = spec.settings.sizes(spec.benchmark)
-    measured = [{"trial": 0, "size": size, "value": value_of(spec, size, trial)} for size in sizes]
-    return {
-        "schema": 2,
-        "benchmark": spec.benchmark.name,
-        "driver": spec.driver,
-        "pes": spec.pes,
-        **spec.recorded(),
-        "sizes": sizes,
-        "valid": None if spec.settings.no_check else True,
-        "wrong": None,
-        "barrier_us": 1.0,
-        "measured": measured,
-        "disturbance": {"load_average": 0.0, "waited": 0.0, "switches_per_s": 0.0, "steal": 0.0},
-        "versions": {"python": "3", "mpi": "MPICH Version: 5"},
-        "host": HOST,
-        "oversubscribed": False,
-    } | more
 
 
 @pytest.fixture
-def canned(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Callable[..., list[tuple[CommSpec, list[str]]]]:
-    """``canned(function of the spec and the trial)``: launches return its result; the launches.
-
-    The current folder is an empty one with published values. No figure is written.
-    """
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(noise, "REPEATS", 3)
-    monkeypatch.setattr(report, "FORMATS", ())
-    (tmp_path / "values.json").write_text(json.dumps(PUBLISHED))
-    (tmp_path / "two.toml").write_text(TWO)
-
-    def replace(result: Any = record_of) -> list[tuple[CommSpec, list[str]]]:
-        made: list[tuple[CommSpec, list[str]]] = []
-        counts: dict[str, int] = {}
-
-        def launched(spec: CommSpec, command: list[str], limit: float | None) -> Any:
-            made.append((spec, command))
-            key = f"{spec.benchmark.name} {spec.settings.touch}"
-            counts[key] = counts.get(key, -1) + 1
-            return result(spec, counts[key])
-
-        monkeypatch.setattr(launch, "launch", launched)
-        return made
-
-    return replace
-
-
-def rows_of(folder: Path) -> list[dict[str, str]]:
-    """The values as the CSV file has them."""
-    with (folder / "values.csv").open() as file:
-        return list(csv.DictReader(file))
+def canned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
+    """As `canned_comm.replaced`."""
+    return replaced(monkeypatch, tmp_path)
 
 
 def test_a_campaign_has_the_right_ratios_and_the_published_ones(
@@ -297,32 +162,6 @@ def test_a_changed_record_does_not_count(reason: str, canned: Any) -> None:
     assert line.values[8].value == pytest.approx(6.015)
 
 
-HEADS: dict[str, Callable[[dict[str, Any]], None]] = {
-    "head.study.claims[0].name must be of a-z, 0-9 and -": lambda claim: claim.update(
-        name="../elsewhere"
-    ),
-    "head.study.claims[0].series must be published values": lambda claim: claim.update(
-        series={"touch none": {"8": "many"}}
-    ),
-    "a line is of point 9, of 3 points": lambda claim: claim["lines"][0].update(point=9),
-    "a line is of the call shout": lambda claim: claim["lines"][0].update(call="shout"),
-    "a quantity takes more": lambda claim: claim["quantities"][0].update(take="more"),
-    "sizes must be two sizes, or null": lambda claim: claim["quantities"][0].update(sizes=[8]),
-}
-
-
-@pytest.mark.parametrize("reason", HEADS)
-def test_a_changed_head_is_refused(reason: str, canned: Any, refused: Any) -> None:
-    """Catches an edited file by which a figure is written elsewhere, or a traceback is shown."""
-    plan = Plan.of(Wanted.read(Path("two.toml")), {})
-    points = [one.point() for one in plan.launches]
-    head = json.loads(json.dumps({"campaign": 1, "study": plan.head(), "points": points}))
-    assert CommCampaign.misfit_of_head(head) is None
-    HEADS[reason](head["study"]["claims"][0])
-    Path("campaign.jsonl").write_text(json.dumps(head) + "\n")
-    assert reason in refused("study", "report", "campaign.jsonl")
-
-
 def test_unchecked_runs_do_not_count(canned: Any) -> None:
     """Catches times of a launch whose data nobody has checked."""
     canned(lambda spec, trial: record_of(spec, trial, valid=None))
@@ -398,59 +237,6 @@ def test_libraries_are_started_by_their_own_launchers(canned: Any, tmp_path: Pat
     assert "MPI was MPICH Version: 5, asked was Open MPI" in table
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("kind = 'comm'", "it has no claims"),
-        ("kind = 'comm'\nclaims = []", "must name each claim once, and one"),
-        (TWO.replace('benchmark = "bw"', ""), "it.claims[1] has no benchmark"),
-        (TWO.replace('"bw"', '"bandwidth"'), "benchmark bandwidth: one of `miniapps comm --list`"),
-        (TWO.replace('"8:8"', '"8:4"'), "sizes 8:4: must be MIN:MAX"),
-        (TWO.replace('name = "rate"', 'name = "touch"'), "must name each claim once"),
-        (TWO.replace('name = "rate"', 'name = "../rate"'), "must be of a-z, 0-9 and -"),
-        (TWO.replace("says", "sais"), "it.claims[0] has the key sais, which must be of name"),
-        (TWO.replace('"sender"]', '"receiver"]'), "touch receiver: one of none, sender, both"),
-        (TWO.replace('"sender"]', '"none"]'), "must name each value once"),
-        (TWO.replace("values.json", "none.json"), "none.json: cannot be read"),
-        (TWO.replace('"slow"', '"slower"'), "series slower: must be a list in the published file"),
-        (TWO.replace("numbers.added", "numbers.taken"), "numbers.taken: is not in the published"),
-        (TWO.replace('of = "touch sender"', 'of = "sender"'), "sender: touch has touch none, "),
-        (TWO.replace('"touch none" =', '"none" ='), "line none: touch has touch none, touch"),
-        (TWO.replace('"difference"', '"sum"'), "take sum: one of value, difference, ratio"),
-        (TWO.replace("[paper.rate]", "[paper.bw]"), "its table has the key bw, which must be of"),
-    ],
-)
-def test_a_wrong_file_is_one_line(
-    text: str, line: str, canned: Any, refused: Callable[..., str]
-) -> None:
-    """Catches a mistake in a file that shows as a missing line, or as a traceback."""
-    Path("wrong.toml").write_text(text)
-    flags = ["--as-published"] if "paper.bw" in text else []
-    before = {*Path().iterdir()}
-    assert line in refused("study", "comm", "wrong.toml", *flags)
-    assert {*Path().iterdir()} == before
-
-
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (["nowhere.toml"], "nowhere.toml: cannot be read"),
-        (["two.toml", "--trials", "0"], "--trials 0: must be 1 or more"),
-        (["two.toml", "--library", "mvapich=/opt"], "must be NAME=FOLDER with a name of mpich"),
-        (["two.toml", "--quick", "--as-published"], "--quick given: not with --as-published"),
-        (["two.toml", "--", "-v"], "-- -v: a study passes no options to launchers"),
-        (["pic-lb"], "pic-lb.toml: is of no communication benchmarks"),
-    ],
-)
-def test_a_wrong_command_is_one_line(
-    words: list[str], line: str, canned: Any, refused: Callable[..., str]
-) -> None:
-    """Catches bad input that launches something, or leaves a folder."""
-    before = {*Path().iterdir()}
-    assert line in refused("study", "comm", *words)
-    assert {*Path().iterdir()} == before
-
-
 def test_a_campaign_is_not_mistaken_for_one_of_an_app(
     canned: Any, refused: Any, capsys: Any
 ) -> None:
@@ -460,46 +246,6 @@ def test_a_campaign_is_not_mistaken_for_one_of_an_app(
     capsys.readouterr()
     path = Path("two/campaign.jsonl")
     assert "head.study has no app" in refused("study", "export", path, "--format", "csv")
-
-
-SHIPPED = sorted(
-    path for path in (ROOT / "studies").glob("*.toml") if 'kind = "comm"' in path.read_text()
-)
-
-
-@pytest.mark.parametrize("quick", [False, True])
-@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
-def test_shipped_campaigns_have_published_values_for_their_lines(
-    file: Path, quick: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Catches a line that is named otherwise than its published values."""
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    wanted = Wanted.read(file, quick=quick, as_published=not quick)
-    assert wanted.source and all(claim.title for claim in wanted.claims)
-    plan = Plan.of(wanted, {})
-    assert plan.launches or plan.left_out
-    known = {*communication.runtimes()}
-    for claim in wanted.claims:
-        made = [one for one in plan.claims if one["name"] == claim.name]
-        assert len(made) == 1
-        missing = [one for one in plan.left_out if one["claim"] == claim.name]
-        assert made[0]["lines"] or missing
-        assert {*claim.choices["driver"]} <= known or missing
-
-
-def test_papers_are_repeated_with_their_values() -> None:
-    """ESPM2 2021 Fig. 1(b): 29.742 and 1.646 us for 16 B; OMB-Py 2021: 0.44 us inside a node."""
-    (cpu, over_c, gpu) = Wanted.read(ROOT / "studies/espm2-latency.toml").claims
-    assert (cpu.series["charm"][16], cpu.series["mpi"][16]) == (29.742, 1.646)
-    assert over_c.series["MPI_Send in C"][4194304] == 458.059
-    assert gpu.series["charm"][16] == 45.811 and gpu.choices["buffer"] == ("cupy",)
-    overhead = Wanted.read(ROOT / "studies/ombpy.toml").claims[0]
-    assert [one.published for one in overhead.quantities] == [0.44, 2.31]
-    direct = Wanted.read(ROOT / "studies/charm4py-direct-copy.toml").claims[0]
-    assert direct.quantities[0].published == 1.1346
-    files = Wanted.read(ROOT / "studies/ppython.toml", as_published=True).claims
-    assert max(claim.ranks for claim in files) == 768
-    assert files[0].settings.sizes(files[0].benchmark) == [8, 8 << 10, 8 << 20]
 
 
 @pytest.mark.launch

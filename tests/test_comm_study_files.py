@@ -1,0 +1,142 @@
+"""Files of campaigns of communication benchmarks: what is refused, and those of the project."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from canned_comm import TWO, replaced
+from support import ROOT
+
+import communication
+from workbench.study.comm.campaign import CommCampaign
+from workbench.study.comm.claims import Wanted
+from workbench.study.comm.plan import Plan
+
+
+@pytest.fixture
+def canned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
+    """As `canned_comm.replaced`."""
+    return replaced(monkeypatch, tmp_path)
+
+
+HEADS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "head.study.claims[0].name must be of a-z, 0-9 and -": lambda claim: claim.update(
+        name="../elsewhere"
+    ),
+    "head.study.claims[0].series must be published values": lambda claim: claim.update(
+        series={"touch none": {"8": "many"}}
+    ),
+    "a line is of point 9, of 3 points": lambda claim: claim["lines"][0].update(point=9),
+    "a line is of the call shout": lambda claim: claim["lines"][0].update(call="shout"),
+    "a quantity takes more": lambda claim: claim["quantities"][0].update(take="more"),
+    "sizes must be two sizes, or null": lambda claim: claim["quantities"][0].update(sizes=[8]),
+}
+
+
+@pytest.mark.parametrize("reason", HEADS)
+def test_a_changed_head_is_refused(reason: str, canned: Any, refused: Any) -> None:
+    """Catches an edited file by which a figure is written elsewhere, or a traceback is shown."""
+    plan = Plan.of(Wanted.read(Path("two.toml")), {})
+    points = [one.point() for one in plan.launches]
+    head = json.loads(json.dumps({"campaign": 1, "study": plan.head(), "points": points}))
+    assert CommCampaign.misfit_of_head(head) is None
+    HEADS[reason](head["study"]["claims"][0])
+    Path("campaign.jsonl").write_text(json.dumps(head) + "\n")
+    assert reason in refused("study", "report", "campaign.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("kind = 'comm'", "it has no claims"),
+        ("kind = 'comm'\nclaims = []", "must name each claim once, and one"),
+        (TWO.replace('benchmark = "bw"', ""), "it.claims[1] has no benchmark"),
+        (TWO.replace('"bw"', '"bandwidth"'), "benchmark bandwidth: one of `miniapps comm --list`"),
+        (TWO.replace('"8:8"', '"8:4"'), "sizes 8:4: must be MIN:MAX"),
+        (TWO.replace('name = "rate"', 'name = "touch"'), "must name each claim once"),
+        (TWO.replace('name = "rate"', 'name = "../rate"'), "must be of a-z, 0-9 and -"),
+        (TWO.replace("says", "sais"), "it.claims[0] has the key sais, which must be of name"),
+        (TWO.replace('"sender"]', '"receiver"]'), "touch receiver: one of none, sender, both"),
+        (TWO.replace('"sender"]', '"none"]'), "must name each value once"),
+        (TWO.replace("values.json", "none.json"), "none.json: cannot be read"),
+        (TWO.replace('"slow"', '"slower"'), "series slower: must be a list in the published file"),
+        (TWO.replace("numbers.added", "numbers.taken"), "numbers.taken: is not in the published"),
+        (TWO.replace('of = "touch sender"', 'of = "sender"'), "sender: touch has touch none, "),
+        (TWO.replace('"touch none" =', '"none" ='), "line none: touch has touch none, touch"),
+        (TWO.replace('"difference"', '"sum"'), "take sum: one of value, difference, ratio"),
+        (TWO.replace("[paper.rate]", "[paper.bw]"), "its table has the key bw, which must be of"),
+    ],
+)
+def test_a_wrong_file_is_one_line(
+    text: str, line: str, canned: Any, refused: Callable[..., str]
+) -> None:
+    """Catches a mistake in a file that shows as a missing line, or as a traceback."""
+    Path("wrong.toml").write_text(text)
+    flags = ["--as-published"] if "paper.bw" in text else []
+    before = {*Path().iterdir()}
+    assert line in refused("study", "comm", "wrong.toml", *flags)
+    assert {*Path().iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["nowhere.toml"], "nowhere.toml: cannot be read"),
+        (["two.toml", "--trials", "0"], "--trials 0: must be 1 or more"),
+        (["two.toml", "--library", "mvapich=/opt"], "must be NAME=FOLDER with a name of mpich"),
+        (["two.toml", "--quick", "--as-published"], "--quick given: not with --as-published"),
+        (["two.toml", "--", "-v"], "-- -v: a study passes no options to launchers"),
+        (["pic-lb"], "pic-lb.toml: is of no communication benchmarks"),
+    ],
+)
+def test_a_wrong_command_is_one_line(
+    words: list[str], line: str, canned: Any, refused: Callable[..., str]
+) -> None:
+    """Catches bad input that launches something, or leaves a folder."""
+    before = {*Path().iterdir()}
+    assert line in refused("study", "comm", *words)
+    assert {*Path().iterdir()} == before
+
+
+SHIPPED = sorted(
+    path for path in (ROOT / "studies").glob("*.toml") if 'kind = "comm"' in path.read_text()
+)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
+def test_shipped_campaigns_have_published_values_for_their_lines(
+    file: Path, quick: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a line that is named otherwise than its published values."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    wanted = Wanted.read(file, quick=quick, as_published=not quick)
+    assert wanted.source and all(claim.title for claim in wanted.claims)
+    plan = Plan.of(wanted, {})
+    assert plan.launches or plan.left_out
+    known = {*communication.runtimes()}
+    for claim in wanted.claims:
+        made = [one for one in plan.claims if one["name"] == claim.name]
+        assert len(made) == 1
+        missing = [one for one in plan.left_out if one["claim"] == claim.name]
+        assert made[0]["lines"] or missing
+        assert {*claim.choices["driver"]} <= known or missing
+
+
+def test_papers_are_repeated_with_their_values() -> None:
+    """ESPM2 2021 Fig. 1(b): 29.742 and 1.646 us for 16 B; OMB-Py 2021: 0.44 us inside a node."""
+    (cpu, over_c, gpu) = Wanted.read(ROOT / "studies/espm2-latency.toml").claims
+    assert (cpu.series["charm"][16], cpu.series["mpi"][16]) == (29.742, 1.646)
+    assert over_c.series["MPI_Send in C"][4194304] == 458.059
+    assert gpu.series["charm"][16] == 45.811 and gpu.choices["buffer"] == ("cupy",)
+    overhead = Wanted.read(ROOT / "studies/ombpy.toml").claims[0]
+    assert [one.published for one in overhead.quantities] == [0.44, 2.31]
+    direct = Wanted.read(ROOT / "studies/charm4py-direct-copy.toml").claims[0]
+    assert direct.quantities[0].published == 1.1346
+    files = Wanted.read(ROOT / "studies/ppython.toml", as_published=True).claims
+    assert max(claim.ranks for claim in files) == 768
+    assert files[0].settings.sizes(files[0].benchmark) == [8, 8 << 10, 8 << 20]
