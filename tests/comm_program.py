@@ -32,6 +32,7 @@ ON_DEVICE = ("latency", "bw", "allreduce", "alltoallv", "ibcast", "put_latency",
 # In the module of a runtime's collectives: what holds the reductions, the sum and another one.
 REDUCTIONS = {"mpi": ("MPI", "SUM", "MAX"), "charm": ("Reducer", "sum", "max")}
 FAILED = 3
+EVERY_METHOD = ("short message", "wrong root", "missing rank")  # others with the usual one only
 Make = Callable[[], list[Action]]
 
 
@@ -43,7 +44,6 @@ class Fault:
     benchmark: str
     wrong: Callable[[Faulty, Data, Make], list[Action]]
     ranks: int = 2  # with fewer it changes nothing
-    methods: tuple[str, ...] = ()  # with which it can be made; (): all
 
 
 class Faulty:
@@ -261,7 +261,7 @@ def faults() -> Iterator[Fault]:
     yield Fault("wrong root", "gather", gathered_elsewhere)
     for name in ("allreduce", "reduce"):
         yield Fault("missing rank", name, rank_missing)
-    yield Fault("another reduction", "allreduce", largest_only, methods=("group",))
+    yield Fault("another reduction", "allreduce", largest_only)
     for name in ("allgatherv", "alltoall", "alltoallv", "allgather", "gather"):
         yield Fault("shifted parts", name, shifted)
     yield Fault("shifted parts", "neighbor_alltoall", shifted, ranks=3)
@@ -276,15 +276,15 @@ def methods_of(runtime: communication.Runtime, name: str) -> list[str | None]:
 
 
 def faults_on(driver: str, ranks: int) -> Iterator[tuple[Fault, str | None]]:
-    """The faults that can be made on some ranks, each with every method."""
+    """The faults that can be made on some ranks, some of them with every method."""
     runtime = communication.get(driver)
     for fault in faults():
         allowed = CATALOGUE[fault.benchmark].refuses(ranks) is None and fault.ranks <= ranks
         allowed &= driver in REDUCTIONS or fault.wrong is not largest_only
         if allowed and runtime.makes(fault.benchmark):
-            for method in methods_of(runtime, fault.benchmark):
-                if method is None or not fault.methods or method in fault.methods:
-                    yield fault, method
+            methods = methods_of(runtime, fault.benchmark)
+            for method in methods if fault.name in EVERY_METHOD else methods[:1]:
+                yield fault, method
 
 
 def made_on(driver: str, ranks: int) -> list[str]:
