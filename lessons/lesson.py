@@ -35,11 +35,14 @@ class Traffic(NamedTuple):
     """The messages of one process in one case.
 
     ``sent``: their number by receiver, which is known of mpi4py only; ``received``: of Charm4Py
-    only, the number of calls of the chare's methods, without prepare and start.
+    only, the number of calls of the chare's methods, without prepare and start; ``swept``: of
+    mpi4py only, how many cells the lesson's sweep computed, and how many of them while messages
+    were under way.
     """
 
     sent: dict[int, int] | None = None
     received: int | None = None
+    swept: tuple[int, int] | None = None
 
 
 class Lesson:

@@ -69,4 +69,4 @@ class Work:
         if isinstance(returned, np.ndarray):
             np.save(self.result(rank), returned)
         kind = type(returned).__name__
-        return {"returned": kind, "sent": traffic.sent, "received": traffic.received}
+        return {"returned": kind, **traffic._asdict()}

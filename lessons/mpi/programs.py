@@ -11,7 +11,8 @@ import lessons
 from drivers.job import Watcher
 from drivers.waits import Wait
 from lessons.lesson import Traffic, load_program
-from lessons.mpi.watched import LOG, Watched, WatchedRequest
+from lessons.log import LOG
+from lessons.mpi.watched import Watched, WatchedRequest
 from lessons.work import Report, Work
 
 
@@ -31,7 +32,7 @@ def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
         watcher.heartbeat(world.rank, at[0])
         LOG.forget()
         returned = run(work, Watched(world.Dup()), world.rank)
-        traffic = Traffic(sent=dict(LOG.sent))
+        traffic = Traffic(dict(LOG.sent), None, (LOG.swept, LOG.overlapped))
         answers = world.gather(work.keep(world.rank, returned, traffic))
         if answers is not None:
             report(at[0], answers)

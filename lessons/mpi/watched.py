@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from mpi4py import MPI
+
+from lessons.log import LOG
 
 SENDS = ["Send", "Isend", "Ssend", "Issend", "Bsend", "Ibsend", "Rsend", "Irsend"]
 BOTH = ["Sendrecv", "Sendrecv_replace"]
@@ -15,23 +16,9 @@ COLLECTIVES = ["Barrier", "Bcast", "Gather", "Gatherv", "Scatter", "Scatterv", "
 COLLECTIVES += ["Allgatherv", "Alltoall", "Alltoallv", "Reduce", "Allreduce", "Scan", "Exscan"]
 COLLECTIVES += ["Reduce_scatter", "Reduce_scatter_block", "Neighbor_allgather"]
 COLLECTIVES += ["Neighbor_alltoall"]
+Request = MPI.Request  # itself: `take_part` replaces the name in mpi4py
 NAMES = [name for known in (SENDS, BOTH, RECEIVES, COLLECTIVES) for name in known]
 NAMES += [name.lower() for name in NAMES if hasattr(MPI.Intracomm, name.lower())]
-
-
-class Log:
-    """What this process does at the moment, and how many messages it has sent to each process."""
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin a new case."""
-        self.doing = ""  # the call that has not returned yet
-        self.sent: Counter[int] = Counter()
-
-
-LOG = Log()
 
 
 def _noted(name: str) -> Callable[..., Any]:
@@ -46,7 +33,7 @@ def _noted(name: str) -> Callable[..., Any]:
         LOG.doing = name
         found = getattr(super(type(self), self), name)(*arguments, **named)
         LOG.doing = ""
-        return WatchedRequest(found) if type(found) is MPI.Request else found
+        return WatchedRequest(found) if type(found) is Request else found
 
     method.__name__ = name
     return method
@@ -55,29 +42,50 @@ def _noted(name: str) -> Callable[..., Any]:
 METHODS = {name: _noted(name) for name in NAMES}
 
 
-class WatchedRequest(MPI.Request):
-    """A request that notes that this process waits for it."""
+class WatchedRequest(Request):
+    """A request that notes that this process waits for it, and when it is complete."""
+
+    def __init__(self, request: Any = None) -> None:
+        super().__init__()
+        self.open = True
+        LOG.under_way += 1
+
+    def complete(self) -> None:
+        """Note, once, that the message is not under way any more."""
+        LOG.under_way -= self.open
+        self.open = False
 
     def Wait(self, *arguments: Any, **named: Any) -> Any:  # noqa: N802
         """As in MPI."""
-        LOG.doing = "Wait"
-        found = super().Wait(*arguments, **named)
-        LOG.doing = ""
-        return found
+        return self._waited("Wait", super().Wait, *arguments, **named)
 
     def wait(self, *arguments: Any, **named: Any) -> Any:
         """As in mpi4py."""
-        LOG.doing = "wait"
-        found = super().wait(*arguments, **named)
+        return self._waited("wait", super().wait, *arguments, **named)
+
+    def _waited(self, name: str, wait: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        LOG.doing = name
+        found = wait(*arguments, **named)
         LOG.doing = ""
+        self.complete()
+        return found
+
+    def Test(self, *arguments: Any, **named: Any) -> Any:  # noqa: N802
+        """As in MPI."""
+        found = super().Test(*arguments, **named)
+        if found:
+            self.complete()
         return found
 
     @classmethod
-    def Waitall(cls, *arguments: Any, **named: Any) -> Any:  # noqa: N802
+    def Waitall(cls, requests: Any, *arguments: Any, **named: Any) -> Any:  # noqa: N802
         """As in MPI."""
         LOG.doing = "Waitall"
-        found = MPI.Request.Waitall(*arguments, **named)
+        found = super().Waitall(requests, *arguments, **named)
         LOG.doing = ""
+        for request in requests:
+            if isinstance(request, WatchedRequest):
+                request.complete()
         return found
 
 

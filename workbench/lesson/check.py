@@ -90,9 +90,9 @@ def outcome_of(lesson: Lesson, work: Work, result: Any) -> Outcome:
 
 def traffic_of(answer: dict[str, Any]) -> Traffic:
     """The messages of one process, from its answer."""
-    sent = answer["sent"]
+    sent, swept = answer["sent"], answer["swept"]
     by_receiver = None if sent is None else {int(to): sent[to] for to in sorted(sent)}
-    return Traffic(by_receiver, answer["received"])
+    return Traffic(by_receiver, answer["received"], None if swept is None else tuple(swept))
 
 
 def bits_of(value: np.ndarray | None) -> bytes:
