@@ -6,6 +6,7 @@ import argparse
 import json
 import shlex
 import sys
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -180,13 +181,19 @@ def _write(options: argparse.Namespace, record: str, table: str | None) -> None:
         output.write_text(options.csv, table)
 
 
+def _reasons(driver: str, lacks: Mapping[str, str]) -> Iterator[str]:
+    """Why a runtime does not make benchmarks, which are named if there are several reasons."""
+    names: dict[str, list[str]] = {}
+    for name, reason in lacks.items():
+        names.setdefault(reason, []).append(name)
+    for reason, some in names.items():
+        which = f" ({', '.join(some)})" if len(names) > 1 else ""
+        yield f"{driver}: {reason}{which}"
+
+
 def listed() -> Table:
     """The table of benchmarks and the runtimes that make them."""
     runtimes = communication.runtimes()
-    reasons: dict[str, list[str]] = {}
-    for driver, runtime in runtimes.items():
-        for name, reason in runtime.lacks.items():
-            reasons.setdefault(f"{driver}: {reason}", []).append(name)
     rows = tuple(
         (name, made.title, *("yes" if one.makes(name) else "no" for one in runtimes.values()))
         for name, made in CATALOGUE.items()
@@ -194,7 +201,7 @@ def listed() -> Table:
     columns = (Column("benchmark"), Column("measures"), *map(Column, runtimes))
     able = [driver for driver, runtime in runtimes.items() if runtime.anatomy]
     notes = (
-        *(f"{reason} ({', '.join(names)})" for reason, names in reasons.items()),
+        *(note for name, one in runtimes.items() for note in _reasons(name, one.lacks)),
         *(
             f"{driver} --method {method} ({', '.join(name for name in CATALOGUE if name in names)})"
             for driver, runtime in runtimes.items()
