@@ -21,6 +21,14 @@ NAMES = [name for known in (SENDS, BOTH, RECEIVES, COLLECTIVES) for name in know
 NAMES += [name.lower() for name in NAMES if hasattr(MPI.Intracomm, name.lower())]
 
 
+def _during(name: str, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """Make a call; while it lasts, the log has its name."""
+    LOG.doing = name
+    found = call(*arguments, **named)
+    LOG.doing = ""
+    return found
+
+
 def _noted(name: str) -> Callable[..., Any]:
     """A method that notes the call ``name`` of the communicator below."""
     sends = name.capitalize() in SENDS + BOTH
@@ -30,9 +38,7 @@ def _noted(name: str) -> Callable[..., Any]:
             to = named.get("dest", arguments[1] if len(arguments) > 1 else None)
             if isinstance(to, int) and to != MPI.PROC_NULL:
                 LOG.sent[to] += 1
-        LOG.doing = name
-        found = getattr(super(type(self), self), name)(*arguments, **named)
-        LOG.doing = ""
+        found = _during(name, getattr(super(type(self), self), name), *arguments, **named)
         return WatchedRequest(found) if type(found) is Request else found
 
     method.__name__ = name
@@ -64,9 +70,7 @@ class WatchedRequest(Request):
         return self._waited("wait", super().wait, *arguments, **named)
 
     def _waited(self, name: str, wait: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        LOG.doing = name
-        found = wait(*arguments, **named)
-        LOG.doing = ""
+        found = _during(name, wait, *arguments, **named)
         self.complete()
         return found
 
@@ -80,9 +84,7 @@ class WatchedRequest(Request):
     @classmethod
     def Waitall(cls, requests: Any, *arguments: Any, **named: Any) -> Any:  # noqa: N802
         """As in MPI."""
-        LOG.doing = "Waitall"
-        found = super().Waitall(requests, *arguments, **named)
-        LOG.doing = ""
+        found = _during("Waitall", super().Waitall, requests, *arguments, **named)
         for request in requests:
             if isinstance(request, WatchedRequest):
                 request.complete()
