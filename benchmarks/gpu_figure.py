@@ -10,6 +10,7 @@ from common import RESULTS
 from gpu_cases import FIGURE, FULL
 from matplotlib.figure import Figure
 
+from workbench.show.marks import blank_figure
 from workbench.show.plots import COLOURS
 
 NO_RESULTS = 2
@@ -47,7 +48,7 @@ def figure(document: dict[str, Any]) -> Figure:
         configuration: found["rate"] / 1e9
         for configuration, found in results.get("blocks", {}).items()
     }
-    drawn = Figure(figsize=(4 * max(2, len(apps)), 7), layout="constrained")
+    drawn = blank_figure(4 * max(2, len(apps)), 7)
     top, bottom = drawn.subfigures(2, 1)
     left, right = top.subplots(1, 2)
     draw_bars(left, shares, "share of a copy's bytes per second")

@@ -11,12 +11,11 @@ import h5py
 import numpy as np
 from common import run
 from leanmd_baselines import lammps_rdf
-from matplotlib.figure import Figure
 from scipy.spatial import cKDTree
 
 from drivers.timing import compute_per_pe
 from workbench.show.captions import machine_text
-from workbench.show.marks import draw_curve, finish_curves, upper_limit
+from workbench.show.marks import blank_figure, draw_curve, finish_curves, upper_limit
 from workbench.show.plots import COLOURS
 
 TARGET = Path(__file__).parents[1] / "docs" / "figures" / "leanmd.png"
@@ -83,7 +82,7 @@ def draw_load(axes: Any, path: Path) -> None:
 
 def main() -> None:
     """Make the runs and draw the figure."""
-    figure = Figure(figsize=(12.5, 4.0), layout="constrained")
+    figure = blank_figure(12.5, 4.0)
     energy, rdf, load = figure.subplots(1, 3)
     with tempfile.TemporaryDirectory() as folder:
         trajectory, balanced = Path(folder) / "melt.h5", Path(folder) / "balanced.h5"

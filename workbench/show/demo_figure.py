@@ -9,6 +9,7 @@ from typing import Any
 
 import drivers
 from workbench.show.captions import machine_text, problem_text, wrapped
+from workbench.show.marks import blank_figure
 from workbench.show.plots import COLOURS
 
 WAITING = "#D9D9D9"
@@ -33,9 +34,7 @@ def draw(scaling: list[dict[str, Any]], uneven: list[dict[str, Any]], path: Path
 
 def figure_of(scaling: list[dict[str, Any]], uneven: list[dict[str, Any]]) -> Any:
     """A figure of the records of several apps, and of one problem with an uneven load."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    figure = blank_figure(11, 4.6)
     left, right = figure.subplots(1, 2)
     _draw_scaling(left, [record for record in scaling if record["valid"]])
     _draw_uneven(right, [record for record in uneven if record["valid"]])

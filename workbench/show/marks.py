@@ -1,4 +1,4 @@
-"""Limits and ticks of axes, and marks where a value lies beyond its axis (matplotlib)."""
+"""Layout of figures, limits and ticks of axes, marks where a value lies beyond its axis."""
 
 from __future__ import annotations
 
@@ -9,6 +9,23 @@ import numpy as np
 BEYOND = "beyond"  # gid of the marks
 FEW = 40  # points of a curve; if there are not more, each has a dot
 BELOW: dict[str, Any] = {"loc": "upper center", "frameon": False, "fontsize": 8}
+
+
+def blank_figure(width: float, height: float) -> Any:
+    """An empty matplotlib Figure whose texts do not overlap; sizes in inches.
+
+    The layout is computed twice: the first pass changes the size of the axes, with it their ticks,
+    and with them the room that the labels of the ticks need.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    class Layout(ConstrainedLayoutEngine):
+        def execute(self, fig: Any) -> Any:
+            super().execute(fig)
+            return super().execute(fig)
+
+    return Figure(figsize=(width, height), layout=Layout())
 
 
 def upper_limit(values: np.ndarray) -> float:

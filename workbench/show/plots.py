@@ -10,7 +10,14 @@ import numpy as np
 from miniapps.parameters import require
 from workbench.run.spec import check_writable
 from workbench.show.captions import fitted, wrapped
-from workbench.show.marks import draw_curve, finish_curves, integer_ticks, most_of, upper_limit
+from workbench.show.marks import (
+    blank_figure,
+    draw_curve,
+    finish_curves,
+    integer_ticks,
+    most_of,
+    upper_limit,
+)
 from workbench.show.saved import SavedRun, opened, periods_of_steps
 from workbench.show.thumbnails import (
     Sides,
@@ -43,10 +50,8 @@ def run_figure(source: Path) -> Any:
     Placement only on several PEs, migrations only if the load was balanced. Raises InputError if
     ``source`` is not a file of ``miniapps run --output``.
     """
-    from matplotlib.figure import Figure
-
     run = SavedRun.read(source)
-    figure = Figure(figsize=(13, 7.6), layout="constrained")
+    figure = blank_figure(13, 7.6)
     halves: Any = figure.subfigures(2, 1)
     upper, lower = halves
     state, load, time = upper.subplots(1, 3)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.show.captions import wrapped
+from workbench.show.marks import blank_figure
 from workbench.show.plots import COLOURS
 from workbench.study.analysis import Result
 from workbench.study.statistics import Interval
@@ -26,9 +27,7 @@ def new_figure(
     width: float = 5.2, height: float = 4.2, rows: int = 0, columns: int = 1
 ) -> tuple[Any, Any]:
     """A figure and its axes, an array if there are ``rows`` of them; sizes in inches."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = blank_figure(width, height)
     return figure, figure.subplots(max(1, rows), columns, squeeze=not rows)
 
 
