@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from pathlib import Path
@@ -45,6 +46,18 @@ class Traffic(NamedTuple):
     swept: tuple[int, int] | None = None
 
 
+class Criterion(NamedTuple):
+    """What brings points, in words, and the cases in which it must hold.
+
+    ``messages``: not the results alone are meant, but also how many messages went where.
+    """
+
+    points: int
+    words: str
+    about: Callable[[Case], bool] = lambda case: True
+    messages: bool = False
+
+
 class Lesson:
     """A lesson. Its program defines ``function``, which all processes call in every case."""
 
@@ -53,9 +66,11 @@ class Lesson:
     title: ClassVar[str]
     minutes: ClassVar[int]
     function: ClassVar[dict[str, str]]  # by runtime: what the student's program defines
+    criteria: ClassVar[tuple[Criterion, ...]]  # by which programs are marked
+    offers: ClassVar[frozenset[str]] = frozenset()  # what programs may import from `lessons`
 
-    def cases(self, processes: int, seed: int) -> list[Case]:
-        """The cases on a number of processes."""
+    def cases(self, processes: int, seed: int, more: int = 0) -> list[Case]:
+        """The cases on a number of processes, each ``more`` numbers longer than the public ones."""
         raise NotImplementedError
 
     def arguments(self, case: Case, rank: int) -> tuple[Any, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,7 +20,11 @@ Report = Callable[[int, list[Any]], None]  # stores what all processes of a work
 
 @dataclass(frozen=True)
 class Work:
-    """One program in one case. ``folder``: where the processes store what they return."""
+    """One program in one case. ``folder``: where the processes store what they return.
+
+    The processes do not know the case's seed. Each finds there what it is given, its own part of
+    the problem, so that it cannot compute the answer by itself.
+    """
 
     lesson: str
     runtime: str
@@ -64,9 +69,24 @@ class Work:
         """The file in which a process stores what the program returned."""
         return self.folder / f"{self.number}-{rank}.npy"
 
+    def given(self, rank: int) -> Path:
+        """The file with the arguments of the program in a process, after the communicator."""
+        return self.folder / f"given-{self.number}-{rank}.pickle"
+
+    def give(self, arguments: Sequence[tuple[Any, ...]]) -> None:
+        """Write what each process is given."""
+        for rank, words in enumerate(arguments):
+            self.given(rank).write_bytes(pickle.dumps(words))
+
+    def take(self, rank: int) -> tuple[Any, ...]:
+        """What a process is given; the file is removed, so that no other process can read it."""
+        words: tuple[Any, ...] = pickle.loads(self.given(rank).read_bytes())
+        self.given(rank).unlink()
+        return words
+
     def keep(self, rank: int, returned: Any, traffic: Traffic) -> dict[str, Any]:
         """Store what the program returned in a process, and return what else there is to report."""
-        if isinstance(returned, np.ndarray):
+        if isinstance(returned, np.ndarray) and not returned.dtype.hasobject:
             np.save(self.result(rank), returned)
         kind = type(returned).__name__
         return {"returned": kind, **traffic._asdict()}

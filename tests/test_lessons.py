@@ -11,7 +11,7 @@ import lessons
 from lessons.lesson import Lesson, Mistake
 from workbench import cli
 from workbench.exit_status import VALID, WRONG
-from workbench.lesson import check, command
+from workbench.lesson import check, command, running
 
 ANSWERS = support.ROOT / "teaching" / "answers"
 RUNTIMES = [(name, runtime) for name in lessons.names() for runtime in lessons.load(name).runtimes]
@@ -67,7 +67,7 @@ def test_what_stops_a_program_is_recognised(
     name: str, runtime: str, mistake: Mistake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catches a mistake that is taken for another one, and memory that a failed rank leaves."""
-    monkeypatch.setattr(check, "STALL_S", 1.5)
+    monkeypatch.setattr(running, "STALL_S", 1.5)
     lesson = lessons.load(name)
     with support.no_shared_memory_left():
         (wrong,) = first_wrong(lesson, runtime, [mistake.path])

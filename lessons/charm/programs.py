@@ -52,7 +52,7 @@ def run(work: Work, module: Any) -> list[Any]:
     chares = Array(getattr(module, lesson.function[work.runtime]), count)
     done = [Future() for _ in range(count)]
     for rank, future in enumerate(done):
-        given = lesson.arguments(work.case, rank)
+        given = work.take(rank)
         chares[rank].prepare(count, *given, future, awaitable=True).get()
     chares.start()
     charm.waitQD()

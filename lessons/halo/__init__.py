@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lessons.lesson import Case, Lesson, Traffic
+from lessons.lesson import Case, Criterion, Lesson, Traffic
 
 STEPS = 5
 SIDES = ("up", "down", "left", "right")
@@ -25,10 +25,17 @@ class Halo(Lesson):
     minutes: ClassVar[int] = 75
     function: ClassVar[dict[str, str]] = {"mpi4py": "advance", "charm4py": "Block"}
 
-    def cases(self, processes: int, seed: int) -> list[Case]:
+    criteria: ClassVar[tuple[Criterion, ...]] = (
+        Criterion(3, "right with fixed edges", lambda c: not wide(c) and not c.periodic),
+        Criterion(3, "right with periodic edges", lambda c: not wide(c) and c.periodic),
+        Criterion(2, "right with rows of which MPI keeps no copy", lambda c: wide(c)),
+        Criterion(2, "one message to each neighbour in a step", messages=True),
+    )
+
+    def cases(self, processes: int, seed: int, more: int = 0) -> list[Case]:
         """Uneven blocks in every arrangement, with edges that are fixed or periodic."""
         return [
-            Case(processes, (*size, *grid), seed, periodic)
+            Case(processes, (size[0] + more, size[1] + more, *grid), seed, periodic)
             for grid in GRIDS[processes]
             for size in (*SIZES, WIDE)
             for periodic in (False, True)
@@ -100,6 +107,11 @@ class Halo(Lesson):
             (row * rows // down, (row + 1) * rows // down),
             (column * columns // across, (column + 1) * columns // across),
         )
+
+
+def wide(case: Case) -> bool:
+    """Whether rows are so long that MPI keeps no copy."""
+    return case.size[1] >= WIDE[1]
 
 
 LESSON = Halo()

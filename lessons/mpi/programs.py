@@ -28,10 +28,12 @@ def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
     watcher.attend(world.rank, waits)
     if world.size != works[0].pes:
         raise RuntimeError(f"{world.size} processes instead of {works[0].pes}")
+    given = [work.take(world.rank) for work in works]
+    world.Barrier()  # no program runs before every process has taken what it is given
     for at[0], work in enumerate(works):
         watcher.heartbeat(world.rank, at[0])
         LOG.forget()
-        returned = run(work, Watched(world.Dup()), world.rank)
+        returned = run(work, Watched(world.Dup()), given[at[0]])
         traffic = Traffic(dict(LOG.sent), None, (LOG.swept, LOG.overlapped))
         answers = world.gather(work.keep(world.rank, returned, traffic))
         if answers is not None:
@@ -39,8 +41,8 @@ def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
     watcher.finish(world.rank)
 
 
-def run(work: Work, comm: Any, rank: int) -> Any:
+def run(work: Work, comm: Any, given: tuple[Any, ...]) -> Any:
     """Call the program's function in a case; returns what it returned."""
     lesson = lessons.load(work.lesson)
     function = getattr(load_program(work.program), lesson.function[work.runtime])
-    return function(comm, *lesson.arguments(work.case, rank))
+    return function(comm, *given)

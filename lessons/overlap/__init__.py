@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lessons.halo import STEPS, Halo
-from lessons.lesson import Case, Traffic
+from lessons.halo import STEPS, Halo, wide
+from lessons.lesson import Case, Criterion, Traffic
 from lessons.log import LOG
 
 Span = tuple[int, int]  # [low, high)
@@ -21,6 +21,20 @@ class Overlap(Halo):
     title: ClassVar[str] = "Computing while messages travel"
     minutes: ClassVar[int] = 60
     function: ClassVar[dict[str, str]] = {"mpi4py": "advance"}
+
+    offers: ClassVar[frozenset[str]] = frozenset({"lessons.overlap.sweep"})
+    criteria: ClassVar[tuple[Criterion, ...]] = (
+        Criterion(
+            3, "inner cells while messages travel, fixed edges", lambda c: not c.periodic, True
+        ),
+        Criterion(
+            3,
+            "inner cells while messages travel, periodic edges",
+            lambda c: c.periodic and not wide(c),
+            True,
+        ),
+        Criterion(4, "the same with rows of which MPI keeps no copy", lambda c: wide(c), True),
+    )
 
     def arguments(self, case: Case, rank: int) -> tuple[Any, ...]:
         """The block, its neighbours, the number of steps, and what computes cells."""

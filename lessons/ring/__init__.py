@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lessons.lesson import Case, Lesson, Traffic
+from lessons.lesson import Case, Criterion, Lesson, Traffic
 
 SMALL, LARGE = 3, 50_000  # numbers: a message that MPI buffers, and one that it does not
 
@@ -20,9 +20,16 @@ class Ring(Lesson):
     minutes: ClassVar[int] = 45
     function: ClassVar[dict[str, str]] = {"mpi4py": "collect", "charm4py": "Member"}
 
-    def cases(self, processes: int, seed: int) -> list[Case]:
+    criteria: ClassVar[tuple[Criterion, ...]] = (
+        Criterion(3, "short arrays arrive on 1 and 2 processes", lambda c: few(c) and short(c)),
+        Criterion(3, "short arrays arrive on 3 and 4 processes", lambda c: not few(c) and short(c)),
+        Criterion(2, "long arrays arrive, of which MPI keeps no copy", lambda c: not short(c)),
+        Criterion(2, "one message in each turn, to the right", messages=True),
+    )
+
+    def cases(self, processes: int, seed: int, more: int = 0) -> list[Case]:
         """A small array and a large one."""
-        return [Case(processes, (size,), seed) for size in (SMALL, LARGE)]
+        return [Case(processes, (size + more,), seed) for size in (SMALL, LARGE)]
 
     def arguments(self, case: Case, rank: int) -> tuple[Any, ...]:
         """The process's own array."""
@@ -52,6 +59,16 @@ class Ring(Lesson):
     @staticmethod
     def _all(case: Case) -> np.ndarray:
         return case.random().random((case.processes, *case.size))
+
+
+def few(case: Case) -> bool:
+    """Whether there are at most two processes."""
+    return case.processes <= 2
+
+
+def short(case: Case) -> bool:
+    """Whether arrays are so short that MPI keeps a copy."""
+    return case.size[0] < LARGE
 
 
 LESSON = Ring()

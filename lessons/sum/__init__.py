@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lessons.lesson import Case, Lesson, Traffic
+from lessons.lesson import Case, Criterion, Lesson, Traffic
 
 UNIT = 2.0**-40
 LENGTHS = (3, 1001)  # with 3 numbers, one of 4 processes has none
@@ -22,9 +22,16 @@ class Sum(Lesson):
     minutes: ClassVar[int] = 45
     function: ClassVar[dict[str, str]] = {"mpi4py": "total", "charm4py": "Part"}
 
-    def cases(self, processes: int, seed: int) -> list[Case]:
+    criteria: ClassVar[tuple[Criterion, ...]] = (
+        Criterion(5, "the same bits on 1 to 4 processes", lambda case: not few(case)),
+        Criterion(3, "also if a process has one number or none", lambda case: few(case)),
+        Criterion(2, "no more messages than numbers of processes", messages=True),
+    )
+
+    def cases(self, processes: int, seed: int, more: int = 0) -> list[Case]:
         """Few numbers and many; always the same ones, however many processes there are."""
-        return [Case(processes, (length,), seed) for length in LENGTHS]
+        few, many = LENGTHS
+        return [Case(processes, (length,), seed) for length in (few, many + more)]
 
     def arguments(self, case: Case, rank: int) -> tuple[Any, ...]:
         """The process's part of the numbers."""
@@ -38,7 +45,11 @@ class Sum(Lesson):
         return np.array([units.sum() * UNIT])
 
     def forbidden(self, case: Case, rank: int, traffic: Traffic) -> str:
-        """A chare gets at most one message from each chare, and the result."""
+        """A process sends at most one message to each; a chare gets as many, and the result."""
+        if traffic.sent is not None:
+            sent = sum(traffic.sent.values())
+            most = case.processes
+            return f"process {rank} sent {sent} messages; {most} are enough" if sent > most else ""
         came, most = traffic.received or 0, case.processes + 1
         return f"chare {rank} got {came} messages; {most} are enough" if came > most else ""
 
@@ -52,6 +63,11 @@ class Sum(Lesson):
         random = np.random.default_rng([case.seed, *case.size])
         (length,) = case.size
         return random.standard_normal(length) * 10.0 ** random.integers(SMALLEST, LARGEST, length)
+
+
+def few(case: Case) -> bool:
+    """Whether a process may have no number."""
+    return case.size[0] == min(LENGTHS)
 
 
 LESSON = Sum()

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lessons.lesson import Case, Lesson, Mistake, Traffic
-from lessons.work import STUCK, Work
-from workbench.run import launch
+from lessons.lesson import Case, Lesson, Mistake
+from lessons.work import STUCK
+from workbench.lesson import running
+from workbench.lesson.running import Returned, Task
 
 PROCESSES = (1, 2, 3, 4)
-STALL_S = 4.0
+Run = Callable[[Sequence[Task]], Sequence[Returned | str | None]]
 CALL = re.compile(r"waits in (\w+)")
 FAILURES = {  # what MPI or Charm4Py says, and what it means
     "Invalid rank": "a call names a process that does not exist",
@@ -33,7 +33,8 @@ class Outcome:
 
     ``bits``: of what all processes returned, as bytes; empty if it did not end. ``stops``: what
     stopped it, as in `Mistake.stops`; ``reason``: in words, why the answer is wrong; empty if it is
-    right. ``messages``: what each process sent.
+    right. ``messages``: what each process sent; ``right``: whether the results are right, even if
+    the messages are not allowed.
     """
 
     case: Case
@@ -41,6 +42,7 @@ class Outcome:
     stops: str = ""
     reason: str = ""
     messages: tuple[Any, ...] = ()
+    right: bool = False
 
     def same(self, other: Outcome) -> bool:
         """Whether another program does the same: the same results and messages."""
@@ -48,51 +50,44 @@ class Outcome:
 
 
 def outcomes(
-    lesson: Lesson, runtime: str, programs: Sequence[Path], cases: Sequence[Case]
+    lesson: Lesson,
+    runtime: str,
+    programs: Sequence[Path],
+    cases: Sequence[Case],
+    run: Run = running.run,
 ) -> list[list[Outcome]]:
     """What becomes of programs in cases on one number of processes, program by program.
 
-    The last program may fail in one case, and has no outcomes after it.
+    The last program may fail in one case, and has no outcomes after it. ``run`` runs the tasks.
     """
-    with tempfile.TemporaryDirectory(prefix="miniapps-lesson-") as name:
-        tasks = [(program, case) for program in programs for case in cases]
-        works = [
-            Work(lesson.name, runtime, program, case, Path(name), number)
-            for number, (program, case) in enumerate(tasks)
-        ]
-        command = launch.command(works[0], [], None)
-        results = launch.launch_all(works, command, STALL_S)
-        found = [
-            outcome_of(lesson, work, result) for work, result in zip(works, results, strict=False)
-        ]
+    tasks = [Task.of(lesson, runtime, program, case) for program in programs for case in cases]
+    ends = [end for end in run(tasks) if end is not None]
+    found = [
+        outcome_of(lesson, case, end)
+        for case, end in zip([*cases] * len(programs), ends, strict=False)
+    ]
     size = len(cases)
     return [found[at : at + size] for at in range(0, len(found), size)]
 
 
-def outcome_of(lesson: Lesson, work: Work, result: Any) -> Outcome:
+def outcome_of(lesson: Lesson, case: Case, end: Returned | str) -> Outcome:
     """What became of one program in one case."""
-    if isinstance(result, str):
-        return stopped(work.case, result)
-    case, files = work.case, [work.result(rank) for rank in range(work.case.processes)]
-    traffic = [traffic_of(answer) for answer in result]
-    values = [np.load(file) if file.exists() else None for file in files]
-    bits = b"".join(bits_of(value) for value in values)
-    for rank, (answer, value) in enumerate(zip(result, values, strict=True)):
+    if isinstance(end, str):
+        return stopped(case, end)
+    bits = b"".join(bits_of(value) for value in end.values)
+    found = Outcome(case, bits, messages=tuple(map(str, end.traffic)))
+    for rank, (kind, value) in enumerate(zip(end.kinds, end.values, strict=True)):
         if value is None:
-            reason = f"process {rank} returned {answer['returned']}, not an array"
+            reason = f"process {rank} returned {kind}, not an array"
         else:
             reason = difference(rank, value, lesson.expected(case, rank))
-        reason = reason or lesson.forbidden(case, rank, traffic[rank])
         if reason:
-            return Outcome(case, bits, "", reason, tuple(map(str, traffic)))
-    return Outcome(case, bits, "", "", tuple(map(str, traffic)))
-
-
-def traffic_of(answer: dict[str, Any]) -> Traffic:
-    """The messages of one process, from its answer."""
-    sent, swept = answer["sent"], answer["swept"]
-    by_receiver = None if sent is None else {int(to): sent[to] for to in sorted(sent)}
-    return Traffic(by_receiver, answer["received"], None if swept is None else tuple(swept))
+            return replace(found, reason=reason)
+    for rank, traffic in enumerate(end.traffic):
+        reason = lesson.forbidden(case, rank, traffic)
+        if reason:
+            return replace(found, reason=reason, right=True)
+    return replace(found, right=True)
 
 
 def bits_of(value: np.ndarray | None) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import time
 from argparse import SUPPRESS, Namespace
 from collections.abc import Callable
@@ -13,7 +12,8 @@ import lessons
 from lessons.lesson import RUNTIMES, Lesson
 from miniapps.parameters import InputError, require
 from workbench.exit_status import VALID, WRONG
-from workbench.lesson import check
+from workbench.lesson import apart, check, marking
+from workbench.lesson.submissions import Unfit, runtime_of
 from workbench.lesson.taking_part import take_part
 from workbench.plural import counted
 
@@ -46,6 +46,8 @@ def add_commands(parser: Any) -> None:
     help_me = add("hint", "one of three hints", _hint)
     help_me.add_argument("name", metavar="LESSON")
     help_me.add_argument("number", type=int, nargs="?", default=1, metavar="1|2|3")
+    marking.add_options(add("mark", "run the programs of a class apart, and give points", _mark))
+    add("inside", SUPPRESS, lambda options: apart.inside())
     part = add("take-part", SUPPRESS, lambda options: take_part())
     part.add_argument("--no-launch", action="store_true", help=SUPPRESS)
 
@@ -60,6 +62,12 @@ def _check(options: Namespace) -> int:
 
 def _hint(options: Namespace) -> int:
     return hint(options.name, options.number)
+
+
+def _mark(options: Namespace) -> int:
+    if options.lesson is not None:
+        found(options.lesson)
+    return marking.mark_folder(options)
 
 
 def list_lessons() -> int:
@@ -100,28 +108,13 @@ def found(name: str) -> Lesson:
     return lessons.load(name)
 
 
-def runtime_of(program: Path) -> str:
-    """The runtime that a program imports. Raises InputError."""
-    try:
-        tree = ast.parse(program.read_text())
-    except OSError as error:
-        raise InputError("lesson check", program, error.strerror or "cannot be read") from None
-    except (SyntaxError, ValueError) as error:
-        where = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
-        raise InputError("lesson check", program, f"{where}is no Python: {error}") from None
-    modules = {
-        name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
-    }
-    modules |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    for runtime in RUNTIMES:
-        if any(module.split(".")[0] == runtime for module in modules):
-            return runtime
-    raise InputError("lesson check", program, f"imports none of {', '.join(RUNTIMES)}")
-
-
 def check_program(program: Path) -> int:
     """Check a program, and say what holds; returns the exit status. Raises InputError."""
-    lesson, runtime = found(program.stem), runtime_of(program)
+    lesson = found(program.stem)
+    try:
+        runtime = runtime_of(program, lesson)
+    except Unfit as error:
+        raise InputError("lesson check", program, str(error)) from None
     for processes in check.PROCESSES:
         cases = lesson.cases(processes, PUBLIC_SEED)
         (outcomes,) = check.outcomes(lesson, runtime, [program.resolve()], cases)

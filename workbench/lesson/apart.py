@@ -1,0 +1,274 @@
+"""Runs one submission apart from all others, and ends it if it takes too much.
+
+A process of its own (`inside`) starts the submission's processes. Where the kernel allows it, it is
+shut in first (`workbench.lesson.sandbox`). This process gives it the tasks through a pipe and reads
+what the programs returned from another one; it runs nothing that comes from there.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.exit_status import VALID
+from workbench.lesson import running, sandbox
+from workbench.lesson.running import End, Returned, Task
+from workbench.run import launch
+from workbench.run.processes import family
+
+LOOK_S = 0.05
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one submission may take. Times in seconds, sizes in bytes.
+
+    ``cpu_s``, ``memory`` and ``file_size`` hold for each of its processes, the rest for all.
+    """
+
+    wall_s: float = 120.0
+    cpu_s: int = 60
+    memory: int = 1024 * MIB
+    all_memory: int = 3072 * MIB
+    processes: int = 100
+    folder: int = 256 * MIB  # the folder that it may write to
+    file_size: int = 64 * MIB
+    answer: int = 128 * MIB  # what its processes return
+
+
+class Order(NamedTuple):
+    """What the process inside is told."""
+
+    tasks: tuple[Task, ...]
+    program: bytes
+    scratch: Path
+    limits: Limits
+    shut_in: bool
+    hidden: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class Apart:
+    """How submissions are run.
+
+    ``hidden``: folders that they must not see; ``shut_in``: whether the kernel shuts them in.
+    """
+
+    hidden: tuple[Path, ...]
+    shut_in: bool
+    limits: Limits = Limits()
+
+    def run(self, tasks: Sequence[Task]) -> list[End]:
+        """Run tasks of one program, as `running.run`, which stops where a limit is reached."""
+        with tempfile.TemporaryDirectory(
+            prefix="miniapps-mark-", ignore_cleanup_errors=True
+        ) as name:
+            program = tasks[0].program
+            scratch = Path(name).resolve()
+            inner = tuple(task._replace(program=scratch / program.name) for task in tasks)
+            order = Order(
+                inner, program.read_bytes(), scratch, self.limits, self.shut_in, self.hidden
+            )
+            lines, trouble = exchange(pickle.dumps(order), self.limits, scratch)
+        ends: list[End] = []
+        with suppress(ValueError, TypeError, KeyError, AttributeError, MemoryError, OverflowError):
+            for line in lines:
+                ends += [decoded(part) for part in json.loads(line)]
+        left = len(tasks) - len(ends)
+        if left > 0:
+            ends += [trouble or "it ended without an answer", *[None] * (left - 1)]
+        return ends[: len(tasks)]
+
+
+def exchange(order: bytes, limits: Limits, scratch: Path) -> tuple[list[bytes], str]:
+    """Start the process inside and watch it; returns its lines, and the limit that it reached."""
+    command = [*launch.PROGRAM, "lesson", "inside"]
+    before = set(family(os.getpid()))
+    environment = os.environ | {"TMPDIR": str(scratch), "HOME": str(scratch)}
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        start_new_session=True,
+    ) as process:
+        reader = Reader(process, limits.answer)
+        writer = threading.Thread(target=_write, args=(process, order), daemon=True)
+        reader.start()
+        writer.start()
+        try:
+            trouble = watched(process, reader, limits, scratch)
+        finally:
+            end_all(process.pid)
+            process.kill()
+            process.wait()
+            end_all(os.getpid(), spared=before)
+        reader.join()
+    return reader.lines, trouble
+
+
+class Reader(threading.Thread):
+    """Reads lines from a process, up to a number of bytes."""
+
+    def __init__(self, process: subprocess.Popen[bytes], most: int) -> None:
+        super().__init__(daemon=True)
+        assert process.stdout is not None
+        self.file, self.left, self.lines = process.stdout, most, list[bytes]()
+
+    def run(self) -> None:
+        """Read until the end, or until there is too much; then the last line is left out."""
+        with suppress(ValueError, OSError):
+            while line := self.file.readline(self.left + 1):
+                self.left -= len(line)
+                if self.left < 0:
+                    return
+                if line.endswith(b"\n"):
+                    self.lines.append(line)
+
+
+def _write(process: subprocess.Popen[bytes], order: bytes) -> None:
+    assert process.stdin is not None
+    with suppress(OSError), process.stdin:
+        process.stdin.write(order)
+
+
+def watched(process: subprocess.Popen[bytes], reader: Reader, limits: Limits, scratch: Path) -> str:
+    """Wait for a process to end; returns the limit that it reached first, in words, if any."""
+    end = time.monotonic() + limits.wall_s
+    while process.poll() is None:
+        pids = family(process.pid)
+        if len(pids) > limits.processes:
+            return f"it started more than {limits.processes} processes"
+        if memory_of(pids) > limits.all_memory:
+            return f"it took more than {limits.all_memory // MIB} MiB of memory"
+        if written(scratch) > limits.folder:
+            return f"it wrote more than {limits.folder // MIB} MiB"
+        if reader.left < 0:
+            return f"it returned more than {limits.answer // MIB} MiB"
+        if time.monotonic() > end:
+            return f"it was not ready after {limits.wall_s:g} s"
+        time.sleep(LOOK_S)
+    return ""
+
+
+def memory_of(pids: Sequence[int]) -> int:
+    """The memory of processes in bytes; what they share is counted once."""
+    own, shared = 0, 0
+    for pid in pids:
+        with suppress(OSError, ValueError):
+            text = Path(f"/proc/{pid}/status").read_text()
+            found = dict(line.split(":", 1) for line in text.splitlines())
+            own += int(found.get("RssAnon", "0").split()[0])
+            shared = max(shared, int(found.get("RssShmem", "0").split()[0]))
+    return (own + shared) * 1024
+
+
+def written(folder: Path) -> int:
+    """The bytes of a folder's files; those of a process that is shut in are not seen here."""
+    total = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(os.path.join(where, name)).st_blocks * 512
+    return total
+
+
+def end_all(pid: int, spared: Set[int] = frozenset()) -> None:
+    """End all processes that a process has started, also if they go on starting others.
+
+    The first kill ends all of a namespace. Elsewhere, processes are stopped before they are killed,
+    until no new ones appear. ``spared``: not these.
+    """
+    for child in family(pid)[1:2]:
+        _send(signal.SIGKILL, {child} - spared)
+    known: set[int] = set()
+    while new := set(family(pid)[1:]) - known - spared:
+        _send(signal.SIGSTOP, new)
+        known |= new
+    _send(signal.SIGKILL, known)
+
+
+def _send(number: signal.Signals, pids: Iterable[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def inside() -> int:
+    """What the process inside does: runs the tasks, and prints a line for each launch."""
+    order: Order = pickle.loads(sys.stdin.buffer.read())
+    if order.shut_in:
+        sandbox.enter(order.scratch, order.limits.folder, order.hidden)
+    else:
+        sandbox.adopt()
+    sandbox.limit(order.limits.cpu_s, order.limits.memory, order.limits.file_size)
+    os.chdir(order.scratch)
+    if order.tasks:
+        order.tasks[0].program.write_bytes(order.program)
+    for together in running.launches(order.tasks):
+        print(json.dumps([coded(end) for end in running.run(together)]), flush=True)
+    end_all(os.getpid())
+    return VALID
+
+
+def obstacle(hidden: tuple[Path, ...]) -> str:
+    """Why submissions cannot be shut in here; empty if they can."""
+    with tempfile.TemporaryDirectory(prefix="miniapps-mark-") as name:
+        order = Order((), b"", Path(name).resolve(), Limits(), True, hidden)
+        done = subprocess.run(
+            [*launch.PROGRAM, "lesson", "inside"],
+            input=pickle.dumps(order),
+            capture_output=True,
+            check=False,
+        )
+    if done.returncode == 0:
+        return ""
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    return said[-1] if said else f"the process ended with status {done.returncode}"
+
+
+def coded(end: End) -> Any:
+    """The end of a task, for JSON."""
+    if end is None or isinstance(end, str):
+        return end
+    return {
+        "kinds": end.kinds,
+        "values": [None if value is None else _coded(value) for value in end.values],
+        "traffic": [traffic._asdict() for traffic in end.traffic],
+    }
+
+
+def _coded(value: np.ndarray) -> list[Any]:
+    return [value.dtype.str, value.shape, base64.b64encode(value.tobytes()).decode()]
+
+
+def decoded(part: Any) -> End:
+    """The end of a task, from what `coded` made; raises some error if that is damaged."""
+    if part is None or isinstance(part, str):
+        return part
+    values = tuple(None if value is None else _decoded(*value) for value in part["values"])
+    traffic = tuple(running.traffic_of(answer) for answer in part["traffic"])
+    if not len(part["kinds"]) == len(values) == len(traffic):
+        raise ValueError("not as many of each")
+    return Returned(tuple(map(str, part["kinds"])), values, traffic)
+
+
+def _decoded(kind: str, shape: list[int], data: str) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(data), np.dtype(kind)).reshape(shape)

@@ -1,0 +1,139 @@
+"""Marks a submission: runs it in cases of its own, and gives points by criteria."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import lessons
+from lessons.lesson import Case, Criterion, Lesson
+from workbench.lesson import check
+from workbench.lesson.check import Outcome
+from workbench.lesson.running import Task
+from workbench.lesson.submissions import Submission
+from workbench.plural import counted
+
+LARGEST_MORE = 8  # by how many numbers a student's cases are longer, at most
+SEED_BITS = 48
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The points for one criterion; ``reason``: why there are none, else empty."""
+
+    criterion: Criterion
+    points: int
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A submission with its marks. ``mistake``: the known mistake that it has, in words."""
+
+    submission: Submission
+    marks: tuple[Mark, ...]
+    mistake: str = ""
+
+    @property
+    def points(self) -> int:
+        """All points that were given."""
+        return sum(mark.points for mark in self.marks)
+
+    @property
+    def most(self) -> int:
+        """All points that there are."""
+        return sum(mark.criterion.points for mark in self.marks)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why points are missing, each reason once."""
+        return list(dict.fromkeys(mark.reason for mark in self.marks if mark.reason))
+
+
+def seed_of(salt: str, submission: Submission) -> int:
+    """The seed of a student's cases in a lesson; nobody can tell it without the salt."""
+    text = "\0".join((salt, submission.student, submission.lesson))
+    return int.from_bytes(blake2b(text.encode(errors="surrogateescape")).digest()) >> (
+        512 - SEED_BITS
+    )
+
+
+def cases_of(lesson: Lesson, seed: int) -> list[Case]:
+    """The cases of one student, for each number of processes."""
+    more = 1 + seed % LARGEST_MORE
+    return [case for processes in check.PROCESSES for case in lesson.cases(processes, seed, more)]
+
+
+def mark(submission: Submission, salt: str, run: check.Run) -> Marked:
+    """Mark a submission. ``run`` runs its tasks, apart from everything else."""
+    lesson = lessons.load(submission.lesson)
+    if submission.trouble:
+        none = (Mark(criterion, 0, submission.trouble) for criterion in lesson.criteria)
+        return Marked(submission, tuple(none))
+    outcomes = Outcomes(lesson, submission, run)
+    cases = cases_of(lesson, seed_of(salt, submission))
+    while open_cases := outcomes.open_cases(cases):
+        outcomes.run(open_cases)
+    marks = tuple(
+        Mark(criterion, 0 if reason else criterion.points, reason)
+        for criterion in lesson.criteria
+        for reason in [outcomes.failure(criterion)]
+    )
+    return Marked(submission, marks, outcomes.mistake())
+
+
+class Outcomes:
+    """What became of a submission in the cases that were run so far."""
+
+    def __init__(self, lesson: Lesson, submission: Submission, run: check.Run) -> None:
+        self.lesson, self.submission, self._run = lesson, submission, run
+        self.known: dict[Case, Outcome] = {}
+
+    def open_cases(self, cases: Sequence[Case]) -> list[Case]:
+        """The cases that a criterion needs that has not failed yet."""
+        needed = [one.about for one in self.lesson.criteria if not self.failure(one)]
+        return [
+            case
+            for case in cases
+            if case not in self.known and any(about(case) for about in needed)
+        ]
+
+    def run(self, cases: Sequence[Case]) -> None:
+        """Run the submission in cases, on each number of processes until it is stopped."""
+        program, runtime = self.submission.program, self.submission.runtime
+        tasks = [Task.of(self.lesson, runtime, program, case) for case in cases]
+        for case, end in zip(cases, self._run(tasks), strict=True):
+            if end is not None:
+                self.known[case] = check.outcome_of(self.lesson, case, end)
+
+    def failure(self, criterion: Criterion) -> str:
+        """Why a criterion does not hold in a case that was run; empty if it holds so far."""
+        for case, outcome in self.known.items():
+            if criterion.about(case) and (criterion.messages or not outcome.right):
+                if outcome.reason:
+                    return f"{self.where(case)}: {outcome.reason}"
+        return ""
+
+    def where(self, case: Case) -> str:
+        """The case in words."""
+        return f"{counted(case.processes, 'process')}, {self.lesson.words(case)}"
+
+    def mistake(self) -> str:
+        """The known mistake that explains the first failure, in words."""
+        wrong = next((outcome for outcome in self.known.values() if outcome.reason), None)
+        if wrong is None:
+            return ""
+        known = check.recognised(self.lesson, self.submission.runtime, wrong)
+        return known.words if known else ""
+
+
+def mark_all(
+    submissions: Sequence[Submission],
+    salt: str,
+    run: check.Run,
+    done: Callable[[Marked], None],
+) -> None:
+    """Mark submissions, one after the other; ``done`` gets each as soon as it is marked."""
+    for submission in submissions:
+        done(mark(submission, salt, run))

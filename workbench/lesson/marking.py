@@ -1,0 +1,72 @@
+"""`miniapps lesson mark`: marks all submissions in a folder, and writes the marks."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from miniapps.parameters import require
+from workbench.exit_status import INTERRUPTED, VALID
+from workbench.lesson import apart, marks, sandbox
+from workbench.lesson.apart import Apart
+from workbench.lesson.mark import Marked, mark_all
+from workbench.lesson.submissions import found_in
+from workbench.run.processes import end_by_signals
+
+ANSWERS = Path(__file__).parents[2] / "teaching" / "answers"
+
+
+def add_options(parser: Any) -> None:
+    """Add what a teacher says."""
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a folder or file per student")
+    parser.add_argument(
+        "--salt",
+        required=True,
+        help="a secret of yours: sizes and numbers differ by student and salt",
+    )
+    parser.add_argument("--lesson", metavar="LESSON", help="only this one; default: all")
+    parser.add_argument("--format", default="table", choices=[*marks.FORMATS])
+    parser.add_argument("--output", type=Path, metavar="PATH", help="default: standard output")
+
+
+def mark_folder(options: Namespace) -> int:
+    """Mark all submissions; returns the exit status. Raises InputError.
+
+    If it is interrupted, the marks made so far are written, and the status says so.
+    """
+    submissions = found_in(options.folder, options.lesson)
+    marks.require_output(options.format, options.output)
+    hidden = tuple(path.resolve() for path in (options.folder, ANSWERS) if path.is_dir())
+    for path in hidden:
+        needed = sandbox.needs(path)
+        require(not needed, "lesson mark", path, f"must not hold {needed}, which submissions need")
+    end_by_signals()
+    obstacle = apart.obstacle(hidden)
+    if obstacle:
+        sandbox.adopt()
+    made: list[Marked] = []
+    try:
+        mark_all(submissions, options.salt, Apart(hidden, not obstacle).run, made.append)
+    except (KeyboardInterrupt, SystemExit):
+        status = INTERRUPTED
+    else:
+        status = VALID
+    notes = [isolation(obstacle)]
+    if status == INTERRUPTED:
+        left = len(submissions) - len(made)
+        notes.append(f"interrupted: {left} of {len(submissions)} submissions are not marked")
+    for note in notes:
+        print(note, file=sys.stderr)
+    marks.write(options.format, made, options.output)
+    return status
+
+
+def isolation(obstacle: str) -> str:
+    """What kept submissions apart, in words."""
+    limits = "limits on time, memory, processes and bytes written"
+    if not obstacle:
+        return f"isolated: no network, no other files; {limits}"
+    missing = "submissions had the network and could read other files"
+    return f"not isolated ({obstacle}): {missing}; {limits}"

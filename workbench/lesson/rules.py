@@ -1,0 +1,82 @@
+"""What a program may not do, found by reading it: what reaches the checker instead of the task.
+
+The rules find what is done openly. They are not what protects a machine (`workbench.lesson.apart`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lessons.lesson import Lesson
+
+MODULES = {  # with all that is in them
+    "numpy", "mpi4py", "charm4py", "math", "cmath", "time", "itertools", "functools", "operator",
+    "collections", "typing", "dataclasses", "enum", "fractions", "random", "copy", "string",
+    "textwrap", "pprint", "__future__", "argparse", "abc", "contextlib", "warnings",
+}  # fmt: skip
+NAMES = {"open", "eval", "exec", "compile", "getattr", "setattr", "delattr", "globals", "locals"}
+NAMES |= {"vars", "breakpoint", "input", "memoryview"}
+ATTRIBUTES = {"f_back", "f_globals", "f_locals", "f_builtins", "tb_frame", "gi_frame", "cr_frame"}
+ATTRIBUTES |= {"sys", "os", "builtins", "ctypeslib", "ctypes", "load", "loadtxt", "genfromtxt"}
+ATTRIBUTES |= {"fromfile", "memmap", "tofile", "save", "savez", "savetxt", "DataSource"}
+SPECIAL = {"__name__", "__init__", "__main__", "__file__", "__doc__"}
+
+
+def breach(tree: ast.Module, lesson: Lesson) -> str:
+    """The first thing in a program that is not allowed, with its line; empty if there is none."""
+    brought = set(_brought(tree))
+    for node in ast.walk(tree):
+        found = _imports(node, lesson) or _names(node) or _changes(node, brought)
+        if found:
+            return f"line {getattr(node, 'lineno', 1)}: {found}"
+    return ""
+
+
+def _brought(tree: ast.Module) -> Iterator[str]:
+    """The names that imports define."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
+
+
+def _imports(node: ast.AST, lesson: Lesson) -> str:
+    """Why an import is not allowed."""
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        names = [f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names]
+    else:
+        return ""
+    for name in names:
+        if name not in lesson.offers and name.split(".")[0] not in MODULES:
+            return f"imports {name}; a program may import {', '.join(sorted(MODULES))}"
+    return ""
+
+
+def _names(node: ast.AST) -> str:
+    """Why a name or an attribute is not allowed."""
+    if isinstance(node, ast.Name):
+        name, not_allowed = node.id, NAMES
+    elif isinstance(node, ast.Attribute):
+        name, not_allowed = node.attr, ATTRIBUTES
+    elif isinstance(node, ast.alias):
+        name, not_allowed = node.name.split(".")[-1], ATTRIBUTES
+    else:
+        return ""
+    special = name.startswith("__") and name.endswith("__") and name not in SPECIAL
+    if special and name != "__future__":
+        return f"uses {name}, which the lessons do not need"
+    return f"uses {name}, which the lessons do not need" if name in not_allowed else ""
+
+
+def _changes(node: ast.AST, brought: set[str]) -> str:
+    """Why an assignment is not allowed: it changes what was imported."""
+    if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
+        return ""
+    base: ast.AST = node
+    while isinstance(base, ast.Attribute | ast.Subscript | ast.Call):
+        base = base.func if isinstance(base, ast.Call) else base.value
+    if isinstance(base, ast.Name) and base.id in brought:
+        return f"changes {ast.unparse(node)}, which it has imported"
+    return ""

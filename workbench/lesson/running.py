@@ -1,0 +1,98 @@
+"""Runs programs of students, and brings back what they returned."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lessons.lesson import Case, Lesson, Traffic
+from lessons.work import Work
+from workbench.run import launch
+
+STALL_S = 4.0
+HIDDEN = 0  # instead of a case's seed, with which a program could compute the answer
+
+
+class Task(NamedTuple):
+    """One program in one case. ``given``: the arguments of each process, after the communicator."""
+
+    lesson: str
+    runtime: str
+    program: Path
+    case: Case
+    given: tuple[tuple[Any, ...], ...]
+
+    @classmethod
+    def of(cls, lesson: Lesson, runtime: str, program: Path, case: Case) -> Task:
+        """The task of running a program in a case."""
+        given = tuple(lesson.arguments(case, rank) for rank in range(case.processes))
+        return cls(lesson.name, runtime, program, case._replace(seed=HIDDEN), given)
+
+
+class Returned(NamedTuple):
+    """What a program that has ended returned, by process: the types' names, and arrays.
+
+    The value is None if it is no array, or one of Python objects.
+    """
+
+    kinds: tuple[str, ...]
+    values: tuple[np.ndarray | None, ...]
+    traffic: tuple[Traffic, ...]
+
+
+End = Returned | str | None  # a text says what stopped the program; None: it was not run
+
+
+def run(tasks: Sequence[Task]) -> list[End]:
+    """Run programs; tasks that follow each other on as many processes share a launch.
+
+    If a program fails, the rest of its launch is not run.
+    """
+    ends: list[End] = []
+    for together in launches(tasks):
+        found = run_together(together)
+        ends += [*found, *[None] * (len(together) - len(found))]
+    return ends
+
+
+def launches(tasks: Sequence[Task]) -> Iterator[list[Task]]:
+    """The tasks of each launch."""
+    for _, group in groupby(tasks, lambda task: task.case.processes):
+        yield list(group)
+
+
+def run_together(tasks: Sequence[Task]) -> list[Returned | str]:
+    """Run programs in one launch; nothing comes after the first failure."""
+    with tempfile.TemporaryDirectory(prefix="miniapps-lesson-") as name:
+        works = [
+            Work(task.lesson, task.runtime, task.program, task.case, Path(name), number)
+            for number, task in enumerate(tasks)
+        ]
+        for work, task in zip(works, tasks, strict=True):
+            work.give(task.given)
+        command = launch.command(works[0], [], None)
+        results = launch.launch_all(works, command, STALL_S)
+        return [
+            result if isinstance(result, str) else returned(work, result)
+            for work, result in zip(works, results, strict=False)
+        ]
+
+
+def returned(work: Work, answers: Any) -> Returned:
+    """What a program returned, from the answers of its processes and their files."""
+    files = [work.result(rank) for rank in range(work.case.processes)]
+    values = tuple(np.load(file) if file.exists() else None for file in files)
+    kinds = tuple(answer["returned"] for answer in answers)
+    return Returned(kinds, values, tuple(map(traffic_of, answers)))
+
+
+def traffic_of(answer: dict[str, Any]) -> Traffic:
+    """The messages of one process, from its answer."""
+    sent, swept = answer["sent"], answer["swept"]
+    by_receiver = None if sent is None else {int(to): sent[to] for to in sorted(sent)}
+    return Traffic(by_receiver, answer["received"], None if swept is None else tuple(swept))

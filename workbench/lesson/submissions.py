@@ -1,0 +1,108 @@
+"""The submissions in a folder: whose they are, and for which lesson."""
+
+from __future__ import annotations
+
+import ast
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import lessons
+from lessons.lesson import RUNTIMES, Lesson
+from miniapps.parameters import InputError, require
+from workbench.lesson import rules
+
+LONGEST = 1 << 20  # bytes of a program
+DEPTH = 3  # folders between a student's and the program
+
+
+class Submission(NamedTuple):
+    """A student's program for a lesson. ``trouble``: why it cannot be run; then empty paths."""
+
+    student: str
+    lesson: str
+    program: Path = Path()
+    runtime: str = ""
+    trouble: str = ""
+
+
+class Unfit(Exception):
+    """A program that cannot be run; says why, in words."""
+
+
+def found_in(folder: Path, lesson: str | None) -> list[Submission]:
+    """All submissions in a folder, by student and lesson; ``lesson``: only this one.
+
+    The entries of the folder are students: a folder with a file ``halo.py`` in it or below, or, if
+    the lesson is given, a file ``STUDENT.py``. Hidden entries are left out. Raises InputError.
+    """
+    try:
+        entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        raise InputError("lesson mark", folder, error.strerror or "cannot be read") from None
+    names = [lesson] if lesson else lessons.names()
+    found = [one for entry in entries for one in _of_entry(entry, names, bool(lesson))]
+    what = f"STUDENT/{names[0]}.py" if lesson else "STUDENT/LESSON.py, or --lesson and STUDENT.py"
+    require(bool(found), "lesson mark", folder, f"holds no submissions ({what})")
+    return found
+
+
+def _of_entry(entry: Path, names: Sequence[str], one_lesson: bool) -> Iterator[Submission]:
+    """The submissions of one student."""
+    if not entry.is_dir() or entry.is_symlink():
+        if one_lesson and entry.suffix == ".py":
+            yield submission(entry.stem, names[0], [entry])
+        return
+    files = [path for depth in range(DEPTH) for path in entry.glob("*/" * depth + "*.py")]
+    for name in names:
+        mine = sorted(path for path in files if path.name == f"{name}.py")
+        if mine or one_lesson:
+            yield submission(entry.name, name, mine)
+
+
+def submission(student: str, lesson: str, files: Sequence[Path]) -> Submission:
+    """A student's submission, from the files with the lesson's name."""
+    if len(files) != 1:
+        many = f"{len(files)} files {lesson}.py" if files else f"no file {lesson}.py"
+        return Submission(student, lesson, trouble=many)
+    try:
+        runtime = runtime_of(files[0], lessons.load(lesson))
+    except Unfit as error:
+        return Submission(student, lesson, trouble=str(error))
+    return Submission(student, lesson, files[0], runtime)
+
+
+def runtime_of(program: Path, lesson: Lesson) -> str:
+    """The runtime that a program imports. Raises Unfit if it cannot or must not be run."""
+    tree = parsed(program)
+    modules = {
+        name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
+    }
+    modules |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    tops = {module.split(".")[0] for module in modules}
+    runtime = next((name for name in RUNTIMES if name in tops), None)
+    if runtime is None:
+        raise Unfit(f"imports none of {', '.join(RUNTIMES)}")
+    if runtime not in lesson.runtimes:
+        raise Unfit(f"imports {runtime}; the lesson is for {' and '.join(lesson.runtimes)}")
+    breach = rules.breach(tree, lesson)
+    if breach:
+        raise Unfit(breach)
+    return runtime
+
+
+def parsed(program: Path) -> ast.Module:
+    """A program's syntax tree. Raises Unfit."""
+    try:
+        about = program.lstat()
+        if not stat.S_ISREG(about.st_mode):
+            raise Unfit("is no ordinary file")
+        if about.st_size > LONGEST:
+            raise Unfit(f"is longer than {LONGEST} bytes")
+        return ast.parse(program.read_bytes())
+    except OSError as error:
+        raise Unfit(error.strerror or "cannot be read") from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        where = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
+        raise Unfit(f"{where}is no Python: {error}") from None
