@@ -32,6 +32,7 @@ from miniapps import hdf5
 from miniapps.json_input import parsed
 from miniapps.parameters import InputError, Number, require_numbers
 from workbench import cli
+from workbench.run.record import with_few_rounds
 from workbench.run.revalidation import objection
 from workbench.run.shapes import AMOUNT, COUNT, MOST, NUMBER, misfit
 from workbench.run.spec import RunSpec
@@ -460,6 +461,30 @@ def test_a_changed_record_is_refused(what: str) -> None:
     record = a_record()
     assert objection(record) is None
     CHANGES[what](record)
+    assert objection(record)
+
+
+MERGED = {
+    "a median below the shortest step": spoil("step_time_s", "median", to=0.0),
+    "a median above the longest step": spoil("step_time_s", "median", to=1e3),
+    "a shortest step above a mean": spoil("step_time_s", to=lambda s: s | {"min": s["median"]}),
+    "a longest step below a mean": spoil("step_time_s", to=lambda s: s | {"max": s["median"]}),
+    "a longest step above the rounds": spoil("step_time_s", "max", to=1e3),
+    "more rounds in an entry than steps": spoil("rounds", "merged", to=1000),
+    "no round in an entry": spoil("rounds", "merged", to=0),
+    "an imbalance below that of the sums": spoil("imbalance", to=1.0),
+    "an imbalance above the number of PEs": spoil("imbalance", to=2.1),
+}
+ONLY_WHOLE = {"another median", "another imbalance"}  # changes that bounds do not see
+
+
+@pytest.mark.parametrize("what", [*(key for key in CHANGES if key not in ONLY_WHOLE), *MERGED])
+def test_a_changed_record_with_merged_rounds_is_refused(what: str) -> None:
+    """Catches a number that is believed because the campaign does not keep every round."""
+    record = a_record()
+    record = with_few_rounds(record, len(record["rounds"]["first"]) // 4)
+    assert record["rounds"]["merged"] == 4 and objection(record) is None
+    (CHANGES | MERGED)[what](record)
     assert objection(record)
 
 

@@ -167,6 +167,80 @@ def test_granularity_halves_until_blocks_cannot_be_cut():
     ).specs()] == sizes[:3]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("words", "steps"),
+    [
+        (("--steps", "7", "--max-steps", "40"), [7, 14, 28, 40, 40, 40]),
+        (("--steps", "6000"), [6000, *[10_000] * 5]),
+        (("--steps", "20000"), [20_000] * 6),
+        (("--steps", "9", "--max-steps", "9"), [9] * 6),
+    ],
+)
+def test_small_problems_make_more_steps(words, steps):
+    """Catches runs of a millisecond, and drivers or ODFs whose runs of a size differ in steps."""
+    sized = ("--size", "32x16", "--odf", "1,2", "--pes", "4", "--time-tile", "1", "--halvings", "5")
+    specs = study_of("granularity", "jacobi2d", *sized, *words).specs()
+    of_size = {}
+    for spec in specs:
+        of_size.setdefault(spec.problem.size, set()).add(spec.steps)
+    assert list(of_size.values()) == [{count} for count in steps] and len(specs) == 18
+
+
+def test_the_steps_of_each_size_are_those_asked_for(canned, tmp_path):
+    """Catches a run of a small problem that is refused, or one of too many steps that counts."""
+    path = tmp_path / "c.jsonl"
+    words = ("--size", "16x8", "--pes", "2", "--drivers", "mpi", "--steps", "10", "--halvings", "2")
+    study = study_of("granularity", "jacobi2d", "--time-tile", "1", *words)
+    canned(lambda spec: record_of(spec, 1e-2 / spec.steps))
+    status, campaign = conducted(study, path)
+    assert status == VALID
+    assert [run["record"]["steps"] for run in campaign.of("run") if run["trial"] == 1] == [
+        10 << point for point in runner.shuffled(study.shuffle_seed, 1, 3)
+    ]
+    assert provenance.timed_steps(campaign.head) == "10 to 40"
+    assert "increase --steps or --max-steps" in " ".join(tables.tables(campaign)[0].notes)
+    head, *events = map(json.loads, path.read_text().splitlines())
+    assert [point.pop("steps", None) for point in head["points"]] == [None, 20, 40]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in (head, *events)))
+    dropped = list(Campaign.read(path).of("dropped"))
+    assert {run["reason"] for run in dropped} == {
+        "steps were 20, asked were 10",
+        "steps were 40, asked were 10",
+    }
+    assert len(dropped) == 6
+
+
+def test_many_rounds_of_a_record_are_merged(canned, tmp_path):
+    """Catches a campaign file that grows with the steps, and sums over the wrong rounds."""
+    steps = 2 * record.FEW_ROUNDS + 1
+    study = study_of("strong", "echo", "--pes", "2", "--drivers", "mpi", "--steps", str(steps))
+    walls = [1e-3 * (1 + number % 7) for number in range(steps)]
+    times = {name: float(getattr(np, name)(walls)) for name in ("median", "min", "max")}
+
+    def long_record(spec):
+        first = list(range(spec.warmup, spec.warmup + steps))
+        loads = [[0.5 * wall for wall in walls] for _ in range(2)]
+        rounds = {"first": first, "count": [1] * steps, "wall_s": walls, "compute_s": loads}
+        wall = sum(walls)
+        more = {"wall_s": wall, "compute_s": wall, "rate": {"value": 1 / wall, "unit": "points/s"}}
+        return record_of(spec, rounds=rounds, step_time_s=times, **more)
+
+    canned(long_record)
+    status, campaign = conducted(study, tmp_path / "c.jsonl", Policy(1, None, 1, False, None))
+    assert status == VALID
+    (run,) = campaign.of("run")
+    rounds = run["record"]["rounds"]
+    starts = range(0, steps, 3)
+    assert rounds["merged"] == 3 and len(starts) <= record.FEW_ROUNDS
+    assert rounds["first"] == [study.warmup + start for start in starts]
+    assert rounds["count"] == [*[3] * (len(starts) - 1), steps - starts[-1]]
+    sums = [sum(walls[start : start + 3]) for start in starts]
+    assert rounds["wall_s"] == pytest.approx(sums, rel=1e-5)
+    assert rounds["compute_s"] == [pytest.approx([0.5 * one for one in sums], rel=1e-5)] * 2
+    few = record_of(study.specs()[0], steps=record.FEW_ROUNDS)
+    assert record.with_few_rounds(few) is few
+
+
 @pytest.mark.parametrize("app", [name for name in apps.names() if name != "echo"])
 def test_granularity_ends_where_an_app_has_no_smaller_problem(app):
     sizes = {
@@ -202,6 +276,14 @@ def test_every_app_grows_and_shrinks(app):
         (["strong", "jacobi2d", "--trials", "0"], "--trials 0: must be 1 or more"),
         (["strong", "jacobi2d", "--until-ci", "200%"], "a share between 0 and 100%"),
         (["strong", "jacobi2d", "--max-trials", "30"], "--max-trials 30: needs --until-ci"),
+        (
+            ["strong", "jacobi2d", "--max-steps", "300"],
+            "--max-steps 300: only in a study of granularity",
+        ),
+        (
+            ["granularity", "jacobi2d", "--steps", "200", "--max-steps", "199"],
+            "--max-steps 199: must be 200 or more, the steps of the whole problem",
+        ),
         (
             ["strong", "jacobi2d", "--until-ci", "1%", "--max-trials", "3"],
             "--max-trials 3: must be 10 or more",

@@ -280,6 +280,18 @@ def test_records_of_other_runs_are_refused(tmp_path: Path, key: str, value: Any)
     assert not (tmp_path / "campaign.jsonl").exists()
 
 
+def test_records_with_the_steps_of_a_small_problem_are_taken(tmp_path: Path) -> None:
+    """Mistake: comparing with the steps of the whole problem."""
+    values = {"kind": "granularity", "halvings": 2, "pes": (1,), "drivers": ("serial",)}
+    jobs(tmp_path, **values)
+    for point, steps in enumerate((8, 16, 32)):
+        forged(tmp_path, 0, point, steps=steps)
+    assert slurm.merge(tmp_path, tmp_path / "campaign.jsonl").added == 3
+    forged(tmp_path, 0, 1, steps=17)
+    with pytest.raises(InputError, match="is of another run: steps is 17, not 16"):
+        slurm.collect(tmp_path, tmp_path / "campaign.jsonl")
+
+
 @pytest.mark.parametrize("key", ["valid", "state_hash", "wall_s", "rounds"])
 def test_records_that_lack_something_are_refused(tmp_path: Path, key: str) -> None:
     """Mistake: a traceback for what another version on the cluster has written."""

@@ -26,6 +26,7 @@ from workbench.table import fitted, width
 
 DISTURBED = 0.02  # share of the timed steps; more is said wherever the times are shown
 MANY = 100_000  # PEs x rounds; if there are more, their compute times are in the HDF5 file only
+FEW_ROUNDS = 500  # the most entries for rounds of a record in a campaign file
 PACKAGES = ("parallel-miniapps", "numpy", "numba", "mpi4py", "charm4py", "h5py")
 
 
@@ -133,6 +134,28 @@ def _timing(spec: RunSpec, outcome: Outcome) -> dict[str, Any]:
             **({"compute_s": [_short(pe) for pe in compute]} if compute.size <= MANY else {}),
         },
     }
+
+
+def with_few_rounds(record: dict[str, Any], most: int = FEW_ROUNDS) -> dict[str, Any]:
+    """A record whose ``rounds`` have at most ``most`` entries; unchanged if it has no more.
+
+    Otherwise each entry is the sum over ``rounds.merged`` consecutive rounds, the last one over
+    those that are left.
+    """
+    rounds = record.get("rounds", {"first": []})
+    if len(rounds["first"]) <= most:
+        return record
+    merged = -(-len(rounds["first"]) // most)
+    starts = np.arange(0, len(rounds["first"]), merged)
+    few = {
+        "merged": merged,
+        "first": rounds["first"][::merged],
+        "count": np.add.reduceat(rounds["count"], starts).tolist(),
+        "wall_s": _short(np.add.reduceat(rounds["wall_s"], starts)),
+    }
+    if "compute_s" in rounds:
+        few["compute_s"] = [_short(np.add.reduceat(pe, starts)) for pe in rounds["compute_s"]]
+    return record | {"rounds": few}
 
 
 def _short(seconds: np.ndarray) -> list[float]:

@@ -30,6 +30,7 @@ from typing import Any, Self
 
 from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, require
+from workbench.run.record import with_few_rounds
 from workbench.run.schema import comparable, upgraded, upgraded_head
 from workbench.study.revalidation import misfit_of_event, misfit_of_head, revalidated
 
@@ -140,7 +141,9 @@ class Writer:
             self._append(head)
 
     def add(self, event: str, **entry: Any) -> None:
-        """Add a line; it is on the disk when this returns."""
+        """Add a line; it is on the disk when this returns. Many rounds of a record are merged."""
+        if "record" in entry:
+            entry["record"] = with_few_rounds(entry["record"])
         self._append({"event": event} | entry)
         self.campaign.events.append({"event": event} | entry)
 

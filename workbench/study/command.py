@@ -156,7 +156,7 @@ def study(options: argparse.Namespace) -> int:
         return _to_slurm(options, study, specs)
     if options.dry_run:
         for spec in specs:
-            case = case_of(described(spec))
+            case = case_of(described(spec, study.steps))
             print(case, shlex.join(["miniapps", *spec.arguments()]), sep=": ")
         return VALID
     path = options.campaign or Path(f"{options.name or f'{study.kind}-{study.app}'}.jsonl")

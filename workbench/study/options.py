@@ -20,7 +20,7 @@ from drivers.descriptor import Balancing
 from miniapps.parameters import InputError, integer, require
 from workbench.arguments import SECONDS, add_former, add_options, typed
 from workbench.run.spec import MOST_PES, WARMUP, RunSpec, requested
-from workbench.study.plan import KINDS, NO_BALANCING, SHARED, Study, usual_pes
+from workbench.study.plan import KINDS, MOST_STEPS, NO_BALANCING, SHARED, Study, usual_pes
 from workbench.table import labelled, width
 
 SHIPPED = Path(__file__).parents[2] / "studies"  # in the source tree and where it is installed
@@ -112,22 +112,7 @@ def add_study_options(parser: Any, problem: Any) -> None:
     """Add the options of a study of one app."""
     add_options(parser, RunSpec, SHARED)
     add_options(parser, Balancing, ("lb_first",))
-    add = parser.add_argument_group("matrix").add_argument
-    add("--pes", type=typed(numbers), metavar="LIST", help="default: 1,2,4.. or the cores")
-    found = drivers.found().values()
-    several = tuple(driver.name for driver in found if driver.studied and not driver.one_process)
-    usual = f"default: {','.join(several)}"
-    add("--drivers", type=typed(names), default=several, help=usual)
-    add("--odf", type=typed(numbers), metavar="LIST", help="blocks per PE")
-    add(
-        "--balancers",
-        type=typed(balancer_names),
-        metavar="LIST",
-        help=f"of {', '.join(balancers())}",
-    )
-    add("--lb-periods", type=typed(numbers), metavar="LIST", help="steps between load balancing")
-    add("--halvings", type=typed(int), default=12, metavar="N", help="of a granularity study")
-    add("--preset", metavar="NAME", help=f"one of: {', '.join(problem.presets)}")
+    _add_matrix(parser, problem)
     group = parser.add_argument_group("study")
     add = group.add_argument
     add("--trials", type=typed(int), default=10, metavar="N", help="default: 10")
@@ -168,6 +153,32 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add("--sbatch", action="append", default=[], metavar="OPTION", help="a line for every script")
 
 
+def _add_matrix(parser: Any, problem: Any) -> None:
+    """Add the options from which the points of a study are made."""
+    add = parser.add_argument_group("matrix").add_argument
+    add("--pes", type=typed(numbers), metavar="LIST", help="default: 1,2,4.. or the cores")
+    found = drivers.found().values()
+    several = tuple(driver.name for driver in found if driver.studied and not driver.one_process)
+    usual = f"default: {','.join(several)}"
+    add("--drivers", type=typed(names), default=several, help=usual)
+    add("--odf", type=typed(numbers), metavar="LIST", help="blocks per PE")
+    add(
+        "--balancers",
+        type=typed(balancer_names),
+        metavar="LIST",
+        help=f"of {', '.join(balancers())}",
+    )
+    add("--lb-periods", type=typed(numbers), metavar="LIST", help="steps between load balancing")
+    add("--halvings", type=typed(int), default=12, metavar="N", help="of a granularity study")
+    add(
+        "--max-steps",
+        type=typed(int),
+        metavar="N",
+        help=f"of a granularity study: a halving doubles the steps up to N; default: {MOST_STEPS}",
+    )
+    add("--preset", metavar="NAME", help=f"one of: {', '.join(problem.presets)}")
+
+
 def balancers() -> list[str]:
     """The balancers of all drivers."""
     named = (driver.balancers for driver in drivers.found().values())
@@ -194,6 +205,7 @@ def study_of(options: argparse.Namespace) -> Study:
         halvings=options.halvings if kind == "granularity" else 0,
         pe_grid=options.pe_grid,
         shuffle_seed=options.shuffle_seed,
+        most_steps=MOST_STEPS if options.max_steps is None else options.max_steps,
         lb_first=options.lb_first,
         own_best=frozenset(f.name for f in fields(problem) if getattr(options, f.name) == "auto"),
     )
@@ -204,6 +216,11 @@ def study_of(options: argparse.Namespace) -> Study:
     for pes in study.pes:
         require(1 <= pes <= MOST_PES, "--pes", pes, f"must be 1 or more, at most {MOST_PES}")
     require(study.halvings >= 0, "--halvings", study.halvings, "must be 0 or more")
+    if options.max_steps is not None:
+        only = "only in a study of granularity"
+        require(kind == "granularity", "--max-steps", options.max_steps, only)
+        least = f"must be {steps} or more, the steps of the whole problem"
+        require(options.max_steps >= steps, "--max-steps", options.max_steps, least)
     for option in MATRIX:
         values = getattr(options, option.replace("-", "_")) or ()
         once = len(set(values)) == len(values)

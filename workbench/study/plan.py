@@ -29,6 +29,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
 CASE = ("driver", "pes", "odf", "balancer", "lb_period")  # keys of a Case, a point and a record
 SHARED = ("steps", "warmup", "device", "pe_grid")  # options of all runs of a study
 MOST_HALVINGS = 189  # of three axes, each of 63 bits
+MOST_STEPS = 10_000  # of a granularity study: 0.25 s, if a step without work takes 25 us
 NO_BALANCING: tuple[None, int] = (None, 0)
 
 
@@ -36,7 +37,10 @@ NO_BALANCING: tuple[None, int] = (None, 0)
 class Study:
     """The study that the user requests.
 
-    ``balancer_settings``: pairs of a balancer (None: no balancing) and its period in steps;
+    ``steps``: of every run; in a study of granularity of the whole problem. Each halving doubles
+    them, up to ``most_steps``, so that runs of small problems are not too short to be timed.
+    ``balancer_settings``: pairs of a balancer (None: no balancing)
+    and its period in steps;
     ``own_best``: the parameters of the problem whose "auto" each run replaces by its own value. In
     all others every run has the same value, so that runs differ in what is compared only.
     """
@@ -54,6 +58,7 @@ class Study:
     halvings: int
     pe_grid: tuple[int, ...] | None
     shuffle_seed: int
+    most_steps: int = MOST_STEPS
     lb_first: int | None = None
     own_best: frozenset[str] = frozenset()
 
@@ -84,8 +89,8 @@ class Study:
 
     def _specs(self) -> list[RunSpec]:
         return [
-            self._spec(problem, case)
-            for problem, pes in self._problems()
+            self._spec(problem, steps, case)
+            for problem, steps, pes in self._problems()
             for case in self._cases(pes)
         ]
 
@@ -94,11 +99,11 @@ class Study:
         cases = len(self.pes) * len(self.drivers) * len(self.odfs) * len(self.balancer_settings)
         return cases * (1 + min(self.halvings, MOST_HALVINGS))
 
-    def _problems(self) -> Iterator[tuple[Any, int]]:
-        """Pairs of a problem and the number of PEs that it runs on."""
+    def _problems(self) -> Iterator[tuple[Any, int, int]]:
+        """Each problem with its number of steps and the number of PEs that it runs on."""
         if self.kind == "granularity":
             sizes = list(self._halved_problems())
-            yield from ((problem, pes) for pes, problem in product(self.pes, sizes))
+            yield from ((*size, pes) for pes, size in product(self.pes, sizes))
             return
         least = min(self.pes)
         alone = [driver for driver in self.drivers if drivers.get(driver).one_pe]
@@ -107,24 +112,28 @@ class Study:
         for pes in self.pes:
             if self.kind == "weak":
                 require(pes % least == 0, "--pes", pes, f"must be a multiple of {least}")
-                yield self.problem.weak(pes // least), pes
+                yield self.problem.weak(pes // least), self.steps, pes
             else:
-                yield self.problem, pes
+                yield self.problem, self.steps, pes
 
-    def _halved_problems(self) -> Iterator[Any]:
-        """The problem and its successive halves, as long as every run can decompose them."""
+    def _halved_problems(self) -> Iterator[tuple[Any, int]]:
+        """The problem and its successive halves, as long as every run can decompose them.
+
+        Each comes with its number of steps.
+        """
         problem = self.problem
         for halving in range(self.halvings + 1):
             try:
                 problem = problem.smaller() if halving else problem
+                steps = max(self.steps, min(self.steps << halving, self.most_steps))
                 for pes in self.pes:
                     for case in self._cases(pes):
-                        self._spec(problem, case)
+                        self._spec(problem, steps, case)
             except InputError:
                 if halving == 0:
                     raise
                 return
-            yield problem
+            yield problem, steps
 
     def _cases(self, pes: int) -> Iterator[Case]:
         """The configurations in which a problem is run on ``pes`` PEs."""
@@ -140,18 +149,28 @@ class Study:
             elif pes == min(self.pes):
                 yield Case(driver)
 
-    def _spec(self, problem: Any, case: Case) -> RunSpec:
-        shared = {name: getattr(self, name) for name in SHARED}
+    def _spec(self, problem: Any, steps: int, case: Case) -> RunSpec:
+        shared = {name: getattr(self, name) for name in SHARED} | {"steps": steps}
         return case.spec(self.app, problem, self.lb_first, **shared)
 
 
-def described(spec: RunSpec) -> dict[str, Any]:
-    """A point of the matrix as the head of the campaign file stores it."""
+def described(spec: RunSpec, usual_steps: int) -> dict[str, Any]:
+    """A point of the matrix as the head of the campaign file stores it.
+
+    It has ``steps`` only if they are not the ``usual_steps`` of the study (see `steps_of`).
+    """
     recorded = spec.recorded() | {"pes": spec.pes}
+    steps = {} if spec.steps == usual_steps else {"steps": spec.steps}
     return {name: recorded[name] for name in CASE} | {
         "problem": spec.prepared.parameters(),
+        **steps,
         "arguments": spec.arguments(),
     }
+
+
+def steps_of(head: dict[str, Any], point: dict[str, Any]) -> int:
+    """The timed steps that the runs of a point were asked to make."""
+    return int(point.get("steps", head["study"]["steps"]))
 
 
 def case_of(point: dict[str, Any]) -> Case:

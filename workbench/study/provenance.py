@@ -13,6 +13,7 @@ from workbench.study import analysis
 from workbench.study.campaign import Campaign
 from workbench.study.cells import columns_of, distinct
 from workbench.study.noise import Noise
+from workbench.study.plan import steps_of
 from workbench.study.validation import answer_key, in_words, label
 from workbench.table import NONE, Table
 
@@ -42,6 +43,12 @@ def disturbed_lines(campaign: Campaign) -> list[str]:
     if not count and samples and Noise.of(samples).spread > NOISY:
         lines.append(f"NOISY: the same work took very different times; {repeat}")
     return lines
+
+
+def timed_steps(head: dict[str, Any]) -> str:
+    """The number of timed steps; of a study of granularity the fewest and the most."""
+    found = {steps_of(head, point) for point in head["points"]}
+    return " to ".join(map(str, dict.fromkeys((min(found), max(found)))))
 
 
 def hashes(campaign: Campaign) -> dict[str, dict[str, int]]:
@@ -78,7 +85,7 @@ def environment_table(campaign: Campaign) -> Table:
 
 def _environment(campaign: Campaign) -> Iterator[tuple[str, list[str]]]:
     study = campaign.head["study"]
-    yield "steps", [f"{study['steps']} timed, after {study['warmup']} of warm-up"]
+    yield "steps", [f"{timed_steps(campaign.head)} timed, after {study['warmup']} of warm-up"]
     if "lb_first" in study:
         yield "first load-balancing step", [f"before step {study['lb_first']}"]
     yield "trials", _trials(campaign)

@@ -24,6 +24,7 @@ from workbench.study.provenance import (
     disturbed_lines,
     failures_table,
     hashes,
+    timed_steps,
 )
 from workbench.study.tables import tables
 from workbench.study.titles import machine_of, title_of
@@ -179,6 +180,7 @@ def html(
         title=title_of(campaign),
         machine=machine_of(campaign),
         study=study,
+        steps=timed_steps(campaign.head),
         tables=shown,
         published=beside,
         failures=failures_table(campaign),

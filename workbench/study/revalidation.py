@@ -15,6 +15,7 @@ from typing import Any
 from workbench.run.record import fixed_parameters
 from workbench.run.revalidation import CASE, EXACT, HOST, near, objection
 from workbench.run.shapes import AMOUNT, COUNT, FLAG, NUMBER, OBJECT, SEVERAL, TEXT, misfit
+from workbench.study.plan import steps_of
 
 Event = dict[str, Any]
 
@@ -30,7 +31,7 @@ HEAD: Mapping[str, Any] = MappingProxyType(
             "shuffle_seed": NUMBER,
             "lb_first?": COUNT.or_null(),
         },
-        "points": [{**CASE, "problem": OBJECT, "arguments": [TEXT]}],
+        "points": [{**CASE, "problem": OBJECT, "steps?": SEVERAL, "arguments": [TEXT]}],
     }
 )
 RUN: Mapping[str, Any] = MappingProxyType(
@@ -106,8 +107,9 @@ def _objection(head: dict[str, Any], run: Event) -> str | None:
     for name, value in asked.items():
         if record[name] != value:
             return f"{name} was {record[name]}, asked was {value}"
-    if record["steps"] > study["steps"]:
-        return f"steps were {record['steps']}, asked were {study['steps']}"
+    steps = steps_of(head, point)
+    if record["steps"] > steps:
+        return f"steps were {record['steps']}, asked were {steps}"
     return None
 
 

@@ -179,7 +179,7 @@ def header_of(study: Study, specs: Sequence[RunSpec]) -> dict[str, Any]:
     return {
         "campaign": VERSION,
         "study": study.head(),
-        "points": [described(spec) for spec in specs],
+        "points": [described(spec, study.steps) for spec in specs],
     }
 
 

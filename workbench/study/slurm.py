@@ -28,7 +28,7 @@ from workbench.plural import counted
 from workbench.run.schema import comparable, upgraded, upgraded_head
 from workbench.run.spec import RunSpec
 from workbench.study.campaign import Writer, object_of
-from workbench.study.plan import Study
+from workbench.study.plan import CASE, Study, steps_of
 from workbench.study.runner import header_of, plain_command, shuffled
 from workbench.study.validation import rejection_reason
 
@@ -286,7 +286,7 @@ def _found(
                 yield trial, point, _status(file)
             continue
         record = upgraded(_read_json(file))
-        _require_run(file, record, head["study"], head["points"][point])
+        _require_run(file, record, head, head["points"][point])
         yield trial, point, record
 
 
@@ -308,20 +308,20 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _require_run(
-    file: Path, record: dict[str, Any], study: dict[str, Any], point: dict[str, Any]
+    file: Path, record: dict[str, Any], head: dict[str, Any], point: dict[str, Any]
 ) -> None:
     """Raise InputError unless a record belongs to the requested run."""
-    wanted = {key: study[key] for key in ("app", "warmup", "device")}
-    wanted |= {key: value for key, value in point.items() if key != "arguments"}
+    wanted = {key: head["study"][key] for key in ("app", "warmup", "device")}
+    wanted |= {key: point[key] for key in (*CASE, "problem")}
     for key, value in wanted.items():
         allowed = f"is of another run: {key} is {record.get(key)}, not {value}"
         require(record.get(key) == value, "collect", file, allowed)
     needed = RESULT_KEYS | (TIMING_KEYS if record.get("valid") else set())
     lacking = ", ".join(sorted(needed - record.keys()))
     require(not lacking, "collect", file, f"lacks {lacking}: was it another version of miniapps?")
-    steps = record.get("steps", 0)
-    allowed = f"is of another run: steps is {steps}, not {study['steps']}"
-    require(0 < steps <= study["steps"], "collect", file, allowed)
+    steps, asked = record.get("steps", 0), steps_of(head, point)
+    allowed = f"is of another run: steps is {steps}, not {asked}"
+    require(0 < steps <= asked, "collect", file, allowed)
 
 
 def _add_noise(writer: Writer, job: Path) -> None:

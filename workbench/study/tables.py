@@ -80,7 +80,9 @@ def points_table(campaign: Campaign, found: Sequence[Result]) -> Table:
     if any(1 < len(result.records) < FEW for result in found):
         notes.append(f"fewer than {FEW} trials: an interval is hardly more than their range")
     if any(result.mean("wall_s") < SHORT_S for result in found):
-        notes.append(f"runs shorter than {SHORT_S} s: sensitive to brief noise; increase --steps")
+        granularity = campaign.head["study"]["kind"] == "granularity"
+        more = "--steps or --max-steps" if granularity else "--steps"
+        notes.append(f"runs shorter than {SHORT_S} s: sensitive to brief noise; increase {more}")
     if len({result.problem.get("time_tile") for result in found}) > 1:
         notes.append("the time tile differs between points: set --time-tile to compare them")
     return Table("All points", columns, tuple(rows), tuple(notes))
