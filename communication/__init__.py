@@ -29,7 +29,9 @@ class Runtime:
     objects, ``out_of_band``: those of them whose data may stay outside the pickle; ``buffers``: the
     kinds of buffers that it takes; ``thread_levels``: those that it can be started with;
     ``methods``: its ways to move data, by name, each with the benchmarks that can be made with it,
-    the usual way first; ``anatomy``: whether its `session.World` has the method ``anatomy``.
+    the usual way first. ``anatomy``: the calls that ``miniapps comm anatomy`` takes apart, with
+    their names for readers, the library alone first; ``own_calls``: those of nothing, which a rank
+    makes to itself. With them its `session.World` has the method ``anatomy``.
     """
 
     driver: str
@@ -41,7 +43,13 @@ class Runtime:
     out_of_band: frozenset[str] = frozenset()
     thread_levels: tuple[str, ...] = ()
     methods: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    anatomy: bool = False
+    anatomy: Mapping[str, str] = field(default_factory=dict)
+    own_calls: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def library_alone(self) -> str | None:
+        """The call of the anatomy that is the library alone."""
+        return next(iter(self.anatomy), None)
 
     def makes(self, name: str) -> bool:
         """Whether it makes a benchmark."""

@@ -3,7 +3,8 @@
 A *path* is a way to send an array of bytes and to receive it. Its time per message is measured
 whole, in a ping-pong, and of its parts what they take alone. What is left is the *rest*: waiting,
 messages that a path sends besides the data, and caches that are colder than in a short loop. It
-can be negative, because a part may take less time while the other rank still works.
+can be negative, because a part may take less time while the other rank still works. The paths of a
+runtime are in its description (`communication.Runtime`); the first one is the library alone.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from types import MappingProxyType
 from typing import Any
+
+import communication
 
 LIBRARY, PYTHON, BUFFERS, PICKLING, COPIES, HEADER, REST = PARTS = (
     "library",
@@ -24,30 +26,22 @@ LIBRARY, PYTHON, BUFFERS, PICKLING, COPIES, HEADER, REST = PARTS = (
     "header",
     "rest",
 )
-C, SPEC, ARRAY, IN_BAND, OUT_OF_BAND, LINK = "c", "spec", "array", "in band", "out of band", "link"
-PATHS: Mapping[str, str] = MappingProxyType(
-    {
-        C: "MPI_Send in C",
-        SPEC: "Send([a, BYTE])",
-        ARRAY: "Send(a)",
-        IN_BAND: "send(a)",
-        OUT_OF_BAND: "pkl5 send(a)",
-        LINK: "mpi driver",
-    }
-)
+OWN = "own"  # in place of a size: calls of nothing, which a rank makes to itself
 
 
 @dataclass(frozen=True)
 class Row:
     """The times of one path and size at one thread level, us per message.
 
-    ``trials``: the whole, by trial; ``parts``: by name, without those that the path does not have;
-    None for those that are not known because there is no ping-pong in C.
+    ``size`` is None for a call of nothing to the own rank, ``call`` the name of the path for
+    readers, ``trials`` the whole, by trial. ``parts``: by name, without those that the path does
+    not have; None for those that are not known because the library was not measured alone.
     """
 
-    level: str
-    size: int
+    level: str | None
+    size: int | None
     path: str
+    call: str
     trials: tuple[float, ...]
     parts: Mapping[str, float | None]
 
@@ -65,12 +59,14 @@ def rows(launches: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
     because they are differences.
     """
     first = launches[0]
+    runtime = communication.get(first["driver"])
+    names = {**runtime.anatomy, **runtime.own_calls}
     for size, paths in first["whole"].items():
         library = None
         for path in paths:
             trials = [us for one in launches for us in one["whole"][size][path]]
             whole = min(trials)
-            if path == C:
+            if path == runtime.library_alone:
                 library = whole
                 parts: dict[str, float | None] = {LIBRARY: whole}
             else:
@@ -78,5 +74,6 @@ def rows(launches: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
                 parts = {LIBRARY: library}
                 parts |= {name: median(part[name] for part in alone) for name in alone[0]}
                 known = [value for value in parts.values() if value is not None]
-                parts[REST] = None if library is None else whole - math.fsum(known)
-            yield Row(first["thread_level"], int(size), path, tuple(trials), parts)
+                parts[REST] = None if parts[LIBRARY] is None else whole - math.fsum(known)
+            nbytes = None if size == OWN else int(size)
+            yield Row(first["thread_level"], nbytes, path, names[path], tuple(trials), parts)

@@ -11,10 +11,14 @@ from typing import Any
 import pytest
 import support
 
-from communication.anatomy import ARRAY, PARTS, PATHS, C, Row, rows
+import communication
+from communication.anatomy import OWN, PARTS, Row, rows
+from communication.charm import CHANNEL, CHANNEL_PICKLED, CORE, OWN_CALL
+from communication.mpi import ARRAY, C
 from workbench.comm import anatomy
 from workbench.table import lines
 
+CALLS = communication.get("mpi").anatomy
 TINY = ("-m", "16:16", "-i", 20, "--trials", 2, "--thread-level", "funneled")
 
 
@@ -23,6 +27,7 @@ def measured(level: str = "single", with_c: bool = True) -> dict[str, Any]:
     whole = {ARRAY: [3.0, 5.0]} | ({C: [1.0, 2.0]} if with_c else {})
     alone = {"8": {ARRAY: {"python": 0.5, "buffers": 0.25}}}
     return {
+        "driver": "mpi",
         "thread_level": level,
         "whole": {"8": dict(sorted(whole.items(), reverse=True))},
         "alone": alone,
@@ -68,7 +73,7 @@ def test_the_text_has_every_call_and_level() -> None:
     assert "Send(a) 3.00 1.00 0.50 0.25 - - - 1.25" in cells
     assert "Send(a) 8 3.00 3.00" in cells and "call B single multiple" in cells
     assert "asked for thread level multiple, MPI provides single" in text
-    assert anatomy.described(Row("single", 8, C, (1.0,), {}))["low_us"] is None
+    assert anatomy.described(Row("single", 8, C, CALLS[C], (1.0,), {}))["low_us"] is None
 
 
 @pytest.mark.launch
@@ -85,7 +90,7 @@ def test_parts_are_measured(tmp_path: Path) -> None:
     table = list(csv.DictReader((tmp_path / "one.csv").open()))
     assert [row["call"] for row in table] == [row["call"] for row in made["results"]]
     found = {row["call"]: row for row in made["results"]}
-    assert list(found) == list(PATHS.values())
+    assert list(found) == list(CALLS.values())
     for name, row in found.items():
         assert row["size"] == 16 and row["whole_us"] > 0 and name in done.stdout
         known = [row[f"{part}_us"] or 0.0 for part in PARTS]
@@ -96,33 +101,132 @@ def test_parts_are_measured(tmp_path: Path) -> None:
     assert found["Send(a)"]["buffers_us"] > 0
 
 
+def measured_by_charm() -> dict[str, Any]:
+    """What PEs have measured, by hand."""
+    header = {"python": 2.0, "header": 1.0}
+    record = measured() | {"driver": "charm", "thread_level": None, "provided_level": None}
+    return record | {
+        "library": "Charm++ netlrts",
+        "notes": ["library: packed already"],
+        "whole": {
+            "8": {CORE: [8.0], CHANNEL: [15.0], CHANNEL_PICKLED: [22.5]},
+            OWN: {OWN_CALL: [2.0, 2.5]},
+        },
+        "alone": {
+            "8": {
+                CHANNEL: header | {"buffers": 2.0, "copies": 0.5},
+                CHANNEL_PICKLED: header | {"pickling": 8.0, "copies": 0.75},
+            },
+            OWN: {OWN_CALL: {"library": 1.0, "python": 0.5, "header": 0.25}},
+        },
+    }
+
+
+def test_calls_of_nothing_have_a_library_of_their_own() -> None:
+    """Catches a call to the own rank from which the time between two processes is taken."""
+    _, direct, pickled, own = rows([measured_by_charm()])
+    assert (direct.call, direct.parts["rest"]) == ("channel.send(a)", 1.5)
+    assert (pickled.call, pickled.parts["rest"]) == ("channel.send([a])", 2.75)
+    assert (own.call, own.size, own.whole) == ("proxy.count()", None, 2.0)
+    assert own.parts == {"library": 1.0, "python": 0.5, "header": 0.25, "rest": 0.25}
+    unknown = measured()
+    unknown["whole"][OWN], unknown["alone"][OWN] = {ARRAY: [1.0]}, {ARRAY: {"python": 0.5}}
+    assert [row.parts.get("rest") for row in rows([unknown])] == [None, 1.25, None]
+
+
+def test_the_text_of_charm_says_what_is_not_separated() -> None:
+    """Catches thread levels that Charm4Py does not have, and notes that are not shown."""
+    records = [measured_by_charm()] * anatomy.LAUNCHES
+    made = anatomy.tables(records, anatomy.rows_of(records))
+    assert [table.title for table in made] == ["8 B, us per message", "nothing to the own rank, us"]
+    assert made[-1].notes[:2] == (
+        "Charm++ netlrts; the fastest of 6 trials; every byte was checked",
+        "library: packed already",
+    )
+    assert not any("asked for thread level" in note for note in made[-1].notes)
+
+
+@pytest.mark.launch
+def test_parts_are_measured_under_charm(tmp_path: Path) -> None:
+    """Catches a way that is not timed, parts that do not add up, calls that were not made."""
+    files = ("--json", tmp_path / "one.json", "--csv", tmp_path / "one.csv")
+    tiny = ("-m", "64:65536:1024", "-i", 20, "--trials", 2)
+    done = support.in_process("comm", "anatomy", "--driver", "charm", *tiny, *files)
+    assert done.returncode == 0, done.stderr
+    made = json.loads((tmp_path / "one.json").read_text())
+    assert made["valid"] and len(made["launches"]) == anatomy.LAUNCHES
+    found = {(row["size"], row["call"]): row for row in made["results"]}
+    charm = communication.get("charm")
+    between = [(size, call) for size in (64, 65536) for call in charm.anatomy.values()]
+    assert list(found) == between + [(None, call) for call in charm.own_calls.values()]
+    for row in found.values():
+        known = [row[f"{part}_us"] or 0.0 for part in PARTS]
+        assert row["whole_us"] > 0 and sum(known) == pytest.approx(row["whole_us"])
+    for size, call in found:
+        row = found[size, call]
+        if call == charm.anatomy[CORE]:
+            continue
+        assert row["python_us"] > 0 and row["header_us"] > 0 and row["library_us"] > 0
+        assert (row["pickling_us"] is not None) == ("[a]" in call)
+        assert (row["buffers_us"] is not None) == ("(a)" in call)
+    pickled, direct = (found[65536, f"channel.send({what})"] for what in ("[a]", "a"))
+    assert pickled["pickling_us"] > direct["buffers_us"] > 0
+    assert pickled["copies_us"] > direct["copies_us"] > 0
+    assert len((tmp_path / "one.csv").read_text().splitlines()) == 1 + len(found)
+
+
 SABOTAGE = """
-import builtins, os, sys
+import builtins, sys
 real = builtins.__import__
 def hooked(name, *rest, **named):
     module = real(name, *rest, **named)
-    found = sys.modules.get("communication.mpi.anatomy")
-    if found is not None and hasattr(found, "Anatomy") and not hasattr(found, "spoilt"):
+    found = sys.modules.get("communication.{driver}.anatomy")
+    if hasattr(found, "{last}") and not hasattr(found, "spoilt"):
         found.spoilt = True
         {act}
     return module
 builtins.__import__ = hooked
 """
-FLIPS = "right = found.packed; found.packed = lambda data: right(data ^ 1)"
-MOVES_NOTHING = "found.InC.seconds = lambda *rest: 1.0"
-LINE = "miniapps: wrong data: anatomy, 16 B: rank 0, "
+LAST = {"mpi": "header", "charm": "future"}  # what each module defines last
+WRONG = [
+    ("mpi", "mpi driver", "right = found.packed; found.packed = lambda data: right(data ^ 1)"),
+    ("mpi", "MPI_Send in C", "found.InC.seconds = lambda *rest: 1.0"),
+    ("charm", "Charm++ alone", "right = found.copied; found.copied = lambda *m: right(*m) ^ 1"),
+    ("charm", "channel.send([a])", "found.Listed.send = lambda line, a: line.line.send([a ^ 1])"),
+    (
+        "charm",
+        "channel.send(a)",
+        "right = found.packed; found.packed = lambda m: right(tuple(x ^ 1 if x is m[-1] and "
+        "hasattr(x, 'shape') else x for x in m))",
+    ),
+]
 
 
 @pytest.mark.launch
-@pytest.mark.parametrize(("act", "call"), [(FLIPS, "mpi driver"), (MOVES_NOTHING, "MPI_Send in C")])
-def test_wrong_messages_have_no_times(act: str, call: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("driver", "call", "act"), WRONG)
+def test_wrong_messages_have_no_times(driver: str, call: str, act: str, tmp_path: Path) -> None:
     """Catches times of messages that are wrong, or that never came."""
-    (tmp_path / "sitecustomize.py").write_text(SABOTAGE.replace("{act}", act))
+    words = SABOTAGE.replace("{driver}", driver).replace("{last}", LAST[driver])
+    (tmp_path / "sitecustomize.py").write_text(words.replace("{act}", act))
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    done = support.miniapps("comm", "anatomy", *TINY, timeout=60, env=environment)
+    level = TINY if driver == "mpi" else TINY[:-2]
+    asked = ("comm", "anatomy", "--driver", driver, *level)
+    done = support.miniapps(*asked, timeout=60, env=environment)
     assert (done.returncode, done.stdout) == (1, ""), done.stderr
-    assert done.stderr.startswith(f"{LINE}{call}: the message has 0x")
-    assert done.stderr.count("\n") == 1
+    line = f"miniapps: wrong data: anatomy, 16 B: rank 0, {call}: the message has 0x"
+    assert done.stderr.startswith(line) and done.stderr.count("\n") == 1
+
+
+@pytest.mark.launch
+def test_calls_that_are_not_made_have_no_times(tmp_path: Path) -> None:
+    """Catches the time of calls that never reach their entry method."""
+    act = "found.Core.__init__.__globals__['PE'].count = lambda pe: None"
+    words = SABOTAGE.replace("{driver}", "charm").replace("{last}", LAST["charm"])
+    (tmp_path / "sitecustomize.py").write_text(words.replace("{act}", act))
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    asked = ("comm", "anatomy", "--driver", "charm", *TINY[:-2])
+    done = support.miniapps(*asked, timeout=60, env=environment)
+    assert done.returncode == 3 and "0 of 200 calls were made" in done.stderr, done.stderr
 
 
 @pytest.mark.launch
@@ -133,7 +237,7 @@ def test_a_compiler_that_fails_leaves_the_column_empty() -> None:
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert "no ping-pong in C, so library and rest are not known: mpicc: " in said
-    assert PATHS[C] not in done.stdout and PATHS[ARRAY] in done.stdout
+    assert CALLS[C] not in done.stdout and CALLS[ARRAY] in done.stdout
 
 
 REFUSED = {
@@ -144,6 +248,10 @@ REFUSED = {
     "comm anatomy --compare pickle": "--compare given: no option of anatomy",
     "comm anatomy --figure x.png": "--figure x.png: no option of anatomy",
     "comm anatomy -z 50": "-z 50: no option of anatomy",
+    "comm anatomy --driver file": "--driver file: anatomy is of mpi and charm",
+    "comm anatomy --driver charm --thread-level single": "--thread-level single: only with",
+    "comm anatomy --driver charm --method proxy": "--method proxy: no option of anatomy",
+    "comm anatomy --driver charm --pickle in": "--pickle in: no option of anatomy",
     "comm anatomy --no-check": "--no-check yes: no option of anatomy",
 }
 

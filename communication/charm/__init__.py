@@ -9,6 +9,8 @@ from communication import Runtime
 from communication.catalogue import CATALOGUE, NEIGHBORS
 
 CHANNEL, PROXY, FUTURE, GROUP, SECTION = "channel", "proxy", "future", "group", "section"
+CORE, CHANNEL_PICKLED, PROXY_PICKLED = "core", "channel pickled", "proxy pickled"
+OWN_CALL, OWN_PROXY, OWN_CHANNEL, OWN_FUTURE = "own call", "own proxy", "own channel", "own future"
 MESSAGES = frozenset({"latency", "bw", "bibw", "multi_lat", "mbw_mr"})
 ANSWERED = frozenset({"latency", "multi_lat"})
 BLOCKING = frozenset({"allgather", "allreduce", "barrier", "bcast", "gather", "reduce"})
@@ -48,6 +50,23 @@ RUNTIME = Runtime(
             FUTURE: ANSWERED,
             GROUP: COLLECTIVES,
             SECTION: COLLECTIVES,
+        }
+    ),
+    anatomy=MappingProxyType(
+        {
+            CORE: "Charm++ alone",
+            CHANNEL: "channel.send(a)",
+            CHANNEL_PICKLED: "channel.send([a])",
+            PROXY: "proxy.take(a)",
+            PROXY_PICKLED: "proxy.take([a])",
+        }
+    ),
+    own_calls=MappingProxyType(
+        {
+            OWN_CALL: "proxy.count()",
+            OWN_PROXY: "proxy.take(None)",
+            OWN_CHANNEL: "channel.send(None)",
+            OWN_FUTURE: "Future().send()",
         }
     ),
 )

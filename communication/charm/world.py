@@ -14,6 +14,7 @@ from communication.charm import RUNTIME, collectives
 from communication.charm.chare import PE
 from communication.charm.lines import LINES
 from communication.movement import ROOT, leads, partner
+from communication.session import Progress
 from communication.settings import Settings
 
 REPEAT_S = 0.5  # between two calls of a function that is called again and again
@@ -63,3 +64,9 @@ class Ranks:
             return collectives.make(self.pe, method, benchmark, data, self.pickled)
         make = pairs.MAKERS[benchmark.movement]
         return make(self.line(method), leads(self.rank, self.ranks), data)
+
+    def anatomy(self, settings: Settings, progress: Progress) -> dict[str, Any]:
+        """Whole calls and their parts; see `communication.charm.anatomy`."""
+        from communication.charm.anatomy import CharmAnatomy
+
+        return CharmAnatomy(self, settings, progress).measured()

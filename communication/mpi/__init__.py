@@ -1,5 +1,7 @@
 """The communication benchmarks by mpi4py."""
 
+from types import MappingProxyType
+
 from communication import Runtime
 from communication.buffers import KINDS
 from communication.settings import LEVELS
@@ -8,6 +10,7 @@ OBJECTS = frozenset({"latency", "bw", "bibw", "multi_lat", "mbw_mr"})
 COLLECTIVES = frozenset({"allgather", "alltoall", "bcast", "gather", "scatter"})
 REDUCTIONS = frozenset({"allreduce", "reduce"})
 NEIGHBORS = frozenset({"neighbor_allgather", "neighbor_alltoall"})
+C, SPEC, ARRAY, IN_BAND, OUT_OF_BAND, LINK = "c", "spec", "array", "in band", "out of band", "link"
 
 RUNTIME = Runtime(
     driver="mpi",
@@ -17,5 +20,14 @@ RUNTIME = Runtime(
     pickles=OBJECTS | COLLECTIVES | REDUCTIONS | NEIGHBORS,
     out_of_band=OBJECTS | COLLECTIVES,
     thread_levels=LEVELS,
-    anatomy=True,
+    anatomy=MappingProxyType(
+        {
+            C: "MPI_Send in C",
+            SPEC: "Send([a, BYTE])",
+            ARRAY: "Send(a)",
+            IN_BAND: "send(a)",
+            OUT_OF_BAND: "pkl5 send(a)",
+            LINK: "mpi driver",
+        }
+    ),
 )

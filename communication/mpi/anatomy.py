@@ -7,38 +7,22 @@ pickling; the header of the mpi driver.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from mpi4py import MPI
 from mpi4py.util import pkl5
 
-from communication.anatomy import (
-    ARRAY,
-    BUFFERS,
-    COPIES,
-    HEADER,
-    IN_BAND,
-    LINK,
-    OUT_OF_BAND,
-    PATHS,
-    PICKLING,
-    PYTHON,
-    SPEC,
-    C,
-)
-from communication.catalogue import ANATOMY, LARGE
-from communication.movement import Block
+from communication.anatomy import BUFFERS, COPIES, HEADER, PICKLING, PYTHON
+from communication.mpi import ARRAY, IN_BAND, LINK, OUT_OF_BAND, RUNTIME, SPEC, C
 from communication.mpi.in_c import InC, compiled
-from communication.pattern import difference, sent
-from communication.session import Progress, WrongData
+from communication.parts import Anatomy, Parts, PingPong, Way, fastest
+from communication.session import Progress
 from communication.settings import Settings
 from devices.messages import packed
 from drivers.headers import HEAD, enveloped, kind_of, phase_code, read_kind
@@ -46,37 +30,19 @@ from drivers.mpi.links import Link
 from miniapps.contract import Peer
 
 TAG = 7
-# Of a whole call and of a part alone, the fastest loop counts, as only disturbances differ.
-TRIPS, LOOPS = 20, 15  # round trips per loop; loops of a part alone
 PHASE = phase_code("anatomy", False)
-US = 1e6
-Function = Callable[[], Any]
 
 
-@dataclass(frozen=True)
-class Way:
-    """A path: two functions, of which the second may return what was received."""
-
-    send: Function
-    receive: Function
-    received: np.ndarray | None = None  # where it is if the second returns nothing
-
-    def got(self) -> np.ndarray:
-        """Receive; the bytes that came."""
-        if self.received is not None:
-            self.received[:] = 0
-        came = self.receive()
-        return np.asarray(came if self.received is None else self.received)
-
-
-class Anatomy:
+class MPIAnatomy(Anatomy):
     """The measurements of one rank of two; ``ranks``: a `communication.mpi.world.Ranks`."""
 
+    names = RUNTIME.anatomy
+
     def __init__(self, ranks: Any, settings: Settings, progress: Progress) -> None:
-        self.ranks, self.comm, self.settings = ranks, ranks.comm, settings
-        self.progress, self.part = progress, 0
-        self.other, self.leads = 1 - ranks.rank, ranks.rank == 0
+        super().__init__(ranks, settings, progress)
+        self.comm, self.versions = ranks.comm, ranks.versions
         self.objects = pkl5.Intracomm(self.comm)
+        self.in_c: InC | None = None
 
     def measured(self) -> dict[str, Any]:
         """Check and time all sizes; what `communication.anatomy.rows` takes.
@@ -84,14 +50,12 @@ class Anatomy:
         Raises WrongData on all ranks if a rank has received a wrong byte.
         """
         with TemporaryDirectory(prefix="miniapps-") as folder:
-            in_c, reason = self._compiled(Path(folder))
-            sizes = {str(size): self._size(size, in_c) for size in self.settings.sizes(ANATOMY)}
-        return {
-            "whole": {size: found["whole"] for size, found in sizes.items()},
-            "alone": {size: found["alone"] for size, found in sizes.items()},
+            self.in_c, reason = self._compiled(Path(folder))
+            found = super().measured()
+        return found | {
             "without_c": reason,
-            "library": self.ranks.versions["mpi"],
-            "provided_level": self.ranks.versions["mpi_thread_level"],
+            "library": self.versions["mpi"],
+            "provided_level": self.versions["mpi_thread_level"],
         }
 
     def _compiled(self, folder: Path) -> tuple[InC | None, str | None]:
@@ -103,39 +67,21 @@ class Anatomy:
         reasons = [said for said in self.comm.allgather(reason) if said is not None]
         return (None, reasons[0]) if reasons else (made, None)
 
-    def _size(self, size: int, in_c: InC | None) -> dict[str, Any]:
-        """The times of one size: whole calls by path and trial, and parts alone by path."""
-        data = sent(self.ranks.rank, self._block(self.ranks.rank, size), 0).copy()
+    def ping_pongs(self, data: np.ndarray, stack: ExitStack) -> dict[str, PingPong]:
+        """All paths for an array of bytes; the one in C only if it was compiled."""
         ways, link = self.ways(data)
-        self._agree(size, {name: self._exchanged(way) for name, way in ways.items()})
-        seconds = {name: partial(self._seconds, way) for name, way in ways.items()}
-        if in_c is not None:
+        stack.callback(link.close)
+        found = {name: self.ping_pong(way) for name, way in ways.items()}
+        if self.in_c is not None:
             came = np.zeros_like(data)
-            seconds[C] = partial(in_c.seconds, data, came, self.leads)
-            seconds[C](1)
-            self._agree(size, {C: came})
-        times = self.settings.iterations_of(ANATOMY, size)
-        whole: dict[str, list[float]] = {name: [] for name in PATHS if name in seconds}
-        order = random.Random(self.settings.seed)
-        for trial in range(self.settings.trials):
-            self._begin(f"times {size} B in trial {trial + 1}")
-            for name in order.sample(list(whole), len(whole)):
-                self.comm.Barrier()
-                loops = [seconds[name](TRIPS) for _ in range(-(-times // TRIPS))]
-                whole[name].append(US * min(loops))
-        self._begin(f"times the parts of {size} B")
-        alone = self.alone(data)
-        self.comm.Barrier()
-        link.close()
-        return {"whole": whole, "alone": alone}
+            seconds = partial(self.in_c.seconds, data, came, self.leads)
 
-    def _begin(self, doing: str) -> None:
-        self.part += 1
-        self.progress(self.part, doing)
+            def exchange() -> np.ndarray:
+                seconds(1)
+                return came
 
-    def _block(self, source: int, size: int) -> Block:
-        """The message of a rank, whose bytes `communication.pattern` knows."""
-        return Block((source,), 1 - source, size)
+            found[C] = PingPong(exchange, seconds)
+        return found
 
     def ways(self, data: np.ndarray) -> tuple[dict[str, Way], Link]:
         """All paths but C for an array of bytes, and the link that one of them uses."""
@@ -162,38 +108,7 @@ class Anatomy:
         }
         return ways, link
 
-    def _exchanged(self, way: Way) -> np.ndarray:
-        """The bytes of the other rank that come in one round trip."""
-        if self.leads:
-            way.send()
-        came = way.got()
-        if not self.leads:
-            way.send()
-        return came
-
-    def _agree(self, size: int, found: dict[str, np.ndarray]) -> None:
-        """Raise WrongData on all ranks if a rank has got a wrong byte by a path."""
-        right = sent(self.other, self._block(self.other, size), 0)
-        wrong = {name: difference(came, right) for name, came in found.items()}
-        mine = [
-            f"anatomy, {size} B: rank {self.ranks.rank}, {PATHS[name]}: the message {words}"
-            for name, words in wrong.items()
-            if words is not None
-        ]
-        for words in self.comm.allgather(mine):
-            if words:
-                raise WrongData(words[0])
-
-    def _seconds(self, way: Way, times: int) -> float:
-        """Seconds per message of ``times`` round trips."""
-        first, second = (way.send, way.receive) if self.leads else (way.receive, way.send)
-        begin = perf_counter()
-        for _ in range(times):
-            first()
-            second()
-        return (perf_counter() - begin) / (2 * times)
-
-    def alone(self, data: np.ndarray) -> dict[str, dict[str, float]]:
+    def alone(self, data: np.ndarray) -> Parts:
         """Microseconds of the parts of each path but C, of a send and a receive together."""
         small, size = data[:1].copy(), data.nbytes
         calls = null(self.comm.Send, data) + null(self.comm.Recv, data)
@@ -279,15 +194,3 @@ def header(message: np.ndarray) -> None:
     envelope = enveloped(message)
     HEAD.pack_into(envelope.data, 0, 0, kind_of(PHASE, 0, TAG, message.shape, message.dtype))
     read_kind(HEAD.unpack_from(envelope.data)[1])
-
-
-def fastest(function: Function, nbytes: int) -> float:
-    """Microseconds of a call, in the fastest of `LOOPS` loops; fewer calls for many bytes."""
-    count = 200 if nbytes <= LARGE else 10
-    found = []
-    for _ in range(LOOPS):
-        begin = perf_counter()
-        for _ in range(count):
-            function()
-        found.append((perf_counter() - begin) / count)
-    return US * min(found)

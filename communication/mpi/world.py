@@ -71,6 +71,6 @@ class Ranks:
 
     def anatomy(self, settings: Settings, progress: Progress) -> dict[str, Any]:
         """Whole calls and their parts; see `communication.mpi.anatomy`."""
-        from communication.mpi.anatomy import Anatomy
+        from communication.mpi.anatomy import MPIAnatomy
 
-        return Anatomy(self, settings, progress).measured()
+        return MPIAnatomy(self, settings, progress).measured()

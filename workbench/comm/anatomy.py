@@ -1,7 +1,8 @@
-"""``miniapps comm anatomy``: what the calls that move a message consist of, at each thread level.
+"""``miniapps comm anatomy``: what the calls that move a message consist of.
 
-MPI is started once per process, so each thread level is a launch of its own. They are made in
-turns, because where the system places the ranks can matter more than the level.
+Under MPI that is measured at each thread level. MPI is started once per process, so each level is a
+launch of its own. They are made in turns, because where the system places the ranks can matter more
+than the level.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import communication
-from communication.anatomy import LIBRARY, PARTS, PATHS, C, Row, rows
+from communication.anatomy import LIBRARY, PARTS, Row, rows
 from workbench.comm.spec import CommSpec
 from workbench.comm.text import warnings
 from workbench.exit_status import VALID, WRONG
@@ -27,13 +28,14 @@ from workbench.study.statistics import mean_interval
 from workbench.table import NONE, Column, Table, show
 
 LAUNCHES = 3  # of each level
-COMPARED = (C, "spec", "array")  # paths in the table of thread levels
+COMPARED = 3  # calls in the table of thread levels: the runtime's first ones
 
 
 def comm_anatomy(spec: CommSpec, options: argparse.Namespace, runtime: list[str]) -> int:
     """Measure one thread level, or all; returns the exit status."""
     asked = spec.settings.thread_level
-    levels = [asked] if asked else communication.get(spec.driver).thread_levels[::-1]
+    known = communication.get(spec.driver).thread_levels[::-1]
+    levels = [asked] if asked or not known else known
     records = []
     for level in [*levels] * LAUNCHES:
         one = replace(spec, settings=replace(spec.settings, thread_level=level))
@@ -79,7 +81,7 @@ def deliver(records: Sequence[dict[str, Any]], options: argparse.Namespace) -> i
 
 def rows_of(records: Sequence[dict[str, Any]]) -> list[Row]:
     """The rows of all thread levels, in the order in which they were launched first."""
-    levels: dict[str, list[dict[str, Any]]] = {}
+    levels: dict[str | None, list[dict[str, Any]]] = {}
     for record in records:
         levels.setdefault(record["thread_level"], []).append(record)
     return [row for launches in levels.values() for row in rows(launches)]
@@ -92,7 +94,7 @@ def described(row: Row) -> dict[str, Any]:
     return {
         "thread_level": row.level,
         "size": row.size,
-        "call": PATHS[row.path],
+        "call": row.call,
         "whole_us": row.whole,
         "mean_us": mean.value,
         "low_us": mean.low if known else None,
@@ -120,29 +122,32 @@ def tables(records: Sequence[dict[str, Any]], found: Sequence[Row]) -> list[Tabl
         for size in dict.fromkeys(row.size for row in first)
     ]
     if len(levels) > 1:
-        made.append(levels_table(found, levels))
+        compared = list(communication.get(records[0]["driver"]).anatomy)[:COMPARED]
+        made.append(levels_table([row for row in found if row.path in compared], levels))
     return [*made[:-1], replace(made[-1], notes=tuple(notes(records)))]
 
 
-def parts_table(size: int, found: Sequence[Row]) -> Table:
-    """The parts of all calls for one size."""
+def parts_table(size: int | None, found: Sequence[Row]) -> Table:
+    """The parts of all calls for one size; without one, of calls of nothing to the own rank."""
     columns = (Column("call"), *(Column(name, numeric=True) for name in ("whole", *PARTS)))
     cells = tuple(
-        (PATHS[row.path], number(row.whole), *(number(row.parts.get(part)) for part in PARTS))
+        (row.call, number(row.whole), *(number(row.parts.get(part)) for part in PARTS))
         for row in found
     )
-    return Table(f"{size} B, us per message, thread level {found[0].level}", columns, cells)
+    title = f"{size} B, us per message" if size is not None else "nothing to the own rank, us"
+    level = found[0].level
+    return Table(title if level is None else f"{title}, thread level {level}", columns, cells)
 
 
-def levels_table(found: Sequence[Row], levels: Sequence[str]) -> Table:
+def levels_table(found: Sequence[Row], levels: Sequence[str | None]) -> Table:
     """The whole time of some calls at all thread levels."""
     whole = {(row.level, row.size, row.path): row.whole for row in found}
-    calls = dict.fromkeys((row.size, row.path) for row in found if row.path in COMPARED)
+    calls = {(row.size, row.path): row.call for row in found}
     cells = tuple(
-        (PATHS[path], str(size), *(number(whole.get((level, size, path))) for level in levels))
-        for size, path in calls
+        (call, str(size), *(number(whole.get((level, size, path))) for level in levels))
+        for (size, path), call in calls.items()
     )
-    columns = (Column("call"), *(Column(name, numeric=True) for name in ("B", *levels)))
+    columns = (Column("call"), *(Column(name, numeric=True) for name in ("B", *map(str, levels))))
     return Table("thread levels, us per message", columns, cells)
 
 
@@ -164,6 +169,7 @@ def notes(records: Sequence[dict[str, Any]]) -> Iterator[str]:
     for asked, got in provided.items():
         if asked != got:
             yield f"asked for thread level {asked}, MPI provides {got}"
+    yield from first.get("notes", ())
     yield from warnings(records)
 
 

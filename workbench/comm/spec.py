@@ -114,7 +114,9 @@ class CommSpec:
     def _check_anatomy(self, runtime: communication.Runtime) -> None:
         """Raise InputError for a runtime that has none, and for options that it does not take."""
         able = [one.driver for one in communication.runtimes().values() if one.anatomy]
-        require(runtime.anatomy, "--driver", self.driver, f"anatomy is of {' and '.join(able)}")
+        require(
+            bool(runtime.anatomy), "--driver", self.driver, f"anatomy is of {' and '.join(able)}"
+        )
         takes = ("span", "thread_level", "iterations", "trials", "seed")
         for field in fields(Settings):
             value, option = getattr(self.settings, field.name), field.metadata["option"]

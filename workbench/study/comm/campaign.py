@@ -12,7 +12,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from communication.anatomy import PATHS
+import communication
 from communication.catalogue import ANATOMY, CATALOGUE
 from workbench.comm.spec import CommSpec
 from workbench.run import launch
@@ -30,7 +30,7 @@ from workbench.run.shapes import (
     misfit,
 )
 from workbench.study.campaign import VERSION, Campaign
-from workbench.study.comm.claims import NAME, TAKES
+from workbench.study.comm.claims import NAME, TAKES, calls_of
 from workbench.study.comm.libraries import TITLES, Library
 from workbench.study.comm.plan import Plan, label
 from workbench.study.runner import Policy, pinning
@@ -125,7 +125,8 @@ class CommCampaign(Campaign):
         points = len(head["points"])
         lines = [line for claim in head["study"]["claims"] for line in claim["lines"]]
         beyond = [line["point"] for line in lines if line["point"] >= points]
-        unknown = [line["call"] for line in lines if line["call"] not in (None, *PATHS)]
+        calls = (None, *calls_of(communication.runtimes()))
+        unknown = [line["call"] for line in lines if line["call"] not in calls]
         quantities = [one for claim in head["study"]["claims"] for one in claim["quantities"]]
         takes = [quantity["take"] for quantity in quantities if quantity["take"] not in TAKES]
         if beyond:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
+import communication
 import drivers
-from communication.anatomy import PATHS
 from communication.catalogue import ANATOMY, CATALOGUE, Benchmark
 from communication.settings import Settings, Span
 from miniapps.json_input import parsed
@@ -127,7 +127,8 @@ class Claim:
     def line_name(self, values: Mapping[str, Any], call: str) -> str:
         """The name of a line: its call, if any, and the dimensions that have several values."""
         several = [name for name, choices in self.choices.items() if len(choices) > 1]
-        words = [PATHS.get(call), *(in_words(name, values[name]) for name in several)]
+        called = calls_of([values[DRIVER]]).get(call)
+        words = [called, *(in_words(name, values[name]) for name in several)]
         return " ".join(filter(None, words)) or str(values[DRIVER])
 
     def check_names(self) -> None:
@@ -183,6 +184,13 @@ class Wanted:
         return replace(self, trials=trials, seed=self.seed if seed is None else seed)
 
 
+def calls_of(names: Iterable[str]) -> Mapping[str, str]:
+    """The calls whose anatomy the runtimes of some drivers can make, with their names."""
+    known = communication.runtimes()
+    made = [known[driver].anatomy for driver in names if driver in known]
+    return {call: name for calls in made for call, name in calls.items()}
+
+
 def unknown(value: Any, shape: Any, name: str) -> str | None:
     """The first key that a shape does not have, in words; None if there is none."""
     if isinstance(shape, Mapping) and isinstance(value, dict):
@@ -220,7 +228,8 @@ def _claims(path: Path, table: dict[str, Any]) -> Iterator[Claim]:
     choices = _choices(table)
     calls = tuple(table.get(CALLS, ("c", "array") if benchmark == ANATOMY.name else ()))
     for call in calls:
-        require(call in PATHS, CALLS, call, f"one of {', '.join(PATHS)}")
+        able = calls_of(choices[DRIVER])
+        require(call in able, CALLS, call, f"one of {', '.join(able)}")
     given: dict[str, Any] = {name: table.get(name) for name in ("iterations", "warmups")}
     if "window" in table:
         given["window"] = table["window"]

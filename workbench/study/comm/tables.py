@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from communication.anatomy import C
+import communication
 from workbench.plural import counted
 from workbench.study.campaign import Campaign
 from workbench.study.cells import columns_of, distinct, number, with_bounds
@@ -151,10 +151,11 @@ def left_out_table(campaign: Campaign, found: Sequence[Result]) -> Table:
 def why_missing(campaign: Campaign, line: Mapping[str, Any]) -> str:
     """Why a line that was launched has no values."""
     records = [run["record"] for run in campaign.of("run") if run["point"] == line["point"]]
+    alone = [runtime.library_alone for runtime in communication.runtimes().values()]
     reasons = distinct(
         record["without_c"]
         for record in records
-        if line["call"] == C and record.get("without_c") is not None
+        if line["call"] in alone and record.get("without_c") is not None
     )
     return f"no ping-pong in C: {'; '.join(reasons)}" if reasons else "no run that counts"
 
