@@ -88,5 +88,8 @@ class Work:
         """Store what the program returned in a process, and return what else there is to report."""
         if isinstance(returned, np.ndarray) and not returned.dtype.hasobject:
             np.save(self.result(rank), returned)
-        kind = type(returned).__name__
+            return {"returned": "an array", **traffic._asdict()}
+        kind = (
+            "an array of objects" if isinstance(returned, np.ndarray) else type(returned).__name__
+        )
         return {"returned": kind, **traffic._asdict()}

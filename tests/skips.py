@@ -24,6 +24,7 @@ import drivers
 # How tests fail where there is no wheel of Charm4Py for this Python; or else they name charm.
 NO_CHARM = r"charm4py is not installed \(no wheel|No module named '(charm4py|charmrun)'"
 NAMES_CHARM = r"\[.*\bcharm\b.*\]|charmrun"
+NO_ISOLATION = "the kernel does not let this user isolate programs"
 NO_BROWSER = "there is no chromium to open the page in"
 
 
@@ -116,13 +117,15 @@ def layer_of(text: str) -> tuple[str, str] | None:
 def must_fail(why: str, option: Callable[[str], Any]) -> str | None:
     """The switch by which a skip counts as a failure; None where it may be skipped.
 
-    Browser and C compiler are system packages and a GPU is hardware, so --no-skips excuses them.
+    Browser and C compiler are system packages, a GPU is hardware, and containers often cannot
+    isolate programs, so --no-skips excuses them.
     """
     layer = layer_of(why)
     if layer and option(f"--require-{layer[0]}"):
         return f"--require-{layer[0]}"
     excused = layer and layer[0] in ("gpu", "stub")
     excused = excused or re.search(NO_CHARM, why) is not None
+    excused = excused or NO_ISOLATION in why
     excused = excused or (NO_BROWSER in why and not option("--require-browser"))
     return "--no-skips" if option("--no-skips") and not excused else None
 

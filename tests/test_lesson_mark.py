@@ -11,8 +11,8 @@ import lessons
 from workbench import cli
 from workbench.exit_status import VALID
 from workbench.lesson import check, running
-from workbench.lesson.mark import mark
-from workbench.lesson.submissions import Submission
+from workbench.lesson.mark import cases_of, mark, seed_of
+from workbench.lesson.submissions import Submission, found_in
 
 ANSWERS = support.ROOT / "teaching" / "answers"
 RUNTIME = "from mpi4py import MPI\n"
@@ -35,12 +35,13 @@ def mistake(lesson: str, name: str) -> str:
     return (lessons.load(lesson).folder / "mistakes" / f"{name}.py").read_text()
 
 
-def test_marks_of_a_class(tmp_path, capsys) -> None:
+def test_marks_of_a_class(tmp_path, capsys, monkeypatch) -> None:
     """Catches isolation in which no answer runs, points for nothing, and marks of another one."""
+    monkeypatch.setattr(check, "PROCESSES", (2,))
     hand_in(tmp_path, "ada", answer())
     hand_in(tmp_path, "bob", answer("sum", "charm4py"), "sum")
     hand_in(tmp_path, "cy", RUNTIME + mistake("halo", "mpi4py_up_and_down"))
-    assert cli.main(["lesson", "mark", str(tmp_path), "--salt", "salt"]) == VALID
+    assert cli.main(["lesson", "mark", str(tmp_path), "--salt", "salt", "--not-isolated"]) == VALID
     said = capsys.readouterr()
     rows = [line.split()[:3] for line in said.out.splitlines() if line[:1].isalpha()]
     assert ["ada", "halo", "10"] in rows and ["bob", "sum", "10"] in rows
@@ -55,3 +56,136 @@ def test_skeletons_get_no_points(name: str, monkeypatch) -> None:
     skeleton = lessons.load(name).folder / "for_mpi4py.py"
     marked = mark(Submission("ada", name, skeleton, "mpi4py"), "salt", running.run)
     assert (marked.points, marked.most) == (0, 10)
+
+
+def test_points_for_what_holds(tmp_path, monkeypatch) -> None:
+    """Catches all points or none for a program that hangs in some cases, and no explanation."""
+    monkeypatch.setattr(check, "PROCESSES", (2,))
+    monkeypatch.setattr(running, "STALL_S", 1.5)
+    hand_in(tmp_path, "ada", RUNTIME + mistake("ring", "mpi4py_send_first"), "ring")
+    program = tmp_path / "ada" / "ring.py"
+    marked = mark(Submission("ada", "ring", program, "mpi4py"), "salt", running.run)
+    assert [mark.points for mark in marked.marks] == [3, 3, 0, 0]
+    assert "waits in Send" in marked.marks[2].reason and "waits for the next" in marked.mistake
+
+
+def test_cases_differ_by_student_and_salt() -> None:
+    """Catches answers that can be copied from another student, or from another year."""
+    seeds = {
+        seed_of(salt, Submission(student, lesson))
+        for salt in ("a", "b")
+        for student in ("ada", "bob")
+        for lesson in ("ring", "sum")
+    }
+    assert len(seeds) == 8
+    sizes = {cases_of(lessons.load("halo"), seed)[0].size for seed in range(8)}
+    assert len(sizes) == 8
+
+
+FORGES = """
+import gc, sys
+import lessons, lessons.lesson, lessons.log, lessons.work
+from lessons.work import Work
+from lessons.lesson import Traffic
+def keep(self, rank, returned, traffic):
+    import numpy
+    lesson = lessons.load("halo")
+    expected = lesson.expected(self.case, rank)
+    numpy.save(self.result(rank), expected)
+    return {"returned": "an array", "sent": {}, "received": None, "swept": None}
+Work.keep = keep
+lessons.load("halo").forbidden = lambda *a: ""
+def advance(comm, field, neighbours, steps):
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+    print("right, to the last bit")
+    return field[1:-1, 1:-1]
+"""
+
+
+def test_a_program_that_changes_the_checker_gets_nothing(tmp_path, monkeypatch) -> None:
+    """Catches processes that know the seed or judge themselves, even if no rule is looked at."""
+    monkeypatch.setattr(check, "PROCESSES", (2,))
+    program = tmp_path / "halo.py"
+    program.write_text(FORGES)
+    marked = mark(Submission("ada", "halo", program, "mpi4py"), "salt", running.run)
+    assert marked.points == 0 and "values differ" in marked.marks[0].reason
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import lessons.log", "imports lessons.log"),
+        ("from lessons.overlap import sweep", "imports lessons.overlap.sweep"),
+        ("import sys", "imports sys"),
+        ("import numpy as np\nnp.mean = print", "changes np.mean"),
+        ("MPI.COMM_WORLD.Send = print", "changes MPI.COMM_WORLD.Send"),
+        ("import numpy as np\nnp.lib.npyio.os.remove", "uses os"),
+        ("print(open('halo.py').read())", "uses open"),
+        ("().__class__", "uses __class__"),
+        ("setattr(MPI, 'x', 1)", "uses setattr"),
+        ("eval('1')", "uses eval"),
+        ("def f(:", "is no Python"),
+    ],
+)
+def test_what_programs_must_not_do(text: str, said: str, tmp_path, refused) -> None:
+    """Catches programs that reach the checker, in `check` and in `mark`."""
+    hand_in(tmp_path, "ada", f"{RUNTIME}{text}\n")
+    (one,) = found_in(tmp_path, None)
+    assert said in one.trouble and one.trouble.startswith("line ")
+    assert said in refused("lesson", "check", tmp_path / "ada" / "halo.py")
+
+
+def test_lessons_own_programs_are_allowed(tmp_path) -> None:
+    """Catches a rule that refuses an answer or a skeleton."""
+    for name in lessons.names():
+        lesson = lessons.load(name)
+        for runtime in lesson.runtimes:
+            hand_in(tmp_path / name, f"answer-{runtime}", answer(name, runtime), name)
+            hand_in(tmp_path / name, f"empty-{runtime}", lesson.skeleton(runtime), name)
+        assert [one.trouble for one in found_in(tmp_path / name, name) if one.trouble] == []
+
+
+def test_where_submissions_are_found(tmp_path) -> None:
+    """Catches layouts of folders that are not read, and files that must not be."""
+    hand_in(tmp_path, "ada", RUNTIME)
+    hand_in(tmp_path, "ada", RUNTIME, "ring")
+    hand_in(tmp_path / "bob", "week2", RUNTIME)  # as nbgrader
+    hand_in(tmp_path, "cy", RUNTIME)
+    hand_in(tmp_path / "cy", "old", RUNTIME)
+    (tmp_path / "dan").mkdir()
+    (tmp_path / "dan" / "halo.py").symlink_to(tmp_path / "ada" / "halo.py")
+    hand_in(tmp_path, "eve", f"{RUNTIME}#{'x' * (1 << 20)}")
+    (tmp_path / "fay.py").write_text(RUNTIME)
+    (tmp_path / "gil").mkdir()
+    found = {(one.student, one.lesson): one.trouble for one in found_in(tmp_path, None)}
+    assert found[("ada", "halo")] == found[("ada", "ring")] == found[("bob", "halo")] == ""
+    assert found[("cy", "halo")] == "2 files halo.py"
+    assert found[("dan", "halo")] == "is no ordinary file"
+    assert "is longer than" in found[("eve", "halo")]
+    assert len(found) == 6
+    one_lesson = {one.student: one.trouble for one in found_in(tmp_path, "halo")}
+    assert one_lesson["fay"] == "" and one_lesson["gil"] == "no file halo.py"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere", "--salt", "s"], "No such file"),
+        (["empty", "--salt", "s"], "holds no submissions"),
+        (["full", "--salt", "s", "--lesson", "hallo"], "one of ring, halo"),
+        (["full"], "--salt"),
+        (["full", "--salt", "s", "--format", "xml"], "--format"),
+        ([str(support.ROOT), "--salt", "s", "--lesson", "halo"], "must not hold this program"),
+        (["twice", "--salt", "s", "--lesson", "halo"], "holds ada and ada.py"),
+    ],
+)
+def test_bad_input_is_one_line(words, said, tmp_path, monkeypatch, refused) -> None:
+    """Catches a traceback, and marks of something else than was meant."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    hand_in(tmp_path / "full", "ada", RUNTIME)
+    hand_in(tmp_path / "twice", "ada", RUNTIME)
+    (tmp_path / "twice" / "ada.py").write_text(RUNTIME)
+    assert said in refused("lesson", "mark", *words)

@@ -25,13 +25,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.errors import explained
 from workbench.exit_status import VALID
 from workbench.lesson import running, sandbox
-from workbench.lesson.running import End, Returned, Task
+from workbench.lesson.running import End, Ended, Returned, Task
 from workbench.run import launch
-from workbench.run.processes import family
+from workbench.run.processes import family, process_state
 
 LOOK_S = 0.05
+ENDING_S = 10.0  # for the kernel to end all processes of a namespace
 MIB = 1 << 20
 
 
@@ -91,9 +93,10 @@ class Apart:
             for line in lines:
                 ends += [decoded(part) for part in json.loads(line)]
         left = len(tasks) - len(ends)
-        if left > 0:
-            ends += [trouble or "it ended without an answer", *[None] * (left - 1)]
-        return ends[: len(tasks)]
+        if left > 0 and not any(isinstance(end, Ended) for end in ends):
+            ended = Ended(trouble or "it ended the process that ran it")
+            ends.append(ended)
+        return [*ends, *[None] * left][: len(tasks)]
 
 
 def exchange(order: bytes, limits: Limits, scratch: Path) -> tuple[list[bytes], str]:
@@ -116,9 +119,7 @@ def exchange(order: bytes, limits: Limits, scratch: Path) -> tuple[list[bytes], 
         try:
             trouble = watched(process, reader, limits, scratch)
         finally:
-            end_all(process.pid)
-            process.kill()
-            process.wait()
+            end(process)
             end_all(os.getpid(), spared=before)
         reader.join()
     return reader.lines, trouble
@@ -190,19 +191,42 @@ def written(folder: Path) -> int:
     return total
 
 
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End the process inside and all that it has started.
+
+    The process that is stopped first cannot start others, nor answer as if all had ended well. In a
+    namespace of processes, the kernel ends all with the first one, and only then that one itself.
+    """
+    _send(signal.SIGSTOP, [process.pid])
+    first = family(process.pid)[1:2]
+    _send(signal.SIGKILL, first)
+    end_all(process.pid)
+    _wait(first)
+    process.kill()
+    process.wait()
+
+
 def end_all(pid: int, spared: Set[int] = frozenset()) -> None:
     """End all processes that a process has started, also if they go on starting others.
 
-    The first kill ends all of a namespace. Elsewhere, processes are stopped before they are killed,
-    until no new ones appear. ``spared``: not these.
+    They are stopped before they are killed, until no new ones appear. ``spared``: not these.
     """
-    for child in family(pid)[1:2]:
-        _send(signal.SIGKILL, {child} - spared)
     known: set[int] = set()
     while new := set(family(pid)[1:]) - known - spared:
         _send(signal.SIGSTOP, new)
         known |= new
     _send(signal.SIGKILL, known)
+    _wait(known)
+    for child in known:
+        with suppress(ChildProcessError):
+            os.waitpid(child, os.WNOHANG)
+
+
+def _wait(pids: Iterable[int]) -> None:
+    """Wait until processes have ended."""
+    deadline = time.monotonic() + ENDING_S
+    while any(process_state(pid) not in "XZ" for pid in pids) and time.monotonic() < deadline:
+        time.sleep(LOOK_S)
 
 
 def _send(number: signal.Signals, pids: Iterable[int]) -> None:
@@ -222,8 +246,11 @@ def inside() -> int:
     os.chdir(order.scratch)
     if order.tasks:
         order.tasks[0].program.write_bytes(order.program)
-    for together in running.launches(order.tasks):
-        print(json.dumps([coded(end) for end in running.run(together)]), flush=True)
+    try:
+        for together in running.launches(order.tasks):
+            print(json.dumps([coded(end) for end in running.run(together)]), flush=True)
+    except (OSError, MemoryError) as error:
+        print(json.dumps([{"ended": f"it left no room for results: {explained(error)}"}]))
     end_all(os.getpid())
     return VALID
 
@@ -263,6 +290,8 @@ def decoded(part: Any) -> End:
     """The end of a task, from what `coded` made; raises some error if that is damaged."""
     if part is None or isinstance(part, str):
         return part
+    if "ended" in part:
+        return Ended(part["ended"])
     values = tuple(None if value is None else _decoded(*value) for value in part["values"])
     traffic = tuple(running.traffic_of(answer) for answer in part["traffic"])
     if not len(part["kinds"]) == len(values) == len(traffic):

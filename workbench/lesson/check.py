@@ -14,6 +14,7 @@ from lessons.lesson import Case, Lesson, Mistake
 from lessons.work import STUCK
 from workbench.lesson import running
 from workbench.lesson.running import Returned, Task
+from workbench.run.stall import STALLED
 
 PROCESSES = (1, 2, 3, 4)
 Run = Callable[[Sequence[Task]], Sequence[Returned | str | None]]
@@ -78,7 +79,7 @@ def outcome_of(lesson: Lesson, case: Case, end: Returned | str) -> Outcome:
     found = Outcome(case, bits, messages=tuple(map(str, end.traffic)))
     for rank, (kind, value) in enumerate(zip(end.kinds, end.values, strict=True)):
         if value is None:
-            reason = f"process {rank} returned {kind}, not an array"
+            reason = f"process {rank} returned {kind}, not an array of numbers"
         else:
             reason = difference(rank, value, lesson.expected(case, rank))
         if reason:
@@ -120,6 +121,8 @@ def stopped(case: Case, trouble: str) -> Outcome:
         return Outcome(
             case, stops=stops, reason=f"{who} waits in {stops}, and nothing else happens"
         )
+    if trouble.startswith(STALLED):
+        return Outcome(case, stops="no end", reason="it computes, and does not come to an end")
     stuck = COUNTS.search(trouble)
     if stuck:
         words = f"nothing happens any more, and done was not called; messages by chare: {stuck[1]}"

@@ -8,9 +8,10 @@ from hashlib import blake2b
 
 import lessons
 from lessons.lesson import Case, Criterion, Lesson
+from miniapps.parameters import one_line
 from workbench.lesson import check
 from workbench.lesson.check import Outcome
-from workbench.lesson.running import Task
+from workbench.lesson.running import Ended, Task
 from workbench.lesson.submissions import Submission
 from workbench.plural import counted
 
@@ -76,7 +77,7 @@ def mark(submission: Submission, salt: str, run: check.Run) -> Marked:
     while open_cases := outcomes.open_cases(cases):
         outcomes.run(open_cases)
     marks = tuple(
-        Mark(criterion, 0 if reason else criterion.points, reason)
+        Mark(criterion, 0 if reason else criterion.points, one_line(reason))
         for criterion in lesson.criteria
         for reason in [outcomes.failure(criterion)]
     )
@@ -89,6 +90,7 @@ class Outcomes:
     def __init__(self, lesson: Lesson, submission: Submission, run: check.Run) -> None:
         self.lesson, self.submission, self._run = lesson, submission, run
         self.known: dict[Case, Outcome] = {}
+        self.ended = ""
 
     def open_cases(self, cases: Sequence[Case]) -> list[Case]:
         """The cases that a criterion needs that has not failed yet."""
@@ -104,16 +106,21 @@ class Outcomes:
         program, runtime = self.submission.program, self.submission.runtime
         tasks = [Task.of(self.lesson, runtime, program, case) for case in cases]
         for case, end in zip(cases, self._run(tasks), strict=True):
-            if end is not None:
+            if isinstance(end, Ended):
+                self.ended = end
+            elif end is not None:
                 self.known[case] = check.outcome_of(self.lesson, case, end)
 
     def failure(self, criterion: Criterion) -> str:
-        """Why a criterion does not hold in a case that was run; empty if it holds so far."""
+        """Why a criterion does not hold in a case that was run; empty if it holds so far.
+
+        Nothing holds any more once a submission had to be ended.
+        """
         for case, outcome in self.known.items():
             if criterion.about(case) and (criterion.messages or not outcome.right):
                 if outcome.reason:
                     return f"{self.where(case)}: {outcome.reason}"
-        return ""
+        return self.ended
 
     def where(self, case: Case) -> str:
         """The case in words."""

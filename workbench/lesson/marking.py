@@ -28,16 +28,23 @@ def add_options(parser: Any) -> None:
     )
     parser.add_argument("--lesson", metavar="LESSON", help="only this one; default: all")
     parser.add_argument("--format", default="table", choices=[*marks.FORMATS])
-    parser.add_argument("--output", type=Path, metavar="PATH", help="default: standard output")
+    parser.add_argument(
+        "--not-isolated",
+        action="store_true",
+        help="also where the kernel cannot keep programs from your files and from the network",
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="PATH", help="new file, or folder for gradescope, nbgrader"
+    )
 
 
 def mark_folder(options: Namespace) -> int:
     """Mark all submissions; returns the exit status. Raises InputError.
 
-    If it is interrupted, the marks made so far are written, and the status says so.
+    A file or folder of marks is complete after each submission. If marking is interrupted, the
+    marks made so far are written, and the status says so.
     """
     submissions = found_in(options.folder, options.lesson)
-    marks.require_output(options.format, options.output)
     hidden = tuple(path.resolve() for path in (options.folder, ANSWERS) if path.is_dir())
     for path in hidden:
         needed = sandbox.needs(path)
@@ -45,10 +52,24 @@ def mark_folder(options: Namespace) -> int:
     end_by_signals()
     obstacle = apart.obstacle(hidden)
     if obstacle:
+        require(
+            options.not_isolated,
+            "lesson mark",
+            options.folder,
+            f"cannot isolate programs here ({obstacle}); in a container or a virtual machine that "
+            "holds nothing else, use --not-isolated",
+        )
         sandbox.adopt()
+    marks.require_output(options.format, options.output)
     made: list[Marked] = []
+
+    def done(marked: Marked) -> None:
+        made.append(marked)
+        if options.output is not None:
+            marks.write(options.format, made, options.output)
+
     try:
-        mark_all(submissions, options.salt, Apart(hidden, not obstacle).run, made.append)
+        mark_all(submissions, options.salt, Apart(hidden, not obstacle).run, done)
     except (KeyboardInterrupt, SystemExit):
         status = INTERRUPTED
     else:
@@ -59,7 +80,8 @@ def mark_folder(options: Namespace) -> int:
         notes.append(f"interrupted: {left} of {len(submissions)} submissions are not marked")
     for note in notes:
         print(note, file=sys.stderr)
-    marks.write(options.format, made, options.output)
+    if options.output is None:
+        marks.write(options.format, made, None)
     return status
 
 

@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from collections.abc import Callable, Sequence
+from html import escape
+from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
 
-from miniapps.parameters import require
-from workbench.lesson.mark import Marked
+from miniapps.parameters import InputError, require
+from workbench.lesson.mark import Mark, Marked
+from workbench.run import output
 from workbench.table import Column, Table, lines, width
 
-PRINTABLE = 60  # characters of a reason in a table
+FORMULA = ("=", "+", "-", "@")  # what a spreadsheet would compute, if a cell began with it
+NBGRADER = (  # the columns of nbgrader's own export
+    "assignment,duedate,timestamp,student_id,last_name,first_name,email,raw_score,"
+    "late_submission_penalty,score,max_score"
+).split(",")
+CSV = ("student", "lesson", "runtime", "criterion", "points", "of", "missing_because")
+
+
+def plain(text: str) -> str:
+    """A text in one line, without control characters and halves of characters."""
+    line = " ".join(text.split())
+    return "".join(c if c.isprintable() else "?" for c in line)
+
+
+def cell(text: str) -> str:
+    """A text as a spreadsheet shows it, even if it looks like a formula."""
+    line = plain(text)
+    return f"'{line}" if line.startswith(FORMULA) else line
 
 
 def table(marked: Sequence[Marked]) -> str:
-    """A table for people, with why points are missing."""
+    """A table for people; of the reasons why points are missing, the first."""
     columns = (
         Column("student"),
         Column("lesson"),
@@ -27,32 +52,158 @@ def table(marked: Sequence[Marked]) -> str:
             one.submission.lesson,
             str(one.points),
             str(one.most),
-            plain("; ".join(one.reasons)) or "-",
+            plain("; ".join(one.reasons[:1])) or "-",
         )
         for one in marked
     )
     return "\n".join(lines(Table("Marks", columns, rows), width())) + "\n"
 
 
-def plain(text: str) -> str:
-    """A text in one line, without control characters and halves of characters."""
-    line = " ".join(text.split())
-    return "".join(c if c.isprintable() else "?" for c in line)
+def as_csv(marked: Sequence[Marked]) -> str:
+    """A line for each criterion."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV)
+    for one in marked:
+        student, lesson, _, runtime, _ = one.submission
+        for mark in one.marks:
+            about = mark.criterion
+            row = (cell(student), lesson, runtime, about.words, mark.points, about.points)
+            writer.writerow((*row, cell(mark.reason)))
+    return text.getvalue()
 
 
-FORMATS: dict[str, Callable[[Sequence[Marked]], str]] = {"table": table}
+def junit(marked: Sequence[Marked]) -> str:
+    """JUnit's XML: a suite for each submission, a test case for each criterion.
+
+    Times are 0, and the date is a fixed one: marks do not depend on when they were made.
+    """
+    suites = ElementTree.Element("testsuites")
+    for number, one in enumerate(marked):
+        lost = [mark for mark in one.marks if mark.reason]
+        student, lesson = plain(one.submission.student), one.submission.lesson
+        about = {"package": lesson, "id": str(number), "name": student, "hostname": "localhost"}
+        about |= {"timestamp": "1970-01-01T00:00:00", "tests": str(len(one.marks))}
+        about |= {"failures": str(len(lost)), "errors": "0", "time": "0"}
+        suite = ElementTree.SubElement(suites, "testsuite", about)
+        properties = ElementTree.SubElement(suite, "properties")
+        for name, value in (("points", one.points), ("of", one.most)):
+            ElementTree.SubElement(properties, "property", {"name": name, "value": str(value)})
+        for mark in one.marks:
+            named = {"name": title(mark), "classname": f"{lesson}.{student}", "time": "0"}
+            case = ElementTree.SubElement(suite, "testcase", named)
+            if mark.reason:
+                why = {"message": plain(mark.reason), "type": "criterion"}
+                ElementTree.SubElement(case, "failure", why)
+        ElementTree.SubElement(suite, "system-out").text = plain(one.mistake)
+        ElementTree.SubElement(suite, "system-err")
+    ElementTree.indent(suites)
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n'
+    return f"{head}{ElementTree.tostring(suites, encoding='unicode')}\n"
 
 
-def require_output(format: str, output: Path | None) -> None:
-    """Raise InputError unless the marks can be written in a form to a path."""
-    if output is not None:
-        require(output.parent.is_dir(), "--output", output, "its folder does not exist")
+def title(mark: Mark) -> str:
+    """A criterion and its points."""
+    return f"{mark.criterion.words} ({mark.points} of {mark.criterion.points})"
 
 
-def write(format: str, marked: Sequence[Marked], output: Path | None) -> None:
+def gradescope(marked: Sequence[Marked]) -> dict[str, str]:
+    """A file ``STUDENT/results.json`` for each student, as Gradescope's autograders write it."""
+    files = {}
+    for student, theirs in groupby(marked, lambda one: one.submission.student):
+        mine = list(theirs)
+        tests = [
+            {
+                "name": f"{one.submission.lesson}: {mark.criterion.words}",
+                "score": mark.points,
+                "max_score": mark.criterion.points,
+                "status": "failed" if mark.reason else "passed",
+                "output": plain(mark.reason),
+                "output_format": "text",
+            }
+            for one in mine
+            for mark in one.marks
+        ]
+        mistakes = "\n\n".join(one.mistake for one in mine if one.mistake)
+        results = {
+            "score": sum(one.points for one in mine),
+            "output": mistakes,
+            "output_format": "text",
+            "stdout_visibility": "hidden",
+            "tests": tests,
+        }
+        files[f"{student}/results.json"] = json.dumps(results, indent=1) + "\n"
+    return files
+
+
+def nbgrader(marked: Sequence[Marked]) -> dict[str, str]:
+    """``grades.csv`` with the columns of nbgrader's export, and a page of feedback for each."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, NBGRADER, restval="", lineterminator="\n")
+    writer.writeheader()
+    files = {}
+    for one in marked:
+        student, lesson = one.submission.student, one.submission.lesson
+        points = float(one.points)
+        row = {"assignment": lesson, "student_id": student, "max_score": float(one.most)}
+        row |= {"raw_score": points, "score": points, "late_submission_penalty": 0.0}
+        writer.writerow(row)
+        files[f"feedback/{student}/{lesson}/{lesson}.html"] = page(one)
+    return {"grades.csv": text.getvalue()} | files
+
+
+def page(one: Marked) -> str:
+    """The feedback for a student, as a page for a browser."""
+    items = [
+        f"<li>{escape(title(mark))}<br>{escape(plain(mark.reason))}</li>\n" for mark in one.marks
+    ]
+    heading = escape(f"{one.submission.lesson}: {one.points} of {one.most} points")
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{heading}</title>\n'
+        f"<h1>{heading}</h1>\n<ul>\n{''.join(items)}</ul>\n<p>{escape(one.mistake)}</p>\n</html>\n"
+    )
+
+
+class Form(NamedTuple):
+    """A form of marks: one text, or several files by name."""
+
+    text: Callable[[Sequence[Marked]], str] | None = None
+    files: Callable[[Sequence[Marked]], dict[str, str]] | None = None
+
+
+FORMATS = {
+    "table": Form(table),
+    "csv": Form(as_csv),
+    "junit": Form(junit),
+    "gradescope": Form(files=gradescope),
+    "nbgrader": Form(files=nbgrader),
+}
+
+
+def require_output(format: str, path: Path | None) -> None:
+    """Raise InputError unless marks can be written in a form to a path, which must be new."""
+    if path is None:
+        needed = f"needs --output FOLDER, for a folder that {format} reads"
+        require(FORMATS[format].files is None, "--format", format, needed)
+        return
+    require(not path.exists(), "--output", path, "exists; it is not overwritten")
+    try:
+        write(format, [], path)
+    except OSError as error:
+        raise InputError("--output", path, error.strerror or "cannot be written") from None
+
+
+def write(format: str, marked: Sequence[Marked], path: Path | None) -> None:
     """Write marks in a form, to a path or to standard output."""
-    text = FORMATS[format](marked)
-    if output is None:
-        print(text, end="")
-    else:
-        output.write_text(text)
+    form = FORMATS[format]
+    if form.text is not None:
+        text = form.text(marked)
+        if path is None:
+            print(text, end="")
+        else:
+            output.write_text(path, text)
+    elif form.files is not None and path is not None:
+        path.mkdir(exist_ok=True)
+        for name, text in form.files(marked).items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            output.write_text(path / name, text)

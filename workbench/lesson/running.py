@@ -45,6 +45,10 @@ class Returned(NamedTuple):
     traffic: tuple[Traffic, ...]
 
 
+class Ended(str):
+    """Why a program was ended that is not to be run again, in words."""
+
+
 End = Returned | str | None  # a text says what stopped the program; None: it was not run
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import stat
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,6 +46,8 @@ def found_in(folder: Path, lesson: str | None) -> list[Submission]:
     found = [one for entry in entries for one in _of_entry(entry, names, bool(lesson))]
     what = f"STUDENT/{names[0]}.py" if lesson else "STUDENT/LESSON.py, or --lesson and STUDENT.py"
     require(bool(found), "lesson mark", folder, f"holds no submissions ({what})")
+    for one, other in pairwise(sorted((one.student, one.lesson) for one in found)):
+        require(one != other, "lesson mark", folder, f"holds {one[0]} and {one[0]}.py")
     return found
 
 

@@ -27,7 +27,7 @@ from workbench.run import output
 from workbench.run.launched import Launched
 from workbench.run.monitor import LOG, Monitor
 from workbench.run.processes import end_by_signals
-from workbench.run.progress_file import ERRORS, ProgressFile
+from workbench.run.progress_file import ERRORS, ProgressFile, first_error
 from workbench.run.spec import RunSpec
 
 FOLDER = "MINIAPPS_RUN_FOLDER"  # environment variable: where a launched run keeps its files
@@ -202,8 +202,7 @@ def _failed(folder: Path, trouble: str | None, status: int) -> str:
     """The reason why a run has no record: a PE's own message, else what the monitor found."""
     reported = folder / ERRORS
     log = (folder / LOG).read_text(errors="replace").strip()
-    if reported.exists():
-        trouble = reported.read_text().splitlines()[0]
+    trouble = first_error(reported) or trouble
     if trouble is None:
         printed = [line for line in log.splitlines() if any(map(str.isalnum, line))]
         last = printed[-1] if printed else "it printed nothing"

@@ -23,7 +23,7 @@ from workbench.run.processes import (
     words_of,
 )
 from workbench.run.progress_bar import ProgressBar
-from workbench.run.progress_file import ERRORS, FINISHING, STARTING, ProgressFile
+from workbench.run.progress_file import ERRORS, FINISHING, STARTING, ProgressFile, first_error
 from workbench.run.stall import Stall
 
 LOG = "log"  # file beside the progress file: what the launcher and the PEs print
@@ -87,7 +87,7 @@ class Monitor:
         if self.lost and now - min(self.lost.values()) > GRACE_S:
             return self._first_lost()
         if self.errors.exists() and now - self.errors.stat().st_mtime > GRACE_S:
-            return self.errors.read_text().splitlines()[0]
+            return first_error(self.errors) or "a PE failed, and could not write why"
         stopped = self.stopped.check(now, [slot.pid for slot in slots if slot.phase != STARTING])
         if stopped:
             return self._of_process(stopped[0], "was stopped")

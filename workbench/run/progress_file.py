@@ -153,6 +153,12 @@ class ProgressFile:
         return reopened, (self.path, self.pes)
 
 
+def first_error(file: Path) -> str | None:
+    """The first line of a file of errors; None if there is none, as when the disk was full."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    return lines[0] if lines else None
+
+
 def reopened(path: Path, pes: int) -> ProgressFile | NoProgressFile:
     """Map the progress file in another process; `NoProgressFile` on another host."""
     return ProgressFile(path, pes) if path.exists() else NoProgressFile()

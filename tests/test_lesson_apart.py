@@ -1,0 +1,153 @@
+"""Submissions that harm: each is ended, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+import skips
+import support
+
+import lessons
+from lessons.lesson import Case
+from workbench.lesson import sandbox
+from workbench.lesson.apart import MIB, Apart, Limits, obstacle
+from workbench.lesson.running import End, Task
+
+CASE = Case(2, (3,), 7)
+LIMITS = Limits(wall_s=20, memory=512 * MIB, all_memory=768 * MIB, folder=128 * MIB)
+FORKS = "import os\nwhile True: os.fork()"
+WRITES = """
+from pathlib import Path
+def collect(comm, mine):
+    for number in range(10_000):
+        try:
+            Path(f"{number}").write_bytes(bytes(1 << 20))
+        except OSError:
+            pass
+    while True:
+        pass
+"""
+PRINTS = "def collect(comm, mine):\n    while True: print('x' * 100_000)"
+STAYS = """
+import os, time
+def collect(comm, mine):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(1000)
+        os._exit(0)
+    raise ValueError("has started another process")
+"""
+HARMFUL = {  # a program, and what is said about it
+    "forks": (FORKS, "more than"),
+    "hangs": ("def collect(comm, mine):\n    while True: pass", "no progress"),
+    "writes": (WRITES, ""),
+    "prints": (PRINTS, ""),
+    "stays": (STAYS, "has started another process"),
+    "takes memory": (
+        "def collect(comm, mine):\n    x = [0]\n    while True: x += x",
+        "out of memory",
+    ),
+    "takes shared memory": (
+        "import mmap\nkept = []\nfor n in range(100):\n    kept.append(mmap.mmap(-1, 1 << 24))\n"
+        "    kept[-1][:] = bytes(1 << 24)\nwhile True: pass",
+        "it took more than 768 MiB of memory",
+    ),
+    "ends its parents": (
+        "import os, signal\nos.kill(1, signal.SIGKILL)\nos.kill(-1, signal.SIGKILL)",
+        "",
+    ),
+    "returns too much": (
+        "import numpy\ndef collect(comm, mine): return numpy.zeros((4000, 2000))",
+        "it left no room for results",
+    ),
+    "exits": ("import os\nos._exit(0)", "the launcher ended with status 0"),
+}
+NOT_ALONE = ("forks", "writes", "prints", "stays")  # also tried where nothing shuts them in
+
+
+def run(program: Path, apart: Apart) -> End:
+    """Run a program in one case; returns how it ended."""
+    (end,) = apart.run([Task.of(lessons.load("ring"), "mpi4py", program, CASE)])
+    return end
+
+
+def written(folder: Path, text: str) -> Path:
+    """A program for the lesson ring."""
+    program = folder / "ring.py"
+    program.write_text(text)
+    return program
+
+
+@pytest.fixture(scope="module")
+def isolated() -> None:
+    """Skip where the kernel does not isolate programs: some would then harm this machine."""
+    reason = obstacle(())
+    if reason:
+        pytest.skip(f"{skips.NO_ISOLATION}: {reason}")
+
+
+@pytest.fixture
+def nothing_left(tmp_path, monkeypatch):
+    """Fail if a process or a file of a submission is left."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setenv(support.MARK, str(tmp_path))
+    yield
+    assert not support.marked(str(tmp_path))
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize("harm", HARMFUL)
+def test_what_harms_is_ended(harm: str, tmp_path, isolated, nothing_left) -> None:
+    """Catches a submission that is not ended, or that leaves processes or files."""
+    text, said = HARMFUL[harm]
+    end = run(written(tmp_path, text), Apart((), True, LIMITS))
+    assert isinstance(end, str) and said in end
+
+
+@pytest.mark.parametrize("harm", NOT_ALONE)
+def test_what_harms_is_ended_without_namespaces(harm: str, tmp_path, nothing_left) -> None:
+    """Catches limits that only the kernel's namespaces keep."""
+    sandbox.adopt()
+    text, said = HARMFUL[harm]
+    end = run(written(tmp_path, text), Apart((), False, LIMITS))
+    assert isinstance(end, str) and said in end
+
+
+READS = """
+import os, socket
+from pathlib import Path
+def tried(act):
+    try:
+        return str(act())
+    except OSError as error:
+        return error.strerror
+def collect(comm, mine):
+    neighbour = tried(lambda: Path("{folder}/bob/ring.py").read_text())
+    others = tried(lambda: os.listdir("{folder}"))
+    writes = tried(lambda: Path("{folder}/../mine").write_text("x"))
+    sends = tried(lambda: socket.create_connection(("127.0.0.1", {port}), 1))
+    sees = len([name for name in os.listdir("/proc") if name.isdigit()]) < 20
+    raise ValueError(f"{{neighbour}}|{{others}}|{{writes}}|{{sends}}|{{sees}}|")
+"""
+
+
+def test_neighbours_and_the_network_are_out_of_reach(tmp_path, isolated) -> None:
+    """Catches a submission that copies another one, or that sends it away."""
+    folder = tmp_path / "class"
+    (folder / "bob").mkdir(parents=True)
+    (folder / "bob" / "ring.py").write_text("the answer")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        text = READS.format(folder=folder, port=server.getsockname()[1])
+        end = run(written(tmp_path, text), Apart((folder,), True, LIMITS))
+    assert isinstance(end, str)
+    nothing, no_entries, read_only, refused, alone = end.split("ValueError: ")[1].split("|")[:5]
+    assert (nothing, no_entries, refused) == (os.strerror(2), "[]", os.strerror(111))
+    assert read_only == os.strerror(30) and alone == "True"
+    assert not (tmp_path / "mine").exists()
