@@ -1,11 +1,11 @@
 """Communication benchmarks: what is moved, checked and timed, whichever runtime moves it.
 
 A runtime is a package in this one, named as its driver; nothing is registered. It exports a
-`Runtime` as ``RUNTIME``. The module that ``RUNTIME.file`` names defines ``run(settings, session)``,
-which calls ``session(world)`` on every rank where the runtime's calls may block, and returns its
-status; and ``fail(status)``, which ends all ranks. `session.World` is what a runtime offers to the
-shared code: a barrier, a gather, and the actions of each benchmark. Only that module imports the
-runtime's library.
+`Runtime` as ``RUNTIME``. The module that ``RUNTIME.file`` names defines ``run(settings, own,
+session)``, which calls ``session(world)`` on every rank where the runtime's calls may block, and
+returns its status, where ``own`` are the driver's own options; and ``fail(status)``, which ends all
+ranks. `session.World` is what a runtime offers to the shared code: a barrier, a gather, and the
+actions of each benchmark. Only that module imports the runtime's library.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Runtime:
     ``methods``: its ways to move data, by name, each with the benchmarks that can be made with it,
     the usual way first. ``anatomy``: the calls that ``miniapps comm anatomy`` takes apart, with
     their names for readers, the library alone first; ``own_calls``: those of nothing, which a rank
-    makes to itself. With them its `session.World` has the method ``anatomy``.
+    makes to itself. With them its `session.World` has the method ``anatomy``. ``options``: the
+    driver's own options that the benchmarks take, by the names of their fields.
     """
 
     driver: str
@@ -45,6 +46,7 @@ class Runtime:
     methods: Mapping[str, frozenset[str]] = field(default_factory=dict)
     anatomy: Mapping[str, str] = field(default_factory=dict)
     own_calls: Mapping[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
 
     @property
     def library_alone(self) -> str | None:

@@ -27,6 +27,7 @@ from drivers.descriptor import Start
 from workbench.cli import build_parser
 from workbench.comm import variants
 from workbench.comm.spec import CommSpec
+from workbench.run import launch
 
 PROGRAM = Path(comm_program.__file__)
 TINY = ("-m", "16:64", "-i", 20, "-x", 2, "--trials", 2)
@@ -135,6 +136,18 @@ def test_methods_of_each_driver_are_compared() -> None:
     assert left_out == []
 
 
+def test_only_the_variants_by_files_have_a_folder(tmp_path: Path) -> None:
+    """Catches an option of one driver that is given to others, or lost where drivers compare."""
+    words = ["comm", "bcast", "--driver", "file", "--file-dir", str(tmp_path)]
+    spec = CommSpec.create(build_parser(words).parse_args(words))
+    assert CommSpec.create(build_parser(spec.arguments()).parse_args(spec.arguments())) == spec
+    made, _ = variants.variants(spec, ("driver", "touch"))
+    for variant in made:
+        given = "--file-dir" in variant.spec.arguments()
+        command = launch.command(variant.spec, [], None)
+        assert given == (variant.spec.driver == "file") == ("--dir" in command)
+
+
 def test_the_model_of_trees_counts_their_messages() -> None:
     """Catches a level of a tree that costs nothing, and bytes of a gather that do not add up."""
 
@@ -163,6 +176,9 @@ REFUSED = {
     "comm latency --driver charm --pickle out": "--pickle out: latency has no such form",
     "comm reduce --driver file": "--driver file: the file driver has barrier and allreduce",
     "comm bw --driver file --buffer cupy": "--buffer cupy: one of bytearray, numpy",
+    "comm latency --file-dir .": "--file-dir .: only with --driver file",
+    "comm latency --driver charm --file-dir .": "--file-dir .: only with --driver file",
+    "comm latency --driver file --file-dir /nonesuch": "--file-dir /nonesuch: must be a folder",
     "comm gather --driver file --method group": "gather has no such form under file: one of tree,",
 }
 

@@ -199,6 +199,25 @@ def test_a_run_says_what_it_finds_and_does_not_read_it(tmp_path: Path) -> None:
     assert done.stderr == line and not [*tmp_path.iterdir()]
 
 
+@pytest.mark.launch
+def test_a_benchmark_has_its_messages_in_the_folder(tmp_path: Path) -> None:
+    """Catches a folder that only the launcher of files knows, and not the ranks of a Slurm step."""
+    words = ("comm", "latency", "--driver", "file", "-m", "8:8", "-i", 5, "--trials", 1)
+    asked, current = tmp_path / "asked", tmp_path / "current"
+    for folder in (asked, current, asked / f"{launch.PREFIX}dead"):
+        folder.mkdir()
+    dead = asked / f"{launch.PREFIX}dead"
+    (dead / launch.LOCK).touch()
+    done = support.miniapps(*words, "--file-dir", asked, "--json", "-")
+    assert done.returncode == 0 and f"removed {dead}, the messages" in done.stderr, done.stderr
+    assert json.loads(done.stdout)["versions"]["file"] == f"files in {asked}"
+    ranks = step_of(current, 2, *words, "--file-dir", asked, "--json", "-")
+    (out, errors), _ = (rank.communicate(timeout=60) for rank in ranks)
+    assert [rank.returncode for rank in ranks] == [0, 0], errors
+    assert json.loads(out)["versions"]["file"] == f"files in {asked}"
+    assert not [*asked.iterdir(), *current.iterdir()]
+
+
 # The launcher ------------------------------------------------------------------------------------
 
 

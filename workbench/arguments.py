@@ -77,9 +77,15 @@ def grouped(spec: Any) -> list[dataclasses.Field[Any]]:
     return [field for field in dataclasses.fields(spec) if field.metadata.get("group")]
 
 
-def add_driver_options(parser: argparse.ArgumentParser, driver: Driver, problem: Any) -> None:
-    """Add the options that only one driver has; the driver's name may prefix their names."""
+def add_driver_options(
+    parser: argparse.ArgumentParser, driver: Driver, problem: Any, only: Sequence[str] | None = None
+) -> None:
+    """Add the options that only one driver has; the driver's name may prefix their names.
+
+    ``only``: the fields to add; None: all.
+    """
     fields = [field for field in dataclasses.fields(driver.options) if not field.metadata["group"]]
+    fields = [field for field in fields if only is None or field.name in only]
     group = parser.add_argument_group(f"only with --driver {driver.name}") if fields else None
     for field in fields:
         names = driver_option_names(driver, field, problem)

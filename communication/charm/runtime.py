@@ -11,11 +11,12 @@ from communication.charm.world import Ranks
 from communication.session import World
 from communication.settings import Settings
 from drivers.charm.pe import fail
+from drivers.descriptor import Options
 
 __all__ = ["fail", "run"]
 
 
-def run(settings: Settings, session: Callable[[World], int]) -> int:
+def run(settings: Settings, own: Options, session: Callable[[World], int]) -> int:
     """Call ``session`` on each PE; ends the process, with PE 0's status."""
 
     class Rank(PE):

@@ -22,4 +22,5 @@ RUNTIME = Runtime(
     lacks=MappingProxyType({name: REASON for name in CATALOGUE if name not in MADE}),
     pickles=MESSAGES,
     methods=MappingProxyType({TREE: ROOTED, FLAT: ROOTED}),
+    options=("dir",),
 )

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from communication.file.world import Ranks
 from communication.session import World
 from communication.settings import Settings
+from drivers.file import FileOptions
 from drivers.file.driver import fail, joined_group
 
 __all__ = ["fail", "run"]
 
 
-def run(settings: Settings, session: Callable[[World], int]) -> int:
+def run(settings: Settings, own: FileOptions, session: Callable[[World], int]) -> int:
     """Call ``session`` on this rank; returns its status."""
-    with joined_group(None) as group:
+    with joined_group(own.dir) as group:
         return session(Ranks(group, settings))

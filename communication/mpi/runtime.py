@@ -7,11 +7,12 @@ from collections.abc import Callable
 from communication.buffers import DEVICE
 from communication.session import World
 from communication.settings import Settings
+from drivers.descriptor import Options
 from drivers.job import RunError
 from drivers.mpi.gpu_aware import gpu_aware
 
 
-def run(settings: Settings, session: Callable[[World], int]) -> int:
+def run(settings: Settings, own: Options, session: Callable[[World], int]) -> int:
     """Call ``session`` on this rank; returns its status. Imports MPI, and so starts it."""
     import mpi4py
 

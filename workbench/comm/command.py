@@ -16,7 +16,7 @@ import drivers
 from communication.catalogue import ANATOMY, CATALOGUE
 from communication.settings import Settings
 from miniapps.parameters import require
-from workbench.arguments import SECONDS, add_options, typed
+from workbench.arguments import SECONDS, add_driver_options, add_options, typed
 from workbench.comm import anatomy, text, variants
 from workbench.comm.execute import execute
 from workbench.comm.spec import CommSpec
@@ -55,6 +55,8 @@ def add_comm_options(parser: argparse.ArgumentParser) -> None:
     add("--no-launch", action="store_true", help="be a rank, start no launcher")
     add("--dry-run", action="store_true", help="print the launch command instead")
     add_options(parser, Settings)
+    for name, runtime in communication.runtimes().items():
+        add_driver_options(parser, drivers.get(name), Settings, runtime.options)
     add = parser.add_argument_group("files").add_argument
     add("--json", metavar="FILE|-", help="write the record as one JSON object")
     add("--csv", type=Path, metavar="FILE", help="write the results, a line for each size")

@@ -33,6 +33,8 @@ def execute(spec: CommSpec, show: Show) -> int:
     Rank 0 calls ``show`` with the record or, in a launch, writes it to the launch's folder.
     """
     folder = os.environ.get(launch.FOLDER)
+    if folder is not None:
+        launch.keep_notes(Path(folder))
     runtime = communication.load(spec.driver)
 
     def session(world: World) -> int:
@@ -51,7 +53,7 @@ def execute(spec: CommSpec, show: Show) -> int:
             return FAILED
 
     try:
-        return int(runtime.run(spec.settings, session))
+        return int(runtime.run(spec.settings, spec.own, session))
     except Exception as error:
         _end(_watcher(folder, spec), error)
         return FAILED

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import Field, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,8 +15,10 @@ from communication.buffers import DEVICE
 from communication.catalogue import ANATOMY, CATALOGUE, Benchmark
 from communication.settings import OUT_OF_BAND, Settings
 from devices import backend as device
-from drivers.descriptor import Options
+from drivers.descriptor import Driver, Options
 from miniapps.parameters import InputError, require, words
+from workbench.arguments import destination, driver_option_names
+from workbench.run.spec import driver_options
 
 FEWEST = 2  # ranks that can communicate
 
@@ -28,6 +31,7 @@ class CommSpec:
     driver: str
     pes: int
     settings: Settings
+    own: Options  # the driver's own
 
     @classmethod
     def create(cls, options: Namespace) -> Self:
@@ -40,7 +44,13 @@ class CommSpec:
             if (value := getattr(options, field.name)) is not None
         }
         pes = FEWEST if options.pes is None else options.pes
-        spec = cls(known[options.name], options.driver, pes, Settings(**given))
+        own = {
+            field: value
+            for driver, field in own_fields()
+            if (value := getattr(options, destination(driver, field))) is not None
+        }
+        made = driver_options(options.driver, own)
+        spec = cls(known[options.name], options.driver, pes, Settings(**given), made)
         spec.check()
         return spec
 
@@ -50,9 +60,9 @@ class CommSpec:
         return f"comm {self.benchmark.name}"
 
     @property
-    def own(self) -> Options:
-        """The driver's own options: as they are by default."""
-        return drivers.get(self.driver).options()
+    def device(self) -> str:
+        """Where the data are: ``cpu`` or ``gpu``."""
+        return "gpu" if self.settings.buffer in DEVICE else "cpu"
 
     @property
     def output(self) -> Path | None:
@@ -78,6 +88,10 @@ class CommSpec:
                 line.append(field.metadata["option"])
             elif value != field.default:
                 line += words(field.metadata["option"], value)
+        for driver, field in own_fields():
+            if driver.name == self.driver and getattr(self.own, field.name) != field.default:
+                name = driver_option_names(driver, field, Settings)[0]
+                line += words(name, getattr(self.own, field.name))
         return line
 
     def recorded(self) -> dict[str, Any]:
@@ -107,6 +121,7 @@ class CommSpec:
                 device.OPENED.get("gpu").require(1)
             except device.DeviceUnavailable as error:
                 raise InputError("--buffer", buffer, str(error)) from None
+        self.own.check(self)
         self._check_method(runtime)
         self._check_pickle(runtime)
         self._check_touch()
@@ -154,6 +169,13 @@ class CommSpec:
             return
         require(self.benchmark.sized, "--touch", touch, f"{name} moves no data")
         require(buffer not in DEVICE, "--touch", touch, f"not with --buffer {buffer}")
+
+
+def own_fields() -> Iterator[tuple[Driver, Field[Any]]]:
+    """The drivers' own options that benchmarks take."""
+    for name, runtime in communication.runtimes().items():
+        driver = drivers.get(name)
+        yield from ((driver, one) for one in fields(driver.options) if one.name in runtime.options)
 
 
 def _with_levels() -> str:

@@ -119,5 +119,6 @@ def in_words(name: str, value: Any) -> str:
 def _changed(spec: CommSpec, chosen: dict[str, Any]) -> CommSpec:
     """The specification with other values."""
     driver = chosen.pop(DRIVER, spec.driver)
+    own = spec.own if driver == spec.driver else drivers.get(driver).options()
     values = {name.replace("-", "_"): value for name, value in chosen.items()}
-    return replace(spec, driver=driver, settings=replace(spec.settings, **values))
+    return replace(spec, driver=driver, settings=replace(spec.settings, **values), own=own)

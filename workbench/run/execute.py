@@ -8,7 +8,6 @@ process outside a launched run shows its record itself.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import shlex
 import tempfile
@@ -142,8 +141,7 @@ def execute_all(
     """
     folder = os.environ.get(launch.FOLDER)
     if folder is not None:
-        notes = logging.FileHandler(Path(folder) / launch.NOTES, delay=True)
-        logging.getLogger("miniapps").addHandler(notes)
+        launch.keep_notes(Path(folder))
     stores = [store_of(spec) for spec in specs]
     name, loaded = specs[0].driver, False
 

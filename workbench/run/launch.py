@@ -8,6 +8,7 @@ progress for too long.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pickle
 import subprocess
@@ -152,6 +153,12 @@ def _monitored(
             for part in parts:
                 part.unlink(missing_ok=True)
     return trouble, process.returncode
+
+
+def keep_notes(folder: Path) -> None:
+    """Let the launching process print what this process has to report."""
+    notes = logging.FileHandler(folder / NOTES, delay=True)
+    logging.getLogger("miniapps").addHandler(notes)
 
 
 def _print_notes(folder: Path) -> None:

@@ -136,7 +136,8 @@ class Plan:
                 self._leave_out(claim, name, f"{name} has no communication benchmarks yet")
         if not able:
             return
-        spec = CommSpec(claim.benchmark, able[0], claim.ranks, claim.settings)
+        own = drivers.get(able[0]).options()
+        spec = CommSpec(claim.benchmark, able[0], claim.ranks, claim.settings, own)
         made, left_out = combined(spec, choices | {DRIVER: tuple(able)})
         for reason, labels in left_out.items():
             self._leave_out(claim, ", ".join(labels), reason)
