@@ -16,7 +16,7 @@ ifneq ($(origin PYTHON),file)
   ANEW := $(shell test ! -e .venv || grep -qx "$(VERSION)" .venv/pyvenv.cfg || echo anew)
 endif
 
-.PHONY: install adversary ordering-bugs demo test quick verify verification selftest mutation lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
+.PHONY: install student-package adversary ordering-bugs demo test quick verify verification selftest mutation lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
 
 install: .venv/installed
 
@@ -62,6 +62,10 @@ ordering-bugs: install
 adversary: install
 	@for app in $(or $(APPS),$$($(BIN)/miniapps list | cut -d " " -f 1)); do \
 	  $(BIN)/miniapps adversary $$app --seconds 300 || exit; done
+
+# What students get: the lessons without the answers.
+student-package:
+	$(PYTHON) teaching/student_package.py student-package.zip
 
 demo: install
 	$(BIN)/miniapps demo
@@ -113,5 +117,5 @@ gpu-bench: $(if $(filter .venv/bin,$(BIN)),install)
 	@PYTHONPATH=$(CURDIR) $(BIN)/python3 benchmarks/gpu_bench.py
 
 clean:
-	rm -rf .venv build *.egg-info demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv student-package.zip build *.egg-info demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

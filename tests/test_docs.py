@@ -24,6 +24,7 @@ PAGES = sorted(
     [
         *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
         "docs/results/README.md",
+        "docs/teaching/for-teachers.md",
         "benchmarks/README.md",
         "README.md",
         "CHANGELOG.md",

@@ -10,7 +10,9 @@ from xml.etree import ElementTree
 
 import pandas
 import pytest
+import support
 
+import lessons
 from lessons.lesson import Criterion
 from workbench import cli
 from workbench.exit_status import INTERRUPTED, VALID
@@ -168,3 +170,13 @@ def test_marking_without_isolation_is_asked_for(a_class, monkeypatch, refused, c
     assert "cannot isolate programs here (unshare: not permitted)" in refused(*words)
     assert cli.main([*map(str, words), "--not-isolated"]) == VALID
     assert "not isolated (unshare: not permitted)" in capsys.readouterr().err
+
+
+def test_the_page_for_teachers_has_the_criteria() -> None:
+    """Catches criteria that are changed, and points that do not add up to the same total."""
+    page = (support.ROOT / "docs" / "teaching" / "for-teachers.md").read_text()
+    for name in lessons.names():
+        criteria = lessons.load(name).criteria
+        assert sum(one.points for one in criteria) == 10
+        rows = [f"| {one.points} | {one.words} |\n" for one in criteria]
+        assert f"| {name} {'| '.join(rows)}" in page

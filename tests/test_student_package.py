@@ -1,0 +1,63 @@
+"""The zip file for students: no answers in it, and two commands that start the first lesson."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import support
+
+import lessons
+
+BUILD = support.ROOT / "teaching" / "student_package.py"
+ANSWERS = support.ROOT / "teaching" / "answers"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory) -> Path:
+    """The folder that a student has after unzipping."""
+    folder = tmp_path_factory.mktemp("student")
+    done = support.execute([sys.executable, BUILD, folder / "package.zip"])
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(folder / "package.zip") as file:
+        file.extractall(folder)
+    (unzipped,) = [path for path in folder.iterdir() if path.is_dir()]
+    return unzipped
+
+
+def test_no_answer_is_inside(package) -> None:
+    """Catches a package that gives the answers away, under any name."""
+    answers = {path.read_bytes() for path in ANSWERS.rglob("*.py")}
+    assert len(answers) == sum(len(lessons.load(name).runtimes) for name in lessons.names())
+    files = [path for path in package.rglob("*") if path.is_file()]
+    assert len(files) > 100
+    for path in files:
+        assert path.read_bytes() not in answers, path
+        assert b"Model answer of the lesson" not in path.read_bytes(), path
+    assert not (package / "teaching").exists()
+
+
+def test_two_commands_start_the_first_lesson(package, tmp_path) -> None:
+    """Catches a package that cannot be installed, or that lacks a page or a skeleton."""
+    block = re.search(r"```sh\n(.*?)```", (package / "README.md").read_text(), re.DOTALL)
+    assert block is not None
+    install, start = block[1].strip().splitlines()
+    assert install == "python3 -m venv .venv && .venv/bin/pip install ."
+    # Without the network: into a folder, with the dependencies that are there already.
+    words = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--target", tmp_path]
+    done = support.execute([sys.executable, "-m", "pip", "install", *words, package])
+    assert done.returncode == 0, done.stderr
+    program, *arguments = shlex.split(start)
+    assert program == ".venv/bin/miniapps" and arguments[-1] == lessons.names()[0]
+    student = tmp_path / "student"
+    student.mkdir()
+    line = f"cd {student} && exec {sys.executable} {tmp_path}/bin/miniapps {' '.join(arguments)}"
+    done = support.execute(["sh", "-c", line], env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    first = lessons.load(arguments[-1])
+    assert (student / "ring.py").read_text() == first.skeleton("mpi4py")
+    assert (student / "ring.md").read_text().startswith("# 1.")
