@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -19,7 +19,8 @@ import numpy as np
 from communication.catalogue import ANATOMY, LARGE
 from communication.movement import Block
 from communication.pattern import difference, sent
-from communication.session import Progress, World, WrongData
+from communication.progress import ALL, Progress, with_rank
+from communication.session import World, WrongData
 from communication.settings import Settings
 
 # Of a whole call and of a part alone, the fastest loop counts, as only disturbances differ.
@@ -89,21 +90,29 @@ class Anatomy(ABC):
         right = sent(self.other, self._block(self.other, size), 0)
         with ExitStack() as stack:
             paths = self.ping_pongs(data, stack)
-            self.begin(f"checks {size} B")
-            came = {name: path.exchange() for name, path in paths.items()}
+            self.begin(f"check of {size} B")
+            with self.exchanging():
+                came = {name: path.exchange() for name, path in paths.items()}
             self.agree(size, {name: difference(found, right) for name, found in came.items()})
             loops = -(-self.settings.iterations_of(ANATOMY, size) // TRIPS)
             whole: dict[str, list[float]] = {name: [] for name in self.names if name in paths}
             order = random.Random(self.settings.seed)
             for trial in range(self.settings.trials):
-                self.begin(f"times {size} B in trial {trial + 1}")
+                self.begin(f"{size} B in trial {trial + 1}")
                 for name in order.sample(list(whole), len(whole)):
-                    self.world.barrier()
-                    whole[name].append(US * min(paths[name].seconds(TRIPS) for _ in range(loops)))
-            self.begin(f"times the parts of {size} B")
+                    with self.exchanging():
+                        self.world.barrier()
+                        times = [paths[name].seconds(TRIPS) for _ in range(loops)]
+                    whole[name].append(US * min(times))
+            self.begin(f"parts of {size} B")
             alone = self.alone(data)
-            self.world.barrier()
+            with self.progress.doing(ALL):
+                self.world.barrier()
         return whole, alone
+
+    def exchanging(self) -> AbstractContextManager[None]:
+        """Say meanwhile that this rank waits for messages."""
+        return self.progress.doing(with_rank(self.other))
 
     def begin(self, doing: str) -> None:
         """Report that the next part of the benchmark begins."""
@@ -121,8 +130,9 @@ class Anatomy(ABC):
             for name, words in wrong.items()
             if words is not None
         ]
-        found = self.world.gather(mine)
-        first = self.world.share(found and next((words[0] for words in found if words), None))
+        with self.progress.doing(ALL):
+            found = self.world.gather(mine)
+            first = self.world.share(found and next((words[0] for words in found if words), None))
         if first is not None:
             raise WrongData(first)
 

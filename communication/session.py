@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -19,9 +19,11 @@ from communication.actions import (
     plain,
 )
 from communication.buffers import Data, as_bytes, kind_of
-from communication.catalogue import ALL, LARGE, OVERLAP, Benchmark
-from communication.movement import MOVEMENTS, Place
+from communication.catalogue import ALL as ALL_RANKS
+from communication.catalogue import LARGE, OVERLAP, Benchmark
+from communication.movement import MOVEMENTS, Place, partner
 from communication.pattern import WrongByte, difference, expected, sent
+from communication.progress import ALL, COMPUTES, Progress, in_collective, with_rank
 from communication.settings import Settings
 from communication.timing import (
     CHUNK,
@@ -76,9 +78,6 @@ class WrongData(Exception):
     """A received message has a wrong byte."""
 
 
-Progress = Callable[[int, str], None]  # gets the number of the part that begins, and what it does
-
-
 class Session:
     """One benchmark on this rank."""
 
@@ -87,6 +86,7 @@ class Session:
     ) -> None:
         self.world, self.benchmark, self.settings = world, benchmark, settings
         self.progress, self.part, self.doing = progress, -1, ""
+        self.iterates = self._iterates()
         self.sizes = settings.sizes(benchmark)
         self.kind = kind_of(settings.buffer, benchmark.reduces, world.local_rank)
 
@@ -97,16 +97,17 @@ class Session:
         """
         if not self.settings.no_check:
             for size in self.sizes:
-                self._begin(f"checks {size} B")
+                self._begin(f"check of {size} B")
                 self._agree(size, self._checked(size))
         trials, barriers = [], []
         barrier_count = min(BARRIERS, self.settings.iterations or BARRIERS)
         order = random.Random(self.settings.seed)
         for trial in range(self.settings.trials):
-            self.world.barrier()
-            barriers.append(cost_of(self.world.barrier, barrier_count))
+            with self.progress.doing(ALL):
+                self.world.barrier()
+                barriers.append(cost_of(self.world.barrier, barrier_count))
             for size in order.sample(self.sizes, len(self.sizes)):
-                self._begin(f"times {size} B in trial {trial + 1}")
+                self._begin(f"{size} B in trial {trial + 1}")
                 found = self._trial(size)
                 trials.append({"trial": trial, "size": size} | found)
         return {"measured": trials, "barrier_us": float(np.median(barriers)) * 1e6}
@@ -120,6 +121,20 @@ class Session:
 
     def _beat(self) -> None:
         self.progress(self.part, self.doing)
+
+    def _iterates(self) -> str:
+        """What this rank does in iterations; that it computes, if it may also do that."""
+        benchmark, world = self.benchmark, self.world
+        if self.settings.touch != NONE or benchmark.measures == OVERLAP:
+            return COMPUTES
+        if benchmark.ranks == ALL_RANKS:
+            return in_collective(benchmark.name)
+        return with_rank(partner(world.rank, world.ranks))
+
+    def _barrier(self) -> None:
+        """Wait for all ranks."""
+        with self.progress.doing(ALL):
+            self.world.barrier()
 
     # Data ----------------------------------------------------------------------------------------
 
@@ -140,18 +155,20 @@ class Session:
             actions = self.world.actions(self.benchmark, data)
             for iteration in range(CHECKED):
                 fill(data, iteration)
-                self.world.barrier()
-                received = received_by(actions, data)
-                self.world.barrier()  # until it is there where this rank was not asked
+                self._barrier()
+                with self.progress.doing(self.iterates):
+                    received = received_by(actions, data)
+                self._barrier()  # until it is there where this rank was not asked
                 wrong = wrong or wrong_byte(data, received, self.world.rank, iteration)
                 self._beat()
         return wrong
 
     def _agree(self, size: int, wrong: WrongByte | None) -> None:
         """Raise WrongData on all ranks, with the first of their wrong bytes."""
-        found = self.world.gather(wrong)
-        first = found and next((str(one) for one in found if one is not None), None)
-        words = self.world.share(first)
+        with self.progress.doing(ALL):
+            found = self.world.gather(wrong)
+            first = found and next((str(one) for one in found if one is not None), None)
+            words = self.world.share(first)
         if words is not None:
             raise WrongData(f"{self.benchmark.name}, {size} B: {words}")
 
@@ -163,12 +180,14 @@ class Session:
         with self._data(size, self.settings.window, shared=not touching) as data:
             actions = self.world.actions(self.benchmark, data)
             fill(data, CHECKED)
-            self.world.barrier()
+            self._barrier()
             touch = Touch(data, self.settings.touch) if touching else None
-            sample = self._sample(size, actions, touch)
+            with self.progress.doing(self.iterates):
+                sample = self._sample(size, actions, touch)
             if touch is None and not self.settings.no_check:
                 self._agree(size, self._left(size, actions, data))
-        samples = self.world.gather(sample)
+        with self.progress.doing(ALL):
+            samples = self.world.gather(sample)
         if samples is None:
             return {}
         percentiles = self.settings.percentiles
@@ -180,11 +199,14 @@ class Session:
 
         Where a rank is given objects, which are not kept, all ranks make one more iteration.
         """
-        self.world.barrier()
-        gives = self.world.gather(_gives(actions))
+        with self.progress.doing(ALL):
+            self.world.barrier()
+            gives = self.world.gather(_gives(actions))
+            given = self.world.share(gives and any(gives))
         received = data.receives
-        if self.world.share(gives and any(gives)):
-            received = received_by(actions, data)
+        if given:
+            with self.progress.doing(self.iterates):
+                received = received_by(actions, data)
         times = self._made(size) if data.movement.adds_to else 1
         return wrong_byte(data, received, self.world.rank, CHECKED, times)
 
@@ -200,7 +222,7 @@ class Session:
         functions = [plain(action) for action in actions]
         between: Function | None = None
         chunk = CHUNK if self.settings.percentiles is None else 1
-        if self.benchmark.ranks == ALL:
+        if self.benchmark.ranks == ALL_RANKS:
             chunk, between = 1, self.world.barrier
         if touch is not None and self.benchmark.touched_between:
             chunk = 1
@@ -210,11 +232,11 @@ class Session:
         warm = timed(functions, warmups, 1 if size > LARGE else chunk, between, self._beat)
         if warm.mean_s > 0:
             chunk = max(1, min(chunk, int(BEAT_S / warm.mean_s)))
-        self.world.barrier()
+        self._barrier()
         begun_s = touch.spent_s if touch else 0.0
         times = timed(functions, iterations, chunk, between, self._beat)
         touch_s = (touch.spent_s - begun_s) / iterations if touch else 0.0
-        self.world.barrier()
+        self._barrier()
         clock_s = self._clock_cost(touch, iterations)
         overlap = None
         if self.benchmark.measures == OVERLAP:

@@ -17,7 +17,7 @@ def step_name(step: int) -> str:
 
 
 class Wait(NamedTuple):
-    """What a block does in the round that begins at ``step``.
+    """What a block does in the round that begins at ``step``, or a rank in ``part`` of a benchmark.
 
     ``missing``: the edges whose messages it waits for, and the block at the other end of each.
     """
@@ -26,6 +26,7 @@ class Wait(NamedTuple):
     step: int
     does: str
     missing: list[tuple[Edge, Place]]
+    part: str | None = None
 
     @property
     def waits(self) -> bool:
@@ -76,7 +77,7 @@ def sentences(waits: Sequence[Wait]) -> list[str]:
 
 def _sentence(wait: Wait, steps: dict[Place, int]) -> str:
     kind, index = wait.place
-    text = f"{step_name(wait.step)}: {kind} {index} {wait.does}"
+    text = f"{wait.part or step_name(wait.step)}: {kind} {index} {wait.does}"
     if not wait.missing:
         return text
     edge, sender = wait.missing[0]

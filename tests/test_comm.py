@@ -21,6 +21,7 @@ from communication.buffers import Data, kind_of
 from communication.catalogue import CATALOGUE, OVERLAP, RATE
 from communication.movement import EVERYONE, MOVEMENTS, Block, Place
 from communication.pattern import difference, expected, sent
+from communication.progress import Progress
 from communication.session import Session
 from communication.settings import Percentiles, Settings, Span
 from communication.timing import Overlap, Sample, Times, joined, overlap_percent
@@ -390,7 +391,7 @@ def test_touching_is_timed_where_it_happens(
     for module in (actions, timing):
         monkeypatch.setattr(module, "perf_counter", lambda: now[0])
     settings = Settings(touch="both", iterations=10, warmups=0, trials=1, window=1)
-    found = Session(world, CATALOGUE[name], settings, lambda *_: None)._trial(16)
+    found = Session(world, CATALOGUE[name], settings, Progress(lambda _: None))._trial(16)
     seconds = 16 / found["value"] / 1e6 if name == "bw" else found["value"] / 1e6
     assert seconds == pytest.approx(message_s)
     messages = CATALOGUE[name].trips

@@ -17,10 +17,11 @@ import support
 import communication
 import drivers
 from communication import timing
-from communication.actions import Call
+from communication.actions import Call, Split
 from communication.catalogue import CATALOGUE
 from communication.file import TREE, model
 from communication.file.collectives import branch
+from communication.progress import Progress
 from communication.session import Session
 from communication.settings import METHODS, Settings
 from drivers.descriptor import Start
@@ -114,7 +115,7 @@ def test_slow_iterations_report_their_progress(monkeypatch: pytest.MonkeyPatch) 
     def message() -> None:
         now[0] += 5
 
-    def progress(part: int, doing: str) -> None:
+    def beat(part: int) -> None:
         beats[0] += 1
 
     place = {"rank": 0, "ranks": 2, "local_rank": 0, "barrier": lambda: None}
@@ -122,8 +123,47 @@ def test_slow_iterations_report_their_progress(monkeypatch: pytest.MonkeyPatch) 
     world.actions = lambda *_: [Call(message, "both")]
     monkeypatch.setattr(timing, "perf_counter", lambda: now[0])
     settings = Settings(iterations=50, warmups=2, trials=1, no_check=True)
-    Session(world, CATALOGUE["latency"], settings, progress)._trial(1 << 20)
+    Session(world, CATALOGUE["latency"], settings, Progress(beat))._trial(1 << 20)
     assert beats[0] == 52
+
+
+@pytest.mark.parametrize(
+    ("name", "touch", "does"),
+    [
+        ("latency", "none", "waits for messages to or from rank 1"),
+        ("allreduce", "none", "waits for the other ranks in allreduce"),
+        ("latency", "both", "computes"),
+        ("ibarrier", "none", "computes"),
+    ],
+)
+def test_it_is_known_what_a_rank_does(name: str, touch: str, does: str) -> None:
+    """Catches a rank that is said to wait while its own code runs, or not to while it waits."""
+    seen: dict[str, set[str]] = {"barrier": set(), "gather": set(), "iteration": set()}
+    progress = Progress(lambda part: None)
+
+    def said(where: str, value: Any = None) -> Any:
+        seen[where].add(progress.does)
+        return value
+
+    def actions(*_: Any) -> list[Any]:
+        assert progress.does == "computes"
+        return [Split(lambda: said("iteration"), lambda _: None, "both")]
+
+    world: Any = SimpleNamespace(
+        rank=0,
+        ranks=2,
+        local_rank=0,
+        barrier=lambda: said("barrier"),
+        gather=lambda value: said("gather", [value] * 2),
+        share=lambda value: said("gather", value),
+        actions=actions,
+    )
+    settings = Settings(touch=touch, iterations=2, warmups=1, trials=1, no_check=True)
+    Session(world, CATALOGUE[name], settings, progress)._trial(4)
+    waits = "waits for all ranks"
+    assert seen["iteration"] == {does} and waits in seen["gather"]
+    between = {does} if name in ("allreduce", "ibarrier") else set()
+    assert seen["barrier"] == {waits} | between and progress.does == "computes"
 
 
 def test_methods_of_each_driver_are_compared() -> None:
@@ -206,12 +246,17 @@ WRONG_DATA = "found.sent = lambda *a: right(*a) ^ (a[1].size == 32)"
 FILL = "found.fill = lambda data, iteration: {} if mine(data) else right_fill(data, iteration)"
 HANGS = FILL.format("__import__('time').sleep(60)")
 RAISES = FILL.format("dict()['cheese']")
+MUTE = (
+    "made = found.received_by; "
+    "found.received_by = lambda actions, data: made(actions[mine(data) == False:], data)"
+)  # rank 0 never makes its first action, a send
 DIES = FILL.format("os.kill(os.getpid(), 9)")
 ENDS = {
     WRONG_DATA: (1, "miniapps: wrong data: latency, 32 B: rank 0, iteration 0: the message from"),
     RAISES: (3, "miniapps: run failed: PE 1, KeyError: 'cheese' ("),
     DIES: (3, "miniapps: run failed: PE 1 (process "),
-    HANGS: (3, "miniapps: run failed: no progress for 2 s, and no block computes; PE "),
+    HANGS: (3, "miniapps: run failed: no progress for 2 s\n"),
+    MUTE: (3, "miniapps: run failed: no progress for 2 s, and no rank computes\n"),
 }
 
 
@@ -221,6 +266,7 @@ ENDS = {
     [
         *((act, driver) for act in ENDS for driver in ("mpi", "charm")),
         (RAISES, "file"),
+        (MUTE, "file"),
         (DIES, "file"),
     ],
 )
@@ -233,13 +279,16 @@ def test_a_benchmark_that_goes_wrong_ends_with_a_line(
     words = ("comm", "latency", *TINY, "--stall", 2, "--driver", driver)
     done = support.miniapps(*words, timeout=60, env=os.environ | environment)
     status, line = ENDS[act]
-    if act == HANGS and driver == "charm":  # which lets no thread answer
-        line = line.replace(", and no block computes", "")
-    where = {"mpi": "  step 0: rank 1 checks 16 B\n", "charm": "  PE 1 does not answer; it is in "}
     assert (done.returncode, done.stdout) == (status, ""), done.stderr
     assert done.stderr.startswith(line)
-    if act == HANGS:
-        assert where[driver] in done.stderr
+    check = "  latency, check of 16 B: rank"
+    if act == HANGS:  # no thread of Charm4Py answers
+        where = {"mpi": f"{check} 1 computes\n", "charm": "  PE 1 does not answer; it is in "}
+        assert where[driver] in done.stderr.partition("\n")[2]
+        assert done.stderr.endswith(f"{check} 0 waits for all ranks\n")
+    elif act == MUTE:
+        waits = [f"{check} {one} waits for messages to or from rank {1 - one}" for one in (0, 1)]
+        assert done.stderr.splitlines()[1:] == waits
     else:
         assert done.stderr.count("\n") == 1
     support.wait_for(lambda: not support.marked(tmp_path), 2)

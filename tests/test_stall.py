@@ -90,6 +90,25 @@ def test_a_deadlock_is_no_slow_run(progress, monkeypatch, does, answered, phase,
     assert (", and no block computes; PE 0 is furthest behind" in said) == deadlock
 
 
+@pytest.mark.parametrize(("does", "stuck"), [("waits for all ranks", True), ("computes", False)])
+def test_ranks_of_a_benchmark_have_no_blocks(progress, monkeypatch, does, stuck):
+    """Mistake: steps and blocks that a benchmark does not have."""
+    waits = [Wait(("rank", 1), 3, "waits for all ranks", [], "bw, 8 B in trial 2")]
+    waits.append(Wait(("rank", 0), 3, does, [], "bw, 8 B in trial 2"))
+    stall = Stall(progress, 5.0)
+    progress.heartbeat(0, 0)
+    monkeypatch.setattr(progress, "silent", list)
+    monkeypatch.setattr(progress, "answers", lambda: waits)
+    stall.last_change = progress.slot(0).changed
+    stall.checked = stall.last_change + 6.0
+    said = stall.check(stall.last_change + 6.0, progress.slots())
+    assert said is not None and said.splitlines() == [
+        "no progress for 6 s" + ", and no rank computes" * stuck,
+        f"  bw, 8 B in trial 2: rank 0 {does}",
+        "  bw, 8 B in trial 2: rank 1 waits for all ranks",
+    ]
+
+
 def test_a_suspended_run_goes_on(progress, monkeypatch):
     """Mistake: Ctrl-Z and `fg` end a run, as if it had hung in between."""
     stall = Stall(progress, 5.0)

@@ -41,7 +41,7 @@ from communication.parts import (
     repeated,
 )
 from communication.pattern import difference
-from communication.session import Progress
+from communication.progress import Progress
 from communication.settings import Settings
 from drivers.job import RunError
 
@@ -70,7 +70,7 @@ class CharmAnatomy(Anatomy):
         Raises WrongData on all ranks if a rank has received a wrong byte.
         """
         found = super().measured()
-        self.begin("times calls of nothing")
+        self.begin("calls of nothing")
         whole, alone = self.own_calls()
         self.world.barrier()
         found["whole"][OWN], found["alone"][OWN] = whole, alone

@@ -14,7 +14,7 @@ from communication.charm import RUNTIME, collectives
 from communication.charm.chare import PE
 from communication.charm.lines import LINES
 from communication.movement import ROOT, leads, partner
-from communication.session import Progress
+from communication.progress import Progress
 from communication.settings import Settings
 
 REPEAT_S = 0.5  # between two calls of a function that is called again and again

@@ -22,7 +22,7 @@ from communication.anatomy import BUFFERS, COPIES, HEADER, PICKLING, PYTHON
 from communication.mpi import ARRAY, IN_BAND, LINK, OUT_OF_BAND, RUNTIME, SPEC, C
 from communication.mpi.in_c import InC, compiled
 from communication.parts import Anatomy, Parts, PingPong, Way, fastest
-from communication.session import Progress
+from communication.progress import Progress
 from communication.settings import Settings
 from devices.messages import packed
 from drivers.headers import HEAD, enveloped, kind_of, phase_code, read_kind

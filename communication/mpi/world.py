@@ -17,7 +17,7 @@ from communication.buffers import Data
 from communication.catalogue import Benchmark
 from communication.movement import neighbors
 from communication.mpi import collectives, onesided, pt2pt
-from communication.session import Progress
+from communication.progress import Progress
 from communication.settings import OUT_OF_BAND, Settings
 
 LEVELS: Mapping[int, str] = MappingProxyType(

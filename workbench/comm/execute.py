@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import communication
 from communication.catalogue import ANATOMY
+from communication.progress import Progress
 from communication.session import Dissected, Session, World, WrongData
 from drivers.job import RunError, Watcher
 from drivers.machine import Disturbance, disturbance, reading
@@ -76,18 +77,14 @@ def _made(spec: CommSpec, world: World, watcher: Watcher) -> dict[str, Any] | No
     """Make the benchmark on this rank; returns its record on rank 0, else None."""
     if world.ranks != spec.pes:
         raise RunError(f"asked for {spec.pes} ranks, started on {world.ranks}")
-    rank, doing = world.rank, {"part": 0, "words": "begins"}
-
-    def progress(part: int, words: str) -> None:
-        doing.update(part=part, words=words)
-        watcher.heartbeat(rank, part)
+    rank = world.rank
+    progress = Progress(partial(watcher.heartbeat, rank))
 
     def waits() -> list[Wait]:
-        return [
-            Wait(("rank", cast(Index, rank)), cast(int, doing["part"]), str(doing["words"]), [])
-        ]
+        part = f"{spec.benchmark.name}, {progress.words}"
+        return [Wait(("rank", cast(Index, rank)), progress.part, progress.does, [], part)]
 
-    progress(0, "begins")
+    watcher.heartbeat(rank, 0)
     watcher.attend(rank, waits, threaded=not world.repeat(partial(watcher.answer, rank)))
     before = reading()
     try:

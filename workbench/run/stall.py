@@ -13,6 +13,7 @@ from workbench.run.progress_file import FINISHING, STARTING, ProgressFile, Slot
 
 STALLED = "no progress for"  # begins the report
 IDLE = ", and no block computes"  # in its first line: a deadlock, rather than a slow run
+IDLE_RANKS = ", and no rank computes"  # the same of a benchmark, whose ranks have no blocks
 START_LIMIT_S = 180.0  # until the first round has ended: compilation and large steps take time
 FINISH_LIMIT_S = 1800.0  # to validate and write
 STEP_LIMIT_S = 10.0  # least time without progress that counts as hanging,
@@ -44,11 +45,16 @@ class Stall:
             return None
         busy = self._ask(slots)
         waits = self.progress.answers()
-        idle = IDLE if not busy and self._is_deadlock(slots, waits) else ""
+        stuck = not busy and self._is_deadlock(slots, waits)
+        said = [*busy, *sentences(waits)]
+        if waits and all(wait.part for wait in waits):
+            line = f"{STALLED} {quiet:.0f} s{IDLE_RANKS if stuck else ''}"
+            return "\n  ".join([line, *said])
+        idle = IDLE if stuck else ""
         pe = min(range(len(slots)), key=lambda pe: (slots[pe].phase, slots[pe].step))
         where = f"in step {slots[pe].step}" if slots[pe].phase else "before its first step"
         line = f"{STALLED} {quiet:.0f} s{idle}; PE {pe} is furthest behind, {where}"
-        return "\n  ".join([line, *busy, *sentences(waits)])
+        return "\n  ".join([line, *said])
 
     def _limit(self, slots: list[Slot]) -> float:
         """The longest time without progress, s."""
