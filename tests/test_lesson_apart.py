@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from pathlib import Path
 
@@ -17,16 +18,28 @@ from workbench.lesson.apart import MIB, Apart, Limits, obstacle
 from workbench.lesson.running import End, Task
 
 CASE = Case(2, (3,), 7)
-LIMITS = Limits(wall_s=20, memory=512 * MIB, all_memory=768 * MIB, folder=128 * MIB)
+LIMITS = Limits(wall_s=20, memory=512 * MIB, all_memory=1024 * MIB, processes=30, folder=128 * MIB)
 FORKS = "import os\nwhile True: os.fork()"
 WRITES = """
 from pathlib import Path
 def collect(comm, mine):
-    for number in range(10_000):
-        try:
-            Path(f"{number}").write_bytes(bytes(1 << 20))
-        except OSError:
-            pass
+    written = []
+    try:
+        for number in range(200):
+            written.append(Path(f"{comm.rank}-{number}"))
+            written[-1].write_bytes(bytes(1 << 20))
+    except OSError:
+        pass
+    comm.Barrier()
+    for file in written:
+        file.unlink()
+    raise ValueError(f"wrote {len(written)} files" if len(written) == 200 else "was stopped")
+"""
+FILLS = """
+from pathlib import Path
+def collect(comm, mine):
+    for number in range(200):
+        Path(f"{comm.rank}-{number}").write_bytes(bytes(1 << 20))
     while True:
         pass
 """
@@ -42,9 +55,9 @@ def collect(comm, mine):
     raise ValueError("has started another process")
 """
 HARMFUL = {  # a program, and what is said about it
-    "forks": (FORKS, "more than"),
+    "forks": (FORKS, "it started more than 30 processes"),
     "hangs": ("def collect(comm, mine):\n    while True: pass", "no progress"),
-    "writes": (WRITES, ""),
+    "writes": (WRITES, "was stopped"),
     "prints": (PRINTS, ""),
     "stays": (STAYS, "has started another process"),
     "takes memory": (
@@ -54,7 +67,7 @@ HARMFUL = {  # a program, and what is said about it
     "takes shared memory": (
         "import mmap\nkept = []\nfor n in range(100):\n    kept.append(mmap.mmap(-1, 1 << 24))\n"
         "    kept[-1][:] = bytes(1 << 24)\nwhile True: pass",
-        "it took more than 768 MiB of memory",
+        "it took more than 1024 MiB of memory",
     ),
     "ends its parents": (
         "import os, signal\nos.kill(1, signal.SIGKILL)\nos.kill(-1, signal.SIGKILL)",
@@ -66,7 +79,8 @@ HARMFUL = {  # a program, and what is said about it
     ),
     "exits": ("import os\nos._exit(0)", "the launcher ended with status 0"),
 }
-NOT_ALONE = ("forks", "writes", "prints", "stays")  # also tried where nothing shuts them in
+UNPROTECTED = {name: HARMFUL[name] for name in ("forks", "prints", "stays")}
+UNPROTECTED["writes"] = (FILLS, "it wrote more than 128 MiB")
 
 
 def run(program: Path, apart: Apart) -> End:
@@ -86,6 +100,10 @@ def written(folder: Path, text: str) -> Path:
 def isolated() -> None:
     """Skip where the kernel does not isolate programs: some would then harm this machine."""
     reason = obstacle(())
+    unshare = shutil.which("unshare")
+    if reason and unshare:
+        words = ["--user", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc", "true"]
+        assert support.execute([unshare, *words]).returncode, f"this user may, but {reason}"
     if reason:
         pytest.skip(f"{skips.NO_ISOLATION}: {reason}")
 
@@ -111,11 +129,11 @@ def test_what_harms_is_ended(harm: str, tmp_path, isolated, nothing_left) -> Non
     assert isinstance(end, str) and said in end
 
 
-@pytest.mark.parametrize("harm", NOT_ALONE)
+@pytest.mark.parametrize("harm", UNPROTECTED)
 def test_what_harms_is_ended_without_namespaces(harm: str, tmp_path, nothing_left) -> None:
     """Catches limits that only the kernel's namespaces keep."""
     sandbox.adopt()
-    text, said = HARMFUL[harm]
+    text, said = UNPROTECTED[harm]
     end = run(written(tmp_path, text), Apart((), False, LIMITS))
     assert isinstance(end, str) and said in end
 

@@ -82,6 +82,19 @@ def test_cases_differ_by_student_and_salt() -> None:
     assert len(sizes) == 8
 
 
+def test_what_was_ended_loses_all_that_is_open() -> None:
+    """Catches a submission that is started again and again although it does harm."""
+    runs = []
+
+    def ended(tasks):
+        runs.append(len(tasks))
+        return [running.Ended("it wrote too much"), *[None] * (len(tasks) - 1)]
+
+    marked = mark(Submission("ada", "ring", Path("ring.py"), "mpi4py"), "salt", ended)
+    assert runs == [8]
+    assert (marked.points, marked.reasons) == (0, ["it wrote too much"])
+
+
 FORGES = """
 import gc, sys
 import lessons, lessons.lesson, lessons.log, lessons.work

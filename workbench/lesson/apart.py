@@ -251,7 +251,6 @@ def inside() -> int:
             print(json.dumps([coded(end) for end in running.run(together)]), flush=True)
     except (OSError, MemoryError) as error:
         print(json.dumps([{"ended": f"it left no room for results: {explained(error)}"}]))
-    end_all(os.getpid())
     return VALID
 
 

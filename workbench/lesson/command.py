@@ -31,8 +31,9 @@ def add_commands(parser: Any) -> None:
     parser.epilog = EXAMPLES
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    def add(name: str, help: str, act: Callable[[Namespace], int]) -> Any:
-        made = commands.add_parser(name, help=help, allow_abbrev=False)
+    def add(name: str, help: str | None, act: Callable[[Namespace], int]) -> Any:
+        shown = {} if help is None else {"help": help}  # others are not listed
+        made = commands.add_parser(name, **shown, allow_abbrev=False)
         made.set_defaults(command=lambda options, runtime: act(options))
         return made
 
@@ -47,8 +48,8 @@ def add_commands(parser: Any) -> None:
     help_me.add_argument("name", metavar="LESSON")
     help_me.add_argument("number", type=int, nargs="?", default=1, metavar="1|2|3")
     marking.add_options(add("mark", "run the programs of a class apart, and give points", _mark))
-    add("inside", SUPPRESS, lambda options: apart.inside())
-    part = add("take-part", SUPPRESS, lambda options: take_part())
+    add("inside", None, lambda options: apart.inside())
+    part = add("take-part", None, lambda options: take_part())
     part.add_argument("--no-launch", action="store_true", help=SUPPRESS)
 
 
