@@ -1,0 +1,156 @@
+"""Writes docs/results/communication.md: what papers say about messages, and what two cores show.
+
+    python benchmarks/claims.py
+
+Every number comes from the studies' files and from their campaigns in docs/results, which
+`miniapps study comm` writes. A campaign that is not there leaves its column empty. Which claims two
+cores can test is stated here, for each claim.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from common import table
+
+from workbench.study.comm.campaign import CommCampaign
+from workbench.study.comm.claims import Claim, Wanted
+from workbench.study.comm.report import RUNS
+from workbench.study.comm.series import results
+from workbench.study.comm.tables import claims_table, quantities_table
+from workbench.study.titles import machine_of
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs/results"
+PAGE = RESULTS / "communication.md"
+NONE = "-"
+
+RATIOS = "ratios only: the paper's processors and MPI are others"
+NO_GPU = "without a GPU only the lines in host memory"
+OVER = "on two ranks; more ranks than cores give no times to quote"
+# For each study an estimate of the time that it takes, and what two cores can test of each claim.
+STUDIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "ombpy": (
+        "15 minutes",
+        {
+            "overhead": "yes: a difference on the same cores; other processors, so not to 0.1 us",
+            "thread-level": "yes, inside one host",
+            "latency": NO_GPU,
+            "bandwidth": NO_GPU,
+            "pickle": "yes: pickling is work of one core; other processors, so ratios",
+            "allreduce": "no: the paper's ranks are on several hosts; two ranks of one host",
+            "allgather": "no: the paper's ranks are on several hosts; two ranks of one host",
+            "libraries-latency": "yes, if Open MPI is there",
+            "libraries-overhead": "yes, if Open MPI is there",
+            "libraries-allreduce": "two ranks of one host only",
+            "written": "not published; yes",
+        },
+    ),
+    "espm2-latency": (
+        "15 minutes",
+        {
+            "cpu": f"{RATIOS}; its cores are on two sockets",
+            "cpu-over-c": f"{RATIOS}; its cores are on two sockets",
+            "cpu-over-charm": f"{RATIOS}; Charm++ without a program in C++, see the anatomy",
+            "gpu": "no: needs two GPUs",
+        },
+    ),
+    "charm4py-direct-copy": (
+        "an hour",
+        {
+            "direct-copy": "ratios: the published run was on two processes of one host, too",
+            "direct-copy-bandwidth": "not published; yes",
+        },
+    ),
+    "ppython": (
+        "20 minutes",
+        {
+            "point-to-point": "yes, in memory; the paper's files are on a parallel file system",
+            "bandwidth": "yes, in memory; the paper's files are on a parallel file system",
+            "aggregation": OVER,
+            "broadcast": OVER,
+            "trees": "no: more ranks than cores",
+        },
+    ),
+}
+HEAD = """# What papers say about messages
+
+For readers who want to know which published claims about messages in Python hold here, and which
+two cores cannot test. `python benchmarks/claims.py` writes this page from the studies in `studies/`
+and from their campaigns in this folder. No number is written by hand.
+
+Four publications have claims about messages: OMB-Py (Alnaasan et al., 2021), the comparison of
+Charm4Py and mpi4py (Fink et al., ESPM2 2021), Charm4Py's documentation, and pPython (Byun et al.,
+2023). A campaign measures each claim by [communication benchmarks](../comm.md). Values are compared
+as ratios to the first line of a claim where the machine matters, which is nearly always.
+
+What the same publications say about applications is measured by [studies](README.md): Jacobi2D and
+PIC of ESPM2 2021, and Stencil3D and LeanMD of CharmPy (Galvez et al., 2018), whose cores, up to
+131 thousand, no workstation has.
+
+Not here: anything between hosts, as one host has no network; anything in a GPU's memory, as two
+GPUs of a host are needed; and collectives on more ranks than cores, which are measured, but have no
+times to quote. For broadcast and gather by files there is a [model](../comm.md#trees-of-files)."""
+
+
+def prose(text: str) -> str:
+    """Paragraphs, each filled to the width of a page."""
+    parts = (" ".join(part.split()) for part in text.split("\n\n"))
+    return "\n\n".join(
+        textwrap.fill(part, 120, break_long_words=False, break_on_hyphens=False) for part in parts
+    )
+
+
+def campaign_of(study: str, folder: Path) -> CommCampaign | None:
+    """The campaign of a study in a folder of results; None if it was not made."""
+    path = folder / study / RUNS
+    return CommCampaign.read(path) if path.exists() else None
+
+
+def what_two_cores_test(study: str, claim: Claim) -> str:
+    """Which part of a claim two cores can test, in words. Raises KeyError if that is not stated."""
+    _, known = STUDIES[study]
+    return known[claim.name if claim.name in known else claim.name.removesuffix(f"-{claim.ranks}")]
+
+
+def section(study: str, folder: Path) -> Iterator[str]:
+    """A study: its command, its claims, and the published numbers."""
+    wanted, campaign = Wanted.read(ROOT / f"studies/{study}.toml"), campaign_of(study, folder)
+    lasts, _ = STUDIES[study]
+    yield f"## {wanted.source}"
+    yield f"    miniapps study comm {study} --campaign docs/results/{study}"
+    found = [] if campaign is None else results(campaign)
+    here: dict[str, str] = {}
+    if campaign is None:
+        yield f"Not measured yet. An estimate of the time: {lasts}, on cores that are not used."
+    else:
+        made = claims_table(campaign, found)
+        here = {one.name: row[-1] for one, row in zip(found, made.rows, strict=True)}
+        report = f"[The report]({study}/report.html) has all values and figures."
+        yield prose(f"On {machine_of(campaign)}. {' '.join(f'{n}.' for n in made.notes)} {report}")
+    rows = [
+        [
+            claim.title,
+            claim.says or NONE,
+            what_two_cores_test(study, claim),
+            here.get(claim.name, NONE),
+        ]
+        for claim in wanted.claims
+    ]
+    yield table(["claim", "published", "what two cores can test", "here"], rows).rstrip()
+    if any(one.claim["quantities"] for one in found):
+        numbers = quantities_table(found)
+        columns = [column.title for column in numbers.columns]
+        yield table(columns, [list(row) for row in numbers.rows]).rstrip()
+
+
+def page(folder: Path = RESULTS) -> str:
+    """The whole page."""
+    parts = [prose(HEAD), *(part for study in STUDIES for part in section(study, folder))]
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
