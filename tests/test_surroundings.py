@@ -6,9 +6,11 @@ import errno
 import importlib.util
 import json
 import logging
+import mmap
 import resource
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ import support
 
 from devices.cpu.disk_cache import CheckedFiles, tell
 from workbench import cli
+from workbench.run.processes import SHARED, orphans
 
 KERNEL = """
 from devices.cpu.compiler import njit
@@ -153,6 +156,37 @@ def test_the_memory_of_a_run_is_its_own(tmp_path):
     done = support.execute([sys.executable, "-c", LARGE, *run])
     assert done.returncode == 0, done.stderr
     assert 10**7 < json.loads(record.read_text())["peak_rss_bytes"] < 10**9
+
+
+LAUNCHER = """#!/bin/sh
+: > "$LEFT" || exit 2
+exit 1
+"""
+
+
+def test_the_memory_of_ranks_killed_at_their_start_is_removed(tmp_path):
+    """Mistake: a file of shared memory of a rank that died before anybody saw that it had it."""
+    left, older = (SHARED / f"sm_segment.{tmp_path.name}.{name}" for name in ("left", "older"))
+    launcher = tmp_path / "launcher"
+    launcher.write_text(LAUNCHER)
+    launcher.chmod(0o755)
+    older.touch()
+    run = ("run", "jacobi2d", "--preset", "tiny", "--driver", "mpi", "-n", 2)
+    try:
+        done = support.miniapps(*run, "--launcher", launcher, env={"LEFT": str(left)})
+        assert done.returncode == 3, done.stderr
+        assert not left.exists() and older.exists()
+    finally:
+        older.unlink()
+
+
+def test_memory_in_use_belongs_to_nobody_else():
+    """Mistake: removing the files of a run that goes on beside the one that failed."""
+    with tempfile.NamedTemporaryFile(dir=SHARED, prefix="mpich_shm_") as file:
+        file.truncate(mmap.PAGESIZE)
+        with mmap.mmap(file.fileno(), mmap.PAGESIZE):
+            assert Path(file.name) not in orphans(0.0)
+        assert Path(file.name) in orphans(0.0)
 
 
 def limited(size: int, *arguments: object) -> subprocess.CompletedProcess[str]:

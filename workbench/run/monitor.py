@@ -17,6 +17,7 @@ from workbench.run.processes import (
     Stopped,
     family,
     name_of,
+    orphans,
     parent_of,
     process_state,
     shared_files,
@@ -178,5 +179,5 @@ class Monitor:
                 with suppress(ProcessLookupError):
                     os.kill(slot.pid, signal.SIGKILL)
         if self.process.wait():
-            for file in self.shared:
+            for file in self.shared | orphans(self.progress.opened):
                 file.unlink(missing_ok=True)

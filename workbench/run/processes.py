@@ -8,6 +8,7 @@ import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +17,8 @@ ENDING = signal.SIGTERM, signal.SIGHUP
 STOPPED_S = 3.0  # a process that is stopped for longer is not only slowed down
 SUSPENDED_S = 2.0  # between two checks: this process was suspended, and so, perhaps, the run
 SHARED = Path("/dev/shm")  # where MPI libraries keep the memory that ranks share
+SEGMENTS = "mpich_shm_*", "sm_segment.*"  # names of their files: MPICH's and Open MPI's
+MAPPING_S = 0.1  # between the creation of such a file and its mapping, at most
 
 
 def process_state(pid: int) -> str:
@@ -132,3 +135,27 @@ def shared_files(pid: int) -> set[Path]:
         return set()
     paths = {Path(line.split(None, 5)[5]) for line in lines if f" {SHARED}/" in line}
     return {path for path in paths if path.exists()}
+
+
+def orphans(since: float) -> set[Path]:
+    """MPI's files of shared memory that no process has mapped: left by ranks that were killed.
+
+    Only those created after ``since``, in seconds since the epoch, by this user.
+    """
+    found = _unmapped(since)
+    if found:
+        time.sleep(MAPPING_S)
+        found &= _unmapped(since)
+    return found
+
+
+def _unmapped(since: float) -> set[Path]:
+    """As `orphans`, and besides files that a process has just created and will map."""
+    found = set()
+    for file in (file for name in SEGMENTS for file in SHARED.glob(name)):
+        with suppress(OSError):
+            status = file.stat()
+            if status.st_uid == os.getuid() and status.st_ctime >= since:
+                found.add(file)
+    mapped = (shared_files(int(one.name)) for one in Path("/proc").glob("[0-9]*"))
+    return found.difference(*mapped) if found else found

@@ -54,7 +54,7 @@ class ProgressFile:
             self.memory = mmap.mmap(file.fileno(), SLOT.size * pes + ASKED.size)
         self.integers = memoryview(self.memory).cast("q")
         self.reals = memoryview(self.memory).cast("d")
-        self.pid = os.getpid()
+        self.pid, self.opened = os.getpid(), time.time()
         self.waits: dict[int, Callable[[], list[Wait]]] = {}  # of PEs of this process
         self.closed = threading.Event()
 
