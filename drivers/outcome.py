@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from random import Random
 from typing import Any, NamedTuple
 
@@ -85,14 +84,13 @@ class Part(NamedTuple):
     @classmethod
     def of(cls, job: Job, runners: Iterable[Runner], log: PELog, jit_s: float) -> Part:
         """The part of a PE with the runners of these finished blocks; there may be none."""
-        nothing: dict[str, Measure] = {}
         runners = list(runners)
         blocks = [runner.block for runner in runners]
-        audits = audit.joined(part for runner in runners for part in runner.audits)
+        audits = audit.joined(_taken(runner.audits for runner in runners))
         audit_s = Counter[int]()
         for runner in runners:
             audit_s.update(runner.audit_s)
-        measures = reduce(combine, (measured(block, job.audit) for block in blocks), nothing)
+        measures = combine(*[measured(block, job.audit) for block in blocks])
         staged = sum(block.device.staged_bytes for block in blocks)
         return cls(
             tables=log.tables(),
@@ -106,6 +104,13 @@ class Part(NamedTuple):
             peak_rss_bytes=host_memory.peak_bytes(),
             staged_bytes=staged,
         )
+
+
+def _taken(lists: Iterable[list[AuditedRound]]) -> Iterator[AuditedRound]:
+    """The elements of lists, taken off them so that the memory of each is free after its use."""
+    for some in lists:
+        while some:
+            yield some.pop()
 
 
 def _transport(path: str, reason: str, parts: Sequence[Part]) -> dict[str, Any]:
@@ -154,7 +159,7 @@ def joined(
     # is ahead may audit while another one still computes.
     audits_s = np.array([max(p.audit_s.get(first, 0.0) for p in parts) for first, _ in rounds])
     wall_s = np.maximum(elapsed - audits_s, np.minimum(compute.max(axis=0), elapsed))
-    measures = reduce(combine, [part.measures for part in parts])
+    measures = combine(*[part.measures for part in parts])
     return Outcome(
         pes=len(parts),
         rounds=rounds,

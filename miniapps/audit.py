@@ -9,9 +9,8 @@ of any size are audited. docs/validation.md describes what audits can see.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from random import Random
 from types import ModuleType
 from typing import Any, Self
@@ -115,16 +114,17 @@ class AuditedRound:
     got: int = 0
     blocks: int = 1
 
-    def __add__(self, other: AuditedRound) -> AuditedRound:
-        """Join two groups of blocks."""
-        return AuditedRound(
-            self.step,
-            self.count,
-            combine(self.began, other.began),
-            combine(self.ended, other.ended),
-            (self.sent + other.sent) & MASK,
-            (self.got + other.got) & MASK,
-            self.blocks + other.blocks,
+    @classmethod
+    def of(cls, parts: Sequence[Self]) -> Self:
+        """Join groups of blocks."""
+        return cls(
+            parts[0].step,
+            parts[0].count,
+            combine(*[part.began for part in parts]),
+            combine(*[part.ended for part in parts]),
+            sum(part.sent for part in parts) & MASK,
+            sum(part.got for part in parts) & MASK,
+            sum(part.blocks for part in parts),
         )
 
 
@@ -133,7 +133,7 @@ def joined(rounds: Iterable[AuditedRound]) -> list[AuditedRound]:
     by_step: dict[int, list[AuditedRound]] = {}
     for part in rounds:
         by_step.setdefault(part.step, []).append(part)
-    return [reduce(AuditedRound.__add__, by_step[step]) for step in sorted(by_step)]
+    return [AuditedRound.of(by_step.pop(step)) for step in sorted(by_step)]
 
 
 def checks_of(

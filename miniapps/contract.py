@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -286,12 +287,19 @@ def _checked_shared(messages: Mapping[Edge, Any]) -> dict[Edge, Any]:
     return {edge: shared[id(array)] for edge, array in messages.items()}
 
 
-def combine(measures: Mapping[str, Measure], more: Mapping[str, Measure]) -> dict[str, Measure]:
-    """Join the measures of two groups of blocks, name by name."""
-    joined = dict(measures)
-    for name, (op, value) in more.items():
-        if name in joined:
-            before = joined[name].value
-            value = np.concatenate([before, value]) if op == JOIN else REDUCTIONS[op](before, value)
-        joined[name] = Measure(op, value)
-    return joined
+def combine(*groups: Mapping[str, Measure]) -> dict[str, Measure]:
+    """Join the measures of groups of blocks, name by name."""
+    ops: dict[str, str] = {}
+    values: dict[str, list[Any]] = {}
+    for group in groups:
+        for name, (op, value) in group.items():
+            ops[name] = op
+            values.setdefault(name, []).append(value)
+    return {name: Measure(op, _reduced(op, values[name])) for name, op in ops.items()}
+
+
+def _reduced(op: str, values: list[Any]) -> Any:
+    """The reduction of values of which there is at least one."""
+    if len(values) == 1:
+        return values[0]
+    return np.concatenate(values) if op == JOIN else reduce(REDUCTIONS[op], values)

@@ -25,7 +25,7 @@ SINGLE_ERROR = 2e-6  # of float32 forces, over the sum of their repulsions and a
 START_ERROR = 1e-10  # of a drawn velocity, over the thermal one; the scale is summed in any order
 TABLE_ERROR = 1e-9  # relative; the sums that the table is compared with are rounded
 FROM_FILE = 256  # atoms that are compared with the input file, about
-COLUMNS = 8  # of a contributed row: point, id, position, velocity
+COLUMNS = 7  # of a contributed row: id, position, velocity
 
 
 class Audit(BaseAudit):
@@ -82,25 +82,24 @@ class Audit(BaseAudit):
         return found
 
     def _around(self, block: Any) -> np.ndarray:
-        """The block's atoms within `far` of the points: (n, `COLUMNS`) float64."""
+        """The block's atoms within `far` of any point: (n, `COLUMNS`) float64."""
         position, velocity = block.atoms.own("position"), block.atoms.own("velocity")
-        ids, rows = block.atoms.ids, [np.empty((0, COLUMNS))]
-        for number in self._points_near(block):
-            near = self._within(self.points[number], position)
-            if len(near):
-                row = np.concatenate([[np.full(len(near), number), ids[near]],
-                                      position[:, near], velocity[:, near]])  # fmt: skip
-                rows.append(row.T)
-        return np.concatenate(rows)
+        near = np.zeros(len(block.atoms.ids), bool)
+        for point in self._points_near(block):
+            near[self._within(point, position)] = True
+        rows = np.empty((np.count_nonzero(near), COLUMNS))
+        rows[:, 0] = block.atoms.ids[near]
+        rows[:, 1:4], rows[:, 4:] = position[:, near].T, velocity[:, near].T
+        return rows
 
     def _points_near(self, block: Any) -> np.ndarray:
-        """The numbers of the points that may be within `far` of the block's atoms."""
+        """The points that may be within `far` of the block's atoms, (n, 3)."""
         off = np.abs(self.points - (block.low + block.high) / 2)
         off = np.minimum(off, self.problem.box - off)
         reach = (
             (block.high - block.low) / 2 + self.far + MARGIN
         )  # atoms may have left by half a skin
-        return np.flatnonzero((off <= reach).all(axis=1))
+        return self.points[(off <= reach).all(axis=1)]
 
     def _within(self, point: np.ndarray, position: np.ndarray) -> np.ndarray:
         """The indices of positions (3, n) within `far` of a point, or of one of its images."""
@@ -125,9 +124,9 @@ class Audit(BaseAudit):
         before, after = (side["atoms"].value for side in (began, ended))
         self.motion = ended["motion"].value
         wrong = np.zeros(2, int)
-        for number, point in enumerate(self.points):
-            some = (rows[rows[:, 0] == number, 1:].T for rows in (before, after))
-            wrong += self._wrong_step(point, *some)
+        for point in self.points:
+            near = (rows[self._within(point, rows[:, 1:4].T)].T for rows in (before, after))
+            wrong += self._wrong_step(point, *near)
         places = velocities = 0
         if step == 0 and self.problem.source is None:
             places = self._wrong_places(before)
@@ -146,7 +145,7 @@ class Audit(BaseAudit):
 
     def _wrong_places(self, rows: np.ndarray) -> int:
         """The number of atoms that do not begin where their ids say."""
-        ids, position = rows[:, 1].astype(np.int64), rows[:, 2:5].T
+        ids, position = rows[:, 0].astype(np.int64), rows[:, 1:4].T
         known = (ids >= 1) & (ids <= self.problem.atoms)
         right = plain.sites(self.problem, np.where(known, ids, 1))
         off = remainders(position - right, self.problem.box)
@@ -155,13 +154,13 @@ class Audit(BaseAudit):
     def _wrong_in_file(self, rows: np.ndarray) -> tuple[int, int]:
         """How many atoms do not begin where the input file says, and with another velocity."""
         problem, wrong = self.problem, np.zeros(2, int)
-        found = plain_input.atoms_of(problem.input, set(rows[:, 1].astype(int).tolist()))
+        found = plain_input.atoms_of(problem.input, set(rows[:, 0].astype(int).tolist()))
         for row in rows:
-            position, velocity = found.get(int(row[1]), ([math.nan] * 3, None))
+            position, velocity = found.get(int(row[0]), ([math.nan] * 3, None))
             right = np.rint(np.array(position) / problem.quantum) * problem.quantum
-            off = remainders((row[2:5] - right)[:, np.newaxis], problem.box)
+            off = remainders((row[1:4] - right)[:, np.newaxis], problem.box)
             wrong[0] += bool((off != 0).any())
-            wrong[1] += velocity is not None and row[5:].tolist() != velocity
+            wrong[1] += velocity is not None and row[4:].tolist() != velocity
         return int(wrong[0]), int(wrong[1])
 
     def _wrong_start(self, rows: np.ndarray, drawn: np.ndarray) -> int:
@@ -172,9 +171,9 @@ class Audit(BaseAudit):
         atoms, temperature = self.problem.atoms, self.problem.temperature
         mean = drawn[:3] / atoms
         scale = math.sqrt((3 * atoms - 3) * temperature / (drawn[3] - atoms * np.dot(mean, mean)))
-        numbers = plain.drawn(rows[:, 1].astype(np.int64), self.problem.seed)
+        numbers = plain.drawn(rows[:, 0].astype(np.int64), self.problem.seed)
         right = (numbers - mean[:, np.newaxis]) * scale
-        off = np.abs(right - rows[:, 5:].T).max(axis=0)
+        off = np.abs(right - rows[:, 4:].T).max(axis=0)
         return int(np.count_nonzero(~(off <= START_ERROR * math.sqrt(temperature))))
 
     def _wrong_step(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +143,7 @@ def check_usual(spec: RunSpec, subject: Subject) -> int:
     if result.error:
         print(f"miniapps: run failed in the usual order: {result.error}", file=sys.stderr)
         return FAILED
-    measures = reduce(combine, [block.measure() for block in blocks])
+    measures = combine(*[block.measure() for block in blocks])
     checks = spec.module.validate(blocks[0].problem, spec.steps, measures, result.state_hash)
     wrong = [check.name for check in checks if not check.ok]
     if wrong:

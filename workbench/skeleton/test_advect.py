@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Generator
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ def checks_of(block: Any, steps: int = 20) -> list[Check]:
     engine = Engine([block(problem, layout, index, Device()) for index in layout.indices()])
     for step in range(steps):
         engine.round(step, 1)
-    measures = reduce(combine, (measured(block, None) for block in engine.blocks))
+    measures = combine(*[measured(block, None) for block in engine.blocks])
     return validate(problem, steps, measures, digest(measures.pop("words").value))
 
 
