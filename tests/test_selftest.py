@@ -22,12 +22,14 @@ import drivers
 import miniapps
 from miniapps import grid_faults
 from miniapps.faults import ACTED, Fault, replaced
+from miniapps.parameters import InputError
 from workbench.exit_status import VALID, WRONG
 from workbench.run import batch, launch
 from workbench.run.monitor import Monitor
 from workbench.run.processes import SHARED, process_state, shared_files
 from workbench.run.progress_file import ProgressFile
 from workbench.selftest import command, faults, trials, warm
+from workbench.selftest.command import Asked, append
 from workbench.selftest.trials import Found, Trial, solve_here
 
 APPS = ("jacobi2d", "stencil3d", "pic", "leanmd", "echo")
@@ -240,6 +242,27 @@ def test_the_simulated_gpu_is_a_column(tmp_path: Path) -> None:
     assert "1 fault acts in 1 trial; 0 of these survive" in done.stdout
     (line,) = [one for one in map(json.loads, report.read_text().splitlines()) if one["fault"]]
     assert line["driver"] == "serial, simulated GPU" and "differs from" in line["caught"]
+
+
+def test_a_report_is_continued(tmp_path: Path) -> None:
+    """Catches trials that are made again, or left out although another preset was tried."""
+    report, words = tmp_path / "report", (["jacobi2d"], ["serial"], "weight")
+    right, wrong, *more = Asked(*words, report=report).trials(tmp_path)
+    append(report, Found(right, False, ""))
+    append(report, Found(wrong, True, "error"))
+    assert keys(Asked(*words, report=report, resume=True).trials(tmp_path)) == keys([right, *more])
+    small = Asked(*words, "small", None, report, True).trials(tmp_path)
+    assert wrong.fault in {trial.fault for trial in small}
+    report.write_text('{"preset": 1}\n')
+    with pytest.raises(InputError, match="--json"):
+        Asked(*words, report=report, resume=True).trials(tmp_path)
+    with pytest.raises(InputError, match="--resume"):
+        Asked(*words, resume=True)
+
+
+def keys(some: list[Trial]) -> list[str | None]:
+    """The faults of trials."""
+    return [trial.fault for trial in some]
 
 
 def test_what_is_inherited_is_inherited_again() -> None:

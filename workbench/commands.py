@@ -165,6 +165,8 @@ def add_selftest(commands: Any) -> None:
     parser.add_argument("--draw", type=typed(int), metavar="N", help=help)
     help = "append each trial to this file, as a line of JSON"
     parser.add_argument("--json", type=Path, metavar="FILE", help=help)
+    help = "leave out the trials that the file of --json has already"
+    parser.add_argument("--resume", action="store_true", help=help)
     help = "print the table in Markdown"
     parser.add_argument("--markdown", action="store_true", help=help)
 
@@ -180,6 +182,7 @@ def _selftest(options: argparse.Namespace, runtime: list[str]) -> int:
             options.preset,
             options.draw,
             options.json,
+            options.resume,
         )
         return command.selftest(asked, options.markdown)
 

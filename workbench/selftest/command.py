@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import drivers
 import miniapps
-from miniapps.parameters import require
+from miniapps.parameters import InputError, require
 from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
 from workbench.selftest import simulated
@@ -33,7 +34,8 @@ class Asked:
     """What to try: the drivers' ``names``, a part of the faults' names, and how large runs are.
 
     ``drawn``: how many trials to draw of each app and driver; None: all. ``report``: a file of
-    JSON Lines, to which each trial is appended as it ends. Raises InputError.
+    JSON Lines, to which each trial is appended as it ends; ``resume``: leave out the trials that it
+    has. Raises InputError.
     """
 
     apps: list[str]
@@ -42,16 +44,19 @@ class Asked:
     preset: str = TINY.preset
     drawn: int | None = None
     report: Path | None = None
+    resume: bool = False
 
     def __post_init__(self) -> None:
         names = ", ".join(SCALES)
         require(self.preset in SCALES, "--preset", self.preset, f"must be one of: {names}")
         require(self.drawn is None or self.drawn > 0, "--draw", self.drawn, "must be 1 or more")
+        require(not self.resume or self.report is not None, "--resume", "given", "needs --json FILE")
 
     @property
     def everything(self) -> bool:
         """Whether every fault is tried wherever it may act."""
-        some = self.words is not None or self.drawn is not None or self.preset != TINY.preset
+        some = self.words is not None or self.drawn is not None or self.resume
+        some = some or self.preset != TINY.preset
         whole = {*self.apps} == {*miniapps.names()} and {*self.names} == {*drivers.names()}
         return whole and not some
 
@@ -63,6 +68,9 @@ class Asked:
     def trials(self, marks: Path) -> list[Trial]:
         """The trials to make; the right program's are always among them."""
         every = list(trials(self.apps, self.names, self.words, marks, self.preset))
+        if self.report is not None and self.resume:
+            known = trials_in(self.report)
+            every = [one for one in every if one.fault is None or key_of(one) not in known]
         if self.drawn is None:
             return every
         groups: dict[tuple[str, str], list[Trial]] = {}
@@ -115,6 +123,23 @@ def in_time(trials: list[Trial], scale: Scale) -> Iterator[Found]:
     for trial in late:
         (one,) = solve([trial], scale.patient())
         yield replace(one, disturbed=True)
+
+
+def key_of(trial: Trial) -> tuple[Any, ...]:
+    """What tells a trial from all others in a report."""
+    return trial.preset, trial.driver, trial.app, trial.fault
+
+
+def trials_in(report: Path) -> set[tuple[Any, ...]]:
+    """The keys of the trials that a report has; there need not be one. Raises InputError."""
+    if not report.exists():
+        return set()
+    fields = "preset", "driver", "app", "fault"
+    try:
+        lines = [json.loads(line) for line in report.read_text().splitlines()]
+        return {tuple(line[field] for field in fields) for line in lines}
+    except (OSError, ValueError, TypeError, KeyError):
+        raise InputError("--json", report, "is not a file of this command") from None
 
 
 TEMPORARY = re.compile(r"/\S*/miniapps-[\w-]+/")  # a folder of one launch

@@ -53,7 +53,7 @@ class Scale:
 
 
 TINY = Scale("tiny", 2.0, 1000)
-SMALL, LARGE = Scale("small", 60.0, 8), Scale("large", 180.0, 4)
+SMALL, LARGE = Scale("small", 30.0, 8), Scale("large", 45.0, 4)
 SCALES = {scale.preset: scale for scale in (TINY, SMALL, LARGE)}
 
 
@@ -132,13 +132,18 @@ def _all_trials(apps: list[str], names: list[str], marks: Path, preset: str) -> 
         places += [(driver, "gpu") for driver in usable if simulated.may_run(driver)]
     for driver, device in places:
         for app in apps:
-            for name, variant in variants(app).items():
+            for name, variant in variants(app, preset).items():
                 yield from _trials(driver, app, name, variant, marks, preset, device)
 
 
-def variants(app: str) -> dict[str, dict[str, Any]]:
-    """An app as it is, and its variants with several kinds of blocks: name to fields."""
-    return {app: {}} | {f"{app} {v.value}": {v.field: v.value} for v in kinds(app)}
+def variants(app: str, preset: str = TINY.preset) -> dict[str, dict[str, Any]]:
+    """An app as it is, and its variants with several kinds of blocks: name to fields.
+
+    Large problems have no such variants: LeanMD by pairs would have 114 000 blocks, and a trial
+    would take five minutes.
+    """
+    several = () if preset == LARGE.preset else kinds(app)
+    return {app: {}} | {f"{app} {v.value}": {v.field: v.value} for v in several}
 
 
 def _trials(
@@ -221,22 +226,21 @@ def several_kinds(app: str, fields: Mapping[str, Any]) -> bool:
     return any(fields.get(v.field) == v.value for v in kinds(app))
 
 
-def solve(trials: list[Trial], scale: Scale = TINY) -> Iterator[Found]:
+def solve(chosen: list[Trial], scale: Scale = TINY) -> Iterator[Found]:
     """Make all trials, several launches at a time; yields what became of each as it ends."""
     groups: dict[Any, list[Trial]] = {}
-    on_gpu = [trial for trial in trials if trial.spec.device == "gpu"]
-    on_cpu = [trial for trial in trials if trial.spec.device != "gpu"]
+    on_gpu = [trial for trial in chosen if trial.spec.device == "gpu"]
+    on_cpu = [trial for trial in chosen if trial.spec.device != "gpu"]
     for trial in on_cpu:
         groups.setdefault(batch.launch_of(trial.spec), []).append(trial)
     shares = [share for group in groups.values() for share in shared(group, scale)]
-    alone = [one.spec for one in on_cpu if one.fault is None and one.spec.can.one_pe]
     launched = any(not one.spec.can.one_process for one in on_cpu)
     context = get_context("spawn")
     read, write = context.Pipe(duplex=False)  # closed when this process ends; nobody writes
     with (
         read,
         write,
-        warm.started(alone) if launched else nullcontext(()) as program,
+        warm.started(warming(on_cpu)) if launched else nullcontext(()) as program,
         ProcessPoolExecutor(1, context, simulate, (read,)) as simulator,
         ProcessPoolExecutor(scale.at_once, context, end_with_parent, (read,)) as pool,
     ):
@@ -251,6 +255,13 @@ def solve(trials: list[Trial], scale: Scale = TINY) -> Iterator[Found]:
             for process in active_children():
                 process.kill()  # and with it, by its guards, what it has launched
             raise
+
+
+def warming(chosen: list[Trial]) -> list[FaultySpec]:
+    """Short runs in one process that load all kernels of the apps of these trials."""
+    names = [driver.name for driver in drivers.usable() if driver.one_pe]
+    short = trials(sorted({one.spec.app for one in chosen}), names, None, Path(os.devnull))
+    return [one.spec for one in short if one.fault is None and one.spec.device != "gpu"]
 
 
 def end_with_parent(read: Connection) -> None:
