@@ -50,7 +50,8 @@ class Asked:
         names = ", ".join(SCALES)
         require(self.preset in SCALES, "--preset", self.preset, f"must be one of: {names}")
         require(self.drawn is None or self.drawn > 0, "--draw", self.drawn, "must be 1 or more")
-        require(not self.resume or self.report is not None, "--resume", "given", "needs --json FILE")
+        given = not self.resume or self.report is not None
+        require(given, "--resume", "given", "needs --json FILE")
 
     @property
     def everything(self) -> bool:

@@ -139,7 +139,7 @@ def _all_trials(apps: list[str], names: list[str], marks: Path, preset: str) -> 
 def variants(app: str, preset: str = TINY.preset) -> dict[str, dict[str, Any]]:
     """An app as it is, and its variants with several kinds of blocks: name to fields.
 
-    Large problems have no such variants: LeanMD by pairs would have 114 000 blocks, and a trial
+    Large problems have no such variants: LeanMD by pairs would have 180 000 blocks, and a trial
     would take five minutes.
     """
     several = () if preset == LARGE.preset else kinds(app)
