@@ -20,11 +20,11 @@ __all__ = ["ToysProblem", "reference", "validate"]
 
 
 class SlowSnapshots:
-    """Takes a tenth of a second for each block, and writes nothing."""
+    """Takes a quarter of a second for each block, and writes nothing."""
 
     name: ClassVar[str] = "slow"
     every: ClassVar[int] = 2
-    seconds: ClassVar[float] = 0.1
+    seconds: ClassVar[float] = 0.25
 
     def wants(self, before: int, step: int) -> bool:
         """After every second step."""
