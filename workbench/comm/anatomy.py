@@ -162,7 +162,8 @@ def notes(records: Sequence[dict[str, Any]]) -> Iterator[str]:
         ),
         "trial",
     )
-    yield f"{first['library']}; the fastest of {trials}; every byte was checked"
+    library = " ".join(first["library"].split())
+    yield f"{library}; the fastest of {trials}; every byte was checked"
     if first["without_c"]:
         yield f"no ping-pong in C, so {LIBRARY} and rest are not known: {first['without_c']}"
     provided = {r["thread_level"]: r["provided_level"] for r in records}
