@@ -18,7 +18,14 @@ from workbench.lesson.apart import MIB, Apart, Limits, obstacle
 from workbench.lesson.running import End, Task
 
 CASE = Case(2, (3,), 7)
-LIMITS = Limits(wall_s=20, memory=512 * MIB, all_memory=1024 * MIB, processes=30, folder=128 * MIB)
+LIMITS = Limits(
+    wall_s=20,
+    memory=512 * MIB,
+    all_memory=1024 * MIB,
+    processes=30,
+    folder=128 * MIB,
+    file_size=32 * MIB,
+)
 FORKS = "import os\nwhile True: os.fork()"
 WRITES = """
 from pathlib import Path
@@ -58,6 +65,12 @@ HARMFUL = {  # a program, and what is said about it
     "forks": (FORKS, "it started more than 30 processes"),
     "hangs": ("def collect(comm, mine):\n    while True: pass", "no progress"),
     "writes": (WRITES, "was stopped"),
+    "writes a large file": (
+        "def collect(comm, mine):\n"
+        "    written = open(str(comm.rank), 'wb', 0).write(bytes(64 << 20))\n"
+        "    raise ValueError(written)",
+        f"ValueError: {32 * MIB}",
+    ),
     "prints": (PRINTS, ""),
     "stays": (STAYS, "has started another process"),
     "takes memory": (
