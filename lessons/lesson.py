@@ -38,12 +38,13 @@ class Traffic(NamedTuple):
     ``sent``: their number by receiver, which is known of mpi4py only; ``received``: of Charm4Py
     only, the number of calls of the chare's methods, without prepare and start; ``swept``: of
     mpi4py only, how many cells the lesson's sweep computed, and how many of them while messages
-    were under way.
+    were under way; ``handed``: of mpi4py only, the bytes that it gave to MPI to be sent.
     """
 
     sent: dict[int, int] | None = None
     received: int | None = None
     swept: tuple[int, int] | None = None
+    handed: int | None = None
 
 
 class Criterion(NamedTuple):

@@ -15,6 +15,7 @@ class Log:
         """Begin a new case."""
         self.doing = ""  # the call that has not returned yet
         self.sent: Counter[int] = Counter()  # messages, by receiver
+        self.handed = 0  # bytes given to MPI to be sent
         self.under_way = 0  # messages that were begun, and not waited for
         self.swept = 0  # cells computed by a lesson's sweep
         self.overlapped = 0  # those computed while messages were under way

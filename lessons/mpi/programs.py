@@ -34,7 +34,7 @@ def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
         watcher.heartbeat(world.rank, at[0])
         LOG.forget()
         returned = run(work, Watched(world.Dup()), given[at[0]])
-        traffic = Traffic(dict(LOG.sent), None, (LOG.swept, LOG.overlapped))
+        traffic = Traffic(dict(LOG.sent), None, (LOG.swept, LOG.overlapped), LOG.handed)
         answers = world.gather(work.keep(world.rank, returned, traffic))
         if answers is not None:
             report(at[0], answers)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from mpi4py import MPI
 
 from lessons.log import LOG
@@ -29,15 +31,25 @@ def _during(name: str, call: Callable[..., Any], *arguments: Any, **named: Any) 
     return found
 
 
+def size_of(given: Any) -> int:
+    """The bytes of what a program gives to MPI: an array, one with its type, or any object."""
+    if isinstance(given, list | tuple) and given and isinstance(given[0], np.ndarray):
+        given = given[0]
+    return given.nbytes if isinstance(given, np.ndarray) else len(pickle.dumps(given))
+
+
 def _noted(name: str) -> Callable[..., Any]:
     """A method that notes the call ``name`` of the communicator below."""
     sends = name.capitalize() in SENDS + BOTH
+    hands = name.capitalize() not in RECEIVES
 
     def method(self: Any, *arguments: Any, **named: Any) -> Any:
         if sends:
             to = named.get("dest", arguments[1] if len(arguments) > 1 else None)
             if isinstance(to, int) and to != MPI.PROC_NULL:
                 LOG.sent[to] += 1
+        if hands and (arguments or named):
+            LOG.handed += size_of(arguments[0] if arguments else next(iter(named.values())))
         found = _during(name, getattr(super(type(self), self), name), *arguments, **named)
         return WatchedRequest(found) if type(found) is Request else found
 

@@ -10,6 +10,7 @@ from lessons.lesson import Case, Criterion, Lesson, Traffic
 
 UNIT = 2.0**-40
 LENGTHS = (3, 1001)  # with 3 numbers, one of 4 processes has none
+A_SUM = 256  # bytes, also if it is pickled
 SMALLEST, LARGEST = -6, 3  # powers of ten
 
 
@@ -25,7 +26,7 @@ class Sum(Lesson):
     criteria: ClassVar[tuple[Criterion, ...]] = (
         Criterion(5, "the same bits on 1 to 4 processes", lambda case: not few(case)),
         Criterion(3, "also if a process has one number or none", lambda case: few(case)),
-        Criterion(2, "no more messages than numbers of processes", messages=True),
+        Criterion(2, "only sums travel, and at most one to each process", messages=True),
     )
 
     def cases(self, processes: int, seed: int, more: int = 0) -> list[Case]:
@@ -45,11 +46,14 @@ class Sum(Lesson):
         return np.array([units.sum() * UNIT])
 
     def forbidden(self, case: Case, rank: int, traffic: Traffic) -> str:
-        """A process sends at most one message to each; a chare gets as many, and the result."""
+        """A process sends at most one sum to each; a chare gets as many, and the result."""
         if traffic.sent is not None:
-            sent = sum(traffic.sent.values())
-            most = case.processes
-            return f"process {rank} sent {sent} messages; {most} are enough" if sent > most else ""
+            sent, most = sum(traffic.sent.values()), case.processes
+            handed, enough = traffic.handed or 0, case.processes * A_SUM
+            if sent > most:
+                return f"process {rank} sent {sent} messages; {most} are enough"
+            much = f"process {rank} gave {handed} bytes to MPI; a sum has 8"
+            return much if handed > enough and not few(case) else ""
         came, most = traffic.received or 0, case.processes + 1
         return f"chare {rank} got {came} messages; {most} are enough" if came > most else ""
 

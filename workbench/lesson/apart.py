@@ -30,7 +30,7 @@ from workbench.exit_status import VALID
 from workbench.lesson import running, sandbox
 from workbench.lesson.running import End, Ended, Returned, Task
 from workbench.run import launch
-from workbench.run.processes import family, process_state
+from workbench.run.processes import family, process_state, shared_files
 
 LOOK_S = 0.05
 ENDING_S = 10.0  # for the kernel to end all processes of a namespace
@@ -87,7 +87,7 @@ class Apart:
             order = Order(
                 inner, program.read_bytes(), scratch, self.limits, self.shut_in, self.hidden
             )
-            lines, trouble = exchange(pickle.dumps(order), self.limits, scratch)
+            lines, trouble = exchange(order)
         ends: list[End] = []
         with suppress(ValueError, TypeError, KeyError, AttributeError, MemoryError, OverflowError):
             for line in lines:
@@ -99,11 +99,11 @@ class Apart:
         return [*ends, *[None] * left][: len(tasks)]
 
 
-def exchange(order: bytes, limits: Limits, scratch: Path) -> tuple[list[bytes], str]:
+def exchange(order: Order) -> tuple[list[bytes], str]:
     """Start the process inside and watch it; returns its lines, and the limit that it reached."""
     command = [*launch.PROGRAM, "lesson", "inside"]
     before = set(family(os.getpid()))
-    environment = os.environ | {"TMPDIR": str(scratch), "HOME": str(scratch)}
+    environment = os.environ | {"TMPDIR": str(order.scratch), "HOME": str(order.scratch)}
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -112,15 +112,18 @@ def exchange(order: bytes, limits: Limits, scratch: Path) -> tuple[list[bytes], 
         env=environment,
         start_new_session=True,
     ) as process:
-        reader = Reader(process, limits.answer)
-        writer = threading.Thread(target=_write, args=(process, order), daemon=True)
+        reader = Reader(process, order.limits.answer)
+        writer = threading.Thread(target=_write, args=(process, pickle.dumps(order)), daemon=True)
         reader.start()
         writer.start()
         try:
-            trouble = watched(process, reader, limits, scratch)
+            trouble = watched(process, reader, order.limits, order.scratch)
         finally:
+            left = [] if order.shut_in else [*map(shared_files, family(process.pid))]
             end(process)
             end_all(os.getpid(), spared=before)
+            for file in set().union(*left):
+                file.unlink(missing_ok=True)
         reader.join()
     return reader.lines, trouble
 

@@ -34,8 +34,8 @@ class Outcome:
 
     ``bits``: of what all processes returned, as bytes; empty if it did not end. ``stops``: what
     stopped it, as in `Mistake.stops`; ``reason``: in words, why the answer is wrong; empty if it is
-    right. ``messages``: what each process sent; ``right``: whether the results are right, even if
-    the messages are not allowed.
+    right. ``messages``: what each process sent, but not how many bytes; ``right``: whether the
+    results are right, even if the messages are not allowed.
     """
 
     case: Case
@@ -76,7 +76,8 @@ def outcome_of(lesson: Lesson, case: Case, end: Returned | str) -> Outcome:
     if isinstance(end, str):
         return stopped(case, end)
     bits = b"".join(bits_of(value) for value in end.values)
-    found = Outcome(case, bits, messages=tuple(map(str, end.traffic)))
+    messages = tuple(str(traffic._replace(handed=None)) for traffic in end.traffic)
+    found = Outcome(case, bits, messages=messages)
     for rank, (kind, value) in enumerate(zip(end.kinds, end.values, strict=True)):
         if value is None:
             reason = f"process {rank} returned {kind}, not an array of numbers"

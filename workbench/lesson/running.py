@@ -99,4 +99,5 @@ def traffic_of(answer: dict[str, Any]) -> Traffic:
     """The messages of one process, from its answer."""
     sent, swept = answer["sent"], answer["swept"]
     by_receiver = None if sent is None else {int(to): sent[to] for to in sorted(sent)}
-    return Traffic(by_receiver, answer["received"], None if swept is None else tuple(swept))
+    both = None if swept is None else tuple(swept)
+    return Traffic(by_receiver, answer["received"], both, answer["handed"])
