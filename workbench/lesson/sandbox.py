@@ -42,6 +42,7 @@ def limit(cpu_s: int, memory: int, file_size: int) -> None:
 
     What processes share, as MPI's libraries do, is not counted as memory.
     """
+    os.nice(19)  # whoever watches these processes must get a core, however many there are
     for number, most in (
         (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_DATA, memory),
