@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ import support
 
 import lessons
 from lessons.lesson import Case
-from workbench.lesson import sandbox
+from workbench.lesson import apart, sandbox
 from workbench.lesson.apart import MIB, Apart, Limits, obstacle
 from workbench.lesson.running import End, Task
+from workbench.run.processes import family
 
 CASE = Case(2, (3,), 7)
 LIMITS = Limits(
@@ -27,6 +29,14 @@ LIMITS = Limits(
     file_size=32 * MIB,
 )
 FORKS = "import os, time\nfor _ in range(7): os.fork()\ntime.sleep(1000)"
+FOR_EVER = """
+import os
+while True:
+    try:
+        os.fork()
+    except OSError:
+        pass
+"""
 WRITES = """
 from pathlib import Path
 def collect(comm, mine):
@@ -140,6 +150,24 @@ def test_what_harms_is_ended(harm: str, tmp_path, isolated, nothing_left) -> Non
     text, said = HARMFUL[harm]
     end = run(written(tmp_path, text), Apart((), True, LIMITS))
     assert isinstance(end, str) and said in end
+
+
+@pytest.mark.skipif(
+    sandbox.RELEASE < sandbox.NUMBERS_INSIDE, reason="this kernel does not limit root's processes"
+)
+def test_the_kernel_limits_processes(tmp_path, isolated, nothing_left, monkeypatch) -> None:
+    """Catches endless forks that end only when the process that watches gets a core."""
+    seen = []
+
+    def first_two(pid: int) -> list[int]:
+        found = family(pid)
+        seen.append(len(found))
+        return found[:2]
+
+    monkeypatch.setattr(apart, "family", first_two)
+    end = run(written(tmp_path, FOR_EVER), Apart((), True, replace(LIMITS, wall_s=3.0)))
+    assert end == "it was not ready after 3 s"
+    assert LIMITS.processes < max(seen) < sandbox.LEAST_NUMBERS
 
 
 @pytest.mark.parametrize("harm", UNPROTECTED)

@@ -242,7 +242,8 @@ def inside() -> int:
     """What the process inside does: runs the tasks, and prints a line for each launch."""
     order: Order = pickle.loads(sys.stdin.buffer.read())
     if order.shut_in:
-        sandbox.enter(order.scratch, order.limits.folder, order.hidden)
+        limits = order.limits
+        sandbox.enter(order.scratch, limits.folder, order.hidden, limits.processes)
     else:
         sandbox.adopt()
     sandbox.limit(order.limits.cpu_s, order.limits.memory, order.limits.file_size)

@@ -15,6 +15,7 @@ import struct
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -28,6 +29,9 @@ END_WITH_PARENT, ADOPT, NO_NEW_RIGHTS = 1, 36, 38  # prctl(2)
 CAPABILITIES = struct.pack("Ii", 0x20080522, 0), bytes(24)  # capset(2): none
 USER = 1000  # this user, as processes inside see it; not 0, so that a new program gets no rights
 SHARED = Path("/dev/shm")
+RELEASE = tuple(int(part) for part in os.uname().release.split(".")[:2])  # of the kernel
+COUNTS_INSIDE, NUMBERS_INSIDE = (5, 14), (6, 14)  # releases; see `_limit_processes`
+LEAST_NUMBERS = 400  # the kernel refuses less; it does not reuse the numbers below 300
 
 
 def call(name: str, *arguments: object) -> None:
@@ -52,12 +56,13 @@ def limit(cpu_s: int, memory: int, file_size: int) -> None:
         resource.setrlimit(number, (most, most))
 
 
-def enter(scratch: Path, size: int, hidden: Sequence[Path]) -> None:
+def enter(scratch: Path, size: int, hidden: Sequence[Path], processes: int) -> None:
     """Go on in a process that is shut in; the present one ends with it. Raises OSError.
 
     ``scratch``: the only folder that can be written to, beside /dev/shm; both are new, empty, in
-    memory, and hold ``size`` bytes each. ``hidden``: folders that look empty. When the first
-    process inside ends, the kernel ends all others.
+    memory, and hold ``size`` bytes each. ``hidden``: folders that look empty. ``processes``: how
+    many there may be; some kernels allow more, see `_limit_processes`. When the first process
+    inside ends, the kernel ends all others.
     """
     user, group = os.getuid(), os.getgid()
     call("unshare", NAMESPACES)
@@ -70,8 +75,23 @@ def enter(scratch: Path, size: int, hidden: Sequence[Path]) -> None:
         _wait(inside)
     call("prctl", END_WITH_PARENT, signal.SIGKILL)
     _furnish(scratch, size, hidden)
+    _limit_processes(processes)
     call("prctl", NO_NEW_RIGHTS, 1, 0, 0, 0)
     call("capset", *CAPABILITIES)
+
+
+def _limit_processes(most: int) -> None:
+    """Have the kernel refuse to start more processes, as far as it can.
+
+    An ordinary user's processes are counted for each namespace since Linux 5.14; before, the limit
+    would count all processes of the user. Those of root are never counted, but since Linux 6.14 a
+    namespace has a largest process number of its own; before, this would change the machine's.
+    """
+    if RELEASE >= COUNTS_INSIDE:
+        resource.setrlimit(resource.RLIMIT_NPROC, (2 * most, 2 * most))
+    if RELEASE >= NUMBERS_INSIDE:
+        with suppress(OSError):
+            Path("/proc/sys/kernel/pid_max").write_text(str(max(2 * most, LEAST_NUMBERS)))
 
 
 def adopt() -> None:
