@@ -87,7 +87,10 @@ class Work:
     def keep(self, rank: int, returned: Any, traffic: Traffic) -> dict[str, Any]:
         """Store what the program returned in a process, and return what else there is to report."""
         if isinstance(returned, np.ndarray) and not returned.dtype.hasobject:
-            np.save(self.result(rank), returned)
+            try:
+                np.save(self.result(rank), returned)
+            except OSError as error:
+                raise OSError(f"it left no room for results: {error}") from error
             return {"returned": "an array", **traffic._asdict()}
         kind = (
             "an array of objects" if isinstance(returned, np.ndarray) else type(returned).__name__

@@ -20,9 +20,11 @@ from typing import Any
 from unittest import mock
 
 import communication
+import drivers
 from communication.actions import Action, Call, Split, Window, listed
 from communication.buffers import Data, as_bytes
 from communication.catalogue import CATALOGUE, WORD, Benchmark
+from communication.progress import Progress
 from communication.session import Session, WrongData
 from communication.settings import IN_BAND, OUT_OF_BAND, Settings, Span
 
@@ -351,7 +353,7 @@ def main(driver: str, buffers: list[str]) -> int:
             found: dict[str, Any] = {}
             error = None
             try:
-                found = Session(made_by, CATALOGUE[name], settings, lambda *_: None).run()
+                found = Session(made_by, CATALOGUE[name], settings, Progress(lambda _: None)).run()
             except WrongData as caught:
                 error = str(caught)
             if world.rank == 0:
@@ -362,7 +364,7 @@ def main(driver: str, buffers: list[str]) -> int:
                 print(json.dumps(line | {"values": values} | kind), flush=True)
         return 0
 
-    return int(runtime.run(TINY, session))
+    return int(runtime.run(TINY, drivers.get(driver).options(), session))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ LIMITS = Limits(
     folder=128 * MIB,
     file_size=32 * MIB,
 )
+TIGHT = {"takes shared memory": replace(LIMITS, all_memory=500 * MIB)}
 FORKS = "import os, time\nfor _ in range(7): os.fork()\ntime.sleep(1000)"
 FOR_EVER = """
 import os
@@ -90,7 +91,7 @@ HARMFUL = {  # a program, and what is said about it
     "takes shared memory": (
         "import mmap\nkept = []\nfor n in range(100):\n    kept.append(mmap.mmap(-1, 1 << 24))\n"
         "    kept[-1][:] = bytes(1 << 24)\nwhile True: pass",
-        "it took more than 1024 MiB of memory",
+        "it took more than 500 MiB of memory",
     ),
     "ends its parents": (
         "import os, signal\nos.kill(1, signal.SIGKILL)\nos.kill(-1, signal.SIGKILL)",
@@ -148,7 +149,7 @@ def nothing_left(tmp_path, monkeypatch):
 def test_what_harms_is_ended(harm: str, tmp_path, isolated, nothing_left) -> None:
     """Catches a submission that is not ended, or that leaves processes or files."""
     text, said = HARMFUL[harm]
-    end = run(written(tmp_path, text), Apart((), True, LIMITS))
+    end = run(written(tmp_path, text), Apart((), True, TIGHT.get(harm, LIMITS)))
     assert isinstance(end, str) and said in end
 
 
