@@ -31,7 +31,7 @@ def disturbed_lines(campaign: Campaign) -> list[str]:
     """What makes the times of a study doubtful: disturbed runs, and a noisy machine."""
     shares = [disturbed(run["record"]) for run in campaign.of("run")]
     count = sum(share > DISTURBED for share in shares)
-    repeat = "repeat the study with --max-noise 5%, or on a quiet machine"
+    repeat = f"repeat the study with --max-noise {DISTURBED:.0%}, or on a quiet machine"
     lines = []
     if count:
         runs = counted(len(shares), "run")
