@@ -56,10 +56,9 @@ class Asked:
     @property
     def everything(self) -> bool:
         """Whether every fault is tried wherever it may act."""
-        some = self.words is not None or self.drawn is not None or self.resume
-        some = some or self.preset != TINY.preset
+        chosen = self.words is not None or self.drawn is not None
         whole = {*self.apps} == {*miniapps.names()} and {*self.names} == {*drivers.names()}
-        return whole and not some
+        return whole and not (chosen or self.resume or self.preset != TINY.preset)
 
     def columns(self, found: Sequence[Found]) -> list[str]:
         """The columns of the table: the drivers, and a simulated GPU where one was tried."""

@@ -39,8 +39,7 @@ class Study:
 
     ``steps``: of every run; in a study of granularity of the whole problem. Each halving doubles
     them, up to ``most_steps``, so that runs of small problems are not too short to be timed.
-    ``balancer_settings``: pairs of a balancer (None: no balancing)
-    and its period in steps;
+    ``balancer_settings``: pairs of a balancer (None: no balancing) and its period in steps;
     ``own_best``: the parameters of the problem whose "auto" each run replaces by its own value. In
     all others every run has the same value, so that runs differ in what is compared only.
     """
