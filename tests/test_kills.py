@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -77,6 +78,32 @@ def test_what_ends_a_selftest_ends_what_its_processes_have_launched(number: int)
         command.kill()
         command.communicate(timeout=kills.LIMIT_S)
     support.wait_for(lambda: not support.marked(mark), 15)
+
+
+ENDS_AT_ITS_LAUNCH = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from workbench.run import launch
+
+class Popen(subprocess.Popen):
+    def __init__(self, command, **options):
+        super().__init__(command, **options)
+        if "sleep" in command:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+subprocess.Popen = Popen
+with launch.guarded(["sleep", "1000"], Path(sys.argv[1])):
+    sys.exit("still there")
+"""
+
+
+def test_a_process_killed_as_it_launches_leaves_no_launcher(tmp_path: Path) -> None:
+    """Catches a launcher that runs before anything ends it together with its parent."""
+    mark = str(time.time_ns())
+    command = [sys.executable, "-c", ENDS_AT_ITS_LAUNCH, tmp_path]
+    ended = subprocess.run(command, env=support.clean_environment({support.MARK: mark}))
+    assert ended.returncode == -signal.SIGKILL
+    support.wait_for(lambda: not support.marked(mark))
 
 
 def test_the_whole_matrix_has_been_made() -> None:

@@ -131,18 +131,9 @@ def _monitored(
     """
     progress = ProgressFile(folder / PROGRESS, specs[0].pes)
     end_by_signals()
-    with (folder / LOG).open("wb") as log:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=os.environ | {FOLDER: str(folder), **_cores()},
-            start_new_session=True,
-        )
     outputs = [(spec.output, spec.pes) for spec in specs if spec.output is not None]
     parts = [part for one in outputs for part in output.temporary(*one)]
-    with _guard(process) as remember:
+    with guarded(command, folder) as (process, remember):
         for left in (folder, *parts):
             remember(left)
         monitor = Monitor(specs[0], program, progress, process, limit_s, remember)
@@ -179,29 +170,46 @@ def _cores() -> dict[str, str]:
 
 
 @contextmanager
-def _guard(process: subprocess.Popen[bytes]) -> Iterator[Callable[[Path], None]]:
-    """End the run if this process is killed, even by SIGKILL, or interrupted while it cleans up.
+def guarded(
+    command: list[str], folder: Path
+) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[Path], None]]]:
+    """Start a launcher that ends if this process is killed, even by SIGKILL, at whatever moment.
 
     A guard process reads its standard input, a pipe from this process, which closes when this
     process ends. The guard then sends SIGTERM to the launcher, so that it ends its ranks, and
     SIGKILL to all that remain. Then it removes the files and folders that were given to the
     function that this yields.
+
+    The guard is there first, and a shell that becomes the launcher writes its own number to the
+    pipe: so no launcher is unknown to its guard.
     """
-    group = f"-{process.pid}"
-    wait = 'while read -r file; do set -- "$@" "$file"; done'
-    end = f'kill -TERM {group}; sleep 1; kill -KILL {group}; rm -rf -- "$@"'
+    known = 'case $what in group) group=$name;; file) set -- "$@" "$name";; esac'
+    wait = f"while read -r what name; do {known}; done"
+    kill = '{ kill -TERM "-$group"; sleep 1; kill -KILL "-$group"; } 2>/dev/null'
+    end = f'[ -z "$group" ] || {kill}; rm -rf -- "$@"'
     shell = ["/bin/sh", "-c", f"{wait}; {end}"]
+    become = ["/bin/sh", "-c", 'echo group $$ >&0; exec "$@" </dev/null', "sh", *command]
+    process = None
     with subprocess.Popen(shell, stdin=subprocess.PIPE, start_new_session=True) as guard:
         assert guard.stdin is not None
         pipe = guard.stdin.fileno()
 
         def remember(file: Path) -> None:
-            os.write(pipe, f"{file}\n".encode())
+            os.write(pipe, f"file {file}\n".encode())
 
         try:
-            yield remember
+            with (folder / LOG).open("wb") as log:
+                process = subprocess.Popen(
+                    become,
+                    stdin=pipe,
+                    stdout=log,
+                    stderr=log,
+                    env=os.environ | {FOLDER: str(folder), **_cores()},
+                    start_new_session=True,
+                )
+            yield process, remember
         finally:
-            if process.poll() is not None:
+            if process is None or process.poll() is not None:
                 guard.kill()
 
 
