@@ -52,9 +52,11 @@ class ProgressFile:
             path.write_bytes(bytes(SLOT.size * pes + ASKED.size))
         with path.open("r+b") as file:
             self.memory = mmap.mmap(file.fileno(), SLOT.size * pes + ASKED.size)
+            # The clock that stamps files may be milliseconds behind time.time().
+            self.opened = os.fstat(file.fileno()).st_ctime
         self.integers = memoryview(self.memory).cast("q")
         self.reals = memoryview(self.memory).cast("d")
-        self.pid, self.opened = os.getpid(), time.time()
+        self.pid = os.getpid()
         self.waits: dict[int, Callable[[], list[Wait]]] = {}  # of PEs of this process
         self.closed = threading.Event()
 
