@@ -11,6 +11,7 @@ from drivers.job import RunError
 from miniapps.contract import MessageError, StepError
 
 LOG = "MINIAPPS_LOG"  # environment variable: also show tracebacks, and what launchers print
+TRACEBACK = f"{LOG}=1 shows the traceback"
 
 
 def explained(error: Exception) -> str:
@@ -31,14 +32,15 @@ def explained(error: Exception) -> str:
 
 
 def _unexpected(error: Exception) -> str:
-    """An error that only a mistake in a program raises."""
+    """An error that only a mistake in a program raises, with the last line of Python before it."""
     what = f"{type(error).__name__}: {error}"
     if os.environ.get(LOG):
         traceback.print_exception(error)
         return what
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = [*traceback.extract_tb(error.__traceback__)]
+    frames = [frame for frame in frames if not frame.filename.endswith(".pyx")] or frames
     place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}; " if frames else ""
-    return f"{what} ({place}{LOG}=1 shows the traceback)"
+    return f"{what} ({place}{TRACEBACK})"
 
 
 def tell(reason: str) -> None:
