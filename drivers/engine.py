@@ -216,6 +216,10 @@ class Phase(NamedTuple):
 OnRound = Callable[[Runner, Round], None]
 
 
+def nothing(runner: Runner, this: Round) -> None:
+    """Do nothing: for rounds that nobody looks at."""
+
+
 class Engine:
     """Runs the blocks of one process in turn."""
 
@@ -257,7 +261,7 @@ class Engine:
         """The first block's runner."""
         return next(iter(self.runners.values()))
 
-    def play(self, phase: Phase, begun: OnRound, ended: OnRound) -> int:
+    def play(self, phase: Phase, begun: OnRound = nothing, ended: OnRound = nothing) -> int:
         """Make the rounds of a phase; returns the number of steps made since the run began.
 
         Calls ``begun`` before a block begins a round, and ``ended`` when the block has ended it.

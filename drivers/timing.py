@@ -112,7 +112,6 @@ class Stepper:
         self._forget()
 
     def _forget(self) -> None:
-        self.begin: Any = None
         self.compute: list[tuple[Any, Any]] = []
         self.batched_s = 0.0
         self.slices: list[tuple[int, Any, Any]] = []
@@ -129,13 +128,13 @@ class Stepper:
     def _begin(self, generator: Life) -> Any:
         self.generator = generator
         self._forget()
-        self.begin = self.block.device.mark()
         return self.resume(None)
 
     def spans(self) -> Spans:
         """Take the marks of the round that has just ended."""
         device = self.block.device
-        taken = Spans(device, self.begin, device.mark(), self.compute, self.batched_s, self.slices)
+        (begin, _), (_, end) = self.compute[0], self.compute[-1]
+        taken = Spans(device, begin, end, self.compute, self.batched_s, self.slices)
         self._forget()
         return taken
 

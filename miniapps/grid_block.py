@@ -35,7 +35,9 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         self.bounds = layout.bounds(index)
         self.neighbors = layout.neighbors(index, diagonals=problem.time_tile > 1)
         self.time = 0
-        self.alone = layout.odf == 1  # on its PE
+        # Whether it is alone on its PE, and messages take time: not if all are to itself.
+        others = any(peer.block != tuple(index) for peer in self.neighbors.values())
+        self.alone = layout.odf == 1 and others
         axes = len(index)
         self.grow = [0] * (2 * axes)  # per side, whether a neighbour is there
         for axis, side in itertools.product(range(axes), (-1, 1)):
@@ -140,7 +142,8 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         """Sweep the cells that need no halo, while messages travel.
 
         Does nothing with several sweeps per exchange, or if the PE has several blocks: then other
-        blocks use the time, and a second pass over the border would cost 2 to 5 %.
+        blocks use the time, and a second pass over the border would cost 2 to 5 %. Nor if all
+        messages are to the block itself: they do not travel.
         """
         if count == 1 and self.alone:
             self.kernels.sweep(self.old, self.new, *self.interior())

@@ -21,12 +21,13 @@ ONLY_IN = {
     "mpi4py": r"(drivers|communication|lessons)/mpi/\w+\.py",
     "charm4py": r"(drivers|communication|lessons)/charm/\w+\.py",
     "cupy": r"devices/cuda/\w+\.py",
-    "numba": r"(devices|kernels)/(\w+/)+\w+\.py|tests/gpu(_budget|/(emulat|stub/python/)\w+)\.py",
+    "numba": r"((devices|kernels)/(\w+/)+|lessons/serial/)\w+\.py|"
+    r"tests/gpu(_budget|/(emulat|stub/python/)\w+)\.py",
     "numba.njit": r"devices/cpu/compiler\.py",  # where compiler options are set
     "numba.vectorize": r"devices/cpu/compiler\.py",
-    "numba.cuda": r"devices/cuda/\w+\.py|tests/(gpu/)?\w+\.py",
+    "numba.cuda": r"(devices/cuda|lessons/serial)/\w+\.py|tests/(gpu/)?\w+\.py",
     "numba_cuda": r"devices/cuda/\w+\.py",
-    "cuda": r"tests/gpu_budget\.py",
+    "cuda": r"devices/cuda/driver\.py|tests/gpu_budget\.py",
     "cuda.pathfinder": r"workbench/doctor\.py",
     "matplotlib": r"workbench/(show/\w+|study/(drawing|figures))\.py|tests/figure_faults\.py",
     "plotly": r"workbench/show/animation\.py",

@@ -9,19 +9,16 @@ gpu/emulation.py. What CuPy itself does, machine code and the order of streams s
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import comm_program
 import gpu_runs
+import gpu_stub
 import pytest
 import skips
 import support
 
-FOLDER = Path(__file__).parent / "gpu"
-STUB = FOLDER / "stub"
 RUN_S = 280.0
 COMPILE = """
 import sys
@@ -38,17 +35,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which there is a GPU, as far as Python's packages can tell."""
     skips.without("stub")
 
-    def compile_driver(folder: Path) -> None:
-        compiler = ["cc", "-shared", "-fPIC", "-w", "-o", str(folder / "libcuda.so.1")]
-        subprocess.run([*compiler, str(STUB / "libcuda.c"), "-ldl"], check=True)
-
-    folder = support.made_once(tmp_path_factory, "stub", compile_driver)
-    paths = {"LD_LIBRARY_PATH": [folder], "PYTHONPATH": [STUB / "python", FOLDER]}
-    found = {}
-    for name, own in paths.items():
-        before = [os.environ[name]] if name in os.environ else []
-        found[name] = ":".join(map(str, [*own, *before]))
-    return found | {"MINIAPPS_CUDA_TOOLKIT": "stub:Stub"}
+    return gpu_stub.environment(
+        support.made_once(tmp_path_factory, "stub", gpu_stub.compile_driver)
+    )
 
 
 @pytest.fixture(scope="session")
@@ -122,3 +111,39 @@ def test_messages_in_device_memory_are_right(environment: dict[str, str]) -> Non
     names = [(buffer, name) for buffer in ("cupy", "numba") for name in comm_program.ON_DEVICE]
     assert [(line["buffer"], line["name"]) for line in lines] == names
     assert [line for line in lines if line["error"] or not line["values"]] == []
+
+
+def test_calls_of_the_driver(environment: dict[str, str]) -> None:
+    """Catches slices at wrong places, events used twice, and parameters that no kernel takes."""
+    program = Path(__file__).with_name("gpu_driver_program.py")
+    done = support.execute([support.BIN / "python", program], RUN_S, environment)
+    checks = ["slices", "refused", "types", "parameters", "events", "errors"]
+    assert done.stdout.split() == checks, done.stderr
+
+
+# Of the driver, per step, and arrays that are made: what each case of `benchmarks/gpu_host.py` may
+# use. Launches are exact; a step of pic has more of them when particles arrive or are sorted.
+MOST = {
+    "jacobi2d": {"launches": 1, "marks": 6, "copies": 0, "synchronizations": 0, "arrays": 1},
+    "jacobi2d, periodic": {"launches": 3, "marks": 7, "copies": 0, "arrays": 1},
+    "stencil3d, periodic": {"launches": 3, "marks": 7, "copies": 0, "arrays": 1},
+    "pic": {"launches": 1, "marks": 8, "copies": 1, "synchronizations": 1, "arrays": 1},
+    "leanmd": {"launches": 12, "marks": 21, "copies": 1, "synchronizations": 1, "arrays": 3},
+    "leanmd, new lists": {"launches": 76, "marks": 38, "copies": 12, "arrays": 74},
+    "leanmd by pairs, 27 cells": {"launches": 110, "marks": 3800, "copies": 56, "arrays": 29},
+}
+
+
+@pytest.mark.timeout(RUN_S + 60)
+def test_a_step_makes_no_more_calls_than_allowed() -> None:
+    """Catches launches, events, copies and arrays that a change adds to every step."""
+    skips.without("stub")
+    command = [support.BIN / "python", support.ROOT / "benchmarks" / "gpu_host.py", "--counts"]
+    done = support.execute(command, RUN_S)
+    assert done.returncode == 0, done.stderr
+    counted = json.loads(done.stdout)
+    assert set(counted) == set(MOST)
+    for case, most in MOST.items():
+        over = {name: counted[case][name] for name in most if counted[case][name] > most[name]}
+        assert not over, f"{case}: {over}, allowed are {most}"
+        assert counted[case]["launches"] >= 1, f"{case} launches nothing"

@@ -43,6 +43,7 @@ class Slot:
         if buffer is not None and (buffer.shapes, buffer.dtype) == (shapes, dtype):
             return buffer.read
         self.buffer = MessageBuffer(shapes, dtype, stream)
+        self.buffer.is_reused = True
         return streams.mark(stream)  # until then, kernels may use this memory for freed arrays
 
 
@@ -94,7 +95,8 @@ class Gpu(Device):
         for buffer in each_buffer(view.buffer for view in views.values()):
             if buffer.stream is not self.stream:
                 streams.wait_for(buffer.ready, self.stream)
-            self.reading.append(buffer)
+            if buffer.is_reused or buffer.stream is not self.stream:
+                self.reading.append(buffer)
         return views
 
     def room(self, edge: Any, shape: tuple[int, ...], dtype: Any) -> MessageView:

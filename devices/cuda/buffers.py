@@ -41,6 +41,7 @@ class MessageBuffer(Mapping[Any, "MessageView"]):
         self.pinned: np.ndarray | None = None  # the copy on the host
         self.copied: Any = None  # a mark: the copy has ended
         self.read: Any = None  # a mark: the receiver has read it, so it may be written again
+        self.is_reused = False  # whether another stream writes it again, after that mark
 
     def __getitem__(self, edge: Any) -> MessageView:
         return MessageView(self, edge)

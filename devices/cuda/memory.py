@@ -26,6 +26,9 @@ def _made(how: str, shape: int | tuple[int, ...], dtype: Any, stream: Any) -> An
     """Return an array that the stream's toolkit allocates."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     flat = stream.toolkit.array(how, math.prod(shape), dtype, stream)
+    flat.stream = stream
+    if len(shape) == 1:
+        return flat
     array = flat.reshape(shape)
     array.stream, array.flat_array = stream, flat
     return array
@@ -34,8 +37,10 @@ def _made(how: str, shape: int | tuple[int, ...], dtype: Any, stream: Any) -> An
 def flat(array: Any) -> Any:
     """Return a contiguous device array as one axis.
 
-    It is stored with the array, because making it costs microseconds.
+    That of an array with several is stored with it, because making it costs microseconds.
     """
+    if len(array.shape) == 1:
+        return array
     return array.flat_array if hasattr(array, "flat_array") else array.reshape(array.size)
 
 

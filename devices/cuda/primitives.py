@@ -18,15 +18,10 @@ CHUNK = 32  # numbers that one thread of a scan adds up
 def launch(count: int, stream: Any, threads: int = THREADS) -> tuple[int, int, Any]:
     """Return how to launch a kernel with ``count`` threads or some more on a stream.
 
-    ``kernel[launch(count, stream)](...)``. Few threads make a smaller thread block. The number of
-    thread blocks is rounded up, by at most 3 %, so that few different numbers occur: numba-cuda
-    caches what it computes for a grid for 128 grids only, and counts of particles change in every
-    step.
+    ``kernel[launch(count, stream)](...)``. Few threads make a smaller thread block.
     """
     threads = min(threads, WARP * blocks(count, WARP))
-    needed = blocks(count, threads)
-    multiple = 1 << max(0, needed.bit_length() - 6)
-    return -(-needed // multiple) * multiple, threads, stream
+    return blocks(count, threads), threads, stream
 
 
 @inlined

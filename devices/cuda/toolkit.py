@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -21,7 +21,6 @@ from devices.backend import DeviceUnavailable
 from devices.cuda import driver_info
 from devices.cuda.compiler import Kernel, cuda, simulated
 
-LAUNCHERS = 512  # cached per kernel: one for each grid and stream
 CHOICE = "MINIAPPS_CUDA_TOOLKIT"  # names another toolkit, as module:class
 Launcher = Callable[[tuple[Any, ...]], Callable[..., None]]  # of (blocks, threads, stream)
 
@@ -168,7 +167,29 @@ class Simulator(Toolkit):
 
 
 class Nvidia(Toolkit):
-    """numba-cuda compiles and launches kernels; arrays are in CuPy's memory pool."""
+    """numba-cuda compiles kernels, `devices.cuda.driver` launches them, CuPy's pool has memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number: int | None = None  # of the selected GPU
+        self.events: list[Any] = []  # of that GPU, which no mark uses
+
+    @cached_property
+    def driver(self) -> Any:
+        """The module `devices.cuda.driver`; the simulator does without its packages."""
+        return importlib.import_module("devices.cuda.driver")
+
+    @cached_property
+    def cupy(self) -> Any:
+        """CuPy.
+
+        With ``MINIAPPS_NO_POOL`` in the environment every array has its own allocation, because
+        sanitizers cannot see where in a pool an array ends.
+        """
+        cupy: Any = importlib.import_module("cupy")
+        if "MINIAPPS_NO_POOL" in os.environ:
+            cupy.cuda.set_allocator(None)
+        return cupy
 
     def missing(self) -> str | None:
         """Check the driver, its version, the compiler and CuPy."""
@@ -192,11 +213,11 @@ class Nvidia(Toolkit):
 
     def select(self, number: int) -> None:
         """Use this GPU from now on, numbered among those that this process can see."""
-        import cupy
-
         super().select(number)
+        if number != self.number:
+            self.number, self.launchers, self.events = number, {}, []
         cuda.select_device(number)
-        cupy.cuda.Device(number).use()
+        self.cupy.cuda.Device(number).use()
 
     def described(self) -> str:
         """Return the name of the selected GPU."""
@@ -206,57 +227,40 @@ class Nvidia(Toolkit):
     def compile(self, kernel: Kernel) -> Launcher:
         """Compile to machine code for the selected GPU, or load it from numba's cache on disk."""
         compiled = cuda.jit(list(kernel.signatures), cache=True, **kernel.options)(kernel.function)
-        return lru_cache(LAUNCHERS)(compiled.__getitem__)
+        return self.driver.Launcher(kernel, compiled)
 
     def new_stream(self) -> Any:
-        """Return a CuPy stream as numba's type."""
-        import cupy
-
-        queue = cupy.cuda.Stream(non_blocking=True)
-        stream = cuda.external_stream(queue.ptr)
-        stream.queue = queue  # keeps it alive
-        return stream
+        """Return a stream of CuPy's, whose memory pool keeps what was freed in it."""
+        cuda.current_context()  # calls of the driver need one
+        return self.driver.Stream(self.cupy.cuda.Stream(non_blocking=True))
 
     def mark(self, stream: Any) -> Any:
         """Record an event in the stream."""
-        event = cuda.event()
-        event.record(stream)
-        return event
+        return self.driver.Event(self.events, stream)
 
     def array(self, how: str, size: int, dtype: Any, stream: Any) -> Any:
-        """Return an array from CuPy's pool as numba's type.
-
-        With ``MINIAPPS_NO_POOL`` in the environment every array has its own allocation, because
-        sanitizers cannot see where in a pool an array ends.
-        """
-        import cupy
-
-        if "MINIAPPS_NO_POOL" in os.environ:
-            cupy.cuda.set_allocator(None)
+        """Return an array in memory from CuPy's pool."""
+        dtype = np.dtype(dtype)
         with stream.queue:
-            flat = cuda.as_cuda_array(getattr(cupy, how)(size, dtype), sync=False)
-        flat.stream = stream
-        return flat
+            memory = self.cupy.cuda.alloc(size * dtype.itemsize)
+        array = self.driver.DeviceArray(memory, memory.ptr, (size,), dtype, stream)
+        return self.driver.zeroed(array) if how == "zeros" else array
 
     def pinned(self, count: int) -> np.ndarray:
         """Return memory from CuPy's pool of pinned memory.
 
         The pool reuses memory only for the same size, so sizes are rounded up to powers of two.
         """
-        import cupy
-
         size = 1 << max(count - 1, 511).bit_length()
-        return np.frombuffer(cupy.cuda.alloc_pinned_memory(size), np.uint8, count)
+        return np.frombuffer(self.cupy.cuda.alloc_pinned_memory(size), np.uint8, count)
 
     def address(self, array: Any) -> int:
         """Return the address of a device array."""
-        return array.device_ctypes_pointer.value or 0
+        return array.address
 
     def free_unused(self) -> None:
         """Empty CuPy's pool."""
-        import cupy
-
-        cupy.get_default_memory_pool().free_all_blocks()
+        self.cupy.get_default_memory_pool().free_all_blocks()
 
 
 def compiler_is_there() -> bool:

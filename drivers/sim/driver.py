@@ -14,7 +14,17 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from drivers.audits import Auditor
-from drivers.engine import Engine, OnRound, Phase, Round, Runner, Transport, run_phases, write_state
+from drivers.engine import (
+    Engine,
+    OnRound,
+    Phase,
+    Round,
+    Runner,
+    Transport,
+    nothing,
+    run_phases,
+    write_state,
+)
 from drivers.job import Job, RunError, Watcher
 from drivers.orders import Order, Scheduled, order_of
 from drivers.outcome import Part, Report, joined
@@ -115,15 +125,15 @@ class SimEngine(Engine):
 
     def setup(self) -> Self:
         """Run every block's setup; returns the engine, ready for the first step."""
-        self.play(Phase(SETUP, SETUP + 1, lambda step, end: 1), _nothing, _nothing)
+        self.play(Phase(SETUP, SETUP + 1, lambda step, end: 1))
         return self
 
     def round(self, step: int, count: int) -> bool:
         """Advance every block ``count`` steps; True if they report that the run is finished."""
-        self.play(Phase(step, step + count, lambda step, end: count), _nothing, _nothing)
+        self.play(Phase(step, step + count, lambda step, end: count))
         return self.finished[step + count]
 
-    def play(self, phase: Phase, begun: OnRound, ended: OnRound) -> int:
+    def play(self, phase: Phase, begun: OnRound = nothing, ended: OnRound = nothing) -> int:
         """Make the rounds of a phase, in which no block waits for others to begin a round."""
         self.phase, self.begun, self.ended, self.finished = phase, begun, ended, {}
         made = dict.fromkeys(self.runners, phase.start)
@@ -266,10 +276,6 @@ class SimEngine(Engine):
             self.resume(runner, np.array(total)[()])
         for runner in runners:  # all have been resumed: none still has its old request
             self.look(runner)
-
-
-def _nothing(runner: Runner, this: Round) -> None:
-    """For rounds that are not measured."""
 
 
 def simulated(blocks: Sequence[Any], order: Order, pes: int) -> SimEngine:

@@ -28,12 +28,15 @@ class StencilBlock(GridBlock):
         interior = self.marked(self.sweep_interior, count)  # overlaps with the messages
         self.fill_ghosts((yield Collect("halo", self.edges)))
         rest = self.marked(self.sweep_rest, count)
-        if self.problem.imbalance != "none":
+        if interior is not None and rest is not None:
             self.bear_load(self.device.seconds(*interior) + self.device.seconds(*rest))
         return False
 
-    def marked(self, sweep: Callable[[int], None], count: int) -> tuple[Any, Any]:
-        """Run a sweep; returns device marks of its begin and end."""
+    def marked(self, sweep: Callable[[int], None], count: int) -> tuple[Any, Any] | None:
+        """Run a sweep; returns device marks of its begin and end, None if no load needs them."""
+        if self.problem.imbalance == "none":
+            sweep(count)
+            return None
         begin = self.device.mark()
         sweep(count)
         return begin, self.device.mark()

@@ -7,10 +7,11 @@ blockDim and gridDim, three int32 each.
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import config, types
 from numba.extending import intrinsic
 
 from devices.cpu.compiler import njit as _njit
@@ -20,8 +21,12 @@ PLACES = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 
 
 def njit(function: Any, signature: Any) -> Any:
-    """Compile as kernels are: out of bounds is an error, division by zero is not."""
-    return _njit(signature, cache=True, **OPTIONS)(function)
+    """Compile as kernels are: out of bounds is an error, division by zero is not.
+
+    Hardly optimized: more would take longer to compile than it saves, and changes no bits.
+    """
+    with patch.object(config, "OPT", type(config.OPT)(1)):
+        return _njit(signature, cache=True, **OPTIONS)(function)
 
 
 def inlined(function: Any) -> Any:

@@ -124,15 +124,12 @@ def test_blocks_cover_all_threads():
     assert [compiler.blocks(n, 32) for n in (0, 1, 32, 33)] == [1, 1, 1, 2]
 
 
-def test_launches_have_enough_threads_and_few_sizes():
-    """Catches particles without a thread, and a grid that numba has not cached in every step."""
-    sizes = set()
+def test_launches_have_enough_threads_and_few_more():
+    """Catches particles without a thread, and thread blocks that have nothing to do."""
     for count in [*range(70), *range(10**6, 10**6 + 5000)]:
         wide, threads, _ = primitives.launch(count, None)
-        assert count <= wide * threads <= max(1.04 * count, count + 287)
-        sizes.add((wide, threads))
+        assert count <= wide * threads < count + threads or count == 0 and wide == 1
         assert primitives.launch(count, None, 64)[1] <= 64
-    assert len(sizes) < 12
 
 
 # Arithmetic --------------------------------------------------------------------------------------

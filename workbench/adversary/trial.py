@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drivers.engine import Phase, Round, Runner
+from drivers.engine import Phase, Round, Runner, nothing
 from drivers.orders import Order
 from drivers.outcome import hashed
 from drivers.schedule import Event
@@ -54,16 +54,12 @@ class Subject:
         try:
             engine = self.engine(blocks, order)
             engine.transport.observer = seen
-            ended = _nothing if seen is None else seen.ended
+            ended = nothing if seen is None else seen.ended
             engine.setup()
-            engine.close(engine.play(Phase(0, self.steps, steps), _nothing, ended))
+            engine.close(engine.play(Phase(0, self.steps, steps), ended=ended))
         except Exception as error:  # whatever a block or a driver raises is the run's result
             return Result("", f"{type(error).__name__}: {error}"), []
         return Result(state_hash(engine.blocks)), engine.blocks
-
-
-def _nothing(runner: Runner, this: Round) -> None:
-    """For runs whose rounds are not looked at."""
 
 
 def state_hash(blocks: Sequence[Any]) -> str:

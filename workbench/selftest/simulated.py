@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from devices.cuda.barriers import has_barrier
 from drivers.descriptor import Driver
 from miniapps.faults import replaced
 
@@ -94,16 +95,6 @@ def in_one_thread(right: Any) -> Any:
             self._f(*arguments)
 
     return run
-
-
-def has_barrier(function: FunctionType) -> bool:
-    """Whether a kernel's function has a barrier, or one that it calls."""
-    code = function.__code__
-    cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-    called: list[Any] = [function.__globals__.get(name) for name in code.co_names]
-    called += [cell.cell_contents for cell in cells.values()]
-    inner = [one.fn for one in called if isinstance(getattr(one, "fn", None), FunctionType)]
-    return "syncthreads" in code.co_names or any(map(has_barrier, inner))
 
 
 def where_used(right: Any) -> Any:

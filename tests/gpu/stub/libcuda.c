@@ -1,5 +1,6 @@
 /* An NVIDIA driver without a GPU: what it calls device memory is the host's, copies are made at once,
-   and a launch looks at its grid and does nothing. Calls that are not here succeed and do nothing. */
+   and a launch looks at its grid and does nothing. Calls that are not here succeed and do nothing.
+   What programs can be bounded by is counted: see tests/gpu_stub.py. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -11,6 +12,8 @@
 enum { OK = 0, INVALID_VALUE = 1 };
 enum { KIB = 1024, CONTEXT = 0x1000, FIRST_HANDLE = 0x2000 };
 
+void *last_launch[3]; /* function, stream, places of parameters */
+long launches, marks, waits, copies, synchronizations;
 static long last_handle = FIRST_HANDLE;
 static void *current;
 
@@ -63,12 +66,19 @@ int cuMemFree(void *memory) { free(memory); return OK; }
 int cuMemHostAlloc(void **memory, size_t bytes) { return cuMemAlloc(memory, bytes); }
 int cuMemFreeHost(void *memory) { return cuMemFree(memory); }
 int cuMemsetD8Async(void *to, int byte, size_t n) { memset(to, byte, n); return OK; }
+
+static int copy(void *to, void *from, size_t n) {
+  copies++;
+  memcpy(to, from, n);
+  return OK;
+}
+
 int cuMemcpyHtoD(void *to, void *from, size_t n) { memcpy(to, from, n); return OK; }
 int cuMemcpyDtoH(void *to, void *from, size_t n) { memcpy(to, from, n); return OK; }
 int cuMemcpyDtoD(void *to, void *from, size_t n) { memcpy(to, from, n); return OK; }
-int cuMemcpyHtoDAsync(void *to, void *from, size_t n) { memcpy(to, from, n); return OK; }
-int cuMemcpyDtoHAsync(void *to, void *from, size_t n) { memcpy(to, from, n); return OK; }
-int cuMemcpyDtoDAsync(void *to, void *from, size_t n) { memcpy(to, from, n); return OK; }
+int cuMemcpyHtoDAsync(void *to, void *from, size_t n) { return copy(to, from, n); }
+int cuMemcpyDtoHAsync(void *to, void *from, size_t n) { return copy(to, from, n); }
+int cuMemcpyDtoDAsync(void *to, void *from, size_t n) { return copy(to, from, n); }
 
 int cuPointerGetAttribute(void *value, int attribute, void *pointer) {
   if (attribute == 2 || attribute == 9) *(int *)value = attribute == 2 ? 2 : 0; /* kind, device */
@@ -77,11 +87,15 @@ int cuPointerGetAttribute(void *value, int attribute, void *pointer) {
 }
 
 int cuStreamCreate(void **stream, unsigned flags) { return make(stream); }
+int cuStreamSynchronize(void *stream) { synchronizations++; return OK; }
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags) { waits++; return OK; }
+int cuEventSynchronize(void *event) { synchronizations++; return OK; }
 int cuEventCreate(void **event, unsigned flags) { *event = calloc(1, sizeof(double)); return OK; }
 int cuEventDestroy(void *event) { free(event); return OK; }
 
 int cuEventRecord(double *event, void *stream) {
   struct timespec now;
+  marks++;
   clock_gettime(CLOCK_MONOTONIC, &now);
   *event = now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
   return OK;
@@ -109,13 +123,15 @@ int cuKernelGetAttribute(int *value, int attribute, void *kernel, int device) {
 }
 
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned x, unsigned y,
-                   unsigned z) {
+                   unsigned z, unsigned shared, void *stream, void *parameters, void *extra) {
+  launches++;
+  last_launch[0] = function, last_launch[1] = stream, last_launch[2] = parameters;
   int fits = gx && gy && gz && gy <= 65535 && gz <= 65535 && x && y && z && x * y * z <= 1024;
   return fits ? OK : INVALID_VALUE;
 }
 
 int cuLaunchKernelEx(unsigned *how, void *function) {
-  return cuLaunchKernel(function, how[0], how[1], how[2], how[3], how[4], how[5]);
+  return cuLaunchKernel(function, how[0], how[1], how[2], how[3], how[4], how[5], 0, NULL, NULL, NULL);
 }
 
 int cuGetErrorName(int error, char **text) { *text = "STUB_ERROR"; return OK; }

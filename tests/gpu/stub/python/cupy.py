@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 _handles = itertools.count(0x100000, 16)
+made: Counter[str] = Counter()  # arrays so far, by how they were made
 
 
 class ndarray(np.ndarray):  # noqa: N801 - CuPy's name
@@ -32,6 +34,15 @@ def empty(count: int, dtype: Any) -> ndarray:
 def zeros(count: int, dtype: Any) -> ndarray:
     """Zeros."""
     return np.zeros(count, dtype).view(ndarray)
+
+
+class Memory:
+    """Memory from the pool: not zeros."""
+
+    def __init__(self, size: int) -> None:
+        made["memory"] += 1
+        self.bytes = np.full(size, 0x7F, np.uint8)
+        self.ptr = self.bytes.__array_interface__["data"][0]
 
 
 class Stream:
@@ -59,6 +70,7 @@ class Device:
 cuda = SimpleNamespace(
     Stream=Stream,
     Device=Device,
+    alloc=Memory,
     set_allocator=lambda allocator=None: None,
     alloc_pinned_memory=bytearray,
 )

@@ -1,24 +1,29 @@
 """The toolkit of the stub driver: numba-cuda's, and what is launched is computed on the CPU.
 
-A launch goes to numba-cuda and the driver, with all their checks of types and grids, and then to
-`emulation`, which works in the same memory.
+A launch goes to the driver, which looks at its grid; its parameters must be those that numba-cuda
+would have handed over. Then it goes to `emulation`, which works in the same memory.
 """
 
 from __future__ import annotations
 
 import ctypes
 import math
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 from emulation import Emulated
+from gpu_stub import LIBRARY
 
 from devices.cuda.compiler import Kernel
+from devices.cuda.driver import WORD
 from devices.cuda.toolkit import Launcher, Nvidia
 
 
 class Stub(Nvidia):
     """``MINIAPPS_CUDA_TOOLKIT=stub:Stub`` chooses it."""
+
+    computing_s = 0.0  # on the CPU, instead of a GPU
 
     def compile(self, kernel: Kernel) -> Launcher:
         """A kernel that is launched on the driver and computed on the CPU."""
@@ -30,11 +35,44 @@ class Stub(Nvidia):
 
             def both(*arguments: Any) -> None:
                 launch(*arguments)
+                before = perf_counter()
+                check_parameters(on_driver, how[-1], arguments)
                 on_cpu.launch(*how[:2], arguments)
+                self.computing_s += perf_counter() - before
 
             return both
 
         return launcher
+
+
+def check_parameters(launcher: Any, stream: Any, arguments: tuple[Any, ...]) -> None:
+    """Raise AssertionError unless the last launch had the parameters that numba-cuda makes.
+
+    But for the stride of an axis of length 1: nothing depends on it.
+    """
+    (used,) = [
+        one
+        for kinds, one in launcher.parameters.items()
+        if kinds == tuple(arguments[n].kind for n in launcher.arrays)
+    ]
+    seen = (ctypes.c_void_p * 3).in_dll(ctypes.CDLL(LIBRARY), "last_launch")
+    assert list(seen) == [int(used.handle), int(stream.handle), used.pointers], launcher.name
+    kernel, wanted = launcher.compiled.overloads[used.types], []
+    for kind, argument in zip(used.types, arguments, strict=True):
+        kernel._prepare_args(kind, argument, 0, [], wanted)
+        for axis, size in enumerate(getattr(argument, "shape", ())):
+            if size <= 1:
+                wanted[axis - len(argument.shape)] = argument.words[axis - len(argument.shape)]
+    assert len(used.places) == len(wanted), f"{launcher.name}: {len(wanted)} parameters"
+    for number, value in enumerate(wanted):
+        given = ctypes.string_at(used.places[number], WORD)
+        assert given == _as_word(value), f"{launcher.name}: parameter {number} is not {value}"
+
+
+def _as_word(value: Any) -> bytes:
+    """The bytes of a parameter as numba-cuda has it, filled up to a word."""
+    simple = value if isinstance(value, ctypes._SimpleCData) else ctypes.c_int64(value)
+    return bytes(simple).ljust(WORD, b"\0")
 
 
 def host_view(value: Any) -> Any:

@@ -1,0 +1,182 @@
+"""What a step with kernels on a GPU costs the host, over a driver without a GPU.
+
+    python benchmarks/gpu_host.py            all cases, in about a minute
+    python benchmarks/gpu_host.py --counts   what the driver counted in few rounds, printed as JSON
+
+Apps run under the serial driver. numba-cuda and CUDA's bindings are the real ones, NVIDIA's driver
+and CuPy are those of tests/gpu/stub, in which a call costs next to nothing, and kernels are
+computed on the CPU. The time of a round is that of the host without that of computing: what Python
+spends to launch kernels, to record events (marks), to copy, and in the app and the driver. While
+kernels take less than that, the GPU waits for the host. Times are medians over rounds after a
+warm-up. Calls and arrays are averages per round, and need no quiet machine.
+
+Needs a C compiler and the extra gpu-check. Exit status: 0, or 2 if something is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from drivers.descriptor import importable
+
+ROOT = Path(__file__).parents[1]
+CALLS = "launches", "marks", "waits", "copies", "synchronizations", "arrays"
+FEW = 2  # rounds, where only calls are counted
+NEEDED = "cuda.bindings", "numba_cuda", "cuda.core"
+
+
+class Case(NamedTuple):
+    """What is run, and for how many rounds after how many of warm-up."""
+
+    words: str
+    rounds: int
+    warmup: int
+
+
+GRID = "--initial noise --boundary periodic --time-tile 1"
+ATOMS = "leanmd --lattice 6x6x6 --density 0.8 --thermo 100000"
+SLOW = "--dt 1e-5 --rebuild 100000"  # no atom uses up the skin, so no lists are built
+PAIRS = (
+    "leanmd --decomposition pairs --cells 3x3x3 --per-cell 4 --cutoff 1.3 --skin 0.4 "
+    "--thermo 100000"
+)
+CASES = {
+    "jacobi2d": Case("jacobi2d --size 32x32 --time-tile 1", 500, 50),
+    "jacobi2d, periodic": Case(f"jacobi2d --size 32x32 {GRID}", 500, 50),
+    "stencil3d, periodic": Case(f"stencil3d --size 8x8x8 {GRID}", 500, 50),
+    "pic": Case("pic --size 32 --particles 200", 500, 50),
+    "leanmd": Case(f"{ATOMS} {SLOW}", 100, 10),
+    "leanmd, new lists": Case(f"{ATOMS} --rebuild 1", 20, 5),
+    "leanmd by pairs, 27 cells": Case(f"{PAIRS} {SLOW}", 7, 2),
+}
+
+
+class Rounds:
+    """The rounds of a case."""
+
+    def __init__(self, case: Case) -> None:
+        from devices import backend
+        from drivers.engine import Engine
+        from drivers.timing import PELog
+        from workbench.cli import spec_of
+
+        steps = case.rounds + case.warmup
+        words = ["run", *case.words.split(), "--device", "gpu", "--steps", str(steps)]
+        self.job = spec_of([*words, "--warmup", "0", "--audit", "0"]).job()
+        self.job.take_device(0)
+        self.job.compile()
+        blocks = [self.job.build(index) for _, index in self.job.layout.numbers]
+        self.engine, self.log = Engine(blocks).setup(), PELog(0)
+        self.log.start()
+        self.toolkit: Any = backend.OPENED.get("gpu").toolkit  # type: ignore[attr-defined]
+        self.number = 0
+
+    def host_s(self) -> float:
+        """Make a round; the host's seconds in it."""
+        computing_s, before = self.toolkit.computing_s, perf_counter()
+        self.engine.round(self.number, 1)
+        for place, runner in self.engine.runners.items():
+            self.log.add(self.job.layout.numbers[place], self.number, runner.stepper)
+        self.number += 1
+        return perf_counter() - before - (self.toolkit.computing_s - computing_s)
+
+
+def counted() -> dict[str, int]:
+    """The driver's calls and the arrays of this process so far."""
+    import cupy
+    import gpu_stub
+
+    return gpu_stub.calls() | {"arrays": cupy.made.total()}
+
+
+def measured(case: Case) -> dict[str, float]:
+    """Microseconds per round, and calls and arrays per round."""
+    rounds = Rounds(case)
+    for _ in range(case.warmup):
+        rounds.host_s()
+    before = counted()
+    seconds = [rounds.host_s() for _ in range(case.rounds)]
+    after = counted()
+    calls = {name: round((after[name] - before[name]) / case.rounds, 2) for name in CALLS}
+    return {"us": round(1e6 * statistics.median(seconds), 1)} | calls
+
+
+def few(case: Case) -> Case:
+    """The case with as many rounds as are needed to count calls."""
+    return case._replace(rounds=FEW, warmup=case.warmup and 1)
+
+
+def missing() -> str | None:
+    """What the measurement needs and this machine lacks."""
+    absent = [name for name in NEEDED if not importable(name)]
+    if absent:
+        return f"{absent[0]} is not installed; pip install -e '.[gpu-check]'"
+    return None if shutil.which("cc") else "no C compiler, cc, was found"
+
+
+def in_stub(words: list[str]) -> dict[str, dict[str, float]]:
+    """The results of this script in a process that uses the stub driver."""
+    import gpu_stub
+
+    with tempfile.TemporaryDirectory() as folder:
+        gpu_stub.compile_driver(Path(folder))
+        found = gpu_stub.environment(Path(folder))
+        found["PYTHONPATH"] = f"{ROOT}:{found['PYTHONPATH']}"
+        command = [sys.executable, __file__, "--measure", *words]
+        done = subprocess.run(
+            command, env=os.environ | found, check=True, stdout=subprocess.PIPE, text=True
+        )
+    return json.loads(done.stdout)
+
+
+def table_of(results: dict[str, dict[str, float]]) -> str:
+    """The results as a Markdown table."""
+    from common import table
+
+    rows = [
+        [name, f"{case['us']:.0f}", *(f"{case[call]:g}" for call in CALLS)]
+        for name, case in results.items()
+    ]
+    return table(["case", "µs per step", *CALLS], rows)
+
+
+def main() -> int:
+    """Measure, print a table, and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--counts", action="store_true", help="count calls only; print JSON")
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("case", nargs="*", choices=[[], *CASES], help="default: all; prints JSON")
+    options = parser.parse_args()
+    names = options.case or list(CASES)
+    if options.measure:
+        cases = {name: few(CASES[name]) if options.counts else CASES[name] for name in names}
+        print(json.dumps({name: measured(case) for name, case in cases.items()}))
+        return 0
+    why = missing()
+    if why is not None:
+        print(why, file=sys.stderr)
+        return 2
+    sys.path.append(str(ROOT / "tests"))
+    results = in_stub([*(["--counts"] if options.counts else []), *options.case])
+    if options.counts or options.case:
+        print(json.dumps(results, indent=1))
+        return 0
+    from common import write
+
+    write("gpu_host", results)
+    print(table_of(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

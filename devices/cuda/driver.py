@@ -1,0 +1,274 @@
+"""Launches, arrays, streams and marks on NVIDIA's driver, called through cuda.bindings.
+
+numba-cuda compiles kernels, but its launches, arrays and events cost the host far more than the
+driver does, because they look at types again and again: a launch with seven arrays 50 us. Here a
+kernel's parameters are packed into a block of memory that is reserved once per kernel; an array
+knows the words that describe it to a kernel; and events are used again. `benchmarks/gpu_host.py`
+measures what that saves.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import operator
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from struct import Struct, calcsize
+from typing import Any
+
+import numpy as np
+from cuda.bindings import driver as _driver
+from numba.core import sigutils
+
+from devices.cuda.compiler import Kernel
+
+driver: Any = _driver
+WORD = 8  # bytes; every parameter begins at a multiple
+CODES = {
+    "bool": "?",
+    "int8": "b",
+    "uint8": "B",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "uint64": "Q",
+    "float32": "f",
+    "float64": "d",
+}  # of `struct`, by numba's names of types
+NO_OBJECT = 0, 0  # what an array's first two words would be for: objects of numba's own allocator
+
+
+class DriverError(RuntimeError):
+    """NVIDIA's driver has refused a call; the message has its name of the error."""
+
+
+def checked(result: tuple[Any, ...]) -> Any:
+    """Return what a call of the driver returned beside its status. Raises DriverError."""
+    if result[0]:
+        raise DriverError(driver.cuGetErrorName(result[0])[1].decode())
+    return result[1] if len(result) > 1 else None
+
+
+class Stream:
+    """A queue of work; ``queue`` is CuPy's object for it, ``handle`` the driver's."""
+
+    toolkit: Any
+
+    def __init__(self, queue: Any) -> None:
+        self.queue, self.handle = queue, driver.CUstream(queue.ptr)
+
+    def synchronize(self) -> None:
+        """Wait until all work in it has ended."""
+        checked(driver.cuStreamSynchronize(self.handle))
+
+
+class Event:
+    """A mark at the current end of a stream's work.
+
+    ``unused``: events of the driver that nobody needs. One of them is used, and comes back when
+    nobody has the mark any more. A stream that waits for it does not need it: the driver notes what
+    to wait for when it is asked to wait.
+    """
+
+    __slots__ = "handle", "unused"
+
+    def __init__(self, unused: list[Any], stream: Stream) -> None:
+        self.unused = unused
+        self.handle = unused.pop() if unused else checked(driver.cuEventCreate(0))
+        checked(driver.cuEventRecord(self.handle, stream.handle))
+
+    def __del__(self) -> None:
+        self.unused.append(self.handle)
+
+    def synchronize(self) -> None:
+        """Wait on the host until it is reached."""
+        checked(driver.cuEventSynchronize(self.handle))
+
+    def wait(self, stream: Stream) -> None:
+        """Let a stream wait until it is reached."""
+        checked(driver.cuStreamWaitEvent(stream.handle, self.handle, 0))
+
+    def elapsed_time(self, later: Event) -> float:
+        """Return the milliseconds from this mark to a later one; both have been reached."""
+        return checked(driver.cuEventElapsedTime(self.handle, later.handle))
+
+
+class DeviceArray:
+    """A contiguous array in device memory, for use in a stream.
+
+    ``memory`` is what keeps the memory allocated, ``address`` where the array begins in it. Slices
+    are along the first axis, with step 1, and share the memory.
+    """
+
+    def __init__(
+        self, memory: Any, address: int, shape: tuple[int, ...], dtype: np.dtype, stream: Any
+    ) -> None:
+        self.memory, self.address, self.stream = memory, address, stream
+        self.shape, self.dtype, self.size = shape, dtype, math.prod(shape)
+
+    @cached_property
+    def kind(self) -> str:
+        """Number of axes and type of the elements."""
+        return f"{len(self.shape)}{self.dtype.str}"
+
+    @cached_property
+    def words(self) -> tuple[int, ...]:
+        """The parameters of a kernel that numba makes of an array, in their order."""
+        strides = [self.dtype.itemsize]
+        for size in self.shape[:0:-1]:
+            strides.insert(0, strides[0] * size)
+        return (*NO_OBJECT, self.size, self.dtype.itemsize, self.address, *self.shape, *strides)
+
+    def __getitem__(self, where: Any) -> DeviceArray:
+        if isinstance(where, slice):
+            first, end, step = where.indices(self.shape[0])
+            if step != 1:
+                raise ValueError(f"a slice of a device array has step 1, not {step}")
+            shape = (max(0, end - first), *self.shape[1:])
+        else:
+            first, shape = range(self.shape[0])[operator.index(where)], self.shape[1:]
+        begin = first * math.prod(self.shape[1:]) * self.dtype.itemsize
+        return DeviceArray(self.memory, self.address + begin, shape, self.dtype, self.stream)
+
+    def reshape(self, shape: int | tuple[int, ...]) -> DeviceArray:
+        """Return the same memory in another shape, of as many elements."""
+        shape = (shape,) if isinstance(shape, int) else shape
+        if math.prod(shape) != self.size:
+            raise ValueError(f"{self.size} elements have no shape {shape}")
+        return DeviceArray(self.memory, self.address, shape, self.dtype, self.stream)
+
+    def view(self, dtype: Any) -> DeviceArray:
+        """Return the same memory as another type, of as many bytes."""
+        dtype = np.dtype(dtype)
+        if dtype.itemsize != self.dtype.itemsize:
+            raise ValueError(f"{self.dtype} is not as long as {dtype}")
+        return DeviceArray(self.memory, self.address, self.shape, dtype, self.stream)
+
+    def copy_to_host(self, host: np.ndarray, stream: Stream) -> None:
+        """Begin to copy to a contiguous array of the host."""
+        place, size = self._beside(host)
+        checked(driver.cuMemcpyDtoHAsync(place, self.address, size, stream.handle))
+
+    def copy_to_device(self, source: Any, stream: Stream) -> None:
+        """Begin to copy from a contiguous array of the host, or of the device."""
+        if isinstance(source, DeviceArray):
+            size = self.size * self.dtype.itemsize
+            if source.size * source.dtype.itemsize != size:
+                raise ValueError(f"{size} bytes are needed, not {source.size} elements")
+            checked(driver.cuMemcpyDtoDAsync(self.address, source.address, size, stream.handle))
+            return
+        place, size = self._beside(source)
+        checked(driver.cuMemcpyHtoDAsync(self.address, place, size, stream.handle))
+
+    def _beside(self, host: np.ndarray) -> tuple[int, int]:
+        """Return the address of an array of the host, and its bytes; they must be as many."""
+        size = self.size * self.dtype.itemsize
+        if host.nbytes != size or not host.flags.c_contiguous:
+            raise ValueError(f"{size} contiguous bytes are needed on the host, not {host.nbytes}")
+        return host.__array_interface__["data"][0], size
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """What CuPy and MPI take."""
+        data = self.address, False
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": data, "version": 3}
+
+
+def zeroed(array: DeviceArray) -> DeviceArray:
+    """Begin to fill an array with zeros; returns it."""
+    size = array.size * array.dtype.itemsize
+    checked(driver.cuMemsetD8Async(array.address, 0, size, array.stream.handle))
+    return array
+
+
+class Parameters:
+    """A kernel compiled for one signature, and the memory of its parameters.
+
+    The driver copies them when the kernel is launched, so every launch uses the same memory.
+    """
+
+    def __init__(self, types: tuple[Any, ...], function: Any) -> None:
+        self.types, self.handle = types, function.handle
+        codes = [code for kind in types for code in _codes(kind)]
+        self.pack_into = Struct("=" + "".join(f"{c}{WORD - calcsize(c)}x" for c in codes)).pack_into
+        self.memory = ctypes.create_string_buffer(WORD * len(codes))
+        first = ctypes.addressof(self.memory)
+        self.places = (ctypes.c_void_p * len(codes))(*(first + WORD * n for n in range(len(codes))))
+        self.pointers = ctypes.addressof(self.places)
+
+
+def _codes(kind: Any) -> Iterator[str]:
+    """The codes of the parameters that numba makes of an argument."""
+    if _is_array(kind):
+        yield from "q" * (5 + 2 * kind.ndim)
+    elif _is_tuple(kind):
+        yield from CODES[kind.dtype.name] * kind.count
+    else:
+        yield CODES[kind.name]
+
+
+def _is_array(kind: Any) -> bool:
+    return hasattr(kind, "ndim")
+
+
+def _is_tuple(kind: Any) -> bool:
+    return hasattr(kind, "count")
+
+
+class Launcher:
+    """Launches a kernel that numba-cuda has compiled: ``launcher((blocks, threads, stream))(...)``.
+
+    Arguments are of the types that the kernel declares. Raises TypeError for arrays of other types.
+    """
+
+    def __init__(self, kernel: Kernel, compiled: Any) -> None:
+        self.name, self.compiled = kernel.function.__qualname__, compiled
+        every = [sigutils.normalize_signature(text)[0] for text in kernel.signatures]
+        # By argument: whether it takes several words.
+        self.several = [_is_array(kind) or _is_tuple(kind) for kind in every[0]]
+        self.arrays = [n for n, kind in enumerate(every[0]) if _is_array(kind)]
+        self.parameters = {
+            tuple(_kind(types[n]) for n in self.arrays): Parameters(
+                types, compiled.overloads[types]._codelibrary.get_cufunc()
+            )
+            for types in every
+        }
+
+    def __call__(self, how: tuple[Any, ...]) -> Callable[..., None]:
+        """Return the function that launches the kernel."""
+        return partial(self._launch, *how)
+
+    def _launch(self, blocks: Any, threads: Any, stream: Stream, *arguments: Any) -> None:
+        """Launch the kernel on a grid, given as a number or up to three of them."""
+        found = self.parameters.get(tuple([arguments[n].kind for n in self.arrays]))
+        if found is None:
+            given = ", ".join(arguments[n].kind for n in self.arrays)
+            taken = " or ".join(", ".join(kinds) for kinds in self.parameters)
+            raise TypeError(f"{self.name} takes arrays {taken}, not {given}")
+        values: list[Any] = []
+        for several, argument in zip(self.several, arguments, strict=True):
+            if not several:
+                values.append(argument)
+            else:
+                values += argument if type(argument) is tuple else argument.words
+        found.pack_into(found.memory, 0, *values)
+        grid, block = _three(blocks), _three(threads)
+        checked(
+            driver.cuLaunchKernel(
+                found.handle, *grid, *block, 0, stream.handle, found.pointers, 0
+            )
+        )  # fmt: skip
+
+
+def _kind(array: Any) -> str:
+    """`DeviceArray.kind` of arrays of a type of numba's."""
+    return f"{array.ndim}{np.dtype(array.dtype.name).str}"
+
+
+def _three(sizes: Any) -> tuple[int, int, int]:
+    """Sizes along x, y and z; those that are not given are 1."""
+    if isinstance(sizes, tuple):
+        x, y, z = (*sizes, 1, 1)[:3]
+        return x, y, z
+    return sizes, 1, 1

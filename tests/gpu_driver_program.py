@@ -1,0 +1,89 @@
+"""Checks of `devices.cuda.driver`, in a process that uses the stub driver.
+
+Prints the names of the checks that passed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from devices import backend
+from devices.cuda.driver import DriverError
+from kernels.jacobi2d import gpu as stencil
+
+VALUES = np.arange(12.0).reshape(4, 3)
+GPU = backend.get("gpu")
+TOOLKIT = GPU.stream.toolkit  # type: ignore[attr-defined]
+
+
+def slices() -> None:
+    """Parts of an array have its values, and lie in its memory."""
+    there = GPU.to_device(VALUES)
+    for part in (np.s_[1:3], np.s_[2], np.s_[-1], np.s_[3:1], np.s_[:0], np.s_[2:9]):
+        assert np.array_equal(GPU.to_host(there[part]), VALUES[part])
+        assert there[part].stream is GPU.stream
+    assert np.array_equal(GPU.to_host(there[1:].reshape(9)), VALUES[1:].ravel())
+    assert np.array_equal(GPU.to_host(there.view(np.int64)), VALUES.view(np.int64))
+    there[3].copy_to_device(there[0], stream=GPU.stream)
+    assert np.array_equal(GPU.to_host(there)[3], VALUES[0])
+
+
+def refused() -> None:
+    """What would read or write beyond an array, or in another order, is an error."""
+    there = GPU.to_device(VALUES)
+    for wrong in (
+        lambda: there[::2],
+        lambda: there.reshape(11),
+        lambda: there.view(np.int32),
+        lambda: there.copy_to_host(np.empty((5, 3)), stream=GPU.stream),
+        lambda: there.copy_to_device(VALUES.T, stream=GPU.stream),
+        lambda: there.copy_to_device(there[:2], stream=GPU.stream),
+    ):
+        with pytest.raises(ValueError, match="device array|elements|long|bytes"):
+            wrong()
+    with pytest.raises(IndexError):
+        there[4]
+
+
+def types() -> None:
+    """Arrays of another type than the kernel takes are an error, not memory taken for theirs."""
+    whole = GPU.to_device(np.ones((4, 4), np.int64))
+    with pytest.raises(TypeError, match="_sweep takes arrays 1<f8, 1<f8 or 1<f4, 1<f4, not 1<i8"):
+        stencil.sweep(whole, whole, 1, 3, 1, 3)
+
+
+def parameters() -> None:
+    """A wrong parameter is noticed, though the stub driver does not look at parameters."""
+    old, new = (GPU.to_device(np.ones((4, 4))) for _ in range(2))
+    stencil.sweep(old, new, 1, 3, 1, 3)
+    words = old.flat_array.words
+    old.flat_array.words = (*words[:4], words[4] + 8, *words[5:])
+    with pytest.raises(AssertionError, match="parameter 4 is not"):
+        stencil.sweep(old, new, 1, 3, 1, 3)
+
+
+def events() -> None:
+    """Marks that nobody has any more are used again, and only these."""
+    TOOLKIT.events.clear()
+    marks = [GPU.mark() for _ in range(4)]
+    handles = [mark.handle for mark in marks]
+    assert len(set(map(int, handles))) == 4
+    del marks[1:]
+    again = [GPU.mark() for _ in range(3)]
+    assert {int(mark.handle) for mark in again} == set(map(int, handles[1:]))
+    assert GPU.seconds(marks[0], again[-1]) >= 0.0
+
+
+def errors() -> None:
+    """A launch that the driver refuses is an error with its name."""
+    old, new = (GPU.to_device(np.ones((4, 4))) for _ in range(2))
+    stencil.THREADS = 2048
+    with pytest.raises(DriverError, match="STUB_ERROR"):
+        stencil.sweep(old, new, 1, 3, 1, 3)
+
+
+if __name__ == "__main__":
+    for check in (slices, refused, types, parameters, events, errors):
+        check()
+        print(check.__name__)
