@@ -12,8 +12,11 @@ import importlib
 from pathlib import Path
 from types import ModuleType
 
+import drivers
+from drivers.descriptor import importable, pip_install
 from lessons.lesson import RUNTIMES, Lesson
 
+NUMBA_CUDA = "numba-cuda>=0.30,<0.31"  # without a compiler: the simulator needs none
 FOLDER = Path(__file__).parent
 
 
@@ -27,6 +30,13 @@ def load(name: str) -> Lesson:
     """A lesson by its name."""
     lesson: Lesson = importlib.import_module(f"lessons.{name}").LESSON
     return lesson
+
+
+def unavailable(runtime: str) -> str | None:
+    """Why programs for a runtime cannot run here, in one line; None if they can."""
+    if runtime == "numba" and not importable("numba_cuda"):
+        return f"numba-cuda is not installed: {pip_install(NUMBA_CUDA)}"
+    return drivers.get(RUNTIMES[runtime]).unavailable()
 
 
 def runner(runtime: str) -> ModuleType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from pathlib import Path
@@ -15,36 +15,76 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 FOLDER = Path(__file__).parent
-RUNTIMES = {"mpi4py": "mpi", "charm4py": "charm"}  # and the drivers that start their processes
+RUNTIMES = {  # what programs are written for, and the driver that starts their processes
+    "mpi4py": "mpi",
+    "charm4py": "charm",
+    "block": "sim",  # this project's contract
+    "numba": "serial",  # a kernel for a GPU, in Numba's simulator
+}
+IMPORTED = {"block": "miniapps"}  # by runtime: the package that shows it, if not of that name
 UNSET = float("nan")
 
 
 class Case(NamedTuple):
-    """One problem on a number of processes, of a size as the lesson defines, with random data."""
+    """One problem on a number of processes, of a size as the lesson defines, with random data.
+
+    ``chares``: their number under Charm4Py, if they are not as many as processes.
+    """
 
     processes: int
     size: tuple[int, ...]
     seed: int
     periodic: bool = False
+    chares: int = 0
+
+    @property
+    def parts(self) -> int:
+        """How many processes or chares there are, each with its own part of the problem."""
+        return self.chares or self.processes
 
     def random(self) -> np.random.Generator:
         """The generator of the case's data, the same in all processes."""
         return np.random.default_rng([self.seed, self.processes, *self.size])
 
 
+class Kernels(NamedTuple):
+    """What the kernels of a program did in one case, together.
+
+    ``loads``, ``stores``: of cells in arrays that are not shared; ``warp_loads``: the same, but
+    those that the threads of a warp make at once count as one; ``lines``: of memory that each of
+    these touched, their sum; ``rows``, ``columns``: threads of a block along y and x in the last
+    launch; ``copied_in``, ``copied_out``: arrays that were copied to the GPU, and back.
+    """
+
+    loads: int
+    stores: int
+    warp_loads: int
+    lines: int
+    blocks: int
+    rows: int
+    columns: int
+    copied_in: int
+    copied_out: int
+
+
 class Traffic(NamedTuple):
     """The messages of one process in one case.
 
-    ``sent``: their number by receiver, which is known of mpi4py only; ``received``: of Charm4Py
+    ``sent``: their number by receiver, which is not known of Charm4Py; ``received``: of Charm4Py
     only, the number of calls of the chare's methods, without prepare and start; ``swept``: of
     mpi4py only, how many cells the lesson's sweep computed, and how many of them while messages
-    were under way; ``handed``: of mpi4py only, the bytes that it gave to MPI to be sent.
+    were under way; ``handed``: of mpi4py only, the bytes that it gave to MPI for others.
+    ``computed``: blocks that the lesson's own function computed: number, step and process or PE.
+    ``gpu``: of numba only; ``trouble``: of numba only, what a kernel did that it must not do.
     """
 
     sent: dict[int, int] | None = None
     received: int | None = None
     swept: tuple[int, int] | None = None
     handed: int | None = None
+    computed: tuple[tuple[int, int, int], ...] = ()
+    gpu: Kernels | None = None
+    trouble: str = ""
 
 
 class Criterion(NamedTuple):
@@ -68,11 +108,20 @@ class Lesson:
     minutes: ClassVar[int]
     function: ClassVar[dict[str, str]]  # by runtime: what the student's program defines
     criteria: ClassVar[tuple[Criterion, ...]]  # by which programs are marked
-    offers: ClassVar[frozenset[str]] = frozenset()  # what programs may import from `lessons`
+    offers: ClassVar[frozenset[str]] = frozenset()  # what else programs may import
+    most_pes: ClassVar[int] = 2  # among which chares are distributed
 
     def cases(self, processes: int, seed: int, more: int = 0) -> list[Case]:
         """The cases on a number of processes, each ``more`` numbers longer than the public ones."""
         raise NotImplementedError
+
+    def cases_for(self, runtime: str, processes: int, seed: int, more: int = 0) -> list[Case]:
+        """The cases for programs of a runtime, if they differ from those for others."""
+        return self.cases(processes, seed, more)
+
+    def home(self, case: Case, part: int, pes: int) -> int:
+        """The PE on which a chare is at the beginning."""
+        return part * pes // case.parts
 
     def arguments(self, case: Case, rank: int) -> tuple[Any, ...]:
         """The arguments of the student's function on one process, after the communicator."""
@@ -84,6 +133,10 @@ class Lesson:
 
     def forbidden(self, case: Case, rank: int, traffic: Traffic) -> str:
         """Why the messages of a process are not allowed; empty if they are."""
+        return ""
+
+    def forbidden_together(self, case: Case, traffic: Sequence[Traffic]) -> str:
+        """Why the messages of all processes together are not allowed; empty if they are."""
         return ""
 
     def words(self, case: Case) -> str:

@@ -15,10 +15,12 @@ class Log:
         """Begin a new case."""
         self.doing = ""  # the call that has not returned yet
         self.sent: Counter[int] = Counter()  # messages, by receiver
-        self.handed = 0  # bytes given to MPI to be sent
+        self.handed = 0  # bytes given to MPI for other processes
         self.under_way = 0  # messages that were begun, and not waited for
         self.swept = 0  # cells computed by a lesson's sweep
         self.overlapped = 0  # those computed while messages were under way
+        self.computed: list[tuple[int, int]] = []  # blocks computed, and in which step
+        self.ticks = 0  # of a lesson's simulated clock
 
     def note_swept(self, cells: int) -> None:
         """Count cells that were computed."""

@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 import drivers
+import lessons
 from drivers.descriptor import Driver, Options
+from drivers.job import Watcher
 from lessons.lesson import RUNTIMES, Case, Traffic
 
 STUCK = "no chare has anything left to do; messages by chare: "  # and not all have answered
@@ -58,8 +60,8 @@ class Work:
 
     @property
     def pes(self) -> int:
-        """The number of processes that are launched; several blocks may share one."""
-        return min(2, self.case.processes) if self.can.over_decomposition else self.case.processes
+        """The number of processes that are launched."""
+        return pes_for(self.lesson, self.runtime, self.case)
 
     def arguments(self) -> list[str]:
         """The arguments of `miniapps` by which a process takes part."""
@@ -96,3 +98,20 @@ class Work:
             "an array of objects" if isinstance(returned, np.ndarray) else type(returned).__name__
         )
         return {"returned": kind, **traffic._asdict()}
+
+
+def pes_for(lesson: str, runtime: str, case: Case) -> int:
+    """The number of processes that are launched for a case; several chares may share one."""
+    if not drivers.get(RUNTIMES[runtime]).over_decomposition:
+        return case.processes
+    return min(lessons.load(lesson).most_pes, case.processes)
+
+
+def in_turn(
+    works: Sequence[Work], watcher: Watcher, report: Report, run: Callable[[Work], list[Any]]
+) -> None:
+    """Run all works of a launch from one process. Raises what a program raises."""
+    for number, work in enumerate(works):
+        watcher.heartbeat(0, number)
+        report(number, run(work))
+    watcher.finish(0)

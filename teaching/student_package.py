@@ -13,13 +13,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = "lessons-in-parallel-python"
+FILES = ("LICENSE", "pyproject.toml", "Dockerfile", ".dockerignore")
+FILES += (".devcontainer/devcontainer.json",)
 README = ROOT / "teaching" / "README-for-students.md"
 
 
 def files() -> Iterator[tuple[str, Path]]:
     """The files of the package, by the names that they have there."""
     yield "README.md", README
-    for name in ("LICENSE", "pyproject.toml"):
+    for name in FILES:
         yield name, ROOT / name
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     for pattern in project["tool"]["setuptools"]["packages"]["find"]["include"]:

@@ -184,6 +184,24 @@ def traced_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture
+def execute_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, Path], None]:
+    """``execute_cells(book, folder)`` runs all cells of a notebook there, which get outputs."""
+    from nbclient import NotebookClient
+
+    for name in set(os.environ) - set(support.clean_environment()):
+        monkeypatch.delenv(name)
+    for name in ("JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("PATH", f"{support.BIN}{os.pathsep}{os.environ['PATH']}")
+
+    def execute(book: Any, folder: Path) -> None:
+        where = {"metadata": {"path": str(folder)}}
+        NotebookClient(book, timeout=120, kernel_name="python3", resources=where).execute()
+
+    return execute
+
+
+@pytest.fixture
 def browser_page() -> Iterator[Callable[[Path], tuple[Any, list[str]]]]:
     """``browser_page(file)``: a page of headless Chromium that shows a file, and its complaints.
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import nbformat
-import pytest
 import support
-from nbclient import NotebookClient
 
 NOTEBOOK = support.ROOT / "docs/notebook.ipynb"
 OF_A_MACHINE = r"(?<![\w.])/(?:home|root|tmp|usr|work|opt)/|" + re.escape(os.uname().nodename)
@@ -58,15 +57,10 @@ def test_problems_of_a_notebook_are_seen() -> None:
     assert problems(book) == wrong
 
 
-def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_notebook_runs(execute_cells: Callable[[Any, Path], None]) -> None:
     """Catches a notebook of an interface that has changed, and a stored state of another run."""
-    for name in set(os.environ) - set(support.clean_environment()):
-        monkeypatch.delenv(name)
-    for name in ("JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
-        monkeypatch.setenv(name, str(tmp_path))
     book = stored()
-    where = {"metadata": {"path": str(NOTEBOOK.parent)}}
-    NotebookClient(book, timeout=120, kernel_name="python3", resources=where).execute()
+    execute_cells(book, NOTEBOOK.parent)
     assert re.findall(STATE, texts(book)) == re.findall(STATE, texts(stored())) != []
     imbalances = re.search(r"imbalance ([\d.]+), in the record ([\d.]+)", texts(book))
     assert imbalances is not None and imbalances[1] == imbalances[2]

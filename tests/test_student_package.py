@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -61,3 +64,22 @@ def test_two_commands_start_the_first_lesson(package, tmp_path) -> None:
     first = lessons.load(arguments[-1])
     assert (student / "ring.py").read_text() == first.skeleton("mpi4py")
     assert (student / "ring.md").read_text().startswith("# 1.")
+
+
+def test_the_container_installs_the_package(package) -> None:
+    """Catches a Dockerfile that is not one, and a dev container that is made from another."""
+    hadolint = shutil.which("hadolint", path=Path(sys.executable).parent)
+    assert hadolint is not None
+
+    def complaints(text: str) -> str:
+        return subprocess.run([hadolint, "-"], input=text, capture_output=True, text=True).stdout
+
+    text = (package / "Dockerfile").read_text()
+    assert complaints(text) == ""
+    assert "unexpected" in complaints(text.replace("COPY .", "COPPY ."))
+    folder = package / ".devcontainer"
+    build = json.loads((folder / "devcontainer.json").read_text())["build"]
+    assert (folder / build["dockerfile"]).resolve() == package / "Dockerfile"
+    assert (folder / build["context"]).resolve() == package
+    python = re.search(r"^FROM python:(3\.\d+)-slim$", text, re.MULTILINE)
+    assert python is not None and f"{python[1]}" in (package / "README.md").read_text()

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from charm4py import Array, Future, charm
+from charm4py import Array, Chare, Future, Group, charm
 
 import lessons
 from drivers.job import Watcher
 from lessons.lesson import Traffic, load_program
-from lessons.work import STUCK, Report, Work
+from lessons.log import LOG
+from lessons.work import STUCK, Report, Work, in_turn
 
 FAILED = 3  # exit status
 BEGINNING = 2  # calls: prepare and start
@@ -27,13 +28,10 @@ def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
 
     def main(_: list[str]) -> None:
         try:
-            for number, work in enumerate(works):
-                watcher.heartbeat(0, number)
-                report(number, run(work, modules[work.program]))
+            in_turn(works, watcher, report, lambda work: run(work, modules[work.program]))
         except Exception as error:
             watcher.fail(error)
             charm.exit(FAILED)
-        watcher.finish(0)
         charm.exit(0)
 
     def failed() -> None:
@@ -43,13 +41,18 @@ def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
         charm.abort(str(error))
 
     charm.handleGeneralError = failed
-    charm.start(main, modules=[module.__name__ for module in modules.values()])
+    charm.start(main, modules=[__name__, *(module.__name__ for module in modules.values())])
 
 
 def run(work: Work, module: Any) -> list[Any]:
     """Run the program in a case; returns the answers of its chares. Raises RuntimeError."""
-    lesson, count = lessons.load(work.lesson), work.case.processes
-    chares = Array(getattr(module, lesson.function[work.runtime]), count)
+    lesson, count = lessons.load(work.lesson), work.case.parts
+    chares = Array(getattr(module, lesson.function[work.runtime]), ndims=1)
+    for rank in range(count):
+        chares.ckInsert(rank, [], onPE=lesson.home(work.case, rank, work.pes))
+    chares.ckDoneInserting()
+    logs = Group(Notes)
+    logs.forget(awaitable=True).get()
     done = [Future() for _ in range(count)]
     for rank, future in enumerate(done):
         given = work.take(rank)
@@ -60,10 +63,24 @@ def run(work: Work, module: Any) -> list[Any]:
     if not all(future.ready() for future in done):
         got = ", ".join(map(str, calls))
         raise RuntimeError(f"{STUCK}{got}")
+    computed = sorted(what for pe in range(work.pes) for what in logs[pe].computed(ret=True).get())
     return [
-        work.keep(rank, future.get(), Traffic(received=calls[rank]))
+        work.keep(rank, future.get(), Traffic(received=calls[rank], computed=by_index))
         for rank, future in enumerate(done)
+        for by_index in [tuple(what for what in computed if what[0] == rank)]
     ]
+
+
+class Notes(Chare):
+    """What a PE has noted in a case."""
+
+    def forget(self) -> None:
+        """Begin a new case."""
+        LOG.forget()
+
+    def computed(self) -> list[tuple[int, int, int]]:
+        """Which blocks were computed here: number, step and PE."""
+        return [(*what, charm.myPe()) for what in LOG.computed]
 
 
 def count_calls(chare: Any) -> None:
@@ -72,6 +89,18 @@ def count_calls(chare: Any) -> None:
         if callable(method) and not name.startswith("__"):
             setattr(chare, name, counting(method))
     chare.calls_of_lesson = lambda self: vars(self).get("lesson_calls", 0)
+    chare.migrated = arriving(chare.migrated)
+
+
+def arriving(migrated: Callable[..., Any]) -> Callable[..., Any]:
+    """What Charm4Py calls when a chare has migrated: the method that moved it has not ended."""
+
+    @wraps(migrated)
+    def arrived(self: Any) -> Any:
+        self.lesson_inside = False
+        return migrated(self)
+
+    return arrived
 
 
 def counting(method: Callable[..., Any]) -> Callable[..., Any]:

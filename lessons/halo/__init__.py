@@ -23,7 +23,15 @@ class Halo(Lesson):
     number: ClassVar[int] = 2
     title: ClassVar[str] = "The halo exchange"
     minutes: ClassVar[int] = 75
-    function: ClassVar[dict[str, str]] = {"mpi4py": "advance", "charm4py": "Block"}
+    function: ClassVar[dict[str, str]] = {
+        "mpi4py": "advance",
+        "charm4py": "Block",
+        "block": "Block",
+    }
+    steps: ClassVar[int] = STEPS
+    offers: ClassVar[frozenset[str]] = frozenset(
+        f"miniapps.contract.{name}" for name in ("Collect", "Exchange", "Peer", "Post")
+    )
 
     criteria: ClassVar[tuple[Criterion, ...]] = (
         Criterion(3, "right with fixed edges", lambda c: not wide(c) and not c.periodic),
@@ -47,31 +55,36 @@ class Halo(Lesson):
         (top, bottom), (left, right) = self.bounds(case, rank)
         padded = self.padded(case)
         field = padded[top : bottom + 2, left : right + 2].copy()
-        return field, self.neighbours(case, rank), STEPS
+        return field, self.neighbours(case, rank), self.steps
 
     def expected(self, case: Case, rank: int) -> np.ndarray:
         """The block's own cells after all steps."""
         field = self.padded(case)
-        for _ in range(STEPS):
-            if case.periodic:
-                field[0], field[-1] = field[-2].copy(), field[1].copy()
-                field[:, 0], field[:, -1] = field[:, -2].copy(), field[:, 1].copy()
-            around = field[:-2, 1:-1] + field[2:, 1:-1] + field[1:-1, :-2] + field[1:-1, 2:]
-            field[1:-1, 1:-1] = 0.2 * (field[1:-1, 1:-1] + around)
+        for _ in range(self.steps):
+            self.step(field, case.periodic)
         (top, bottom), (left, right) = self.bounds(case, rank)
         return field[1:-1, 1:-1][top:bottom, left:right].copy()
+
+    @staticmethod
+    def step(field: np.ndarray, periodic: bool) -> None:
+        """Let every cell of the whole grid become the mean of five; (n + 2, m + 2), in place."""
+        if periodic:
+            field[0], field[-1] = field[-2].copy(), field[1].copy()
+            field[:, 0], field[:, -1] = field[:, -2].copy(), field[:, 1].copy()
+        around = field[:-2, 1:-1] + field[2:, 1:-1] + field[1:-1, :-2] + field[1:-1, 2:]
+        field[1:-1, 1:-1] = 0.2 * (field[1:-1, 1:-1] + around)
 
     def forbidden(self, case: Case, rank: int, traffic: Traffic) -> str:
         """Messages go to neighbours only, one for each side and step."""
         beside = [r for r in self.neighbours(case, rank).values() if r is not None]
         apart = [other for other in beside if other != rank]
         if traffic.sent is None:
-            came, most = traffic.received or 0, len(beside) * STEPS
+            came, most = traffic.received or 0, len(beside) * self.steps
             return f"chare {rank} got {came} messages; {most} are enough" if came > most else ""
         for other, count in traffic.sent.items():
             if other not in beside:
                 return f"process {rank} sent to process {other}, which is not beside it"
-            most = beside.count(other) * STEPS
+            most = beside.count(other) * self.steps
             if count > most:
                 return f"process {rank} sent {count} messages to process {other}; {most} are enough"
         return f"process {rank} sent nothing" if apart and not traffic.sent else ""

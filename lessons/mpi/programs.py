@@ -12,7 +12,7 @@ from drivers.job import Watcher
 from drivers.waits import Wait
 from lessons.lesson import Traffic, load_program
 from lessons.log import LOG
-from lessons.mpi.watched import Watched, WatchedRequest
+from lessons.mpi.watched import Watched, WatchedPrequest, WatchedRequest
 from lessons.work import Report, Work
 
 
@@ -20,6 +20,7 @@ def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
     """Run all programs of a launch as one of its ranks. Raises what a program raises."""
     world, at = MPI.COMM_WORLD, [0]
     MPI.COMM_WORLD, MPI.Request = Watched(world), WatchedRequest  # type: ignore[misc]
+    MPI.Prequest = WatchedPrequest  # type: ignore[misc]
 
     def waits() -> list[Wait]:
         does = f"waits in {LOG.doing}" if LOG.doing else "computes"
@@ -34,7 +35,9 @@ def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
         watcher.heartbeat(world.rank, at[0])
         LOG.forget()
         returned = run(work, Watched(world.Dup()), given[at[0]])
-        traffic = Traffic(dict(LOG.sent), None, (LOG.swept, LOG.overlapped), LOG.handed)
+        computed = tuple((*what, world.rank) for what in sorted(LOG.computed))
+        swept = (LOG.swept, LOG.overlapped)
+        traffic = Traffic(dict(LOG.sent), None, swept, LOG.handed, computed)
         answers = world.gather(work.keep(world.rank, returned, traffic))
         if answers is not None:
             report(at[0], answers)

@@ -13,13 +13,16 @@ from lessons.log import LOG
 
 SENDS = ["Send", "Isend", "Ssend", "Issend", "Bsend", "Ibsend", "Rsend", "Irsend"]
 BOTH = ["Sendrecv", "Sendrecv_replace"]
-RECEIVES = ["Recv", "Irecv", "Probe", "Mprobe"]
+LATER = ["Send_init", "Ssend_init", "Bsend_init", "Rsend_init"]  # sent with each Start
+RECEIVES = ["Recv", "Irecv", "Recv_init", "Probe", "Mprobe"]
 COLLECTIVES = ["Barrier", "Bcast", "Gather", "Gatherv", "Scatter", "Scatterv", "Allgather"]
 COLLECTIVES += ["Allgatherv", "Alltoall", "Alltoallv", "Reduce", "Allreduce", "Scan", "Exscan"]
 COLLECTIVES += ["Reduce_scatter", "Reduce_scatter_block", "Neighbor_allgather"]
 COLLECTIVES += ["Neighbor_alltoall"]
-Request = MPI.Request  # itself: `take_part` replaces the name in mpi4py
-NAMES = [name for known in (SENDS, BOTH, RECEIVES, COLLECTIVES) for name in known]
+ALL_WAIT = ["Barrier", "Allgather", "Allgatherv", "Alltoall", "Alltoallv", "Allreduce"]  # for all
+Request = MPI.Request  # themselves: `take_part` replaces the names in mpi4py
+Prequest = MPI.Prequest
+NAMES = [name for known in (SENDS, BOTH, LATER, RECEIVES, COLLECTIVES) for name in known]
 NAMES += [name.lower() for name in NAMES if hasattr(MPI.Intracomm, name.lower())]
 
 
@@ -38,19 +41,50 @@ def size_of(given: Any) -> int:
     return given.nbytes if isinstance(given, np.ndarray) else len(pickle.dumps(given))
 
 
+def meet(comm: Any) -> None:
+    """Let the simulated clocks of all processes show when the last one came."""
+    ticks = np.array([LOG.ticks])
+    MPI.Intracomm.Allreduce(comm, MPI.IN_PLACE, ticks, MPI.MAX)
+    LOG.ticks = int(ticks[0])
+
+
+def travelling(comm: Any, name: str, given: Any, to: Any) -> int:
+    """The bytes of what a call gives to MPI, without what a process sends to itself."""
+    if name == "alltoall":
+        return sum(size_of(part) for other, part in enumerate(given) if other != comm.rank)
+    if name == "Alltoallv":
+        counts = given[1][0] if isinstance(given[1], tuple) else given[1]
+        return size_of(given) * int(sum(counts) - counts[comm.rank]) // max(1, int(sum(counts)))
+    return 0 if to == comm.rank else size_of(given)
+
+
+def note_sent(to: Any, size: int) -> None:
+    """Note a message to a process, if it is one, and what was given to MPI."""
+    if isinstance(to, int | np.integer) and to != MPI.PROC_NULL:
+        LOG.sent[int(to)] += 1
+    LOG.handed += size
+
+
 def _noted(name: str) -> Callable[..., Any]:
     """A method that notes the call ``name`` of the communicator below."""
-    sends = name.capitalize() in SENDS + BOTH
+    sends, later = name.capitalize() in SENDS + BOTH, name in LATER
     hands = name.capitalize() not in RECEIVES
+    all_wait = name.capitalize() in ALL_WAIT
 
     def method(self: Any, *arguments: Any, **named: Any) -> Any:
-        if sends:
+        to, size = None, 0
+        if sends or later:
             to = named.get("dest", arguments[1] if len(arguments) > 1 else None)
-            if isinstance(to, int) and to != MPI.PROC_NULL:
-                LOG.sent[to] += 1
         if hands and (arguments or named):
-            LOG.handed += size_of(arguments[0] if arguments else next(iter(named.values())))
+            given = arguments[0] if arguments else next(iter(named.values()))
+            size = travelling(self, name, given, to)
+        if not later:
+            note_sent(to, size)
         found = _during(name, getattr(super(type(self), self), name), *arguments, **named)
+        if all_wait:
+            _during(name, meet, self)
+        if type(found) is Prequest:
+            return WatchedPrequest.of(found, to, size)
         return WatchedRequest(found) if type(found) is Request else found
 
     method.__name__ = name
@@ -60,11 +94,13 @@ def _noted(name: str) -> Callable[..., Any]:
 METHODS = {name: _noted(name) for name in NAMES}
 
 
-class WatchedRequest(Request):
-    """A request that notes that this process waits for it, and when it is complete."""
+class Watching:
+    """What requests note: that this process waits for them, and when they are complete."""
 
-    def __init__(self, request: Any = None) -> None:
-        super().__init__()
+    open = False
+
+    def begin(self) -> None:
+        """Note that the message is under way."""
         self.open = True
         LOG.under_way += 1
 
@@ -75,11 +111,11 @@ class WatchedRequest(Request):
 
     def Wait(self, *arguments: Any, **named: Any) -> Any:  # noqa: N802
         """As in MPI."""
-        return self._waited("Wait", super().Wait, *arguments, **named)
+        return self._waited("Wait", super().Wait, *arguments, **named)  # type: ignore[misc]
 
     def wait(self, *arguments: Any, **named: Any) -> Any:
         """As in mpi4py."""
-        return self._waited("wait", super().wait, *arguments, **named)
+        return self._waited("wait", super().wait, *arguments, **named)  # type: ignore[misc]
 
     def _waited(self, name: str, wait: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         found = _during(name, wait, *arguments, **named)
@@ -88,7 +124,7 @@ class WatchedRequest(Request):
 
     def Test(self, *arguments: Any, **named: Any) -> Any:  # noqa: N802
         """As in MPI."""
-        found = super().Test(*arguments, **named)
+        found = super().Test(*arguments, **named)  # type: ignore[misc]
         if found:
             self.complete()
         return found
@@ -96,11 +132,45 @@ class WatchedRequest(Request):
     @classmethod
     def Waitall(cls, requests: Any, *arguments: Any, **named: Any) -> Any:  # noqa: N802
         """As in MPI."""
-        found = _during("Waitall", super().Waitall, requests, *arguments, **named)
+        found = _during("Waitall", Request.Waitall, requests, *arguments, **named)
         for request in requests:
-            if isinstance(request, WatchedRequest):
+            if isinstance(request, Watching):
                 request.complete()
         return found
+
+
+class WatchedRequest(Watching, Request):
+    """The request of one message."""
+
+    def __init__(self, request: Any = None) -> None:
+        super().__init__()
+        self.begin()
+
+
+class WatchedPrequest(Watching, Prequest):
+    """A persistent request, whose message is sent or received with each Start."""
+
+    to: Any = None
+    size = 0
+
+    @classmethod
+    def of(cls, request: Any, to: Any, size: int) -> WatchedPrequest:
+        """The same request, which notes a message of ``size`` bytes whenever it starts."""
+        made = cls(request)
+        made.to, made.size = to, size
+        return made
+
+    def Start(self) -> Any:  # noqa: N802
+        """As in MPI."""
+        note_sent(self.to, self.size)
+        self.begin()
+        return super().Start()
+
+    @classmethod
+    def Startall(cls, requests: Any) -> Any:  # noqa: N802
+        """As in MPI."""
+        for request in requests:
+            request.Start()
 
 
 Watched = type("Watched", (MPI.Intracomm,), METHODS)

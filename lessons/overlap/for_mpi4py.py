@@ -44,7 +44,7 @@ def advance(comm, field, neighbours, steps, sweep):
     All own cells are new[1:-1, 1:-1]. It does nothing if there are no cells in between.
     """
     n, m = field.shape[0] - 2, field.shape[1] - 2
-    new = field.copy()  # with the ghosts at the edges of the grid
+    new = field.copy()  # so both arrays have the fixed ghosts at the edges of the grid
     for _ in range(steps):
         # TODO 1: compute the inner cells, which need no ghosts, between begin and finish.
         # TODO 2: compute the cells along the four sides after finish. Each cell once: mind the

@@ -43,8 +43,8 @@ class Ring(Lesson):
         """Messages go to the right only, one in each turn."""
         right, turns = (rank + 1) % case.processes, case.processes - 1
         if traffic.sent is None:
-            came = traffic.received
-            return f"chare {rank} got {came} messages, not {turns}" if came != turns else ""
+            came = traffic.received or 0  # without those through channels and futures
+            return f"chare {rank} got {came} messages; {turns} are enough" if came > turns else ""
         for other, count in traffic.sent.items():
             if other != right:
                 return f"process {rank} sent to process {other}, which is not its right neighbour"

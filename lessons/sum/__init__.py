@@ -11,7 +11,7 @@ from lessons.lesson import Case, Criterion, Lesson, Traffic
 UNIT = 2.0**-40
 LENGTHS = (3, 1001)  # with 3 numbers, one of 4 processes has none
 A_SUM = 256  # bytes, also if it is pickled
-SMALLEST, LARGEST = -6, 3  # powers of ten
+SMALLEST, LARGEST = -6, 5  # powers of ten: sums beyond the 53 bits of a float64, in units
 
 
 class Sum(Lesson):

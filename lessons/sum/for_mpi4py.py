@@ -18,8 +18,8 @@ def total(comm, mine):
     rounded to the nearest whole number of units first. So the sum of all is a whole number of
     units, too.
     """
-    # TODO 1: this sum depends on how the numbers are distributed. Run the program on 1, 2 and 3
-    #         processes, and compare the last digits.
+    # TODO 1: this sum depends on how the numbers are distributed. Run the program on 1, 2, 3
+    #         and 4 processes, and compare the last digits.
     # TODO 2: round each number to units, as integers of 64 bits, and add these up.
     # TODO 3: return the sum in the numbers' own scale, not in units.
     local = np.array([np.sum(mine)])

@@ -12,6 +12,7 @@ import numpy as np
 
 from lessons.lesson import Case, Lesson, Mistake
 from lessons.work import STUCK
+from workbench.errors import TRACEBACK
 from workbench.lesson import running
 from workbench.lesson.running import Returned, Task
 from workbench.run.stall import STALLED
@@ -24,6 +25,11 @@ FAILURES = {  # what MPI or Charm4Py says, and what it means
     "Message truncated": "a message is longer than the array that receives it",
     "not contiguous": "MPI got an array whose numbers do not lie side by side in memory",
     "No pending future": "a chare has called done twice",
+    "is a view of other memory": "a block posts a part of another array",
+    "must be a C-contiguous numpy array": "a block posts what is no contiguous array",
+    "every block waits": "every block waits, and no message is on its way",
+    "never collected": "messages were not collected in the step in which they were posted",
+    "which is no request": "a block yields what is no request (Exchange needs `yield from`)",
 }
 COUNTS = re.compile(STUCK + r"([\d, ]*\d)")
 
@@ -61,6 +67,8 @@ def outcomes(
 
     The last program may fail in one case, and has no outcomes after it. ``run`` runs the tasks.
     """
+    if not cases:
+        return [[] for _ in programs]
     tasks = [Task.of(lesson, runtime, program, case) for program in programs for case in cases]
     ends = [end for end in run(tasks) if end is not None]
     found = [
@@ -78,6 +86,9 @@ def outcome_of(lesson: Lesson, case: Case, end: Returned | str) -> Outcome:
     bits = b"".join(bits_of(value) for value in end.values)
     messages = tuple(str(traffic._replace(handed=None)) for traffic in end.traffic)
     found = Outcome(case, bits, messages=messages)
+    trouble = next((traffic.trouble for traffic in end.traffic if traffic.trouble), "")
+    if trouble:
+        return replace(found, reason=trouble)
     for rank, (kind, value) in enumerate(zip(end.kinds, end.values, strict=True)):
         if value is None:
             reason = f"process {rank} returned {kind}, not an array of numbers"
@@ -89,6 +100,9 @@ def outcome_of(lesson: Lesson, case: Case, end: Returned | str) -> Outcome:
         reason = lesson.forbidden(case, rank, traffic)
         if reason:
             return replace(found, reason=reason, right=True)
+    reason = lesson.forbidden_together(case, end.traffic)
+    if reason:
+        return replace(found, reason=reason, right=True)
     return replace(found, right=True)
 
 
@@ -131,20 +145,32 @@ def stopped(case: Case, trouble: str) -> Outcome:
     for stops, words in FAILURES.items():
         if stops in trouble:
             return Outcome(case, stops=stops, reason=words)
-    error = trouble.splitlines()[0].split("; MINIAPPS_LOG")[0]
+    error = trouble.splitlines()[0].replace(f"; {TRACEBACK}", "")
     return Outcome(case, stops=error, reason=f"it fails: {error}")
 
 
-def recognised(lesson: Lesson, runtime: str, wrong: Outcome) -> Mistake | None:
-    """The known mistake that has the same outcome."""
-    known = lesson.mistakes(runtime)
+def recognised(lesson: Lesson, runtime: str, known: Sequence[Outcome]) -> Mistake | None:
+    """The known mistake that explains a program's first wrong outcome, of which there is one.
+
+    It is stopped by the same call, or does the same in that case. If several do, it is the one that
+    does the same in most cases on as many processes.
+    """
+    wrong = next(outcome for outcome in known if outcome.reason)
+    mistakes = lesson.mistakes(runtime)
     if wrong.stops:
-        return next((mistake for mistake in known if mistake.stops == wrong.stops), None)
-    ending = [mistake for mistake in known if not mistake.stops]
+        return next((mistake for mistake in mistakes if mistake.stops == wrong.stops), None)
+    ending = [mistake for mistake in mistakes if not mistake.stops]
     if not ending:
         return None
     found = outcomes(lesson, runtime, [mistake.path for mistake in ending], [wrong.case])
-    for mistake, (outcome,) in zip(ending, found, strict=True):
-        if outcome.same(wrong):
-            return mistake
-    return None
+    alike = [one for one, (other,) in zip(ending, found, strict=True) if other.same(wrong)]
+    if len(alike) < 2:
+        return alike[0] if alike else None
+    seen = [one for one in known if one.case.processes == wrong.case.processes]
+
+    def agreeing(mistake: Mistake) -> int:
+        """In how many cases the mistake does the same."""
+        (others,) = outcomes(lesson, runtime, [mistake.path], [one.case for one in seen])
+        return sum(one.same(other) for one, other in zip(seen, others, strict=False))
+
+    return max(alike, key=agreeing)

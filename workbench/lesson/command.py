@@ -13,7 +13,8 @@ from lessons.lesson import RUNTIMES, Lesson
 from miniapps.parameters import InputError, require
 from workbench.exit_status import VALID, WRONG
 from workbench.lesson import apart, check, marking
-from workbench.lesson.submissions import Unfit, runtime_of
+from workbench.lesson.page import as_html
+from workbench.lesson.submissions import Unfit, require_runtime, runtime_of
 from workbench.lesson.taking_part import take_part
 from workbench.plural import counted
 
@@ -40,7 +41,7 @@ def add_commands(parser: Any) -> None:
     add("list", "the lessons", lambda options: list_lessons())
     begin = add("start", "copy a lesson's page and skeleton into this folder", _start)
     begin.add_argument("name", metavar="LESSON")
-    begin.add_argument("--for", dest="runtime", default=next(iter(RUNTIMES)), choices=[*RUNTIMES])
+    begin.add_argument("--for", dest="runtime", choices=[*RUNTIMES], help="default: the first one")
     checking = add("check", "run a program on 1 to 4 processes, and say what holds", _check)
     checking.add_argument("program", type=Path, metavar="FILE.py")
     checking.add_argument("--watch", action="store_true", help="again whenever the file is saved")
@@ -80,17 +81,24 @@ def list_lessons() -> int:
     return VALID
 
 
-def start(name: str, runtime: str, folder: Path) -> int:
-    """Copy a lesson's page and skeleton into a folder. Raises InputError."""
+def start(name: str, runtime: str | None, folder: Path) -> int:
+    """Copy a lesson's page and skeleton into a folder. Raises InputError.
+
+    Without a runtime it is the first one for which there is a skeleton.
+    """
     lesson = found(name)
+    runtime = runtime or lesson.runtimes[0]
     allowed = f"this lesson is for {' and '.join(lesson.runtimes)}"
     require(runtime in lesson.runtimes, "--for", runtime, allowed)
-    page, program = folder / f"{name}.md", folder / f"{name}.py"
-    for file in (page, program):
+    require_runtime(runtime, "lesson start", name)
+    page, shown, program = (folder / f"{name}.{kind}" for kind in ("md", "html", "py"))
+    for file in (page, shown, program):
         require(not file.exists(), "lesson start", name, f"{file} exists; it is not overwritten")
-    page.write_text((lesson.folder / "page.md").read_text())
+    text = (lesson.folder / "page.md").read_text()
+    page.write_text(text)
+    shown.write_text(as_html(text))
     program.write_text(lesson.skeleton(runtime))
-    print(f"read {page}, fill in {program}, then: miniapps lesson check {program}")
+    print(f"read {page} or {shown}, fill in {program}, then: miniapps lesson check {program}")
     return VALID
 
 
@@ -111,20 +119,24 @@ def found(name: str) -> Lesson:
 
 def check_program(program: Path) -> int:
     """Check a program, and say what holds; returns the exit status. Raises InputError."""
-    lesson = found(program.stem)
+    names = lessons.names()
+    known = f"its name must say the lesson: {', '.join(f'{name}.py' for name in names)}"
+    require(program.stem in names, "lesson check", program, known)
+    lesson = lessons.load(program.stem)
     try:
         runtime = runtime_of(program, lesson)
     except Unfit as error:
         raise InputError("lesson check", program, str(error)) from None
+    require_runtime(runtime, "lesson check", program)
     for processes in check.PROCESSES:
-        cases = lesson.cases(processes, PUBLIC_SEED)
+        cases = lesson.cases_for(runtime, processes, PUBLIC_SEED)
         (outcomes,) = check.outcomes(lesson, runtime, [program.resolve()], cases)
         for outcome in outcomes:
             where = f"{counted(processes, 'process')}, {lesson.words(outcome.case)}"
             print(f"  {'FAIL' if outcome.reason else 'ok  '}  {where}", flush=True)
             if outcome.reason:
                 print(f"        {outcome.reason}")
-                mistake = check.recognised(lesson, runtime, outcome)
+                mistake = check.recognised(lesson, runtime, outcomes)
                 if mistake is not None:
                     print(f"\n{mistake.words}")
                 print(f"\nnot yet right; miniapps lesson hint {lesson.name} helps")

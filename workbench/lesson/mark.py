@@ -60,10 +60,14 @@ def seed_of(salt: str, submission: Submission) -> int:
     )
 
 
-def cases_of(lesson: Lesson, seed: int) -> list[Case]:
+def cases_of(lesson: Lesson, runtime: str, seed: int) -> list[Case]:
     """The cases of one student, for each number of processes."""
     more = 1 + seed % LARGEST_MORE
-    return [case for processes in check.PROCESSES for case in lesson.cases(processes, seed, more)]
+    return [
+        case
+        for processes in check.PROCESSES
+        for case in lesson.cases_for(runtime, processes, seed, more)
+    ]
 
 
 def mark(submission: Submission, salt: str, run: check.Run) -> Marked:
@@ -73,7 +77,7 @@ def mark(submission: Submission, salt: str, run: check.Run) -> Marked:
         none = (Mark(criterion, 0, submission.trouble) for criterion in lesson.criteria)
         return Marked(submission, tuple(none))
     outcomes = Outcomes(lesson, submission, run)
-    cases = cases_of(lesson, seed_of(salt, submission))
+    cases = cases_of(lesson, submission.runtime, seed_of(salt, submission))
     while open_cases := outcomes.open_cases(cases):
         outcomes.run(open_cases)
     marks = tuple(
@@ -128,10 +132,10 @@ class Outcomes:
 
     def mistake(self) -> str:
         """The known mistake that explains the first failure, in words."""
-        wrong = next((outcome for outcome in self.known.values() if outcome.reason), None)
-        if wrong is None:
+        outcomes = [*self.known.values()]
+        if not any(outcome.reason for outcome in outcomes):
             return ""
-        known = check.recognised(self.lesson, self.submission.runtime, wrong)
+        known = check.recognised(self.lesson, self.submission.runtime, outcomes)
         return known.words if known else ""
 
 

@@ -12,7 +12,7 @@ from workbench.exit_status import INTERRUPTED, VALID
 from workbench.lesson import apart, marks, sandbox
 from workbench.lesson.apart import Apart
 from workbench.lesson.mark import Marked, mark_all
-from workbench.lesson.submissions import found_in
+from workbench.lesson.submissions import found_in, require_runtime
 from workbench.run.processes import end_by_signals
 
 ANSWERS = Path(__file__).parents[2] / "teaching" / "answers"
@@ -45,6 +45,8 @@ def mark_folder(options: Namespace) -> int:
     marks made so far are written, and the status says so.
     """
     submissions = found_in(options.folder, options.lesson)
+    for runtime in sorted({one.runtime for one in submissions if one.runtime}):
+        require_runtime(runtime, "lesson mark", options.folder)
     hidden = tuple(path.resolve() for path in (options.folder, ANSWERS) if path.is_dir())
     for path in hidden:
         needed = sandbox.needs(path)

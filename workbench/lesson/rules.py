@@ -13,7 +13,7 @@ from lessons.lesson import Lesson
 MODULES = {  # with all that is in them
     "numpy", "mpi4py", "charm4py", "math", "cmath", "time", "itertools", "functools", "operator",
     "collections", "typing", "dataclasses", "enum", "fractions", "random", "copy", "string",
-    "textwrap", "pprint", "__future__", "argparse", "abc", "contextlib", "warnings",
+    "statistics", "textwrap", "pprint", "__future__", "argparse", "abc", "contextlib", "warnings",
 }  # fmt: skip
 NAMES = {"open", "eval", "exec", "compile", "getattr", "setattr", "delattr", "globals", "locals"}
 NAMES |= {"vars", "breakpoint", "input", "memoryview"}
@@ -50,7 +50,8 @@ def _imports(node: ast.AST, lesson: Lesson) -> str:
         return ""
     for name in names:
         if name not in lesson.offers and name.split(".")[0] not in MODULES:
-            return f"imports {name}; a program may import {', '.join(sorted(MODULES))}"
+            allowed = ", ".join(sorted(MODULES | lesson.offers))
+            return f"imports {name}; a program may import {allowed}"
     return ""
 
 

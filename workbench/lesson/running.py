@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lessons.lesson import Case, Lesson, Traffic
-from lessons.work import Work
+from lessons.lesson import Case, Kernels, Lesson, Traffic
+from lessons.work import Work, pes_for
 from workbench.run import launch
 
 STALL_S = 4.0
@@ -30,7 +30,7 @@ class Task(NamedTuple):
     @classmethod
     def of(cls, lesson: Lesson, runtime: str, program: Path, case: Case) -> Task:
         """The task of running a program in a case."""
-        given = tuple(lesson.arguments(case, rank) for rank in range(case.processes))
+        given = tuple(lesson.arguments(case, rank) for rank in range(case.parts))
         return cls(lesson.name, runtime, program, case._replace(seed=HIDDEN), given)
 
 
@@ -53,7 +53,7 @@ End = Returned | str | None  # a text says what stopped the program; None: it wa
 
 
 def run(tasks: Sequence[Task]) -> list[End]:
-    """Run programs; tasks that follow each other on as many processes share a launch.
+    """Run programs for one runtime; tasks that follow each other on as many PEs share a launch.
 
     If a program fails, the rest of its launch is not run.
     """
@@ -66,7 +66,7 @@ def run(tasks: Sequence[Task]) -> list[End]:
 
 def launches(tasks: Sequence[Task]) -> Iterator[list[Task]]:
     """The tasks of each launch."""
-    for _, group in groupby(tasks, lambda task: task.case.processes):
+    for _, group in groupby(tasks, lambda task: pes_for(task.lesson, task.runtime, task.case)):
         yield list(group)
 
 
@@ -89,7 +89,7 @@ def run_together(tasks: Sequence[Task]) -> list[Returned | str]:
 
 def returned(work: Work, answers: Any) -> Returned:
     """What a program returned, from the answers of its processes and their files."""
-    files = [work.result(rank) for rank in range(work.case.processes)]
+    files = [work.result(rank) for rank in range(work.case.parts)]
     values = tuple(np.load(file) if file.exists() else None for file in files)
     kinds = tuple(answer["returned"] for answer in answers)
     return Returned(kinds, values, tuple(map(traffic_of, answers)))
@@ -100,4 +100,8 @@ def traffic_of(answer: dict[str, Any]) -> Traffic:
     sent, swept = answer["sent"], answer["swept"]
     by_receiver = None if sent is None else {int(to): sent[to] for to in sorted(sent)}
     both = None if swept is None else tuple(swept)
-    return Traffic(by_receiver, answer["received"], both, answer["handed"])
+    computed = tuple(map(tuple, answer.get("computed", ())))
+    did = answer.get("gpu")
+    gpu = None if did is None else Kernels(*map(int, did))
+    sizes = answer["received"], both, answer["handed"], computed
+    return Traffic(by_receiver, *sizes, gpu, str(answer.get("trouble", "")))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import lessons
-from lessons.lesson import RUNTIMES, Lesson
+from lessons.lesson import IMPORTED, RUNTIMES, Lesson
 from miniapps.parameters import InputError, require
 from workbench.lesson import rules
 
@@ -84,15 +84,22 @@ def runtime_of(program: Path, lesson: Lesson) -> str:
     }
     modules |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     tops = {module.split(".")[0] for module in modules}
-    runtime = next((name for name in RUNTIMES if name in tops), None)
+    packages = {name: IMPORTED.get(name, name) for name in RUNTIMES}
+    runtime = next((name for name, package in packages.items() if package in tops), None)
     if runtime is None:
-        raise Unfit(f"imports none of {', '.join(RUNTIMES)}")
+        raise Unfit(f"imports none of {', '.join(packages.values())}, so it is for no runtime")
     if runtime not in lesson.runtimes:
         raise Unfit(f"imports {runtime}; the lesson is for {' and '.join(lesson.runtimes)}")
     breach = rules.breach(tree, lesson)
     if breach:
         raise Unfit(breach)
     return runtime
+
+
+def require_runtime(runtime: str, command: str, value: object) -> None:
+    """Raise InputError if programs for a runtime cannot run here."""
+    missing = lessons.unavailable(runtime)
+    require(missing is None, command, value, str(missing))
 
 
 def parsed(program: Path) -> ast.Module:

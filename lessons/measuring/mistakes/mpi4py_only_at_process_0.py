@@ -1,0 +1,27 @@
+"""Only process 0 has the right times.
+
+Reduce gives the result to one process, its root. All processes need it: use Allreduce.
+"""
+
+import numpy as np
+from mpi4py import MPI
+
+
+def measure(comm, clock, work, repetitions):
+    """As in the lesson."""
+    table = np.zeros((comm.size, 4))
+    for count in range(1, comm.size + 1):
+        work(comm, count)
+        times = []
+        for _ in range(repetitions):
+            comm.Barrier()
+            start = clock()
+            work(comm, count)
+            own, longest = np.array([clock() - start]), np.ones(1)
+            comm.Reduce(own, longest, MPI.MAX)
+            times.append(longest[0])
+        time = np.median(times)
+        speed_up = table[0, 0] / time if count > 1 else 1.0
+        fraction = (1 / speed_up - 1 / count) / (1 - 1 / count) if count > 1 else 0.0
+        table[count - 1] = time, speed_up, speed_up / count, fraction
+    return np.round(table, 3)

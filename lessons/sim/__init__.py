@@ -1,0 +1,1 @@
+"""Runs students' blocks of this project's contract, in one process and in random orders."""

@@ -1,0 +1,58 @@
+"""A process that runs students' blocks by the sim driver, one case after the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import lessons
+from devices import backend
+from drivers.engine import Phase
+from drivers.job import Watcher
+from drivers.orders import RandomOrder
+from drivers.schedule import Event
+from drivers.sim.driver import simulated
+from lessons.lesson import Traffic, load_program
+from lessons.work import Report, Work, in_turn
+from miniapps.contract import Place
+
+PES = 2  # among which blocks migrate
+MOST_STEPS = 100  # after which a program that does not end is stopped
+
+
+class Sent:
+    """Counts the messages of each block by receiver."""
+
+    def __init__(self, blocks: int) -> None:
+        self.by_block: list[Counter[int]] = [Counter() for _ in range(blocks)]
+
+    def posted(self, event: Event, sender: Place, message: Any) -> None:
+        """Count a message to the block at ``event[3]``."""
+        self.by_block[sender[1][0]][event[3][1][0]] += 1
+
+    def answered(self, runner: Any, request: Any, answer: Any) -> None:
+        """Do nothing: every message was counted when it was sent."""
+
+
+def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
+    """Run all programs of a launch. Raises what a program raises."""
+    backend.open_backend("cpu")
+    in_turn(works, watcher, report, run)
+
+
+def run(work: Work) -> list[Any]:
+    """Run a program in a case, in a random order; returns what its blocks have to report."""
+    lesson, count = lessons.load(work.lesson), work.case.processes
+    make = getattr(load_program(work.program), lesson.function[work.runtime])
+    blocks = [make(rank, *work.take(rank)) for rank in range(count)]
+    for block in blocks:
+        block.device = backend.get("cpu")
+    engine = simulated(blocks, RandomOrder(count), PES)
+    sent = engine.transport.observer = Sent(count)
+    done = engine.play(Phase(0, MOST_STEPS, lambda step, end: 1))
+    engine.close(done)
+    return [
+        work.keep(rank, block.result(), Traffic(dict(sent.by_block[rank])))
+        for rank, block in enumerate(engine.blocks)
+    ]

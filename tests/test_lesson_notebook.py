@@ -1,0 +1,41 @@
+"""The notebook with the lessons: it is made from their pages, and its cells check programs."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import support
+
+TEACHING = support.ROOT / "teaching"
+NOTEBOOK = support.ROOT / "docs" / "teaching" / "lessons.ipynb"
+
+
+def made() -> Any:
+    """The notebook that the script makes."""
+    return runpy.run_path(str(TEACHING / "notebook.py"))["notebook"]()
+
+
+def test_the_notebook_is_made_from_the_lessons() -> None:
+    """Catches a page or skeleton that has changed since `python teaching/notebook.py`."""
+    assert NOTEBOOK.read_text() == nbformat.writes(made()) + "\n"
+
+
+def test_a_cell_checks_a_program(
+    tmp_path: Path, execute_cells: Callable[[Any, Path], None]
+) -> None:
+    """Catches cells that do not run, or that say the same of every program."""
+    book = made()
+    setup, skeleton = (
+        next(cell for cell in book.cells if cell.id == name) for name in ("setup", "sum-program")
+    )
+    answer = (TEACHING / "answers" / "sum" / "for_mpi4py.py").read_text()
+    complete = nbformat.v4.new_code_cell(f"%%check sum\nfrom mpi4py import MPI\n{answer}")
+    book.cells = [setup, skeleton, complete]
+    execute_cells(book, tmp_path)
+    said = ["".join(out.get("text", "") for out in cell.outputs) for cell in book.cells]
+    assert "FAIL" in said[1] and "sum.py: right, to the last bit" not in said[1]
+    assert "FAIL" not in said[2] and "sum.py: right, to the last bit" in said[2]
