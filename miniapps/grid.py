@@ -3,7 +3,7 @@
 A sweep replaces each cell by the mean of itself and its face neighbours. That map is linear and its
 eigenvectors are known, so the projection of the field on one of them follows from the initial field
 for any number of steps, boundaries included (`projections`): a check that costs one pass over the
-field, needs no gather and sees any wrong cell.
+field for each mode, needs no gather and sees any wrong cell.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def initial_field(problem: GridProblem, bounds: Bounds) -> np.ndarray:
     if problem.initial == "ones":
         return np.ones([len(axis) for axis in axes])
     if problem.initial == "mode":
-        weights = mode_weights(problem, checked_modes(problem)[1], bounds)
+        weights = mode_weights(problem, smooth_modes(problem)[1], bounds)
         return np.asarray(math.prod(np.ix_(*weights)))
     if problem.initial == "ramp":
         return np.asarray(sum(c * g for c, g in zip(RAMP, grids, strict=False)), dtype=float)
@@ -176,15 +176,33 @@ def value_limits(problem: GridProblem) -> tuple[float, float]:
 # Eigenvectors ------------------------------------------------------------------------------------
 
 
-def checked_modes(problem: GridProblem) -> list[tuple[int, ...]]:
-    """Wave numbers of the modes that a run is checked on.
+def checked_modes(problem: GridProblem, steps: int) -> list[tuple[int, ...]]:
+    """Wave numbers of the modes that a run is checked on, each once: smooth ones and a fine one."""
+    return [*dict.fromkeys([*smooth_modes(problem), finest_mode(problem, steps)])]
 
-    The smoothest, which is nowhere zero, and two others. Every mirror image of the field changes
-    the sign of at least one of these two.
+
+def smooth_modes(problem: GridProblem) -> list[tuple[int, ...]]:
+    """The smoothest mode, which is nowhere zero, and two others.
+
+    Every mirror image of the field changes the sign of at least one of these two.
     """
     axes = len(problem.size)
     smoothest = (0,) * axes if problem.boundary == "periodic" else (1,) * axes
     return [smoothest, (1, 2, 3)[:axes], (2, 1, 2)[:axes]]
+
+
+def finest_mode(problem: GridProblem, steps: int) -> tuple[int, ...]:
+    """The mode with the shortest waves that ``steps`` sweeps leave about 1/e of.
+
+    It differs most between neighbouring cells: smooth modes hardly see two that were exchanged.
+    The waves are at least four cells long.
+    """
+    axes = len(problem.size)
+    shrinks = min((1 + 2 * axes) / (2 * axes * max(steps, 1)), 1.0)  # 1 - cos(angle per cell)
+    waves = math.acos(1 - shrinks) / (2 * math.pi)  # per cell
+    if problem.boundary == "periodic":
+        return tuple(round(waves * n) for n in problem.size)
+    return tuple(max(1, round(2 * waves * (n + 1))) for n in problem.size)
 
 
 def mode_weights(problem: GridProblem, mode: tuple[int, ...], bounds: Bounds) -> list[np.ndarray]:
@@ -233,13 +251,14 @@ def project(values: np.ndarray, factors: list[np.ndarray]) -> float:
     return float(values)
 
 
-def projections(problem: GridProblem, bounds: Bounds, values: np.ndarray) -> np.ndarray:
+def projections(problem: GridProblem, bounds: Bounds, values: np.ndarray, steps: int) -> np.ndarray:
     """Per test mode, the projections of a box's initial field and of its ``values``: (modes, 2)."""
-    sums = np.zeros((len(checked_modes(problem)), 2))
+    modes = checked_modes(problem, steps)
+    sums = np.zeros((len(modes), 2))
     for slab in slabs(bounds):
         low, high = (row - bounds[0][0] for row in slab[0])
         fields = initial_field(problem, slab), values[low:high]
-        for m, mode in enumerate(checked_modes(problem)):
+        for m, mode in enumerate(modes):
             factors = mode_weights(problem, mode, slab)
             sums[m] += [project(field, factors) for field in fields]
     return sums
@@ -263,7 +282,8 @@ def validate(
     beyond = max(low - float(spread[0]), float(spread[1]) - high) / scale
     checks = [Check("beyond bounds", beyond, max(1e-12, rounding))]
     checks.append(Check("missing cells", abs(measures["cells"].value - problem.work()), 0))
-    for mode, (before, after) in zip(checked_modes(problem), measures["modes"].value, strict=True):
+    modes = checked_modes(problem, steps)
+    for mode, (before, after) in zip(modes, measures["modes"].value, strict=True):
         decay = mode_decay(problem, mode)
         grown_source = steps if decay == 1 else (1 - decay**steps) / (1 - decay)
         exact = before * decay**steps + mode_source(problem, mode) * grown_source

@@ -185,7 +185,7 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         """Projections on the test modes, extremes and the number of cells."""
         values = self.state()[0].values
         return {
-            "modes": Measure("sum", projections(self.problem, self.bounds, values)),
+            "modes": Measure("sum", projections(self.problem, self.bounds, values, self.time)),
             "min": Measure("min", values.min()),
             "max": Measure("max", values.max()),
             "cells": Measure("sum", values.size),

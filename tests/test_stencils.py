@@ -23,7 +23,7 @@ from drivers.descriptor import Options
 from drivers.engine import Engine
 from kernels.halo.interface import box
 from miniapps import grid, grid_faults
-from miniapps.contract import Exchange
+from miniapps.contract import Exchange, Measure
 from miniapps.decomposition import Layout
 from miniapps.faults import Fault
 from miniapps.grid_block import GridBlock
@@ -239,7 +239,7 @@ def test_initial_mode_is_an_eigenvector(app: str) -> None:
         whole = tuple((0, n) for n in problem.size)
         before = grid.initial_field(problem, whole)
         after = miniapps.load(app).reference(problem, 1)
-        decay = grid.mode_decay(problem, grid.checked_modes(problem)[1])
+        decay = grid.mode_decay(problem, grid.smooth_modes(problem)[1])
         assert abs(decay) > 0.1 and np.abs(before).max() > 0.9
         assert np.abs(after - decay * before).max() < 1e-15
 
@@ -698,6 +698,35 @@ def test_small_error_in_a_large_grid() -> None:
     with grid_faults.one_cell_off.applied("jacobi2d"):
         failed = support.solve("jacobi2d", problem, (2, 3), 8).failed
     assert failed == {"mode", REFERENCE}
+
+
+def test_two_cells_exchanged_in_a_large_grid() -> None:
+    """Catches modes that are all smooth: neighbouring cells have nearly the same weight in them."""
+    problem = problem_of("jacobi2d", size=(2048, 1024), boundary="heated", initial="ones")
+    field, whole = miniapps.load("jacobi2d").reference(problem, 8), ((0, 2048), (0, 1024))
+    field[[7, 8], 512] = field[[8, 7], 512]  # where heat has just arrived
+    sums = grid.projections(problem, whole, field, 8)
+    measures = {
+        "modes": Measure("sum", sums),
+        "min": Measure("min", field.min()),
+        "max": Measure("max", field.max()),
+        "cells": Measure("sum", field.size),
+    }
+    failed = [check.name for check in grid.validate(problem, 8, measures, "") if not check.ok]
+    assert failed == [f"mode {grid.finest_mode(problem, 8)} error"]
+
+
+@pytest.mark.parametrize("steps", [2, 8, 100, 10_000])
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("app", APPS)
+def test_the_finest_mode_is_still_there_after_all_steps(
+    app: str, boundary: str, steps: int
+) -> None:
+    """Catches a mode that has decayed, and so cannot fail, or one that is smoother than it need."""
+    size = (4096, 3000, 3500)[: miniapps.load(app).Problem.axes]
+    problem = problem_of(app, size=size, boundary=boundary)
+    left = grid.mode_decay(problem, grid.finest_mode(problem, steps)) ** steps
+    assert 0.2 < left < 0.45
 
 
 def test_reference_is_left_out_only_where_it_costs_too_much(
