@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -85,6 +85,22 @@ def signals_kept() -> Iterator[None]:
         if threading.current_thread() is threading.main_thread():
             for number, handler in kept.items():
                 signal.signal(number, handler)
+
+
+@contextmanager
+def process_waited_for(pid: int) -> Iterator[Callable[[float], None]]:
+    """Yields a function that waits for some seconds, or until a child process ends if earlier."""
+    file = os.pidfd_open(pid)
+    polled = select.poll()
+    polled.register(file, select.POLLIN)
+
+    def wait(seconds: float) -> None:
+        polled.poll(1000 * seconds)
+
+    try:
+        yield wait
+    finally:
+        os.close(file)
 
 
 def name_of(pid: int) -> str:

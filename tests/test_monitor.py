@@ -1,0 +1,36 @@
+"""The monitor of launched runs: what it costs them."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from workbench.run import monitor
+from workbench.run.progress_file import ProgressFile
+
+
+def test_a_run_that_steps_is_checked_seldom_and_its_end_is_seen_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a monitor that takes time from PEs by frequent checks, or one that sleeps too long.
+
+    The launcher ends in half a second, and the next check would be a minute later.
+    """
+    monkeypatch.setattr(monitor, "CHECK_S", 60.0)
+    progress = ProgressFile(tmp_path / "progress", 1)
+    progress.heartbeat(0, 1)
+    spec: Any = SimpleNamespace(app="jacobi2d", driver="mpi", steps=10, warmup=0)
+    begin = time.monotonic()
+    with subprocess.Popen(["sleep", "0.5"]) as launcher:
+        watching = monitor.Monitor(spec, ["sleep"], progress, launcher, None, lambda file: None)
+        checks = []
+        check = watching.check
+        monkeypatch.setattr(watching, "check", lambda: checks.append(1) or check())
+        assert watching.wait() is None
+    assert len(checks) == 1
+    assert time.monotonic() - begin < 30
