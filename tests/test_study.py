@@ -671,6 +671,18 @@ def test_a_disturbed_run_is_repeated(tmp_path, canned, monkeypatch):
     assert len(reasons) == 2 and "disturbed: a PE waited 50% of the time" in reasons[0]
 
 
+def test_a_core_that_is_a_little_slower_is_not_waited_for(tmp_path, canned, monkeypatch):
+    """Catches a study on a virtual machine that waits minutes before each of its runs."""
+    study = study_of("strong", "echo", "--preset", "tiny", "--pes", "1", "--drivers", "mpi")
+    samples = iter([0.1] + [0.12] * 9)
+    monkeypatch.setattr(noise, "sample", lambda: next(samples))
+    monkeypatch.setattr(runner.time, "sleep", lambda seconds: pytest.fail("waits"))
+    launched = canned(lambda spec: record_of(spec, **disturbance(0.01)))
+    policy = Policy(2, None, 2, False, None, max_noise=0.02)
+    conducted(study, tmp_path / "c.jsonl", policy)
+    assert len(launched) == 2
+
+
 def test_the_summary_says_that_a_run_was_disturbed():
     """Catches a run beside other work that prints its rate without a word.
 

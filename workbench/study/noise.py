@@ -18,6 +18,7 @@ from workbench.run.record import host, versions
 CELLS = 1 << 18  # 2 MiB per array: partly in cache, like the runs themselves
 REPEATS = 600
 READINGS = 2000
+NOISY = 0.25  # longer than its shortest time: the cores of a virtual machine differ by less
 
 
 def sample() -> float:

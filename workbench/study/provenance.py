@@ -12,13 +12,12 @@ from workbench.run.record import DISTURBED, disturbed, fixed_parameters
 from workbench.study import analysis
 from workbench.study.campaign import Campaign
 from workbench.study.cells import columns_of, distinct
-from workbench.study.noise import Noise
+from workbench.study.noise import NOISY, Noise
 from workbench.study.plan import steps_of
 from workbench.study.validation import answer_key, in_words, label
 from workbench.table import NONE, Table
 
 Named = Callable[[dict[str, Any], int], str]  # a point of a head in a few words
-NOISY = 0.25  # spread of the fixed work's time, above which the report warns
 
 
 def noise_line(campaign: Campaign) -> str:

@@ -276,7 +276,9 @@ def _disturbance(
     if disturbed(result) > most:
         return f"disturbed: {disturber(result)}"
     longer = after_s / _quietest(campaign) - 1
-    return f"disturbed: a fixed piece of work took {longer:.0%} longer" if longer > most else None
+    if longer > max(most, noise.NOISY):
+        return f"disturbed: a fixed piece of work took {longer:.0%} longer"
+    return None
 
 
 def _quietest(campaign: Campaign) -> float:
@@ -285,8 +287,12 @@ def _quietest(campaign: Campaign) -> float:
 
 
 def _wait_for_quiet(campaign: Campaign, most: float) -> None:
-    """Wait until the fixed work of `noise` takes at most ``most`` longer than its least time."""
-    limit, begun = (1 + most) * _quietest(campaign), time.monotonic()
+    """Wait until the fixed work of `noise` takes little longer than its least time.
+
+    ``most``: of a run's time that others may take. The work may take longer by `noise.NOISY`.
+    """
+    limit = (1 + max(most, noise.NOISY)) * _quietest(campaign)
+    begun = time.monotonic()
     while noise.sample() > limit and time.monotonic() - begun < PATIENCE_S:
         if time.monotonic() - begun < RETRY_S:
             text = f"the machine is busy: waiting, at most {PATIENCE_S:.0f} s"
