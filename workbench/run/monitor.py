@@ -96,9 +96,11 @@ class Monitor:
         stopped = self.stopped.check(now, [slot.pid for slot in slots if slot.phase != STARTING])
         if stopped:
             return self._of_process(stopped[0], "was stopped")
-        if now - self.looked > (LOOK_S if self.settled else STARTING_LOOK_S):
+        starting = any(slot.phase == STARTING for slot in slots)
+        due = now - self.looked > (LOOK_S if self.settled else STARTING_LOOK_S)
+        if due or not (starting or self.settled):
             self.looked = now
-            trouble = self._look(now, any(slot.phase == STARTING for slot in slots))
+            trouble = self._look(now, starting)
             if trouble is not None:
                 return trouble
         return self.stall.check(now, slots)

@@ -32,7 +32,7 @@ from workbench.study.campaign import VERSION, Campaign, Writer
 from workbench.study.plan import Study, described
 from workbench.study.validation import label, mean_step_s, rejection_reason, wide_points
 
-ATTEMPTS = 5  # at a run that other programs disturb, if --max-noise is given
+ATTEMPTS = 10  # at a run that other programs disturb, if --max-noise is given
 PATIENCE_S = 120.0  # the longest wait for a quiet machine before a run
 RETRY_S = 2.0
 ENVIRONMENT = ("versions", "host", "pinned")  # must be the same when a study is resumed
