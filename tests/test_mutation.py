@@ -21,7 +21,9 @@ def test_known_results() -> None:
     """
     known = problems.known()
     assert not [name for name, facts in known.items() if "InputError" in facts or facts == "error"]
-    assert known == json.loads(run.KNOWN.read_text())
+    before = json.loads(run.KNOWN.read_text())
+    assert known.keys() == before.keys()
+    assert [name for name, facts in known.items() if facts != before[name]] == []
 
 
 def mutant(file: str, change: str) -> Mutant:
