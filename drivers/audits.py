@@ -11,33 +11,33 @@ from typing import Any, Self
 
 import numpy as np
 
-import miniapps
 from drivers.job import Job
-from miniapps.audit import MASK, AuditedRound, audit_of
+from miniapps.audit import MASK, AuditedRound, BaseAudit
 from miniapps.contract import SETUP, Collect, CollectSum, Edge, Place, Post, PostSum
 
 
 class Auditor:
     """Audits the blocks of one process."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, audit: BaseAudit) -> None:
         assert job.audit is not None
+        self.audit = audit
         self.warmup, self.total = job.warmup, job.warmup + job.steps
         self.every, self.steps = job.audit.every, job.audit.steps(self.total)
         self.may_finish = job.problem.may_finish
-        self.audit = audit_of(miniapps.load(job.app), job.problem, job.layout, job.audit)
 
     @classmethod
     def of(cls, job: Job) -> Self | None:
         """The auditor of a job; None if it is not audited."""
-        return None if job.audit is None else cls(job)
+        audit = job.new_audit()
+        return None if audit is None else cls(job, audit)
 
     def begin(self, block: Any, place: Place, step: int, count: int) -> Witness | None:
         """Begin the audit of a block's round, or of its setup; None if it is not audited."""
         if not (self.is_planned(step, count) or self.is_tentative(step, count)):
             return None
         audited = AuditedRound(step, count)
-        if self.audit is not None and step != SETUP:
+        if step != SETUP:
             audited.began = self.audit.begin(block, step, count)
         return Witness(audited, place, block)
 
@@ -47,7 +47,7 @@ class Auditor:
         step, count = audited.step, audited.count
         if not (finished or self.is_planned(step, count)):
             return None
-        if self.audit is not None and step != SETUP:
+        if step != SETUP:
             audited.ended = self.audit.end(block, step, count)
         return audited
 

@@ -11,7 +11,7 @@ import kernels
 import miniapps
 from devices import backend as device
 from drivers.descriptor import Options
-from miniapps.audit import AuditPlan
+from miniapps.audit import AuditPlan, BaseAudit, audit_of
 from miniapps.contract import SETUP, Index, Piece
 from miniapps.decomposition import Layout
 
@@ -121,6 +121,12 @@ class Job(Generic[Own]):
         """Create one block."""
         app = miniapps.load(self.app)
         return app.Block(self.problem, self.layout, index, device.get(self.device))
+
+    def new_audit(self) -> BaseAudit | None:
+        """An audit of the run, the same in every process; None if the run is not audited."""
+        if self.audit is None:
+            return None
+        return audit_of(miniapps.load(self.app), self.problem, self.layout, self.audit)
 
     def keep(self, pe: int, segment: Segment, blocks: Iterable[Any]) -> None:
         """Pass the state of a PE's blocks to the store, for the snapshot at the segment's end."""

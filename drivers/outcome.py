@@ -18,7 +18,7 @@ from drivers.machine import Disturbance
 from drivers.timing import PELog, balancing_summary, compute_per_pe, wall_of_rounds
 from kernels import state_hash
 from miniapps import audit
-from miniapps.audit import AuditedRound, AuditPlan
+from miniapps.audit import AuditedRound, AuditPlan, BaseAudit
 from miniapps.contract import Measure, Piece, combine
 from miniapps.plain_hash import differences
 
@@ -90,7 +90,8 @@ class Part(NamedTuple):
         audit_s = Counter[int]()
         for runner in runners:
             audit_s.update(runner.audit_s)
-        measures = combine(*[measured(block, job.audit) for block in blocks])
+        checker = job.new_audit()
+        measures = combine(*[measured(block, checker) for block in blocks])
         staged = sum(block.device.staged_bytes for block in blocks)
         return cls(
             tables=log.tables(),
@@ -119,14 +120,17 @@ def _transport(path: str, reason: str, parts: Sequence[Part]) -> dict[str, Any]:
     return {"path": path, "reason": reason, "staged_bytes": staged}
 
 
-def measured(block: Any, plan: AuditPlan | None) -> dict[str, Measure]:
+def measured(block: Any, checker: BaseAudit | None) -> dict[str, Measure]:
     """A finished block's measures, its part of the state hash as ``words``, and audits of that."""
     pieces = block.state()
-    found = block.measure() | {"words": Measure("sum", hashed(pieces))}
-    if plan is None:
+    words = hashed(pieces)
+    found = block.measure() | {"words": Measure("sum", words)}
+    if checker is None:
         return found
-    random = Random(f"{plan.seed} {block.kind} {block.index}")
-    return found | {audit.HASHES: Measure("sum", differences(hashed, pieces, random))}
+    random = Random(f"{checker.seed} {block.kind} {block.index}")
+    wrong = differences(hashed, pieces, random) + checker.misstated(block, pieces)
+    own = words[np.newaxis] if pieces else np.empty((0, state_hash.WORDS), np.uint64)
+    return found | {audit.HASHES: Measure("sum", wrong), audit.WORDS: Measure("join", own)}
 
 
 def hashed(pieces: list[Piece]) -> np.ndarray:

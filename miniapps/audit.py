@@ -15,10 +15,13 @@ from random import Random
 from types import ModuleType
 from typing import Any, Self
 
-from miniapps.contract import SETUP, Check, Measure, combine
+from miniapps.contract import SETUP, Check, Measure, Piece, combine
 from miniapps.decomposition import Layout
+from miniapps.plain_hash import text_of
 
-HASHES = "hash differences"  # the measure that counts what `plain_hash.differences` finds
+# Measures: how often the state of a block or its hash is wrong, and the words of the hash of each
+# block that has a state.
+HASHES, WORDS = "hash differences", "hash of blocks"
 DRAWN_ROUNDS = 2  # besides the first and the last
 SEEDS = 1 << 63  # seeds are below this
 MOST_ROUNDS = 1000  # that one run may audit, because blocks keep what they contribute
@@ -37,7 +40,7 @@ class BaseAudit:
     """
 
     def __init__(self, problem: Any, layout: Layout, seed: int, samples: int) -> None:
-        self.problem, self.layout, self.samples = problem, layout, samples
+        self.problem, self.layout, self.seed, self.samples = problem, layout, seed, samples
         self.random = Random(seed)
 
     def begin(self, block: Any, step: int, count: int) -> Contribution:
@@ -51,6 +54,13 @@ class BaseAudit:
     def end(self, block: Any, step: int, count: int) -> Contribution:
         """A block's contribution after that round."""
         return {}
+
+    def misstated(self, block: Any, pieces: Sequence[Piece]) -> int:
+        """The number of elements of the sample of which the final state says something else.
+
+        ``pieces``: the state of ``block``, which is hashed and written.
+        """
+        return 0
 
     def validate(
         self, step: int, count: int, began: Mapping[str, Measure], ended: Mapping[str, Measure]
@@ -145,6 +155,7 @@ def checks_of(
     asked: int,
     steps: int,
     measures: Mapping[str, Measure],
+    state_hash: str,
 ) -> list[Check]:
     """The checks of an audited run that has made ``steps`` of the steps it was ``asked`` for.
 
@@ -152,15 +163,13 @@ def checks_of(
     """
     lost = missing(rounds, plan.due(asked, steps), layout)
     different = sum(part.sent != part.got for part in rounds)
-    hashes = measures[HASHES].value
+    hashes = measures[HASHES].value + (text_of(measures[WORDS].value) != state_hash)
     checks = [
         Check("audit: rounds whose messages differ", float(different), 0),
         Check("audit: state hashes that differ", float(hashes), 0),
         Check("audit: rounds missing", float(len(lost)), 0),
     ]
     audit = audit_of(app, problem, layout, plan)
-    if audit is None:
-        return checks
     timed = [part for part in rounds if part.step != SETUP]
     found = [audit.validate(p.step, p.count, p.began, p.ended) for p in timed]
     found.append(audit.validate_results(steps, measures, problem.results(dict(measures))))
@@ -173,10 +182,10 @@ def missing(rounds: Iterable[AuditedRound], due: set[int], layout: Layout) -> se
     return {step for step in due if not any(p.step <= step < p.step + p.count for p in whole)}
 
 
-def audit_of(app: ModuleType, problem: Any, layout: Layout, plan: AuditPlan) -> BaseAudit | None:
-    """A new audit of a problem; None if the app has none."""
-    make = getattr(app, "Audit", None)
-    return None if make is None else make(problem, layout, plan.seed, plan.samples)
+def audit_of(app: ModuleType, problem: Any, layout: Layout, plan: AuditPlan) -> BaseAudit:
+    """A new audit of a problem; one without a sample if the app has none."""
+    make = getattr(app, "Audit", BaseAudit)
+    return make(problem, layout, plan.seed, plan.samples)
 
 
 def worst(checks: Iterable[Check]) -> list[Check]:

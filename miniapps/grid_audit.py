@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.audit import BaseAudit, Contribution
-from miniapps.contract import JOIN, Check, Measure
+from miniapps.contract import JOIN, Check, Measure, Piece
 from miniapps.decomposition import Bounds, Layout
 from miniapps.grid_reference import BEYOND, mean, start
 
@@ -61,6 +61,17 @@ class GridAudit(BaseAudit):
     def end(self, block: Any, step: int, count: int) -> Contribution:
         """The block's cells of the sample."""
         return self._contribution(block, 0)
+
+    def misstated(self, block: Any, pieces: Sequence[Piece]) -> int:
+        """The number of sampled cells that have other bits in the state, plus 1 for other cells."""
+        cells = _cells(self._contribution(block, 0))
+        origin, end = zip(*self.layout.bounds(block.index), strict=True)
+        shape = tuple(high - low for low, high in zip(origin, end, strict=True))
+        if [(p.origin, p.values.shape, p.shape) for p in pieces] != [(origin, shape, self.size)]:
+            return 1 + len(cells)
+        at = np.unravel_index(cells["cell"], self.size)
+        stated = pieces[0].values[tuple(n - low for n, low in zip(at, origin, strict=True))]
+        return int(np.sum(stated.astype(float).view(np.int64) != cells["value"].view(np.int64)))
 
     def _contribution(self, block: Any, reach: int) -> Contribution:
         """The block's cells up to ``reach`` cells away from the sample along each axis."""

@@ -46,8 +46,13 @@ def words_of(piece: Piece) -> np.ndarray:
 
 def digest_of(pieces: Iterable[Piece]) -> str:
     """The state hash of these pieces, as records write it: 64 hexadecimal digits."""
-    words = sum(map(words_of, pieces), np.zeros(4, np.uint64))
-    return "".join(f"{int(word):016x}" for word in words)
+    return text_of(map(words_of, pieces))
+
+
+def text_of(parts: Iterable[Iterable[int]]) -> str:
+    """The state hash of blocks, each with its four words, as records write it."""
+    words = zip(*[map(int, part) for part in parts], strict=True)
+    return "".join(f"{sum(word) % 2**64:016x}" for word in words) or "0" * 64
 
 
 def _seed(name: str) -> int:
@@ -82,13 +87,13 @@ def differences(
 
 
 def _part(piece: Piece, count: int, random: Random) -> Piece:
-    """A run of up to ``count`` rows of particles, or of cells along the last axis."""
+    """Up to ``count`` rows of particles, or cells along the last axis in two rows of each other."""
     if piece.ids is not None:
         first = random.randrange(len(piece.ids))
         rows = slice(first, first + count)
         return piece._replace(values=piece.values[rows], ids=piece.ids[rows])
     start = [random.randrange(n) for n in piece.values.shape]
-    counts = (*(1 for _ in start[1:]), count)
+    counts = (*(2 for _ in start[1:]), count)
     box = tuple(slice(at, at + n) for at, n in zip(start, counts, strict=True))
     origin = tuple(low + at for low, at in zip(piece.origin or (), start, strict=True))
     return piece._replace(values=piece.values[box], origin=origin)

@@ -299,7 +299,7 @@ def solve(
     checks = module.validate(problem, steps_made, measures, state_hash)
     if plan is not None:
         made = outcome.audits, warmup + steps, steps_made
-        checks += checks_of(module, problem, layout, plan, *made, measures)
+        checks += checks_of(module, problem, layout, plan, *made, measures, state_hash)
     return Solved(problem, layout, outcome, store.fields, state_hash, checks)
 
 

@@ -8,13 +8,13 @@ pairs, kick, drift, kick. All bits must agree. docs/leanmd.md lists the checks.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from miniapps.audit import BaseAudit, Contribution
-from miniapps.contract import Check, Measure
+from miniapps.contract import Check, Measure, Piece
 from miniapps.decomposition import Layout
 from miniapps.leanmd import plain, plain_input
 
@@ -80,6 +80,24 @@ class Audit(BaseAudit):
             missing = int(not samples)
             found["wrong potentials"] = Measure("sum", sum(wrong) + missing)
         return found
+
+    def misstated(self, block: Any, pieces: Sequence[Piece]) -> int:
+        """The number of atoms near the points that are not as in the block, within the box."""
+        if block.kind == "compute":
+            return len(pieces)
+        (piece,), box = pieces, self.problem.box[:, np.newaxis]
+        assert piece.ids is not None
+        rows = self._around(block)
+        order = np.argsort(piece.ids)
+        place = order[np.searchsorted(piece.ids, rows[:, 0], sorter=order).clip(max=len(order) - 1)]
+        position, velocity = np.hsplit(piece.values[place], 2)
+        wrong = (
+            (piece.ids[place] != rows[:, 0])
+            | (remainders(position.T - rows[:, 1:4].T, self.problem.box) != 0).any(axis=0)
+            | ((position.T < 0) | (position.T >= box)).any(axis=0)
+            | (velocity != rows[:, 4:]).any(axis=1)
+        )
+        return int(np.count_nonzero(wrong))
 
     def _around(self, block: Any) -> np.ndarray:
         """The block's atoms within `far` of any point: (n, `COLUMNS`) float64."""

@@ -8,13 +8,14 @@ sample of columns are drawn again too. docs/pic.md says what this detects.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from miniapps.audit import BaseAudit, Contribution
-from miniapps.contract import Check, Measure
+from miniapps.contract import Check, Measure, Piece
 from miniapps.decomposition import Layout
 from miniapps.pic.followed import Followed, Start
 
@@ -59,14 +60,28 @@ class Audit(BaseAudit):
         """The block's sampled particles; the number of all, and the sum of their ids."""
         mine, to_host = block.particles, block.device.to_host
         ids = mine.on_host("ids")
-        found = [(chunk & self.mask) == self.low_bits for chunk in chunks(ids)]
-        places = [CHUNK * n + int(at) for n, some in enumerate(found) for at in some.nonzero()[0]]
+        places = self._sampled(ids)
         rows = np.empty((len(places), 1 + len(FLOATS)), np.int64)
         for row, n in zip(rows, places, strict=True):
             row[0] = ids[n]
             row[1:] = [to_host(getattr(mine, name)[n : n + 1]).view(np.int64)[0] for name in FLOATS]
         sums = np.array([len(ids), ids.view(np.uint64).sum()], np.uint64)
         return {"particles": Measure("join", rows), "sums": Measure("sum", sums)}
+
+    def _sampled(self, ids: np.ndarray) -> list[int]:
+        """Where the sampled ids are among these."""
+        found = [(chunk & self.mask) == self.low_bits for chunk in chunks(ids)]
+        return [CHUNK * n + int(at) for n, some in enumerate(found) for at in some.nonzero()[0]]
+
+    def misstated(self, block: Any, pieces: Sequence[Piece]) -> int:
+        """The number of sampled particles that are not as in the block."""
+        (piece,) = pieces
+        assert piece.ids is not None
+        places = self._sampled(piece.ids)
+        values = np.ascontiguousarray(piece.values[places]).view(np.int64)
+        stated = np.column_stack([piece.ids[places], values]).tolist()
+        held = self.end(block, 0, 0)["particles"].value.tolist()
+        return sum(a != b for a, b in zip_longest(sorted(stated), sorted(held)))
 
     # What they must be ---------------------------------------------------------------------------
 

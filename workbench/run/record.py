@@ -38,7 +38,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         *spec.module.validate(problem, outcome.steps_done, outcome.measures, state_hash),
         Check("blocks missing", float(len(spec.layout.numbers) - _blocks_seen(outcome)), 0),
         Check("steps missing", float(_steps_missing(spec, outcome)), 0),
-        *_audited(spec, outcome),
+        *_audited(spec, outcome, state_hash),
     ]
     valid = all(check.ok for check in checks)
     return {
@@ -74,13 +74,13 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
     }
 
 
-def _audited(spec: RunSpec, outcome: Outcome) -> list[Check]:
+def _audited(spec: RunSpec, outcome: Outcome, state_hash: str) -> list[Check]:
     """The checks of the audit, if there was one."""
     if outcome.audit is None:
         return []
     run = spec.module, spec.prepared, spec.layout, outcome.audit, outcome.audits
     steps = spec.warmup + spec.steps, outcome.steps_done
-    return audit.checks_of(*run, *steps, outcome.measures)
+    return audit.checks_of(*run, *steps, outcome.measures, state_hash)
 
 
 def _steps_missing(spec: RunSpec, outcome: Outcome) -> int:

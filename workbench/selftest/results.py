@@ -128,6 +128,78 @@ def hash_of(right: Any, change: Callable[[Piece], Piece]) -> Any:
     return hashed
 
 
+def stated(right: Any, change: Callable[[Piece], Piece]) -> Any:
+    """``measured`` of blocks whose final state is changed, for the hash and the file alike."""
+
+    def measured(block: Any, *more: Any) -> dict[str, Measure]:
+        pieces = block.state()
+        changed = [change(piece) for piece in pieces]
+        if hashed_bytes(changed) != hashed_bytes(pieces):
+            ACTED.now()
+        block.state = lambda: changed
+        return dict(right(block, *more))
+
+    return measured
+
+
+def hashed_bytes(pieces: list[Piece]) -> list[tuple[Any, ...]]:
+    """What distinguishes the pieces of two states."""
+    return [
+        (p.values.tobytes(), p.origin, None if p.ids is None else p.ids.tobytes()) for p in pieces
+    ]
+
+
+@fault(MEASURED, conditional=True)
+def state_with_ids_reversed(right: Any) -> Any:
+    """The final state gives the first particle the last id, and so on."""
+    return stated(right, lambda p: p if p.ids is None else p._replace(ids=p.ids[::-1]))
+
+
+@fault(MEASURED, conditional=True)
+def state_with_columns_exchanged(right: Any) -> Any:
+    """The final state has two columns of particles, or of cells, in each other's place."""
+
+    def change(piece: Piece) -> Piece:
+        columns = [1, 0, *range(2, piece.values.shape[-1])]
+        return piece._replace(values=piece.values[..., columns[: piece.values.shape[-1]]])
+
+    return stated(right, change)
+
+
+@fault(MEASURED, conditional=True)
+def state_of_other_cells(right: Any) -> Any:
+    """The final state has each block's cells at those of the first block."""
+
+    def change(piece: Piece) -> Piece:
+        return piece._replace(origin=piece.origin and (0,) * len(piece.origin))
+
+    return stated(right, change)
+
+
+@fault(MEASURED, conditional=True)
+def hash_joined_by_the_largest(right: Any) -> Any:
+    """The state hash is the largest of the blocks' hashes, not their sum."""
+
+    def measured(block: Any, *more: Any) -> dict[str, Measure]:
+        measures = dict(right(block, *more))
+        if not of_one(block) and measures["words"].value.any():
+            ACTED.now()
+        return measures | {"words": Measure("max", measures["words"].value)}
+
+    return measured
+
+
+@fault("workbench.run.record:digest", conditional=True)
+def hash_cut_short(right: Any) -> Any:
+    """The record has the lower half of the words of the state hash only."""
+
+    def digest(words: Any) -> str:
+        ACTED.now()
+        return str(right(words & np.uint64(0xFFFFFFFF)))
+
+    return digest
+
+
 @fault(HASHED, conditional=True)
 def hash_without_the_place(right: Any) -> Any:
     """The state hash takes all elements for those of the first row, or of the first id."""
