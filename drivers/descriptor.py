@@ -119,6 +119,11 @@ class Balancing(Options):
             return False
         return (before - first) // period < (step - first) // period
 
+    def steps_due(self, rounds: Sequence[tuple[int, int]]) -> list[int]:
+        """The steps before which to balance in a run of these timed rounds (first step, count)."""
+        ends = [(first, first + count) for first, count in rounds[:-1]]
+        return [end for first, end in ends if self.due(first, end)]
+
 
 @dataclass(frozen=True)
 class Start:

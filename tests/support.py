@@ -19,6 +19,7 @@ from contextlib import (
     suppress,
 )
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,6 +31,7 @@ import pytest
 import miniapps as apps
 from devices.backend import get
 from drivers import serial
+from drivers.descriptor import Balancing
 from drivers.job import Job
 from drivers.outcome import Outcome, hashed
 from kernels.state_hash import digest
@@ -341,20 +343,26 @@ def whole_record(given: dict[str, Any], step_s: float, work: float = 1.0) -> dic
     """A valid record without contradictions, by hand: every step takes ``step_s``, half computing.
 
     ``given``: the configuration, and other values of keys; ``work``: of a step. The entries of
-    ``lb`` need what differs from no gain.
+    ``lb`` need what differs from no gain, in the order of the load-balancing steps.
     """
     steps, wall = given["steps"], given["steps"] * step_s
-    balanced = {"step": given["warmup"], "moved": 0, "seconds": 0.0, "paid_after": None}
-    balanced |= {"imbalance_before": 1.0, "imbalance_after": 1.0}
-    lb = [balanced | entry for entry in given.get("lb", ())]
-    host = {"system": "Linux 6", "processor": "Abacus", "cores": 4, "memory_bytes": 2**33}
     first = list(range(given["warmup"], given["warmup"] + steps))
+    balancing = Balancing(lb_period=given.get("lb_period", 0), lb_first=given.get("lb_first"))
+    due = balancing.steps_due([(step, 1) for step in first])
+    balanced = {"moved": 0, "seconds": 0.0, "paid_after": None}
+    balanced |= {"imbalance_before": 1.0, "imbalance_after": 1.0}
+    entries = zip_longest(due, given.get("lb", ()), fillvalue={})
+    lb = [balanced | {"step": step} | entry for step, entry in entries]
+    host = {"system": "Linux 6", "processor": "Abacus", "cores": 4, "memory_bytes": 2**33}
     return {
         "device": "cpu",
         "pe_grid": [given["pes"]],
         "blocks": [given["pes"] * given["odf"]],
         "valid": True,
-        "checks": [{"name": "missing cells", "value": 0.0, "limit": 0.0, "ok": True}],
+        "checks": [
+            {"name": name, "value": 0.0, "limit": 0.0, "ok": True}
+            for name in ("missing cells", "audit: cells that differ")
+        ],
         "state_hash": "ab" * 32,
         "step_time_s": dict.fromkeys(("median", "min", "max"), step_s),
         "wall_s": wall,

@@ -31,6 +31,18 @@ def another_number_of_pes(right: Any) -> Any:
     return execute
 
 
+@fault(f"{CHARE}.balance", migrating=True)
+def never_balanced(right: Any) -> Any:
+    """The load is never balanced: a public version ignores its period."""
+
+    def balance(self: Any, pe: Any) -> None:
+        self.due = False
+        self.begin(pe)
+        self.wake_up()
+
+    return balance
+
+
 @fault("drivers.charm.driver:_advance")
 def last_step_left_out(right: Any) -> Any:
     """The timed steps end one step early."""

@@ -13,6 +13,7 @@ import numpy as np
 
 import miniapps
 from devices.cpu import host_memory
+from drivers.descriptor import Balancing
 from drivers.outcome import Outcome
 from drivers.timing import imbalance
 from kernels.state_hash import digest
@@ -38,6 +39,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         *spec.module.validate(problem, outcome.steps_done, outcome.measures, state_hash),
         Check("blocks missing", float(len(spec.layout.numbers) - _blocks_seen(outcome)), 0),
         Check("steps missing", float(_steps_missing(spec, outcome)), 0),
+        *_balanced(spec, outcome),
         *_audited(spec, outcome, state_hash),
     ]
     valid = all(check.ok for check in checks)
@@ -72,6 +74,14 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "transport": outcome.transport,
         "oversubscribed": outcome.pes > environment.cores_of_run(),
     }
+
+
+def _balanced(spec: RunSpec, outcome: Outcome) -> list[Check]:
+    """The check that the load was balanced when it was due, if it was to be balanced."""
+    if not isinstance(spec.own, Balancing) or not spec.own.lb_period:
+        return []
+    due, made = spec.own.steps_due(outcome.rounds), (entry["step"] for entry in outcome.balancing)
+    return [Check("balancing steps missing", float(len(set(due).symmetric_difference(made))), 0)]
 
 
 def _audited(spec: RunSpec, outcome: Outcome, state_hash: str) -> list[Check]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import miniapps
+from drivers.descriptor import Balancing
 from drivers.timing import imbalance
 from workbench.run.shapes import (
     AMOUNT,
@@ -139,6 +140,11 @@ def claims(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
     yield f"oversubscribed must say whether {record['pes']} PEs exceed {cores} cores", over
     moved = sum(entry["moved"] for entry in record["lb"])
     yield f"migrations must be {moved}, the blocks moved", record["migrations"] == moved
+    audited = any(check["name"].startswith("audit: ") for check in record["checks"])
+    yield (
+        "audit says that the run was audited, but no check does",
+        audited or not record.get("audit"),
+    )
     yield from _claims_of_rounds(record)
 
 
@@ -153,6 +159,11 @@ def _claims_of_rounds(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
         return
     made = record["warmup"] + np.cumsum([0, *steps])
     yield "rounds must follow one another, from the warm-up on", np.array_equal(first, made[:-1])
+    if merged == 1 and record["lb_period"]:
+        due = Balancing(lb_period=record["lb_period"], lb_first=record.get("lb_first")).steps_due(
+            list(zip(first.tolist(), steps.tolist(), strict=True))
+        )
+        yield f"lb must have the steps {due}", [entry["step"] for entry in record["lb"]] == due
     yield f"steps must be {steps.sum()}, as in its rounds", record["steps"] == steps.sum()
     yield "wall_s must be the sum of the rounds' times", near(wall, walls.sum(), ROUNDED)
     least = "each entry of merged rounds must have a step for each, or more"
