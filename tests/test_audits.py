@@ -379,8 +379,10 @@ def test_wrong_hashes_are_found(app: str, wrong: Any, monkeypatch: pytest.Monkey
 
 # What audits are made of -------------------------------------------------------------------------
 
+APPS = {name: miniapps.load(name) for name in miniapps.names()}
 PLAIN = [  # what must be independent of what it validates
     *sorted(n for n in FILES if re.fullmatch(r"miniapps/\w+/(audit|reference_solution)\.py", n)),
+    *sorted({f"{app.reference.__module__.replace('.', '/')}.py" for app in APPS.values()}),
     "miniapps/grid_audit.py",
     "miniapps/grid_reference.py",
     "miniapps/plain_hash.py",
@@ -415,6 +417,13 @@ def kernels_used_by(file: str) -> set[str]:
 def test_audits_use_no_kernels(file: str) -> None:
     """Catches an audit that calls what it validates, itself or through another module."""
     assert kernels_used_by(file) == set()
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_checks_have_another_hash_than_runs(app: str) -> None:
+    """Catches a run that is compared with a hash which the same function has computed."""
+    file = f"{APPS[app].validate.__module__.replace('.', '/')}.py"
+    assert not any(name.startswith("kernels.state_hash") for name in kernels_used_by(file))
 
 
 def test_the_walk_finds_kernels() -> None:

@@ -27,7 +27,7 @@ from miniapps.leanmd.problem import Gradient, LeanmdProblem
 
 CPU = kernels.load("leanmd", "cpu")
 STEPS = 12
-HOT = LeanmdProblem(lattice=(7, 6, 7), temperature=4.0, rebuild=3)
+HOT = LeanmdProblem(lattice=(7, 6, 7), temperature=4.0, rebuild=3, thermo=4)
 PAIRS = LeanmdProblem(
     lattice=(7, 6, 7), density=0.375, temperature=4.0, cutoff=2.0, skin=1.5, rebuild=3, shift=True,
     decomposition="pairs",
@@ -144,7 +144,61 @@ def cool_table(patch: MonkeyPatch) -> None:
     wrong_row(patch, lambda problem, row: row.update(temperature=row["temperature"] * share))
 
 
+def doubled_virial(patch: MonkeyPatch) -> None:
+    """The table has twice the virial that blocks compute."""
+    right = LeanmdBlock.energies
+
+    def potential(block: Any) -> Any:
+        return right(block) * (1, 1, 2, 2, 1, 1)
+        yield
+
+    patch.setattr(LeanmdBlock, "potential", potential)
+
+
+def half_drift(patch: MonkeyPatch) -> None:
+    """The largest change of the energy is given as half of it."""
+    right = thermo.table
+
+    def table(*arguments: Any) -> list[dict[str, Any]]:
+        return [row | {"max_drift": row["max_drift"] / 2} for row in right(*arguments)]
+
+    patch.setattr(problem_module, "table", table)
+
+
+def late_rows(patch: MonkeyPatch) -> None:
+    """Rows of the table have the number of the next step."""
+    wrong_row(patch, lambda problem, row: row.update(step=row["step"] + 1))
+
+
+def rows_left_out(patch: MonkeyPatch) -> None:
+    """The table has every other row."""
+    patch.setattr(LeanmdProblem, "is_reported", lambda self, step: step % (2 * self.thermo) == 0)
+
+
+def moving_atoms(patch: MonkeyPatch) -> None:
+    """The momentum that is given is not that of the atoms."""
+    right = LeanmdProblem.results
+
+    def results(problem: LeanmdProblem, measures: Any) -> dict[str, Any]:
+        found = right(problem, measures)
+        return found | {"momentum": [part + 7 for part in found["momentum"]]}
+
+    patch.setattr(LeanmdProblem, "results", results)
+
+
+def wide_box(patch: MonkeyPatch) -> None:
+    """The box is 1 % longer than the density says."""
+    right = LeanmdProblem.box.func
+    patch.setattr(LeanmdProblem, "box", property(lambda self: right(self) * (1 + 2.0**-7)))
+
+
 MISTAKES = {
+    doubled_virial: {TABLE},
+    half_drift: {TABLE},
+    late_rows: {TABLE},
+    rows_left_out: {TABLE},
+    moving_atoms: {TABLE},
+    wide_box: {TABLE},
     strong_kick: {VELOCITIES},
     long_drift: {POSITIONS},
     permuted_ids: {PLACES, START, MIXED},

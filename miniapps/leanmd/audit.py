@@ -8,7 +8,7 @@ pairs, kick, drift, kick. All bits must agree. docs/leanmd.md lists the checks.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,10 @@ class Audit(BaseAudit):
         self.far = self.near + problem.cutoff + MARGIN
         blocks = [place for place in layout.numbers if place[0] != "cell"]
         self.chosen = {self.random.choice(blocks) for _ in range(samples)}
-        self.motion = np.zeros(2)  # number of atoms and sum of v^2 after the last audited step
+        # After the last audited step: number of atoms, sum of v^2, and momentum along each axis.
+        self.motion = np.zeros(5)
+        # By the number of steps made: energy, virial and pairs of all atoms, as of `energies`.
+        self.potentials: dict[int, np.ndarray] = {}
 
     def _point(self) -> np.ndarray:
         """A random point; each coordinate is on a plane between blocks with probability 1/2."""
@@ -54,10 +57,11 @@ class Audit(BaseAudit):
     # What blocks contribute ----------------------------------------------------------------------
 
     def begin(self, block: Any, step: int, count: int) -> Contribution:
-        """The atoms near the points; at the start also sums of the numbers drawn for velocities."""
+        """The atoms near the points; at the start also sums over all atoms."""
+        found = {"potential": potential_of(block)} if step == 0 else {}
         if block.kind == "compute":
-            return {}
-        found = {"atoms": Measure("join", self._around(block))}
+            return found
+        found["atoms"] = Measure("join", self._around(block))
         if step == 0 and self.problem.draws_velocities:
             sums = plain.sums_of_drawn(block.atoms.ids, self.problem.seed)
             found["drawn"] = Measure("sum", sums)
@@ -65,10 +69,11 @@ class Audit(BaseAudit):
 
     def end(self, block: Any, step: int, count: int) -> Contribution:
         """The atoms near the points, sums over all atoms, and the potential of some atoms."""
-        found: Contribution = {}
+        found = {"potential": potential_of(block)}
         if block.kind != "compute":
             velocity = block.atoms.own("velocity")
-            sums = np.array([velocity.shape[1], sum(np.dot(v, v) for v in velocity)])
+            square = sum(np.dot(v, v) for v in velocity)
+            sums = np.array([velocity.shape[1], square, *velocity.sum(axis=1)])
             found["atoms"] = Measure("join", self._around(block))
             found["motion"] = Measure("sum", sums)
         if (block.kind, tuple(block.index)) in self.chosen:
@@ -141,6 +146,9 @@ class Audit(BaseAudit):
         """Compare a step of the atoms near each point, and the start with one from ids alone."""
         before, after = (side["atoms"].value for side in (began, ended))
         self.motion = ended["motion"].value
+        if step == 0:
+            self.potentials[0] = began["potential"].value
+        self.potentials[step + count] = ended["potential"].value
         wrong = np.zeros(2, int)
         for point in self.points:
             near = (rows[self._within(point, rows[:, 1:4].T)].T for rows in (before, after))
@@ -238,16 +246,30 @@ class Audit(BaseAudit):
         """Compare the thermo table with the formulae and with the sums over the atoms."""
         problem, rows = self.problem, results["thermo"]
         sums = sums_of_rows(measures)
+        right = with_drift(problem, list(sums.values()))
         errors = [
-            relative(row[name], right)
-            for row, totals in zip(rows, sums, strict=True)
-            for name, right in thermo(problem, totals).items()
+            relative(row[name], value)
+            for row, values in zip(rows, right, strict=True)
+            for name, value in values.items()
         ]
-        atoms, square = self.motion
+        atoms, square, *momentum = self.motion
         errors.append(relative(rows[-1]["kinetic"], square / 2 / atoms))
+        for found, value in zip(results["momentum"], momentum, strict=True):
+            errors.append(relative(found / atoms, value / atoms))
         if problem.draws_velocities:
             errors.append(relative(rows[0]["temperature"], problem.temperature))
+        if problem.source is None:
+            errors += map(relative, results["box"], box_of(problem))
+        steps_of_rows = [row["step"] - problem.first_step for row in rows]
+        if steps_of_rows != list(sums) or steps_of_rows != reported(problem.thermo, steps):
+            errors.append(math.inf)
+        if any(sums[step][1:] != wide(found) for step, found in self.stated(sums)):
+            errors.append(math.inf)
         return [Check("audit: error of the thermo table", max(errors), TABLE_ERROR)]
+
+    def stated(self, sums: Mapping[int, Any]) -> list[tuple[int, np.ndarray]]:
+        """The steps of rows after which blocks contributed their potential, and that."""
+        return [(step, found) for step, found in self.potentials.items() if step in sums]
 
 
 def relative(value: float, right: float) -> float:
@@ -268,27 +290,69 @@ def positions_of(wanted: np.ndarray, ids: np.ndarray) -> np.ndarray:
     return np.where(equal.sum(axis=1) == 1, equal.argmax(axis=1) if len(ids) else -1, -1)
 
 
-def sums_of_rows(measures: Mapping[str, Measure]) -> list[list[int]]:
-    """The sums of each row of the thermo table, as whole numbers.
+def potential_of(block: Any) -> Measure:
+    """Energy, virial and pairs of the atoms of a block or compute, (6,) as of `energies`."""
+    found = np.zeros(6, np.int64)
+    if block.kind == "block":
+        found += block.energies()
+    elif block.kind == "compute":
+        found += sum(block.energies(edge) for edge in block.neighbors)
+    return Measure("sum", found)
+
+
+def wide(columns: Iterable[int]) -> list[int]:
+    """Sums that have two columns each, as whole numbers."""
+    numbers = [int(column) for column in columns]
+    return [(high << 32) + low for high, low in zip(numbers[::2], numbers[1::2], strict=True)]
+
+
+def sums_of_rows(measures: Mapping[str, Measure]) -> dict[int, list[int]]:
+    """The sums of each row of the thermo table, as whole numbers, by the steps made until then.
 
     v^2, energy, virial and pairs; the last row is for the end of the run.
     """
-    time, last = measures["time"].value, measures["totals"].value
+    time, last = int(measures["time"].value), measures["totals"].value
     rows = measures["rows"].value.tolist()
     if rows[-1][0] != time:
         rows.append([time, *last.tolist()])
-    wide = 1, 9, 11, 13  # where these sums begin; two columns each
-    return [[(row[n] << 32) + row[n + 1] for n in wide] for row in rows]
+    return {row[0]: wide([*row[1:3], *row[9:15]]) for row in rows}
 
 
-def thermo(problem: Any, sums: list[int]) -> dict[str, float]:
-    """What a row of the table must say; see "The thermo table" in docs/leanmd.md."""
+def reported(period: int, steps: int) -> list[int]:
+    """After how many steps the table of a run has rows."""
+    return sorted({0, steps, *(range(0, steps, period) if period else ())})
+
+
+def box_of(problem: Any) -> list[float]:
+    """The lengths of a box whose atoms begin on a lattice or in cells, before they are rounded."""
+    if problem.cells is not None:
+        return [n * (problem.cutoff + problem.skin) for n in problem.cells]
+    return [n * math.cbrt(4 / problem.density) for n in problem.lattice]
+
+
+def with_drift(problem: Any, rows: Sequence[list[int]]) -> list[dict[str, float]]:
+    """What rows of the table must say, given their sums; drift is that of the shifted energy."""
+    found = [thermo(problem, sums) for sums in rows]
+    kept = [thermo(problem, sums, shift=True)["total"] for sums in rows]
+    farthest = 0.0
+    for row, energy in zip(found, kept, strict=True):
+        farthest = max(farthest, abs(energy - kept[0]))
+        row["max_drift"] = farthest
+    return found
+
+
+def thermo(problem: Any, sums: list[int], shift: bool | None = None) -> dict[str, float]:
+    """What a row of the table must say; see "The thermo table" in docs/leanmd.md.
+
+    ``shift``: whether the potential is shifted to 0 at the cutoff; None: as the problem says.
+    """
     square, energy = (number * plain.ENERGY_UNIT for number in sums[:2])
     atoms, volume = problem.atoms, math.prod(problem.extent)
     virial, pairs = sums[2] * plain.VIRIAL_UNIT / 2, sums[3] / 2
     inverse3 = 1 / problem.cutoff**3
-    shift = pairs * 4 * (inverse3**4 - inverse3**2) if problem.shift else 0.0
-    kinetic, potential = square / 2, energy / 2 - shift
+    shifted = problem.shift if shift is None else shift
+    kinetic = square / 2
+    potential = energy / 2 - pairs * 4 * (inverse3**4 - inverse3**2) * shifted
     return {
         "temperature": 2 * kinetic / (3 * (atoms - 1)),
         "kinetic": kinetic / atoms,
