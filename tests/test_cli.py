@@ -25,7 +25,7 @@ from drivers.charm import datagrams as charm_transport
 from drivers.charm.balancers import BALANCERS
 from drivers.timing import ROW
 from workbench.cli import main
-from workbench.run import launch
+from workbench.run import launch, output
 
 BALANCED = "--driver charm --balancer Greedy --lb-period 5"
 SMALL = ["run", "jacobi2d", "--size", "7x5", "--steps", "3"]
@@ -481,6 +481,27 @@ def test_output_of_three_axes(tmp_path: Path, run_record: Callable[..., Any]) ->
         *f"stencil3d --size 7x6x5 --steps 4 --warmup 0 --pe-grid 2x1x3 --output {path}".split()
     )
     check_output(path, "stencil3d", (7, 6, 5), 6, 4)
+
+
+@pytest.mark.parametrize("app", ["leanmd", "jacobi2d"])
+def test_a_file_with_another_state_is_refused(
+    app: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Mistake: ids, or rows of cells, are written in another order than what belongs to them."""
+    append, fill = output.append, output._fill
+
+    def reversed_ids(data: Any, values: Any) -> None:
+        append(data, values[::-1] if data.name.endswith(".id") else values)
+
+    monkeypatch.setattr(output, "append", reversed_ids)
+    monkeypatch.setattr(output, "_fill", lambda data, at, values: fill(data, at, values[::-1]))
+    path = tmp_path / "x.h5"
+    assert main(["run", app, "--preset", "tiny", "--output", str(path)]) == 3
+    assert f"--output {path}: the file has another state than the run" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_output_replaces_what_was_there(tmp_path: Path, run_record: Callable[..., Any]) -> None:

@@ -32,6 +32,7 @@ from miniapps.contract import Piece
 from miniapps.quantities import Quantity, describe, describe_state
 from miniapps.snapshots import SnapshotWriter, append
 from workbench.exit_status import FAILED
+from workbench.run.written import state_hash
 
 DESCRIPTION = (
     "Result of a run of one of the parallel mini-apps. The attribute `record` of this group is "
@@ -125,6 +126,8 @@ class Hdf5Store:
             file.attrs["record"] = json.dumps(record)
             file.attrs["description"] = DESCRIPTION
             _write_timing(file.create_group("timing"), outcome, record["traced"])
+            if state_hash(file["state"]) != record["state_hash"]:
+                raise RunError(f"--output {self.path}: the file has another state than the run")
         for spool in spools:
             spool.unlink()
         os.replace(aside(self.path), self.path)
