@@ -29,6 +29,8 @@ NONE = "-"
 
 RATIOS = "ratios only: the paper's processors and MPI are others"
 NO_GPU = "without a GPU only the lines in host memory"
+WRITTEN = "not published; yes, between two cores of one processor"
+WRITTEN_TOO = f"{WRITTEN}, and with Open MPI if it is there"
 OVER = "on two ranks; more ranks than cores give no times to quote"
 # For each study an estimate of the time that it takes, and what two cores can test of each claim.
 STUDIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
@@ -45,7 +47,6 @@ STUDIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "libraries-latency": "yes, if Open MPI is there",
             "libraries-overhead": "yes, if Open MPI is there",
             "libraries-allreduce": "two ranks of one host only",
-            "written": "not published; yes",
         },
     ),
     "espm2-latency": (
@@ -74,6 +75,17 @@ STUDIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "trees": "no: more ranks than cores",
         },
     ),
+    "written": (
+        "20 minutes",
+        {
+            "latency": WRITTEN,
+            "bandwidth": WRITTEN,
+            "bcast": WRITTEN_TOO,
+            "allreduce": WRITTEN_TOO,
+            "allgather": WRITTEN_TOO,
+            "alltoall": WRITTEN_TOO,
+        },
+    ),
 }
 HEAD = """# What papers say about messages
 
@@ -84,7 +96,8 @@ and from their campaigns in this folder. No number is written by hand.
 Four publications have claims about messages: OMB-Py (Alnaasan et al., 2021), the comparison of
 Charm4Py and mpi4py (Fink et al., ESPM2 2021), Charm4Py's documentation, and pPython (Byun et al.,
 2023). A campaign measures each claim by [communication benchmarks](../comm.md). Values are compared
-as ratios to the first line of a claim where the machine matters, which is nearly always.
+as ratios to the first line of a claim where the machine matters, which is nearly always. One more
+study measures what no publication has: buffers that are written before they are sent.
 
 What the same publications say about applications is measured by [studies](README.md): Jacobi2D and
 PIC of ESPM2 2021, and Stencil3D and LeanMD of CharmPy (Galvez et al., 2018), whose cores, up to
