@@ -50,11 +50,12 @@ STUDIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "espm2-latency": (
-        "15 minutes",
+        "35 minutes",
         {
             "cpu": f"{RATIOS}; its cores are on two sockets",
             "cpu-over-c": f"{RATIOS}; its cores are on two sockets",
             "cpu-over-charm": f"{RATIOS}; Charm++ without a program in C++, see the anatomy",
+            "bandwidth": f"{RATIOS}; its values are only in a figure",
             "gpu": "no: needs two GPUs",
         },
     ),

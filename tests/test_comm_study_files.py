@@ -131,11 +131,18 @@ def test_shipped_campaigns_have_published_values_for_their_lines(
 
 def test_papers_are_repeated_with_their_values() -> None:
     """ESPM2 2021 Fig. 1(b): 29.742 and 1.646 us for 16 B; OMB-Py 2021: 0.44 us inside a node."""
-    (cpu, over_c, over_charm, gpu) = Wanted.read(ROOT / "studies/espm2-latency.toml").claims
+    cpu, over_c, over_charm, rate, gpu = Wanted.read(ROOT / "studies/espm2-latency.toml").claims
     assert (cpu.series["charm"][16], cpu.series["mpi"][16]) == (29.742, 1.646)
     assert over_c.series["MPI_Send in C"][4194304] == 458.059
     alone, channel = (over_charm.series[name][16] for name in ("Charm++ alone", "channel.send(a)"))
     assert (alone, channel) == (7.23, 29.742)
+    assert rate.benchmark.name == "bw" and rate.choices["driver"] == ("mpi", "charm")
+    assert [rate.settings.iterations_of(rate.benchmark, size) for size in (8192, 16384)] == [
+        1000,
+        100,
+    ]
+    assert rate.settings.warmups_of(rate.benchmark) == 10
+    assert rate.settings.sizes(rate.benchmark) == [*cpu.series["mpi"]]
     assert gpu.series["charm"][16] == 45.811 and gpu.choices["buffer"] == ("cupy",)
     overhead = Wanted.read(ROOT / "studies/ombpy.toml").claims[0]
     assert [one.published for one in overhead.quantities] == [0.44, 2.31]
