@@ -10,22 +10,26 @@ cores can test is stated here, for each claim.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from common import table
 
 from workbench.study.comm.campaign import CommCampaign
 from workbench.study.comm.claims import Claim, Wanted
+from workbench.study.comm.holding import RULE, of_claim, of_quantity
 from workbench.study.comm.report import RUNS
-from workbench.study.comm.series import results
+from workbench.study.comm.series import Result, quantities, results
 from workbench.study.comm.tables import claims_table, quantities_table
+from workbench.study.comm.written import comparisons_table, effects_table, in_words, pairs
 from workbench.study.titles import machine_of
+from workbench.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs/results"
 PAGE = RESULTS / "communication.md"
 NONE = "-"
+MAX_NOISE = "2%"  # of a core's time, which others may take in a campaign that counts
 
 RATIOS = "ratios only: the paper's processors and MPI are others"
 NO_GPU = "without a GPU only the lines in host memory"
@@ -109,6 +113,12 @@ GPUs of a host are needed; and collectives on more ranks than cores, which are m
 times to quote. For broadcast and gather by files there is a [model](../comm.md#trees-of-files)."""
 
 
+WRITTEN_HEAD = """The tables compare the time of messages whose buffers are written before and read
+after (`--touch both`) with that of the same buffer sent again and again, and the runtimes in both
+cases. Ratios are of times, for bandwidths too: more is slower. The time of writing and reading is
+not in them. In a window, written messages have memory of their own, and unchanged ones share it."""
+
+
 def prose(text: str) -> str:
     """Paragraphs, each filled to the width of a page."""
     parts = (" ".join(part.split()) for part in text.split("\n\n"))
@@ -132,37 +142,71 @@ def what_two_cores_test(study: str, claim: Claim) -> str:
 def section(study: str, folder: Path) -> Iterator[str]:
     """A study: its command, its claims, and the published numbers."""
     wanted, campaign = Wanted.read(ROOT / f"studies/{study}.toml"), campaign_of(study, folder)
-    lasts, _ = STUDIES[study]
     yield f"## {wanted.source}"
-    yield f"    miniapps study comm {study} --campaign docs/results/{study}"
+    to = f"docs/results/{study}"
+    yield f"    miniapps study comm {study} --campaign {to} --max-noise {MAX_NOISE}"
     found = [] if campaign is None else results(campaign)
     here: dict[str, str] = {}
     if campaign is None:
+        lasts, _ = STUDIES[study]
         yield f"Not measured yet. An estimate of the time: {lasts}, on cores that are not used."
     else:
         made = claims_table(campaign, found)
         here = {one.name: row[-1] for one, row in zip(found, made.rows, strict=True)}
         report = f"[The report]({study}/report.html) has all values and figures."
         yield prose(f"On {machine_of(campaign)}. {' '.join(f'{n}.' for n in made.notes)} {report}")
-    rows = [
-        [
-            claim.title,
-            claim.says or NONE,
-            what_two_cores_test(study, claim),
-            here.get(claim.name, NONE),
-        ]
-        for claim in wanted.claims
-    ]
-    yield table(["claim", "published", "what two cores can test", "here"], rows).rstrip()
+    yield claims_of(study, wanted, {one.name: one for one in found}, here)
     if any(one.claim["quantities"] for one in found):
-        numbers = quantities_table(found)
-        columns = [column.title for column in numbers.columns]
-        yield table(columns, [list(row) for row in numbers.rows]).rstrip()
+        yield numbers_of(found)
+    yield from written(found)
+
+
+def claims_of(
+    study: str, wanted: Wanted, found: Mapping[str, Result], here: Mapping[str, str]
+) -> str:
+    """The claims of a study: what was measured of each, and whether it holds."""
+    rows = []
+    for claim in wanted.claims:
+        test = what_two_cores_test(study, claim)
+        result = NONE
+        if claim.name in found:
+            result = of_claim(found[claim.name], testable=not test.startswith("no:"))
+        rows.append([claim.title, claim.says or NONE, test, here.get(claim.name, NONE), result])
+    columns = ["claim", "published", "what two cores can test", "here", "result"]
+    return table(columns, rows).rstrip()
+
+
+def written(found: Sequence[Result]) -> Iterator[str]:
+    """What writing the buffers does, if it was measured: in words, and in tables."""
+    made = pairs(found)
+    if made:
+        yield prose(f"{WRITTEN_HEAD} {' '.join(in_words(made))}")
+        tables = effects_table(made), comparisons_table(made)
+        yield from (markdown(one) for one in tables if one.rows)
+
+
+def markdown(made: Table) -> str:
+    """A table with its title, in Markdown."""
+    columns = [column.title for column in made.columns]
+    rows = table(columns, [list(row) for row in made.rows]).rstrip()
+    return f"{made.title}:\n\n{rows}"
+
+
+def numbers_of(found: Sequence[Result]) -> str:
+    """The published numbers of a study, and whether each holds."""
+    numbers = quantities_table(found)
+    held = [of_quantity(measured) or NONE for one in found for measured in quantities(one)]
+    columns = [*(column.title for column in numbers.columns), "result"]
+    rows = [[*row, word] for row, word in zip(numbers.rows, held, strict=True)]
+    return table(columns, rows).rstrip()
 
 
 def page(folder: Path = RESULTS) -> str:
     """The whole page."""
-    parts = [prose(HEAD), *(part for study in STUDIES for part in section(study, folder))]
+    parts = [
+        prose(f"{HEAD}\n\n{RULE}"),
+        *(part for study in STUDIES for part in section(study, folder)),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
