@@ -1,7 +1,8 @@
 """Runs that are killed, stopped, slowed down or interrupted: ``python tests/kills.py``.
 
 Every case of the matrix driver x moment x signal x victim is one run. It must end within 15 s, say
-why in one line, and leave no process, no shared memory and no temporary file. A run that is only
+why in one line, and leave no process, no shared memory and no temporary file. If all its processes
+are killed at once, only the shells that clean up after them remain. A run that is only
 slowed down must go on and have the right result. The result, a JSON file, has a line per case. Exit
 status 1 if a case went wrong. `test_kills.py` makes some of the cases.
 """
@@ -16,7 +17,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
@@ -35,11 +36,13 @@ RESULT = Path(__file__).with_suffix(".json")
 LIMIT_S = 15.0  # from the signal until nothing is left
 WAIT_S = 120.0  # for the moment
 PROBLEM = ("jacobi2d", "--size", "400x400", "--time-tile", "1", "--warmup", "0", "--stall", "60")
+FACES = ("stencil3d", "--size", "128x128x128", *PROBLEM[3:])  # of 128 KiB: in charm's shared memory
 LONG, SHORT = 1_000_000, 300  # steps of runs that are ended, and of those that end by themselves
 PAUSE_S = 0.002  # a step of a run that ends by itself takes as long
 SLOW_S, STOP_S, RUN_S = 2.5, 0.3, 0.2  # it is slowed down for so long, by stops and short runs
 
 HERE, PE, LAUNCHER, LAUNCHING = "process", "PE", "launcher", "launching process"
+ALL = "all processes"
 START, STEPPING, BALANCING, OUTPUT = "start", "stepping", "balancing", "output"
 SIGNALS = {
     "kill": signal.SIGKILL,
@@ -110,6 +113,8 @@ def _cases(driver: Driver) -> Iterator[Case]:
     for moment, victim in itertools.product(moments, victims):
         for number in OF_VICTIM[victim]:
             yield Case(driver.name, moment, number, victim)
+    if not driver.one_process:
+        yield Case(driver.name, STEPPING, "kill", ALL)
 
 
 # One case -----------------------------------------------------------------------------------------
@@ -145,7 +150,8 @@ class Run:
     def words(self) -> list[str]:
         """The arguments."""
         short = self.slow or self.case.moment == OUTPUT
-        words = ["run", *PROBLEM, "--driver", self.case.driver, "--steps", SHORT if short else LONG]
+        problem = FACES if self.case.victim == ALL else PROBLEM
+        words = ["run", *problem, "--driver", self.case.driver, "--steps", SHORT if short else LONG]
         words += ["--pe-grid", "2x1"] if self.can.one_pe else ["-n", "2"]
         words += OPTIONS.get(self.case.driver, ()) if self.case.moment == BALANCING else ()
         return [str(word) for word in (*words, "--json", "-", "--output", self.folder / "out/o.h5")]
@@ -166,11 +172,13 @@ class Run:
         """All processes of the run."""
         return [pid for pid in support.marked(self.mark) if process_state(pid) != "Z"]
 
-    def victim(self, reached: int) -> int:
-        """The process that is to be hit."""
+    def victims(self, reached: int) -> list[int]:
+        """The processes that are to be hit."""
+        if self.case.victim == ALL:
+            return [pid for pid in self.processes() if not is_guard(pid)]
         if self.case.victim == LAUNCHER:
-            return next(pid for pid in self.processes() if self.is_launcher(pid))
-        return self.process.pid if self.case.victim == LAUNCHING else reached
+            return [next(pid for pid in self.processes() if self.is_launcher(pid))]
+        return [self.process.pid if self.case.victim == LAUNCHING else reached]
 
     def is_launcher(self, pid: int) -> bool:
         """Whether a process is the run's launcher; that of driver file is a script."""
@@ -212,13 +220,20 @@ def is_a_pe(pid: int) -> bool:
     return words[1:2] == [str(support.BIN / "miniapps")] and "--no-launch" in words
 
 
-def hit(case: Case, pid: int) -> None:
+def is_guard(pid: int) -> bool:
+    """Whether a process is a shell that cleans up when the others have ended."""
+    return name_of(pid) == "sh"
+
+
+def hit(case: Case, pids: Sequence[int]) -> None:
     """Send the signal: Ctrl-C to the group of processes, as a terminal does."""
-    number = SIGNALS[case.signal]
+    number, pid = SIGNALS[case.signal], pids[0]
     if number == signal.SIGINT:
         os.killpg(pid, number)
     elif number is not None:
-        os.kill(pid, number)
+        for pid in pids:
+            with suppress(ProcessLookupError):  # it has ended with one before it
+                os.kill(pid, number)
     else:
         end = time.monotonic() + SLOW_S
         with suppress(ProcessLookupError):  # it has ended
@@ -232,10 +247,10 @@ def made(case: Case, folder: Path, right_hash: Callable[[], str]) -> dict[str, A
     """Make the run of a case; returns its line of the result."""
     run = Run(case, folder)
     try:
-        pid = run.victim(run.reached())
+        pids = run.victims(run.reached())
         run.left()  # for the segments that it uses
         begun = time.monotonic()
-        hit(case, pid)
+        hit(case, pids)
         left = run.end(WAIT_S)
         seconds = round(time.monotonic() - begun, 1)
     finally:
@@ -244,9 +259,9 @@ def made(case: Case, folder: Path, right_hash: Callable[[], str]) -> dict[str, A
                 os.kill(process, signal.SIGKILL)
         run.process.wait()
     status, errors = run.process.returncode, run.errors.read_text()
-    said = errors.strip().replace(str(pid), "PID")
+    said = errors.strip().replace(str(pids[0]), "PID")
     found = {"status": status, "said": said, "seconds": seconds, "left": left}
-    ended = ended_well(case, status, errors, pid)
+    ended = ended_well(case, status, errors, pids[0])
     if case.signal == "slow":
         ended = ended and json.loads(run.out.read_text())["state_hash"] == right_hash()
     else:
@@ -257,7 +272,7 @@ def made(case: Case, folder: Path, right_hash: Callable[[], str]) -> dict[str, A
 def ended_well(case: Case, status: int, errors: str, pid: int) -> bool:
     """Whether a run has ended with the right status and lines."""
     expected = {"slow": 0, "interrupt": 130, "terminate": 128 + signal.SIGTERM}.get(case.signal, 3)
-    if case.signal == "kill" and case.victim in (HERE, LAUNCHING):
+    if case.signal == "kill" and case.victim in (HERE, LAUNCHING, ALL):
         expected = -signal.SIGKILL  # the process cannot say anything
     lines = errors.splitlines()
     if expected != 3:

@@ -14,6 +14,7 @@ import pytest
 import support
 from kills import Case
 
+from drivers import charm
 from workbench.run.processes import words_of
 from workbench.selftest import stub
 
@@ -27,11 +28,13 @@ mpi stepping stop launcher
 mpi stepping kill launching process
 mpi stepping interrupt launching process
 mpi stepping terminate launching process
+mpi stepping kill all processes
 mpi output kill PE
 file stepping kill launcher
 file stepping kill launching process
 charm start kill PE
 charm stepping kill PE
+charm stepping kill all processes
 charm balancing kill PE
 charm balancing slow PE
 charm output stop PE
@@ -53,6 +56,32 @@ def test_a_run_that_is_hit_ends_in_time(words: str, tmp_path: Path, right_hash: 
     """Catches a run that hangs, blames another PE, leaves something, or ends for a short stop."""
     found = kills.made(Case(*words.split(maxsplit=3)), tmp_path, lambda: right_hash)
     assert found["ok"], found
+
+
+@pytest.mark.launch
+def test_faces_in_shared_memory_have_no_name_that_could_be_left(tmp_path: Path) -> None:
+    """Catches messages in files that stay in /dev/shm if the run is killed with its guard."""
+    run = kills.Run(Case("charm", "stepping", "kill", kills.ALL), tmp_path)
+    try:
+        run.reached()
+        pids = run.processes()
+        pools = [file for pid in filter(kills.is_a_pe, pids) for file in pools_of(pid)]
+        assert len({file.st_ino for file in pools}) == 2
+        assert min(file.st_blocks for file in pools) * 512 > charm.SHARED_FROM
+        run.left()  # for the files that it uses
+        kills.hit(run.case, pids)
+        support.wait_for(lambda: not run.processes())
+        assert run.left()["segments"] == 0 and run.segments == set()
+    finally:
+        for pid in run.processes():
+            os.kill(pid, signal.SIGKILL)
+        run.process.wait()
+
+
+def pools_of(pid: int) -> list[os.stat_result]:
+    """The memory of messages that a PE has opened, its own and others'."""
+    files = Path(f"/proc/{pid}/fd").iterdir()
+    return [file.stat() for file in files if "memfd:miniapps-" in os.readlink(file)]
 
 
 @pytest.mark.launch
