@@ -4,9 +4,9 @@
 
 ``messages``: microseconds per message of a ping-pong, and of a window of messages that go forth
 before one comes back. Every message is written before and read after, pack and unpack included;
-with mpi4py alone, too. ``apps``: milliseconds per step of
-apps under mpi and charm, and their ratio in runs made in turn. The parts that are not named keep
-their results.
+with mpi4py alone, too. ``apps``: milliseconds per step of apps under mpi and charm, and their ratio
+in runs made in turn, with the smallest and the largest one, and what others took of the cores. The
+parts that are not named keep their results. `messages_page.py` writes the tables of the docs.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from common import RESULTS, in_turn, interleaved, median, save
+from common import RESULTS, in_turn, interleaved, median, save, spread
 from messages import printed
 
 from drivers.descriptor import program
 
 HERE = Path(__file__).parent
 TRIALS = 3
+RUNS = 7  # of an app: the smallest and the largest are a 98 % interval of the median
 TURNS = 20  # of `apps/pingpong`, per step
 WINDOWS = 1, 16
 SIZES = {1 << 10: 100, 1 << 16: 100, 1 << 18: 50, 1 << 21: 20}
@@ -37,6 +38,12 @@ APPS: dict[str, list[object]] = {
     ],
     "stencil3d 256x256x256, 8 sweeps per exchange": [
         "stencil3d", "--size", "256x256x256", "--time-tile", 8, "--steps", 96, "--warmup", 8,
+    ],
+    "stencil3d 256x256x256, 4 sweeps per exchange": [
+        "stencil3d", "--size", "256x256x256", "--time-tile", 4, "--steps", 80, "--warmup", 8,
+    ],
+    "leanmd, a melt of 32000 atoms": [
+        "leanmd", "--preset", "melt", "--steps", 200, "--warmup", 20,
     ],
     "leanmd, the published load": ["leanmd", "--preset", "paper", "--steps", 100, "--warmup", 20],
 }  # fmt: skip
@@ -88,19 +95,25 @@ def apps() -> dict[str, Any]:
         for odf in ODFS:
             for path, words in (("datagrams", DATAGRAMS), ("shared memory", ())):
                 runs[f"ODF {odf}, {path}"] = [*problem, *CHARM, "--odf", odf, *words]
-        records = interleaved(runs, TRIALS)
-        if len({r["state_hash"] for found in records.values() for r in found}) != 1:
-            raise RuntimeError(f"{name}: the runs ended in different states")
-        times = {run: [r["wall_s"] / r["steps"] for r in found] for run, found in records.items()}
-        ratios = {
-            f"charm over mpi, {run}": median(
-                a / b for a, b in zip(times[run], times["mpi"], strict=True)
-            )
-            for run in runs
-            if run != "mpi"
-        }
-        results[name] = {"mpi_step_ms": median(1e3 * s for s in times["mpi"])} | ratios
+        results[name] = compared(name, interleaved(runs, RUNS))
     return results
+
+
+def compared(name: str, records: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """The results of an app from the records of its runs. Raises RuntimeError if states differ."""
+    every = [record for found in records.values() for record in found]
+    if len({record["state_hash"] for record in every}) != 1:
+        raise RuntimeError(f"{name}: the runs ended in different states")
+    times = {run: [1e3 * r["wall_s"] / r["steps"] for r in found] for run, found in records.items()}
+    ratios = {
+        f"charm over mpi, {run}": spread(
+            mine / mpi for mine, mpi in zip(times[run], times["mpi"], strict=True)
+        )
+        for run in records
+        if run != "mpi"
+    }
+    taken = {key: max(r["disturbance"][key] or 0.0 for r in every) for key in ("waited", "steal")}
+    return {"mpi_step_ms": spread(times["mpi"])} | ratios | {"disturbance": taken}
 
 
 def main() -> None:

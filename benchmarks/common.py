@@ -50,6 +50,16 @@ def median(values: Iterable[float]) -> float:
     return float(f"{statistics.median(values):.6g}")
 
 
+def spread(values: Iterable[float]) -> dict[str, float]:
+    """The median, and the smallest and the largest value.
+
+    These two are the bounds of an interval of the median, of the level 1 - 2^(1 - n) for n values.
+    """
+    found = sorted(values)
+    low, high = (float(f"{value:.6g}") for value in (found[0], found[-1]))
+    return {"median": median(found), "low": low, "high": high}
+
+
 def save(name: str, results: dict[str, Any]) -> None:
     """Print results and write them with the machine's description."""
     print(json.dumps(results, indent=1))

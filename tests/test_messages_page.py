@@ -1,0 +1,70 @@
+"""docs/messages.md: its tables are those of the committed results, and ratios have intervals."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from support import ROOT
+
+MODULES = ("messages_page", "charm_memory", "messages", "common")
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The module, from the folder of benchmarks."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import messages_page
+
+    yield messages_page
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+def test_the_tables_are_those_of_the_results(page: ModuleType) -> None:
+    """Catches numbers edited by hand, and results that the page does not have yet."""
+    text = page.PAGE.read_text()
+    assert text == page.page(text), "run `python benchmarks/messages_page.py`"
+
+
+def test_a_changed_number_is_written_again(page: ModuleType) -> None:
+    """Catches a table that is not found, and one that is left out of the page."""
+    text = page.PAGE.read_text()
+    for _, columns, _ in page.TABLES:
+        head = f"| {' | '.join(columns)} |\n"
+        assert page.page(text.replace(head, f"{head}| 1 |\n")) == text
+        with pytest.raises(ValueError, match="has 0 tables"):
+            page.page(text.replace(head, ""))
+
+
+def record_of(seconds: float, **more: Any) -> dict[str, Any]:
+    """A run of ten steps."""
+    disturbance = {"waited": 0.01, "steal": 0.0, "load_average": 1.0}
+    return {"wall_s": seconds, "steps": 10, "state_hash": "a", "disturbance": disturbance} | more
+
+
+def test_apps_are_compared_run_by_run(page: ModuleType) -> None:
+    """Catches a ratio of medians, bounds of another path, and a disturbance that is lost."""
+    from charm_memory import compared
+
+    worse = {"waited": 0.2, "steal": None}
+    records = {
+        "mpi": [record_of(1.0), record_of(2.0), record_of(4.0)],
+        "ODF 1, datagrams": [record_of(2.0), record_of(2.0), record_of(2.0)],
+        "ODF 8, datagrams": [record_of(3.0), record_of(2.0), record_of(8.0, disturbance=worse)],
+    }
+    found = compared("an app", records)
+    assert found["mpi_step_ms"] == {"median": 200, "low": 100, "high": 400}
+    assert found["charm over mpi, ODF 1, datagrams"] == {"median": 1, "low": 0.5, "high": 2}
+    assert found["charm over mpi, ODF 8, datagrams"] == {"median": 2, "low": 1, "high": 3}
+    assert found["disturbance"] == {"waited": 0.2, "steal": 0.0}
+    paths = ("ODF 1, shared memory", "ODF 8, shared memory")
+    known = found | {f"charm over mpi, {path}": 1.5 for path in paths}
+    row = "| an app | 200.0 [100.0, 400.0] | 8 | 2.00 [1.00, 3.00] | 1.50 | 20% |"
+    assert row in page.apps_table({"apps": {"an app": known}})
+    records["mpi"][1]["state_hash"] = "b"
+    with pytest.raises(RuntimeError, match="an app: the runs ended in different states"):
+        compared("an app", records)
