@@ -19,8 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from common import RESULTS, in_turn, interleaved, median, save, spread
-from messages import printed
+from common import RESULTS, in_turn, interleaved, median, printed, save, spread
 
 from drivers.descriptor import program
 
@@ -84,7 +83,7 @@ def one_way(*words: object) -> float:
 def bare(size: int, turns: int, window: int) -> float:
     """Microseconds per message with mpi4py alone."""
     peer = [sys.executable, HERE / "bare_pingpong.py", size, turns, window]
-    return printed([program("mpiexec"), "-n", 2, *peer])
+    return float(printed([program("mpiexec"), "-n", 2, *peer]))
 
 
 def apps() -> dict[str, Any]:

@@ -45,6 +45,12 @@ def in_turn(calls: dict[str, Callable[[], Any]], trials: int) -> dict[str, list[
     return returned
 
 
+def printed(command: list[object]) -> Any:
+    """What a program prints in its last line as JSON: a number, or an object."""
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def median(values: Iterable[float]) -> float:
     """The median, to six digits: more would be noise."""
     return float(f"{statistics.median(values):.6g}")

@@ -20,14 +20,13 @@ from __future__ import annotations
 import json
 import math
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from common import in_turn, median, save
+from common import in_turn, median, printed, save
 from mpi4py import MPI
 
 from devices.messages import HEADER_BYTES, packed
@@ -225,12 +224,6 @@ def waits(size: int, comm: MPI.Comm) -> dict[str, Any]:
     both = comm.allgather({name: 1e6 * float(value) for name, value in mine.items()})
     found: dict[str, Any] = {name: statistics.fmean(r[name] for r in both) for name in mine}
     return found | {"one_wait_deciles_us": [round(1e6 * float(d), 3) for d in deciles]}
-
-
-def printed(command: list[object]) -> dict[str, Any]:
-    """The JSON object in the last line that a program prints."""
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def main() -> None:

@@ -13,13 +13,12 @@ runs in the same turns.
 from __future__ import annotations
 
 import statistics
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from common import in_turn, median, run, save
+from common import in_turn, median, printed, run, save
 
 from drivers.charm.datagrams import transport_options
 from drivers.mpi import DRIVER
@@ -89,12 +88,6 @@ def bare(size: int) -> dict[str, list[object]]:
         "bare Charm4Py": [*charm4py, "direct", *options],
         "bare Charm4Py, pickled": [*charm4py, "pickled", *options],
     }
-
-
-def printed(command: list[object]) -> float:
-    """The number in the last line that a program prints."""
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=True)
-    return float(done.stdout.splitlines()[-1])
 
 
 def main() -> None:

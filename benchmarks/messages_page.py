@@ -26,6 +26,7 @@ APPS_COLUMNS = [
     "app, two PEs", "mpi, ms per step", "ODF", "datagrams", "shared memory", "taken by others",
 ]  # fmt: skip
 PARTS_COLUMNS = ["part", "us", "what it does"]
+POLLED_COLUMNS = ["two PEs, us", "polled word", "messages of Charm4Py"]
 WAITS_COLUMNS = ["bytes", "outside the blocks", "in Wait", "one Wait"]
 FILES_COLUMNS = ["bytes", "mpi: whole / driver", "file, `/dev/shm`", "file, disk"]
 PARTS = {
@@ -105,6 +106,26 @@ def waits_table(results: Mapping[str, Any]) -> str:
     return table(WAITS_COLUMNS, rows)
 
 
+def polled_table(results: Mapping[str, Any]) -> str:
+    """A polled word beside messages of Charm4Py."""
+    found = {name: spread(value, "{:.1f}") for name, value in results.items()}
+    idle, busy = (
+        [found[f"one way: {way}, {load}, us"] for way in ("slot", "message")]
+        for load in ("idle", "busy")
+    )
+    empty = [found["the same with looks, us"], found["an entry method of nothing, us"]]
+    return table(
+        POLLED_COLUMNS,
+        [
+            ["one way, nothing else to do", *idle],
+            ["one way, an entry method of 100 us is always ready", *busy],
+            ["a look, nothing else to do", found["a look, idle, us"], NONE],
+            ["an entry method that does nothing", *empty],
+            ["such calls between two looks", found["such calls per look"], NONE],
+        ],
+    )
+
+
 def files_table(results: Mapping[str, Any]) -> str:
     """A message of the file driver beside one of mpi."""
     sizes = dict.fromkeys(case.rpartition(", ")[2] for case in results)
@@ -120,6 +141,7 @@ TABLES: tuple[tuple[str, list[str], Callable[[Mapping[str, Any]], str]], ...] = 
     ("charm_memory", MEMORY_COLUMNS, memory_table),
     ("charm_memory", APPS_COLUMNS, apps_table),
     ("message_parts", PARTS_COLUMNS, parts_table),
+    ("polled_slot", POLLED_COLUMNS, polled_table),
     ("message_parts", WAITS_COLUMNS, waits_table),
     ("files", FILES_COLUMNS, files_table),
 )
@@ -129,7 +151,9 @@ def page(text: str) -> str:
     """The page with the tables that the results give. Raises ValueError if it lacks one."""
     for name, columns, made in TABLES:
         file = RESULTS / f"{name}.json"
-        new = made(json.loads(file.read_text())["results"])
+        new = table(columns, [["not measured yet", *[NONE] * (len(columns) - 1)]])
+        if file.exists():
+            new = made(json.loads(file.read_text())["results"])
         head = re.escape(f"| {' | '.join(columns)} |\n")
         text, count = re.subn(f"{head}(?:\\|.*\n)*", lambda _, new=new: new, text)
         if count != 1:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support import ROOT
 
-MODULES = ("messages_page", "charm_memory", "messages", "common")
+MODULES = ("messages_page", "charm_memory", "polled_slot", "messages", "common")
 
 
 @pytest.fixture
@@ -68,3 +68,27 @@ def test_apps_are_compared_run_by_run(page: ModuleType) -> None:
     records["mpi"][1]["state_hash"] = "b"
     with pytest.raises(RuntimeError, match="an app: the runs ended in different states"):
         compared("an app", records)
+
+
+def test_a_way_counts_each_number_once(page: ModuleType) -> None:
+    """Catches the time of a round trip for one way, and a ratio that is upside down."""
+    from polled_slot import RUNS, results
+
+    run = {"seconds": 0.002, "came": 100, "works": 400, "looks": 20}
+    found = results({name: [run] for name in RUNS})
+    assert found["one way: slot, busy, us"]["median"] == 10
+    assert found["a look, idle, us"]["median"] == 100
+    assert found["the same with looks, us"]["median"] == 5
+    assert found["such calls per look"]["median"] == 20
+    row = "| one way, nothing else to do | 10.0 [10.0, 10.0] | 10.0 [10.0, 10.0] |"
+    assert row in page.polled_table(found)
+
+
+@pytest.mark.launch
+@pytest.mark.parametrize("way", ["slot", "message"])
+def test_numbers_pass_between_two_pes(page: ModuleType, way: str) -> None:
+    """Catches a word that the other PE does not see, and a program that does not end."""
+    from polled_slot import passed
+
+    found = passed(way, "0", 5)
+    assert found["came"] == 5 and found["works"] > 0 and (found["looks"] > 0) == (way == "slot")
