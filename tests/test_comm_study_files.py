@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,14 @@ from canned_comm import TWO, replaced
 from support import ROOT
 
 import communication
+from miniapps.parameters import InputError
+from workbench.cli import main
+from workbench.exit_status import VALID
 from workbench.study.comm.campaign import CommCampaign
 from workbench.study.comm.claims import Wanted
+from workbench.study.comm.holding import of_claim
 from workbench.study.comm.plan import Plan
+from workbench.study.comm.series import results
 from workbench.study.options import table_of
 
 
@@ -145,7 +151,7 @@ def test_papers_are_repeated_with_their_values() -> None:
     assert rate.settings.sizes(rate.benchmark) == [*cpu.series["mpi"]]
     assert gpu.series["charm"][16] == 45.811 and gpu.choices["buffer"] == ("cupy",)
     overhead = Wanted.read(ROOT / "studies/ombpy.toml").claims[0]
-    assert [one.published for one in overhead.quantities] == [0.44, 2.31]
+    assert [one.published for one in overhead.quantities] == [0.44, 2.31, 0.43, 0.63]
     direct = Wanted.read(ROOT / "studies/charm4py-direct-copy.toml").claims[0]
     assert direct.quantities[0].published == 1.1346
     files = Wanted.read(ROOT / "studies/ppython.toml", as_published=True).claims
@@ -165,3 +171,41 @@ def test_the_study_of_written_buffers_has_every_runtime_library_and_size() -> No
         assert claim.choices["driver"] == (("mpi", "charm", "file") if between_two else ("mpi",))
         libraries = None if between_two else ("mpich", "openmpi")
         assert claim.choices.get("library") == libraries
+
+
+def leaves(value: Any) -> list[Any]:
+    """The numbers, ranges and texts in published values."""
+    if isinstance(value, dict):
+        return [leaf for one in value.values() for leaf in leaves(one)]
+    return [value]
+
+
+def test_every_published_value_of_ombpy_is_compared_or_has_a_reason() -> None:
+    """Catches a published number that is left out in silence."""
+    data = json.loads((ROOT / "studies/published/ombpy.json").read_text())
+    known = [leaf for key, value in data.items() if key not in ("source", "unit", "claims")
+             for leaf in leaves(value)]  # fmt: skip
+    wanted = Wanted.read(ROOT / "studies/ombpy.toml")
+    listed = [one.published for claim in wanted.claims for one in claim.quantities]
+    assert sorted(map(str, listed)) == sorted(map(str, known + data["claims"]))
+
+
+def test_a_number_that_cannot_be_measured_says_why(canned: Any, capsys: Any) -> None:
+    """Catches a published number without value or reason, and a claim that it leaves open."""
+    text = TWO.replace(
+        'of = "touch sender"\ntake = "difference"', 'reason = "two hosts are needed"'
+    )
+    Path("reason.toml").write_text(text)
+    canned()
+    assert main(["study", "comm", "reason.toml"]) == VALID
+    said = " ".join(capsys.readouterr().out.split())
+    assert "cannot be measured here: two hosts are needed" in said
+    claim, _ = results(CommCampaign.read(Path("reason/campaign.jsonl")))
+    without = claim.claim["quantities"][0]
+    assert of_claim(claim, testable=True) == "holds (3 of 3 values hold)"
+    alone = replace(claim, claim=claim.claim | {"series": {}, "quantities": [without]})
+    assert of_claim(alone, testable=True) == "cannot be tested here"
+    for wrong in ('of = "touch sender"\nreason = "none"', 'to = "touch none"'):
+        Path("reason.toml").write_text(TWO.replace('of = "touch sender"', wrong, 1))
+        with pytest.raises(InputError, match="must name of, or the reason"):
+            Wanted.read(Path("reason.toml"))

@@ -86,7 +86,8 @@ HEAD: Mapping[str, Any] = MappingProxyType(
                     "quantities": [
                         {
                             "what": TEXT,
-                            "of": TEXT,
+                            "of": TEXT.or_null(),
+                            "reason?": TEXT.or_null(),
                             "to": TEXT.or_null(),
                             "take": TEXT,
                             "sizes?": Kind("two sizes, or null", _is_range),

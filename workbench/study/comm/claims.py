@@ -47,7 +47,15 @@ MEASURED: Mapping[str, Any] = MappingProxyType(
     }
 )  # keys that the tables for short campaigns and for the papers' own may replace
 QUANTITY: Mapping[str, Any] = MappingProxyType(
-    {"what": TEXT, "of": TEXT, "to?": TEXT, "take?": TEXT, "sizes?": TEXT, "published?": TEXT}
+    {
+        "what": TEXT,
+        "of?": TEXT,
+        "to?": TEXT,
+        "take?": TEXT,
+        "sizes?": TEXT,
+        "published?": TEXT,
+        "reason?": TEXT,
+    }
 )
 CLAIM: Mapping[str, Any] = MappingProxyType(
     {
@@ -80,15 +88,17 @@ SHAPE: Mapping[str, Any] = MappingProxyType(
 class Quantity:
     """A number that a paper publishes: a mean over the sizes of one line, compared with another.
 
-    ``take``: a key of `TAKES`; ``published``: the number, or its range, or None.
+    ``take``: a key of `TAKES`; ``published``: the number, or its range, or None; ``reason``: why it
+    cannot be measured here, None if it can.
     """
 
     what: str
-    of: str
+    of: str | None
     to: str | None
     take: str
     span: Span | None
     published: Any
+    reason: str | None
 
     def plain(self) -> dict[str, Any]:
         """As the campaign file stores it."""
@@ -100,6 +110,7 @@ class Quantity:
             "take": self.take,
             "sizes": span,
             "published": self.published,
+            "reason": self.reason,
         }
 
 
@@ -138,7 +149,7 @@ class Claim:
         names = [self.line_name(values, call) for values in chosen for call in self.calls or ("",)]
         named = [*self.series]
         for quantity in self.quantities:
-            named += [quantity.of, *([] if quantity.to is None else [quantity.to])]
+            named += [line for line in (quantity.of, quantity.to) if line is not None]
         for name in named:
             require(name in names, "line", name, f"{self.name} has {', '.join(names)}")
 
@@ -313,8 +324,10 @@ def _series(data: Mapping[str, Any], key: Any) -> dict[int, float]:
 
 def _quantity(table: Mapping[str, Any], data: Mapping[str, Any]) -> Quantity:
     """A quantity of a claim. Raises InputError."""
-    take = table.get("take", "value")
+    take, reason = table.get("take", "value"), table.get("reason")
     require(take in TAKES, "take", take, f"one of {', '.join(TAKES)}")
+    one = ("of" in table) != (reason is not None)
+    require(one, "quantities", table["what"], "must name of, or the reason why it has none")
     found: Any = None
     if "published" in table:
         found = data
@@ -324,4 +337,5 @@ def _quantity(table: Mapping[str, Any], data: Mapping[str, Any]) -> Quantity:
             inside = isinstance(entries, dict) and place in entries
             require(inside, "published", table["published"], "is not in the published file")
             found = entries[place]
-    return Quantity(table["what"], table["of"], table.get("to"), take, _span(table), found)
+    of, to = table.get("of"), table.get("to")
+    return Quantity(table["what"], of, to, take, _span(table), found, reason)

@@ -58,10 +58,12 @@ def of_quantity(measured: Measured) -> str | None:
 
 def of_claim(result: Result, testable: bool) -> str:
     """Whether a claim holds, in words, and how many values do; ``testable``: by two cores."""
-    found = [word for word in map(of_quantity, quantities(result)) if word is not None]
+    every = quantities(result)
+    able = [one for one in every if one.quantity.get("reason") is None]
+    found = [word for word in map(of_quantity, able) if word is not None]
     found += of_series(result)
     if not found:
-        return NONE
+        return NONE if len(able) == len(every) else OPEN
     if not testable or result.oversubscribed:
         return OPEN
     word = combined(found)

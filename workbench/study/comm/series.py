@@ -143,6 +143,8 @@ def quantities(result: Result) -> list[Measured]:
 
 
 def _measured(result: Result, quantity: Mapping[str, Any]) -> Measured:
+    if quantity.get("reason") is not None:
+        return Measured(quantity, reason=f"cannot be measured here: {quantity['reason']}")
     line, take = result.line(quantity["of"]), quantity["take"]
     base = result.lines[0] if result.lines else None
     if quantity["to"] is not None:
