@@ -402,6 +402,14 @@ def test_published_studies_are_as_published():
         assert json.loads(file.read_text())["source"]
 
 
+def test_studies_of_jacobi2d_are_beside_the_values_of_their_own_figure():
+    """Catches a weak study beside the values of a strong one."""
+    for path in (ROOT / "studies").glob("jacobi2d-*.toml"):
+        table = options.table_of(path)
+        source = json.loads((path.parent / table["published"]).read_text())["source"]
+        assert source.startswith(table["source"].removeprefix("Fink et al., ")), path.name
+
+
 # The campaign file --------------------------------------------------------------------------------
 
 STUDY = {"kind": "strong", "app": "echo", "problem": {}, "steps": 8, "warmup": 2}
