@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
+import sys
 from dataclasses import replace
+from functools import partial
+from importlib.metadata import distribution
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -169,6 +174,50 @@ def test_the_command_prints_what_parsers_of_omb_read(tmp_path: Path) -> None:
     table = (tmp_path / "one.csv").read_text().splitlines()
     assert table[0].startswith("benchmark,driver,pes,buffer,pickle,touch,method,unit,size,")
     assert len(table) == 4 and table[1].startswith("latency,mpi,2,numpy,,none,,us,16,20,")
+
+
+def reframe_reads(output: str, name: str, folder: Path) -> dict[str, float]:
+    """What a test of ReFrame's tutorial for OMB (osu.py, installed with ReFrame) reads, by metric.
+
+    ``name``: of its class. Raises reframe's SanityError if it does not find the benchmark's lines.
+    """
+    evaluate = importlib.import_module("reframe.utility.sanity").evaluate
+    files = [file for file in distribution("reframe-hpc").files or () if file.name == "osu.py"]
+    module = ModuleType("osu")
+    module.__file__ = str(files[0].locate())
+    with mock.patch.dict(sys.modules, {"osu": module}):
+        exec(compile(Path(module.__file__).read_text(), module.__file__, "exec"), vars(module))
+    check = getattr(module, name)
+    (folder / "output").write_text(output)
+    test = SimpleNamespace(stdout=str(folder / "output"), metric=check.metric)
+    test._extract_metric = partial(check._extract_metric, test)
+    assert evaluate(check.validate_test(test))
+    check.set_perf_vars(test)
+    return {metric: found.evaluate() for metric, found in test.perf_variables.items()}
+
+
+@pytest.mark.launch
+@pytest.mark.parametrize(
+    ("benchmark", "name", "more"),
+    [
+        ("latency", "osu_latency_test", ()),
+        ("latency", "osu_latency_test", ("-f", "-z", "50,99", "--touch", "both")),
+        ("bw", "osu_bandwidth_test", ()),
+    ],
+)
+def test_reframe_reads_what_the_command_prints(
+    benchmark: str, name: str, more: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Catches text in which a program for OMB's output does not find the numbers of OMB."""
+    words = ("-m", "8:1048576:131072", "-i", 5, "-x", 1, "--trials", 2, "-W", 4)
+    done = support.in_process("comm", benchmark, *words, *more, "--json", tmp_path / "record")
+    assert done.returncode == 0, done.stderr
+    small, large = json.loads((tmp_path / "record").read_text())["results"]
+    metric, row = ("latency", small) if benchmark == "latency" else ("bandwidth", large)
+    found = reframe_reads(done.stdout, name, tmp_path)
+    assert found == {metric: pytest.approx(row["value"], abs=0.006)}
+    with pytest.raises(importlib.import_module("reframe.core.exceptions").SanityError):
+        reframe_reads(done.stdout.replace("\n8 ", "\n 8"), name, tmp_path)
 
 
 def by_hand(name: str, **more: Any) -> dict[str, Any]:
