@@ -45,12 +45,16 @@ class Movement:
 
 
 class Place(NamedTuple):
-    """A rank, the number of ranks, the size of a message in bytes, messages per window."""
+    """A rank, the number of ranks, the size of a message in bytes, messages per window.
+
+    ``first``: the slot of the first of these messages, which are a part of a window if it is not 0.
+    """
 
     rank: int
     ranks: int
     size: int
     window: int = 1
+    first: int = 0
 
 
 def partner(rank: int, ranks: int) -> int:
@@ -84,7 +88,8 @@ def _ping_pong(at: Place) -> Movement:
 
 
 def _window(at: Place, source: int, to: int) -> tuple[Block, ...]:
-    return tuple(Block((source,), to, at.size, slot) for slot in range(at.window))
+    slots = range(at.first, at.first + at.window)
+    return tuple(Block((source,), to, at.size, slot) for slot in slots)
 
 
 def _stream(at: Place) -> Movement:

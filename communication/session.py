@@ -38,7 +38,7 @@ from communication.timing import (
 )
 
 CHECKED = 2  # iterations of the check: one cannot show that the second sends what is new
-CHECKED_BYTES = 64 << 20  # of a window in the check, which has all of its messages in memory
+CHECKED_BYTES = 64 << 20  # of messages that are checked at once, each with memory of its own
 BEAT_S = 0.1  # between two reports of progress, where iterations are slow
 BARRIERS = 100  # that are timed, or fewer where there are fewer iterations
 
@@ -138,9 +138,9 @@ class Session:
 
     # Data ----------------------------------------------------------------------------------------
 
-    def _data(self, size: int, window: int, shared: bool) -> Data:
+    def _data(self, size: int, window: int, shared: bool, first: int = 0) -> Data:
         window = window if self.benchmark.windowed else 1
-        place = Place(self.world.rank, self.world.ranks, size, window)
+        place = Place(self.world.rank, self.world.ranks, size, window, first)
         movement = MOVEMENTS[self.benchmark.movement](place)
         apart = self.settings.pickle is not None
         return Data(self.benchmark, movement, self.kind, window, apart, shared)
@@ -148,10 +148,20 @@ class Session:
     # Check ---------------------------------------------------------------------------------------
 
     def _checked(self, size: int) -> WrongByte | None:
-        """Make some iterations and compare every byte; returns the first wrong one."""
-        window = min(self.settings.window, max(1, CHECKED_BYTES // max(size, 1)))
+        """Make some iterations and compare every byte; returns the first wrong one.
+
+        The messages of a large window are checked one part after the other.
+        """
+        window = self.settings.window if self.benchmark.windowed else 1
+        most = max(1, CHECKED_BYTES // max(size, 1))
+        parts = range(0, window, most)
+        found = [self._checked_part(size, first, min(most, window - first)) for first in parts]
+        return next((wrong for wrong in found if wrong is not None), None)
+
+    def _checked_part(self, size: int, first: int, window: int) -> WrongByte | None:
+        """The same of some messages of a window, from the slot ``first`` on."""
         wrong = None
-        with self._data(size, window, shared=False) as data:
+        with self._data(size, window, shared=False, first=first) as data:
             actions = self.world.actions(self.benchmark, data)
             for iteration in range(CHECKED):
                 fill(data, iteration)

@@ -20,14 +20,14 @@ import pytest
 import support
 from figure_faults import faults
 
-from communication import actions, timing
+from communication import actions, session, timing
 from communication.actions import TOUCHES, Call, Touch
 from communication.buffers import Data, kind_of
 from communication.catalogue import CATALOGUE, OVERLAP, RATE
 from communication.movement import EVERYONE, MOVEMENTS, Block, Place
 from communication.pattern import difference, expected, sent
 from communication.progress import Progress
-from communication.session import Session
+from communication.session import CHECKED, Session
 from communication.settings import Percentiles, Settings, Span
 from communication.timing import Overlap, Sample, Times, joined, overlap_percent
 from miniapps.parameters import InputError
@@ -174,6 +174,46 @@ def test_the_command_prints_what_parsers_of_omb_read(tmp_path: Path) -> None:
     table = (tmp_path / "one.csv").read_text().splitlines()
     assert table[0].startswith("benchmark,driver,pes,buffer,pickle,touch,method,unit,size,")
     assert len(table) == 4 and table[1].startswith("latency,mpi,2,numpy,,none,,us,16,20,")
+
+
+class Receiver:
+    """Rank 1 of 2, to which the right messages come, but for the last byte of one of a window."""
+
+    rank, ranks, local_rank = 1, 2, 0
+
+    def __init__(self, wrong: int | None) -> None:
+        self.wrong, self.slots = wrong, [0] * 7
+
+    def barrier(self) -> None:
+        """There is no other rank."""
+
+    def actions(self, benchmark: Any, data: Data) -> list[Call]:
+        """Take the messages of an iteration."""
+        iterations = iter(range(CHECKED))
+
+        def receive() -> None:
+            iteration = next(iterations)
+            for part, block in zip(data.receives, data.movement.receives, strict=True):
+                part[:] = expected(block, iteration)
+                part[-1] ^= block.slot == self.wrong
+                self.slots[block.slot] += 1
+
+        return [Call(receive, "receive")]
+
+
+@pytest.mark.parametrize("wrong", [None, 0, 3, 6])
+def test_every_message_of_a_large_window_is_checked(
+    wrong: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a check of the first messages only, and a wrong byte that a later part forgets."""
+    monkeypatch.setattr(session, "CHECKED_BYTES", 50)
+    world = Receiver(wrong)
+    settings = Settings(iterations=2, warmups=0, trials=1, window=7)
+    made: Any = Session(world, CATALOGUE["bw"], settings, Progress(lambda _: None))
+    found = made._checked(16)
+    assert world.slots == [CHECKED] * 7
+    assert (found and found.block.slot) == wrong
+    assert wrong is None or "byte 15 of 16" in str(found)
 
 
 def reframe_reads(output: str, name: str, folder: Path) -> dict[str, float]:
