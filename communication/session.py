@@ -185,8 +185,19 @@ class Session:
     # Times ---------------------------------------------------------------------------------------
 
     def _trial(self, size: int) -> dict[str, Any]:
-        """Time one size once; returns what all ranks have measured together, on rank 0."""
+        """Time one size once; returns what all ranks have measured together, on rank 0.
+
+        If buffers are touched, ``unchanged`` is the value of the same without touching.
+        """
         touching = self.settings.touch != NONE
+        found = self._once(size, touching)
+        if touching and not self.settings.touch_only:
+            plain = self._once(size, touching=False)
+            found |= {"unchanged": plain["value"]} if plain else {}
+        return found
+
+    def _once(self, size: int, touching: bool) -> dict[str, Any]:
+        """The same with touched buffers or with unchanged ones."""
         with self._data(size, self.settings.window, shared=not touching) as data:
             actions = self.world.actions(self.benchmark, data)
             fill(data, CHECKED)

@@ -102,6 +102,13 @@ class Settings:
         group=DATA,
         key="touch",
     )
+    touch_only: bool = parameter(
+        "--touch-only",
+        False,
+        bool,
+        "with --touch, do not also time the same with unchanged buffers",
+        group=DATA,
+    )
     span: Span | None = parameter(
         "-m",
         None,

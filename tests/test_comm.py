@@ -252,10 +252,16 @@ def test_reframe_reads_what_the_command_prints(
     words = ("-m", "8:1048576:131072", "-i", 5, "-x", 1, "--trials", 2, "-W", 4)
     done = support.in_process("comm", benchmark, *words, *more, "--json", tmp_path / "record")
     assert done.returncode == 0, done.stderr
-    small, large = json.loads((tmp_path / "record").read_text())["results"]
+    record = json.loads((tmp_path / "record").read_text())
+    small, large = record["results"]
     metric, row = ("latency", small) if benchmark == "latency" else ("bandwidth", large)
     found = reframe_reads(done.stdout, name, tmp_path)
     assert found == {metric: pytest.approx(row["value"], abs=0.006)}
+    assert ("Unchanged" in done.stdout) == ("--touch" in more)
+    if "--touch" in more:
+        each = [one["unchanged"] for one in record["measured"] if one["size"] == 8]
+        last = float(done.stdout.partition("\n8 ")[2].partition("\n")[0].split()[-1])
+        assert last == pytest.approx(np.mean(each), abs=0.006) and last != row["value"]
     with pytest.raises(importlib.import_module("reframe.core.exceptions").SanityError):
         reframe_reads(done.stdout.replace("\n8 ", "\n 8"), name, tmp_path)
 
@@ -339,6 +345,7 @@ REFUSED = {
     "comm latency -i 0": "-i 0: must be from 1",
     "comm latency -x -1": "-x -1: must be from 0",
     "comm latency -z 50,101": "numbers from 0 to 100",
+    "comm latency --touch-only": "--touch-only given: only with --touch sender or both",
     "comm latency -W 0": "-W 0: must be from 1",
     "comm latency --trials 0": "--trials 0: must be from 1",
     "comm latency --buffer list": "invalid choice: 'list'",
@@ -389,6 +396,7 @@ def compared() -> tuple[list[dict[str, Any]], list[CommSpec]]:
     words = "comm latency -m 8:8 --trials 4".split()
     spec = CommSpec.create(build_parser(words).parse_args(words))
     made, _ = variants.variants(spec, ("touch",))
+    assert [one.spec.settings.touch_only for one in made] == [False, True, True]
     launched: list[CommSpec] = []
 
     def launch(one: CommSpec) -> dict[str, Any]:
@@ -479,7 +487,7 @@ def test_touching_is_timed_where_it_happens(
     monkeypatch.setattr(actions, "_views", lambda *_: [view])
     for module in (actions, timing):
         monkeypatch.setattr(module, "perf_counter", lambda: now[0])
-    settings = Settings(touch="both", iterations=10, warmups=0, trials=1, window=1)
+    settings = Settings(touch="both", touch_only=True, iterations=10, warmups=0, window=1)
     found = Session(world, CATALOGUE[name], settings, Progress(lambda _: None))._trial(16)
     seconds = 16 / found["value"] / 1e6 if name == "bw" else found["value"] / 1e6
     assert seconds == pytest.approx(message_s)

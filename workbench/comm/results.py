@@ -13,6 +13,7 @@ MEANS = (  # of trials, where they have them
     "least",
     "most",
     "touch_us",
+    "unchanged",
     "messages_per_s",
     "compute_us",
     "pure_us",

@@ -166,6 +166,8 @@ class CommSpec:
         """Raise InputError unless the data can be touched."""
         touch, name, buffer = self.settings.touch, self.benchmark.name, self.settings.buffer
         if touch == NONE:
+            only = self.settings.touch_only
+            require(not only, "--touch-only", "given", "only with --touch sender or both")
             return
         require(self.benchmark.sized, "--touch", touch, f"{name} moves no data")
         require(buffer not in DEVICE, "--touch", touch, f"not with --buffer {buffer}")

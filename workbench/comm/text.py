@@ -92,6 +92,8 @@ def _columns(benchmark: Benchmark, record: dict[str, Any], full: bool) -> Iterat
         yield Column(f"99% High{unit}", of("high"))
     if record["touch"] != "none":
         yield Column("Touch(us)", of("touch_us"))
+        if "unchanged" in record["measured"][0]:
+            yield Column(f"Unchanged{unit}", of("unchanged"))
 
 
 def _percentile(number: int) -> Value:
@@ -129,7 +131,7 @@ def notes(record: dict[str, Any], results: list[dict[str, Any]]) -> Iterator[str
     else:
         yield "checked: every byte of every message of the iterations before the trials"
     if record["touch"] != "none":
-        yield "touched: the time of touching alone is in the last column, and not in the others"
+        yield "touched: the time of touching alone is in the column Touch, and not in the others"
     yield from warnings([record])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import communication
 import drivers
-from communication.actions import TOUCHES
+from communication.actions import NONE, TOUCHES
 from communication.buffers import KINDS
 from communication.settings import IN_BAND, LEVELS, METHODS, OUT_OF_BAND
 from miniapps.parameters import InputError, require
@@ -121,4 +121,6 @@ def _changed(spec: CommSpec, chosen: dict[str, Any]) -> CommSpec:
     driver = chosen.pop(DRIVER, spec.driver)
     own = spec.own if driver == spec.driver else drivers.get(driver).options()
     values = {name.replace("-", "_"): value for name, value in chosen.items()}
+    if "touch" in values:  # unchanged buffers are another variant
+        values["touch_only"] = values["touch"] != NONE
     return replace(spec, driver=driver, settings=replace(spec.settings, **values), own=own)
