@@ -157,7 +157,7 @@ def section(study: str, folder: Path) -> Iterator[str]:
         yield prose(f"On {machine_of(campaign)}. {' '.join(f'{n}.' for n in made.notes)} {report}")
     yield claims_of(study, wanted, {one.name: one for one in found}, here)
     if any(one.claim["quantities"] for one in found):
-        yield numbers_of(found)
+        yield from numbers_of(found)
     yield from written(found)
 
 
@@ -192,13 +192,14 @@ def markdown(made: Table) -> str:
     return f"{made.title}:\n\n{rows}"
 
 
-def numbers_of(found: Sequence[Result]) -> str:
+def numbers_of(found: Sequence[Result]) -> Iterator[str]:
     """The published numbers of a study, and whether each holds."""
     numbers = quantities_table(found)
     held = [of_quantity(measured) or NONE for one in found for measured in quantities(one)]
     columns = [*(column.title for column in numbers.columns), "result"]
     rows = [[*row, word] for row, word in zip(numbers.rows, held, strict=True)]
-    return table(columns, rows).rstrip()
+    yield table(columns, rows).rstrip()
+    yield prose(" ".join(f"{note[0].upper()}{note[1:]}." for note in numbers.notes))
 
 
 def page(folder: Path = RESULTS) -> str:

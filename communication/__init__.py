@@ -27,18 +27,19 @@ class Runtime:
 
     ``title``: its name in headings; ``pickles``: the benchmarks that it also makes with pickled
     objects, ``out_of_band``: those of them whose data may stay outside the pickle; ``buffers``: the
-    kinds of buffers that it takes; ``thread_levels``: those that it can be started with;
-    ``methods``: its ways to move data, by name, each with the benchmarks that can be made with it,
-    the usual way first. ``anatomy``: the calls that ``miniapps comm anatomy`` takes apart, with
-    their names for readers, the library alone first; ``own_calls``: those of nothing, which a rank
-    makes to itself. With them its `session.World` has the method ``anatomy``. ``options``: the
-    driver's own options that the benchmarks take, by the names of their fields.
+    kinds of buffers that it takes, ``buffers_why``: why no others; ``thread_levels``: those that it
+    can be started with; ``methods``: its ways to move data, by name, each with the benchmarks that
+    can be made with it, the usual way first. ``anatomy``: the calls that ``miniapps comm anatomy``
+    takes apart, with their names for readers, the library alone first; ``own_calls``: those of
+    nothing, which a rank makes to itself. With them its `session.World` has the method ``anatomy``.
+    ``options``: the driver's own options that the benchmarks take, by the names of their fields.
     """
 
     driver: str
     title: str
     file: str
     buffers: tuple[str, ...]
+    buffers_why: str = ""
     lacks: Mapping[str, str] = field(default_factory=dict)
     pickles: frozenset[str] = frozenset()
     out_of_band: frozenset[str] = frozenset()

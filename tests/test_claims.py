@@ -116,6 +116,7 @@ def test_a_campaign_fills_its_column(
         "| does not hold |"
     )
     assert "| does not hold (3 of 4 values hold) |" in text
+    assert "the largest size makes the largest part" in " ".join(text.split())
     assert "Abacus" in text and "| what writing adds |" in text.replace("Written buffers | ", "")
     assert "Not measured yet" not in text and "[The report](two/report.html)" in text
     text = claims.page(tmp_path / "nonesuch")

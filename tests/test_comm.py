@@ -20,9 +20,10 @@ import pytest
 import support
 from figure_faults import faults
 
+import communication
 from communication import actions, session, timing
 from communication.actions import TOUCHES, Call, Touch
-from communication.buffers import Data, kind_of
+from communication.buffers import KINDS, Data, kind_of
 from communication.catalogue import CATALOGUE, OVERLAP, RATE
 from communication.movement import EVERYONE, MOVEMENTS, Block, Place
 from communication.pattern import difference, expected, sent
@@ -31,7 +32,7 @@ from communication.session import CHECKED, Session
 from communication.settings import Percentiles, Settings, Span
 from communication.timing import Overlap, Sample, Times, joined, overlap_percent
 from miniapps.parameters import InputError
-from workbench.cli import build_parser
+from workbench.cli import build_parser, main
 from workbench.comm import compare, results, text, variants
 from workbench.comm.spec import CommSpec
 from workbench.show import comm_figure
@@ -360,6 +361,18 @@ REFUSED = {
     "comm latency --figure x.gif": "--figure x.gif: must end in .png, .svg, .pdf",
     "comm latency --json /nonesuch/x": "--json /nonesuch/x: there is no directory",
 }
+
+
+def test_every_no_of_the_list_has_a_reason(capsys: Any) -> None:
+    """Catches a benchmark or a kind of buffer that a runtime lacks without a word."""
+    assert main(["comm", "--list"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    for driver, runtime in communication.runtimes().items():
+        if {*runtime.buffers} != {*KINDS}:
+            kinds = " or ".join(runtime.buffers)
+            assert f"{driver} --buffer {kinds}: {runtime.buffers_why}" in said
+        assert bool(runtime.buffers_why) == ({*runtime.buffers} != {*KINDS})
+        assert all(reason in said for reason in runtime.lacks.values())
 
 
 @pytest.mark.parametrize("words", REFUSED)

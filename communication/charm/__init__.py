@@ -41,6 +41,7 @@ RUNTIME = Runtime(
     title="Charm4Py",
     file="communication.charm.runtime",
     buffers=("numpy",),
+    buffers_why="Charm4Py copies NumPy arrays, but no bytearrays; its wheel takes no GPU's memory",
     lacks=_lacks(),
     pickles=MESSAGES | {"bcast", "ibcast"},
     methods=MappingProxyType(

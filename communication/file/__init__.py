@@ -19,6 +19,7 @@ RUNTIME = Runtime(
     title="File",
     file="communication.file.runtime",
     buffers=HOST,
+    buffers_why="files are written from a host's memory",
     lacks=MappingProxyType({name: REASON for name in CATALOGUE if name not in MADE}),
     pickles=MESSAGES,
     methods=MappingProxyType({TREE: ROOTED, FLAT: ROOTED}),

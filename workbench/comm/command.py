@@ -205,6 +205,11 @@ def listed() -> Table:
     notes = (
         *(note for name, one in runtimes.items() for note in _reasons(name, one.lacks)),
         *(
+            f"{driver} --buffer {' or '.join(runtime.buffers)}: {runtime.buffers_why}"
+            for driver, runtime in runtimes.items()
+            if runtime.buffers_why
+        ),
+        *(
             f"{driver} --method {method} ({', '.join(name for name in CATALOGUE if name in names)})"
             for driver, runtime in runtimes.items()
             for method, names in runtime.methods.items()

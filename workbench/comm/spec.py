@@ -113,6 +113,7 @@ class CommSpec:
         self.settings.sizes(self.benchmark)
         buffer, level = self.settings.buffer, self.settings.thread_level
         allowed = f"one of {', '.join(runtime.buffers)}"
+        allowed += f": {runtime.buffers_why}" if runtime.buffers_why else ""
         require(buffer in runtime.buffers, "--buffer", buffer, allowed)
         known = level is None or level in runtime.thread_levels
         require(known, "--thread-level", level, f"only with {_with_levels()}")

@@ -27,12 +27,13 @@ from workbench.study.options import COMM, table_of
 FILE = "FILE.toml"
 QUICK, PAPER = "quick", "paper"
 CALLS = "calls"
+DIFFERENCE = "difference"  # of `TAKES`
 DIMENSIONS = (DRIVER, *VALUES, LIBRARY)
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 TAKES = MappingProxyType(
     {
         "value": "the value",
-        "difference": "the value less that of the line it is compared with",
+        DIFFERENCE: "the value less that of the line it is compared with",
         "ratio": "the value over that of the line it is compared with",
     }
 )

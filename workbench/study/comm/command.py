@@ -57,6 +57,7 @@ def command(options: argparse.Namespace, runtime: list[str]) -> int:
     """Make a campaign, or list its launches; returns the exit status. Raises InputError."""
     from workbench.study.comm import report
     from workbench.study.comm.campaign import CommRuns
+    from workbench.study.comm.libraries import TITLES
     from workbench.study.comm.plan import left_out_line
     from workbench.study.runner import Policy, measure
 
@@ -68,7 +69,8 @@ def command(options: argparse.Namespace, runtime: list[str]) -> int:
         print(left_out_line(entry), file=sys.stderr)
     if options.dry_run:
         for launch in plan.launches:
-            print(shlex.join(["miniapps", *launch.spec.arguments()]))
+            library = f"  # {TITLES[launch.library.name]}" if launch.library else ""
+            print(shlex.join(["miniapps", *launch.spec.arguments()]) + library)
         return VALID
     suffix = "-quick" if options.quick else "-as-published" if options.as_published else ""
     folder = options.campaign or Path(options.file.stem + suffix)

@@ -13,7 +13,7 @@ import communication
 from workbench.plural import counted
 from workbench.study.campaign import Campaign
 from workbench.study.cells import columns_of, distinct, number, with_bounds
-from workbench.study.comm.claims import TAKES
+from workbench.study.comm.claims import DIFFERENCE, TAKES
 from workbench.study.comm.plan import label
 from workbench.study.comm.series import Line, Measured, Result, quantities
 from workbench.study.provenance import disturbed_lines, machine, noise_line
@@ -109,6 +109,8 @@ def quantities_table(found: Sequence[Result]) -> Table:
     takes = {measured.quantity["take"] for result in found for measured in quantities(result)}
     notes = [f"{take}: {words}" for take, words in TAKES.items() if take in takes]
     notes.append("a number is the mean over the measured sizes, which are in the table")
+    if DIFFERENCE in takes:
+        notes.append("of the mean of a difference, the largest size makes the largest part")
     columns = columns_of("claim", "what", "take", "sizes [B]", "#published", "#here")
     return Table("Published numbers", columns, tuple(rows), tuple(notes))
 
