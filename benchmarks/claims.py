@@ -67,6 +67,7 @@ STUDIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
         "an hour",
         {
             "direct-copy": "ratios: the published run was on two processes of one host, too",
+            "sides": "ratios, in messages of a process to itself; the published size is not known",
             "direct-copy-bandwidth": "not published; yes",
         },
     ),

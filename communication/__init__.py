@@ -31,8 +31,9 @@ class Runtime:
     can be started with; ``methods``: its ways to move data, by name, each with the benchmarks that
     can be made with it, the usual way first. ``anatomy``: the calls that ``miniapps comm anatomy``
     takes apart, with their names for readers, the library alone first; ``own_calls``: those of
-    nothing, which a rank makes to itself. With them its `session.World` has the method ``anatomy``.
-    ``options``: the driver's own options that the benchmarks take, by the names of their fields.
+    nothing, which a rank makes to itself; ``sides``: what only one rank does for a message. With
+    them its `session.World` has the method ``anatomy``. ``options``: the driver's own options that
+    the benchmarks take, by the names of their fields.
     """
 
     driver: str
@@ -47,6 +48,7 @@ class Runtime:
     methods: Mapping[str, frozenset[str]] = field(default_factory=dict)
     anatomy: Mapping[str, str] = field(default_factory=dict)
     own_calls: Mapping[str, str] = field(default_factory=dict)
+    sides: Mapping[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
 
     @property

@@ -174,5 +174,9 @@ def fastest(function: Function, nbytes: int) -> float:
 
 def fastest_loop(seconds: Seconds, nbytes: int) -> float:
     """Microseconds of what ``seconds`` measures, in the fastest of `LOOPS` loops."""
-    count = 200 if nbytes <= LARGE else 10
-    return US * min(seconds(count) for _ in range(LOOPS))
+    return US * min(seconds(calls_of(nbytes)) for _ in range(LOOPS))
+
+
+def calls_of(nbytes: int) -> int:
+    """How many calls a loop of a part makes; fewer for many bytes."""
+    return 200 if nbytes <= LARGE else 10

@@ -13,7 +13,16 @@ import support
 
 import communication
 from communication.anatomy import OWN, PARTS, Row, rows
-from communication.charm import CHANNEL, CHANNEL_PICKLED, CORE, OWN_CALL
+from communication.charm import (
+    CHANNEL,
+    CHANNEL_PICKLED,
+    CORE,
+    OWN_CALL,
+    SENT,
+    SENT_PICKLED,
+    TAKEN,
+    TAKEN_PICKLED,
+)
 from communication.mpi import ARRAY, C
 from workbench.comm import anatomy
 from workbench.table import lines
@@ -126,6 +135,7 @@ def measured_by_charm() -> dict[str, Any]:
             },
             OWN: {OWN_CALL: {"library": 1.0, "python": 0.5, "header": 0.25}},
         },
+        "sides": {"8": {SENT: [2.5, 2.0], SENT_PICKLED: [6.0], TAKEN: [3.0], TAKEN_PICKLED: [4.0]}},
     }
 
 
@@ -145,7 +155,12 @@ def test_the_text_of_charm_says_what_is_not_separated() -> None:
     """Catches thread levels that Charm4Py does not have, and notes that are not shown."""
     records = [measured_by_charm()] * anatomy.LAUNCHES
     made = anatomy.tables(records, anatomy.rows_of(records))
-    assert [table.title for table in made] == ["8 B, us per message", "nothing to the own rank, us"]
+    assert [table.title for table in made] == [
+        "8 B, us per message",
+        "nothing to the own rank, us",
+        "one side of a message to the own rank, us",
+    ]
+    assert made[-1].rows[:2] == (("sending a", "2.00"), ("sending [a]", "6.00"))
     assert made[-1].notes[:2] == (
         "Charm++ netlrts; the fastest of 6 trials; every byte was checked",
         "library: packed already",
@@ -165,6 +180,9 @@ def test_parts_are_measured_under_charm(tmp_path: Path) -> None:
     assert made["valid"] and len(made["launches"]) == anatomy.LAUNCHES
     found = {(row["size"], row["call"]): row for row in made["results"]}
     charm = communication.get("charm")
+    for sides in (sides for launch in made["launches"] for sides in launch["sides"].values()):
+        assert {*sides} == {*charm.sides} and all(len(us) == 2 for us in sides.values())
+        assert min(sides[SENT_PICKLED]) > min(sides[SENT]) > 0 < min(sides[TAKEN])
     between = [(size, call) for size in (64, 65536) for call in charm.anatomy.values()]
     assert list(found) == between + [(None, call) for call in charm.own_calls.values()]
     for row in found.values():

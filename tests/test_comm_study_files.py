@@ -16,7 +16,7 @@ import communication
 from miniapps.parameters import InputError
 from workbench.cli import main
 from workbench.exit_status import VALID
-from workbench.study.comm.campaign import CommCampaign
+from workbench.study.comm.campaign import CommCampaign, values_of
 from workbench.study.comm.claims import Wanted
 from workbench.study.comm.holding import of_claim
 from workbench.study.comm.plan import Plan
@@ -152,8 +152,9 @@ def test_papers_are_repeated_with_their_values() -> None:
     assert gpu.series["charm"][16] == 45.811 and gpu.choices["buffer"] == ("cupy",)
     overhead = Wanted.read(ROOT / "studies/ombpy.toml").claims[0]
     assert [one.published for one in overhead.quantities] == [0.44, 2.31, 0.43, 0.63]
-    direct = Wanted.read(ROOT / "studies/charm4py-direct-copy.toml").claims[0]
+    direct, sides, _ = Wanted.read(ROOT / "studies/charm4py-direct-copy.toml").claims
     assert direct.quantities[0].published == 1.1346
+    assert [one.published for one in sides.quantities] == [2.3002, 1.0845]
     files = Wanted.read(ROOT / "studies/ppython.toml", as_published=True).claims
     assert max(claim.ranks for claim in files) == 768
     assert files[0].settings.sizes(files[0].benchmark) == [8, 8 << 10, 8 << 20]
@@ -209,3 +210,12 @@ def test_a_number_that_cannot_be_measured_says_why(canned: Any, capsys: Any) -> 
         Path("reason.toml").write_text(TWO.replace('of = "touch sender"', wrong, 1))
         with pytest.raises(InputError, match="must name of, or the reason"):
             Wanted.read(Path("reason.toml"))
+
+
+def test_a_line_may_be_one_side_of_a_message() -> None:
+    """Catches sides that are not read, or read as whole calls, and a bad number among them."""
+    record = {"benchmark": "anatomy", "whole": {"8": {"core": [1.0]}}}
+    record |= {"sides": {"8": {"sent": [2.0], "taken": [3.0, None]}}}
+    assert [*values_of(record, 8, "core")] == [1.0] and [*values_of(record, 8, "sent")] == [2.0]
+    assert [*values_of(record, 8)] == [1.0, 2.0, 3.0, None]
+    assert [*values_of(record, 64, "sent")] == []

@@ -11,6 +11,7 @@ from communication.catalogue import CATALOGUE, NEIGHBORS
 CHANNEL, PROXY, FUTURE, GROUP, SECTION = "channel", "proxy", "future", "group", "section"
 CORE, CHANNEL_PICKLED, PROXY_PICKLED = "core", "channel pickled", "proxy pickled"
 OWN_CALL, OWN_PROXY, OWN_CHANNEL, OWN_FUTURE = "own call", "own proxy", "own channel", "own future"
+SENT, SENT_PICKLED, TAKEN, TAKEN_PICKLED = "sent", "sent pickled", "taken", "taken pickled"
 MESSAGES = frozenset({"latency", "bw", "bibw", "multi_lat", "mbw_mr"})
 ANSWERED = frozenset({"latency", "multi_lat"})
 BLOCKING = frozenset({"allgather", "allreduce", "barrier", "bcast", "gather", "reduce"})
@@ -68,6 +69,14 @@ RUNTIME = Runtime(
             OWN_PROXY: "proxy.take(None)",
             OWN_CHANNEL: "channel.send(None)",
             OWN_FUTURE: "Future().send()",
+        }
+    ),
+    sides=MappingProxyType(
+        {
+            SENT: "sending a",
+            SENT_PICKLED: "sending [a]",
+            TAKEN: "receiving a",
+            TAKEN_PICKLED: "receiving [a]",
         }
     ),
 )

@@ -26,16 +26,23 @@ from communication.charm import (
     PROXY,
     PROXY_PICKLED,
     RUNTIME,
+    SENT,
+    SENT_PICKLED,
+    TAKEN,
+    TAKEN_PICKLED,
 )
-from communication.charm.core import Core, copied, nothing, unpacked
+from communication.charm.core import Core, Sides, copied, nothing, unpacked
 from communication.charm.lines import LINES
 from communication.pairs import Line, Listed
 from communication.parts import (
+    LOOPS,
+    US,
     Anatomy,
     Parts,
     PingPong,
     Seconds,
     Way,
+    calls_of,
     fastest,
     fastest_loop,
     repeated,
@@ -69,7 +76,8 @@ class CharmAnatomy(Anatomy):
 
         Raises WrongData on all ranks if a rank has received a wrong byte.
         """
-        found = super().measured()
+        self.sides: dict[str, dict[str, list[float]]] = {}
+        found = super().measured() | {"sides": self.sides}
         self.begin("calls of nothing")
         whole, alone = self.own_calls()
         self.world.barrier()
@@ -121,6 +129,23 @@ class CharmAnatomy(Anatomy):
             same = {PYTHON: fastest(partial(passed, self.own[line]), 1) - empty, HEADER: header}
             found[line] = same | {BUFFERS: buffers, COPIES: copies}
             found[pickled_path] = same | {PICKLING: pickling, COPIES: copies_in_pickle}
+        self.sides[str(size)] = self._sides_of(data)
+        return found
+
+    def _sides_of(self, data: np.ndarray) -> dict[str, list[float]]:
+        """Microseconds of what a PE does for a message to itself, by side and trial."""
+        found: dict[str, list[float]] = {name: [] for name in RUNTIME.sides}
+        count = calls_of(data.nbytes)
+        ways = (data, (SENT, TAKEN)), ([data], (SENT_PICKLED, TAKEN_PICKLED))
+        with ExitStack() as stack:
+            core = Sides(self.pe, self.pe.thisIndex)
+            stack.callback(core.close)
+            for _ in range(self.settings.trials):
+                for given, sides in ways:
+                    make = partial(packed, (0, 0, given))
+                    loops = [core.each(make, count) for _ in range(LOOPS)]
+                    for side, seconds in zip(sides, zip(*loops, strict=True), strict=True):
+                        found[side].append(US * min(seconds))
         return found
 
     def _agree_own(self, core: Core, data: np.ndarray) -> None:

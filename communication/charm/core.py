@@ -74,6 +74,27 @@ class Core:
             self.number += 1
 
 
+class Sides(Core):
+    """Messages to the own PE, of which packing and sending, and unpacking are timed apart."""
+
+    def each(self, make: Callable[[], Packed], times: int) -> tuple[float, float]:
+        """Seconds per message of either side."""
+        self.sent_s = self.read_s = 0.0
+        self.seconds(make, self._unpacked, times)
+        return self.sent_s / times, self.read_s / times
+
+    def _send(self) -> None:
+        begin = perf_counter()
+        super()._send()
+        self.sent_s += perf_counter() - begin
+
+    def _unpacked(self, message: Any, start: int) -> Any:
+        begin = perf_counter()
+        found = unpacked(message, start)
+        self.read_s += perf_counter() - begin
+        return found
+
+
 def nothing(message: Any, start: int) -> None:
     """Leave a message as it is."""
 

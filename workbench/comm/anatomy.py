@@ -121,6 +121,7 @@ def tables(records: Sequence[dict[str, Any]], found: Sequence[Row]) -> list[Tabl
         parts_table(size, [row for row in first if row.size == size])
         for size in dict.fromkeys(row.size for row in first)
     ]
+    made += [sides_table(records)] if communication.get(records[0]["driver"]).sides else []
     if len(levels) > 1:
         compared = list(communication.get(records[0]["driver"]).anatomy)[:COMPARED]
         made.append(levels_table([row for row in found if row.path in compared], levels))
@@ -137,6 +138,21 @@ def parts_table(size: int | None, found: Sequence[Row]) -> Table:
     title = f"{size} B, us per message" if size is not None else "nothing to the own rank, us"
     level = found[0].level
     return Table(title if level is None else f"{title}, thread level {level}", columns, cells)
+
+
+def sides_table(records: Sequence[dict[str, Any]]) -> Table:
+    """What only one rank does for a message, for all sizes: the fastest of all trials."""
+    names = communication.get(records[0]["driver"]).sides
+    sizes = list(records[0]["sides"])
+
+    def fastest(side: str, size: str) -> float:
+        return min(us for record in records for us in record["sides"][size][side])
+
+    cells = tuple(
+        (title, *(number(fastest(side, size)) for size in sizes)) for side, title in names.items()
+    )
+    columns = (Column("call"), *(Column(f"{size} B", numeric=True) for size in sizes))
+    return Table("one side of a message to the own rank, us", columns, cells)
 
 
 def levels_table(found: Sequence[Row], levels: Sequence[str | None]) -> Table:

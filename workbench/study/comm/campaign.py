@@ -111,7 +111,9 @@ RECORD: Mapping[str, Any] = MappingProxyType(
 MEASURED: Mapping[str, Any] = MappingProxyType(
     {"measured": [{"trial": COUNT, "size": COUNT}], "barrier_us": AMOUNT}
 )
-ANATOMIES: Mapping[str, Any] = MappingProxyType({"whole": OBJECT, "without_c": TEXT.or_null()})
+ANATOMIES: Mapping[str, Any] = MappingProxyType(
+    {"whole": OBJECT, "sides?": OBJECT, "without_c": TEXT.or_null()}
+)
 
 
 class CommCampaign(Campaign):
@@ -183,8 +185,9 @@ def _misfit_of_values(point: Mapping[str, Any], record: Mapping[str, Any]) -> st
 def values_of(record: Mapping[str, Any], size: int, call: str | None = None) -> Iterator[Any]:
     """The values of a size in a record, of one path or all if it is an anatomy."""
     if record["benchmark"] == ANATOMY.name:
-        paths = record["whole"].get(str(size))
-        for path, values in paths.items() if isinstance(paths, dict) else ():
+        parts = (record["whole"].get(str(size)), record.get("sides", {}).get(str(size)))
+        paths = [one for part in parts if isinstance(part, dict) for one in part.items()]
+        for path, values in paths:
             if call in (None, path):
                 yield from values if isinstance(values, list) else [None]
         return

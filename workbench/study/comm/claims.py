@@ -199,8 +199,8 @@ class Wanted:
 def calls_of(names: Iterable[str]) -> Mapping[str, str]:
     """The calls whose anatomy the runtimes of some drivers can make, with their names."""
     known = communication.runtimes()
-    made = [known[driver].anatomy for driver in names if driver in known]
-    return {call: name for calls in made for call, name in calls.items()}
+    made = [known[driver] for driver in names if driver in known]
+    return {call: name for one in made for call, name in {**one.anatomy, **one.sides}.items()}
 
 
 def unknown(value: Any, shape: Any, name: str) -> str | None:
