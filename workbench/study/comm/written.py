@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from communication import USUAL
 from communication.actions import BOTH, NONE
 from workbench.study.cells import columns_of, with_bounds
 from workbench.study.comm.plan import POINT
@@ -21,7 +22,6 @@ from workbench.table import Table
 SIZES = MappingProxyType({65536: "64 KiB", 1048576: "1 MiB", 4194304: "4 MiB"})
 SAME = ("benchmark", "driver", "library", "pes", *(name for name in POINT if name != "touch"))
 SAME_WORK = ("benchmark", "pes", "buffer", "pickle", "window")  # under another runtime
-BASE = "mpi"  # the runtime with which the others are compared
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The times of one size under a runtime over those under mpi, of both kinds of buffers."""
+    """The times of one size under a runtime over those under the usual one, by kind of buffer."""
 
     point: Mapping[str, Any]
     size: int
@@ -83,11 +83,11 @@ def effects_table(made: Sequence[Pair]) -> Table:
 
 
 def comparisons(made: Sequence[Pair]) -> Iterator[Comparison]:
-    """Every runtime but mpi, where mpi has done the same work."""
-    bases = {_work(pair): pair for pair in reversed(made) if pair.point["driver"] == BASE}
+    """Every other runtime than the usual one, where that has done the same work."""
+    bases = {_work(pair): pair for pair in reversed(made) if pair.point["driver"] == USUAL}
     for pair in made:
         base = bases.get(_work(pair))
-        if base is None or pair.point["driver"] == BASE:
+        if base is None or pair.point["driver"] == USUAL:
             continue
         for size in SIZES:
             unchanged = times_as_long(pair.unchanged, base.unchanged, size)
@@ -101,7 +101,7 @@ def _work(pair: Pair) -> tuple[Any, ...]:
 
 
 def comparisons_table(made: Sequence[Pair]) -> Table:
-    """A row for each benchmark, runtime and size: its time over that of mpi."""
+    """A row for each benchmark, runtime and size: its time over that of the usual one."""
     rows = [
         (
             str(one.point["benchmark"]),
@@ -113,7 +113,7 @@ def comparisons_table(made: Sequence[Pair]) -> Table:
         for one in comparisons(made)
     ]
     columns = columns_of("benchmark", "runtime", "size", "#unchanged buffers", "#written buffers")
-    return Table("Time under a runtime over that under mpi", columns, tuple(rows))
+    return Table(f"Time under a runtime over that under {USUAL}", columns, tuple(rows))
 
 
 def in_words(made: Sequence[Pair]) -> Iterator[str]:
@@ -132,6 +132,6 @@ def in_words(made: Sequence[Pair]) -> Iterator[str]:
         better = sum(one.written.high < one.unchanged.low for one in mine)
         worse = sum(one.written.low > one.unchanged.high for one in mine)
         yield (
-            f"Compared with mpi, {runtime} does better with written buffers in {better} of "
+            f"Compared with {USUAL}, {runtime} does better with written buffers in {better} of "
             f"{len(mine)} cases and worse in {worse}; in the others the intervals overlap."
         )
