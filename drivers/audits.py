@@ -47,8 +47,8 @@ class Auditor:
         step, count = audited.step, audited.count
         if not (finished or self.is_planned(step, count)):
             return None
-        if step != SETUP:
-            audited.ended = self.audit.end(block, step, count)
+        setup = step == SETUP
+        audited.ended = self.audit.set_up(block) if setup else self.audit.end(block, step, count)
         return audited
 
     def is_planned(self, step: int, count: int) -> bool:

@@ -43,12 +43,16 @@ class BaseAudit:
         self.problem, self.layout, self.seed, self.samples = problem, layout, seed, samples
         self.random = Random(seed)
 
-    def begin(self, block: Any, step: int, count: int) -> Contribution:
-        """A block's contribution before the round of ``count`` steps at ``step``.
+    def set_up(self, block: Any) -> Contribution:
+        """A block's contribution after its setup, while it has not migrated yet.
 
-        Called for every block of every kind; it may be empty. The op ``"join"`` joins arrays along
-        axis 0. A measure must not share memory with the block.
+        Like `begin` and `end`, called for every block of every kind; it may be empty. The op
+        ``"join"`` joins arrays along axis 0. A measure must not share memory with the block.
         """
+        return {}
+
+    def begin(self, block: Any, step: int, count: int) -> Contribution:
+        """A block's contribution before the round of ``count`` steps at ``step``."""
         return {}
 
     def end(self, block: Any, step: int, count: int) -> Contribution:
@@ -61,6 +65,10 @@ class BaseAudit:
         ``pieces``: the state of ``block``, which is hashed and written.
         """
         return 0
+
+    def validate_setup(self, found: Mapping[str, Measure]) -> list[Check]:
+        """Validate the setup by the contributions of all blocks; called first."""
+        return []
 
     def validate(
         self, step: int, count: int, began: Mapping[str, Measure], ended: Mapping[str, Measure]
@@ -170,8 +178,12 @@ def checks_of(
         Check("audit: rounds missing", float(len(lost)), 0),
     ]
     audit = audit_of(app, problem, layout, plan)
-    timed = [part for part in rounds if part.step != SETUP]
-    found = [audit.validate(p.step, p.count, p.began, p.ended) for p in timed]
+    found = [
+        audit.validate_setup(part.ended)
+        if part.step == SETUP
+        else audit.validate(part.step, part.count, part.began, part.ended)
+        for part in rounds
+    ]
     found.append(audit.validate_results(steps, measures, problem.results(dict(measures))))
     return [*checks, *worst(check for some in found for check in some)]
 

@@ -262,16 +262,20 @@ def one_cell_off(right: Any) -> Any:
     return spoilt(right, lambda block: set_cell(block, lambda value: value + 1e-6))
 
 
-@fault(f"{BLOCK}.measure")
+@fault(f"{BLOCK}.state")
 def last_bit_off(right: Any) -> Any:
     """One cell is off in its last bit at the end; earlier it would be rounded away again."""
 
-    def measure(self: Any) -> Any:
-        if not any(self.index):
-            set_cell(self, lambda value: np.nextafter(value, 9.0))
-        return right(self)
+    def state(self: Any) -> Any:
+        (piece,) = right(self)
+        if any(self.index):
+            return [piece]
+        values = piece.values.copy()
+        middle = tuple(n // 2 for n in values.shape)
+        values[middle] = np.nextafter(values[middle], 9.0)
+        return [piece._replace(values=values)]
 
-    return measure
+    return state
 
 
 @fault(STEP)

@@ -56,12 +56,15 @@ class Audit(BaseAudit):
 
     # What blocks contribute ----------------------------------------------------------------------
 
+    def set_up(self, block: Any) -> Contribution:
+        """The potential of the block's atoms at the start."""
+        return {"potential": potential_of(block)}
+
     def begin(self, block: Any, step: int, count: int) -> Contribution:
         """The atoms near the points; at the start also sums over all atoms."""
-        found = {"potential": potential_of(block)} if step == 0 else {}
         if block.kind == "compute":
-            return found
-        found["atoms"] = Measure("join", self._around(block))
+            return {}
+        found = {"atoms": Measure("join", self._around(block))}
         if step == 0 and self.problem.draws_velocities:
             sums = plain.sums_of_drawn(block.atoms.ids, self.problem.seed)
             found["drawn"] = Measure("sum", sums)
@@ -140,14 +143,17 @@ class Audit(BaseAudit):
 
     # Validation -----------------------------------------------------------------------------------
 
+    def validate_setup(self, found: Mapping[str, Measure]) -> list[Check]:
+        """Keep the potential at the start, for the comparison with the table."""
+        self.potentials[0] = found["potential"].value
+        return []
+
     def validate(
         self, step: int, count: int, began: Mapping[str, Measure], ended: Mapping[str, Measure]
     ) -> list[Check]:
         """Compare a step of the atoms near each point, and the start with one from ids alone."""
         before, after = (side["atoms"].value for side in (began, ended))
         self.motion = ended["motion"].value
-        if step == 0:
-            self.potentials[0] = began["potential"].value
         self.potentials[step + count] = ended["potential"].value
         wrong = np.zeros(2, int)
         for point in self.points:
