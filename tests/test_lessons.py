@@ -26,6 +26,7 @@ ANSWERS = support.ROOT / "teaching" / "answers"
 STYLES = support.ROOT / "teaching" / "other_styles"  # right programs of others
 RUNTIMES = [(name, runtime) for name in lessons.names() for runtime in lessons.load(name).runtimes]
 LINES = 80  # of a skeleton
+FEWEST_STYLES = 3  # of a lesson, by runtime
 
 
 class Program(NamedTuple):
@@ -64,6 +65,7 @@ def test_answers_pass_and_mistakes_differ(runtime: str) -> None:
     right, ending = {}, {}
     for lesson in sorted(taught, key=lambda lesson: lesson.most_pes):
         styles = sorted((STYLES / lesson.name).glob(f"{runtime}_*.py"))
+        assert len(styles) >= FEWEST_STYLES, lesson.name
         paths = [ANSWERS / lesson.name / f"for_{runtime}.py", *styles]
         right[lesson] = [Program(lesson, runtime, path) for path in paths]
         known = [mistake.path for mistake in lesson.mistakes(runtime) if not mistake.stops]
