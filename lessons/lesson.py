@@ -14,6 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from drivers.job import RunError
+
 FOLDER = Path(__file__).parent
 RUNTIMES = {  # what programs are written for, and the driver that starts their processes
     "mpi4py": "mpi",
@@ -226,3 +228,19 @@ def load_program(path: Path) -> ModuleType:
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def load_function(path: Path, name: str) -> Callable[..., Any]:
+    """What a student's program defines under a name. Raises RunError."""
+    module = load_program(path)
+    found: Any = getattr(module, name, None)
+    if not callable(found):
+        own = [key for key, one in vars(module).items() if is_of(one, module)]
+        instead = f"; it defines {', '.join(own) or 'nothing'}"
+        raise RunError(f"line 1: the program defines no {name}, which the check calls{instead}")
+    return found
+
+
+def is_of(one: Any, module: ModuleType) -> bool:
+    """Whether a function or class is defined in a module, rather than imported by it."""
+    return callable(one) and getattr(one, "__module__", "") == module.__name__

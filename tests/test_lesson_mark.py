@@ -142,7 +142,7 @@ def test_a_program_that_changes_the_checker_gets_nothing(tmp_path, monkeypatch) 
         ("().__class__", "uses __class__"),
         ("setattr(MPI, 'x', 1)", "uses setattr"),
         ("eval('1')", "uses eval"),
-        ("def f(:", "is no Python"),
+        ("def f(:", "this is no Python: invalid syntax"),
     ],
 )
 def test_what_programs_must_not_do(text: str, said: str, tmp_path, refused) -> None:
@@ -191,6 +191,7 @@ def test_where_submissions_are_found(tmp_path) -> None:
         (["nowhere", "--salt", "s"], "No such file"),
         (["empty", "--salt", "s"], "holds no submissions"),
         (["full", "--salt", "s", "--lesson", "hallo"], "one of ring, halo"),
+        (["full", "--salt", ""], "a secret"),
         (["full"], "--salt"),
         (["full", "--salt", "s", "--format", "xml"], "--format"),
         ([str(support.ROOT), "--salt", "s", "--lesson", "halo"], "must not hold this program"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import os
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,10 +17,11 @@ import support
 import lessons
 from lessons.lesson import Criterion
 from workbench import cli
-from workbench.exit_status import INTERRUPTED, VALID
-from workbench.lesson import apart, marking, marks
+from workbench.exit_status import FAILED, INTERRUPTED, VALID
+from workbench.lesson import apart, mark, marking, marks
 from workbench.lesson.mark import Mark, Marked
 from workbench.lesson.submissions import Submission
+from workbench.run import output
 from workbench.table import USUAL_WIDTH
 
 FIRST, SECOND = Criterion(3, "right"), Criterion(7, "few <messages> & none, in vain")
@@ -161,6 +164,44 @@ def test_marks_so_far_stay(a_class, monkeypatch, capsys) -> None:
     assert cli.main(words) == INTERRUPTED
     said = capsys.readouterr().out
     assert said.count("ada") == 4 and "bob" not in said
+
+
+def test_a_submission_that_breaks_the_check_costs_no_other_marks(
+    a_class, monkeypatch, capsys
+) -> None:
+    """Catches marks of a class that are lost because the check fails on one of them."""
+    right = mark.mark
+
+    def breaks(submission, salt, run):
+        if submission.student == "ada" and "fault" not in submission.trouble:
+            raise RecursionError("too deep")
+        return right(submission, salt, run)
+
+    monkeypatch.setattr(mark, "mark", breaks)
+    words = ["lesson", "mark", str(a_class / "class"), "--salt", "s", "--format", "csv"]
+    assert cli.main(words) == FAILED
+    said = capsys.readouterr()
+    rows = list(csv.DictReader(said.out.splitlines()))
+    assert [row["student"] for row in rows] == ["ada"] * 4 + ["bob"] * 4
+    assert "RecursionError: too deep" in rows[0]["missing_because"]
+    assert "imports none of" in rows[-1]["missing_because"]
+    assert "mark by hand: halo of ada" in said.err and "halo of bob" not in said.err
+
+
+def test_marks_are_printed_if_they_cannot_be_written(a_class, monkeypatch, capsys) -> None:
+    """Catches marks that are lost when the disk is full, after an hour of marking."""
+
+    def full(path: Path, text: str) -> None:
+        if "ada" in text:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        path.write_text(text)
+
+    monkeypatch.setattr(output, "write_text", full)
+    words = ["lesson", "mark", str(a_class / "class"), "--salt", "s", "--format", "csv"]
+    assert cli.main([*words, "--output", str(a_class / "out.csv")]) == FAILED
+    said = capsys.readouterr()
+    assert "No space left on device; the marks:" in said.err
+    assert all(name in said.out for name in ("ada", "bob"))
 
 
 def test_marking_without_isolation_is_asked_for(a_class, monkeypatch, refused, capsys) -> None:

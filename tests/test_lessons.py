@@ -14,13 +14,13 @@ import pytest
 import support
 
 import lessons
-from lessons.lesson import Case, Lesson, Mistake
+from lessons.lesson import Case, Lesson, Mistake, Traffic
 from lessons.measuring import Work
 from workbench import cli
 from workbench.errors import LOG, explained
 from workbench.exit_status import VALID, WRONG
 from workbench.lesson import check, command, running
-from workbench.lesson.running import Task
+from workbench.lesson.running import Returned, Task
 
 ANSWERS = support.ROOT / "teaching" / "answers"
 STYLES = support.ROOT / "teaching" / "other_styles"  # right programs of others
@@ -53,7 +53,7 @@ def first_wrong(programs: Sequence[Program]) -> dict[Program, check.Outcome]:
         ends = running.run([Task.of(*one, case) for one, case in tried])
         for (one, case), end in zip(tried, ends, strict=True):
             if end is not None and one not in wrong:
-                outcome = check.outcome_of(one.lesson, case, end)
+                outcome = check.outcome_of(one.lesson, case, end, one.path)
                 wrong |= {one: outcome} if outcome.reason else {}
     return wrong
 
@@ -126,7 +126,8 @@ def test_of_two_mistakes_the_one_that_agrees_more_often_is_named(monkeypatch) ->
             for case in cases
         }
         return [
-            [check.Outcome(case, bits[program, case]) for case in cases] for program in programs
+            [check.Outcome(case, bits[program, case], reason="wrong") for case in cases]
+            for program in programs
         ]
 
     monkeypatch.setattr(check, "outcomes", outcomes)
@@ -134,6 +135,20 @@ def test_of_two_mistakes_the_one_that_agrees_more_often_is_named(monkeypatch) ->
         (known,) = outcomes(lesson, "mpi4py", [mistake.path], [one, two])
         wrong = [replace(outcome, reason="wrong") for outcome in known]
         assert check.recognised(lesson, "mpi4py", wrong) == mistake
+
+
+def test_results_of_all_processes_are_needed() -> None:
+    """Catches a comparison that ends with the shorter sequence, so that nothing is compared."""
+    lesson = lessons.load("ring")
+    case = lesson.cases(2, 1)[0]
+    for count in (0, 1, 3):
+        values = tuple(lesson.expected(case, rank % 2) for rank in range(count))
+        sent = tuple(Traffic(sent={1 - rank % 2: 1}) for rank in range(count))
+        end = Returned(("an array",) * count, values, sent)
+        outcome = check.outcome_of(lesson, case, end, ANSWERS / "ring" / "for_mpi4py.py")
+        assert "2 processes were not all returned" in outcome.reason and not outcome.right
+    right = Returned(("an array",) * 2, values[:2], (Traffic({1: 1}), Traffic({0: 1})))
+    assert not check.outcome_of(lesson, case, right, ANSWERS / "ring" / "for_mpi4py.py").reason
 
 
 def test_an_error_is_placed_in_the_program(monkeypatch) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 from charm4py import Array, Chare, Future, Group, charm
 
 import lessons
-from drivers.job import Watcher
-from lessons.lesson import Traffic, load_program
+from drivers.job import RunError, Watcher
+from lessons.failures import placed
+from lessons.lesson import Traffic, load_function
 from lessons.log import LOG
 from lessons.work import STUCK, Report, Work, in_turn
 
@@ -21,33 +22,41 @@ BEGINNING = 2  # calls: prepare and start
 
 def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
     """Run all programs of a launch on its PEs; ends the process."""
-    modules = {work.program: load_program(work.program) for work in works}
-    for work in works:
-        name = lessons.load(work.lesson).function[work.runtime]
-        count_calls(getattr(modules[work.program], name))
+    classes = {program: class_of(work) for program, work in {w.program: w for w in works}.items()}
+    for made in classes.values():
+        count_calls(made)
 
     def main(_: list[str]) -> None:
         try:
-            in_turn(works, watcher, report, lambda work: run(work, modules[work.program]))
+            in_turn(works, watcher, report, lambda work: run(work, classes[work.program]))
         except Exception as error:
-            watcher.fail(error)
+            watcher.fail(placed(error, classes))
             charm.exit(FAILED)
         charm.exit(0)
 
     def failed() -> None:
         error = sys.exc_info()[1]
         assert isinstance(error, Exception)
-        watcher.fail(error)
+        watcher.fail(placed(error, classes))
         charm.abort(str(error))
 
     charm.handleGeneralError = failed
-    charm.start(main, modules=[__name__, *(module.__name__ for module in modules.values())])
+    charm.start(main, modules=[__name__, *(made.__module__ for made in classes.values())])
 
 
-def run(work: Work, module: Any) -> list[Any]:
+def class_of(work: Work) -> Any:
+    """The class of chares that a program defines. Raises RunError."""
+    name = lessons.load(work.lesson).function[work.runtime]
+    found = load_function(work.program, name)
+    if not (isinstance(found, type) and issubclass(found, Chare)):
+        raise RunError(f"{name} is no class of chares: it is to begin with `class {name}(Chare):`")
+    return found
+
+
+def run(work: Work, of_chares: Any) -> list[Any]:
     """Run the program in a case; returns the answers of its chares. Raises RuntimeError."""
     lesson, count = lessons.load(work.lesson), work.case.parts
-    chares = Array(getattr(module, lesson.function[work.runtime]), ndims=1)
+    chares = Array(of_chares, ndims=1)
     for rank in range(count):
         chares.ckInsert(rank, [], onPE=lesson.home(work.case, rank, work.pes))
     chares.ckDoneInserting()

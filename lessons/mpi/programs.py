@@ -9,8 +9,8 @@ from mpi4py import MPI
 
 import lessons
 from drivers.job import Watcher
-from drivers.waits import Wait
-from lessons.lesson import Traffic, load_program
+from drivers.waits import COMPUTES, Wait
+from lessons.lesson import Traffic, load_function
 from lessons.log import LOG
 from lessons.mpi.watched import Watched, WatchedPrequest, WatchedRequest
 from lessons.work import Report, Work
@@ -23,7 +23,7 @@ def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
     MPI.Prequest = WatchedPrequest  # type: ignore[misc]
 
     def waits() -> list[Wait]:
-        does = f"waits in {LOG.doing}" if LOG.doing else "computes"
+        does = f"waits in {LOG.doing}, messages sent: {LOG.sent.total()}" if LOG.doing else COMPUTES
         return [Wait(("process", (world.rank,)), at[0], does, [])]
 
     watcher.attend(world.rank, waits)
@@ -47,5 +47,5 @@ def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
 def run(work: Work, comm: Any, given: tuple[Any, ...]) -> Any:
     """Call the program's function in a case; returns what it returned."""
     lesson = lessons.load(work.lesson)
-    function = getattr(load_program(work.program), lesson.function[work.runtime])
+    function = load_function(work.program, lesson.function[work.runtime])
     return function(comm, *given)

@@ -8,7 +8,7 @@ from typing import Any
 
 import lessons
 from drivers.job import Watcher
-from lessons.lesson import Traffic, load_program
+from lessons.lesson import Traffic, load_function
 from lessons.serial.gpu import GPU, KernelError
 from lessons.work import Report, Work, in_turn
 
@@ -25,7 +25,7 @@ def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
 def run(work: Work) -> Any:
     """Call the program's function in a case; returns what there is to report."""
     lesson = lessons.load(work.lesson)
-    function = getattr(load_program(work.program), lesson.function[work.runtime])
+    function = load_function(work.program, lesson.function[work.runtime])
     GPU.forget()
     try:
         returned = function(*work.take(0))

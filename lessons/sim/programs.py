@@ -13,7 +13,7 @@ from drivers.job import Watcher
 from drivers.orders import RandomOrder
 from drivers.schedule import Event
 from drivers.sim.driver import simulated
-from lessons.lesson import Traffic, load_program
+from lessons.lesson import Traffic, load_function
 from lessons.work import Report, Work, in_turn
 from miniapps.contract import Place
 
@@ -44,7 +44,7 @@ def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
 def run(work: Work) -> list[Any]:
     """Run a program in a case, in a random order; returns what its blocks have to report."""
     lesson, count = lessons.load(work.lesson), work.case.processes
-    make = getattr(load_program(work.program), lesson.function[work.runtime])
+    make = load_function(work.program, lesson.function[work.runtime])
     blocks = [make(rank, *work.take(rank)) for rank in range(count)]
     for block in blocks:
         block.device = backend.get("cpu")

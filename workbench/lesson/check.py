@@ -13,13 +13,16 @@ import numpy as np
 from lessons.lesson import Case, Lesson, Mistake
 from lessons.work import STUCK
 from workbench.errors import TRACEBACK
-from workbench.lesson import running
+from workbench.lesson import returned, running
 from workbench.lesson.running import Returned, Task
 from workbench.run.stall import STALLED
 
 PROCESSES = (1, 2, 3, 4)
+ALIKE = 0.02  # difference of numbers of bytes, of the larger one
 Run = Callable[[Sequence[Task]], Sequence[Returned | str | None]]
-CALL = re.compile(r"waits in (\w+)")
+WAITING = re.compile(r"process \(?(\d+),?\)? waits in (\w+), messages sent: (\d+)")
+CRASH = re.compile(r"(?:PE \d+, )?(?P<place>line \d+(?:, in (?P<inside>[\w.<>]+))?): (?P<what>.*)")
+NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 FAILURES = {  # what MPI or Charm4Py says, and what it means
     "Invalid rank": "a call names a process that does not exist",
     "Message truncated": "a message is longer than the array that receives it",
@@ -39,21 +42,32 @@ class Outcome:
     """What became of a program in one case.
 
     ``bits``: of what all processes returned, as bytes; empty if it did not end. ``stops``: what
-    stopped it, as in `Mistake.stops`; ``reason``: in words, why the answer is wrong; empty if it is
-    right. ``messages``: what each process sent, but not how many bytes; ``right``: whether the
-    results are right, even if the messages are not allowed.
+    stopped it, as in `Mistake.stops`, and ``detail``: the symptoms, without numbers of lines;
+    ``reason``: in words, why the answer is wrong; empty if it is right. ``messages``: what each
+    process sent, but not how many bytes; ``handed``: these bytes. ``right``: whether the results
+    are right, even if the messages are not allowed.
     """
 
     case: Case
     bits: bytes = b""
     stops: str = ""
+    detail: str = ""
     reason: str = ""
     messages: tuple[Any, ...] = ()
+    handed: tuple[int, ...] = ()
     right: bool = False
 
     def same(self, other: Outcome) -> bool:
-        """Whether another program does the same: the same results and messages."""
-        return (self.bits, self.messages) == (other.bits, other.messages)
+        """Whether another program does the same: the same results and messages, or stops alike.
+
+        If the results are right, the bytes given to MPI are the evidence, and must be alike.
+        """
+        mine = self.bits, self.messages, self.stops, self.detail, bool(self.reason)
+        theirs = other.bits, other.messages, other.stops, other.detail, bool(other.reason)
+        if mine != theirs or not (self.right and self.reason):
+            return mine == theirs
+        pairs = zip(self.handed, other.handed, strict=True)
+        return all(abs(one - two) <= ALIKE * max(one, two) for one, two in pairs)
 
 
 def outcomes(
@@ -65,35 +79,44 @@ def outcomes(
 ) -> list[list[Outcome]]:
     """What becomes of programs in cases on one number of processes, program by program.
 
-    The last program may fail in one case, and has no outcomes after it. ``run`` runs the tasks.
+    A program that fails in a case has no outcomes after it. ``run`` runs the tasks; it runs none
+    after a failure, so that the programs that are left are run again.
     """
-    if not cases:
-        return [[] for _ in programs]
-    tasks = [Task.of(lesson, runtime, program, case) for program in programs for case in cases]
-    ends = [end for end in run(tasks) if end is not None]
-    found = [
-        outcome_of(lesson, case, end)
-        for case, end in zip([*cases] * len(programs), ends, strict=False)
-    ]
-    size = len(cases)
-    return [found[at : at + size] for at in range(0, len(found), size)]
+    found: list[list[Outcome]] = []
+    while cases and len(found) < len(programs):
+        left = programs[len(found) :]
+        tasks = [Task.of(lesson, runtime, program, case) for program in left for case in cases]
+        ends, before = run(tasks), len(found)
+        for at, program in enumerate(left):
+            of_one = zip(cases, ends[at * len(cases) :], strict=False)
+            known = [outcome_of(lesson, c, end, program) for c, end in of_one if end is not None]
+            if len(known) < len(cases) and not (known and known[-1].stops):
+                break
+            found.append(known)
+        if len(found) == before:
+            raise RuntimeError(f"{left[0]} was not run")
+    return found or [[] for _ in programs]
 
 
-def outcome_of(lesson: Lesson, case: Case, end: Returned | str) -> Outcome:
+def outcome_of(lesson: Lesson, case: Case, end: Returned | str, program: Path) -> Outcome:
     """What became of one program in one case."""
     if isinstance(end, str):
         return stopped(case, end)
     bits = b"".join(bits_of(value) for value in end.values)
     messages = tuple(str(traffic._replace(handed=None)) for traffic in end.traffic)
-    found = Outcome(case, bits, messages=messages)
+    handed = tuple(traffic.handed or 0 for traffic in end.traffic)
+    found = Outcome(case, bits, messages=messages, handed=handed)
+    if not len(end.kinds) == len(end.values) == len(end.traffic) == case.parts:
+        return replace(found, reason=f"results of {case.parts} processes were not all returned")
     trouble = next((traffic.trouble for traffic in end.traffic if traffic.trouble), "")
     if trouble:
         return replace(found, reason=trouble)
     for rank, (kind, value) in enumerate(zip(end.kinds, end.values, strict=True)):
         if value is None:
-            reason = f"process {rank} returned {kind}, not an array of numbers"
+            reason = returned.words(program, lesson, f"process {rank} returned", kind)
         else:
-            reason = difference(rank, value, lesson.expected(case, rank))
+            place = returned.place(program, lesson)
+            reason = difference(rank, value, lesson.expected(case, rank), place)
         if reason:
             return replace(found, reason=reason)
     for rank, traffic in enumerate(end.traffic):
@@ -111,12 +134,15 @@ def bits_of(value: np.ndarray | None) -> bytes:
     return b"" if value is None else str((value.dtype, value.shape)).encode() + value.tobytes()
 
 
-def difference(rank: int, value: np.ndarray, right: np.ndarray) -> str:
-    """In words, how the array that a process returned differs from the right one; empty if not."""
+def difference(rank: int, value: np.ndarray, right: np.ndarray, place: str = "") -> str:
+    """In words, how the array that a process returned differs from the right one; empty if not.
+
+    ``place``: what says where it returns an array, if its shape or type is another one.
+    """
     if (value.shape, value.dtype) != (right.shape, right.dtype):
         return (
-            f"process {rank} returned an array of shape {value.shape} and type {value.dtype}, "
-            f"not {right.shape} and {right.dtype}"
+            f"{place}process {rank} returned an array of shape {value.shape} "
+            f"and type {value.dtype}, not {right.shape} and {right.dtype}"
         )
     wrong = np.argwhere(value.view(np.uint64) != right.view(np.uint64))
     if not len(wrong):
@@ -129,48 +155,53 @@ def difference(rank: int, value: np.ndarray, right: np.ndarray) -> str:
 
 def stopped(case: Case, trouble: str) -> Outcome:
     """The outcome of a program that a launch has ended, from the report of the launch."""
-    calls = CALL.findall(trouble)
-    if calls:
-        stops = " or ".join(sorted(set(calls)))
-        who = "every process" if len(calls) == case.processes else "a process"
-        return Outcome(
-            case, stops=stops, reason=f"{who} waits in {stops}, and nothing else happens"
-        )
+    waiting = sorted(WAITING.findall(trouble))
+    if waiting:
+        stops = " or ".join(sorted({call for _, call, _ in waiting}))
+        who = "every process" if len(waiting) == case.processes else "a process"
+        reason = f"{who} waits in {stops}, and nothing else happens"
+        return Outcome(case, stops=stops, detail=str(waiting), reason=reason)
     if trouble.startswith(STALLED):
         return Outcome(case, stops="no end", reason="it computes, and does not come to an end")
     stuck = COUNTS.search(trouble)
     if stuck:
         words = f"nothing happens any more, and done was not called; messages by chare: {stuck[1]}"
         return Outcome(case, stops=f"stuck {stuck[1]}", reason=words)
+    error = trouble.splitlines()[0].replace(f"; {TRACEBACK}", "")
+    crash = CRASH.search(error)
+    what = crash["what"] if crash else error
+    where = f"{crash['place']}: " if crash else ""
+    detail = f"{crash['inside'] if crash else ''}: {NUMBER.sub('#', what)}"
     for stops, words in FAILURES.items():
         if stops in trouble:
-            return Outcome(case, stops=stops, reason=words)
-    error = trouble.splitlines()[0].replace(f"; {TRACEBACK}", "")
-    return Outcome(case, stops=error, reason=f"it fails: {error}")
+            return Outcome(case, stops=stops, detail=detail, reason=f"{where}{words}")
+    stops = f"{what.split(':')[0]} in {crash['inside']}" if crash else error
+    return Outcome(
+        case, stops=stops, detail=detail, reason=f"{where}{what}" if crash else f"it fails: {error}"
+    )
 
 
 def recognised(lesson: Lesson, runtime: str, known: Sequence[Outcome]) -> Mistake | None:
-    """The known mistake that explains a program's first wrong outcome, of which there is one.
+    """The known mistake that explains a program's outcomes; None if none does, or several do.
 
-    It is stopped by the same call, or does the same in that case. If several do, it is the one that
-    does the same in most cases on as many processes.
+    A mistake explains them if it does the same in every case in which the program ended, and is
+    stopped by the same, with the same symptoms, in the first case in which it was stopped. There
+    is a wrong outcome among them.
     """
     wrong = next(outcome for outcome in known if outcome.reason)
-    mistakes = lesson.mistakes(runtime)
-    if wrong.stops:
-        return next((mistake for mistake in mistakes if mistake.stops == wrong.stops), None)
-    ending = [mistake for mistake in mistakes if not mistake.stops]
-    if not ending:
-        return None
-    found = outcomes(lesson, runtime, [mistake.path for mistake in ending], [wrong.case])
-    alike = [one for one, (other,) in zip(ending, found, strict=True) if other.same(wrong)]
-    if len(alike) < 2:
-        return alike[0] if alike else None
-    seen = [one for one in known if one.case.processes == wrong.case.processes]
+    left = [mistake for mistake in lesson.mistakes(runtime) if mistake.stops == wrong.stops]
+    ended = [outcome for outcome in known if not outcome.stops and outcome is not wrong]
+    stops = [outcome for outcome in known if outcome.stops and outcome is not wrong]
+    counts = sorted({outcome.case.processes for outcome in ended})
+    groups = [[one for one in ended if one.case.processes == count] for count in counts]
+    for seen in ([wrong], *groups, stops[:1] if not wrong.stops else []):
+        cases = [outcome.case for outcome in seen]
+        found = outcomes(lesson, runtime, [mistake.path for mistake in left], cases)
+        left = [one for one, those in zip(left, found, strict=True) if alike(seen, those)]
+    return left[0] if len(left) == 1 else None
 
-    def agreeing(mistake: Mistake) -> int:
-        """In how many cases the mistake does the same."""
-        (others,) = outcomes(lesson, runtime, [mistake.path], [one.case for one in seen])
-        return sum(one.same(other) for one, other in zip(seen, others, strict=False))
 
-    return max(alike, key=agreeing)
+def alike(seen: Sequence[Outcome], others: Sequence[Outcome]) -> bool:
+    """Whether two programs do the same in the same cases."""
+    same = (one.same(other) for one, other in zip(seen, others, strict=False))
+    return len(seen) == len(others) and all(same)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from argparse import SUPPRESS, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import lessons
 from lessons.lesson import RUNTIMES, Lesson
 from miniapps.parameters import InputError, require
 from workbench.exit_status import VALID, WRONG
-from workbench.lesson import apart, check, marking
+from workbench.lesson import apart, check, marking, returned
+from workbench.lesson.check import Outcome
 from workbench.lesson.page import as_html
 from workbench.lesson.submissions import Unfit, require_runtime, runtime_of
 from workbench.lesson.taking_part import take_part
@@ -128,21 +129,32 @@ def check_program(program: Path) -> int:
     except Unfit as error:
         raise InputError("lesson check", program, str(error)) from None
     require_runtime(runtime, "lesson check", program)
+    note = returned.not_waited_for(program) if runtime == "mpi4py" else ""
+    so_far: list[Outcome] = []
     for processes in check.PROCESSES:
         cases = lesson.cases_for(runtime, processes, PUBLIC_SEED)
-        (outcomes,) = check.outcomes(lesson, runtime, [program.resolve()], cases)
-        for outcome in outcomes:
-            where = f"{counted(processes, 'process')}, {lesson.words(outcome.case)}"
-            print(f"  {'FAIL' if outcome.reason else 'ok  '}  {where}", flush=True)
-            if outcome.reason:
-                print(f"        {outcome.reason}")
-                mistake = check.recognised(lesson, runtime, outcomes)
-                if mistake is not None:
-                    print(f"\n{mistake.words}")
-                print(f"\nnot yet right; miniapps lesson hint {lesson.name} helps")
-                return WRONG
+        for outcomes in check.outcomes(lesson, runtime, [program.resolve()], cases):
+            so_far += outcomes
+            for outcome in outcomes:
+                where = f"{counted(processes, 'process')}, {lesson.words(outcome.case)}"
+                print(f"  {'FAIL' if outcome.reason else 'ok  '}  {where}", flush=True)
+                if outcome.reason:
+                    print(f"        {outcome.reason}", flush=True)
+                    explain(lesson, runtime, so_far, note)
+                    return WRONG
     print(f"\n{program}: right, to the last bit")
+    if note:
+        print(f"\nbut {note}")
     return VALID
+
+
+def explain(lesson: Lesson, runtime: str, known: Sequence[Outcome], note: str) -> None:
+    """Print which known mistake explains what a program did, and what may help."""
+    mistake = check.recognised(lesson, runtime, known)
+    print(f"\n{mistake.words if mistake else 'no known mistake looks like this'}")
+    if note and not mistake:
+        print(f"\n{note}")
+    print(f"\nnot yet right; miniapps lesson hint {lesson.name} helps")
 
 
 def watch(program: Path) -> int:

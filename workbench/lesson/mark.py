@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import lessons
 from lessons.lesson import Case, Criterion, Lesson
 from miniapps.parameters import one_line
+from workbench.errors import explained
 from workbench.lesson import check
 from workbench.lesson.check import Outcome
 from workbench.lesson.running import Ended, Task
@@ -30,11 +31,15 @@ class Mark:
 
 @dataclass(frozen=True)
 class Marked:
-    """A submission with its marks. ``mistake``: the known mistake that it has, in words."""
+    """A submission with its marks. ``mistake``: the known mistake that it has, in words.
+
+    ``by_hand``: the check itself has failed on it, so that somebody must look at it.
+    """
 
     submission: Submission
     marks: tuple[Mark, ...]
     mistake: str = ""
+    by_hand: bool = False
 
     @property
     def points(self) -> int:
@@ -113,7 +118,7 @@ class Outcomes:
             if isinstance(end, Ended):
                 self.ended = end
             elif end is not None:
-                self.known[case] = check.outcome_of(self.lesson, case, end)
+                self.known[case] = check.outcome_of(self.lesson, case, end, program)
 
     def failure(self, criterion: Criterion) -> str:
         """Why a criterion does not hold in a case that was run; empty if it holds so far.
@@ -145,6 +150,14 @@ def mark_all(
     run: check.Run,
     done: Callable[[Marked], None],
 ) -> None:
-    """Mark submissions, one after the other; ``done`` gets each as soon as it is marked."""
+    """Mark submissions, one after the other; ``done`` gets each as soon as it is marked.
+
+    If the check itself fails on one, it gets no points, and the reason says so.
+    """
     for submission in submissions:
-        done(mark(submission, salt, run))
+        try:
+            marked = mark(submission, salt, run)
+        except Exception as error:
+            what = f"not marked, by a fault of the check: {explained(error)}; mark it by hand"
+            marked = replace(mark(submission._replace(trouble=what), salt, run), by_hand=True)
+        done(marked)

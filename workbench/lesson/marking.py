@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from miniapps.parameters import require
-from workbench.exit_status import INTERRUPTED, VALID
+from workbench.exit_status import FAILED, INTERRUPTED, VALID
 from workbench.lesson import apart, marks, sandbox
 from workbench.lesson.apart import Apart
 from workbench.lesson.mark import Marked, mark_all
@@ -42,8 +43,10 @@ def mark_folder(options: Namespace) -> int:
     """Mark all submissions; returns the exit status. Raises InputError.
 
     A file or folder of marks is complete after each submission. If marking is interrupted, the
-    marks made so far are written, and the status says so.
+    marks made so far are written, and the status says so. If they cannot be written, they are
+    printed.
     """
+    require(bool(options.salt), "--salt", "", "a secret, so that nobody can tell the numbers")
     submissions = found_in(options.folder, options.lesson)
     for runtime in sorted({one.runtime for one in submissions if one.runtime}):
         require_runtime(runtime, "lesson mark", options.folder)
@@ -68,22 +71,28 @@ def mark_folder(options: Namespace) -> int:
     def done(marked: Marked) -> None:
         made.append(marked)
         if options.output is not None:
-            marks.write(options.format, made, options.output)
+            with suppress(OSError):  # which is reported at the end, when all are marked
+                marks.write(options.format, made, options.output)
 
+    notes, status = [isolation(obstacle)], VALID
     try:
         mark_all(submissions, options.salt, Apart(hidden, not obstacle).run, done)
     except (KeyboardInterrupt, SystemExit):
         status = INTERRUPTED
-    else:
-        status = VALID
-    notes = [isolation(obstacle)]
-    if status == INTERRUPTED:
         left = len(submissions) - len(made)
         notes.append(f"interrupted: {left} of {len(submissions)} submissions are not marked")
+    by_hand = [one.submission for one in made if one.by_hand]
+    if by_hand and status == VALID:
+        status = FAILED
+    notes += [f"mark by hand: {one.lesson} of {marks.plain(one.student)}" for one in by_hand]
     for note in notes:
         print(note, file=sys.stderr)
-    if options.output is None:
-        marks.write(options.format, made, None)
+    try:
+        marks.write(options.format, made, options.output)
+    except OSError as error:
+        print(f"{options.output}: {error.strerror}; the marks:", file=sys.stderr)
+        print(marks.table(made), end="")
+        status = FAILED
     return status
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import lessons
 from lessons.lesson import IMPORTED, RUNTIMES, Lesson
 from miniapps.parameters import InputError, require
+from workbench.errors import explained
 from workbench.lesson import rules
 
 LONGEST = 1 << 20  # bytes of a program
@@ -73,6 +74,8 @@ def submission(student: str, lesson: str, files: Sequence[Path]) -> Submission:
         runtime = runtime_of(files[0], lessons.load(lesson))
     except Unfit as error:
         return Submission(student, lesson, trouble=str(error))
+    except Exception as error:  # so that one strange file is no loss for all others
+        return Submission(student, lesson, trouble=f"cannot be read: {explained(error)}")
     return Submission(student, lesson, files[0], runtime)
 
 
@@ -114,5 +117,6 @@ def parsed(program: Path) -> ast.Module:
     except OSError as error:
         raise Unfit(error.strerror or "cannot be read") from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        where = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
-        raise Unfit(f"{where}is no Python: {error}") from None
+        if isinstance(error, SyntaxError):
+            raise Unfit(f"line {error.lineno}: this is no Python: {error.msg}") from None
+        raise Unfit(f"is no Python: {error}") from None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import lessons
+from lessons.failures import placed
 from lessons.lesson import fill_new_arrays
 from lessons.work import Work
 from miniapps.parameters import require
@@ -36,8 +37,8 @@ def take_part() -> int:
     fill_new_arrays()
     try:
         lessons.runner(works[0].runtime).take_part(works, watcher, report)
-    except Exception as error:
-        watcher.fail(error)
+    except (Exception, SystemExit) as error:
+        watcher.fail(placed(error, {work.program for work in works}))
         remove_shared_files()
         os._exit(FAILED)
     return VALID
