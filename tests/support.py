@@ -54,6 +54,7 @@ BIN = Path(sys.executable).parent  # not resolved: a virtual environment's pytho
 TOY_APPS = Path(__file__).parent / "toyapps"
 MARK = "TEST_OF_MINIAPPS"  # environment variable that marks the processes of a test
 FASTEST = {"points": 4e9, "particles": 2e8, "atom-steps": 6e6}  # work per second of a fast core
+GPU_GAIN = 75  # at most, of a GPU over such a core: 3e11 points per second at 4.8 TB/s
 LAUNCHER_VARIABLES = ("PMI_", "OMPI_", "MV2_", "SLURM_", "PMIX_", "HYDI_", "MINIAPPS_", "NETSTART")
 
 

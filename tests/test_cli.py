@@ -8,7 +8,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from devices.cpu import host_memory
 from drivers.charm import datagrams as charm_transport
 from drivers.charm.balancers import BALANCERS
 from drivers.timing import ROW
-from workbench.cli import main
+from workbench.cli import build_parser, main
 from workbench.run import launch, output
 
 BALANCED = "--driver charm --balancer Greedy --lb-period 5"
@@ -162,7 +162,6 @@ def test_unknown_balancer_names_all(refused: Callable[..., str]) -> None:
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("run", "APP"),
         ("run nonesuch", "nonesuch"),
         ("run nonesuch --size 7x5", "nonesuch"),
         ("verify nonesuch", "nonesuch"),
@@ -239,9 +238,44 @@ def test_dry_run_of_mpi(capsys: pytest.CaptureFixture[str]) -> None:
     assert words[words.index("--time-tile") + 1].isdigit()  # settled once, for all ranks
 
 
-def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
-    """Catches a bare `miniapps` that only complains."""
-    assert "study" in printed(capsys) and "doctor" in printed(capsys)
+def every_command(*words: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each command and its subcommands, as words, with its parser."""
+    parser = build_parser([*words])
+    for word in words:
+        parser = _subcommands(parser)[word]
+    yield words, parser
+    for word in _subcommands(parser):
+        yield from every_command(*words, word)
+
+
+def _subcommands(parser: Any) -> dict[str, Any]:
+    groups = parser._subparsers._group_actions if parser._subparsers else []
+    return groups[0].choices if groups else {}
+
+
+EVERY_COMMAND = [*every_command()]
+
+
+def test_commands_that_need_words_print_their_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches a bare `miniapps` or `miniapps plot` that only complains."""
+    bare = [words for words, parser in EVERY_COMMAND if parser.needs_words]
+    assert {(), ("plot",), ("study", "strong"), ("comm",), ("lesson", "start")} <= {*bare}
+    assert not {("list",), ("verify",), ("run", "pic")} & {*bare}
+    for words in bare:
+        with pytest.raises(SystemExit) as caught:
+            main(words)
+        shown = capsys.readouterr()
+        assert (caught.value.code, shown.err) == (2, ""), words
+        assert shown.out.startswith(f"usage: {' '.join(['miniapps', *words])} ["), words
+
+
+def test_help_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a description that runs beyond the screen."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert len(EVERY_COMMAND) > 50
+    for words, parser in every_command():
+        help = parser.format_help()
+        assert [line for line in help.splitlines() if len(line) > 80] == [], words
 
 
 def test_python_m_and_the_version() -> None:

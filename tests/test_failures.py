@@ -131,7 +131,7 @@ def test_a_serial_run_without_progress_does_not_end_a_batch(tmp_path):
     """Mistake: one endless loop costs the results of all other runs of the batch."""
     path = sabotage(tmp_path, "while True: pass")
     run = "run jacobi2d --size 40x40 --time-tile 1 --warmup 0 --pe-grid 2x1 --steps"
-    command = [support.BIN / "miniapps", "batch", "--stall", 1]
+    command = [support.BIN / "miniapps", "batch", "-", "--stall", 1]
     done = support.execute(command, 60, {"PYTHONPATH": path}, f"{run} 9\n{run} 3\n")
     endless, right = map(json.loads, done.stdout.splitlines())
     assert endless["failed"].startswith("no progress for 1 s; PE 0 is furthest behind, in step 5\n")

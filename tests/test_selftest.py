@@ -300,7 +300,7 @@ def test_a_forked_pe_ends_with_its_stub(tmp_path: Path) -> None:
     progress = ProgressFile(tmp_path / launch.PROGRESS, 1)
     around = os.environ | {launch.FOLDER: str(tmp_path)}
     with warm.started([]) as program:
-        with subprocess.Popen([*program, "batch", "--no-launch"], env=around) as process:
+        with subprocess.Popen([*program, "batch", "-", "--no-launch"], env=around) as process:
             support.wait_for(lambda: progress.slot(0).step > 0)
             (pid,) = progress.forked()
             assert process_state(pid) in "RS"

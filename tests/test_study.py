@@ -745,7 +745,7 @@ def test_until_ci_ends_at_the_most_trials_and_says_so(tmp_path, canned):
     assert len(list(campaign.of("run"))) == 10
     assert sorted(validation.wide_points(campaign, 0.01)) == [0, 1]
     notes = [note for note in tables.tables(campaign)[0].notes if "wider than" in note]
-    assert len(notes) == 2 and notes[0].startswith("mpi 1: the interval is ")
+    assert len(notes) == 2 and notes[0].startswith("mpi, 1 PE: the interval is ")
     assert "the 1.0% asked for" in notes[0]
 
 

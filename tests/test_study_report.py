@@ -19,7 +19,7 @@ from support import ROOT, in_process
 
 from miniapps.parameters import InputError
 from workbench.show.plots import COLOURS
-from workbench.study import analysis, figures, provenance, report, tables
+from workbench.study import analysis, figures, provenance, report, tables, validation
 from workbench.study.campaign import Campaign
 from workbench.study.cells import half_point, number, with_bounds
 from workbench.study.statistics import Interval, mean_interval
@@ -214,6 +214,21 @@ def test_speedup_efficiency_karp_flatt(strong: Canned) -> None:
     assert values(cells(table, "Karp-Flatt")) == [None, None, 0.25, 0.25, None, 0.3333]
     low, high = json.loads(cells(table, "speed-up")[2].partition(" ")[2])
     assert 1.5 < low < 1.6 < high < 1.7
+
+
+def test_a_configuration_has_one_name(balancing: Canned, factors: Canned) -> None:
+    """Catches "charm 2 x ODF 4, Greedy" on the terminal and "charm ODF 4 Greedy" in the report."""
+    for canned in (balancing, factors):
+        campaign = canned.campaign()
+        names = [result.configuration for result in analysis.results(campaign)]
+        assert cells(titled(tables.tables(campaign), "All points"), "configuration") == names
+        for position, result in enumerate(analysis.results(campaign)):
+            in_words = f"{result.configuration}, {result.pe_count}"
+            assert str(result.case) == in_words
+            assert validation.label(campaign.head, position).startswith(in_words)
+    gain, axes = drawn(balancing, "gain")
+    shown = " ".join(ticks(axes.yaxis))
+    assert all(f"{name}, 2 PEs" in shown for name in names if "Greedy" in name)
 
 
 def test_oversubscribed_is_never_scaling(strong: Canned) -> None:
@@ -581,11 +596,11 @@ def test_odf_figure(factors: Canned) -> None:
     ((line, steps, _),) = bars(axes)
     np.testing.assert_allclose(np.asarray(line.get_xdata(), float), [1, 2, 4])
     np.testing.assert_allclose(steps, [8, 4, 6])
-    assert line_of(axes, "mpi on 2 PEs")[1] == pytest.approx([5, 5])
+    assert line_of(axes, "mpi, 2 PEs")[1] == pytest.approx([5, 5])
     (band,) = axes.patches
     height = [band.get_y(), band.get_y() + band.get_height()]
     np.testing.assert_allclose(height, _ends(trials(5)))
-    assert legend(figure) == ["mpi on 2 PEs", "charm on 2 PEs"]
+    assert legend(figure) == ["mpi, 2 PEs", "charm, 2 PEs"]
 
 
 def test_gain_figure(balancing: Canned) -> None:
@@ -603,7 +618,7 @@ def test_granularity_figure(grains: Canned) -> None:
     """Catches efficiencies over anything but the step, and a METG that is marked elsewhere."""
     figure, axes = drawn(grains, "granularity")
     assert axes.get_xscale() == "log"
-    steps, shares = line_of(axes, "mpi on 2 PEs, METG 4.0 ms [3.2, 4.0]")
+    steps, shares = line_of(axes, "mpi, 2 PEs, METG 4.0 ms [3.2, 4.0]")
     np.testing.assert_allclose(steps, [8, 5, 4, 3.2])
     np.testing.assert_allclose(shares, [1, 0.8, 0.5, 0.3125])
     place, level = line_of(axes, "_metg")
@@ -690,7 +705,7 @@ def test_dropped_run_fails_the_study(
     assert report.write(strong.write(path), None) == 1
     page = (tmp_path / "my.html").read_text()
     head = page[: page.index("Figures</h2>")]
-    for text in ("This study has failed", "not valid: missing cells", "dropped 2", "mpi 2"):
+    for text in ("This study has failed", "not valid: missing cells", "dropped 2", "mpi, 2 PEs"):
         assert text in head
     assert "was made since" not in page
     assert "not valid: missing cells" in capsys.readouterr().out

@@ -42,7 +42,7 @@ from workbench.commands import (
     add_verify,
 )
 from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
-from workbench.parser import Parser, Version, command_parser
+from workbench.parser import Parser, Prints, command_parser, print_version
 
 if TYPE_CHECKING:
     from workbench.run.spec import RunSpec
@@ -53,7 +53,7 @@ SUMMARY = "Small parallel scientific programs, each run unchanged by several dri
 def run_examples() -> str:
     """Help text: an example of a run under every driver."""
     runs = [driver.example for driver in drivers.found().values()]
-    lines = ["run jacobi2d", *(f"run jacobi2d --size 4096x4096 {words}" for words in runs)]
+    lines = ["run jacobi2d --size 4096x4096", *(f"run pic {words}" for words in runs)]
     return "\n".join(["examples:", *(f"  miniapps {line}" for line in lines)])
 
 
@@ -76,11 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from workbench.study.options import expanded
 
             arguments = ["study", *expanded(arguments[1:])]
-        parser = build_parser(arguments)
-        if not arguments:
-            parser.print_help()
-            return VALID
-        options = parser.parse_args(arguments)
+        options = build_parser(arguments).parse_args(arguments)
         return options.command(options, runtime)
     except BrokenPipeError:
         return VALID
@@ -128,7 +124,7 @@ def split_runtime_options(arguments: list[str]) -> tuple[list[str], list[str]]:
 def build_parser(arguments: Sequence[str]) -> Parser:
     """The parser. Of the apps, only the one named in the arguments is imported, for its options."""
     parser = Parser(prog="miniapps", allow_abbrev=False, description=SUMMARY)
-    parser.add_argument("--version", action=Version, nargs=0, help="print the version and exit")
+    parser.add_argument("--version", action=Prints, const=print_version, help="the version")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     add_list(commands)
     add_new(commands)
@@ -203,7 +199,7 @@ def _add_batch(commands: Any) -> None:
         _batch,
     )
     help = "a command line `run ...` per line; - is standard input"
-    parser.add_argument("file", nargs="?", default="-", metavar="FILE", help=help)
+    parser.add_argument("file", metavar="FILE", help=help)
     add = parser.add_argument
     add("--stall", type=typed(SECONDS), metavar="SECONDS", help="as of `miniapps run`")
     add_former(parser, "--timeout", "--stall", "stall", type=typed(SECONDS))
@@ -222,7 +218,8 @@ def spec_of(words: list[str]) -> RunSpec:
     """The run that a command line requests. Raises InputError."""
     from workbench.run.spec import RunSpec
 
-    require(words[:1] == ["run"], "batch", shlex.join(words), "must be `run ...`")
+    asked = words[:1] == ["run"] and len(words) > 1 and not {"-h", "--help"} & {*words}
+    require(asked, "batch", shlex.join(words), "must be `run APP ...`")
     return RunSpec.create(build_parser(words).parse_args(words))
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from miniapps.parameters import InputError, one_line
+from workbench.exit_status import BAD_INPUT
+from workbench.table import width
 
 DISTRIBUTION = "parallel-miniapps"
 
@@ -18,22 +22,45 @@ class Refused(InputError):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises its errors."""
+    """A parser that raises its errors, and prints its help if a command lacks all its words."""
 
     def error(self, message: str) -> NoReturn:
         """Raise InputError."""
         raise Refused(message)
 
+    @property
+    def needs_words(self) -> bool:
+        """Whether an argument is needed; argparse calls those required, too, that may be empty."""
+        required = [action for action in self._actions if action.required]
+        return any(action.nargs != argparse.ZERO_OR_MORE for action in required)
 
-class Version(argparse.Action):
-    """Prints the version of the installed project, which is looked up only when it is asked for."""
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; without any words where some are needed, print the help and exit."""
+        if not args and self.needs_words:
+            self.print_help()
+            self.exit(BAD_INPUT)
+        return super().parse_known_args(args, namespace)
+
+
+class Prints(argparse.Action):
+    """An option that prints something else than the command does: calls ``const`` and exits."""
+
+    def __init__(
+        self, option_strings: Sequence[str], dest: str, const: Callable[[], None], help: str
+    ) -> None:
+        super().__init__(option_strings, dest, nargs=0, const=const, help=help)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        """Print the version and exit."""
-        from importlib.metadata import version
-
-        print(f"miniapps {version(DISTRIBUTION)}")
+        """Print it, and exit."""
+        self.const()
         parser.exit()
+
+
+def print_version() -> None:
+    """Print the version of the installed project, which is looked up only if it is asked for."""
+    from importlib.metadata import version
+
+    print(f"miniapps {version(DISTRIBUTION)}")
 
 
 def command_parser(commands: Any, name: str, help: str, example: str, function: Any) -> Parser:
@@ -41,7 +68,7 @@ def command_parser(commands: Any, name: str, help: str, example: str, function: 
     parser = commands.add_parser(
         name,
         help=help,
-        description=help,
+        description=textwrap.fill(help, width()),
         epilog=example,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,

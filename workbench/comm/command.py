@@ -21,6 +21,7 @@ from workbench.comm import anatomy, text, variants
 from workbench.comm.execute import execute
 from workbench.comm.spec import CommSpec
 from workbench.exit_status import VALID, WRONG
+from workbench.parser import Prints
 from workbench.run import launch, output
 from workbench.run.execute import refuse_other_launchers
 from workbench.run.spec import check_writable
@@ -40,8 +41,9 @@ EXAMPLES = """examples:
 def add_comm_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``miniapps comm``."""
     names = list(communication.runtimes())
-    parser.add_argument("name", nargs="?", metavar="NAME", help="of a benchmark, as in OMB")
-    parser.add_argument("--list", action="store_true", help="the benchmarks under each driver")
+    parser.add_argument("name", metavar="NAME", help="of a benchmark, as in OMB")
+    help = "the benchmarks under each driver"
+    parser.add_argument("--list", action=Prints, const=print_benchmarks, help=help)
     add = parser.add_argument_group("run").add_argument
     add(
         "--driver",
@@ -78,11 +80,7 @@ def add_comm_options(parser: argparse.ArgumentParser) -> None:
 
 
 def comm(options: argparse.Namespace, runtime: list[str]) -> int:
-    """Make one benchmark, or list all; returns the exit status."""
-    if options.list:
-        show([listed()])
-        return VALID
-    require(options.name is not None, "NAME", "missing", "one of `miniapps comm --list`")
+    """Make one benchmark; returns the exit status."""
     around = drivers.launchers().get(options.driver)
     if options.pes is None and around is not None:
         options.pes = around.size
@@ -191,6 +189,11 @@ def _reasons(driver: str, lacks: Mapping[str, str]) -> Iterator[str]:
     for reason, some in names.items():
         which = f" ({', '.join(some)})" if len(names) > 1 else ""
         yield f"{driver}: {reason}{which}"
+
+
+def print_benchmarks() -> None:
+    """Print the benchmarks and the runtimes that make them."""
+    show([listed()])
 
 
 def listed() -> Table:

@@ -9,6 +9,7 @@ import drivers
 import miniapps
 from drivers.descriptor import Balancing, Driver
 from miniapps.problem import Variant
+from workbench.plural import counted
 from workbench.run.spec import RunSpec, driver_options
 
 
@@ -34,7 +35,7 @@ class Case:
 
     @property
     def configuration(self) -> str:
-        """The configuration without the number of PEs: one line in a figure."""
+        """The configuration without the number of PEs, which every table and figure writes so."""
         odf = f" ODF {self.odf}" if self.can.over_decomposition else ""
         balancing = f" {self.balancer} every {self.lb_period}" if self.balancer else ""
         return f"{self.driver}{odf}{balancing}"
@@ -57,11 +58,10 @@ class Case:
         return spec
 
     def __str__(self) -> str:
-        variant = f", {self.variant}" if self.variant else ""
-        balancing = f", {self.balancer} every {self.lb_period}" if self.balancer else ""
-        odf = f" x ODF {self.odf}" if self.can.over_decomposition else ""
-        parts = f" in {self.parts} parts" if self.parts > 1 else ""
-        return f"{self.driver} {self.pes}{odf}{parts}{balancing}{variant}"
+        parts = counted(self.parts, "part") if self.parts > 1 else ""
+        pes = "" if self.can.one_pe else counted(self.pes, "PE")
+        named = (self.configuration, pes, parts, str(self.variant or ""))
+        return ", ".join(filter(None, named))
 
 
 def spec_of(

@@ -69,7 +69,7 @@ def command_for_all(
     `command`. Raises InputError as `command` does.
     """
     spec = specs[0]
-    words = [*program, "batch", "--no-launch"]
+    words = [*program, "batch", "-", "--no-launch"]
     return spec.can.command(Start(words, spec.pes, spec.own, runtime, launcher))
 
 

@@ -307,4 +307,4 @@ def _configurations_on_pes(found: list[Result]) -> Iterator[tuple[str, list[Resu
     for configuration, mine in by_configuration(found).items():
         for _, group in groupby(mine, lambda result: result.pes):
             on_pes = list(group)
-            yield f"{configuration} on {on_pes[0].pe_count}", on_pes
+            yield f"{configuration}, {on_pes[0].pe_count}", on_pes

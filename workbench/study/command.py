@@ -14,6 +14,7 @@ import miniapps
 from miniapps.parameters import require
 from workbench.arguments import add_app_options
 from workbench.exit_status import VALID
+from workbench.parser import Prints
 from workbench.run.spec import RunSpec, check_writable
 from workbench.study.options import (
     COMM,
@@ -26,8 +27,8 @@ from workbench.study.options import (
 from workbench.study.plan import KINDS, Study, case_of, described
 
 EXAMPLES = """examples:
-  miniapps study strong jacobi2d --pes 1,2 --odf 1,4 --size 2048x2048 --steps 500
-  miniapps study lb stencil3d --balancers Greedy,GreedyRefine --lb-periods 30 --imbalance paper
+  miniapps study strong jacobi2d --odf 1,4 --size 2048x2048 --steps 500
+  miniapps study lb stencil3d --lb-periods 30 --imbalance paper
   miniapps study --list
   miniapps study pic-lb --quick
   miniapps study my-own.toml
@@ -36,20 +37,18 @@ EXAMPLES = """examples:
 """
 
 
-class List(argparse.Action):
-    """Prints the studies that come with the project."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        """Print them, and exit."""
-        print(*listed(), sep="\n")
-        print("\nmake one by its name: miniapps study pic-lb; with --quick in a small size")
-        parser.exit()
+def print_studies() -> None:
+    """Print the studies that come with the project."""
+    print(*listed(), sep="\n")
+    print("\nmake one by its name: miniapps study pic-lb; with --quick in a small size")
 
 
 def add_commands(parser: Any, arguments: Sequence[str]) -> None:
     """Add the kinds of study, and the commands for campaign files."""
     parser.epilog = EXAMPLES
-    parser.add_argument("--list", action=List, nargs=0, help="the studies that come with it")
+    parser.add_argument(
+        "--list", action=Prints, const=print_studies, help="the studies that come with it"
+    )
     commands = parser.add_subparsers(title="kinds", required=True, metavar="KIND", dest="kind")
     wanted = [word for word in arguments if word in miniapps.names()][:1]
     for kind, help in KINDS.items():
