@@ -124,6 +124,7 @@ def test_tidy_csv_has_a_row_for_each_run_that_counts() -> None:
         assert float(row["balancing_s"]) == (0.375 if record["balancer"] else 0)
         assert row["problem.size"] == "61x43" and row["problem.time_tile"] == "2"
         assert row["oversubscribed"] == str(record["pes"] > 8)
+        assert float(row["disturbed"]) == 0
 
 
 def test_seed_csv_has_the_seed_codes_columns() -> None:

@@ -98,9 +98,9 @@ def further(runs: Sequence[tuple[str, str, Case]]) -> list[str]:
     return [
         f"  miniapps run {app} --preset {preset} --driver {case.driver} -n {case.pes} \\",
         f"      --odf {case.odf} {balancing} --output run.h5",
-        "  miniapps plot run.h5 --animation    where each block was, and what it took",
-        f"  miniapps study strong {app} --preset {SCALING}    repeated, with intervals",
-        f"  miniapps verify {app}    the same bits from every decomposition",
+        "  miniapps plot run.h5 --animation    # where each block was, and what it took",
+        f"  miniapps study strong {app} --preset {SCALING}    # repeated, with intervals",
+        f"  miniapps verify {app}    # the same bits from every decomposition",
     ]
 
 

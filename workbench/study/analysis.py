@@ -18,6 +18,7 @@ import numpy as np
 
 from workbench import plural
 from workbench.run.cases import Case
+from workbench.run.record import DISTURBED, disturbed
 from workbench.study.campaign import Campaign
 from workbench.study.laws import Fit, fit_amdahl, fit_gustafson, fit_usl
 from workbench.study.plan import case_of
@@ -67,6 +68,11 @@ class Result:
     def oversubscribed(self) -> bool:
         """Whether there were more PEs than cores in any trial."""
         return any(record["oversubscribed"] for record in self.records)
+
+    @property
+    def disturbed(self) -> int:
+        """The number of trials that other programs disturbed."""
+        return sum(disturbed(record) > DISTURBED for record in self.records)
 
     @cached_property
     def times(self) -> np.ndarray:

@@ -17,6 +17,7 @@ from typing import Any
 
 import drivers
 from miniapps.parameters import InputError, require, shown
+from workbench.run.record import disturbed
 from workbench.study.campaign import Campaign
 from workbench.study.validation import mean_step_s
 
@@ -120,6 +121,7 @@ def tidy_row(run: dict[str, Any]) -> dict[str, Any]:
         "balancing_s": sum(entry["seconds"] for entry in record["lb"]),
         "peak_rss_bytes": record["peak_rss_bytes"],
         "oversubscribed": record["oversubscribed"],
+        "disturbed": disturbed(record),
         "state_hash": record["state_hash"],
         "command": run["command"],
         **problem,

@@ -24,7 +24,6 @@ from workbench.study.cells import (
 from workbench.study.laws import Fit
 from workbench.study.plan import case_of
 from workbench.study.provenance import (
-    disturbed_lines,
     environment_table,
     hashes_table,
     noise_line,
@@ -74,7 +73,7 @@ def points_table(campaign: Campaign, found: Sequence[Result]) -> Table:
         "configuration", "#PEs", "problem", "#trials", "#ms per step", f"#rate [{unit}]"
     )
     columns += columns_of("#utilisation", "#imbalance", "result")
-    notes = [noise_line(campaign), *disturbed_lines(campaign), *_too_wide(campaign)]
+    notes = [noise_line(campaign), *_too_wide(campaign)]
     if any(len(result.records) < 2 for result in found):
         notes.append("[none]: one trial has no interval")
     if any(1 < len(result.records) < FEW for result in found):
@@ -130,6 +129,9 @@ def _outcome(campaign: Campaign, number_: int, result: Result | None) -> str:
     if dropped:
         reasons = "; ".join(distinct(entry["reason"] for entry in dropped))
         text = f"{len(dropped)} dropped: {reasons}"
+    if result and result.disturbed:
+        runs = counted(len(result.records), "run")
+        text += f"; {result.disturbed} of {runs} disturbed"
     return f"{text}; {OVERSUBSCRIBED}" if result and result.oversubscribed else text
 
 
@@ -145,7 +147,7 @@ def scaling_table(campaign: Campaign, found: list[Result], weak: bool) -> Table:
     )
     if weak:  # the Karp-Flatt fraction is defined for a fixed problem size
         columns, rows = columns[:-1], [row[:-1] for row in rows]
-    notes = [noise_line(campaign), *_left_out(found)]
+    notes = _left_out(found)
     if not _several(found):
         notes.append("only one number of PEs: no scaling")
     if not weak and any(result.pes > 1 and not result.oversubscribed for result in found):
@@ -217,7 +219,7 @@ def pairwise_table(campaign: Campaign, found: list[Result]) -> Table:
         "configuration", "against", "#PEs", "problem", "#ratio of times", "#U", "#p"
     )
     columns += columns_of("#effect", "difference at 1 %")
-    notes = [noise_line(campaign), *_left_out(found)]
+    notes = _left_out(found)
     notes += distinct(row.test.note for row in comparisons if row.test.note)
     return Table("Pairwise comparisons", columns, rows, tuple(notes))
 
@@ -245,7 +247,7 @@ def gains_table(campaign: Campaign, found: list[Result]) -> Table:
         "configuration", "against", "#PEs", "#gain", "#ideal gain (max/mean)", "#fraction achieved"
     )
     columns += columns_of("#p", "#migrations per run", "#load balancing [ms per run]")
-    notes = [noise_line(campaign), *_left_out(found)]
+    notes = _left_out(found)
     notes += distinct(row.test.note for row in gains if row.test.note)
     return Table("Gain of load balancing", columns, tuple(map(_gain_row, gains)), tuple(notes))
 

@@ -58,11 +58,11 @@ def write(path: Path) -> int:
     output.write_text(folder / VALUES, csv_text(found))
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
+        for line in disturbed_lines(campaign):
+            print(*wrapped(line, width()), sep="\n")
         show(every)
     output.write_text(folder / TABLES, text.getvalue())
-    for line in disturbed_lines(campaign):
-        print(*wrapped(line, width()), sep="\n")
-    show(every)
+    print(text.getvalue(), end="")
     print(f"report: {folder / PAGE}")
     return WRONG if campaign.failures else VALID
 

@@ -16,7 +16,7 @@ from workbench.study.cells import columns_of, distinct, number, with_bounds
 from workbench.study.comm.claims import DIFFERENCE, TAKES
 from workbench.study.comm.plan import label
 from workbench.study.comm.series import Line, Measured, Result, quantities
-from workbench.study.provenance import disturbed_lines, machine, noise_line
+from workbench.study.provenance import machine, noise_line
 from workbench.study.statistics import Interval
 from workbench.table import NONE, Column, Table
 
@@ -65,7 +65,7 @@ def claims_table(campaign: Campaign, found: Sequence[Result]) -> Table:
         )
         for result in found
     ]
-    notes = [noise_line(campaign), *disturbed_lines(campaign)]
+    notes = [noise_line(campaign)]
     trials = [len(line.records) for result in found for line in result.lines]
     if trials and min(trials) < FEW:
         notes.append(f"fewer than {FEW} trials: an interval is hardly more than their range")
