@@ -12,6 +12,7 @@ import support
 from support import ROOT
 
 import drivers
+from lessons.lesson import Mistake
 from miniapps import tiling
 from miniapps.parameters import InputError
 from miniapps.stencil3d.problem import load_factor
@@ -34,6 +35,10 @@ PAGES = sorted(
         "CHANGELOG.md",
         "CONTRIBUTING.md",
     ]
+)
+LESSONS = sorted(  # what students read
+    str(path.relative_to(ROOT))
+    for path in [*(ROOT / "lessons").glob("*/*.md"), ROOT / "teaching" / "README-for-students.md"]
 )
 TOP = r"(?:devices|kernels|miniapps|drivers|communication|workbench|tests|docs|benchmarks|studies)"
 NOT_HERE = {"docs/adding-an-app.md": r"miniapps/advect.*"}  # files that the reader writes
@@ -85,6 +90,7 @@ PROSE = {
     r"wherein|thereof|whereby|thereby|hence": "so, by which",
     r"board|beats?": "progress file, heartbeat",
 }
+COLUMNS = 120
 LEFT: dict[str, str] = {}  # files that still use one of these words, and for which term
 
 
@@ -122,6 +128,13 @@ def commands(text: str) -> list[list[str]]:
     return found
 
 
+def indented_commands(text: str) -> list[list[str]]:
+    """The same of a lesson's page, whose commands are indented; a variable of the shell is 1."""
+    text = re.sub(r"\$\w+", "1", without_code(text))
+    shown = re.findall(r"^ +(miniapps (?:.*\\\n)*.*)$", text, flags=re.M)
+    return [words for lines in shown for words in commands(f"```sh\n{lines}\n```")]
+
+
 def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """Why the parser refuses a command, or by which name it knows an option now; else empty."""
     words, _ = split_runtime_options(words)
@@ -144,6 +157,11 @@ def every_command() -> frozenset[str]:
     return frozenset(commands.choices)
 
 
+def long_lines(text: str) -> list[str]:
+    """Lines of more than COLUMNS characters that are not rows of a table."""
+    return [line for line in text.splitlines() if len(line) > COLUMNS and line[0] != "|"]
+
+
 def bad_words(text: str, words: Mapping[str, str] = WORDS) -> list[str]:
     """Words of a text that have a better term, each with that term."""
     return [
@@ -153,7 +171,7 @@ def bad_words(text: str, words: Mapping[str, str] = WORDS) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *LESSONS])
 def test_paths_and_links_exist(page: str) -> None:
     """Catches a page that names a file which was moved, and a link or anchor that leads nowhere."""
     text = (ROOT / page).read_text()
@@ -168,11 +186,11 @@ def test_paths_and_links_exist(page: str) -> None:
         assert not anchor or lines or anchor in anchors(target.read_text()), link
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *LESSONS])
 def test_commands_are_accepted(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Catches a command, app or option that was renamed, even one whose former name works."""
     text = (ROOT / page).read_text()
-    for words in commands(text):
+    for words in commands(text) + (indented_commands(text) if page in LESSONS else []):
         if page not in NOT_HERE or words[1:2] != ["advect"]:
             assert not refused(words, capsys), words
     named = re.findall(r"`miniapps ([a-z]+)\b", text)
@@ -287,10 +305,24 @@ def test_plain_words() -> None:
         assert left or name not in LEFT, f"{name}: mended: take it off the list LEFT"
 
 
-@pytest.mark.parametrize("page", [*PAGES, "benchmarks/remarks.md"])
+@pytest.mark.parametrize("page", [*PAGES, *LESSONS, "benchmarks/remarks.md"])
 def test_plain_prose(page: str) -> None:
     """Catches a clipped or old-fashioned word in a page, for which there is a plain one."""
     assert bad_words(without_code((ROOT / page).read_text()), WORDS | PROSE) == []
+
+
+def test_plain_explanations() -> None:
+    """Catches the same in what a student reads about a mistake, and in a skeleton."""
+    for path in (ROOT / "lessons").glob("*/mistakes/*.py"):
+        assert bad_words(Mistake(path).words, WORDS | PROSE) == [], path
+    for path in (ROOT / "lessons").glob("*/for_*.py"):
+        assert bad_words(path.read_text(), WORDS | PROSE) == [], path
+
+
+@pytest.mark.parametrize("page", LESSONS)
+def test_lines_are_short(page: str) -> None:
+    """Catches a line that is cut off in a terminal; tables cannot be wrapped."""
+    assert long_lines((ROOT / page).read_text()) == []
 
 
 def test_the_checks_of_pages_can_fail(capsys: pytest.CaptureFixture[str]) -> None:
@@ -308,6 +340,8 @@ def test_the_checks_of_pages_can_fail(capsys: pytest.CaptureFixture[str]) -> Non
     assert first_line(arguments) == "echo under mpi on 2 PEs, cpu, blocks 2x1 (ODF 1)" != line
     assert [word.split(":")[0] for word in bad_words(page)] == ["tied to cores", "verdict"]
     assert bad_words("what each is told at both balancings", PROSE) and not bad_words("is told")
+    assert long_lines("|" + COLUMNS * "x") == [] != long_lines(COLUMNS * "x" + ".")
+    assert indented_commands("one\n\n    miniapps fly \\\n      --far\n") == [["fly", "--far"]]
     assert anchors("## Load balancing, and `why`\n") == {"load-balancing-and-why"}
 
 

@@ -1,11 +1,112 @@
-"""The pages of lessons as HTML."""
+"""The pages of lessons: their parts, the outputs that they show, and what a browser shows."""
 
 from __future__ import annotations
 
 import re
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import support
 
 import lessons
 from workbench.lesson.page import as_html
+
+ANSWERS = support.ROOT / "teaching" / "answers"
+MAIN = 'if __name__ == "__main__":'
+SECTIONS = ["The idea", "The task", "What to look at", "Questions", "Where to read on"]
+SHOWN = """
+import doctest, sys, {name}
+print(doctest.testfile("{page}", module_relative=False, globs=vars({name})).failed, "failed")
+"""
+
+
+def page_of(name: str) -> str:
+    """The page of a lesson."""
+    return (lessons.load(name).folder / "page.md").read_text()
+
+
+def solved(name: str, runtime: str) -> str:
+    """The skeleton of a lesson, completed: the model answer replaces what it defines."""
+    answer = (ANSWERS / name / f"for_{runtime}.py").read_text()
+    before, main, after = lessons.load(name).skeleton(runtime).partition(MAIN)
+    return f"{before}\n{answer}\n{main}{after}"
+
+
+def outputs(text: str) -> list[str]:
+    """What a page shows in blocks of code without a language, fenced or indented."""
+    indented = re.findall(r"(?<=\n\n)((?: {4}.*\n)+)", text)
+    fenced = re.findall(r"(?ms)^ *```\n(.*?)^ *```$", text)
+    return [textwrap.dedent(block) for block in fenced + indented]
+
+
+def launched(program: Path, processes: int) -> str:
+    """What a program for mpi4py prints."""
+    done = support.execute([support.BIN / "mpiexec", "-n", processes, sys.executable, program])
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", lessons.names())
+def test_a_page_has_all_parts(name: str) -> None:
+    """Catches a page without aims, figure, folded answers, or the program that it continues."""
+    text = page_of(name)
+    minutes, aims, *_ = text.split("\n\n")[1:]
+    assert (
+        f"{lessons.load(name).minutes} minutes" in minutes and aims == "After this lesson you can"
+    )
+    found = [title for title in re.findall(r"(?m)^## (.*)", text) if title in SECTIONS]
+    assert found == SECTIONS
+    parts = dict(re.findall(r"(?ms)^## ([^\n]*)\n(.*?)(?=^## |\Z)", text))
+    assert outputs(parts["The idea"])  # the figure
+    assert parts["Questions"].count("<details>") == parts["Questions"].count("</details>") >= 3
+    if name != lessons.names()[0]:
+        assert re.search(r"lessons? \d", parts["The task"]), "which program does it continue?"
+
+
+@pytest.mark.parametrize("name", ["sum", "overdecomposition"])
+def test_what_a_page_types_into_python(name: str, tmp_path: Path) -> None:
+    """Catches a result that the page shows and Python does not."""
+    (tmp_path / f"{name}.py").write_text(solved(name, lessons.load(name).runtimes[0]))
+    code = SHOWN.format(name=name, page=lessons.load(name).folder / "page.md")
+    done = support.execute([sys.executable, "-c", code], env={"PYTHONPATH": str(tmp_path)})
+    assert "0 failed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["ring", "halo", "kernel"])
+def test_what_a_right_program_prints(name: str, tmp_path: Path) -> None:
+    """Catches an output on a page that no right program prints."""
+    program = tmp_path / f"{name}.py"
+    program.write_text(solved(name, "numba" if name == "kernel" else "mpi4py"))
+    if name == "kernel":
+        command = [sys.executable, program]
+        printed = support.execute(command, env={"NUMBA_ENABLE_CUDASIM": "1"}).stdout
+        printed = printed.split("tiled: True\n")[1]
+    else:
+        printed = launched(program, 3)
+    shown = [*map(sorted_lines, outputs(page_of(name)))]
+    assert sorted_lines(printed) in shown, printed
+
+
+def sorted_lines(text: str) -> list[str]:
+    """The lines that processes print in any order."""
+    return sorted(line for line in text.splitlines() if line)
+
+
+def test_the_last_program_uses_those_of_the_lessons(tmp_path: Path) -> None:
+    """Catches a lesson that changed a function which later programs call, and lost digits."""
+    for name in ("ring", "sum", "measuring", "overlap", "particles"):
+        (tmp_path / f"{name}.py").write_text(solved(name, "mpi4py"))
+    for name, file in (("measuring", "time_overlap.py"), ("particles", "own.py")):
+        (program,) = re.findall(r"(?ms)^ *```python\n(.*?)^ *```", page_of(name))
+        (tmp_path / file).write_text(textwrap.dedent(program))
+    assert len(launched(tmp_path / "time_overlap.py", 2).splitlines()) == 3
+    page = page_of("particles")
+    for processes in (1, 2, 3):
+        moment, balance, _ = launched(tmp_path / "own.py", processes).splitlines()
+        assert f"{moment}\n" in outputs(page)
+        assert processes != 2 or f"On two processes {balance.replace('n ', 'n is ')}. So" in page
 
 
 def test_a_browser_shows_the_pages(tmp_path, browser_page) -> None:

@@ -50,9 +50,9 @@ class Block(Chare):
         #         arrays by a reduction, as in lesson 3 (import Reducer from charm4py).
 
     def balance(self, loads):
-        """Move, if this chare is to move, and go on. loads: (size,), the loads of all chares."""
+        """Move, if this chare is to move, and continue. loads: (size,), the loads of all chares."""
         # TODO 3: let place decide, and keep its answer in self.where: the next decision needs it.
-        # TODO 4: go on with make_step, on the right PE. self.migrate(pe) moves this chare, an
+        # TODO 4: continue with make_step, on the right PE. self.migrate(pe) moves this chare, an
         #         ordinary int, and must be the last statement: what comes after it happens to a
         #         copy that is thrown away. A message that the chare has sent to itself before,
         #         self.thisProxy[self.thisIndex].make_step(), comes with it.

@@ -9,6 +9,10 @@ itself and its four neighbours. Cells at the edge of a block have neighbours in 
 import numpy as np
 from charm4py import Array, Chare, Future, charm
 
+OWN = slice(1, -1)
+FIRST = {"up": (1, OWN), "down": (-2, OWN), "left": (OWN, 1), "right": (OWN, -2)}  # own cells
+GHOSTS = {"up": (0, OWN), "down": (-1, OWN), "left": (OWN, 0), "right": (OWN, -1)}
+
 
 class Block(Chare):
     """One block of the grid. Its methods run when messages for them arrive."""
@@ -35,11 +39,12 @@ class Block(Chare):
 
     def send_lines(self):
         """Send the outermost own cells of each side to the block there."""
-        # TODO 1: self.thisProxy[index].receive(step, side, line) for each neighbour. For which side
-        #         of the neighbour is our first row? Copy a column: it must be contiguous.
+        # TODO 1: self.thisProxy[index].receive(step, side, line) for each neighbour; our line for
+        #         the side "up" is self.field[FIRST["up"]]. For which side of the neighbour is it?
+        #         Copy a column: it must be contiguous.
 
     def receive(self, step, side, line):
-        """Keep a line, which may be for the next step already, and go on if nothing is missing."""
+        """Keep a line, perhaps for the next step already, and continue if nothing is missing."""
         self.came[step, side] = line
         self.go_on()
 

@@ -9,6 +9,10 @@ itself and its four neighbours. Cells at the edge of a block have neighbours in 
 import numpy as np
 from mpi4py import MPI
 
+OWN = slice(1, -1)
+FIRST = {"up": (1, OWN), "down": (-2, OWN), "left": (OWN, 1), "right": (OWN, -2)}  # own cells
+GHOSTS = {"up": (0, OWN), "down": (-1, OWN), "left": (OWN, 0), "right": (OWN, -1)}
+
 
 def exchange(comm, field, neighbours):
     """Fill the ghosts of a block with the outermost cells of the blocks beside it.
@@ -18,7 +22,8 @@ def exchange(comm, field, neighbours):
     It is None where the grid ends: there the ghosts stay as they are.
     A neighbour may be this process itself, or the same process on two sides.
     """
-    # TODO 1: send the first row of own cells up, and receive the ghosts below from the block below.
+    # TODO 1: send the first row of own cells, field[FIRST["up"]], up, and receive the ghosts below,
+    #         field[GHOSTS["down"]], from the block below.
     # TODO 2: the same in the other three directions. mpi4py sends contiguous arrays only, and a
     #         column is not contiguous: copy it.
 

@@ -53,7 +53,7 @@ class Block(Chare):
         """Begin the first step. Particles from other blocks may have come before."""
         # TODO 2: push. Then find the blocks with np.searchsorted(self.edges, self.particles[:, X]).
         # TODO 3: send each other chare its particles, with self.thisProxy[other].receive(...), and
-        #         remove them here. Then go on if nothing is missing.
+        #         remove them here. Then continue if nothing is missing.
 
     def receive(self, step, particles):
         """Keep particles that come from another block, perhaps for the next step already."""

@@ -71,7 +71,7 @@ def main():
     low, high = edges[comm.rank], edges[comm.rank + 1]
     mine = everything[(low <= column) & (column < high)]
     for particle in advance(comm, mine, charges[low : high + 1], edges, 5):
-        print(f"process {comm.rank}: particle {particle[ID]:.0f} at", particle[:2].round(9))
+        print(f"process {comm.rank}: particle {particle[ID]:.0f} at {particle[:2].round(9)}")
 
 
 if __name__ == "__main__":

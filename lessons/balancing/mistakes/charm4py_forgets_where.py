@@ -47,7 +47,7 @@ class Block(Chare):
             self.reduce(self.thisProxy.balance, loads, Reducer.sum)
 
     def balance(self, loads):
-        """Go on, perhaps elsewhere."""
+        """Continue, perhaps elsewhere."""
         where = place(loads, self.where, charm.numPes())
         self.thisProxy[self.thisIndex].make_step()
         pe = int(where[self.thisIndex[0]])

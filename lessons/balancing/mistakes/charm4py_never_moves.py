@@ -46,6 +46,6 @@ class Block(Chare):
             self.reduce(self.thisProxy.balance, loads, Reducer.sum)
 
     def balance(self, loads):
-        """Go on, perhaps elsewhere."""
+        """Continue, perhaps elsewhere."""
         self.where = place(loads, self.where, charm.numPes())
         self.thisProxy[self.thisIndex].make_step()

@@ -47,7 +47,7 @@ class Block(Chare):
             self.reduce(self.thisProxy.balance, loads, Reducer.sum)
 
     def balance(self, loads):
-        """Go on, perhaps elsewhere."""
+        """Continue, perhaps elsewhere."""
         if self.step == 1:
             self.where = place(loads, self.where, charm.numPes())
         self.thisProxy[self.thisIndex].make_step()

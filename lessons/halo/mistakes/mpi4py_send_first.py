@@ -1,6 +1,6 @@
 """All processes send before they receive.
 
-With long rows Send waits until the receiver has begun to receive, and nobody does. Use
+With long rows Send waits until the receiver has begun to receive, and no process does. Use
 Sendrecv; or Irecv first, then Send, then wait for the receives.
 """
 

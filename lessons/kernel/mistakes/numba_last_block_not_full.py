@@ -1,4 +1,4 @@
-"""The last block is not full, and nobody loads the cells beside its last row or column.
+"""The last block is not full, and no thread loads the cells beside its last row or column.
 
 The threads with the largest index have no cell there. The last row of the block is the one with
 `ty == ROWS`, or the last one of the grid. The same holds for columns.

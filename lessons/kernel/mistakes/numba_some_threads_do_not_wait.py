@@ -1,7 +1,7 @@
 """Only some threads of a block come to syncthreads.
 
-All of them must, also those without a cell: else the others wait for ever, or go on too early. So
-no `return` before it, and no `if` around it. Ask whether there is a cell before the barrier and
+All of them must, also those without a cell: else the others wait for ever, or continue too early.
+So no `return` before it, and no `if` around it. Ask whether there is a cell before the barrier and
 again after it.
 """
 

@@ -1,7 +1,7 @@
 """You add the wait to the work of the whole PE.
 
 While a block waits, the PE computes its other blocks. It is not ready before `wait` and its
-longest block together; if its blocks take longer than that, nobody waits.
+longest block together; if its blocks take longer than that, no PE waits.
 """
 
 import numpy as np
@@ -85,7 +85,7 @@ class Block(Chare):
             self.thisProxy[index].receive(self.step, OPPOSITE[side], line)
 
     def receive(self, step, side, line):
-        """Keep a line, and go on if nothing is missing."""
+        """Keep a line, and continue if nothing is missing."""
         self.came[step, side] = line
         self.go_on()
 

@@ -37,7 +37,7 @@ class Block(Chare):
                 self.thisProxy[other].receive(self.step, self.particles[owner == other])
 
     def receive(self, step, particles):
-        """Keep particles, perhaps for the next step already, and go on if nothing is missing."""
+        """Keep particles, perhaps for the next step already, and continue if nothing is missing."""
         self.came.setdefault(step, []).append(particles)
         self.go_on()
 

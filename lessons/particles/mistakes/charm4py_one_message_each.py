@@ -42,7 +42,7 @@ class Block(Chare):
         self.particles = self.particles[owner == self.index]
 
     def receive(self, step, particles, announced=-1):
-        """Keep particles, perhaps for the next step already, and go on if nothing is missing."""
+        """Keep particles, perhaps for the next step already, and continue if nothing is missing."""
         waits, missing = self.missing.get(step, (self.size - 1, 0))
         self.missing[step] = (waits - (announced >= 0), missing + announced)
         self.came.setdefault(step, []).append(particles)

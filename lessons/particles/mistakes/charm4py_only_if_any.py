@@ -1,4 +1,4 @@
-"""Chares wait for messages that nobody sends.
+"""Chares wait for messages that are never sent.
 
 You send a message only if there are particles for it, but wait for one from every other chare.
 Send empty arrays too: then each chare knows how many messages come in a step.
@@ -39,7 +39,7 @@ class Block(Chare):
         self.particles = self.particles[owner == self.index]
 
     def receive(self, step, particles):
-        """Keep particles, perhaps for the next step already, and go on if nothing is missing."""
+        """Keep particles, perhaps for the next step already, and continue if nothing is missing."""
         self.came.setdefault(step, []).append(particles)
         self.go_on()
 

@@ -1,7 +1,7 @@
-"""A process waits for particles that nobody sends.
+"""A process waits for particles that are never sent.
 
 You send a message only if there are particles for it, but receive from every process. Either send
-empty arrays too, or tell the receivers before whether something comes.
+empty arrays too, or inform the receivers before whether something comes.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """All processes send before they receive.
 
-With many particles Send waits until the receiver has begun to receive, and nobody does. Use
+With many particles Send waits until the receiver has begun to receive, and no process does. Use
 Isend, then receive, then wait for what you have sent.
 """
 

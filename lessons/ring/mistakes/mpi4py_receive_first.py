@@ -1,6 +1,6 @@
 """Every process receives before it sends.
 
-So all of them wait, and nobody ever sends. Use Sendrecv, or begin with Irecv, which
+So all of them wait, and none ever sends. Use Sendrecv, or begin with Irecv, which
 does not wait.
 """
 
