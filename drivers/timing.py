@@ -24,6 +24,7 @@ import numpy as np
 from devices.backend import Clock
 from drivers import machine
 from drivers.audits import Witness
+from drivers.exits import error_of
 from drivers.job import RunError
 from drivers.waits import step_name
 from miniapps.contract import SETUP, Batch, Life, Pause, Post, PostSum
@@ -157,9 +158,10 @@ class Stepper:
         except StopIteration as stop:
             self.generator, request = None, None
             self.finished = bool(stop.value)
-        except Exception as error:
+        except BaseException as raised:
+            error = error_of(raised)
             error.add_note(f"block {self.block.index}, {step_name(self.step)}")
-            raise
+            raise error  # noqa: B904 - it has its cause, or is what was raised
         now = mark()
         self.compute.append((before, now))
         if self.traced:

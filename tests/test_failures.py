@@ -6,11 +6,15 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 import support
+
+import miniapps
+from drivers.exits import Interrupted, Terminated, end_at_once, error_of, exits_are_errors
 
 TWO_BLOCKS = ("--pe-grid", "2x1", "-n", "1")  # of one process
 LONG_RUN = ["jacobi2d", "--size", "400x400", "--time-tile", "1", "--steps", "10000000"]
@@ -158,3 +162,65 @@ def test_a_serial_run_that_fails_says_why(launched, tmp_path):
     run = launched("serial", *TWO_BLOCKS, "--output", str(output), PYTHONPATH=path)
     assert ends(run, within=30) == f"miniapps: run failed: {RAISED}"
     assert not list(tmp_path.glob("run.h5*"))
+
+
+EXITS = {
+    "serial": "raise SystemExit(0)",
+    "sim": "import os; os._exit(0)",
+    "mpi": "raise SystemExit(0)",
+    "file": "import os; os._exit(0)",
+    "charm": "raise KeyboardInterrupt",
+}
+
+
+@pytest.mark.parametrize("driver", EXITS)
+def test_a_block_that_ends_its_process_is_an_error(launched, driver, tmp_path):
+    """Mistake: the status of sys.exit is that of the run, without a word, or other ranks hang."""
+    path = sabotage(tmp_path, EXITS[driver])
+    pes = TWO_BLOCKS if driver in ("serial", "sim") else ()
+    errors = ends(launched(driver, *pes, PYTHONPATH=path), within=30)
+    what = "KeyboardInterrupt" if "Key" in EXITS[driver] else "SystemExit: 0"
+    where = f"{'' if pes else 'PE 1, '}block (1, 0), step 5: {what} (sitecustomize.py:12; "
+    assert errors == f"miniapps: run failed: {where}MINIAPPS_LOG=1 shows the traceback)\n"
+
+
+@pytest.mark.parametrize(("method", "of"), [("state", "PE 0, "), ("__init__", "")])
+def test_other_code_of_an_app_that_ends_its_process_is_an_error(launched, method, of, tmp_path):
+    """Mistake: only steps are guarded, and charm ends with a status of its own."""
+    act = f"found.JacobiBlock.{method} = lambda *_: sys.exit(0)"
+    text = SABOTAGE.replace("found.JacobiBlock.step = wrong", act).replace("{act}", "pass")
+    (tmp_path / "sitecustomize.py").write_text(text)
+    run = launched("charm", "--steps", "5", PYTHONPATH=str(tmp_path))
+    assert f"run failed: {of}SystemExit: 0 (sitecustomize.py:" in ends(run, within=30)
+
+
+def test_an_app_that_ends_the_launching_process_is_an_error(monkeypatch):
+    """Mistake: a problem that calls sys.exit(0) makes a run that was not made end with status 0."""
+    problem = miniapps.load("jacobi2d").Problem
+    monkeypatch.setattr(problem, "cut", lambda *_: sys.exit(0))
+    done = support.in_process("run", "jacobi2d")
+    assert done.returncode == 3 and done.stderr.startswith("miniapps: SystemExit: 0 (")
+
+
+def test_who_ends_a_process():
+    """Mistake: Ctrl-C in a step is reported as an error of the block.
+
+    Or a process that an app forks, as multiprocessing does, cannot end.
+    """
+    for by_signal in (Interrupted(), Terminated(143)):
+        with pytest.raises(type(by_signal)):
+            error_of(by_signal)
+    with pytest.raises(KeyboardInterrupt):
+        error_of(KeyboardInterrupt())  # nothing tells it from Python's own
+    with exits_are_errors():
+        assert str(error_of(KeyboardInterrupt("mine"))) == "mine"
+        with pytest.raises(SystemExit):
+            os._exit(5)
+        child = os.fork()
+        if not child:
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        with pytest.raises(Interrupted):
+            signal.raise_signal(signal.SIGINT)
+    assert os._exit is end_at_once
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

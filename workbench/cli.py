@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import drivers
 import miniapps
 from drivers.descriptor import Balancing
+from drivers.exits import error_of
 from miniapps.parameters import InputError, one_line, require
 from workbench import environment
 from workbench.arguments import (
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             arguments = ["study", *expanded(arguments[1:])]
         options = build_parser(arguments).parse_args(arguments)
-        return options.command(options, runtime)
+        return carried_out(options, runtime)
     except BrokenPipeError:
         return VALID
     except InputError as error:
@@ -96,6 +97,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED  # 1, Python's own status, means a wrong result
     finally:
         _end_output()
+
+
+def carried_out(options: argparse.Namespace, runtime: list[str]) -> int:
+    """Carry out a command; returns the exit status. An app that calls `sys.exit` is an error."""
+    try:
+        return int(options.command(options, runtime))
+    except SystemExit as raised:
+        raise error_of(raised) from raised
 
 
 def _end_output() -> None:

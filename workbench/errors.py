@@ -7,6 +7,7 @@ import sys
 import traceback
 from pathlib import Path
 
+from drivers.exits import AppExit
 from drivers.job import RunError
 from miniapps.contract import MessageError, StepError
 
@@ -22,6 +23,8 @@ def explained(error: Exception) -> str:
     """
     if isinstance(error, RunError | MessageError | StepError | OSError):
         what = str(error)
+    elif isinstance(error, AppExit):
+        what = _unexpected(error.__cause__ or error)
     elif isinstance(error, MemoryError):
         what = f"out of memory: {error}"
     else:
@@ -31,9 +34,9 @@ def explained(error: Exception) -> str:
     return " ".join(f"{where}{what}".split())
 
 
-def _unexpected(error: Exception) -> str:
+def _unexpected(error: BaseException) -> str:
     """An error that only a mistake in a program raises, with the last line of Python before it."""
-    what = f"{type(error).__name__}: {error}"
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if os.environ.get(LOG):
         traceback.print_exception(error)
         return what

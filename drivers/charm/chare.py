@@ -14,6 +14,7 @@ from charm4py import Chare, Future, Reducer, charm
 from drivers.charm import CharmOptions
 from drivers.charm.pe import PE
 from drivers.engine import Runner
+from drivers.exits import error_of
 from drivers.job import Job, Segment
 from drivers.reduction import packed_value, result_of
 from miniapps.contract import (
@@ -186,8 +187,8 @@ class BlockChare(Chare):
             self.serve(pe)
             if pe.job.options.lb_period:
                 self.block.device.synchronize()  # else its work counts as load of another chare
-        except Exception as error:
-            pe.give_up(error)
+        except BaseException as raised:
+            pe.give_up(error_of(raised))
 
     def begin(self, pe: PE) -> None:
         """Begin the setup, or the next round."""

@@ -19,6 +19,7 @@ from charm4py import Array, Future, Group, charm
 from drivers.charm import CharmOptions
 from drivers.charm.chare import BlockChare
 from drivers.charm.pe import FAILED, PE, fail
+from drivers.exits import error_of
 from drivers.job import Job, RunError, Segment, Watcher
 from drivers.outcome import Outcome, Report, joined
 from miniapps.contract import SETUP
@@ -46,8 +47,8 @@ def run_all(runs: Iterable[tuple[Job[CharmOptions], Report]], watcher: Watcher) 
         try:
             for job, report in runs:
                 status = max(status, report(_execute(job, watcher, earlier)))
-        except Exception as error:
-            watcher.fail(error)
+        except BaseException as raised:
+            watcher.fail(error_of(raised))
             status = FAILED
         charm.exit(status)
 

@@ -16,6 +16,7 @@ from drivers.charm import CharmOptions
 from drivers.charm.mail import Mail
 from drivers.charm.payloads import Payloads
 from drivers.engine import write_state
+from drivers.exits import end_at_once, error_of
 from drivers.job import Job, Segment, Store, Watcher
 from drivers.outcome import Part
 from drivers.timing import PELog, answer_batches
@@ -48,8 +49,8 @@ class PE(Chare):
         """Report an exception of the code inside to the watcher and end the whole run."""
         try:
             yield
-        except Exception as error:
-            self.give_up(error)
+        except BaseException as raised:
+            self.give_up(error_of(raised))
 
     def give_up(self, error: Exception) -> None:
         """Report an error to the watcher and end the whole run."""
@@ -229,10 +230,12 @@ class PE(Chare):
 
     def part(self) -> Part:
         """The part of this PE in the outcome."""
-        self.payloads.end()
-        self.watcher.finish(charm.myPe())
-        runners = [chare.runner for chare in self.chares()]
-        return Part.of(self.job, runners, self.log, self.jit_s)
+        with self.guard():
+            self.payloads.end()
+            self.watcher.finish(charm.myPe())
+            runners = [chare.runner for chare in self.chares()]
+            part = Part.of(self.job, runners, self.log, self.jit_s)
+        return part
 
     def store(self, store: Store, made: bool) -> bool:
         """Write the blocks of this PE, which may have none; returns whether the store exists."""
@@ -243,4 +246,4 @@ class PE(Chare):
 
 def fail(status: int) -> None:
     """End this PE at once; charmrun and the runtime then end the others."""
-    os._exit(status)
+    end_at_once(status)

@@ -23,6 +23,7 @@ import numpy as np
 import drivers
 import kernels
 from devices.cpu import host_memory
+from drivers.exits import error_of, exits_are_errors
 from drivers.job import Job, Watcher
 from drivers.outcome import Outcome, Report
 from miniapps.parameters import require
@@ -161,24 +162,25 @@ def execute_all(
         return VALID if result["valid"] else WRONG
 
     _clear(stores)
-    with _progress_of(specs[0], folder, stall_s, partial(_clear, stores)) as watcher:
+    with (
+        exits_are_errors(),
+        _progress_of(specs[0], folder, stall_s, partial(_clear, stores)) as watcher,
+    ):
         try:
             drivers.load(name)
             loaded = True
             kernels.import_compiler()
             import_s = environment.age_s()
             return drivers.run_all(name, runs(), watcher)
-        except Exception as error:
-            (fail or (watcher if folder is not None else NoProgressFile()).fail)(error)
+        except BaseException as raised:
             _clear(stores)
+            error = error_of(raised)
+            (fail or (watcher if folder is not None else NoProgressFile()).fail)(error)
             if not specs[0].can.one_process:  # else they may be the user's
                 remove_shared_files()
             if loaded:
                 drivers.load(name).fail(FAILED)
             return FAILED
-        except (KeyboardInterrupt, SystemExit):
-            _clear(stores)
-            raise
 
 
 def _clear(stores: Sequence[output.Hdf5Store | None]) -> None:

@@ -73,10 +73,8 @@ class Monitor:
                 if trouble is not None:
                     return trouble
                 wait(CHECK_S if self.settled else STARTING_CHECK_S)
-        if self.process.returncode:
-            self.check()
-            return self._first_lost() or self._lost_of_launcher()
-        return None
+        self.check()
+        return self._first_lost() or self._lost_of_launcher()
 
     def check(self) -> str | None:
         """Check every PE once; returns a description of the failure, if any."""

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from drivers import exits
 from drivers.job import RunError
 from drivers.outcome import Outcome
 from drivers.timing import BALANCING, BLOCKS, KIND_NAMES, SLICES
@@ -185,7 +186,7 @@ def end_at_once(error: Exception) -> None:
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(FAILED)
+    exits.end_at_once(FAILED)
 
 
 def write_text(path: Path, text: str) -> None:

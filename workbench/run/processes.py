@@ -6,12 +6,14 @@ import fcntl
 import os
 import select
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
+
+from drivers.exits import Terminated
 
 ENDING = signal.SIGTERM, signal.SIGHUP
 STOPPED_S = 3.0  # a process that is stopped for longer is not only slowed down
@@ -65,6 +67,10 @@ def end_with(file: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _terminate(number: int, _: object) -> NoReturn:
+    raise Terminated(128 + number)
+
+
 def end_by_signals() -> None:
     """Make SIGTERM and SIGHUP end this process as Ctrl-C does: it cleans up first.
 
@@ -72,7 +78,7 @@ def end_by_signals() -> None:
     """
     if threading.current_thread() is threading.main_thread():
         for number in ENDING:
-            signal.signal(number, lambda number, _: sys.exit(128 + number))
+            signal.signal(number, _terminate)
 
 
 @contextmanager

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from miniapps.contract import Measure, Piece
+from miniapps.contract import SETUP, Measure, Piece
 from miniapps.faults import ACTED, Fault, catalogue, fault
 
 MEASURED = "drivers.outcome:measured"
@@ -78,6 +79,25 @@ def block_in_place_of_another(right: Any) -> Any:
         return right(self, places[0])
 
     return build
+
+
+@fault("drivers.timing:Stepper._begin", conditional=True)
+def block_that_ends_its_process(right: Any) -> Any:
+    """The first block calls sys.exit(0) in its second round, on one rank alone."""
+
+    def begin(self: Any, generator: Any) -> Any:
+        vars(self)["rounds"] = vars(self).get("rounds", 0) + (self.step != SETUP)
+        ends = of_one(self.block) and self.rounds == 2
+        return right(self, process_ended() if ends else generator)
+
+    return begin
+
+
+def process_ended() -> Iterator[None]:
+    """A step, a generator, that ends its process."""
+    ACTED.now()
+    sys.exit(0)
+    yield
 
 
 # Results -----------------------------------------------------------------------------------------
