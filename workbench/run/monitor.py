@@ -73,8 +73,8 @@ class Monitor:
                 if trouble is not None:
                     return trouble
                 wait(CHECK_S if self.settled else STARTING_CHECK_S)
-        self.check()
-        return self._first_lost() or self._lost_of_launcher()
+        self.check()  # even after status 0, which a PE that called exit(0) gives mpiexec
+        return self._first_lost() or (self.process.returncode and self._lost_of_launcher()) or None
 
     def check(self) -> str | None:
         """Check every PE once; returns a description of the failure, if any."""
