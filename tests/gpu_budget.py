@@ -1,4 +1,4 @@
-"""What the machine code of every kernel costs, found by compiling it for sm_90 without a GPU.
+"""What the machine code of every kernel costs, found by compiling it for sm_90a without a GPU.
 
 ``python tests/gpu_budget.py`` (``make gpu-budget``) writes the costs into gpu/budget.json, against
 which `test_gpu_budget.py` holds them. The numbers are the compiler's own, so another version of it
@@ -22,9 +22,9 @@ from unittest import mock
 ROOT = Path(__file__).resolve().parents[1]
 BUDGET = Path(__file__).parent / "gpu" / "budget.json"
 LAUNCHED = "MINIAPPS_TEST_LAUNCHED"  # the file to which tests write the kernels that they launched
-CAPABILITY, ARCHITECTURE = (9, 0), "sm_90"
+CAPABILITY, ARCHITECTURE = (9, 0), "sm_90a"
 COMPILED_WITH = ("numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink")
-TO_PTX = ("fastmath", "launch_bounds", "lineinfo", "debug", "opt")  # options of `compile_ptx`
+TO_LTOIR = ("fastmath", "launch_bounds", "lineinfo", "debug", "opt")  # options of `cuda.compile`
 
 
 # The lowest 9 bits of every instruction say what it does, since sm_70, whatever its operands are.
@@ -58,46 +58,52 @@ def as_if_on_device() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def without_joining() -> Iterator[None]:
-    """Let Numba's compiler join no product and sum but those of which a kernel says so."""
-    from numba.cuda import compiler
-
-    usual = compiler.compile_cuda
-
-    def apart(*arguments: Any, **options: Any) -> Any:
-        options["nvvm_options"] = options["nvvm_options"] | {"fma": 0}
-        return usual(*arguments, **options)
-
-    with mock.patch.object(compiler, "compile_cuda", apart):
-        yield
-
-
 def compiled(kernel: Any, signature: str) -> Code:
-    """Compile a `devices.cuda.compiler.Kernel` for one of its signatures."""
-    from cuda.core import Linker, LinkerOptions, ObjectCode
+    """Compile a `devices.cuda.compiler.Kernel` for one of its signatures, as numba-cuda does.
+
+    Its code for the linker is optimised and becomes machine code when it is linked.
+    """
+    code, options = for_linker(kernel, signature), [f"-arch={ARCHITECTURE}", "-lto"]
+    if "max_registers" in kernel.options:
+        options.append(f"-maxrregcount={kernel.options['max_registers']}")
+    ptx = linked(code, [*options, "-ptx"])[0].decode()
+    apart = linked(code, [*options, "-ptx", "-fma=0"])[0].decode() if joins(ptx) else ptx
+    cubin, log = linked(code, [*options, "-Xptxas=-v"])
+    cost = cost_of(log, ptx) | {"instructions": sum(1 for _ in instructions(cubin))}
+    return Code(cost, ptx, joined_in(cubin), len(joins(apart)))
+
+
+def for_linker(kernel: Any, signature: str) -> bytes:
+    """What numba-cuda gives the linker: LTO-IR, NVIDIA's code before optimisation."""
     from numba import cuda
     from numba.core import sigutils
 
-    options = kernel.options
     arguments, _ = sigutils.normalize_signature(signature)
-    chosen = {name: options[name] for name in TO_PTX if name in options}
-    chosen["cc"] = CAPABILITY
+    chosen = {name: kernel.options[name] for name in TO_LTOIR if name in kernel.options}
     with as_if_on_device():
-        ptx, _ = cuda.compile_ptx(kernel.function, arguments, **chosen)
-        with without_joining():
-            apart = cuda.compile_ptx(kernel.function, arguments, **chosen)[0] if joins(ptx) else ptx
-    linker = Linker(
-        ObjectCode.from_ptx(ptx.encode()),
-        options=LinkerOptions(
-            arch=ARCHITECTURE,
-            ptxas_options=["-v"],
-            max_register_count=options.get("max_registers"),
-        ),
-    )
-    cubin = bytes(linker.link("cubin").code)
-    cost = cost_of(linker.get_info_log(), ptx)
-    return Code(cost, ptx, joined_in(cubin), len(joins(apart)))
+        code, _ = cuda.compile(
+            kernel.function, arguments, device=False, abi="numba", output="ltoir",
+            cc=(*CAPABILITY, "a"), **chosen,
+        )  # fmt: skip
+    return code
+
+
+def linked(code: bytes, options: list[str]) -> tuple[bytes, str]:
+    """Link such code; returns a cubin, or PTX if an option asks for it, and the linker's log."""
+    from cuda.bindings import nvjitlink
+
+    linker = nvjitlink.create(len(options), options)
+    try:
+        nvjitlink.add_data(linker, nvjitlink.InputType.LTOIR, code, len(code), "kernel")
+        nvjitlink.complete(linker)
+        kind = "ptx" if "-ptx" in options else "cubin"
+        out = bytearray(getattr(nvjitlink, f"get_linked_{kind}_size")(linker))
+        getattr(nvjitlink, f"get_linked_{kind}")(linker, out)
+        log = bytearray(nvjitlink.get_info_log_size(linker))
+        nvjitlink.get_info_log(linker, log)
+    finally:
+        nvjitlink.destroy(linker)
+    return bytes(out).rstrip(b"\0") if kind == "ptx" else bytes(out), log.decode()
 
 
 def cost_of(log: str, ptx: str) -> dict[str, int]:
@@ -121,17 +127,19 @@ def cost_of(log: str, ptx: str) -> dict[str, int]:
     }
 
 
-def joined_in(cubin: bytes) -> int:
-    """How many instructions of a cubin, an ELF file, round a product and a sum at once."""
+def instructions(cubin: bytes) -> Iterator[int]:
+    """The instructions of a cubin, an ELF file: of each the lower half."""
     table, count, names = struct.unpack_from("<40xQ12xHH", cubin)
     headers = [struct.unpack_from("<IIQQQQ", cubin, table + 64 * n) for n in range(count)]
-    total = 0
     for name, _, _, _, begin, size in headers:
         if cubin[headers[names][4] + name :].startswith(b".text"):
-            places = range(begin, begin + size, INSTRUCTION_BYTES)
-            words = (struct.unpack_from("<Q", cubin, place)[0] for place in places)
-            total += sum(word & OPERATION in JOINED for word in words)
-    return total
+            for place in range(begin, begin + size, INSTRUCTION_BYTES):
+                yield struct.unpack_from("<Q", cubin, place)[0]
+
+
+def joined_in(cubin: bytes) -> int:
+    """How many instructions of a cubin round a product and a sum at once."""
+    return sum(word & OPERATION in JOINED for word in instructions(cubin))
 
 
 def joins(ptx: str) -> list[str]:
