@@ -114,6 +114,16 @@ if simulated():
     def from_bits(a):  # type: ignore[no-untyped-def]
         """Return the float64 with the bits of an int64."""
         return np.int64(a).view(np.float64)
+
+    @inlined
+    def estimate(a):  # type: ignore[no-untyped-def]
+        """Return 1 / a to about 20 bits; the lower half of its bits are zero."""
+        return from_bits(bits(1.0 / a) & ~0xFFFFFFFF)
+
+    @inlined
+    def estimate_of_root(a):  # type: ignore[no-untyped-def]
+        """Return 1 / the square root of ``a`` to about 20 bits, in the same way."""
+        return estimate(math.sqrt(a))
 else:
     from llvmlite import ir
     from numba.cuda import libdevice
@@ -136,6 +146,24 @@ else:
             return builder.call(builder.module.declare_intrinsic(name, (), product), arguments)
 
         return kind(kind, kind), code
+
+    def _estimating(instruction: str) -> Any:
+        """Return a function of a float64 by one instruction, whose result has 20 bits."""
+        number = types.float64
+
+        @intrinsic
+        def approximate(typing: Any, a: Any) -> Any:
+            def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                double = context.get_data_type(number)
+                unary, text = ir.FunctionType(double, (double,)), f"{instruction} $0, $1;"
+                return builder.call(ir.InlineAsm(unary, text, "=d,d"), arguments)
+
+            return number(number), code
+
+        return approximate
+
+    estimate = _estimating("rcp.approx.ftz.f64")
+    estimate_of_root = _estimating("rsqrt.approx.ftz.f64")
 
 
 # Arrays by address -------------------------------------------------------------------------------

@@ -93,10 +93,12 @@ class PicKernels(Protocol):
 
         ``mesh`` (columns, rows) int8: the charges, in units of the mesh's charge, at the corners of
         the block's cells, and of as many cells above, below and to the right as particles may reach
-        before their last step. ``frame`` (9,) float64, on the host, all modulo the grid's ``size``:
-        the block's cells x0, x1, y0, y1; relative to x0, where the next block but one begins and
-        ends; relative to y0, where the block above ends and the block below begins; and the lowest
-        row of the mesh. ``owners`` (count,) uint8. The other arguments are those of `find_leaving`.
+        before their last step. They are 1, -1 or another power of two, so that a charge times a
+        reciprocal has the bits of a quotient. ``frame`` (9,) float64, on the host, all modulo the
+        grid's ``size``: the block's cells x0, x1, y0, y1; relative to x0, where the next block but
+        one begins and ends; relative to y0, where the block above ends and the block below begins;
+        and the lowest row of the mesh. ``owners`` (count,) uint8. The other arguments are those of
+        `find_leaving`.
         The counters of emigrants must be 0, as `pack` and `close_gaps` leave them.
         """
 

@@ -6,6 +6,7 @@ blockDim and gridDim, three int32 each.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 from unittest.mock import patch
 
@@ -129,6 +130,18 @@ def bits(typing: Any, a: Any) -> Any:
 def from_bits(typing: Any, a: Any) -> Any:
     """The float64 of an int64's bits."""
     return types.float64(types.int64), _bitcast(ir.DoubleType())
+
+
+@inlined
+def estimate(a):  # type: ignore[no-untyped-def]
+    """The upper half of the bits of a reciprocal; what a GPU gives may differ in the last two."""
+    return from_bits(bits(1.0 / a) & ~np.int64(0xFFFFFFFF))
+
+
+@inlined
+def estimate_of_root(a):  # type: ignore[no-untyped-def]
+    """The same of the reciprocal of a square root."""
+    return estimate(math.sqrt(a))
 
 
 def viewer(dtype: str, rows: int | None) -> Any:

@@ -96,9 +96,10 @@ def counterparts(rows: np.ndarray, **room: int) -> list[Counterpart]:
 
 
 def mesh() -> np.ndarray:
-    """Charges at the corners of all cells that differ from one to the next."""
+    """Charges at the corners of all cells that differ from one to the next; 0 or powers of two."""
     shape = SIZE + 1, SIZE + 1
-    return (np.arange(np.prod(shape)) % 11 - 5).astype(np.int8).reshape(shape)
+    charges = np.array([-16, -8, -4, -2, -1, 0, 1, 2, 4, 8, 16], np.int8)
+    return charges[np.arange(np.prod(shape)) % charges.size].reshape(shape)
 
 
 def pushed(side: Counterpart, known: int = KNOWN, steps: int = 1) -> np.ndarray:

@@ -31,6 +31,7 @@ from devices.backend import Array
 from devices.cuda.compiler import bits, cuda, fma, inlined, kernel, mul
 from devices.cuda.memory import empty
 from devices.cuda.primitives import FEW_THREADS, launch
+from devices.cuda.unbranched import reciprocal
 from kernels.leanmd.units import (
     CLOSE,
     CLOSE_UNIT,
@@ -58,7 +59,7 @@ def distance2(dx, dy, dz):  # type: ignore[no-untyped-def]
 @inlined
 def _inverses(r2, cutoff2):  # type: ignore[no-untyped-def]
     """Return 1 / r^2 and 1 / r^6, both zero beyond the cutoff."""
-    inverse2 = 1.0 / r2 if r2 < cutoff2 else 0.0
+    inverse2 = reciprocal(r2) if r2 < cutoff2 else 0.0
     return inverse2, inverse2 * inverse2 * inverse2
 
 

@@ -9,7 +9,7 @@ to something is rounded first (`mul`).
 Cost of a push: 72 bytes of a particle (x, y, vx, vy both ways, the charge) and a byte of owner,
 coalesced: 17 us per million particles at 4.3 TB/s. Four bytes of mesh are gathered; they come from
 L1 while particles are sorted by column, otherwise from L2 (36 MB for 6000 x 6000 cells). 4 square
-roots and 4 divisions are about 80 instructions in float64, and there are about 50 others: at 64 per
+roots and 4 divisions are about 60 instructions in float64, and there are about 50 others: at 64 per
 clock and multiprocessor they take half as long as the memory. To hide the latency of memory, a
 thread loads all of its particle before it computes, and registers suffice for 4 blocks of 256
 threads: 40 KB in flight per multiprocessor, where 25 KB are enough. Nothing is in local memory. In
@@ -22,14 +22,13 @@ by one launch per sender; closing the remaining gaps takes two.
 
 from __future__ import annotations
 
-from math import sqrt
-
 import numpy as np
 
 from devices.backend import Array
 from devices.cuda.compiler import cuda, inlined, kernel, mul, once, ported
 from devices.cuda.memory import flat
 from devices.cuda.primitives import launch, thread_index
+from devices.cuda.unbranched import reciprocal, root
 from kernels.pic.counters import FIRST_LOST, HERE, LEFT
 from kernels.pic.cpu.push import ahead, owner_of
 
@@ -50,9 +49,9 @@ def _note_emigrant(n, owner, known, counters, leaving):  # type: ignore[no-untyp
 
 @inlined
 def _pull(charge, dx, dy):  # type: ignore[no-untyped-def]
-    """Return a corner's charge over the cubed distance."""
+    """Return a corner's charge, a power of two, over the cubed distance."""
     square = mul(dx, dx) + mul(dy, dy)
-    return charge / mul(square, sqrt(square))
+    return mul(charge, reciprocal(mul(square, root(square))))
 
 
 @inlined
