@@ -19,6 +19,10 @@ class SnapshotWriter(Protocol):
     def every(self) -> int:
         """Steps between two snapshots; 0: none."""
 
+    @property
+    def frame_bytes(self) -> float:
+        """The bytes of a snapshot in the run's file, about; 0: not known."""
+
     def wants(self, before: int, step: int) -> bool:
         """Whether to write a snapshot after a round from step ``before`` to ``step``.
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import io
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -295,11 +297,34 @@ def test_more_than_the_memory_is_refused(
     said = refused("run", "jacobi2d", "--size", "60000x60000")
     assert "needs 57.6 GB of memory at least, this machine has 25.0 GB; --force runs it" in said
     monkeypatch.setattr(host_memory, "memory_bytes", lambda: 1_000_000)
+    large = {"echo": "--size 500x500", "pic": "--event inject:5:20000:0,100,0,100"}
     for app in apps.names():
-        if app != "echo":
-            assert "--force" in refused(
-                "run", app, "--preset", "small", "--driver", "mpi", "-n", "2"
-            )
+        words = ["run", app, *large.get(app, "--preset small").split()]
+        for driver in ("serial", "sim", "file -n 2", "mpi -n 2", "charm -n 2"):
+            assert "--force" in refused(*words, "--driver", *driver.split())
+        monkeypatch.setattr(sys, "stdin", io.StringIO(shlex.join(words)))
+        assert "--force" in refused("batch", "-")
+
+
+def test_more_than_the_disk_is_refused(refused: Callable[..., str], tmp_path: Path) -> None:
+    """Catches a trajectory, thumbnails or hashes that end a long run by a full disk."""
+    many = ["--steps", 10**12, "--output", tmp_path / "x.h5"]
+    frames = {"leanmd": "--trajectory 1", "pic": "--snapshot-every 1", "jacobi2d": "--hash-every 1"}
+    for app, asked in frames.items():
+        said = refused("run", app, "--preset", "tiny", *asked.split(), *many)
+        assert re.search(
+            r"needs \d+\.\d GB of disk for \d+ steps, \d+\.\d GB are free; --force", said
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--json=x", "--launcher=x", "--stall=9", "--pin", "--dry-run"])
+def test_options_of_one_launch_in_a_batch(
+    refused: Callable[..., str], option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a line of a batch with an option that is taken and has no effect."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"run echo --preset tiny {option}"))
+    assert "is no option of a run in a batch" in refused("batch", "-")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from drivers.job import RunError
 from miniapps.parameters import require, shown
 from workbench.cli import build_parser
 from workbench.run import launch, record
-from workbench.run.execute import check_memory, require_pinnable
+from workbench.run.execute import check_fits, require_pinnable
 from workbench.run.processes import signals_kept
 from workbench.run.spec import RunSpec
 from workbench.study.campaign import Campaign
@@ -121,7 +121,7 @@ def _spec(asked: argparse.Namespace, timings: Path) -> RunSpec:
     drivers.get(asked.driver).require_modules()
     spec = RunSpec.create(asked, timings)
     if not asked.force and asked.launcher is None:
-        check_memory(spec)
+        check_fits(spec)
     if asked.pin:
         require_pinnable(spec, asked.launcher)
     return spec

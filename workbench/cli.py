@@ -48,6 +48,7 @@ from workbench.parser import Parser, Prints, command_parser, print_version
 if TYPE_CHECKING:
     from workbench.run.spec import RunSpec
 
+OF_ONE_LAUNCH = ("json", "launcher", "stall", "pin", "no_launch", "dry_run")
 SUMMARY = "Small parallel scientific programs, each run unchanged by several drivers."
 
 
@@ -225,11 +226,19 @@ def _batch(options: argparse.Namespace, runtime: list[str]) -> int:
 
 def spec_of(words: list[str]) -> RunSpec:
     """The run that a command line requests. Raises InputError."""
+    from workbench.run.execute import check_fits
     from workbench.run.spec import RunSpec
 
     asked = words[:1] == ["run"] and len(words) > 1 and not {"-h", "--help"} & {*words}
     require(asked, "batch", shlex.join(words), "must be `run APP ...`")
-    return RunSpec.create(build_parser(words).parse_args(words))
+    options = build_parser(words).parse_args(words)
+    for name in OF_ONE_LAUNCH:
+        option = f"--{name.replace('_', '-')}"
+        require(not getattr(options, name), option, "given", "is no option of a run in a batch")
+    spec = RunSpec.create(options)
+    if not options.force:
+        check_fits(spec)
+    return spec
 
 
 if __name__ == "__main__":

@@ -55,6 +55,10 @@ class EchoProblem(BaseProblem):
         """The grid of counters."""
         return self.size
 
+    def least_bytes(self) -> float:
+        """The counters, and those of the reference."""
+        return 16.0 * math.prod(self.size)
+
     def work(self) -> float:
         """The number of counters, each advanced once per step."""
         return float(math.prod(self.size))

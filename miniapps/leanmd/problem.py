@@ -301,7 +301,7 @@ class LeanmdProblem(BaseProblem):
 
     def snapshots(self) -> tuple[SnapshotWriter, ...]:
         """The trajectory."""
-        return (Trajectory(self.extent, self.dt, self.first_step, self.trajectory),)
+        return (Trajectory(self.extent, self.dt, self.first_step, self.trajectory, self.atoms),)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -47,6 +47,12 @@ class Trajectory:
     dt: float
     first_step: int
     every: int  # steps; 0: the final state only
+    atoms: int
+
+    @property
+    def frame_bytes(self) -> float:
+        """Position, velocity and id of every atom."""
+        return 56.0 * self.atoms
 
     def wants(self, before: int, step: int) -> bool:
         """Whether ``step`` is a multiple of the interval, as is 0, the state after the setup."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
@@ -53,7 +54,7 @@ def run(options: Namespace, runtime: list[str]) -> int:
     show = partial(deliver, json_target=options.json)
     here = around is None and not options.no_launch and options.launcher is None and not runtime
     if here and not (options.force or options.dry_run):
-        check_memory(spec)
+        check_fits(spec)
     if options.pin:
         runtime = [*_pinned(spec, options, launched=around is not None), *runtime]
     if options.no_launch or drivers.get(spec.driver).one_process or around is not None:
@@ -69,14 +70,34 @@ def run(options: Namespace, runtime: list[str]) -> int:
     return show(result) if isinstance(result, dict) else result
 
 
-def check_memory(spec: RunSpec) -> None:
-    """Raise InputError if a run whose PEs are all on this machine cannot fit into its memory."""
+def check_fits(spec: RunSpec) -> None:
+    """Raise InputError if a run on this machine needs more memory or disk than there is."""
+    _check_memory(spec)
+    _check_disk(spec)
+
+
+def _check_memory(spec: RunSpec) -> None:
     needed, there = spec.problem.least_bytes(), host_memory.memory_bytes()
     allowed = (
         f"needs {needed / 1e9:.1f} GB of memory at least, this machine has {there / 1e9:.1f} GB; "
         "--force runs it all the same"
     )
     require(spec.device != "cpu" or needed <= there, "run", spec.app, allowed)
+
+
+def _check_disk(spec: RunSpec) -> None:
+    """Compare all snapshots with the free disk: each is written by PEs, then into the one file."""
+    store, steps = store_of(spec), spec.steps + spec.warmup
+    if store is None:
+        return
+    taken = [writer for writer in store.writers if writer.every]
+    needed = sum(2 * writer.frame_bytes * (1 + steps // writer.every) for writer in taken)
+    free = shutil.disk_usage(store.path.parent).free
+    allowed = (
+        f"needs {needed / 1e9:.1f} GB of disk for {counted(steps, 'step')}, {free / 1e9:.1f} GB "
+        "are free; --force writes it all the same"
+    )
+    require(needed <= free, "--output", spec.output, allowed)
 
 
 def _pinned(spec: RunSpec, options: Namespace, launched: bool) -> list[str]:

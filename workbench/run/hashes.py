@@ -7,6 +7,7 @@ over the cells, particles or atoms in it, so blocks on any PE add their shares.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -81,6 +82,11 @@ class StepHashes:
 
     every: int
     extent: tuple[float, ...]
+
+    @property
+    def frame_bytes(self) -> float:
+        """The words of all tiles."""
+        return 8.0 * WORDS * math.prod(grid_of(len(self.extent)))
 
     def wants(self, before: int, step: int) -> bool:
         """Whether the round from step ``before`` to ``step`` reached a multiple of ``every``."""

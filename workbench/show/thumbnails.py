@@ -143,6 +143,12 @@ class Thumbnails:
     every: int
     sides: Sides
 
+    @property
+    def frame_bytes(self) -> float:
+        """A float32 for each pixel."""
+        most = pixels_of(len(self.sides))
+        return 4.0 * math.prod(min(cells_along(side), most) for side in self.sides)
+
     def wants(self, before: int, step: int) -> bool:
         """Whether the round from step ``before`` to ``step`` reached a multiple of ``every``."""
         return before // self.every < step // self.every

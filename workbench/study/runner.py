@@ -23,7 +23,7 @@ from miniapps.tiling import cache_folder
 from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
 from workbench.run import launch
-from workbench.run.execute import check_memory
+from workbench.run.execute import check_fits
 from workbench.run.launched import Launched
 from workbench.run.record import disturbed, disturber, host, versions
 from workbench.run.spec import RunSpec
@@ -134,7 +134,7 @@ def run_campaign(study: Study, specs: Sequence[RunSpec], policy: Policy, path: P
     for spec in specs:
         spec.can.require_modules()
         if policy.launcher is None and not policy.force:
-            check_memory(spec)
+            check_fits(spec)
     runs = [(spec, launch.command(spec, pinning(spec, policy), policy.launcher)) for spec in specs]
     return measure(RunsOfAnApp(study, runs), policy, path)
 

@@ -25,6 +25,7 @@ class SlowSnapshots:
     name: ClassVar[str] = "slow"
     every: ClassVar[int] = 2
     seconds: ClassVar[float] = 0.25
+    frame_bytes: ClassVar[float] = 0.0
 
     def wants(self, before: int, step: int) -> bool:
         """After every second step."""
