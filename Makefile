@@ -16,7 +16,7 @@ ifneq ($(origin PYTHON),file)
   ANEW := $(shell test ! -e .venv || grep -qx "$(VERSION)" .venv/pyvenv.cfg || echo anew)
 endif
 
-.PHONY: install student-package notebook adversary ordering-bugs demo test quick verify verification selftest mutation lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
+.PHONY: install student-package lesson-table notebook adversary ordering-bugs demo test quick verify verification selftest mutation lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
 
 install: .venv/installed
 
@@ -66,6 +66,10 @@ adversary: install
 # What students get: the lessons without the answers.
 student-package:
 	$(PYTHON) teaching/student_package.py student-package.zip
+
+# The tables in docs/teaching/README.md: which check finds which wrong program.
+lesson-table: install
+	$(BIN)/python tests/lesson_table.py
 
 # The lessons for mpi4py as a notebook.
 notebook: install

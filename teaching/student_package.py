@@ -5,10 +5,12 @@ python teaching/student_package.py student-package.zip
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from os.path import normpath
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -16,6 +18,8 @@ FOLDER = "lessons-in-parallel-python"
 FILES = ("LICENSE", "pyproject.toml", "Dockerfile", ".dockerignore")
 FILES += (".devcontainer/devcontainer.json",)
 README = ROOT / "teaching" / "README-for-students.md"
+PAGES = ("docs/*.md", "docs/teaching/jacobi2d_*.py")  # which pages of lessons name
+LINK = re.compile(r"!?\[([^\]]+)\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 
 
 def files() -> Iterator[tuple[str, Path]]:
@@ -23,6 +27,9 @@ def files() -> Iterator[tuple[str, Path]]:
     yield "README.md", README
     for name in FILES:
         yield name, ROOT / name
+    for pattern in PAGES:
+        for path in sorted(ROOT.glob(pattern)):
+            yield str(path.relative_to(ROOT)), path
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     for pattern in project["tool"]["setuptools"]["packages"]["find"]["include"]:
         for path in sorted((ROOT / pattern.rstrip("*")).rglob("*")):
@@ -30,14 +37,29 @@ def files() -> Iterator[tuple[str, Path]]:
                 yield str(path.relative_to(ROOT)), path
 
 
+def with_links_inside(page: str, name: str, names: Set[str]) -> str:
+    """A page of this name, whose links to files that the package leaves out are mere text."""
+
+    def kept(link: re.Match[str]) -> str:
+        target = normpath(Path(name).parent / link[2])
+        inside = target in names or any(other.startswith(f"{target}/") for other in names)
+        return link[0] if "://" in link[2] or inside else link[1]
+
+    return LINK.sub(kept, page)
+
+
 def write(target: Path) -> None:
     """Write the zip file, with the same bytes from the same files."""
+    packed = dict(files())
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as package:
-        for name, path in files():
+        for name, path in packed.items():
+            content = path.read_bytes()
+            if path.suffix == ".md":
+                content = with_links_inside(content.decode(), name, packed.keys()).encode()
             entry = zipfile.ZipInfo(f"{FOLDER}/{name}")
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
-            package.writestr(entry, path.read_bytes())
+            package.writestr(entry, content)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ PAGES = sorted(
         *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
         "docs/results/README.md",
         "docs/results/communication.md",
+        "docs/teaching/README.md",
         "docs/teaching/for-teachers.md",
         "benchmarks/README.md",
         "README.md",

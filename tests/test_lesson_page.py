@@ -42,8 +42,9 @@ def outputs(text: str) -> list[str]:
 
 
 def launched(program: Path, processes: int) -> str:
-    """What a program for mpi4py prints."""
-    done = support.execute([support.BIN / "mpiexec", "-n", processes, sys.executable, program])
+    """What a program for mpi4py prints; each process writes all of it at once."""
+    command = [support.BIN / "mpiexec", "-n", processes, sys.executable, program]
+    done = support.execute(command, env={"PYTHONUNBUFFERED": ""})
     assert done.returncode == 0, done.stderr
     return done.stdout
 

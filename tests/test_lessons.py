@@ -3,80 +3,72 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
-from typing import NamedTuple
 from unittest.mock import Mock
 
 import pytest
 import support
+from lesson_table import (
+    PAGE,
+    RUNTIMES,
+    Program,
+    ending,
+    first_wrong,
+    overview,
+    row,
+    styles,
+    title_of,
+)
 
 import lessons
-from lessons.lesson import Case, Lesson, Mistake, Traffic
+from lessons.lesson import Case, Mistake, Traffic
 from lessons.measuring import Work
 from workbench import cli
 from workbench.errors import LOG, explained
 from workbench.exit_status import VALID, WRONG
 from workbench.lesson import check, command, running
-from workbench.lesson.running import Returned, Task
+from workbench.lesson.running import Returned
 
 ANSWERS = support.ROOT / "teaching" / "answers"
-STYLES = support.ROOT / "teaching" / "other_styles"  # right programs of others
-RUNTIMES = [(name, runtime) for name in lessons.names() for runtime in lessons.load(name).runtimes]
 LINES = 80  # of a skeleton
 FEWEST_STYLES = 3  # of a lesson, by runtime
-
-
-class Program(NamedTuple):
-    """A program for a lesson."""
-
-    lesson: Lesson
-    runtime: str
-    path: Path
-
-
-def first_wrong(programs: Sequence[Program]) -> dict[Program, check.Outcome]:
-    """The first outcome that is not right of each program that has one; only the last may not end.
-
-    The programs are for one runtime: all share a launch on each number of processes.
-    """
-    wrong: dict[Program, check.Outcome] = {}
-    for processes in check.PROCESSES:
-        tried = [
-            (one, case)
-            for one in programs
-            if one not in wrong
-            for case in one.lesson.cases_for(one.runtime, processes, command.PUBLIC_SEED)
-        ]
-        ends = running.run([Task.of(*one, case) for one, case in tried])
-        for (one, case), end in zip(tried, ends, strict=True):
-            if end is not None and one not in wrong:
-                outcome = check.outcome_of(one.lesson, case, end, one.path)
-                wrong |= {one: outcome} if outcome.reason else {}
-    return wrong
 
 
 @pytest.mark.parametrize("runtime", sorted({runtime for _, runtime in RUNTIMES}))
 def test_answers_pass_and_mistakes_differ(runtime: str) -> None:
     """Catches a check that wants one style, and a mistake that passes or looks like another."""
     taught = [lessons.load(name) for name, taught_in in RUNTIMES if taught_in == runtime]
-    right, ending = {}, {}
+    right, known = {}, {}
     for lesson in sorted(taught, key=lambda lesson: lesson.most_pes):
-        styles = sorted((STYLES / lesson.name).glob(f"{runtime}_*.py"))
-        assert len(styles) >= FEWEST_STYLES, lesson.name
-        paths = [ANSWERS / lesson.name / f"for_{runtime}.py", *styles]
+        others = styles(lesson.name, runtime)
+        assert len(others) >= FEWEST_STYLES, lesson.name
+        paths = [ANSWERS / lesson.name / f"for_{runtime}.py", *others]
         right[lesson] = [Program(lesson, runtime, path) for path in paths]
-        known = [mistake.path for mistake in lesson.mistakes(runtime) if not mistake.stops]
-        ending[lesson] = [Program(lesson, runtime, path) for path in known]
-    wrong = first_wrong([one for lesson in right for one in right[lesson] + ending[lesson]])
+        known[lesson] = [
+            Program(lesson, runtime, mistake.path) for mistake in ending(lesson, runtime)
+        ]
+    wrong = first_wrong([one for lesson in right for one in right[lesson] + known[lesson]])
     assert not {one.path: wrong[one].reason for one in chain(*right.values()) if one in wrong}
-    for mistakes in ending.values():
+    page = PAGE.read_text()
+    for mistakes in known.values():
         found = [wrong[one] for one in mistakes if one in wrong and not wrong[one].stops]
         assert len(found) == len(mistakes), mistakes
         for one, outcome in zip(mistakes, found, strict=True):
             assert sum(outcome.same(other) for other in found) == 1, one.path
+            assert row(one.lesson, Mistake(one.path), outcome) in page, "make lesson-table"
+
+
+def test_the_table_has_all_lessons_and_mistakes() -> None:
+    """Catches a table of the page for teachers that was not made again."""
+    page = PAGE.read_text()
+    assert "\n".join(overview()) in page, "make lesson-table"
+    every = [(lessons.load(name), one) for name, one in RUNTIMES]
+    known = [(lesson, mistake) for lesson, one in every for mistake in lesson.mistakes(one)]
+    stopped = [row(lesson, mistake, None) for lesson, mistake in known if mistake.stops]
+    assert [line for line in stopped if line not in page] == []
+    titles = re.findall(r"(?m)^\| ((?:mpi4py|charm4py|block|numba) [^|]+) \|", page)
+    assert titles == [title_of(mistake) for _, mistake in known]
 
 
 @pytest.mark.parametrize(("name", "runtime"), RUNTIMES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import support
+from test_docs import links, named_paths
 
 import lessons
 
@@ -42,6 +44,23 @@ def test_no_answer_is_inside(package) -> None:
         assert path.read_bytes() not in answers, path
         assert b"Model answer of the lesson" not in path.read_bytes(), path
     assert not (package / "teaching").exists()
+
+
+def test_links_and_paths_lead_somewhere(package) -> None:
+    """Catches a page that names a file which students do not have, and a plain program left out."""
+    pages = [*package.rglob("*.md")]
+    assert len(pages) > 30
+    for page in pages:
+        text = page.read_text()
+        for link in links(text):
+            assert (page.parent / link.partition("#")[0]).exists(), (page, link)
+        if "lessons" in page.relative_to(package).parts:
+            assert {path for path in named_paths(text) if not (package / path).exists()} == set()
+    programs = {path.name for path in (package / "docs" / "teaching").iterdir()}
+    assert programs == {"jacobi2d_mpi4py.py", "jacobi2d_charm4py.py"}
+    with_links_inside = runpy.run_path(str(BUILD))["with_links_inside"]
+    gone = with_links_inside("[a](b.md#c) [d](e.md) ![f](g.png)", "docs/x.md", {"docs/b.md"})
+    assert gone == "[a](b.md#c) d f"
 
 
 def test_two_commands_start_the_first_lesson(package, tmp_path) -> None:
