@@ -201,7 +201,7 @@ class Measured:
         mean = mean_interval(logs)
         return Interval(*(math.exp(value) for value in (mean.value, mean.low, mean.high)))
 
-    def verdict(self) -> str:
+    def result(self) -> str:
         """The result of comparing the interval of the ratio with `LIMIT`."""
         if self.failed:
             return f"no number: {self.failed}"
@@ -286,7 +286,7 @@ def document(revision: str, trials: int, results: dict[str, Measured]) -> dict[s
     """All measurements, as plain data."""
     described = {}
     for name, one in results.items():
-        entry: dict[str, Any] = {"group": one.group, "verdict": one.verdict().strip("*")}
+        entry: dict[str, Any] = {"group": one.group, "result": one.result().strip("*")}
         if not one.failed:
             ratio = one.ratio()
             bounds = {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
@@ -315,7 +315,7 @@ def markdown(results: dict[str, Measured]) -> str:
         ratio = None if one.failed else one.ratio()
         shown = f"{ratio.value:.3f}" if ratio else ""
         bounds = f"{ratio.low:.3f} to {ratio.high:.3f}" if ratio else ""
-        rows.append([one.group, name, shown, bounds, one.verdict()])
+        rows.append([one.group, name, shown, bounds, one.result()])
     return table(["group", "case", "new / old", "99 % interval", ""], rows)
 
 
@@ -353,8 +353,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     written = document(options.revision, options.trials, results)
     target.write_text(json.dumps(written, indent=1) + "\n")
     target.with_suffix(".md").write_text(found)
-    verdicts = [one.verdict() for one in results.values()]
-    return int(any(verdict.startswith(("**slower", "no number")) for verdict in verdicts))
+    ends = [one.result() for one in results.values()]
+    return int(any(end.startswith(("**slower", "no number")) for end in ends))
 
 
 if __name__ == "__main__":

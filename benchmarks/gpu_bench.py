@@ -24,12 +24,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import Any, NamedTuple
 
-import numpy as np
-from array_baselines import forces_by_arrays, push_by_arrays, sweep_by_arrays
-from common import in_turn, median, run, write
+from common import write
 from gpu_cases import (
     BARS,
     CONFIGURATIONS,
@@ -39,337 +37,31 @@ from gpu_cases import (
     MELTS,
     ODFS,
     SINGLE,
-    SIZE_OPTIONS,
     SMOKE,
     in_words,
+    result,
     share_of_copy,
-    verdict,
 )
-from leanmd_baselines import melted
+from gpu_rates import (
+    SWEEPS,
+    blocks,
+    copy_bytes_per_s,
+    cupy_forces,
+    cupy_push,
+    cupy_stencil,
+    hidden_copies,
+    leanmd_melt,
+    on_both,
+    pic_push,
+    stencil,
+    streams,
+)
 
-import kernels
-import miniapps
 from devices import backend as device
-from drivers.engine import Engine
-from kernels.halo.interface import Region, box
-from kernels.leanmd.units import FORCE_UNIT
-from miniapps.arrays import ghosted
-from miniapps.pic.particles import FLOATS
-from workbench import environment
 
-ROUNDS = 7
-COMPARED = 1000  # particles
-AGREES = 1e-9  # allowed error of array expressions, over the largest value
-SWEEPS_IN_STREAMS = 20
-TOTAL_S, RUN_S = 450.0, 60.0  # no part begins after TOTAL_S; a part makes at most two runs
-MOST_RANKS = 8  # of a run on the CPU
+TOTAL_S = 450.0  # no part begins after it; a part makes at most two runs
 ALL_MEASURED, SOME_FAILED, NO_GPU = 0, 1, 2
 DRAWN_FROM_IT = ("gpu_figure.py", "report.py")
-SEAMS = {
-    2: (300, 530),
-    3: (140, 40, 70),
-}  # cells with which every kernel needs several thread blocks
-
-# Takes kernels, old, new and region. Returns 1 if new has the newest values, and the largest change
-# of a cell, or 0 if that is not computed.
-Sweep = Callable[[Any, Any, Any, Region], tuple[int, float]]
-
-
-class Different(RuntimeError):
-    """Measured code computes a wrong result."""
-
-
-def rate(gpu: Any, work: Callable[[], Any], units: float) -> float:
-    """Units per second, the median over rounds after a first one that is not counted."""
-    work()
-    seconds = []
-    for _ in range(ROUNDS):
-        begin = gpu.mark()
-        work()
-        seconds.append(gpu.seconds(begin, gpu.mark()))
-    return units / median(seconds)
-
-
-def copy_bytes_per_s(gpu: Any, size: int) -> float:
-    """Bytes per second of a copy within the device's memory, read and written."""
-    source, target = (gpu.empty((size // 8,), np.float64) for _ in range(2))
-    return rate(gpu, lambda: target.copy_to_device(source, stream=gpu.stream), 2.0 * size)
-
-
-# Stencils ----------------------------------------------------------------------------------------
-
-
-def fields(gpu: Any, shape: tuple[int, ...], tile: int, dtype: str) -> tuple[Any, Any, Region]:
-    """Two arrays like those of a block with neighbours on all sides, and its own region."""
-    field, region = ghosted(shape, [(tile, tile)] * len(shape), tile, dtype, gpu.line)
-    with_ghosts = tuple(at + (tile if n % 2 else -tile) for n, at in enumerate(region))
-    field[box(with_ghosts)] = np.random.default_rng(1).random(shape[-1] + 2 * tile)
-    return gpu.to_device(field), gpu.to_device(field.copy()), region
-
-
-def tiled(tile: int) -> Sweep:
-    """A sweep function that makes ``tile`` sweeps at once."""
-
-    def sweep(stencil: Any, old: Any, new: Any, region: Region) -> tuple[int, float]:
-        grow = np.ones(len(region), np.int64)
-        return stencil.sweep_tile(old, new, tile, *region, grow), 0.0
-
-    return sweep
-
-
-def with_residual(stencil: Any, old: Any, new: Any, region: Region) -> tuple[int, float]:
-    """One sweep that computes the largest change; the host waits for it."""
-    return 1, stencil.sweep_residual(old, new, *region)
-
-
-SWEEPS: dict[str, tuple[int, Sweep]] = {  # sweeps at once, and the function
-    "": (1, tiled(1)),
-    ", residual": (1, with_residual),
-    ", 2 at once": (2, tiled(2)),
-    ", 4 at once": (4, tiled(4)),
-}
-
-
-def has_cpu_bits(app: str, shape: tuple[int, ...], how: str, dtype: str) -> bool:
-    """Whether sweeps of a small part have the bits of their CPU counterpart."""
-    part = tuple(map(min, shape, SEAMS[len(shape)]))
-    tile, sweep = SWEEPS[how]
-    found = []
-    for name in ("cpu", "gpu"):
-        where = device.get(name)
-        old, new, region = fields(where, part, tile, dtype)
-        newest, change = sweep(kernels.load(app, name), old, new, region)
-        found.append((where.to_host(new if newest else old)[box(region)].tobytes(), change))
-    return found[0] == found[1]
-
-
-def stencil(gpu: Any, app: str, shape: tuple[int, ...], how: str, dtype: str) -> float:
-    """Cells times sweeps per second. Raises Different."""
-    if not has_cpu_bits(app, shape, how, dtype):
-        raise Different("not the bits of the CPU")
-    tile, sweep = SWEEPS[how]
-    old, new, region = fields(gpu, shape, tile, dtype)
-    kernel, work = kernels.load(app, "gpu"), float(np.prod(shape)) * tile
-    return rate(gpu, lambda: sweep(kernel, old, new, region), work)
-
-
-def cupy_stencil(gpu: Any, shape: tuple[int, ...]) -> float:
-    """Cells per second of the same sweep with CuPy arrays."""
-    import cupy
-
-    with gpu.stream.queue:
-        old = cupy.asarray(np.random.default_rng(1).random([n + 2 for n in shape]))
-        new = old.copy()
-
-    def work() -> None:
-        with gpu.stream.queue:
-            sweep_by_arrays(old, new)
-
-    found = rate(gpu, work, float(np.prod(shape)))
-    part = (slice(0, 12),) * len(shape)
-    inside = (slice(1, -1),) * len(shape)
-    with gpu.stream.queue:
-        field, swept = cupy.asnumpy(old[part]), cupy.asnumpy(new[part])
-    right = field.copy()
-    sweep_by_arrays(field, right)
-    agree(right[inside], swept[inside])
-    return found
-
-
-def agree(right: np.ndarray, found: np.ndarray) -> None:
-    """Raise Different unless two arrays agree to rounding."""
-    off = float(np.abs(right - found).max())
-    if not off <= AGREES * np.abs(right).max():
-        raise Different(f"off by {off}")
-
-
-# Particles and atoms -----------------------------------------------------------------------------
-
-
-def pushing(device_name: str, size: int, particles: int) -> Any:
-    """A block of PIC whose particles have made one step."""
-    app = miniapps.load("pic")
-    problem = app.Problem(size=size, particles=particles)
-    layout = problem.cut(1, 1, None)
-    problem = problem.prepared(layout, device_name)
-    block = app.Block(problem, layout, layout.indices()[0], device.get(device_name))
-    Engine([block]).setup().round(0, 1)
-    return block
-
-
-def pushed(block: Any, steps: int) -> bytes:
-    """A block's particles after ``steps`` more steps, in the order of their ids."""
-    block.push(steps)
-    (piece,) = block.state()
-    return piece.values[np.argsort(piece.ids)].tobytes()
-
-
-def pic_push(size: int, particles: int, steps: int) -> float:
-    """Particles times steps per second of the push alone, ordered in memory as in a run."""
-    small = min(size, 100), min(particles, 1000)
-    if len({pushed(pushing(name, *small), steps) for name in ("cpu", "gpu")}) > 1:
-        raise Different("not the bits of the CPU")
-    block = pushing("gpu", size, particles)
-    return rate(block.device, lambda: block.push(steps), float(particles * steps))
-
-
-def cupy_push(size: int, particles: int) -> float:
-    """Particles per second of the same push with CuPy arrays."""
-    import cupy
-
-    block = pushing("gpu", size, particles)
-    mine, gpu = block.particles, block.device
-    with gpu.stream.queue:
-        mesh = cupy.asarray(block.mesh)
-        columns = tuple(cupy.asarray(getattr(mine, name))[: mine.count] for name in FLOATS)
-        moved = [cupy.asnumpy(column[:COMPARED]) for column in columns]
-
-    def work() -> None:
-        with gpu.stream.queue:
-            push_by_arrays(cupy, mesh, columns, size)
-
-    work()
-    with gpu.stream.queue:
-        found = [cupy.asnumpy(column[:COMPARED]) for column in columns]
-        push_by_arrays(np, cupy.asnumpy(mesh), moved, size)
-    for pair in zip(moved, found, strict=True):
-        agree(*pair)
-    return rate(gpu, work, float(particles))
-
-
-def cupy_forces(gpu: Any, lattice: tuple[int, int, int]) -> float:
-    """Atoms per second of the forces with CuPy arrays, by cells; nothing else of a step."""
-    import cupy
-
-    block = melted(lattice, 10, gpu)
-    atoms, problem = block.atoms, block.problem
-    with gpu.stream.queue:
-        position, force = (
-            cupy.ascontiguousarray(cupy.asarray(array)[:, : atoms.count])
-            for array in (atoms.position, atoms.force)
-        )
-        box = cupy.asarray(problem.box)
-
-    def work() -> Any:
-        with gpu.stream.queue:
-            return forces_by_arrays(cupy, position, box, problem.cutoff)
-
-    with gpu.stream.queue:
-        agree(cupy.asnumpy(force) * FORCE_UNIT, cupy.asnumpy(work()))
-    return rate(gpu, work, float(atoms.count))
-
-
-# Whole runs --------------------------------------------------------------------------------------
-
-
-def on_gpu(*words: object) -> dict[str, Any]:
-    """The record of a valid run on the GPU."""
-    return run(*words, "--device", "gpu", timeout_s=RUN_S)
-
-
-def leanmd_melt(lattice: tuple[int, int, int], steps: int, dtype: str) -> float:
-    """Atom-steps per second of a whole run, list building included."""
-    words = ["leanmd", "--lattice", in_words(lattice), "--steps", steps]
-    return on_gpu(*words, "--dtype", dtype, "--warmup", steps // 10)["rate"]["value"]
-
-
-def blocks(size: tuple[int, ...], steps: int, more: Iterable[object]) -> dict[str, Any]:
-    """Results of Jacobi2D, one sweep per exchange, in a configuration of `CONFIGURATIONS`."""
-    words = ["jacobi2d", "--size", in_words(size), "--time-tile", 1, "--steps", steps]
-    warmup = steps // 10
-    record = on_gpu(*words, "--warmup", warmup, *more)
-    return {
-        "rate": record["rate"]["value"],
-        "staged_bytes_per_step": record["transport"]["staged_bytes"] / (steps + warmup),
-        "path": record["transport"]["path"],
-    }
-
-
-def hidden_copies(size: tuple[int, ...]) -> dict[str, float]:
-    """Seconds of copying a halo to the host and back, of sweeping the interior, of both at once.
-
-    ``hidden``: the fraction of the shorter one that the longer one hides, 0 to 1.
-    """
-    app = miniapps.load("jacobi2d")
-    problem = app.Problem(size=size, boundary="periodic", initial="noise", time_tile=1)
-    block = app.Block(problem, problem.cut(1, 1, None), (0, 0), device.get("gpu"))
-    block.alone = True  # it sweeps its interior first, as if its neighbours were other blocks
-
-    def step(copies: bool, sweep: bool) -> float:
-        begin = perf_counter()
-        if copies:
-            messages = block.faces()
-            block.device.stage(messages.values())
-        if sweep:
-            block.sweep_interior(1)
-        if copies:
-            block.fill_ghosts({edge: np.array(m.on_host()) for edge, m in messages.items()})
-        block.device.synchronize()
-        return perf_counter() - begin
-
-    configurations = {"copies_s": (True, False), "sweep_s": (False, True), "both_s": (True, True)}
-    took = medians_in_turn({name: partial(step, *how) for name, how in configurations.items()})
-    check_swept(block.device, block.old, block.new, block.interior())
-    saved = took["copies_s"] + took["sweep_s"] - took["both_s"]
-    return took | {"hidden": saved / min(took["copies_s"], took["sweep_s"])}
-
-
-def streams(size: tuple[int, ...], count: int) -> dict[str, float]:
-    """Seconds of sweeps of ``count`` blocks in one stream, and in one stream per block."""
-    one, own = device.get("gpu"), [device.get("gpu") for _ in range(count)]
-    shape = size[0] // count, *size[1:]
-    configurations = {"one_stream_s": [one] * count, "own_streams_s": own}
-    arrays = {
-        name: [fields(gpu, shape, 1, DOUBLE) for gpu in gpus]
-        for name, gpus in configurations.items()
-    }
-    sweep = kernels.load("jacobi2d", "gpu").sweep
-
-    def work(name: str) -> float:
-        begin = perf_counter()
-        for _ in range(SWEEPS_IN_STREAMS):
-            for old, new, region in arrays[name]:
-                sweep(old, new, *region)
-        for gpu in configurations[name]:
-            gpu.synchronize()
-        return perf_counter() - begin
-
-    took = medians_in_turn({name: partial(work, name) for name in configurations})
-    for name, gpus in configurations.items():
-        for gpu, block in zip(gpus, arrays[name], strict=True):
-            check_swept(gpu, *block)
-    return took | {"gain": took["one_stream_s"] / took["own_streams_s"]}
-
-
-def check_swept(gpu: Any, old: Any, new: Any, region: Region) -> None:
-    """Raise Different unless a region of ``new`` has the bits of a sweep of ``old`` by the CPU."""
-    source, found = gpu.to_host(old), gpu.to_host(new)
-    right = found.copy()
-    right[box(region)] = -1.0
-    kernels.load("jacobi2d", "cpu").sweep(source, right, *region)
-    if right[box(region)].tobytes() != found[box(region)].tobytes():
-        raise Different("not the bits of the CPU")
-
-
-def medians_in_turn(calls: dict[str, Callable[[], float]]) -> dict[str, float]:
-    """The median result of each call, made in turn, after a first result that is not counted."""
-    took = in_turn(calls, ROUNDS + 1)
-    return {name: median(values[1:]) for name, values in took.items()}
-
-
-def on_both(app: str, size: str, steps: int) -> dict[str, Any]:
-    """Rates of the same run on the CPU's cores under mpi, and on the GPU. Raises Different."""
-    words = [app, SIZE_OPTIONS[app], size, "--steps", steps, "--warmup", steps // 10]
-    ranks = min(environment.cores(), MOST_RANKS)
-    mpi = "--driver", "mpi", "-n", ranks
-    cpu, gpu = run(*words, *mpi, timeout_s=RUN_S), on_gpu(*words)
-    if cpu["state_hash"] != gpu["state_hash"]:
-        raise Different("ends in another state than on the CPU")
-    rates = {"cpu": cpu["rate"]["value"], "gpu": gpu["rate"]["value"]}
-    return rates | {"ranks": cpu["pes"], "unit": cpu["rate"]["unit"]}
-
-
-# All parts ---------------------------------------------------------------------------------------
 
 
 class Part(NamedTuple):
@@ -451,8 +143,8 @@ def measure(
         else:
             put(results, part.path, found)
             say(f"[{passed:4.0f} s] {part.name}: {found}")
-        keep(results | {"kernels": judged(results)})
-    return results | {"kernels": judged(results)}
+        keep(results | {"kernels": compared(results)})
+    return results | {"kernels": compared(results)}
 
 
 def put(results: dict[str, Any], path: tuple[str, ...], found: Any) -> None:
@@ -463,8 +155,8 @@ def put(results: dict[str, Any], path: tuple[str, ...], found: Any) -> None:
     results[name] = found
 
 
-def judged(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Rates in float64: as shares of a copy's, over CuPy's, and compared with those required."""
+def compared(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Rates in float64: as shares of a copy's, over CuPy's, and compared with what is required."""
     ceiling, found = results.get("copy_bytes_per_s"), {}
     for name in BARS:
         rates = results.get("rates", {}).get(name, {})
@@ -473,9 +165,9 @@ def judged(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
         per_s = rates[DOUBLE]
         found[name] = {
             "per_s": per_s,
-            "share_of_copy": share_of_copy(name, DOUBLE, per_s, ceiling) if ceiling else None,
+            "share_of_copy": share_of_copy(name, DOUBLE, per_s, ceiling),
             "over_cupy": per_s / rates[CUPY] if CUPY in rates else None,
-            "verdict": verdict(name, per_s),
+            "result": result(name, per_s, ceiling),
         }
     return found
 
@@ -515,7 +207,7 @@ def main() -> int:
     else:
         failures += draw()
     for kernel, entry in results["kernels"].items():
-        say(f"{kernel}: {entry['verdict']}, {entry['per_s'] / 1e9:.3g} 10^9/s on {name}")
+        say(f"{kernel}: {entry['result']}, {entry['per_s'] / 1e9:.3g} 10^9/s on {name}")
     for failure in failures:
         say(f"FAILED {failure}")
     return SOME_FAILED if failures else ALL_MEASURED

@@ -221,7 +221,7 @@ def toy_environment() -> dict[str, str]:
 
 @dataclass
 class Solved:
-    """A run under the serial engine: its outcome, hash, whole fields and verdict."""
+    """A run under the serial engine: its outcome, hash, whole fields and checks."""
 
     problem: Any
     layout: Layout

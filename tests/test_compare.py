@@ -42,9 +42,9 @@ def test_a_slowed_copy_is_found(tmp_path):
     with (new.tree / "miniapps" / "echo" / "__init__.py").open("a") as file:
         file.write(CHANGED)
     found = compare.measure(old, new, [echo(64), echo(128)], trials=2)
-    assert found["echo, 64 B"].verdict() == "**slower**"
+    assert found["echo, 64 B"].result() == "**slower**"
     assert found["echo, 64 B"].ratio().value < 0.5
-    assert found["echo, 128 B"].verdict().startswith("no number: new: status 1")
+    assert found["echo, 128 B"].result().startswith("no number: new: status 1")
 
 
 def test_the_trees_are_those_of_git(tmp_path):
@@ -62,7 +62,7 @@ def test_the_trees_are_those_of_git(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("new", "verdict"),
+    ("new", "result"),
     [
         ([0.90, 0.91, 0.92, 0.90, 0.91], "**slower**"),
         ([0.90, 1.05, 0.92, 0.88, 1.02], "not shown to be slower"),
@@ -70,9 +70,9 @@ def test_the_trees_are_those_of_git(tmp_path):
         ([1.10, 1.12, 1.11, 1.10, 1.13], "faster"),
     ],
 )
-def test_verdicts(new, verdict):
-    """Catches a verdict on the ratio alone, without its interval, and one that is too strict."""
-    assert compare.Measured("runs", [1.0] * 5, new).verdict() == verdict
+def test_results(new, result):
+    """Catches a result on the ratio alone, without its interval, and one that is too strict."""
+    assert compare.Measured("runs", [1.0] * 5, new).result() == result
 
 
 class Canned(compare.Side):
@@ -118,7 +118,7 @@ def test_what_is_not_the_same_has_no_number(changed, why, tmp_path):
     """Catches a faster program that computes something else."""
     sides = canned(tmp_path, "old"), canned(tmp_path, "new", **changed)
     found = compare.measure(*sides, [compare.Case("a", "runs", ("jacobi2d",))], trials=2)
-    assert found["a"].verdict() == why
+    assert found["a"].result() == why
     assert "old" not in compare.document("REV", 2, found)["cases"]["a"]
     assert why in compare.markdown(found)
 

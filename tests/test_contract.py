@@ -205,7 +205,7 @@ def test_echo_notices_swapped_edges(grid: tuple[int, int], monkeypatch: pytest.M
         expecting = False
 
         def step(self, count: int) -> Generator[Any, Any, bool]:
-            """Know when messages are made and when they are judged."""
+            """Know when messages are made and when they are checked."""
             inner = super().step(count)
             request = next(inner)
             while True:
@@ -473,7 +473,7 @@ def test_measures_join_name_by_name() -> None:
     [(0, 0, True), (1e-16, 0, False), (np.nan, 1, False), (np.inf, 1, False), (-1, 0, True)],
 )
 def test_check_fails_for_nan(value: float, limit: float, ok: bool) -> None:
-    """Catches a verdict of the form "not greater than", which a NaN would pass."""
+    """Catches a check of the form "not greater than", which a NaN would pass."""
     assert Check("x", value, limit).ok is ok
 
 

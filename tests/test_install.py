@@ -254,7 +254,7 @@ def test_demo_and_verify_plan_nothing_under_charm():
 def test_verify_leaves_charm_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Catches runs under charm that count as wrong, and a verdict that hides what it lacks."""
+    """Catches runs under charm that count as wrong, and a result that hides what it lacks."""
     same = {"state_hash": "same", "checks": []}
     monkeypatch.setattr(verify.batch, "solve_all", lambda specs: [same] * len(specs))
     assert verify.verify(["echo"], full=False) == 0

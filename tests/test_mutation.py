@@ -47,17 +47,17 @@ def mutant(file: str, change: str) -> Mutant:
          "diagonals=problem.time_tile >= 1)", run.RESULTS),
     ],
 )  # fmt: skip
-def test_verdicts(file: str, change: str, by: str) -> None:
+def test_outcomes(file: str, change: str, by: str) -> None:
     """Catches a tool that changes nothing, and one that kills whatever it changes."""
-    assert run.Trials(file, FEW, ()).verdict(mutant(file, change)).by == by
+    assert run.Trials(file, FEW, ()).outcome(mutant(file, change)).by == by
 
 
 def test_a_mutant_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a tool that waits for ever."""
     monkeypatch.setattr(run, "LEAST_S", 0.1)
     endless = mutant("kernels/pic/initial.py", "jump: without steps >>= np.uint64(1)")
-    verdict = run.Trials(endless.file, problems.PIC[:1], ()).verdict(endless)
-    assert verdict == (run.CHECKS, "ended by signal 26")
+    outcome = run.Trials(endless.file, problems.PIC[:1], ()).outcome(endless)
+    assert outcome == (run.CHECKS, "ended by signal 26")
 
 
 def test_a_function_with_a_cache_is_changed() -> None:
@@ -66,7 +66,7 @@ def test_a_function_with_a_cache_is_changed() -> None:
     turned = mutant(
         file, "edge_of: return tuple(((2 + side - 1) * (axis == other) for other in AXES))"
     )
-    assert run.Trials(file, problems.LEANMD[1:2], ()).verdict(turned).by == run.CHECKS
+    assert run.Trials(file, problems.LEANMD[1:2], ()).outcome(turned).by == run.CHECKS
 
 
 def test_tests_kill_what_runs_do_not() -> None:
@@ -74,7 +74,7 @@ def test_tests_kill_what_runs_do_not() -> None:
     file = "miniapps/stencil3d/block.py"
     lazy = mutant(file, "StencilBlock.bear_load: without self.repeat_sweep(factor)")
     trials = run.Trials(file, problems.STENCIL3D[:1], problems.tests_of(file)[1:])
-    assert trials.verdict(lazy).by == run.TESTS
+    assert trials.outcome(lazy).by == run.TESTS
 
 
 def test_explanations(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,8 +87,8 @@ def test_explanations(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     assert run.main() == 1
     (_, found), said = kept[0], capsys.readouterr().out
     assert found["unexplained"] == said.count("survives: ") > 0
-    judged = found["killed"] + found["explained"] + found["unexplained"]
-    assert judged == found["mutants"]
+    sorted_out = found["killed"] + found["explained"] + found["unexplained"]
+    assert sorted_out == found["mutants"]
     monkeypatch.setattr(run.Explained, "has", lambda self, mutant: True)
     assert run.main() == 0
 

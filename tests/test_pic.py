@@ -525,7 +525,7 @@ def test_hopping_particles_are_seen() -> None:
 
 
 def test_a_step_too_many_is_seen() -> None:
-    """Catches a verdict that counts other steps than were made: two too many pass nothing."""
+    """Catches a check that counts other steps than were made: two too many pass nothing."""
     problem = problem_of()
     for steps in (10, 11, 13, 14):
         solved = support.solve("pic", problem, (2, 2), 12, validated_steps=steps)
@@ -535,7 +535,7 @@ def test_a_step_too_many_is_seen() -> None:
 
 
 def test_one_wrong_particle_of_many_is_enough() -> None:
-    """Catches a verdict on most particles, or an inverted one: 0 of 201 right once passed."""
+    """Catches a check of most particles, or an inverted one: 0 of 201 right once passed."""
     problem = problem_of()
     blocks = support.blocks_of("pic", problem, (2, 2))
     Engine(blocks).setup().round(0, 1)
@@ -559,7 +559,7 @@ def right_place(block: Any, place: int) -> float:
 
 @pytest.mark.parametrize("name", ["error", "ids", "removed", "placed", "starts"])
 def test_every_measure_counts(name: str) -> None:
-    """Catches a verdict that does not look at one of its measures."""
+    """Catches a check that does not look at one of its measures."""
     problem = problem_of(size=600, events=WITH_EVENTS)  # too large for the reference
     solved = solve(problem, (1, 1), 8)
     measures = dict(solved.outcome.measures)

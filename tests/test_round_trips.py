@@ -133,7 +133,7 @@ def a_record() -> dict[str, Any]:
 
 
 @given(st.data())
-def test_a_record_with_any_other_value_is_judged(data: st.DataObject) -> None:
+def test_a_record_with_any_other_value_is_checked(data: st.DataObject) -> None:
     """Catches a value of another kind that ends the check of a record by an exception."""
     record = copy.deepcopy(a_record())
     inner: Any = record

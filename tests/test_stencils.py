@@ -568,7 +568,7 @@ def test_weak_scaling_keeps_the_work_per_pe(
 
 # Wrong programs must be found --------------------------------------------------------------------
 
-JUDGED = [("heated", "noise"), ("zero", "mode"), ("zero", "noise"), ("periodic", "noise")]
+SEEN = [("heated", "noise"), ("zero", "mode"), ("zero", "noise"), ("periodic", "noise")]
 # The modes with all waves > 0 are blind to a sum of functions of one coordinate, which a ramp
 # stays under periodic averaging: here some mistakes are seen by the reference alone.
 BLIND = [("periodic", "ramp")]
@@ -595,7 +595,7 @@ def wrong_runs() -> list[tuple[str, Fault, int]]:
     ]
 
 
-@pytest.mark.parametrize(("boundary", "initial"), JUDGED + BLIND)
+@pytest.mark.parametrize(("boundary", "initial"), SEEN + BLIND)
 @pytest.mark.parametrize("tile", [1, 3])
 @pytest.mark.parametrize("app", APPS)
 def test_right_programs_pass(app: str, tile: int, boundary: str, initial: str) -> None:
@@ -605,7 +605,7 @@ def test_right_programs_pass(app: str, tile: int, boundary: str, initial: str) -
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize(("boundary", "initial"), JUDGED + BLIND)
+@pytest.mark.parametrize(("boundary", "initial"), SEEN + BLIND)
 @pytest.mark.parametrize(
     ("app", "fault", "tile"), wrong_runs(), ids=lambda v: getattr(v, "name", None)
 )
@@ -638,7 +638,7 @@ def test_every_check_fails_for_nan(app: str, fault: Fault) -> None:
 
 
 @pytest.mark.parametrize("wrong", [11, 13])
-@pytest.mark.parametrize(("boundary", "initial"), JUDGED)
+@pytest.mark.parametrize(("boundary", "initial"), SEEN)
 @pytest.mark.parametrize("app", APPS)
 def test_one_step_too_many_or_too_few(app: str, boundary: str, initial: str, wrong: int) -> None:
     """Catches a miscount of steps: by the modes as well as by the reference."""

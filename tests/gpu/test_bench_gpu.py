@@ -17,18 +17,19 @@ def test_every_kernel_is_measured_and_compared(monkeypatch: pytest.MonkeyPatch) 
     """Catches kernels without a rate, and rates of kernels with other bits."""
     monkeypatch.syspath_prepend(BENCHMARKS)
     import gpu_bench
+    import gpu_rates
 
-    monkeypatch.setattr(gpu_bench, "ROUNDS", 1)
+    monkeypatch.setattr(gpu_rates, "ROUNDS", 1)
     gpu = device.get("gpu")
     todo = list(gpu_bench.kernel_parts(gpu, gpu_bench.SMOKE, simulated=True))
     assert len(todo) == 2 * 4 * 2 + 2
     assert all(part.measure() > 0 for part in todo)
-    assert set(gpu_bench.hidden_copies((8, 8))) == {"copies_s", "sweep_s", "both_s", "hidden"}
-    assert set(gpu_bench.streams((16, 16), 4)) == {"one_stream_s", "own_streams_s", "gain"}
-    monkeypatch.setattr(gpu_bench, "has_cpu_bits", lambda *case: False)
-    monkeypatch.setattr(gpu_bench, "pushed", lambda block, steps: block.device.name)
+    assert set(gpu_rates.hidden_copies((8, 8))) == {"copies_s", "sweep_s", "both_s", "hidden"}
+    assert set(gpu_rates.streams((16, 16), 4)) == {"one_stream_s", "own_streams_s", "gain"}
+    monkeypatch.setattr(gpu_rates, "has_cpu_bits", lambda *case: False)
+    monkeypatch.setattr(gpu_rates, "pushed", lambda block, steps: block.device.name)
     for part in todo:
-        with pytest.raises(gpu_bench.Different, match="not the bits"):
+        with pytest.raises(gpu_rates.Different, match="not the bits"):
             part.measure()
 
 
@@ -48,27 +49,27 @@ def wrong_change(old, new, region, newest, change):  # type: ignore[no-untyped-d
 def test_other_bits_show(how: str, mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a comparison that any kernel passes."""
     monkeypatch.syspath_prepend(BENCHMARKS)
-    import gpu_bench
+    import gpu_rates
 
-    tile, sweep = gpu_bench.SWEEPS[how]
+    tile, sweep = gpu_rates.SWEEPS[how]
 
     def wrong(stencil, old, new, region):  # type: ignore[no-untyped-def]
         found = sweep(stencil, old, new, region)
         on_gpu = stencil.__name__ == "kernels.jacobi2d.gpu"
         return mistake(old, new, region, *found) if on_gpu else found
 
-    assert gpu_bench.has_cpu_bits("jacobi2d", (9, 8), how, "float64")
-    monkeypatch.setitem(gpu_bench.SWEEPS, how, (tile, wrong))
-    assert not gpu_bench.has_cpu_bits("jacobi2d", (9, 8), how, "float64")
+    assert gpu_rates.has_cpu_bits("jacobi2d", (9, 8), how, "float64")
+    monkeypatch.setitem(gpu_rates.SWEEPS, how, (tile, wrong))
+    assert not gpu_rates.has_cpu_bits("jacobi2d", (9, 8), how, "float64")
 
 
 @pytest.mark.parametrize("what", ["hidden_copies", "streams"])
 def test_no_times_of_sweeps_that_are_wrong(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches times of kernels that do nothing."""
     monkeypatch.syspath_prepend(BENCHMARKS)
-    import gpu_bench
+    import gpu_rates
 
     arguments = ((8, 8),) if what == "hidden_copies" else ((16, 16), 2)
     monkeypatch.setattr("kernels.jacobi2d.gpu.sweep", lambda *arguments: None)
-    with pytest.raises(gpu_bench.Different):
-        getattr(gpu_bench, what)(*arguments)
+    with pytest.raises(gpu_rates.Different):
+        getattr(gpu_rates, what)(*arguments)

@@ -58,7 +58,7 @@ CHECKS, RESULTS, TESTS = "checks", "results", "tests"  # what killed a mutant
 SURVIVED, EXPLAINED_TOO = "survives", "explained"
 
 
-class Verdict(NamedTuple):
+class Outcome(NamedTuple):
     """What became of a mutant: killed by ``CHECKS``, ``RESULTS`` or ``TESTS``, or not; and how."""
 
     by: str
@@ -94,23 +94,23 @@ def forked(work: Callable[[], str], limit_s: float) -> str:
     return said if status == 0 else f"{CHECKS}\nended by signal {status & 127}\n0"
 
 
-def judged(runs: Sequence[Case], right: Mapping[Case, Seen]) -> Verdict:
-    """The verdict on the program of this process, by the first runs that notice it."""
+def by_runs(runs: Sequence[Case], right: Mapping[Case, Seen]) -> Outcome:
+    """The outcome of the program of this process, by the first runs that notice it."""
     other = ""
     for run in runs:
         seen = run.see()
         if seen.failed and not right[run].failed:
-            return Verdict(CHECKS, seen.failed[0])
+            return Outcome(CHECKS, seen.failed[0])
         if seen.facts != right[run].facts and not other:
             other = seen.facts
-    return Verdict(RESULTS, other) if other else Verdict(SURVIVED, "")
+    return Outcome(RESULTS, other) if other else Outcome(SURVIVED, "")
 
 
-def tested(tests: Sequence[str]) -> Verdict:
-    """The verdict of tests, given by their names in pytest, on the program of this process."""
+def by_tests(tests: Sequence[str]) -> Outcome:
+    """The outcome of the program of this process, by tests, given by their names in pytest."""
     options = "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", f"--rootdir={ROOT}"
     failed = pytest.main([*options, *(f"{ROOT}/tests/{test}" for test in tests)])
-    return Verdict(TESTS if failed else SURVIVED, "")
+    return Outcome(TESTS if failed else SURVIVED, "")
 
 
 class Trials:
@@ -126,28 +126,28 @@ class Trials:
         self.limits: dict[tuple[str, str], float] = {}
         gc.freeze()
 
-    def verdict(self, mutant: Mutant) -> Verdict:
+    def outcome(self, mutant: Mutant) -> Outcome:
         """Try a mutant in processes of its own."""
-        verdict = self._of("runs", mutant)
-        if verdict.by == SURVIVED and self.tests:
+        outcome = self._of("runs", mutant)
+        if outcome.by == SURVIVED and self.tests:
             return self._of("tests", mutant)
-        return verdict
+        return outcome
 
-    def _of(self, stage: str, mutant: Mutant) -> Verdict:
+    def _of(self, stage: str, mutant: Mutant) -> Outcome:
         """Try a mutant by the runs or by the tests, within the time of the right program."""
         key = stage, mutant.function
         if key not in self.limits:
             self.limits[key] = self._limit(stage, mutant.function)
         found = forked(lambda: self._tried(stage, mutant.function, mutant.code), self.limits[key])
         by, how, _ = found.split("\n", 2)
-        return Verdict(TESTS if stage == "tests" and by != SURVIVED else by, how)
+        return Outcome(TESTS if stage == "tests" and by != SURVIVED else by, how)
 
     def _tried(self, stage: str, function: str, code: CodeType) -> str:
-        """Change a function in this process; returns the verdict and the seconds that it took."""
+        """Change a function in this process; returns the outcome and the seconds that it took."""
         program.change(self.file, function, code)
         begin = time.process_time()
-        verdict = judged(self.runs, self.right) if stage == "runs" else tested(self.tests)
-        return "\n".join((*verdict, str(time.process_time() - begin)))
+        outcome = by_runs(self.runs, self.right) if stage == "runs" else by_tests(self.tests)
+        return "\n".join((*outcome, str(time.process_time() - begin)))
 
     def _limit(self, stage: str, function: str) -> float:
         """Seconds that a mutant of a function may take; the right one must give what is right."""
@@ -192,7 +192,7 @@ def main() -> int:
     parser.add_argument(
         "--of", default="", help="only the mutants of functions with this in their name"
     )
-    parser.add_argument("--verbose", action="store_true", help="print every verdict")
+    parser.add_argument("--verbose", action="store_true", help="print every outcome")
     parser.add_argument("--known", action="store_true", help="write known.json, try nothing")
     parser.add_argument("--table", action="store_true", help="print the results, try nothing")
     options = parser.parse_args()
@@ -218,12 +218,12 @@ def tried(file: str, options: Any) -> int:
     trials, explained = Trials(file), Explained(file)
     counts, begin, open_ones = Counter[str](), time.monotonic(), 0
     for mutant in every:
-        verdict = trials.verdict(mutant)
-        by = EXPLAINED_TOO if verdict.by == SURVIVED and explained.has(mutant) else verdict.by
+        outcome = trials.outcome(mutant)
+        by = EXPLAINED_TOO if outcome.by == SURVIVED and explained.has(mutant) else outcome.by
         counts[by] += 1
         open_ones += by == SURVIVED
         if by == SURVIVED or options.verbose:
-            print(f"{by}: {mutant} {verdict.how}".rstrip(), flush=True)
+            print(f"{by}: {mutant} {outcome.how}".rstrip(), flush=True)
     found = score(counts)
     print(f"{file}: {json.dumps(found)}, {time.monotonic() - begin:.0f} s", flush=True)
     if not options.of:
@@ -234,7 +234,7 @@ def tried(file: str, options: Any) -> int:
 
 
 def score(counts: Mapping[str, int]) -> dict[str, int]:
-    """The entry of a file in the results, given how many mutants had each verdict."""
+    """The entry of a file in the results, given how many mutants had each outcome."""
     killed = {f"killed by {how}": counts[how] for how in (CHECKS, RESULTS, TESTS)}
     total = {"mutants": sum(counts.values()), "killed": sum(killed.values())}
     return total | killed | {"explained": counts[EXPLAINED_TOO], "unexplained": counts[SURVIVED]}
