@@ -155,7 +155,7 @@ def test_the_command_writes_what_it_replays(wrong_app: Path, capsys: Any) -> Non
     found = json.loads(Path("found.json").read_text())
     assert (found["app"], found["failed_seed"], found["states"]) == ("echo", 4, 2)
     said = capsys.readouterr().out.splitlines()
-    sentence = said[-1].partition("; replay with --sim-seed 4 --replay echo-schedule.json")[0]
+    sentence = said[-1].partition("; replay with --replay echo-schedule.json")[0]
     assert sentence.startswith("block (") and wrong_app.exists()
     assert main(["adversary", "echo", "--replay", str(wrong_app)]) == WRONG
     assert capsys.readouterr().out.splitlines()[-1] == sentence
@@ -163,6 +163,12 @@ def test_the_command_writes_what_it_replays(wrong_app: Path, capsys: Any) -> Non
     assert data["seed"] == 4 and data["order"] in NAMED
     subject = STALE.subject()
     assert subject.run(Scheduled(schedule)) != subject.run(Scheduled(Schedule()))
+
+
+@pytest.mark.parametrize("option", ["--schedules=5", "--seconds=5", "--sim-seed=4", "--json=x"])
+def test_replay_refuses_options_of_a_search(option: str, refused: Any) -> None:
+    """Catches an option that is taken and has no effect."""
+    assert "not with --replay" in refused("adversary", "echo", "--replay", "x", option)
 
 
 def test_replay_refuses_another_run(wrong_app: Path, capsys: Any) -> None:

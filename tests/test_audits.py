@@ -104,6 +104,8 @@ def test_an_app_without_an_audit() -> None:
         ("--audit -1", "--audit -1: must be from 0 to"),
         ("--audit-every -1", "--audit-every -1: must be 0 or more"),
         ("--audit-every 1 --steps 5000", "5002 rounds, at most 1000 are allowed"),
+        ("--audit 0 --audit-every 3", "--audit-every 3: needs an --audit of one"),
+        ("--audit 0 --audit-seed 3", "--audit-seed 3: needs an --audit of one"),
         ("--audit-seed -1", "must be from 0 to 2\\^63 - 1"),
     ],
 )

@@ -199,6 +199,13 @@ def test_launcher_that_is_none(launcher: str, refused: Callable[..., str]) -> No
     assert "--launcher" in refused(*SMALL, *asked)
 
 
+@pytest.mark.parametrize("driver", ["serial", "sim", "file -n 2", "charm -n 2"])
+def test_launcher_of_a_driver_that_has_none(driver: str, refused: Callable[..., str]) -> None:
+    """Catches a --launcher that is taken and has no effect."""
+    words = [*SMALL, "--driver", *driver.split(), "--launcher", "/usr/bin/env"]
+    assert "--launcher /usr/bin/env: only with --driver mpi" in refused(*words)
+
+
 @pytest.mark.parametrize("seconds", ["-1", "0", "nan"])
 def test_timeout_that_makes_no_sense(refused: Callable[..., str], seconds: str) -> None:
     """Catches a limit that ends every run at once, or never."""

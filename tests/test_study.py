@@ -292,6 +292,8 @@ def test_every_app_grows_and_shrinks(app):
         (["strong", "jacobi2d", "--drivers", "mpi,mpi"], "--drivers mpi,mpi: must name each"),
         (["lb", "pic", "--lb-periods", "9,9"], "--lb-periods 9,9: must name each value once"),
         (["weak", "pic", "--drivers", "serial", "--pes", "2,4"], "--drivers serial: in weak"),
+        (["strong", "pic", "--halvings", "3"], "--halvings 3: only in a study of granularity"),
+        (["strong", "pic", "--drivers", "mpi", "--odf", "1,4"], "--odf 1,4: needs --drivers charm"),
         (["strong", "pic", "--folder", "x"], "--folder x: only with --launcher slurm"),
         (["strong", "pic", "--launcher", "slurm", "--no-pin"], "not with --launcher slurm"),
         (["strong", "pic", "--launcher", "no-such-mpiexec"], "--launcher no-such-mpiexec: must be"),

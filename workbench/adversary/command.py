@@ -32,6 +32,11 @@ PRESETS = "minimal", "tiny"  # the first that the app has, if --preset is not gi
 STEPS, SCHEDULES, SECONDS, PES = 3, 10_000, 60.0, 2
 LEAST = {"schedules": 1, "seconds": 0, "sim_pes": 1, "sim_seed": 0, "jobs": 0}  # by option
 
+OF_A_SEARCH = {  # options and their defaults
+    "schedules": SCHEDULES, "seconds": SECONDS, "jobs": 0, "sim_seed": 0, "schedule": None,
+    "json": None,
+}  # fmt: skip
+
 
 def adversary(options: Namespace) -> int:
     """Search, or replay a schedule; returns the exit status. Raises InputError."""
@@ -39,6 +44,10 @@ def adversary(options: Namespace) -> int:
         value = getattr(options, name)
         allowed = f"must be {least} or more and finite"
         require(least <= value < float("inf"), f"--{name.replace('_', '-')}", value, allowed)
+    if options.replay is not None:
+        for name, usual in OF_A_SEARCH.items():
+            option, value = f"--{name.replace('_', '-')}", getattr(options, name)
+            require(value == usual, option, value, "is of a search: not with --replay")
     spec = spec_of(options)
     head = {
         "app": spec.app,
@@ -171,7 +180,7 @@ def report(subject: Subject, found: Found, path: Path, head: dict[str, Any]) -> 
     print(f"seed {found.seed} ({found.order}) gave {shown(found.wrong)}")
     exceptions = counted(len(found.schedule), "exception")
     print(f"{exceptions} from the usual order, {len(small)} of them needed")
-    print(f"{where.sentence}; replay with --sim-seed {found.seed} --replay {path}")
+    print(f"{where.sentence}; replay with --replay {path}")
     return WRONG
 
 

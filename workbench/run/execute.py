@@ -122,7 +122,7 @@ def require_pinnable(spec: RunSpec, launcher: str | None) -> None:
 
 
 def refuse_other_launchers(options: Namespace, runtime: list[str]) -> None:
-    """Raise InputError if the driver cannot run under the launcher that started this process."""
+    """Raise InputError if the driver cannot run under a launcher, this process's or a named one."""
     mine, around = drivers.get(options.driver), drivers.launchers()
     for name, launcher in around.items():
         same = [other for other in around if around[other].size == launcher.size]
@@ -132,6 +132,9 @@ def refuse_other_launchers(options: Namespace, runtime: list[str]) -> None:
         require(mine.name in same or ranks == 1, "--driver", mine.name, allowed)
         known = name != mine.name or launcher.size is not None or options.pes is not None
         require(known, "-n", "missing", f"inside {launcher.name} give -n N, the N of +pN")
+    able = [driver.name for driver in drivers.found().values() if driver.program]
+    fits = options.launcher is None or mine.name in able
+    require(fits, "--launcher", options.launcher, f"only with --driver {' or '.join(able)}")
     for word in runtime:
         allowed = f"--driver {mine.name} has no runtime to pass it to"
         require(not mine.one_process, "--", word, allowed)

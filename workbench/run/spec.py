@@ -273,6 +273,9 @@ class RunSpec:
         require(every >= 0, "--audit-every", every, "must be 0 or more (0: none)")
         few = not every or rounds <= MOST_ROUNDS
         require(few, "--audit-every", every, f"{rounds} rounds, at most {MOST_ROUNDS} are allowed")
+        needs = "needs an --audit of one cell, particle or atom at least"
+        require(self.audit > 0 or not every, "--audit-every", every, needs)
+        require(self.audit > 0 or seed is None, "--audit-seed", seed, needs)
         known = seed is None or 0 <= seed < SEEDS
         require(known, "--audit-seed", seed, "must be from 0 to 2^63 - 1")
 

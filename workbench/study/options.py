@@ -30,6 +30,8 @@ MOST_BYTES = 1 << 20  # of a TOML file
 MATRIX = ("pes", "drivers", "odf", "balancers", "lb-periods")  # options that take a list
 ONLY_SLURM = ("--folder", "--sbatch")
 ONLY_HERE = ("--until-ci", "--max-noise", "--no-pin", "--stall", "--campaign")
+HALVINGS = 12
+ONLY_GRANULARITY = "only in a study of granularity"
 COMM = "comm"  # the kind of campaigns of communication benchmarks
 SOURCES = ("published", "source", "quick")  # keys of a TOML file that are no options
 
@@ -169,7 +171,8 @@ def _add_matrix(parser: Any, problem: Any) -> None:
         help=f"of {', '.join(balancers())}",
     )
     add("--lb-periods", type=typed(numbers), metavar="LIST", help="steps between load balancing")
-    add("--halvings", type=typed(int), default=12, metavar="N", help="of a granularity study")
+    help = f"of a granularity study; default: {HALVINGS}"
+    add("--halvings", type=typed(int), metavar="N", help=help)
     add(
         "--max-steps",
         type=typed(int),
@@ -185,9 +188,30 @@ def balancers() -> list[str]:
     return list(dict.fromkeys(chain.from_iterable(named)))
 
 
+def _halvings(options: argparse.Namespace) -> int:
+    """The number of halvings of the problem. Raises InputError."""
+    given = options.halvings
+    if options.kind != "granularity":
+        require(given is None, "--halvings", given, ONLY_GRANULARITY)
+        return 0
+    require(given is None or given >= 0, "--halvings", given, "must be 0 or more")
+    return HALVINGS if given is None else int(given)
+
+
+def _odfs(options: argparse.Namespace) -> tuple[int, ...]:
+    """The numbers of blocks per PE. Raises InputError if no driver can have several."""
+    usual = {"odf": (1, 2, 4, 8), "lb": (4,)}.get(options.kind, (1,))
+    named: tuple[int, ...] = options.odf or usual
+    able = [driver.name for driver in drivers.found().values() if driver.over_decomposition]
+    fits = options.odf in (None, (1,)) or bool({*able} & {*options.drivers})
+    allowed = f"needs --drivers {' or '.join(able)}"
+    require(fits, "--odf", ",".join(map(str, named)), allowed)
+    return named
+
+
 def study_of(options: argparse.Namespace) -> Study:
     """The study that the options request. Raises InputError."""
-    kind, usual_odf = options.kind, {"odf": (1, 2, 4, 8), "lb": (4,)}
+    kind = options.kind
     problem, steps, warmup = requested(options)
     if options.warmup is None:
         warmup = max(warmup, WARMUP)
@@ -200,9 +224,9 @@ def study_of(options: argparse.Namespace) -> Study:
         device=options.device or "cpu",
         pes=options.pes or usual_pes(kind),
         drivers=options.drivers,
-        odfs=options.odf or usual_odf.get(kind, (1,)),
+        odfs=_odfs(options),
         balancer_settings=_balancer_settings(options),
-        halvings=options.halvings if kind == "granularity" else 0,
+        halvings=_halvings(options),
         pe_grid=options.pe_grid,
         shuffle_seed=options.shuffle_seed,
         most_steps=MOST_STEPS if options.max_steps is None else options.max_steps,
@@ -215,10 +239,8 @@ def study_of(options: argparse.Namespace) -> Study:
     require(runs <= MOST_RUNS, kind, options.app, f"plans {runs} runs, more than {MOST_RUNS}")
     for pes in study.pes:
         require(1 <= pes <= MOST_PES, "--pes", pes, f"must be 1 or more, at most {MOST_PES}")
-    require(study.halvings >= 0, "--halvings", study.halvings, "must be 0 or more")
     if options.max_steps is not None:
-        only = "only in a study of granularity"
-        require(kind == "granularity", "--max-steps", options.max_steps, only)
+        require(kind == "granularity", "--max-steps", options.max_steps, ONLY_GRANULARITY)
         least = f"must be {steps} or more, the steps of the whole problem"
         require(options.max_steps >= steps, "--max-steps", options.max_steps, least)
     for option in MATRIX:
