@@ -1,6 +1,7 @@
 """You wrap rows by the number of columns, and columns by that of rows.
 
-There are as many rows of blocks as blocks down, and as many columns as blocks across.
+There are as many rows of blocks as blocks down, and as many columns as blocks across. On square
+grids of blocks this changes nothing: a published stencil is right on these only.
 """
 
 import numpy as np
