@@ -9,6 +9,7 @@ from pathlib import Path
 
 import miniapps
 from miniapps.parameters import require
+from workbench.run.output import write_text
 
 SKELETON = Path(__file__).with_name("skeleton")
 CALLED, FOLDER = "advect", Path("apps")
@@ -45,7 +46,7 @@ def write(name: str, folder: Path) -> list[Path]:
 
 
 def _copy(source: Path, target: Path, name: str) -> Path:
-    target.write_text(renamed(source.read_text(), name))
+    write_text(target, renamed(source.read_text(), name))
     return target
 
 

@@ -25,7 +25,7 @@ from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.plural import counted
 from workbench.run.output import write_text
 from workbench.run.progress_bar import ProgressBar
-from workbench.run.spec import RunSpec, check_writable, requested
+from workbench.run.spec import RunSpec, check_writable, requested, require_apart
 
 PARTS = 6, 4, 3, 2, 1  # blocks to try if --pe-grid is not given
 PRESETS = "minimal", "tiny"  # the first that the app has, if --preset is not given
@@ -64,8 +64,8 @@ def adversary(options: Namespace) -> int:
         return replay(subject, options.replay, head)
     path = options.schedule or Path(f"{spec.app}-schedule.json")
     check_writable("--schedule", path)
-    if options.json is not None:
-        check_writable("--json", options.json)
+    check_writable("--json", options.json)
+    require_apart({"--schedule": path, "--json": options.json})
     found = searched(options, subject)
     status = report(subject, found, path, head)
     if options.json is not None:

@@ -24,7 +24,7 @@ from workbench.exit_status import VALID, WRONG
 from workbench.parser import Prints
 from workbench.run import launch, output
 from workbench.run.execute import refuse_other_launchers
-from workbench.run.spec import check_writable
+from workbench.run.spec import check_writable, require_apart
 from workbench.table import Column, Table, show
 
 SUFFIXES = (".png", ".svg", ".pdf")  # of figures
@@ -87,9 +87,10 @@ def comm(options: argparse.Namespace, runtime: list[str]) -> int:
     refuse_other_launchers(options, runtime)
     drivers.get(options.driver).require_modules()
     files = {"--json": options.json, "--csv": options.csv, "--figure": options.figure}
-    for option, path in files.items():
-        if path not in (None, "-"):
-            check_writable(option, Path(path))
+    named = {name: Path(path) for name, path in files.items() if path not in (None, "-")}
+    for option, path in named.items():
+        check_writable(option, path)
+    require_apart(named)
     suffixes = ", ".join(SUFFIXES)
     drawn = options.figure is None or options.figure.suffix in SUFFIXES
     require(drawn, "--figure", options.figure, f"must end in {suffixes}")

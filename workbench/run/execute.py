@@ -36,7 +36,7 @@ from workbench.run.hashes import StepHashes
 from workbench.run.processes import end_by_signals, remove_shared_files
 from workbench.run.progress_bar import ProgressBar, ProgressBarThread
 from workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
-from workbench.run.spec import RunSpec, check_writable
+from workbench.run.spec import RunSpec, check_writable, require_apart
 from workbench.run.watch import watched
 from workbench.show.thumbnails import Thumbnails, sides_of
 
@@ -46,11 +46,12 @@ def run(options: Namespace, runtime: list[str]) -> int:
     around = drivers.launchers().get(options.driver)
     if options.pes is None and around is not None:
         options.pes = around.size
-    if options.json not in (None, "-"):
-        check_writable("--json", Path(options.json))
+    json_file = None if options.json in (None, "-") else Path(options.json)
+    check_writable("--json", json_file)
     refuse_other_launchers(options, runtime)
     drivers.get(options.driver).require_modules()
     spec = RunSpec.create(options)
+    require_apart(spec.files() | {"--json": json_file})
     show = partial(deliver, json_target=options.json)
     here = around is None and not options.no_launch and options.launcher is None and not runtime
     if here and not (options.force or options.dry_run):

@@ -13,26 +13,22 @@ attributes of `miniapps.quantities`.
 
 from __future__ import annotations
 
-import atexit
 import glob
 import json
 import os
-import re
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drivers import exits
 from drivers.job import RunError
 from drivers.outcome import Outcome
 from drivers.timing import BALANCING, BLOCKS, KIND_NAMES, SLICES
 from miniapps.contract import Piece
 from miniapps.quantities import Quantity, describe, describe_state
 from miniapps.snapshots import SnapshotWriter, append
-from workbench.exit_status import FAILED
+from workbench.run.disk import hdf5_file
 from workbench.run.written import state_hash
 
 DESCRIPTION = (
@@ -46,6 +42,24 @@ DESCRIPTION = (
 def aside(path: Path) -> Path:
     """The temporary path of a file that is not yet complete."""
     return path.with_name(path.name + ".part")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """The temporary path of a file, which gets its own name if all is well.
+
+    Raises OSError that names the file, and leaves no part of it, if it cannot be written.
+    """
+    part = aside(path)
+    try:
+        yield part
+        os.replace(part, path)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def temporary(path: Path, pes: int) -> list[Path]:
@@ -83,7 +97,8 @@ class Hdf5Store:
         """Add a block's pieces to the snapshot file of its PE."""
         if not pieces:
             return
-        with self._opened(self._spool(pe), "a") as file:
+        spool = self._spool(pe)
+        with self._opened(spool, "r+" if spool.exists() else "w") as file:
             for writer in self.writers:
                 if writer.wants(before, step):
                     writer.add(file.require_group(f"{writer.name}/{step}"), pieces)
@@ -136,17 +151,13 @@ class Hdf5Store:
     @contextmanager
     def _opened(self, path: Path, mode: str) -> Iterator[Any]:
         """An open HDF5 file. Raises RunError with the system's reason if it cannot be written."""
-        import h5py
-
         try:
-            with h5py.File(path, mode) as file:
+            with hdf5_file(path, mode) as file:
                 yield file
-        except (OSError, RuntimeError) as error:
-            number = re.search(r"errno = (\d+)", str(error))
-            if number is None:
+        except OSError as error:
+            if error.errno is None:
                 raise
-            atexit.register(end_at_once, error)
-            reason = os.strerror(int(number[1]))
+            reason = os.strerror(error.errno)
             raise RunError(f"--output {self.path} cannot be written: {reason}") from None
 
     def _spool(self, pe: int) -> Path:
@@ -179,21 +190,22 @@ def _fill(data: Any, origin: tuple[int, ...], values: Any) -> None:
         data[(origin[0] + row, *rest)] = values[row]
 
 
-def end_at_once(error: Exception) -> None:
-    """End this process, which failed to write, before libhdf5 tries again and crashes.
+def append_line(path: Path, file: int, line: bytes) -> None:
+    """Append a line to the file at a path, open as ``file``; it is on the disk when this returns.
 
-    ``error``, and thereby the objects of the file, must live until then, for the same reason.
+    Raises OSError that names the file, and leaves no part of the line.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    exits.end_at_once(FAILED)
+    before = os.fstat(file).st_size
+    try:
+        while line:
+            line = line[os.write(file, line) :]
+        os.fsync(file)
+    except OSError as error:
+        os.ftruncate(file, before)
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a small file atomically. Raises OSError that names it, and leaves no part of it."""
-    try:
-        aside(path).write_text(text)
-        os.replace(aside(path), path)
-    except OSError as error:
-        aside(path).unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from None
+    with replacing(path) as part:
+        part.write_text(text)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import stat
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Mapping
@@ -282,6 +284,7 @@ class RunSpec:
     def _check_output(self) -> None:
         """Raise InputError if the output cannot be written, or is missing but asked for."""
         check_writable("--output", self.output)
+        require_apart(self.files())
         least = "must be 0 or more (0: none)"
         every = {"--snapshot-every": self.snapshot_every, "--hash-every": self.hash_every}
         for name, steps in every.items():
@@ -293,6 +296,15 @@ class RunSpec:
                 wanted[field.metadata["option"]] = value
         for name, asked in wanted.items():
             require(not asked or self.output is not None, name, asked, "needs --output FILE.h5")
+
+    def files(self) -> dict[str, Path | None]:
+        """The files that the run reads and writes, by option."""
+        files = {"--output": self.output}
+        for options in (self.problem, self.own):
+            values = {field: getattr(options, field.name) for field in fields(options)}
+            paths = {field: value for field, value in values.items() if isinstance(value, Path)}
+            files |= {field.metadata["option"]: value for field, value in paths.items()}
+        return files
 
     def check(self) -> None:
         """Check all options that can be checked before a launch. Raises InputError."""
@@ -406,13 +418,30 @@ def _pes(options: Namespace) -> int:
 
 
 def check_writable(option: str, path: Path | None) -> None:
-    """Raise InputError unless a file can be created at the path."""
+    """Raise InputError unless a regular file can be created, or replaced, at the path.
+
+    A device or FIFO would be replaced by a file, or waited for until somebody reads it.
+    """
     if path is None:
         return
-    folder = path.resolve().parent
-    require(not path.is_dir(), option, path, "is a directory")
-    require(folder.is_dir(), option, path, f"there is no directory {folder}")
     try:
+        require(not path.is_dir(), option, path, "is a directory")
+        folder = Path(os.path.realpath(path)).parent
+        require(folder.is_dir(), option, path, f"there is no directory {folder}")
+        special = os.path.exists(path) and not stat.S_ISREG(path.stat().st_mode)
+        require(not special, option, path, "is there, and is no regular file")
+        loop = path.is_symlink() and os.path.islink(os.path.realpath(path))
+        require(not loop, option, path, "is a symbolic link to itself")
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise InputError(option, path, f"cannot be written: {error.strerror}") from None
+
+
+def require_apart(files: Mapping[str, Path | None]) -> None:
+    """Raise InputError if two options name one file, of which one would replace the other's."""
+    options: dict[str, str] = {}
+    for option, path in files.items():
+        if path is not None:
+            real = os.path.realpath(path)
+            require(real not in options, option, path, f"is the file of {options.get(real)}")
+            options[real] = option

@@ -17,6 +17,7 @@ import miniapps
 from miniapps.parameters import InputError, require
 from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
+from workbench.run.output import append_line
 from workbench.selftest import simulated
 from workbench.selftest.trials import ENDS, SCALES, TINY, Found, Scale, Trial, solve, trials
 from workbench.table import Column, Table, fitted, show, width
@@ -158,8 +159,8 @@ def append(report: Path, one: Found) -> None:
         "caught": TEMPORARY.sub("", one.caught),
         "allowed": one.allowed if one.acted and not one.caught else "",
     }
-    with report.open("a") as file:
-        file.write(json.dumps(line) + "\n")
+    with report.open("ab") as file:
+        append_line(report, file.fileno(), json.dumps(line).encode() + b"\n")
 
 
 def show_table(found: Sequence[Found], names: list[str], markdown: bool) -> None:

@@ -8,7 +8,6 @@ steps.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,8 @@ import numpy as np
 
 from miniapps.parameters import require
 from miniapps.quantities import AXES
-from workbench.run.output import aside
+from workbench.run.disk import hdf5_file
+from workbench.run.output import replacing
 from workbench.run.schema import extent_of
 from workbench.run.spec import check_writable
 from workbench.show.saved import SavedRun, opened
@@ -33,26 +33,20 @@ VELOCITY = tuple(f"v{axis}" for axis in AXES)  # columns
 
 def write_paraview(source: Path, target: Path) -> Path:
     """Write the final state of a run, or all frames of its trajectory. Raises InputError."""
-    import h5py
-
     run = SavedRun.read(source)
     if run.has_trajectory:
         require_whole(source)
     check_writable("--paraview", target)
-    try:
-        with opened(source) as file, h5py.File(aside(target), "w") as made:
-            group = made.create_group("VTKHDF")
-            group.attrs["Version"] = np.array(VERSION, np.int64)
-            name = shown_name(file["state"])
-            if run.has_trajectory:
-                _write_points(group, list(_frames(trajectory_in(file, source))))
-            elif f"{name}.id" in file["state"]:
-                _write_points(group, [_final_rows(file["state"], name, source)])
-            else:
-                _write_image(group, file["state"], extent_of(run.record))
-        os.replace(aside(target), target)
-    finally:
-        aside(target).unlink(missing_ok=True)
+    with replacing(target) as part, hdf5_file(part, "w") as made, opened(source) as file:
+        group = made.create_group("VTKHDF")
+        group.attrs["Version"] = np.array(VERSION, np.int64)
+        name = shown_name(file["state"])
+        if run.has_trajectory:
+            _write_points(group, list(_frames(trajectory_in(file, source))))
+        elif f"{name}.id" in file["state"]:
+            _write_points(group, [_final_rows(file["state"], name, source)])
+        else:
+            _write_image(group, file["state"], extent_of(run.record))
     return target
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.parameters import require
+from workbench.run.output import replacing
 from workbench.run.spec import check_writable
 from workbench.show.captions import fitted, wrapped
 from workbench.show.marks import (
@@ -40,7 +41,9 @@ def write_figure(source: Path, target: Path) -> Path:
     """Draw a saved run, in the format given by the target's suffix. Raises InputError."""
     require(target.suffix in SUFFIXES, "--figure", target, f"must end in {', '.join(SUFFIXES)}")
     check_writable("--figure", target)
-    run_figure(source).savefig(target, dpi=150)
+    figure = run_figure(source)
+    with replacing(target) as part:
+        figure.savefig(part, dpi=150, format=target.suffix[1:])
     return target
 
 

@@ -6,16 +6,14 @@ columns that ASE makes velocities of. Atoms are in the order of their ids, the s
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import MappingProxyType
-from typing import TextIO
 
 import numpy as np
 
 from miniapps.parameters import require
-from workbench.run.output import aside
+from workbench.run.output import replacing
 from workbench.run.spec import check_writable
 from workbench.show.saved import SavedRun, opened
 from workbench.show.trajectory import NO_SPECIES, Trajectory, require_whole, trajectory_in
@@ -30,27 +28,29 @@ def write_xyz(source: Path, target: Path) -> Path:
     require(run.has_trajectory, "--xyz", source, "has no trajectory of atoms")
     require_whole(source)
     check_writable("--xyz", target)
-    try:
-        with opened(source) as file, aside(target).open("w") as made:
-            found = trajectory_in(file, source)
-            for number in range(len(found.steps)):
-                _write_frame(made, found, number)
-        os.replace(aside(target), target)
-    finally:
-        aside(target).unlink(missing_ok=True)
+    with replacing(target) as part, part.open("w") as made:
+        made.writelines(_lines(source))
     return target
 
 
-def _write_frame(made: TextIO, found: Trajectory, number: int) -> None:
-    """Write the count of atoms, the line that describes the frame, and a line for each atom."""
+def _lines(source: Path) -> Iterator[str]:
+    """The lines of all frames."""
+    with opened(source) as file:
+        found = trajectory_in(file, source)
+        for number in range(len(found.steps)):
+            yield from _frame(found, number)
+
+
+def _frame(found: Trajectory, number: int) -> Iterator[str]:
+    """The count of atoms, the line that describes the frame, and a line for each atom."""
     sides = " ".join(repr(side) for side in np.diag(found.sides).ravel().tolist())
     step, time = found.steps[number], found.times[number]
-    made.write(
+    yield (
         f"{found.atoms}\n"
         f'Lattice="{sides}" Properties={PROPERTIES} units=lj step={step} time={time} '
         f'pbc="T T T"\n'
     )
-    made.writelines(_rows(found, number))
+    yield from _rows(found, number)
 
 
 def _rows(found: Trajectory, number: int) -> Iterator[str]:

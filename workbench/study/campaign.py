@@ -30,6 +30,7 @@ from typing import Any, Self
 
 from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, require
+from workbench.run.output import append_line
 from workbench.run.record import with_few_rounds
 from workbench.run.schema import comparable, upgraded, upgraded_head
 from workbench.study.revalidation import misfit_of_event, misfit_of_head, revalidated
@@ -114,7 +115,7 @@ class Writer:
 
     def __init__(self, path: Path, head: dict[str, Any], reader: type[Campaign] = Campaign) -> None:
         """Create the file, or continue one of the same study. Raises InputError."""
-        self.reader = reader
+        self.reader, self.path = reader, path
         self.file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             self._open(path, head)
@@ -148,10 +149,7 @@ class Writer:
         self.campaign.events.append({"event": event} | entry)
 
     def _append(self, line: dict[str, Any]) -> None:
-        data = _line(line)
-        while data:
-            data = data[os.write(self.file, data) :]
-        os.fsync(self.file)
+        append_line(self.path, self.file, _line(line))
 
     def close(self) -> None:
         """Close the file, which unlocks it."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import drivers
 from miniapps.parameters import InputError, require, shown
+from workbench.run.output import write_text
 from workbench.run.record import disturbed
 from workbench.study.campaign import Campaign
 from workbench.study.validation import mean_step_s
@@ -71,7 +72,7 @@ def export(campaign: Campaign, form: str, target: Path | None, source: Path) -> 
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            write_text(path, text)
     except OSError as error:
         raise InputError("--to", target, f"cannot be written: {error.strerror}") from None
     return list(texts)

@@ -1,0 +1,112 @@
+"""A full disk: one line, status 3, and no file that looks whole.
+
+The size of every file is limited instead, which fails a write as a full disk does.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import support
+
+from workbench.run.disk import hdf5_file
+from workbench.run.output import append_line, replacing
+
+ERROR = "File too large"  # of a write beyond the limit
+LEAST = 1 << 12
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Let this process, and those that it starts here, write no larger files."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+
+
+PROBLEM = "jacobi2d --size 300x300 --time-tile 1 --steps 12 --warmup 0"
+RUNS = {
+    "serial, snapshots": f"{PROBLEM} --pe-grid 2x1 --snapshot-every 1",
+    "file, trajectory": "leanmd --lattice 8x8x8 --driver file -n 2 --steps 90 --trajectory 1",
+    "charm, hashes": f"{PROBLEM} --driver charm -n 2 --hash-every 1 --snapshot-every 1",
+}
+
+
+@pytest.mark.launch
+@pytest.mark.parametrize("what", RUNS)
+def test_a_run_whose_snapshots_fill_the_disk(what: str, tmp_path: Path) -> None:
+    """Catches libhdf5's crash, a traceback for each dataset, and a part that is left."""
+    target = tmp_path / "run.h5"
+    with files_of_at_most(1 << 16):
+        done = support.miniapps("run", *RUNS[what].split(), "--output", target)
+    assert done.returncode == 3, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert f"--output {target} cannot be written: {ERROR}" in line
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("size", [0, 700, 2500, 9000])
+@pytest.mark.parametrize("mode", ["w", "r+"])
+def test_whatever_part_of_an_hdf5_file_is_written(mode: str, size: int, tmp_path: Path) -> None:
+    """Catches a crash at some write: of the head, of data, or as datasets and the file close."""
+    path = tmp_path / "file.h5"
+    if mode == "r+":
+        with hdf5_file(path, "w") as file:
+            file["first"] = np.arange(9)
+    before = path.stat().st_size if path.exists() else 0
+    with pytest.raises(OSError, match=ERROR) as ended, files_of_at_most(before + size):
+        with hdf5_file(path, mode) as file:
+            for number in range(40):
+                file.require_group(f"g{number}")["data"] = np.arange(300.0)
+                assert file[f"g{number}/data"].attrs is not None
+    assert ended.value.filename == str(path)
+    with hdf5_file(path, "w") as file:  # libhdf5 still works
+        file["data"] = np.arange(9)
+    with h5py.File(path) as file:
+        assert file["data"][8] == 8
+
+
+def test_errors_of_the_code_that_writes_are_kept(tmp_path: Path) -> None:
+    """Catches an error that is hidden where the disk is not full."""
+    with pytest.raises(ZeroDivisionError), hdf5_file(tmp_path / "file.h5", "w") as file:
+        file["data"] = 1 // 0
+
+
+def test_a_small_file_that_fills_the_disk(tmp_path: Path) -> None:
+    """Catches half a file under its name, half a line, and an error that names no file."""
+    path = tmp_path / "text"
+    path.write_text("before\n")
+    with files_of_at_most(LEAST):
+        with pytest.raises(OSError, match=f"{ERROR}: '{path}'"):
+            with replacing(path) as part:
+                part.write_text("x" * (LEAST + 1))
+        with path.open("ab") as file, pytest.raises(OSError, match=f"{ERROR}: '{path}'"):
+            append_line(path, file.fileno(), b"x" * LEAST)
+    assert path.read_text() == "before\n" and os.listdir(tmp_path) == ["text"]
+
+
+PLOTS = "plot {run} --figure {to}.png", "plot {run} --paraview", "plot {run} --animation"
+
+
+@pytest.mark.parametrize("line", [*PLOTS, "study export {campaign} --format csv --to {to}"])
+def test_what_is_made_of_results_fills_the_disk(line: str, tmp_path: Path) -> None:
+    """Catches a table or a figure that is cut off and keeps its name."""
+    run = tmp_path / "run.h5"
+    run.write_bytes((support.ROOT / "tests/data/schema-1.h5").read_bytes())
+    campaign = support.ROOT / "docs/results/jacobi2d-weak.jsonl"
+    words = line.format(run=run, campaign=campaign, to=tmp_path / "to").split()
+    with files_of_at_most(1 << 10):
+        done = support.in_process(*words)
+    assert done.returncode in (2, 3) and done.stderr.count("\n") == 1, done.stderr
+    assert ERROR in done.stderr and str(tmp_path) in done.stderr
+    assert os.listdir(tmp_path) == ["run.h5"]

@@ -1,0 +1,64 @@
+"""A file that libhdf5 may write to a full disk.
+
+libhdf5 crashes, or prints tracebacks, if a write fails while it closes a dataset or a file. So it
+writes to a `DiskFile`, which never fails, and `hdf5_file` raises the error when it is closed.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+MODES = {"r+": "r+b", "w": "w+b"}
+
+
+class DiskFile(io.FileIO):
+    """An unbuffered file that keeps the first error of a write instead of raising it."""
+
+    error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        """Write all bytes, unless an error has come before."""
+        left = memoryview(data).cast("B")
+        size = len(left)
+        try:
+            while left and self.error is None:
+                left = left[super().write(left) :]
+        except OSError as error:
+            self.error = error
+        return size
+
+    def readinto(self, data: Any) -> int:
+        """Read; what was not written is zero."""
+        got = super().readinto(data) or 0
+        rest = memoryview(data).cast("B")[got:]
+        rest[:] = bytes(len(rest))
+        return len(data)
+
+    def truncate(self, size: int | None = None) -> int:
+        """Set the size, unless an error has come before."""
+        try:
+            if self.error is None:
+                return super().truncate(size)
+        except OSError as error:
+            self.error = error
+        return size or 0
+
+
+@contextmanager
+def hdf5_file(path: Path, mode: str) -> Iterator[Any]:
+    """An open HDF5 file, ``mode`` "r+" or "w". Raises OSError if it could not be written."""
+    import h5py
+
+    with DiskFile(path, MODES[mode]) as disk:
+        try:
+            with h5py.File(disk, mode) as file:
+                yield file
+        except Exception:
+            if disk.error is None:
+                raise
+        if disk.error is not None:
+            raise OSError(disk.error.errno, disk.error.strerror, str(path))
