@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from miniapps.contract import Place
-from miniapps.parameters import InputError, require
+from miniapps.parameters import InputError, require, require_no_device
 
 Event = tuple[Any, ...]
 VERSION = 1
@@ -64,6 +64,7 @@ def read_schedule(path: Path, option: str) -> tuple[Schedule, dict[str, Any]]:
 
     Raises InputError for ``option`` if the file is not a schedule.
     """
+    require_no_device(option, path)
     try:
         require(path.stat().st_size <= LARGEST, option, path, "is too large for a schedule")
         data = json.loads(path.read_text())

@@ -11,6 +11,7 @@ import dataclasses
 import math
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 LONGEST_LINE = 600  # characters of an error: a file or a value may hold millions
@@ -144,6 +145,11 @@ def require(holds: bool, option: str, value: Any, allowed: str) -> None:
     """Raise InputError unless the condition holds."""
     if not holds:
         raise InputError(option, shown(value), allowed)
+
+
+def require_no_device(option: str, path: Path) -> None:
+    """Raise InputError for a directory, a device or a FIFO: reading it may take for ever."""
+    require(path.is_file() or not path.exists(), option, path, "is not a file")
 
 
 def require_tile(tile: int | str) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from miniapps.parameters import require
+from miniapps.parameters import InputError, require, require_no_device
 from workbench.errors import explained
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.run import launch
@@ -104,14 +104,26 @@ def take_part() -> int:
     return execute_all(specs, lambda number, result: VALID)
 
 
+def lines_of(source: str) -> list[list[str]]:
+    """The words of each line of a file, or of standard input ("-"). Raises InputError."""
+    try:
+        if source != "-":
+            require_no_device("FILE", Path(source))
+        text = sys.stdin.read() if source == "-" else Path(source).read_text()
+        return [shlex.split(line, comments=True) for line in text.splitlines()]
+    except OSError as error:
+        raise InputError("FILE", source, f"cannot be read: {error.strerror}") from None
+    except ValueError as error:  # of quotation marks, or bytes that are no UTF-8
+        raise InputError("FILE", source, f"must have a command line per line: {error}") from None
+
+
 def batch(source: str, spec_of: Callable[[list[str]], RunSpec], stall_s: float | None) -> int:
     """Make the runs listed as command lines in a file, or on standard input ("-").
 
     Prints one line of JSON per run, in order: its record, or ``{"failed": reason}``. Returns the
     highest exit status. Raises InputError before anything is launched.
     """
-    text = sys.stdin.read() if source == "-" else Path(source).read_text()
-    lines = [shlex.split(line, comments=True) for line in text.splitlines()]
+    lines = lines_of(source)
     specs = [spec_of(words) for words in lines if words]
     status = VALID
     for result in solve_all(specs, stall_s):

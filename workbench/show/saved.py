@@ -16,7 +16,7 @@ import drivers
 from drivers.timing import SYNC, compute_per_pe
 from miniapps.hdf5 import Unreadable, require_readable, require_stored
 from miniapps.json_input import parsed_object
-from miniapps.parameters import InputError, require, words
+from miniapps.parameters import InputError, require, require_no_device, words
 from workbench.run.revalidation import contradiction
 from workbench.run.schema import extent_of, upgraded
 from workbench.show.captions import machine_text, problem_text
@@ -55,6 +55,7 @@ def require_survivable(source: Path, read: Callable[[], object]) -> None:
 
     Raises InputError if it does, or if there is no such file.
     """
+    require_no_device("FILE.h5", source)
     try:
         require_readable(source, read)
     except (OSError, Unreadable) as error:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from miniapps.json_input import parsed_object
-from miniapps.parameters import InputError, require
+from miniapps.parameters import InputError, require, require_no_device
 from workbench.run.output import append_line
 from workbench.run.record import with_few_rounds
 from workbench.run.schema import comparable, upgraded, upgraded_head
@@ -51,6 +51,7 @@ class Campaign:
 
         Raises InputError.
         """
+        require_no_device("campaign", path)
         try:
             text = path.read_bytes()
         except OSError as error:

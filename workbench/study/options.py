@@ -17,7 +17,7 @@ from typing import Any
 import drivers
 import miniapps
 from drivers.descriptor import Balancing
-from miniapps.parameters import InputError, integer, require
+from miniapps.parameters import InputError, integer, require, require_no_device
 from workbench.arguments import SECONDS, add_former, add_options, typed
 from workbench.run.spec import MOST_PES, WARMUP, RunSpec, requested
 from workbench.study.plan import KINDS, MOST_STEPS, NO_BALANCING, SHARED, Study, usual_pes
@@ -288,6 +288,7 @@ def check_policy(options: argparse.Namespace) -> None:
 
 def table_of(path: Path) -> dict[str, Any]:
     """The contents of a TOML file. Raises InputError."""
+    require_no_device("FILE.toml", path)
     try:
         large = path.stat().st_size > MOST_BYTES
         table = {} if large else tomllib.loads(path.read_text())

@@ -13,7 +13,7 @@ from typing import Any
 
 import miniapps
 from miniapps.json_input import parsed
-from miniapps.parameters import InputError, require
+from miniapps.parameters import InputError, require, require_no_device
 from workbench.exit_status import VALID, WRONG
 from workbench.run import output
 from workbench.run.spec import check_writable
@@ -85,6 +85,7 @@ def published_tables(path: Path) -> list[Table]:
     ``source`` is the title. The longest lists become the columns of one table, each object becomes
     a table with a row per key, and anything else becomes a note.
     """
+    require_no_device("--published", path)
     try:
         found = parsed(path.read_bytes())
     except OSError as error:

@@ -19,7 +19,7 @@ import drivers
 from communication.catalogue import ANATOMY, CATALOGUE, Benchmark
 from communication.settings import Settings, Span
 from miniapps.json_input import parsed
-from miniapps.parameters import InputError, require
+from miniapps.parameters import InputError, require, require_no_device
 from workbench.comm.variants import DRIVER, LIBRARY, VALUES, in_words
 from workbench.run.shapes import COUNT, FLAG, NUMBER, OBJECT, SEVERAL, TEXT, misfit
 from workbench.study.options import COMM, table_of
@@ -304,6 +304,7 @@ def _span(table: Mapping[str, Any]) -> Span | None:
 
 def published_values(path: Path) -> dict[str, Any]:
     """A JSON file with published values, which names its source. Raises InputError."""
+    require_no_device("published", path)
     try:
         found = parsed(path.read_bytes())
     except OSError as error:

@@ -31,6 +31,8 @@ RUNS, PAGE, TABLES, VALUES = "campaign.jsonl", "report.html", "tables.txt", "val
 
 def is_ours(path: Path) -> bool:
     """Whether the first line of a campaign file says that it is of communication benchmarks."""
+    if not path.is_file():  # perhaps a FIFO, which nobody writes to
+        return False
     try:
         with path.open("rb") as file:
             head = parsed_object(file.readline())
