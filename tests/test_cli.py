@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import io
@@ -429,6 +430,18 @@ def test_help_has_an_example(words: str, capsys: pytest.CaptureFixture[str]) -> 
     else:
         option = dataclasses.fields(apps.load(words.split()[1]).Problem)[0].metadata["option"]
         assert "--driver" in shown and f"  {option}" in shown and "default: " in shown
+
+
+@pytest.mark.parametrize("words", ["list", "lesson list", "study --list", "comm --list"])
+def test_lists_fit_a_terminal(
+    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a list that wraps wherever the terminal ends."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with contextlib.suppress(SystemExit):
+        main(words.split())
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 4 and [line for line in lines if len(line) > 80] == []
 
 
 def test_list_shows_every_app(capsys: pytest.CaptureFixture[str]) -> None:

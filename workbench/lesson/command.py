@@ -18,6 +18,7 @@ from workbench.lesson.page import as_html
 from workbench.lesson.submissions import Unfit, require_runtime, runtime_of
 from workbench.lesson.taking_part import take_part
 from workbench.plural import counted
+from workbench.table import labelled, width
 
 PUBLIC_SEED = 1
 LOOK_S = 0.5  # between two looks at a watched file
@@ -75,10 +76,12 @@ def _mark(options: Namespace) -> int:
 
 def list_lessons() -> int:
     """Print the lessons."""
+    longest = max(map(len, lessons.names()))
     for name in lessons.names():
         lesson = lessons.load(name)
-        runtimes = ", ".join(lesson.runtimes)
-        print(f"{lesson.number}  {name:10} {lesson.minutes} min  {lesson.title}  ({runtimes})")
+        about = f"{lesson.title} ({', '.join(lesson.runtimes)})"
+        label = f"{lesson.number}  {name:{longest}}  {lesson.minutes} min  "
+        print(*labelled(label, about, width()), sep="\n")
     return VALID
 
 
