@@ -15,8 +15,10 @@ def placed(error: BaseException, programs: Collection[Path]) -> Exception:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in files]
     if isinstance(error, SystemExit):
         what = "it ends the process, by exit or quit"
+    elif isinstance(error, MemoryError):
+        what = "out of memory"
     else:
-        what = f"{type(error).__name__}: {error}"
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if not frames:
         return error if isinstance(error, Exception) else RunError(what)
     place = frames[-1]

@@ -101,7 +101,7 @@ HARMFUL = {  # a program, and what is said about it
         "import numpy\ndef collect(comm, mine): return numpy.zeros((4000, 2000))",
         "it left no room for results",
     ),
-    "exits": ("import os\nos._exit(0)", "the launcher ended with status 0"),
+    "exits": ("import os\nos._exit(0)", "died in step 0"),
 }
 UNPROTECTED = {name: HARMFUL[name] for name in ("forks", "prints", "stays")}
 UNPROTECTED["writes"] = (FILLS, "it wrote more than 128 MiB")
