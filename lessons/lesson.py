@@ -137,6 +137,10 @@ class Lesson:
         """Why the messages of a process are not allowed; empty if they are."""
         return ""
 
+    def not_computed(self, case: Case, traffic: Traffic) -> str:
+        """Why a right result is no answer: a process did not compute it as asked; else empty."""
+        return ""
+
     def forbidden_together(self, case: Case, traffic: Sequence[Traffic]) -> str:
         """Why the messages of all processes together are not allowed; empty if they are."""
         return ""

@@ -17,6 +17,7 @@ from drivers.job import Watcher
 from lessons.lesson import RUNTIMES, Case, Traffic
 
 STUCK = "no chare has anything left to do; messages by chare: "  # and not all have answered
+AN_ARRAY = "an array"  # the kind of result that is stored in a file
 Report = Callable[[int, list[Any]], None]  # stores what all processes of a work have to report
 
 
@@ -93,7 +94,7 @@ class Work:
                 np.save(self.result(rank), returned)
             except OSError as error:
                 raise OSError(f"it left no room for results: {error}") from error
-            return {"returned": "an array", **traffic._asdict()}
+            return {"returned": AN_ARRAY, **traffic._asdict()}
         kind = (
             "an array of objects" if isinstance(returned, np.ndarray) else type(returned).__name__
         )

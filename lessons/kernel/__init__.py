@@ -58,12 +58,16 @@ class Kernel(Lesson):
             Halo.step(field, periodic=False)
         return field[1:-1, 1:-1].copy()
 
-    def forbidden(self, case: Case, rank: int, traffic: Traffic) -> str:
-        """Kernels compute all cells, from few loads, and the field stays on the GPU."""
+    def not_computed(self, case: Case, traffic: Traffic) -> str:
+        """Kernels compute all cells."""
         rows, columns, steps = case.size[:3]
-        found, needed = traffic.gpu, rows * columns * steps
-        if found is None or found.stores < needed:
-            return f"kernels stored {found.stores if found else 0} cells; {needed} are needed"
+        stores, needed = traffic.gpu.stores if traffic.gpu else 0, rows * columns * steps
+        return f"kernels stored {stores} cells; {needed} are needed" if stores < needed else ""
+
+    def forbidden(self, case: Case, rank: int, traffic: Traffic) -> str:
+        """Cells are computed from few loads, and the field stays on the GPU."""
+        found = traffic.gpu
+        assert found is not None
         if (found.rows, found.columns) != (ROWS, COLUMNS):
             threads = found.columns, found.rows
             return f"its blocks have {threads} threads, not {(COLUMNS, ROWS)}"

@@ -119,6 +119,10 @@ def outcome_of(lesson: Lesson, case: Case, end: Returned | str, program: Path) -
             reason = difference(rank, value, lesson.expected(case, rank), place)
         if reason:
             return replace(found, reason=reason)
+    for traffic in end.traffic:
+        reason = lesson.not_computed(case, traffic)
+        if reason:
+            return replace(found, reason=reason)
     for rank, traffic in enumerate(end.traffic):
         reason = lesson.forbidden(case, rank, traffic)
         if reason:

@@ -14,6 +14,7 @@ from miniapps.parameters import InputError, require
 from workbench.exit_status import VALID, WRONG
 from workbench.lesson import apart, check, marking, returned
 from workbench.lesson.check import Outcome
+from workbench.lesson.mark import cases_of, seed_from
 from workbench.lesson.page import as_html
 from workbench.lesson.submissions import Unfit, require_runtime, runtime_of
 from workbench.lesson.taking_part import take_part
@@ -21,6 +22,7 @@ from workbench.plural import counted
 from workbench.table import labelled, width
 
 PUBLIC_SEED = 1
+OWN_NUMBERS = "sizes and numbers that no other program gets"
 LOOK_S = 0.5  # between two looks at a watched file
 EXAMPLES = """examples:
   miniapps lesson list
@@ -139,16 +141,37 @@ def check_program(program: Path) -> int:
         for outcomes in check.outcomes(lesson, runtime, [program.resolve()], cases):
             so_far += outcomes
             for outcome in outcomes:
-                where = f"{counted(processes, 'process')}, {lesson.words(outcome.case)}"
-                print(f"  {'FAIL' if outcome.reason else 'ok  '}  {where}", flush=True)
+                say(outcome, lesson.words(outcome.case))
                 if outcome.reason:
-                    print(f"        {outcome.reason}", flush=True)
                     explain(lesson, runtime, so_far, note)
                     return WRONG
+    if not right_with_own_numbers(lesson, runtime, program.resolve()):
+        return WRONG
     print(f"\n{program}: right, to the last bit")
     if note:
         print(f"\nbut {note}")
     return VALID
+
+
+def say(outcome: Outcome, words: str) -> None:
+    """Print whether a program was right in a case, and if not, why."""
+    where = f"{counted(outcome.case.processes, 'process')}, {words}"
+    print(f"  {'FAIL' if outcome.reason else 'ok  '}  {where}", flush=True)
+    if outcome.reason:
+        print(f"        {outcome.reason}", flush=True)
+
+
+def right_with_own_numbers(lesson: Lesson, runtime: str, program: Path) -> bool:
+    """Check a program in cases that depend on its own text, so that no text can contain results."""
+    cases = cases_of(lesson, runtime, seed_from(program.read_bytes()))
+    most = [case for case in cases if case.processes == cases[-1].processes]
+    for outcome in check.outcomes(lesson, runtime, [program], most)[0]:
+        if outcome.reason:
+            say(outcome, f"{lesson.words(outcome.case)}, {OWN_NUMBERS}")
+            print("\nnot yet right; a result must follow from what the program is given")
+            return False
+    say(outcome, OWN_NUMBERS)
+    return True
 
 
 def explain(lesson: Lesson, runtime: str, known: Sequence[Outcome], note: str) -> None:

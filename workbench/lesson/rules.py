@@ -20,6 +20,11 @@ NAMES |= {"vars", "breakpoint", "input", "memoryview"}
 ATTRIBUTES = {"f_back", "f_globals", "f_locals", "f_builtins", "tb_frame", "gi_frame", "cr_frame"}
 ATTRIBUTES |= {"sys", "os", "builtins", "ctypeslib", "ctypes", "load", "loadtxt", "genfromtxt"}
 ATTRIBUTES |= {"fromfile", "memmap", "tofile", "save", "savez", "savetxt", "DataSource"}
+ATTRIBUTES |= {"savez_compressed", "open_memmap", "dump", "fromregex", "FileType", "linecache"}
+ATTRIBUTES |= {"_os", "_sys", "_getframe", "inspect", "importlib", "attrgetter", "methodcaller"}
+ATTRIBUTES |= {"runstring", "get_type_hints", "ForwardRef", "f2py"}
+COMMUNICATORS = {"Comm", "Intracomm", "Intercomm", "Topocomm", "Cartcomm", "Graphcomm"}
+COMMUNICATORS |= {"Distgraphcomm"}
 SPECIAL = {"__name__", "__init__", "__main__", "__file__", "__doc__"}
 
 
@@ -27,7 +32,7 @@ def breach(tree: ast.Module, lesson: Lesson) -> str:
     """The first thing in a program that is not allowed, with its line; empty if there is none."""
     brought = set(_brought(tree))
     for node in ast.walk(tree):
-        found = _imports(node, lesson) or _names(node) or _changes(node, brought)
+        found = _imports(node, lesson) or _names(node) or _changes(node, brought) or _hides(node)
         if found:
             return f"line {getattr(node, 'lineno', 1)}: {found}"
     return ""
@@ -80,4 +85,18 @@ def _changes(node: ast.AST, brought: set[str]) -> str:
         base = base.func if isinstance(base, ast.Call) else base.value
     if isinstance(base, ast.Name) and base.id in brought:
         return f"changes {ast.unparse(node)}, which it has imported"
+    if isinstance(base, ast.Name) and base.id == "type":
+        return f"changes {ast.unparse(node)}, a class that it has not made"
+    return ""
+
+
+def _hides(node: ast.AST) -> str:
+    """Why a use of MPI's classes is not allowed: what they send is not counted.
+
+    As annotations, or for isinstance, they are.
+    """
+    used = node.func if isinstance(node, ast.Call) else getattr(node, "value", None)
+    name = getattr(used, "attr", getattr(used, "id", ""))
+    if isinstance(node, ast.Call | ast.Attribute) and name in COMMUNICATORS:
+        return f"uses {ast.unparse(node)}; a program calls methods of the communicator it gets"
     return ""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lessons.lesson import Case, Kernels, Lesson, Traffic
-from lessons.work import Work, pes_for
+from lessons.work import AN_ARRAY, Work, pes_for
 from workbench.run import launch
 
 STALL_S = 4.0
@@ -89,9 +89,10 @@ def run_together(tasks: Sequence[Task]) -> list[Returned | str]:
 
 def returned(work: Work, answers: Any) -> Returned:
     """What a program returned, from the answers of its processes and their files."""
-    files = [work.result(rank) for rank in range(work.case.parts)]
-    values = tuple(np.load(file) if file.exists() else None for file in files)
     kinds = tuple(answer["returned"] for answer in answers)
+    values = tuple(
+        np.load(work.result(rank)) if kind == AN_ARRAY else None for rank, kind in enumerate(kinds)
+    )
     return Returned(kinds, values, tuple(map(traffic_of, answers)))
 
 
