@@ -172,7 +172,7 @@ class Settings:
         "-z",
         None,
         Percentiles.parse,
-        "percentiles of single iterations",
+        "percentiles of single iterations, from 0 to 100, not nan",
         group=SHOWN,
         metavar="P,P",
     )

@@ -110,15 +110,36 @@ class Number:
             return self.infinite and value > 0
         return self.zero if value == 0 else 0 < value and self.least <= value <= self.most
 
+    def read(self, text: str) -> float:
+        """Read any number. Raises ValueError."""
+        return float(text)
+
     def __call__(self, text: str) -> float:
         """Read a number. Raises ValueError with what is allowed."""
         try:
-            value = float(text)
+            value = self.read(text)
         except ValueError:
             raise ValueError(f"a number {self.allowed}") from None
         if not self.takes(value):
             raise ValueError(self.allowed)
         return value
+
+
+class Share(Number):
+    """Reads a share, such as 2% or 0.02, between 0 and 1."""
+
+    @property
+    def allowed(self) -> str:
+        """The shares that the option takes."""
+        return "above 0% and below 100%; neither inf nor nan"
+
+    def takes(self, value: float) -> bool:
+        """Whether a share is allowed."""
+        return 0 < value < 1
+
+    def read(self, text: str) -> float:
+        """Read a share or a percentage. Raises ValueError."""
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
 
 
 def require_numbers(spec: Any) -> None:

@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import (
     AbstractContextManager,
     contextmanager,
@@ -102,6 +102,14 @@ def in_process(*arguments: object) -> subprocess.CompletedProcess[str]:
             except SystemExit as ended:
                 status = int(ended.code or 0)
     return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
+
+
+def refused(words: Sequence[object]) -> str:
+    """The line in which a command line is refused, with status 2."""
+    done = in_process(*words)
+    assert done.returncode == 2 and not done.stdout, done
+    assert done.stderr.count("\n") == 1 and len(done.stderr) < 700, done.stderr
+    return done.stderr
 
 
 def run_record(

@@ -154,3 +154,13 @@ def test_a_run_that_ends_otherwise_is_not_ok() -> None:
     ]
     assert not any(kills.ended_well(*one, pid=7) for one in found)
     assert kills.ended_well(found[0][0], 3, "miniapps: run failed: process 7 died\n", 7)
+
+
+def test_a_run_that_takes_longer_or_leaves_something_is_not_ok() -> None:
+    """Catches a result that is good however long a run, also one slowed down, has taken."""
+    found = {"seconds": kills.LIMIT_S, "left": {"processes": 0, "files": 0, "segments": 0}}
+    assert kills.nothing_remains(found)
+    assert not kills.nothing_remains(found | {"seconds": kills.LIMIT_S + 0.1})
+    assert not kills.nothing_remains(found | {"left": {"processes": 0, "files": 1}})
+    every = kills.read(kills.RESULT).values()
+    assert all(map(kills.nothing_remains, every))

@@ -22,7 +22,6 @@ import miniapps as apps
 from miniapps import tiling
 from miniapps.parameters import InputError
 from workbench import cli, environment
-from workbench.arguments import typed
 from workbench.exit_status import VALID, WRONG
 from workbench.run import launch, record
 from workbench.study import noise, options, provenance, runner, tables, validation
@@ -889,8 +888,3 @@ def test_a_studys_warm_up_is_ten_steps_unless_it_says_otherwise():
     assert study_of("strong", "leanmd", "--preset", "melt").warmup == 10
     assert study_of("strong", "echo", "--preset", "paper").warmup == 60
     assert study_of("strong", "jacobi2d", "--warmup", "0").warmup == 0
-
-
-def test_shares_are_read():
-    read = typed(options.share)
-    assert read("2%") == read("0.02") == 0.02

@@ -256,9 +256,8 @@ def kills() -> str:
 `python tests/kills.py` kills, stops, slows down and interrupts runs: the launcher, the launched
 processes, at the start, between steps, in a balancing, while output is written. A run is right
 if it ends within {found["limit_s"]:g} s, says why in one line, and leaves no process, file or
-shared memory; one that is only slowed down must have the right result.""") + table(
-        ["driver", "signal", "runs", "right", "longest"], rows
-    )
+shared memory; one that is only slowed down, for 2.5 s, must have the right result within the
+same time.""") + table(["driver", "signal", "runs", "right", "longest"], rows)
 
 
 def inputs() -> str:

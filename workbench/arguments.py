@@ -11,9 +11,10 @@ from typing import Any
 
 import drivers
 from drivers.descriptor import Driver
-from miniapps.parameters import Number, integer, shown
+from miniapps.parameters import Number, Share, integer, shown
 
 SECONDS = Number(zero=False)  # of --stall
+SHARE = Share(zero=False)
 
 
 def add_app_options(parser: argparse.ArgumentParser, problem: Any) -> None:
@@ -54,6 +55,17 @@ def add_former(group: Any, former: str, now: str, dest: str, **how: Any) -> None
     """
     action = partial(_Former, now=now)
     group.add_argument(former, dest=dest, action=action, help=argparse.SUPPRESS, **how)
+
+
+def add_number(add: Any, option: str, number: Number, help: str, **how: Any) -> None:
+    """Add an option that takes a number, by a method ``add_argument``; the help says which."""
+    add(option, type=typed(number), help=f"{help}; {number.allowed}", **how)
+
+
+def add_stall(group: Any, help: str = "as of `miniapps run`") -> None:
+    """Add ``--stall``, to a group or a parser."""
+    add_number(group.add_argument, "--stall", SECONDS, help, metavar="SECONDS")
+    add_former(group, "--timeout", "--stall", "stall", type=typed(SECONDS))
 
 
 class _Former(argparse.Action):
@@ -125,10 +137,11 @@ def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     """A ``type`` for argparse that calls ``parse``; its error states what is allowed."""
     parse = integer if parse is int else parse
 
-    def read(text: str) -> Any:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{text}: must be {error}") from None
+    return partial(_read, parse)
 
-    return read
+
+def _read(parse: Callable[[str], Any], text: str) -> Any:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text}: must be {error}") from None

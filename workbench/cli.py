@@ -20,14 +20,7 @@ from drivers.descriptor import Balancing
 from drivers.exits import error_of
 from miniapps.parameters import InputError, one_line, require
 from workbench import environment
-from workbench.arguments import (
-    SECONDS,
-    add_app_options,
-    add_driver_options,
-    add_former,
-    add_options,
-    typed,
-)
+from workbench.arguments import add_app_options, add_driver_options, add_options, add_stall
 from workbench.commands import (
     add_adversary,
     add_comm,
@@ -186,8 +179,7 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     add("--json", metavar="FILE|-", help="write the record as one JSON object")
     add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
     stall = "end after this time without progress, and say what blocks wait for"
-    add("--stall", type=typed(SECONDS), metavar="SECONDS", help=stall)
-    add_former(more, "--timeout", "--stall", "stall", type=typed(SECONDS))
+    add_stall(more, stall)
     add("--pin", action="store_true", help="pin each PE to a core of its own")
     add("--no-launch", action="store_true", help="be a rank, start no launcher")
     add("--force", action="store_true", help="run what does not fit into memory")
@@ -210,9 +202,7 @@ def _add_batch(commands: Any) -> None:
     )
     help = "a command line `run ...` per line; - is standard input"
     parser.add_argument("file", metavar="FILE", help=help)
-    add = parser.add_argument
-    add("--stall", type=typed(SECONDS), metavar="SECONDS", help="as of `miniapps run`")
-    add_former(parser, "--timeout", "--stall", "stall", type=typed(SECONDS))
+    add_stall(parser)
     parser.add_argument("--no-launch", action="store_true", help=argparse.SUPPRESS)
 
 

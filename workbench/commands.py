@@ -13,8 +13,8 @@ from typing import Any
 
 import drivers
 import miniapps
-from miniapps.parameters import require
-from workbench.arguments import add_app_options, add_former, add_options, typed
+from miniapps.parameters import Number, require
+from workbench.arguments import add_app_options, add_former, add_number, add_options, typed
 from workbench.exit_status import FAILED, VALID
 from workbench.parser import command_parser
 from workbench.table import width
@@ -127,7 +127,7 @@ def _add_adversary_options(parser: argparse.ArgumentParser, problem: Any) -> Non
     )
     add("--schedules", type=typed(int), default=command.SCHEDULES, metavar="N", help="at most N")
     help = "begin no schedule after so many"
-    add("--seconds", type=typed(float), default=command.SECONDS, metavar="S", help=help)
+    add_number(add, "--seconds", Number(zero=True), help, default=command.SECONDS, metavar="S")
     help = "processes; default: one per core"
     add("--jobs", type=typed(int), default=0, metavar="N", help=help)
     add("--sim-seed", type=typed(int), default=0, metavar="K", help="the first seed")

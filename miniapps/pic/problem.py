@@ -106,13 +106,15 @@ class PicProblem(BaseProblem):
         "--distribution",
         Distribution("geometric", (0.999,)),
         Distribution.parse,
-        "geometric:RHO, sinusoidal, linear:ALPHA,BETA or patch:XL,XR,YB,YT",
+        "geometric:RHO, sinusoidal, linear:ALPHA,BETA or patch:XL,XR,YB,YT; RHO and BETA above 0, "
+        "ALPHA at most BETA; neither inf nor nan",
     )
     events: tuple[Event, ...] = parameter(
         "--event",
         (),
         Event.parse,
-        "inject:STEP:N:XL,XR,YB,YT[:K,M] or remove:STEP:XL,XR,YB,YT[:FRACTION]; repeatable",
+        "inject:STEP:N:XL,XR,YB,YT[:K,M] or remove:STEP:XL,XR,YB,YT[:FRACTION]; FRACTION from 0 to "
+        "1, not nan; repeatable",
         repeated=True,
     )
     time_tile: int | str = parameter(

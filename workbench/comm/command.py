@@ -16,7 +16,7 @@ import drivers
 from communication.catalogue import ANATOMY, CATALOGUE
 from communication.settings import Settings
 from miniapps.parameters import require
-from workbench.arguments import SECONDS, add_driver_options, add_options, typed
+from workbench.arguments import add_driver_options, add_options, add_stall, typed
 from workbench.comm import anatomy, text, variants
 from workbench.comm.execute import execute
 from workbench.comm.spec import CommSpec
@@ -44,7 +44,8 @@ def add_comm_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="of a benchmark, as in OMB")
     help = "the benchmarks under each driver"
     parser.add_argument("--list", action=Prints, const=print_benchmarks, help=help)
-    add = parser.add_argument_group("run").add_argument
+    group = parser.add_argument_group("run")
+    add = group.add_argument
     add(
         "--driver",
         choices=names,
@@ -53,7 +54,7 @@ def add_comm_options(parser: argparse.ArgumentParser) -> None:
     )
     add("-n", dest="pes", type=typed(int), metavar="RANKS", help="default: 2")
     add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
-    add("--stall", type=typed(SECONDS), metavar="SECONDS", help="as of `miniapps run`")
+    add_stall(group)
     add("--no-launch", action="store_true", help="be a rank, start no launcher")
     add("--dry-run", action="store_true", help="print the launch command instead")
     add_options(parser, Settings)

@@ -18,7 +18,7 @@ import drivers
 import miniapps
 from drivers.descriptor import Balancing
 from miniapps.parameters import InputError, integer, require, require_no_device
-from workbench.arguments import SECONDS, add_former, add_options, typed
+from workbench.arguments import SHARE, add_number, add_options, add_stall, typed
 from workbench.run.spec import MOST_PES, WARMUP, RunSpec, requested
 from workbench.study.plan import KINDS, MOST_STEPS, NO_BALANCING, SHARED, Study, usual_pes
 from workbench.table import labelled, width
@@ -53,17 +53,6 @@ def balancer_names(text: str) -> tuple[str, ...]:
     """Read the names of balancers, in any case; unknown names stay unchanged."""
     known = {name.lower(): name for name in balancers()}
     return tuple(known.get(name.lower(), name) for name in names(text))
-
-
-def share(text: str) -> float:
-    """Read "2%" or "0.02". Raises ValueError."""
-    try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        raise ValueError("a share such as 2%") from None
-    if not 0 < value < 1:
-        raise ValueError("a share between 0 and 100%")
-    return value
 
 
 def expanded(arguments: list[str]) -> list[str]:
@@ -118,29 +107,19 @@ def add_study_options(parser: Any, problem: Any) -> None:
     group = parser.add_argument_group("study")
     add = group.add_argument
     add("--trials", type=typed(int), default=10, metavar="N", help="default: 10")
-    add(
-        "--until-ci",
-        type=typed(share),
-        metavar="P%",
-        help="add trials until intervals are narrow",
-    )
+    add_number(add, "--until-ci", SHARE, "add trials until intervals are narrow", metavar="P%")
     add(
         "--max-trials",
         type=typed(int),
         metavar="N",
         help=f"with --until-ci; default: {MOST_TRIALS}",
     )
-    add(
-        "--max-noise",
-        type=typed(share),
-        metavar="P%",
-        help="wait while the machine is busy, and repeat runs that others disturbed more",
-    )
+    help = "wait while the machine is busy, and repeat runs that others disturbed more"
+    add_number(add, "--max-noise", SHARE, help, metavar="P%")
     add("--shuffle-seed", type=typed(int), default=0, metavar="N", help="of the order of runs")
     add("--force", action="store_true", help="also runs that do not fit into memory")
     add("--no-pin", action="store_true", help="do not pin PEs to cores")
-    add("--stall", type=typed(SECONDS), metavar="SECONDS", help="as of `miniapps run`")
-    add_former(group, "--timeout", "--stall", "stall", type=typed(SECONDS))
+    add_stall(group)
     add(
         "--campaign",
         type=Path,

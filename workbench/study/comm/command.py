@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from miniapps.parameters import require
-from workbench.arguments import SECONDS, typed
+from workbench.arguments import SHARE, add_number, add_stall, typed
 from workbench.exit_status import VALID
 from workbench.run.spec import check_writable
-from workbench.study.options import share
 
 if TYPE_CHECKING:
     from workbench.study.comm.plan import Plan
@@ -32,9 +31,9 @@ def add_options(parser: Any) -> None:
     help = "where an MPI library is installed; repeatable; default: NAME beside this Python"
     add("--library", action="append", default=[], metavar="NAME=FOLDER", help=help)
     help = "wait while the machine is busy, and repeat launches that others disturbed more"
-    add("--max-noise", type=typed(share), metavar="P%", help=help)
+    add_number(add, "--max-noise", SHARE, help, metavar="P%")
     add("--no-pin", action="store_true", help="do not pin ranks to cores")
-    add("--stall", type=typed(SECONDS), metavar="SECONDS", help="as of `miniapps run`")
+    add_stall(parser)
     add("--campaign", type=Path, metavar="FOLDER", help="default: as the TOML file")
     add("--dry-run", action="store_true", help="list the launches, and what is left out")
     parser.set_defaults(command=command)
