@@ -7,16 +7,16 @@ import dataclasses
 import math
 import re
 import time
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
+from parsers import actions
 from support import in_process, refused
 
 import miniapps
 from miniapps.parameters import InputError, Number, Share, require_numbers
-from workbench import cli
 
 # What an option may be read by besides a `Number`, as it reads no real number.
 NO_REALS = {
@@ -36,33 +36,6 @@ INSIDE = {
     "--event": "FRACTION from 0 to 1, not nan",
     "-z": "from 0 to 100, not nan",
 }
-
-
-@cache
-def actions() -> list[tuple[tuple[str, ...], argparse.Action]]:
-    """All arguments of all commands, each with the words of its command."""
-    return list(below(()))
-
-
-def below(words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], argparse.Action]]:
-    """The arguments of the commands that begin with some words.
-
-    The parser has only the options of the app that the words name, so it is made for each.
-    """
-    parser: argparse.ArgumentParser = cli.build_parser(list(words))
-    for word in words:
-        parser = commands_of(parser)[word]
-    for word in commands_of(parser):
-        yield from below((*words, word))
-    left_out = argparse._SubParsersAction
-    every = (one for one in parser._actions if not isinstance(one, left_out) and one.nargs != 0)
-    yield from ((words, action) for action in every)
-
-
-def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The parsers of the commands below a parser's."""
-    inner = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
-    return {word: parser for one in inner for word, parser in one.choices.items()}
 
 
 def reader(action: argparse.Action) -> Any:

@@ -234,6 +234,20 @@ def test_fuzzing_finds_failures(what: str, monkeypatch: pytest.MonkeyPatch) -> N
         signal.signal(signal.SIGPROF, previous)
 
 
+@pytest.mark.parametrize("status", [1, 3])
+def test_fuzzing_sees_the_status_that_a_command_returns(
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches an unexpected exception, which the command line turns into status 3, as accepted."""
+    monkeypatch.syspath_prepend(ROOT / "tests/fuzz")
+    targets = importlib.import_module("targets")
+    monkeypatch.setattr(targets, "SCRATCH", tmp_path)
+    target = targets.Target(list, None, lambda data, folder: int(data), 1, list)
+    assert target.attempt(b"0")
+    with pytest.raises(AssertionError, match="exit status"):
+        target.attempt(str(status).encode())
+
+
 def test_fuzzing_a_kind(tmp_path: Path) -> None:
     """Catches a fuzzer that reads nothing, or whose result lacks what the documentation tells."""
     result = tmp_path / "result.json"

@@ -273,7 +273,7 @@ def test_every_app_grows_and_shrinks(app):
         (["strong", "jacobi2d", "--pes", "1,1"], "--pes 1,1: must name each value once"),
         (["strong", "jacobi2d", "--pes", "1;2"], "integers separated by commas"),
         (["strong", "jacobi2d", "--trials", "0"], "--trials 0: must be 1 or more"),
-        (["strong", "jacobi2d", "--until-ci", "200%"], "a share between 0 and 100%"),
+        (["strong", "jacobi2d", "--until-ci", "200%"], "above 0% and below 100%"),
         (["strong", "jacobi2d", "--max-trials", "30"], "--max-trials 30: needs --until-ci"),
         (
             ["strong", "jacobi2d", "--max-steps", "300"],

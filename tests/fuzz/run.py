@@ -181,6 +181,7 @@ def memory_per_byte(attempt: Callable[[bytes], None], data: bytes) -> float:
 
 def imported() -> tuple[Any, bool]:
     """The module `targets`, and whether Atheris watches the branches of what it imports."""
+    sys.path.append(str(Path(__file__).parents[1]))
     if importlib.util.find_spec("atheris") is None:
         return importlib.import_module("targets"), False
     import atheris

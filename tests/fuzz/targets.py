@@ -24,6 +24,7 @@ from typing import Any
 import h5py
 import mutations
 import numpy as np
+import parsers
 
 import miniapps
 from drivers.orders import NAMED, Order, Recorder, Scheduled, order_of
@@ -38,7 +39,11 @@ from workbench import cli, demo, doctor, verify
 from workbench.adversary import command as search
 from workbench.adversary.command import replay, subject_of
 from workbench.adversary.trial import Result, Subject
-from workbench.run import batch, execute
+from workbench.comm import anatomy
+from workbench.comm import command as benchmarks
+from workbench.lesson import apart
+from workbench.lesson import command as lesson
+from workbench.run import batch, execute, launch
 from workbench.run.spec import RunSpec
 from workbench.selftest import command as selftest
 from workbench.show import plots, trace
@@ -64,7 +69,7 @@ class Target:
 
     seeds: Callable[[], list[bytes]]
     mutated: Mutation
-    read: Callable[[bytes, Path], object]  # raises InputError or exits with status 2
+    read: Callable[[bytes, Path], object]  # raises InputError, exits with status 2, or returns it
     factor: int
     large: Callable[[], list[bytes]]
 
@@ -72,16 +77,18 @@ class Target:
         """Whether an input was accepted. Raises any exception but a refusal."""
         folder = Path(tempfile.mkdtemp(dir=SCRATCH))
         os.chdir(folder)
-        said = io.StringIO()
+        shown, said = io.StringIO(), io.StringIO()
         try:
-            with redirect_stdout(io.StringIO()), redirect_stderr(said):
-                self.read(data, folder)
+            with redirect_stdout(shown), redirect_stderr(said):
+                status = self.read(data, folder)
+            if isinstance(status, int) and status not in (0, STOPPED):
+                raise SystemExit(status)
         except InputError as error:
             _check_line(f"{error}\n")
             return False
         except SystemExit as end:
             assert end.code in (0, 2), f"exit status {end.code}: {said.getvalue()[-500:]}"
-            if end.code == 2:
+            if end.code == 2 and not shown.getvalue().startswith("usage: "):
                 _check_line(said.getvalue())
             return end.code == 0
         finally:
@@ -97,17 +104,22 @@ LONGEST_LINE = 1000  # characters, of a refusal
 
 
 def _check_line(said: str) -> None:
-    """Fail unless a refusal is one line that a terminal can show."""
+    """Fail unless a refusal is one line that a terminal can show, after those on former names."""
+    said = "".join(line for line in said.splitlines(True) if " is called --" not in line)
     assert said.count("\n") == 1 and said.endswith("\n"), f"not one line: {said[-500:]}"
     assert len(said) <= LONGEST_LINE, f"{len(said)} characters: {said[:200]}"
 
 
 def _is_named(name: str, data: bytes) -> bool:
     """Whether a file is the input, or is called after it or in it."""
-    return name.startswith("input") or name.encode(errors="surrogateescape") in data
+    stem = name.partition(".")[0]
+    return name.startswith("input") or stem.encode(errors="surrogateescape") in data
 
 
 # The command line ---------------------------------------------------------------------------------
+
+
+STOPPED = -1  # the status of a search that ends before its first schedule
 
 
 def only_check(options: Any, *_: Any) -> int:
@@ -137,14 +149,16 @@ def replace_what_runs() -> None:
     """
     hdf5.SPARE_CORE_S = 0.5
     search.subject_of = lambda *_: None  # type: ignore[assignment, return-value]
-    search.check_usual = lambda *_: 1  # type: ignore[assignment]
-    nothing: Callable[..., int] = lambda *_: 0  # noqa: E731
+    search.check_usual = lambda *_: STOPPED  # type: ignore[assignment]
+    nothing: Callable[..., int] = lambda *_, **named: 0  # noqa: E731
     execute.run = only_check  # type: ignore[assignment]
     command.study = only_plan
     comm_command.command = only_plan_benchmarks
     batch.solve_all = lambda specs, timeout=None: []  # type: ignore[assignment]
     verify.verify = doctor.doctor = selftest.selftest = nothing  # type: ignore[assignment]
     demo.demo = noise.noted = nothing  # type: ignore[assignment]
+    launch.launch = benchmarks.execute = anatomy.comm_anatomy = nothing  # type: ignore[assignment]
+    lesson.take_part = apart.inside = nothing  # type: ignore[assignment]
     tiling.measured_rates = lambda *_: {1: 1.0}  # type: ignore[assignment]
 
 
@@ -168,17 +182,32 @@ study comm ombpy --quick --trials 3 --library openmpi=nowhere --shuffle-seed 4
 adversary pic --pe-grid 2x2 --steps 4 --schedules 10 --seconds 3 --sim-seed 4 --sim-pes 3
 diff nowhere.h5 elsewhere.h5
 study export nowhere.jsonl --format csv
-list"""
+list
+run jacobi2d --driver charm -n 2 --shared-memory 0 --dtype float32 --boundary periodic -- +stacksize
+run echo --driver file -n 2 --file-dir nowhere --audit 3 --audit-every 2 --audit-seed 4 --output x
+run leanmd --output x.h5 --trajectory 2 --hash-every 2 --frames 4 --thermo 3 --units argon
+comm latency -m 1:4096:4 --buffer bytearray --touch sender -i 10 -x 2 -z 50,99.5 --stall 5 --json -
+comm allreduce --driver charm -n 2 --method tree --csv x.csv --figure x.png --trials 3 -f
+comm bw --compare buffer,pickle --thread-level multiple --seed 3
+comm anatomy -m 8:1024 --driver charm
+selftest pic --driver mpi --fault velocity --draw 3 --preset small --json x --resume --markdown
+verify jacobi2d --full --device gpu
+lesson start ring --for mpi4py
+lesson check halo.py
+lesson hint ring 2
+lesson mark nowhere --format gradescope --salt a --lesson ring --output x
+new advect --folder x
+demo --folder x
+study collect nowhere --campaign x.jsonl
+study weak pic --launcher slurm --folder x --sbatch time=1 --max-noise 5% --dry-run"""
 
 
 def words_known() -> list[str]:
-    """Words of the command line: options, names of apps and drivers."""
-    text = Path(cli.__file__).read_text() + LINES
-    for name in miniapps.names():
-        text += " ".join(vars(miniapps.load(name).Problem)["__dataclass_fields__"])
-    fields = RunSpec.__dataclass_fields__.values()
-    options = [field.metadata["option"] for field in fields if "option" in field.metadata]
-    return [*options, *sorted(set(text.split()))]
+    """Words of the command line: commands, options, their choices and values."""
+    found = set(LINES.split())
+    for words, action in parsers.actions():
+        found.update([*words, *action.option_strings, *map(str, action.choices or ())])
+    return sorted(found)
 
 
 WORDS: list[str] = []
@@ -192,9 +221,10 @@ def mutated_line(data: bytes, dice: random.Random) -> bytes:
     return change(data, dice) if change else mutations.of_words(data, dice, WORDS)
 
 
-def read_line(data: bytes, folder: Path) -> object:
+def read_line(data: bytes, folder: Path) -> int:
     """Run a command line up to the launch."""
-    return cli.main(data.decode(errors="replace").replace("\0", "").split())
+    words = data.decode(errors="replace").replace("\0", "").split()
+    return cli.main(words)
 
 
 # Studies in TOML ----------------------------------------------------------------------------------
@@ -488,8 +518,8 @@ def writes_watched(allowed: Path) -> Iterator[list[str]]:
             return
         writes = event in ("os.mkdir", "os.rename", "os.remove", "os.symlink", "os.truncate")
         if event == "open":
-            writes = bool(arguments[2] & 3)  # O_WRONLY or O_RDWR
-        path = str(arguments[0]) if writes else ""
+            writes = bool(arguments[2] & 3) and not isinstance(arguments[0], int)
+        path = os.path.abspath(os.fsdecode(arguments[0])) if writes else ""
         writes = writes and not (event == "os.remove" and arguments[1] != -1)  # by rmtree
         if (
             writes
