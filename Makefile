@@ -16,7 +16,7 @@ ifneq ($(origin PYTHON),file)
   ANEW := $(shell test ! -e .venv || grep -qx "$(VERSION)" .venv/pyvenv.cfg || echo anew)
 endif
 
-.PHONY: install student-package lesson-table notebook adversary ordering-bugs demo test quick verify verification selftest mutation lint bench compare gpu-budget gpu-check gpu-bench clean $(ANEW)
+.PHONY: install student-package lesson-table notebook adversary ordering-bugs demo test quick verify verification selftest mutation lint bench compare gpu-budget gpu-check gpu-bench gpu-wheels gpu-first clean $(ANEW)
 
 install: .venv/installed
 
@@ -118,12 +118,24 @@ gpu-budget: .venv/gpu-check
 
 # On a machine with a GPU; BIN=DIRECTORY takes another Python, which need not have it installed.
 gpu-check: $(if $(filter .venv/bin,$(BIN)),install)
-	@PYTHONPATH=$(CURDIR) $(BIN)/python3 benchmarks/gpu_check.py
+	@PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" $(BIN)/python3 benchmarks/gpu_check.py
 
 # On a machine with a GPU; BIN=/usr/bin and the like where there is no .venv.
 gpu-bench: $(if $(filter .venv/bin,$(BIN)),install)
-	@PYTHONPATH=$(CURDIR) $(BIN)/python3 benchmarks/gpu_bench.py
+	@PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" $(BIN)/python3 benchmarks/gpu_bench.py
+
+# Wheels for make gpu-first on a machine without a network: CPython 3.12, Linux, x86-64.
+gpu-wheels: .venv/installed
+	rm -rf .whl
+	$(BIN)/pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+	  --python-version 3.12 --dest .whl --requirement benchmarks/gpu-wheels.txt
+	@du -sm .whl | awk '{ print $$1 " MiB in .whl"; exit $$1 >= 40 }'
+
+# The first half hour on a machine with a GPU, in calls of ten minutes; PARTS="inventory first" takes
+# some parts. See docs/gpu-checks.md.
+gpu-first:
+	@$(PYTHON) benchmarks/gpu_first.py $(PARTS)
 
 clean:
-	rm -rf .venv student-package.zip build *.egg-info demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-gpu .whl student-package.zip build *.egg-info demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

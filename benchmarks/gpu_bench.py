@@ -8,7 +8,8 @@ CPU counterpart, a run's rate only if it is valid and ends in the same state.
 
 The measurement consists of parts. A part that fails, or for which no time is left, is reported with
 the reason, and the others are still measured. After every part, results/gpu.json has all results so
-far. At the end docs/performance.md and docs/figures/gpu.png are made from it.
+far. At the end docs/performance.md and docs/figures/gpu.png are made from it. If called again with
+the same files and GPU before all was measured, it continues with the parts that are missing.
 
 ``--smoke`` makes everything tiny and writes nothing, to test the script; numba's simulator allows
 nothing else. Exit status: 0 all was measured, 1 some part was not, 2 there is no GPU. A kernel
@@ -27,7 +28,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
-from common import write
+from common import RESULTS, write
 from gpu_cases import (
     BARS,
     CONFIGURATIONS,
@@ -56,6 +57,7 @@ from gpu_rates import (
     stencil,
     streams,
 )
+from gpu_validation import program
 
 from devices import backend as device
 
@@ -127,11 +129,17 @@ def measure(
     keep: Callable[[dict[str, Any]], None],
     clock: Callable[[], float] = monotonic,
     total_s: float = TOTAL_S,
+    before: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Measure all parts for which time is left; ``keep`` receives the results after each part."""
-    results: dict[str, Any] = {"failures": {}}
+    """Measure all parts for which time is left; ``keep`` receives the results after each part.
+
+    ``before``: the results of an earlier call, which are not measured again.
+    """
+    results: dict[str, Any] = {**(before or {}), "failures": {}}
     begin = clock()
     for part in todo:
+        if is_in(results, part.path):
+            continue
         passed = clock() - begin
         try:
             if passed >= total_s:
@@ -153,6 +161,29 @@ def put(results: dict[str, Any], path: tuple[str, ...], found: Any) -> None:
     for folder in folders:
         results = results.setdefault(folder, {})
     results[name] = found
+
+
+def is_in(results: dict[str, Any], path: tuple[str, ...]) -> bool:
+    """Whether there is a value at a path of nested dictionaries."""
+    here: Any = results
+    for name in path:
+        if name not in here:
+            return False
+        here = here[name]
+    return True
+
+
+def earlier(now: dict[str, Any], resume: bool, file: Path = RESULTS / "gpu.json") -> dict[str, Any]:
+    """The results of a call with the same files and GPU; none if there was no such call.
+
+    None either if that call has measured all, unless ``resume``.
+    """
+    try:
+        found = json.loads(file.read_text())["results"]
+    except (OSError, ValueError, KeyError):
+        return {}
+    same = all(found.get(name) == value for name, value in now.items())
+    return found if same and (resume or not found["complete"]) else {}
 
 
 def compared(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -183,7 +214,10 @@ def main() -> int:
     """Measure, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, and no results")
-    smoke = parser.parse_args().smoke
+    parser.add_argument("--resume", action="store_true", help="measure nothing again")
+    parser.add_argument("--seconds", type=float, default=TOTAL_S, help="no part begins later")
+    options = parser.parse_args()
+    smoke = options.smoke
     try:
         backend: Any = device.open_backend("gpu")
         from devices.cuda.compiler import simulated
@@ -194,13 +228,17 @@ def main() -> int:
         print("gpu-bench: the simulator's speed says nothing; --smoke", file=sys.stderr)
         return NO_GPU
     name = backend.described()
+    now = {"device": name, "program": program()}
+    every = list(parts(device.get("gpu"), SMOKE if smoke else FULL, simulated()))
 
     def keep(results: dict[str, Any]) -> None:
         backend.toolkit.free_unused()  # runs in other processes need memory too
         if not smoke:
-            write("gpu", {"device": name} | results)
+            complete = all(is_in(results, part.path) for part in every)
+            write("gpu", now | results | {"complete": complete})
 
-    results = measure(parts(device.get("gpu"), SMOKE if smoke else FULL, simulated()), keep)
+    before = {} if smoke else earlier(now, options.resume)
+    results = measure(every, keep, total_s=options.seconds, before=before)
     failures = [f"{part}: {why}" for part, why in results["failures"].items()]
     if smoke:
         print(json.dumps(results, indent=1))

@@ -1,18 +1,23 @@
 """``make gpu-check``: all checks that need a GPU.
 
-It has three parts: the tests of tests/gpu on the device; every app at full size under every driver,
-also with load balancing and in single precision, where runs must be valid and have the state hash
-of a run on the CPU; and NVIDIA's sanitizers on small runs. A failure does not end it. After every
-step the results are written to gpu-validation.json, from which `gpu_validation.py` later finds the
-kernels that have changed. It stops after nine minutes. If called again with the same files,
-packages and GPU, it continues with the steps that have not passed.
+It begins with one file of tests and one tiny run, also under memcheck. Then it has three parts: the
+tests of tests/gpu on the device; every app at full size under every driver, also with load
+balancing and in single precision, where runs must be valid and have the state hash of a run on the
+CPU; and NVIDIA's sanitizers on small runs. A failure does not end it. After every step the results
+are written to gpu-validation.json, from which `gpu_validation.py` later finds the kernels that have
+changed. It stops after nine minutes. If called again with the same files, packages and GPU, it
+continues with the steps that have not passed.
+
+    python benchmarks/gpu_check.py --steps memcheck    only steps whose names begin so
 
 Exit status: 0 all passed, 1 something failed, 2 there is no GPU to check on.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -40,6 +45,9 @@ from workbench.run import output
 ROOT = Path(__file__).resolve().parents[1]
 TOTAL_S = 520.0
 TESTS_S, RUN_S, SANITIZER_S = 240.0, 90.0, 60.0
+FIRST_FILE = "tests/gpu/test_stencils_gpu.py"
+TAIL = 40  # lines of output that are shown of a step that fails
+WORKERS = 4  # processes that test on one GPU at the same time
 SMALL = "tiny"
 MOST_RANKS = 8  # of the run on the CPU
 MIGRATING = "--balancer Rotate --lb-period 40"
@@ -116,6 +124,11 @@ class Done(NamedTuple):
         said = f"{self.stdout}\n{self.stderr}".strip().splitlines()
         return said[-1].strip() if said else "it said nothing"
 
+    @property
+    def tail(self) -> str:
+        """The last lines of its output."""
+        return "\n".join(f"{self.stdout}\n{self.stderr}".strip().splitlines()[-TAIL:])
+
 
 Runner = Callable[[list[str], float], Done]  # command, time limit in seconds
 
@@ -150,9 +163,28 @@ class Step(NamedTuple):
 
 def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
     """All steps, the most informative first, because time may run out."""
-    pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    yield Step("tests", [*pytest, "tests/gpu", "--require-gpu"], TESTS_S, judge_tests)
+    pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--require-gpu"]
     miniapps = [python, "-m", "workbench.cli", "run"]
+    sanitized = {step.name: step for step in _sanitizer_steps(miniapps, sanitizer)}
+    yield Step("first tests", [*pytest, "--maxfail", "3", FIRST_FILE], RUN_S, judge_first_tests)
+    name = next(iter(WATCHED))
+    small = [*miniapps, name, "--preset", SMALL, *WATCHED[name].split(), "--device", "gpu"]
+    yield Step("first run", [*small, "--json", "-"], RUN_S, judge_first_run)
+    yield sanitized.pop(f"memcheck {name}")
+    yield Step("tests", [*pytest, *in_parallel(cores), "tests/gpu"], TESTS_S, judge_tests)
+    yield from _large_runs(miniapps, cores)
+    yield from sanitized.values()
+
+
+def in_parallel(cores: int) -> list[str]:
+    """The options of pytest that distribute tests to several processes, if it can."""
+    if importlib.util.find_spec("xdist") is None:
+        return []
+    return ["-n", str(min(WORKERS, cores)), "--dist", "worksteal"]
+
+
+def _large_runs(miniapps: list[str], cores: int) -> Iterator[Step]:
+    """The runs at full size."""
     for name, case in CASES.items():
         full = [*miniapps, name.split()[0], *case.words.split(), "--json", "-"]
         if case.on_cpu:
@@ -164,6 +196,10 @@ def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
                 configuration,
                 [*full, "--device", "gpu", *CONFIGURATIONS[configuration].split()],
             )
+
+
+def _sanitizer_steps(miniapps: list[str], sanitizer: str | None) -> Iterator[Step]:
+    """The small runs under sanitizers."""
     for tool, more in TOOLS.items():
         watch = ["env", "MINIAPPS_NO_POOL=1", sanitizer or SANITIZER]
         watch += ["--tool", tool, *more, "--error-exitcode", str(FOUND)]
@@ -205,11 +241,18 @@ def judge_tests(done: Done, findings: Findings) -> str | None:
     return how_ended(done)
 
 
-KEPT = ("valid", "state_hash", "rate", "oversubscribed", "migrations", "transport")
+def judge_first_tests(done: Done, findings: Findings) -> str | None:
+    """The same, without storing the counts: all tests run later."""
+    return judge_tests(done, Findings())
 
 
-def judge_run(done: Done, findings: Findings, name: str, how: str) -> str | None:
-    """Store a run; an error line unless it is valid, on its device, in the reference's state."""
+def judge_first_run(done: Done, findings: Findings) -> str | None:
+    """An error line unless the run is valid and ran on the GPU; its rate says nothing."""
+    return wrong_with(done, "gpu")
+
+
+def wrong_with(done: Done, device: str) -> str | None:
+    """What is wrong with a run that should be valid and have used a device; None if nothing is."""
     try:
         record = json.loads(done.stdout.splitlines()[-1])
         device_of = record["device"]
@@ -217,9 +260,18 @@ def judge_run(done: Done, findings: Findings, name: str, how: str) -> str | None
         return how_ended(done)
     if done.status != 0 or record["valid"] is not True:
         return how_ended(done) if record["valid"] is True else "is not valid"
-    device = "cpu" if how == "cpu" else "gpu"
-    if device_of != device:
-        return f"ran on {device_of}, not on {device}"
+    return None if device_of == device else f"ran on {device_of}, not on {device}"
+
+
+KEPT = ("valid", "state_hash", "rate", "oversubscribed", "migrations", "transport")
+
+
+def judge_run(done: Done, findings: Findings, name: str, how: str) -> str | None:
+    """Store a run; an error line unless it is valid, on its device, in the reference's state."""
+    wrong = wrong_with(done, "cpu" if how == "cpu" else "gpu")
+    if wrong is not None:
+        return wrong
+    record = json.loads(done.stdout.splitlines()[-1])
     if MIGRATING in CONFIGURATIONS.get(how, "") and not record["migrations"]:
         return "no block has migrated"
     kept = {word: record.get(word) for word in KEPT}
@@ -262,13 +314,14 @@ def check(
             continue
         left = total_s - (clock() - begin)
         if left <= 0:
-            wrong: str | None = "not run: no time left"
+            done, wrong = Done(None, ""), "not run: no time left"
         else:
             say(f"[{clock() - begin:4.0f} s] {step.name} ...")
-            wrong = step.judge(run(step.command, min(step.limit_s, left)), findings)
+            done = run(step.command, min(step.limit_s, left))
+            wrong = step.judge(done, findings)
         if wrong:
             findings.failures[step.name] = wrong
-            say(f"[{clock() - begin:4.0f} s] {step.name} FAILED: {wrong}")
+            say(f"{done.tail}\n[{clock() - begin:4.0f} s] {step.name} FAILED: {wrong}")
         else:
             findings.done.append(step.name)
         keep(False)
@@ -277,7 +330,7 @@ def check(
 
 def execute(command: list[str], limit_s: float) -> Done:
     """Run a command in the project's folder; at the time limit its process group is killed."""
-    surroundings = os.environ | {"PYTHONPATH": str(ROOT)}
+    surroundings = os.environ | {"PYTHONPATH": with_root(os.environ.get("PYTHONPATH"))}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     try:
         process = subprocess.Popen(
@@ -292,6 +345,11 @@ def execute(command: list[str], limit_s: float) -> Done:
         os.killpg(process.pid, signal.SIGKILL)
         stdout, stderr = process.communicate()
         return Done(None, stdout, stderr)
+
+
+def with_root(path: str | None) -> str:
+    """A PYTHONPATH, with this project before what is there."""
+    return os.pathsep.join([str(ROOT), *([path] if path else [])])
 
 
 def sanitizer_program() -> str | None:
@@ -340,8 +398,14 @@ def document(surroundings: dict[str, Any], found: Findings, ended: bool) -> dict
     }
 
 
-def main(run: Runner = execute, gpu: dict[str, Any] | None = None, file: Path = VALIDATION) -> int:
+def main(
+    run: Runner = execute,
+    gpu: dict[str, Any] | None = None,
+    file: Path = VALIDATION,
+    options: argparse.Namespace | None = None,
+) -> int:
     """Check, write the results and report; returns the exit status."""
+    options = options or arguments([])
     gpu = gpu or device()
     if gpu is None:
         print("gpu-check: there is no NVIDIA GPU with a working driver: nothing was checked")
@@ -350,17 +414,19 @@ def main(run: Runner = execute, gpu: dict[str, Any] | None = None, file: Path = 
     # Hashed before the checks, because later changes are not checked.
     now = {"device": gpu, "versions": versions(), "sources": sources(), "program": program()}
     found, written = Findings(), read(file)
-    begun = written is not None and not written["passed"]
+    begun = written is not None and (options.resume or not written["passed"])
     if begun and all(written.get(name) == now[name] for name in now):
         found.restore(written)
 
     def keep(ended: bool) -> None:
-        output.write_text(file, json.dumps(document(now, found, ended), indent=1) + "\n")
+        whole = ended and {step.name for step in every} <= {*found.done, *found.failures}
+        output.write_text(file, json.dumps(document(now, found, whole), indent=1) + "\n")
 
-    todo = steps(sys.executable, sanitizer_program(), environment.cores())
+    every = list(steps(sys.executable, sanitizer_program(), environment.cores()))
+    todo = [step for step in every if step.name.startswith(options.steps)]
     with tempfile.TemporaryDirectory() as cache:  # the usual one may have kernels of old constants
         with mock.patch.dict(os.environ, NUMBA_CACHE_DIR=cache):
-            check(todo, run, found, keep)
+            check(todo, run, found, keep, options.seconds)
     print(f"tests: {found.tests}; {len(found.runs)} runs; {len(found.sanitizer)} sanitizer runs")
     for step, wrong in found.failures.items():
         print(f"FAILED {step}: {wrong}")
@@ -368,5 +434,14 @@ def main(run: Runner = execute, gpu: dict[str, Any] | None = None, file: Path = 
     return FAILED if found.failures else OK
 
 
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    """The options; of this process if ``words`` is None."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", default="", help="only those whose names begin so")
+    parser.add_argument("--resume", action="store_true", help="repeat nothing that has passed")
+    parser.add_argument("--seconds", type=float, default=TOTAL_S, help="no step begins later")
+    return parser.parse_args(words)
+
+
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(options=arguments()))

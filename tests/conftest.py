@@ -118,7 +118,7 @@ def _quick(request: pytest.FixtureRequest) -> Iterator[None]:
 def _no_launcher_around(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test take the launcher of the test run itself, if there is one, for its own."""
     for name in list(os.environ):
-        if name.startswith(support.LAUNCHER_VARIABLES):
+        if support.of_a_launcher(name):
             monkeypatch.delenv(name)
 
 

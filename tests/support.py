@@ -51,16 +51,24 @@ ROOT = Path(__file__).resolve().parent.parent
 # The packages, in the order in which they may import each other.
 LAYERS = ("devices", "kernels", "miniapps", "drivers", "communication", "lessons", "workbench")
 BIN = Path(sys.executable).parent  # not resolved: a virtual environment's python is a link
+SCRIPT = BIN / "miniapps"
+PROGRAM = [SCRIPT] if SCRIPT.exists() else [sys.executable, "-m", "miniapps"]  # not installed
 TOY_APPS = Path(__file__).parent / "toyapps"
 MARK = "TEST_OF_MINIAPPS"  # environment variable that marks the processes of a test
 FASTEST = {"points": 4e9, "particles": 2e8, "atom-steps": 6e6}  # work per second of a fast core
 GPU_GAIN = 75  # at most, of a GPU over such a core: 3e11 points per second at 4.8 TB/s
+TOOLKIT = "MINIAPPS_CUDA_TOOLKIT"  # by which a whole test run may use the stub driver
 LAUNCHER_VARIABLES = ("PMI_", "OMPI_", "MV2_", "SLURM_", "PMIX_", "HYDI_", "MINIAPPS_", "NETSTART")
+
+
+def of_a_launcher(variable: str) -> bool:
+    """Whether a variable of the environment is one that a launcher sets."""
+    return variable.startswith(LAUNCHER_VARIABLES) and variable != TOOLKIT
 
 
 def clean_environment(more: dict[str, str] | None = None) -> dict[str, str]:
     """The environment without what a launcher around the tests would have put there."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHER_VARIABLES)}
+    kept = {k: v for k, v in os.environ.items() if not of_a_launcher(k)}
     return kept | (more or {})
 
 
@@ -84,8 +92,8 @@ def execute(
 def miniapps(
     *arguments: object, timeout: float = 120, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the installed command ``miniapps`` as a user would."""
-    return execute([BIN / "miniapps", *arguments], timeout, env)
+    """Run the command ``miniapps`` as a user would."""
+    return execute([*PROGRAM, *arguments], timeout, env)
 
 
 def in_process(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -141,7 +149,7 @@ def records_of(
             found = batch.solve_all([spec_of(shlex.split(line)) for line in lines])
         found = [{"failed": one} if isinstance(one, str) else one for one in found]
         return json.loads(json.dumps(found))
-    done = execute([BIN / "miniapps", "batch", "-"], timeout, env, "\n".join(lines))
+    done = execute([*PROGRAM, "batch", "-"], timeout, env, "\n".join(lines))
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(records) == len(lines), f"{done.returncode}\n{done.stderr}"
     return records

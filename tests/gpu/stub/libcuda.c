@@ -26,6 +26,7 @@ static int make(void **handle) {
 
 /* Device and context */
 
+int cuInit(unsigned flags) { return OK; }
 int cuDriverGetVersion(int *version) { *version = 13000; return OK; }
 int cuDeviceGetCount(int *count) { *count = 1; return OK; }
 int cuDeviceGet(int *device, int number) { *device = number; return OK; }

@@ -1,0 +1,294 @@
+"""`make gpu-first` without a GPU: its parts are stand-ins, its packages a wheel made here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import support
+
+BENCHMARKS = support.ROOT / "benchmarks"
+RESULT = "benchmarks/gpu-validation.json"
+ADDS = f"""
+import sys, pathlib
+file = pathlib.Path({RESULT!r})
+file.write_text((file.read_text() if file.exists() else "") + sys.argv[1])
+print("added", flush=True)
+"""
+SCRIPTS = {
+    "adds.py": ADDS,
+    "fails.py": "raise SystemExit('wrong')",
+    "hangs.py": f"{ADDS}\nimport time; time.sleep(60)",
+}
+
+
+@pytest.fixture(scope="module")
+def scripts() -> Iterator[SimpleNamespace]:
+    """The scripts, as modules."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHMARKS)
+        import gpu_bench
+        import gpu_check
+        import gpu_first
+        import gpu_inventory
+
+        yield SimpleNamespace(
+            first=gpu_first, check=gpu_check, bench=gpu_bench, inventory=gpu_inventory
+        )
+
+
+@pytest.fixture
+def first(scripts, tmp_path, monkeypatch) -> ModuleType:
+    """The script in a tree of its own, whose parts add a letter to a result, fail or hang."""
+    module = scripts.first
+    tree = tmp_path / "tree"
+    (tree / "benchmarks").mkdir(parents=True)
+    for name, text in SCRIPTS.items():
+        (tree / "benchmarks" / name).write_text(text)
+    parts = {
+        "inventory": module.Part(("adds.py", "i"), needs_gpu=False, timed=False),
+        "first": module.Part(("adds.py", "f")),
+        "fails": module.Part(("fails.py",), timed=False),
+        "hangs": module.Part(("hangs.py", "h"), timed=False),
+        "check": module.Part(("adds.py", "c")),
+    }
+    monkeypatch.setattr(module, "PARTS", parts)
+    monkeypatch.setattr(module, "ROOT", tree)
+    monkeypatch.setattr(module, "LOGS", tree / "logs")
+    monkeypatch.setattr(module, "CAN_IMPORT", "import numpy")
+    monkeypatch.setattr(module, "HAS_GPU", "")
+    for name in ("WHEELS", "VENV"):
+        monkeypatch.setattr(module, name, tree / getattr(module, name).name)
+    monkeypatch.setenv("OUT", str(tmp_path / "out"))
+    return module
+
+
+def test_parts_pass_in_turn(first, tmp_path, capfd):
+    """Catches a part that is left out, and results and logs that are lost with the machine."""
+    assert first.main(["inventory", "first", "check"]) == 0
+    assert (tmp_path / "out" / RESULT).read_text() == "ifc"
+    assert (tmp_path / "out" / "first.log").read_text() == "added\n"
+    assert "gpu-first: check passed" in capfd.readouterr().out
+
+
+def test_without_a_gpu_parts_before_it_have_run(first, tmp_path, monkeypatch, capfd):
+    """Catches a traceback where there is no GPU, and an inventory that needs one."""
+    monkeypatch.setattr(first, "HAS_GPU", "print('no GPU was found')")
+    assert first.main(["inventory", "first", "check"]) == 2
+    assert (tmp_path / "out" / RESULT).read_text() == "i"
+    last = capfd.readouterr().out.splitlines()[-1]
+    assert last == "gpu-first: first needs a GPU: no GPU was found"
+
+
+def test_a_failed_part_ends_the_call(first, tmp_path, capfd):
+    """Catches a failure after which minutes of a GPU are spent, and one that passes."""
+    assert first.main(["first", "fails", "check"]) == 1
+    assert (tmp_path / "out" / RESULT).read_text() == "f"
+    out = capfd.readouterr().out
+    assert "wrong\n" in out and "fails has status 1" in out.splitlines()[-1]
+
+
+def test_a_part_is_ended_in_time_and_its_results_are_kept(first, tmp_path, monkeypatch, capfd):
+    """Catches a call that takes longer than it may, and results that only a whole part leaves."""
+    monkeypatch.setattr(first, "TOTAL_S", 1.5)
+    monkeypatch.setattr(first, "SPARE_S", 0.0)
+    assert first.main(["hangs", "check"]) == 1
+    assert (tmp_path / "out" / RESULT).read_text() == "h"
+    assert "hangs was ended" in capfd.readouterr().out.splitlines()[-1]
+    times = iter([0.0, 0.0, 2.0])
+    assert first.main(["first", "check"], lambda: next(times)) == 1
+    assert capfd.readouterr().out.splitlines()[-1] == 'gpu-first: time is up; to do: PARTS="check"'
+
+
+def test_results_travel_from_machine_to_machine(first, tmp_path, monkeypatch, capfd):
+    """Catches a fresh machine that begins anew, and one that loses what is in its own tree."""
+    out, tree = tmp_path / "out" / RESULT, first.ROOT / RESULT
+    out.parent.mkdir(parents=True)
+    out.write_text("old")
+    assert first.main(["first"]) == 0
+    assert tree.read_text() == out.read_text() == "oldf"
+    out.write_text("other")
+    out.chmod(0o444)
+    assert first.main(["take"]) == 0
+    assert tree.read_text() == "other" and os.access(tree, os.W_OK)
+    monkeypatch.setenv("OUT", str(tmp_path / "nothing"))
+    assert first.main(["take"]) == 1
+    assert first.main(["chekc"]) == 1
+    assert "no part chekc" in capfd.readouterr().out.splitlines()[-1]
+
+
+def test_the_sanitizer_may_be_missing(first, monkeypatch, capfd):
+    """Catches a first half hour that ends because a machine has no compute-sanitizer."""
+    monkeypatch.setitem(first.PARTS, first.SANITIZER, first.Part(("fails.py",)))
+    assert first.main([first.SANITIZER, "check"]) == 0
+    assert "memcheck is left out" in capfd.readouterr().out
+
+
+def test_paths_of_the_user_are_kept(first, tmp_path, monkeypatch):
+    """Catches a PYTHONPATH that is overwritten, and a folder of CUDA that is not named."""
+    monkeypatch.setenv("PYTHONPATH", "/own")
+    monkeypatch.setenv("CUDA_HOME", "/cuda")
+    assert first.surroundings()["PYTHONPATH"] == f"{first.ROOT}:/own"
+    assert first.surroundings()["CUDA_HOME"] == "/cuda"
+    monkeypatch.delenv("CUDA_HOME")
+    monkeypatch.setattr(first, "CUDA_FOLDERS", ("/no/such", str(tmp_path)))
+    assert first.surroundings()["CUDA_HOME"] == str(tmp_path)
+
+
+@pytest.mark.parametrize("target", ["gpu-check", "gpu-bench"])
+def test_make_keeps_the_users_path(target, tmp_path):
+    """Catches a PYTHONPATH that make overwrites."""
+    python = tmp_path / "python3"
+    python.write_text('#!/bin/sh\necho "$PYTHONPATH"\n')
+    python.chmod(0o755)
+    command = ["make", "-s", "-C", support.ROOT, target, f"BIN={tmp_path}"]
+    done = support.execute(command, env={"PYTHONPATH": "/own"})
+    assert done.stdout == f"{support.ROOT}:/own\n", done.stderr
+
+
+# Packages ----------------------------------------------------------------------------------------
+
+
+def wheel(folder: Path, name: str, tag: str = "py3-none-any") -> None:
+    """A wheel with one module, as an installer takes it."""
+    folder.mkdir(exist_ok=True)
+    info = f"{name}-1.0.dist-info"
+    with zipfile.ZipFile(folder / f"{name}-1.0-{tag}.whl", "w") as file:
+        file.writestr(f"{name}.py", "VALUE = 7")
+        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        file.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n")
+        file.writestr(f"{info}/RECORD", "")
+
+
+def test_wheels_are_installed_beside_the_packages_of_this_python(first):
+    """Catches packages that are found no more, and an installation that is repeated or too old."""
+    wheel(first.WHEELS, "carried")
+    python = first.install()
+    program = "import carried, numpy, site; print(carried.VALUE, len(site.getsitepackages()) > 1)"
+    assert first.asked(python, program).stdout == "7 True\n"
+    made = (first.VENV / "made-from").stat().st_mtime_ns
+    assert first.install() == python
+    assert (first.VENV / "made-from").stat().st_mtime_ns == made
+    wheel(first.WHEELS, "another")
+    assert first.asked(first.install(), "import another").returncode == 0
+
+
+def test_why_packages_cannot_be_installed_is_one_line(first, monkeypatch, capfd):
+    """Catches pip's page of output, and a part that begins without its packages."""
+    wheel(first.WHEELS, "carried", "cp30-cp30-manylinux1_x86_64")
+    assert first.main([]) == 1
+    out = capfd.readouterr().out
+    assert out.startswith("gpu-first: install: ERROR: carried-1.0-cp30") and out.count("\n") == 1
+    next(first.WHEELS.iterdir()).unlink()
+    monkeypatch.setattr(first, "CAN_IMPORT", "import no_such_package")
+    assert first.main([]) == 1
+    out = capfd.readouterr().out
+    assert "make gpu-wheels" in out and out.count("\n") == 1
+
+
+def required() -> set[str]:
+    """The names in the list of wheels."""
+    lines = (BENCHMARKS / "gpu-wheels.txt").read_text().splitlines()
+    return {line.replace(">", "=").split("=")[0] for line in lines if line[:1] not in ("", "#")}
+
+
+def test_what_is_carried_is_what_the_inventory_looks_for(scripts):
+    """Catches a package that nobody carries and that an image is not said to have."""
+    assert set(scripts.inventory.CARRIED) <= required()
+    assert not set(scripts.inventory.FROM_IMAGE) & required()
+    page = (support.ROOT / "docs" / "gpu-checks.md").read_text()
+    spoken = {"numpy": "NumPy", "numba": "Numba", "scipy": "SciPy", "cupy-cuda13x": "CuPy"}
+    for name in scripts.inventory.FROM_IMAGE:
+        assert spoken.get(name, name) in page, name
+
+
+def test_the_inventory_names_what_is_missing(scripts):
+    """Catches packages that fail to load, or are too new, and are found in the first kernel."""
+    (missing,) = scripts.inventory.packages({"some": "no_such_package"})
+    assert missing.missing and "ModuleNotFoundError" in missing.words
+    for version, count in (("2.4.6", 0), ("2.5.0", 1), ("3.0.1rc1", 1)):
+        assert len(list(scripts.inventory.numpy_limit(lambda name, v=version: v))) == count
+    assert scripts.inventory.old((12, 8)) and not scripts.inventory.old((13, 0))
+
+
+def test_the_inventory_needs_no_gpu():
+    """Catches an inventory that fails where there is little to find."""
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / "gpu_inventory.py"], capture_output=True, text=True
+    )
+    found = {line.split()[0] for line in done.stdout.splitlines()}
+    assert {"Python", "cores", "numba", "GPU", "CUDA_HOME", "nvvm", "mpiexec"} <= found
+    assert done.stderr == ""
+
+
+# Check and benchmark in parts --------------------------------------------------------------------
+
+
+def test_parts_are_steps_of_the_check(scripts):
+    """Catches a part that selects no step, and parts that are not in the order of the check."""
+    steps = [step.name for step in scripts.check.steps("python", "compute-sanitizer", 2)]
+    for part in scripts.first.PARTS.values():
+        if "--steps" in part.words:
+            begin = part.words[part.words.index("--steps") + 1]
+            chosen = [name for name in steps if name.startswith(begin)]
+            assert chosen, part
+            assert chosen[0] in steps[:4], "it comes late"
+
+
+GPU = {"name": "NVIDIA H200", "memory_bytes": 2**37, "driver": "580.65.06", "cuda": "13.0"}
+
+
+def test_some_steps_are_made_and_the_check_goes_on_after_them(scripts, tmp_path, monkeypatch):
+    """Catches a check of some steps that counts as a whole one, and steps that are repeated."""
+    check, file, made = scripts.check, tmp_path / "gpu-validation.json", []
+    step = lambda name: check.Step(name, [name], 9.0, lambda done, found: None)  # noqa: E731
+    monkeypatch.setattr(check, "steps", lambda *words: map(step, ("first", "tests", "last")))
+
+    def main(*words: str) -> dict[str, Any]:
+        made.clear()
+        run = lambda command, limit_s: made.append(command[0])  # noqa: E731
+        assert check.main(run, GPU, file, check.arguments(list(words))) == 0
+        return json.loads(file.read_text())
+
+    assert main("--steps", "t")["passed"] is False and made == ["tests"]
+    assert main()["passed"] is True and made == ["first", "last"]
+    assert main("--resume", "--steps", "first")["passed"] is True and made == []
+    assert main()["passed"] is True and made == ["first", "tests", "last"]
+
+
+@pytest.fixture
+def measured(scripts) -> Callable[..., list[str]]:
+    """``measured(before)``: the parts that are measured after earlier results."""
+    part, made = scripts.bench.Part, []
+
+    def measure(before: dict[str, Any]) -> list[str]:
+        made.clear()
+        todo = [part(("rates", name), lambda name=name: made.append(name)) for name in "abc"]
+        scripts.bench.measure(todo, lambda results: None, before=before)
+        return made
+
+    return measure
+
+
+def test_the_benchmark_goes_on_where_it_ended(scripts, tmp_path, measured):
+    """Catches parts that are measured twice, and rates of another program or GPU."""
+    file, now = tmp_path / "gpu.json", {"device": "A", "program": "1"}
+
+    def earlier(resume: bool = False, **other: str) -> list[str]:
+        return measured(scripts.bench.earlier(now | other, resume, file))
+
+    assert earlier() == ["a", "b", "c"]
+    results = now | {"rates": {"b": 2.0}, "failures": {"rates: a": "x"}, "complete": False}
+    file.write_text(json.dumps({"results": results}))
+    assert earlier() == ["a", "c"]
+    assert earlier(device="B") == earlier(program="2") == ["a", "b", "c"]
+    file.write_text(json.dumps({"results": results | {"complete": True}}))
+    assert earlier() == ["a", "b", "c"] and earlier(resume=True) == ["a", "c"]
