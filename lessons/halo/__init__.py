@@ -41,13 +41,17 @@ class Halo(Lesson):
     )
 
     def cases(self, processes: int, seed: int, more: int = 0) -> list[Case]:
-        """Uneven blocks in every arrangement, with edges that are fixed or periodic."""
+        """Uneven blocks in every arrangement, with edges that are fixed or periodic.
+
+        Only the longer axis grows, so that some blocks have one row or one column.
+        """
+        *small, long = [(n + more, m) if n > m else (n, m + more) for n, m in (*SIZES, WIDE)]
         return [
-            Case(processes, (size[0] + more, size[1] + more, *grid), seed, periodic)
+            Case(processes, (*size, *grid), seed, periodic)
             for grid in GRIDS[processes]
-            for size in (*SIZES, WIDE)
+            for size in (*small, long)
             for periodic in (False, True)
-            if size != WIDE or (grid == (processes, 1) and periodic)
+            if size != long or (grid == (processes, 1) and periodic)
         ]
 
     def arguments(self, case: Case, rank: int) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from argparse import SUPPRESS, Namespace
 from collections.abc import Callable, Sequence
@@ -9,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import lessons
-from lessons.lesson import RUNTIMES, Lesson
+from lessons.lesson import IMPORTED, RUNTIMES, Lesson
 from miniapps.parameters import InputError, require
 from workbench.exit_status import VALID, WRONG
 from workbench.lesson import apart, check, marking, returned
 from workbench.lesson.check import Outcome
 from workbench.lesson.mark import cases_of, seed_from
 from workbench.lesson.page import as_html
-from workbench.lesson.submissions import Unfit, require_runtime, runtime_of
+from workbench.lesson.submissions import Unfit, lesson_of, require_runtime, runtime_of
 from workbench.lesson.taking_part import take_part
 from workbench.plural import counted
 from workbench.table import labelled, width
@@ -97,20 +98,33 @@ def start(name: str, runtime: str | None, folder: Path) -> int:
     allowed = f"this lesson is for {' and '.join(lesson.runtimes)}"
     require(runtime in lesson.runtimes, "--for", runtime, allowed)
     require_runtime(runtime, "lesson start", name)
-    page, shown, program = (folder / f"{name}.{kind}" for kind in ("md", "html", "py"))
-    for file in (page, shown, program):
-        require(not file.exists(), "lesson start", name, f"{file} exists; it is not overwritten")
+    program = program_for(lesson, runtime, folder)
+    require(not program.exists(), "lesson start", name, f"{program} exists; it is not overwritten")
     text = (lesson.folder / "page.md").read_text()
-    page.write_text(text)
-    shown.write_text(as_html(text))
-    program.write_text(lesson.skeleton(runtime))
+    page, shown = (folder / f"{name}.{kind}" for kind in ("md", "html"))
+    for file, written in ((page, text), (shown, as_html(text))):
+        if not file.exists():  # it may be there already: it is the same for all runtimes
+            file.write_text(written)
+    program.write_text(lesson.skeleton(runtime).replace(f"{name}.py", program.name, 1))
     print(f"read {page} or {shown}, fill in {program}, then: miniapps lesson check {program}")
+    if program.stem != name:
+        print(f"{name}.py stays as it is; where the page says {name}.py, use {program}")
     return VALID
+
+
+def program_for(lesson: Lesson, runtime: str, folder: Path) -> Path:
+    """The name of a new program: one that says the runtime too, beside a program for another."""
+    first = folder / f"{lesson.name}.py"
+    package = IMPORTED.get(runtime, runtime)
+    imports = re.compile(rf"(?m)^\s*(import|from)\s+{package}\b")
+    if not first.is_file() or imports.search(first.read_text(errors="replace")):
+        return first
+    return folder / f"{lesson.name}_{runtime}.py"
 
 
 def hint(name: str, number: int) -> int:
     """Print one of a lesson's three hints. Raises InputError."""
-    hints = found(Path(name).stem).hints()
+    hints = found(Path(name).stem.partition("_")[0]).hints()
     require(1 <= number <= len(hints), "lesson hint", number, f"1 to {len(hints)}")
     print(hints[number - 1])
     return VALID
@@ -125,10 +139,7 @@ def found(name: str) -> Lesson:
 
 def check_program(program: Path) -> int:
     """Check a program, and say what holds; returns the exit status. Raises InputError."""
-    names = lessons.names()
-    known = f"its name must say the lesson: {', '.join(f'{name}.py' for name in names)}"
-    require(program.stem in names, "lesson check", program, known)
-    lesson = lessons.load(program.stem)
+    lesson = lessons.load(lesson_of(program))
     try:
         runtime = runtime_of(program, lesson)
     except Unfit as error:
@@ -184,17 +195,30 @@ def explain(lesson: Lesson, runtime: str, known: Sequence[Outcome], note: str) -
 
 
 def watch(program: Path) -> int:
-    """Check a program at each save, until Ctrl-C. Raises InputError if it cannot be read."""
+    """Check a program at each save, until Ctrl-C. Raises InputError if it does not exist.
+
+    Editors may write a new file in place of the old one, so a file that is gone is waited for.
+    """
+    require(program.exists(), "lesson check", program, "does not exist")
     before = None
     while True:
-        if not program.exists():
-            raise InputError("lesson check", program, "does not exist")
-        now = program.stat().st_mtime_ns
-        if now != before:
-            before = now
+        now = saved(program)
+        if now is not None and now != before:
             try:
                 check_program(program)
-            except InputError as error:
+            except (InputError, OSError) as error:
                 print(error)
             print("waiting for the next save; Ctrl-C ends", flush=True)
+        elif now is None and before is not None:
+            print(f"{program} is gone; waiting until it is saved again", flush=True)
+        before = now
         time.sleep(LOOK_S)
+
+
+def saved(program: Path) -> tuple[int, ...] | None:
+    """What changes when a file is saved or replaced; None if there is none."""
+    try:
+        about = program.stat()
+    except OSError:
+        return None
+    return about.st_ino, about.st_mtime_ns, about.st_size

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from lessons.lesson import RUNTIMES
 from miniapps.parameters import require
 from workbench.exit_status import FAILED, INTERRUPTED, VALID
 from workbench.lesson import apart, marks, sandbox
@@ -28,6 +29,12 @@ def add_options(parser: Any) -> None:
         help="a secret of yours: sizes and numbers differ by student and salt",
     )
     parser.add_argument("--lesson", metavar="LESSON", help="only this one; default: all")
+    parser.add_argument(
+        "--for",
+        dest="runtime",
+        choices=[*RUNTIMES],
+        help="only programs for it: LESSON_RUNTIME.py, or else LESSON.py",
+    )
     parser.add_argument("--format", default="table", choices=[*marks.FORMATS])
     parser.add_argument(
         "--not-isolated",
@@ -47,7 +54,7 @@ def mark_folder(options: Namespace) -> int:
     printed.
     """
     require(bool(options.salt), "--salt", "", "a secret, so that nobody can tell the numbers")
-    submissions = found_in(options.folder, options.lesson)
+    submissions = found_in(options.folder, options.lesson, options.runtime)
     for runtime in sorted({one.runtime for one in submissions if one.runtime}):
         require_runtime(runtime, "lesson mark", options.folder)
     hidden = tuple(path.resolve() for path in (options.folder, ANSWERS) if path.is_dir())

@@ -33,18 +33,37 @@ class Unfit(Exception):
     """A program that cannot be run; says why, in words."""
 
 
-def found_in(folder: Path, lesson: str | None) -> list[Submission]:
-    """All submissions in a folder, by student and lesson; ``lesson``: only this one.
+def lesson_of(program: Path) -> str:
+    """The lesson that the name of a program says: ``halo.py``, or ``halo_charm4py.py``.
+
+    The second form is that of a program for one more runtime. Raises InputError.
+    """
+    name, _, runtime = program.stem.partition("_")
+    names = lessons.names()
+    known = name in names and (program.stem == name or runtime in lessons.load(name).runtimes)
+    allowed = f"its name must say the lesson: {', '.join(f'{name}.py' for name in names)}"
+    require(known, "lesson check", program, allowed)
+    return name
+
+
+def found_in(folder: Path, lesson: str | None, runtime: str | None = None) -> list[Submission]:
+    """All submissions in a folder, by student and lesson; ``lesson``, ``runtime``: only these.
 
     The entries of the folder are students: a folder with a file ``halo.py`` in it or below, or, if
-    the lesson is given, a file ``STUDENT.py``. Hidden entries are left out. Raises InputError.
+    the lesson is given, a file ``STUDENT.py``. With a runtime, ``halo_RUNTIME.py`` goes before
+    ``halo.py``. Hidden entries are left out. Raises InputError.
     """
     try:
         entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
         raise InputError("lesson mark", folder, error.strerror or "cannot be read") from None
     names = [lesson] if lesson else lessons.names()
-    found = [one for entry in entries for one in _of_entry(entry, names, bool(lesson))]
+    if runtime:
+        taught = {name: lessons.load(name).runtimes for name in names}
+        allowed = f"the lesson {lesson} is for {' and '.join(taught[names[0]])}"
+        names = [name for name in names if runtime in taught[name]]
+        require(bool(names), "--for", runtime, allowed)
+    found = [one for entry in entries for one in _of_entry(entry, names, bool(lesson), runtime)]
     what = f"STUDENT/{names[0]}.py" if lesson else "STUDENT/LESSON.py, or --lesson and STUDENT.py"
     require(bool(found), "lesson mark", folder, f"holds no submissions ({what})")
     for one, other in pairwise(sorted((one.student, one.lesson) for one in found)):
@@ -52,21 +71,28 @@ def found_in(folder: Path, lesson: str | None) -> list[Submission]:
     return found
 
 
-def _of_entry(entry: Path, names: Sequence[str], one_lesson: bool) -> Iterator[Submission]:
+def _of_entry(
+    entry: Path, names: Sequence[str], one_lesson: bool, runtime: str | None
+) -> Iterator[Submission]:
     """The submissions of one student."""
     if not entry.is_dir() or entry.is_symlink():
         if one_lesson and entry.suffix == ".py":
-            yield submission(entry.stem, names[0], [entry])
+            yield submission(entry.stem, names[0], [entry], runtime)
         return
     files = [path for depth in range(DEPTH) for path in entry.glob("*/" * depth + "*.py")]
     for name in names:
-        mine = sorted(path for path in files if path.name == f"{name}.py")
-        if mine or one_lesson:
-            yield submission(entry.name, name, mine)
+        mine, more = (
+            sorted(path for path in files if path.name == wanted)
+            for wanted in (f"{name}.py", f"{name}_{runtime}.py")
+        )
+        if mine or more or one_lesson:
+            yield submission(entry.name, name, more or mine, runtime)
 
 
-def submission(student: str, lesson: str, files: Sequence[Path]) -> Submission:
-    """A student's submission, from the files with the lesson's name."""
+def submission(
+    student: str, lesson: str, files: Sequence[Path], only: str | None = None
+) -> Submission:
+    """A student's submission, from the files with the lesson's name; ``only``: for this runtime."""
     if len(files) != 1:
         many = f"{len(files)} files {lesson}.py" if files else f"no file {lesson}.py"
         return Submission(student, lesson, trouble=many)
@@ -76,6 +102,8 @@ def submission(student: str, lesson: str, files: Sequence[Path]) -> Submission:
         return Submission(student, lesson, trouble=str(error))
     except Exception as error:  # so that one strange file is no loss for all others
         return Submission(student, lesson, trouble=f"cannot be read: {explained(error)}")
+    if only not in (None, runtime):
+        return Submission(student, lesson, trouble=f"is for {runtime}, not for {only}")
     return Submission(student, lesson, files[0], runtime)
 
 
