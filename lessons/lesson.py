@@ -78,6 +78,7 @@ class Traffic(NamedTuple):
     were under way; ``handed``: of mpi4py only, the bytes that it gave to MPI for others.
     ``computed``: blocks that the lesson's own function computed: number, step and process or PE.
     ``gpu``: of numba only; ``trouble``: of numba only, what a kernel did that it must not do.
+    ``open``: of mpi4py only, how many messages it began and did not wait for.
     """
 
     sent: dict[int, int] | None = None
@@ -87,6 +88,7 @@ class Traffic(NamedTuple):
     computed: tuple[tuple[int, int, int], ...] = ()
     gpu: Kernels | None = None
     trouble: str = ""
+    open: int = 0
 
 
 class Criterion(NamedTuple):

@@ -37,7 +37,7 @@ def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
         returned = run(work, Watched(world.Dup()), given[at[0]])
         computed = tuple((*what, world.rank) for what in sorted(LOG.computed))
         swept = (LOG.swept, LOG.overlapped)
-        traffic = Traffic(dict(LOG.sent), None, swept, LOG.handed, computed)
+        traffic = Traffic(dict(LOG.sent), None, swept, LOG.handed, computed, open=LOG.under_way)
         answers = world.gather(work.keep(world.rank, returned, traffic))
         if answers is not None:
             report(at[0], answers)

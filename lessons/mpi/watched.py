@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,12 @@ COLLECTIVES = ["Barrier", "Bcast", "Gather", "Gatherv", "Scatter", "Scatterv", "
 COLLECTIVES += ["Allgatherv", "Alltoall", "Alltoallv", "Reduce", "Allreduce", "Scan", "Exscan"]
 COLLECTIVES += ["Reduce_scatter", "Reduce_scatter_block", "Neighbor_allgather"]
 COLLECTIVES += ["Neighbor_alltoall"]
+MAKERS = ["Dup", "Clone", "Split", "Split_type", "Create", "Create_group", "Create_cart", "Sub"]
+MAKERS += ["Create_graph", "Create_dist_graph", "Create_dist_graph_adjacent"]
 ALL_WAIT = ["Barrier", "Allgather", "Allgatherv", "Alltoall", "Alltoallv", "Allreduce"]  # for all
+SEVERAL = [f"{does}{which}" for does in ("Wait", "Test") for which in ("all", "any", "some")]
+SEVERAL += [name.lower() for name in SEVERAL]
+WORLD = MPI.COMM_WORLD
 Request = MPI.Request  # themselves: `take_part` replaces the names in mpi4py
 Prequest = MPI.Prequest
 NAMES = [name for known in (SENDS, BOTH, LATER, RECEIVES, COLLECTIVES) for name in known]
@@ -58,6 +63,13 @@ def travelling(comm: Any, name: str, given: Any, to: Any) -> int:
     return 0 if to == comm.rank else size_of(given)
 
 
+def in_world(comm: Any, to: Any) -> Any:
+    """The rank among all processes of one of a communicator; as it is if it is none."""
+    if not isinstance(to, int | np.integer) or not 0 <= to < comm.size:
+        return to
+    return MPI.Group.Translate_ranks(comm.Get_group(), [int(to)], WORLD.Get_group())[0]
+
+
 def note_sent(to: Any, size: int) -> None:
     """Note a message to a process, if it is one, and what was given to MPI."""
     if isinstance(to, int | np.integer) and to != MPI.PROC_NULL:
@@ -78,6 +90,7 @@ def _noted(name: str) -> Callable[..., Any]:
         if hands and (arguments or named):
             given = arguments[0] if arguments else next(iter(named.values()))
             size = travelling(self, name, given, to)
+        to = in_world(self, to)
         if not later:
             note_sent(to, size)
         found = _during(name, getattr(super(type(self), self), name), *arguments, **named)
@@ -129,14 +142,40 @@ class Watching:
             self.complete()
         return found
 
-    @classmethod
-    def Waitall(cls, requests: Any, *arguments: Any, **named: Any) -> Any:  # noqa: N802
+
+def _of_several(name: str) -> Any:
+    """The method ``name`` of requests, which notes those that are complete."""
+    call = getattr(Request, name)
+
+    def method(cls: Any, requests: Any, *arguments: Any, **named: Any) -> Any:
         """As in MPI."""
-        found = _during("Waitall", Request.Waitall, requests, *arguments, **named)
-        for request in requests:
-            if isinstance(request, Watching):
-                request.complete()
+        if name.capitalize().startswith("Wait"):
+            found = _during(name, call, requests, *arguments, **named)
+        else:
+            found = call(requests, *arguments, **named)
+        for at in done(name, found, len(requests)):
+            if isinstance(requests[at], Watching):
+                requests[at].complete()
         return found
+
+    return classmethod(method)
+
+
+def done(name: str, found: Any, count: int) -> Iterable[int]:
+    """Which of several requests are complete, from what a call has returned for them."""
+    first = found[0] if isinstance(found, tuple) else found
+    match name.lower():
+        case "waitall":
+            return range(count)
+        case "testall":
+            return range(count if first else 0)
+        case "waitany" | "testany":
+            return [first] if 0 <= first < count else []
+    return first or []  # some
+
+
+for _name in SEVERAL:
+    setattr(Watching, _name, _of_several(_name))
 
 
 class WatchedRequest(Watching, Request):
@@ -173,13 +212,25 @@ class WatchedPrequest(Watching, Prequest):
             request.Start()
 
 
-Watched = type("Watched", (MPI.Intracomm,), METHODS)
-WatchedCart = type("WatchedCart", (MPI.Cartcomm,), METHODS)
+def _making(name: str) -> Callable[..., Any]:
+    """The method ``name``, which makes a communicator; the new one notes calls too."""
+
+    def method(self: Any, *arguments: Any, **named: Any) -> Any:
+        found = getattr(super(type(self), self), name)(*arguments, **named)
+        made = next((kind for kind in KINDS if type(found) in kind.__bases__), type(found))
+        return found if type(found) is made else made(found)
+
+    method.__name__ = name
+    return method
 
 
-def create_cart(self: Any, *arguments: Any, **named: Any) -> Any:
-    """A Cartesian communicator that notes calls too."""
-    return WatchedCart(MPI.Intracomm.Create_cart(self, *arguments, **named))
+def _watched(name: str, base: Any) -> Any:
+    """The class of communicators that note calls."""
+    making = {name: _making(name) for name in MAKERS if hasattr(base, name)}
+    return type(name, (base,), METHODS | making)
 
 
-Watched.Create_cart = create_cart  # type: ignore[attr-defined]
+Watched = _watched("Watched", MPI.Intracomm)
+WatchedCart = _watched("WatchedCart", MPI.Cartcomm)
+KINDS = [Watched, WatchedCart]
+KINDS += [_watched("WatchedGraph", MPI.Graphcomm), _watched("WatchedDistgraph", MPI.Distgraphcomm)]

@@ -15,6 +15,7 @@ from lessons.work import STUCK
 from workbench.errors import TRACEBACK
 from workbench.lesson import returned, running
 from workbench.lesson.running import Returned, Task
+from workbench.plural import counted
 from workbench.run.stall import STALLED
 
 PROCESSES = (1, 2, 3, 4)
@@ -45,7 +46,8 @@ class Outcome:
     stopped it, as in `Mistake.stops`, and ``detail``: the symptoms, without numbers of lines;
     ``reason``: in words, why the answer is wrong; empty if it is right. ``messages``: what each
     process sent, but not how many bytes; ``handed``: these bytes. ``right``: whether the results
-    are right, even if the messages are not allowed.
+    are right, even if the messages are not allowed. ``open``: in words, that a process did not wait
+    for messages.
     """
 
     case: Case
@@ -56,6 +58,7 @@ class Outcome:
     messages: tuple[Any, ...] = ()
     handed: tuple[int, ...] = ()
     right: bool = False
+    open: str = ""
 
     def same(self, other: Outcome) -> bool:
         """Whether another program does the same: the same results and messages, or stops alike.
@@ -103,9 +106,9 @@ def outcome_of(lesson: Lesson, case: Case, end: Returned | str, program: Path) -
     if isinstance(end, str):
         return stopped(case, end)
     bits = b"".join(bits_of(value) for value in end.values)
-    messages = tuple(str(traffic._replace(handed=None)) for traffic in end.traffic)
+    messages = tuple(str(traffic._replace(handed=None, open=0)) for traffic in end.traffic)
     handed = tuple(traffic.handed or 0 for traffic in end.traffic)
-    found = Outcome(case, bits, messages=messages, handed=handed)
+    found = Outcome(case, bits, messages=messages, handed=handed, open=open_of(end))
     if not len(end.kinds) == len(end.values) == len(end.traffic) == case.parts:
         return replace(found, reason=f"results of {case.parts} processes were not all returned")
     trouble = next((traffic.trouble for traffic in end.traffic if traffic.trouble), "")
@@ -131,6 +134,17 @@ def outcome_of(lesson: Lesson, case: Case, end: Returned | str, program: Path) -
     if reason:
         return replace(found, reason=reason, right=True)
     return replace(found, right=True)
+
+
+def open_of(end: Returned) -> str:
+    """In words, which messages a program began and did not wait for; empty if none."""
+    for rank, traffic in enumerate(end.traffic):
+        if traffic.open:
+            return (
+                f"process {rank} did not wait for {counted(traffic.open, 'message')} that it "
+                "began; until then the array must not be changed or read"
+            )
+    return ""
 
 
 def bits_of(value: np.ndarray | None) -> bytes:

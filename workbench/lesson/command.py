@@ -156,9 +156,10 @@ def check_program(program: Path) -> int:
                 if outcome.reason:
                     explain(lesson, runtime, so_far, note)
                     return WRONG
-    if not right_with_own_numbers(lesson, runtime, program.resolve()):
+    if not right_with_own_numbers(lesson, runtime, program.resolve(), note):
         return WRONG
     print(f"\n{program}: right, to the last bit")
+    note = note or next((one.open for one in so_far if one.open), "")
     if note:
         print(f"\nbut {note}")
     return VALID
@@ -172,14 +173,15 @@ def say(outcome: Outcome, words: str) -> None:
         print(f"        {outcome.reason}", flush=True)
 
 
-def right_with_own_numbers(lesson: Lesson, runtime: str, program: Path) -> bool:
+def right_with_own_numbers(lesson: Lesson, runtime: str, program: Path, note: str) -> bool:
     """Check a program in cases that depend on its own text, so that no text can contain results."""
     cases = cases_of(lesson, runtime, seed_from(program.read_bytes()))
     most = [case for case in cases if case.processes == cases[-1].processes]
-    for outcome in check.outcomes(lesson, runtime, [program], most)[0]:
+    (outcomes,) = check.outcomes(lesson, runtime, [program], most)
+    for outcome in outcomes:
         if outcome.reason:
             say(outcome, f"{lesson.words(outcome.case)}, {OWN_NUMBERS}")
-            print("\nnot yet right; a result must follow from what the program is given")
+            explain(lesson, runtime, outcomes, note)
             return False
     say(outcome, OWN_NUMBERS)
     return True
@@ -189,6 +191,7 @@ def explain(lesson: Lesson, runtime: str, known: Sequence[Outcome], note: str) -
     """Print which known mistake explains what a program did, and what may help."""
     mistake = check.recognised(lesson, runtime, known)
     print(f"\n{mistake.words if mistake else 'no known mistake looks like this'}")
+    note = note or next((one.open for one in known if one.open), "")
     if note and not mistake:
         print(f"\n{note}")
     print(f"\nnot yet right; miniapps lesson hint {lesson.name} helps")

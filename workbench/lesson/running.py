@@ -105,4 +105,5 @@ def traffic_of(answer: dict[str, Any]) -> Traffic:
     did = answer.get("gpu")
     gpu = None if did is None else Kernels(*map(int, did))
     sizes = answer["received"], both, answer["handed"], computed
-    return Traffic(by_receiver, *sizes, gpu, str(answer.get("trouble", "")))
+    trouble, left_open = str(answer.get("trouble", "")), int(answer.get("open", 0))
+    return Traffic(by_receiver, *sizes, gpu, trouble, left_open)

@@ -1,0 +1,107 @@
+"""What the check notes of messages under mpi4py: in any communicator, and those left open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import lessons
+from workbench import cli
+from workbench.exit_status import VALID
+from workbench.lesson import check, command, returned, running
+from workbench.lesson.running import Returned, Task
+
+RING = lessons.load("ring")
+TURNS = """from mpi4py import MPI
+import numpy as np
+def collect(comm, mine):
+    {made}
+    found = np.empty((comm.size, *mine.shape))
+    found[comm.rank] = mine
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    for turn in range(comm.size - 1):
+        sent = found[(comm.rank - turn) % comm.size]
+        came = found[(comm.rank - turn - 1) % comm.size]
+        requests = [comm.Isend(sent, right), comm.Irecv(came, left)]
+        {wait}
+    return found
+"""
+BACKWARDS = "the other way round"
+WAITALL = "MPI.Request.Waitall(requests)"
+MADE = {  # communicators of all processes in the same order
+    "split": "comm = comm.Split(0, comm.rank)",
+    "cart": "comm = comm.Create_cart([comm.size], [True])",
+    "sub": "comm = comm.Create_cart([1, comm.size], [True, True]).Sub([False, True])",
+    "group": "comm = comm.Create(comm.Get_group())",
+    "graph": "comm = comm.Create_dist_graph_adjacent([0], [0]).Dup()",
+}
+LARGE_ONLY = "requests[1].Wait(); mine.size > 99 and requests[0].Wait()"
+WAITS = {
+    "waitall": (WAITALL, 0),
+    "all, one by one": ("MPI.Request.Waitany(requests); MPI.Request.Waitany(requests)", 0),
+    "some": ("while MPI.Request.Waitsome(requests): pass", 0),
+    "tests": ("while not MPI.Request.Testall(requests): pass", 0),
+    "receives only": (LARGE_ONLY, 1),
+}
+
+
+def run(folder: Path, programs: dict[str, str]) -> dict[str, Returned]:
+    """Run programs for the ring on three processes, in one launch."""
+    case, tasks = RING.cases(3, command.PUBLIC_SEED)[0], []
+    for name, text in programs.items():
+        program = folder / f"{name.replace(' ', '_')}.py"
+        program.write_text(text)
+        tasks.append(Task.of(RING, "mpi4py", program, case))
+    ends = {}
+    for name, task, end in zip(programs, tasks, running.run(tasks), strict=True):
+        assert isinstance(end, Returned), (name, end)
+        right = not check.outcome_of(RING, case, end, task.program).reason
+        assert right == (name != BACKWARDS), name
+        ends[name] = end
+    return ends
+
+
+def test_messages_are_counted_in_every_communicator(tmp_path) -> None:
+    """Catches messages that are not seen, so that right programs fail, and ranks of another one."""
+    made = MADE | {BACKWARDS: "comm = comm.Split(0, -comm.rank)"}
+    ends = run(tmp_path, {n: TURNS.format(made=m, wait=WAITALL) for n, m in made.items()})
+    for name, end in ends.items():
+        to = [2, 0, 1] if name == BACKWARDS else [1, 2, 0]
+        assert [traffic.sent for traffic in end.traffic] == [{rank: 2} for rank in to], name
+        assert {traffic.open for traffic in end.traffic} == {0}
+
+
+def test_messages_that_are_not_waited_for_are_counted(tmp_path) -> None:
+    """Catches a call that completes messages and is not known, and one that completes none."""
+    programs = {name: TURNS.format(made="", wait=wait) for name, (wait, _) in WAITS.items()}
+    ends = run(tmp_path, programs)
+    for name, end in ends.items():
+        assert {traffic.open for traffic in end.traffic} == {2 * WAITS[name][1]}, name
+
+
+@pytest.mark.parametrize(
+    ("wait", "said"),
+    [
+        ("MPI.Request.Waitall(requests)", ""),
+        ("comm.Barrier(); comm.Recv(came, left)", "line 11: Isend only begins a message"),
+        ("comm.isend(0, right)\n    requests[0].Wait()", "line 12: isend only begins a message"),
+    ],
+)
+def test_the_line_of_a_message_that_is_not_waited_for(wait: str, said: str, tmp_path) -> None:
+    """Catches a note on another line, or on a right program."""
+    program = tmp_path / "ring.py"
+    program.write_text(TURNS.format(made="", wait=wait))
+    found = returned.not_waited_for(program)
+    assert found.startswith(said) and bool(said) == bool(found)
+
+
+def test_a_right_result_does_not_hide_a_message_left_open(tmp_path, monkeypatch, capsys) -> None:
+    """Catches a program that is right by luck, without a word."""
+    monkeypatch.setattr(check, "PROCESSES", (2,))
+    program = tmp_path / "ring.py"
+    program.write_text(TURNS.format(made="", wait=LARGE_ONLY))
+    assert cli.main(["lesson", "check", str(program)]) == VALID
+    said = capsys.readouterr().out
+    assert "right, to the last bit" in said
+    assert "but process 0 did not wait for 1 message that it began" in said
