@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 from dataclasses import replace
@@ -168,6 +169,44 @@ def test_the_kernel_limits_processes(tmp_path, isolated, nothing_left, monkeypat
     end = run(written(tmp_path, FOR_EVER), Apart((), True, replace(LIMITS, wall_s=6.0)))
     assert end == "it was not ready after 6 s"
     assert LIMITS.processes < max(seen) < sandbox.LEAST_NUMBERS
+
+
+WRITES_10_GB = """
+import os
+from pathlib import Path
+def tried(act):
+    try:
+        return act()
+    except OSError as error:
+        return None
+def collect(comm, mine):
+    sizes = []
+    if comm.rank == 0:
+        sparse = tried(lambda: Path("sparse").touch() or os.truncate("sparse", 10 << 30) or 1)
+        for folder in (".", "/dev/shm", "/tmp", "/var/tmp", "{folder}", "{home}"):
+            files = [Path(folder, f"mine-{{number}}") for number in range(10 << 5)]
+            sizes.append(0)
+            for file in files:
+                done = tried(lambda: file.open("wb", 0).write(bytes(32 << 20)))
+                sizes[-1] += done or 0
+                if done != 32 << 20:
+                    break
+            for file in files:
+                tried(file.unlink)
+        raise ValueError(f"{{sparse}} {{[size >> 20 for size in sizes]}}")
+    comm.Barrier()
+"""
+
+
+def test_ten_gigabytes_are_not_written(tmp_path, isolated, nothing_left) -> None:
+    """Catches a submission that fills the disk, within the limits that `mark` really has."""
+    text = WRITES_10_GB.format(folder=tmp_path, home=Path.home())
+    end = run(written(tmp_path, text), Apart((), True))
+    assert isinstance(end, str)
+    found = re.search(r"ValueError: None \[(\d+), (\d+), 0, 0, 0, 0\]", end)
+    most = Limits().folder // MIB
+    assert found and 0 < int(found[1]) <= most and int(found[2]) <= most, end
+    assert Limits().file_size < 10 << 30 and [*tmp_path.glob("mine-*")] == []
 
 
 @pytest.mark.parametrize("harm", UNPROTECTED)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import support
+from lesson_names import not_named
 
 import lessons
 from workbench import cli
@@ -70,6 +71,12 @@ def test_points_for_what_holds(tmp_path, monkeypatch) -> None:
     marked = mark(Submission("ada", "ring", program, "mpi4py"), "salt", running.run)
     assert [mark.points for mark in marked.marks] == [3, 3, 0, 0]
     assert "waits in Send" in marked.marks[2].reason and "waits for the next" in marked.mistake
+
+
+@pytest.mark.parametrize(("name", "runtime"), [("overlap", "mpi4py"), ("ring", "charm4py")])
+def test_marks_name_known_mistakes(name: str, runtime: str) -> None:
+    """Catches sizes of a student's own that do not show a mistake, so that it gets all points."""
+    assert not_named(name, runtime, "salt") == []
 
 
 def test_cases_differ_by_student_and_salt() -> None:

@@ -33,6 +33,7 @@ from workbench.lesson.running import Returned
 ANSWERS = support.ROOT / "teaching" / "answers"
 LINES = 80  # of a skeleton
 FEWEST_STYLES = 3  # of a lesson, by runtime
+FEWEST_MISTAKES = 60  # of all lessons
 
 
 @pytest.mark.parametrize("runtime", sorted({runtime for _, runtime in RUNTIMES}))
@@ -60,13 +61,19 @@ def test_answers_pass_and_mistakes_differ(runtime: str) -> None:
 
 
 def test_the_table_has_all_lessons_and_mistakes() -> None:
-    """Catches a table of the page for teachers that was not made again."""
+    """Catches a table that was not made again, a small library, and a text of two mistakes."""
     page = PAGE.read_text()
     assert "\n".join(overview()) in page, "make lesson-table"
     every = [(lessons.load(name), one) for name, one in RUNTIMES]
     known = [(lesson, mistake) for lesson, one in every for mistake in lesson.mistakes(one)]
     stopped = [row(lesson, mistake, None) for lesson, mistake in known if mistake.stops]
     assert [line for line in stopped if line not in page] == []
+    assert len({mistake.words for _, mistake in known}) >= FEWEST_MISTAKES
+    texts = {(mistake.words, lesson.name) for lesson, mistake in known}
+    assert len(texts) == len({words for words, _ in texts}), "two lessons share a text"
+    for lesson, runtime in every:
+        words = [mistake.words for mistake in lesson.mistakes(runtime)]
+        assert all(words) and len(set(words)) == len(words), (lesson.name, runtime)
     titles = re.findall(r"(?m)^\| ((?:mpi4py|charm4py|block|numba) [^|]+) \|", page)
     assert titles == [title_of(mistake) for _, mistake in known]
 

@@ -1,0 +1,94 @@
+"""Whether `lesson mark`, with sizes and numbers of a student's own, names the known mistakes.
+
+`python tests/lesson_names.py SALT [LESSON ...]` marks every known mistake as the program of a
+student, and prints those that are not named. It takes some minutes for all lessons;
+test_lesson_mark.py does it for a few.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from unittest import mock
+
+from lesson_table import RUNTIMES, ending
+
+import lessons
+from lessons.lesson import Case, Lesson, Mistake
+from workbench.lesson import check, running
+from workbench.lesson.mark import cases_of, mark, seed_of
+from workbench.lesson.running import End, Task
+from workbench.lesson.submissions import Submission
+
+Ends = dict[tuple[str, Path, Case], End]
+
+
+def not_named(name: str, runtime: str, salt: str) -> list[tuple[Mistake, str]]:
+    """The mistakes of a lesson that end and that marks do not name, and what is said instead."""
+    lesson, student = lessons.load(name), Submission("ada", name, runtime=runtime)
+    known = ending(lesson, runtime)
+    cases = cases_of(lesson, runtime, seed_of(salt, student))
+    run = looked_up(lesson, runtime, [mistake.path for mistake in known], cases)
+    with mock.patch.object(check, "outcomes", partial(check.outcomes, run=run)):
+        return [pair for mistake in known if (pair := said(mistake, student, salt, run))[1]]
+
+
+def said(
+    mistake: Mistake, student: Submission, salt: str, run: check.Run = running.run
+) -> tuple[Mistake, str]:
+    """A mistake, and what marks say instead of its name; empty if they name it."""
+    marked = mark(student._replace(program=mistake.path), salt, run)
+    if marked.points == marked.most:
+        return mistake, "it passes"
+    return mistake, "" if marked.mistake == mistake.words else marked.mistake or marked.reasons[0]
+
+
+def looked_up(
+    lesson: Lesson, runtime: str, programs: Sequence[Path], cases: Sequence[Case]
+) -> Callable[[Sequence[Task]], list[End]]:
+    """What `running.run` finds; all programs have run in all cases before, in few launches."""
+    tasks = [Task.of(lesson, runtime, program, case) for case in cases for program in programs]
+    ends = {(task.program, task.case): end for task, end in run_all(tasks)}
+
+    def run(asked: Sequence[Task]) -> list[End]:
+        """As `running.run`: nothing of a launch is run after a failure."""
+        found: list[End] = []
+        for together in running.launches(asked):
+            these = [ends[task.program, task.case] for task in together]
+            failed = next((at for at, end in enumerate(these) if isinstance(end, str)), len(these))
+            found += [*these[: failed + 1], *[None] * len(these[failed + 1 :])]
+        return found
+
+    return run
+
+
+def run_all(tasks: Sequence[Task]) -> Iterator[tuple[Task, End]]:
+    """Run tasks, also those after one that fails."""
+    for together in running.launches(tasks):
+        left = together
+        while left:
+            ends = running.run_together(left)
+            yield from zip(left, ends, strict=False)
+            left = left[len(ends) :]
+
+
+def main() -> None:
+    """Print the mistakes that are not named."""
+    salt, *names = sys.argv[1:]
+    running.STALL_S = 2.0
+    for name, runtime in RUNTIMES:
+        if names and name not in names:
+            continue
+        student = Submission("ada", name, runtime=runtime)
+        stopped = [mistake for mistake in lessons.load(name).mistakes(runtime) if mistake.stops]
+        found = not_named(name, runtime, salt)
+        found += [pair for one in stopped if (pair := said(one, student, salt))[1]]
+        print(f"{name} {runtime}: {len(found)} not named", flush=True)
+        for mistake, instead in found:
+            print(f"  {mistake.path.stem}: {instead.splitlines()[0]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
