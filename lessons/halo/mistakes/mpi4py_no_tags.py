@@ -1,8 +1,9 @@
 """You take the message for one side for that of the other.
 
-With periodic edges and two blocks along an axis both sides have the same neighbour, so
-two messages come from the same process. They come in the order in which they were sent,
-which is not the order in which you receive them. Give each direction a tag of its own.
+With periodic edges and one or two blocks along an axis both sides have the same neighbour,
+so two messages come from the same process. They come in the order in which they were sent,
+which is not the order in which you receive them. Give each direction a tag of its own. If
+you use Sendrecv, what you send up must meet a receive from below.
 """
 
 OWN = slice(1, -1)

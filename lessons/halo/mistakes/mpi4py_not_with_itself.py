@@ -1,4 +1,4 @@
-"""You skip a neighbour that is the process itself.
+"""You skip a neighbour that is the process itself, or do not exchange anything yet.
 
 With periodic edges and one block along an axis, a block is its own neighbour: its last
 row is what lies above its first. Without a message, copy the row yourself.
