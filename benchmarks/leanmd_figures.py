@@ -69,10 +69,8 @@ def draw_load(axes: Any, path: Path) -> None:
     for pe, values in enumerate(compute):
         look = {"color": COLOURS[pe], "linewidth": 0.8, "label": f"PE {pe}"}
         draw_curve(axes, rounds[:, 0], values, top, **look)
-    for entry in record["lb"]:
-        axes.axvline(entry["step"], color="black", linewidth=0.5, linestyle=":")
     axes.set(title="load of each PE, gradient 100 to 250", xlabel="step", ylabel="ms per step")
-    finish_curves(axes, top, compute.max())
+    finish_curves(axes, top, compute.max(), [entry["step"] for entry in record["lb"]])
     axes.figure.suptitle(
         f"leanmd: melt of lattice {LATTICE} (left and middle), preset paper (right); "
         f"{machine_text([record['host']])}",

@@ -11,6 +11,7 @@ from unittest import mock
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection, QuadMesh
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from workbench.show.marks import BEYOND
@@ -34,6 +35,8 @@ def faults(figure: Any, named: Sequence[str]) -> list[str]:
     for axes in figure.axes:
         found += _fractional(axes, texts)
         found += _unmarked(axes)
+        found += _crossed(axes)
+        found += _unexplained(figure, axes)
     return found
 
 
@@ -78,6 +81,42 @@ def _fractional(axes: Any, texts: Sequence[Any]) -> Iterator[str]:
                 yield f"fractional: {label.get_text()} on the axis {axis.get_label_text()}"
 
 
+def _crossed(axes: Any) -> Iterator[str]:
+    """Labels of bars and points that leave their axes, or that a straight line goes through."""
+    grids = [*axes.xaxis.get_gridlines(), *axes.yaxis.get_gridlines()]
+    straight = [line for line in axes.lines if line.get_transform() != axes.transData]
+    for text in axes.texts:
+        if getattr(text, "xycoords", "data") != "data":
+            continue
+        box, drawn = text.get_window_extent().padded(-1), axes.get_window_extent()
+        if box.x0 < drawn.x0 or box.x1 > drawn.x1 or box.y0 < drawn.y0 or box.y1 > drawn.y1:
+            yield f"crossed: {text.get_text()!r} by the edge of its axes"
+        lines = [line for line in (*grids, *straight) if line.get_visible()]
+        if not text.get_bbox_patch() and any(map(box.overlaps, map(extent, lines))):
+            yield f"crossed: {text.get_text()!r} by a line"
+
+
+def extent(line: Any) -> Any:
+    """Where a straight line is drawn."""
+    return line.get_path().transformed(line.get_transform()).get_extents()
+
+
+def _unexplained(figure: Any, axes: Any) -> Iterator[str]:
+    """Lines that are not solid, and crosses, that no legend explains."""
+    legends = [legend for legend in (*figure.legends, axes.get_legend()) if legend]
+    known = {_look(line) for legend in legends for line in legend.findobj(Line2D)}
+    for line in axes.lines:
+        if line.get_gid() != BEYOND and _look(line) and _look(line) not in known:
+            yield f"unexplained: a line {_look(line)} in {axes.get_title() or axes}"
+
+
+def _look(line: Any) -> str:
+    """What a reader sees of a line; empty if it is solid, or has only a marker."""
+    cross = "x" if line.get_marker() == "x" else ""
+    style = str(line.get_linestyle())
+    return cross or ("" if style in ("-", "None") else style)
+
+
 def _unmarked(axes: Any) -> Iterator[str]:
     """Values beyond the limits of an axis, or of a colour scale, that have no mark."""
     marks = [line.get_xydata() for line in axes.lines if line.get_gid() == BEYOND]
@@ -102,6 +141,8 @@ def _points(axes: Any) -> Iterator[tuple[np.ndarray, bool]]:
         if line.get_gid() != BEYOND and line.get_transform() == axes.transData:
             data = line.get_xydata()
             yield data[np.isfinite(data).all(axis=1)], True
+        elif line.get_transform() == axes.get_yaxis_transform():  # horizontal, over all of x
+            yield np.array([[axes.get_xlim()[0], y] for y in line.get_ydata()], float), False
     for collection in axes.collections:
         if isinstance(collection, LineCollection):
             for segment in collection.get_segments():

@@ -469,7 +469,9 @@ def test_figures_show_everything() -> None:
     for name in ("latency", "bw", "iallgather"):
         record = by_hand(name, host=host)
         one = record | {"results": results.rows(record)}
-        assert faults(comm_figure.figure_of([one]), [name, "2 ranks", "Abacus, 4 core"]) == []
+        assert (
+            faults(comm_figure.figure_of([one]), [name, "mpi", "2 ranks", "Abacus, 4 core"]) == []
+        )
 
 
 @pytest.mark.parametrize(("name", "message_s"), [("latency", 5 / 2), ("bw", 5)])

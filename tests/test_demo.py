@@ -129,5 +129,5 @@ def test_what_a_balancer_gains_is_drawn(tmp_path: Path) -> None:
     launched = [case for case in demo.scaling_cases() if case.pes > 1 and case.can.studied]
     assert gains == [2.0] * (len(launched) * len(apps)) and len(launched) >= 2
     names = [label.get_text().replace("\n", " ") for label in right.get_yticklabels()]
-    assert names[0] == "mpi 2" and names[-1].endswith("balanced")
+    assert names[0] == "mpi 2 PEs" and names[-1].endswith("balanced")
     assert demo_figure.draw(scaling, uneven, tmp_path / "x.png").stat().st_size > 10_000

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import test_demo
 from figure_faults import faults
@@ -200,6 +201,30 @@ def spoiled_colours(figure: Any) -> None:
     axes.collections[0].set_clim(0, 1e-9)
 
 
+def spoiled_label(figure: Any) -> None:
+    """Put a label under a line."""
+    figure.axes[2].axhline(figure.axes[2].get_ylim()[1] / 2, color="black")
+    figure.axes[2].text(*np.mean(figure.axes[2].viewLim.get_points(), axis=0), "ideal", va="center")
+
+
+def spoiled_edge(figure: Any) -> None:
+    """Let a label leave its axes."""
+    axes = figure.axes[2]
+    axes.text(axes.get_xlim()[0], np.mean(axes.get_ylim()), "1 ms", ha="center")
+
+
+def spoiled_lines(figure: Any) -> None:
+    """Draw a line that nothing explains."""
+    figure.axes[2].axvline(5, linestyle=":")
+
+
+def spoiled_reference(figure: Any) -> None:
+    """Draw a horizontal line where the axis does not reach."""
+    limits = figure.axes[2].get_ylim()
+    figure.axes[2].axhline(2 * limits[1])
+    figure.axes[2].set_ylim(limits)
+
+
 def spoiled_name(figure: Any) -> None:
     """Leave out the title."""
     figure.suptitle("")
@@ -223,6 +248,10 @@ def spoiled_background(figure: Any) -> None:
         (spoiled_ticks, "fractional"),
         (spoiled_limit, "unmarked"),
         (spoiled_colours, "unmarked"),
+        (spoiled_label, "crossed"),
+        (spoiled_edge, "crossed"),
+        (spoiled_lines, "unexplained"),
+        (spoiled_reference, "unmarked"),
         (spoiled_name, "unnamed"),
         (spoiled_words, "raw"),
         (spoiled_background, "transparent"),
@@ -291,6 +320,30 @@ def test_report_in_a_dark_browser(
     assert is_the_same_in_dark(page)
     page.add_style_tag(content="@media (prefers-color-scheme: dark) { body { color: white; } }")
     assert not is_the_same_in_dark(page)
+
+
+NARROW = """() => [
+    document.documentElement.scrollWidth - window.innerWidth,
+    ...[...document.querySelectorAll('.code span')].map(
+        span => span.getBoundingClientRect().height - parseFloat(getComputedStyle(span).lineHeight))
+]"""
+
+
+def test_report_on_a_telephone(
+    browser_page: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a page that is wider than its window, figures too small to read, broken options."""
+    monkeypatch.setattr(report, "FORMATS", ("svg",))
+    report.write(grains(12, 4).write(tmp_path / "my.jsonl"), None)
+    page, _ = browser_page(tmp_path / "my.html")
+    page.set_viewport_size({"width": 420, "height": 900})
+    wider, *lines = page.evaluate(NARROW)
+    assert wider <= 0 and lines and max(lines) < 2
+    assert page.locator("figure.wide svg").bounding_box()["width"] > 700
+    page.add_style_tag(content=".figures { min-width: 26rem; }")
+    page.add_style_tag(content="td.code span { display: inline; }")
+    wider, *lines = page.evaluate(NARROW)
+    assert wider > 0 and max(lines) > 2
 
 
 def is_the_same_in_dark(page: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -13,7 +14,8 @@ import pytest
 from support import in_process
 
 from miniapps.parameters import InputError
-from workbench.show.marks import BEYOND
+from workbench.show import plots
+from workbench.show.marks import BEYOND, blank_figure
 from workbench.show.plots import run_figure
 
 PIC = "pic --preset tiny --driver charm -n 2 --odf 2 --balancer Rotate --lb-period 6"
@@ -49,6 +51,7 @@ def test_figure_of_particles(run: Callable[[str], Path]) -> None:
     others = [line for line in load.lines if line not in lines]
     marks = [line.get_xdata()[0] for line in others if line.get_gid() != BEYOND]
     assert marks == [entry["step"] for entry in record["lb"]] and marks
+    assert [line.get_xdata()[0] for line in time.lines if line.get_linestyle() == ":"] == marks
     assert time.lines[0].get_ydata() == pytest.approx(1e3 * wall)
     assert all(axes.get_xlabel() and axes.get_ylabel() for axes in (state, load, time))
 
@@ -73,6 +76,18 @@ def test_figure_of_blocks(run: Callable[[str], Path]) -> None:
     bars = {bar.get_x() + bar.get_width() / 2: bar.get_height() for bar in moves.patches}
     assert bars == pytest.approx(moved) and sum(moved.values()) == record["migrations"] > 0
     assert moves.get_title() == f"migrations: {record['migrations']}"
+
+
+def test_migrations_at_the_ends_of_a_run_are_whole() -> None:
+    """Catches a bar of the first or the last step that is cut off."""
+    moved = [{"step": step, "moved": 3} for step in (3, 23, 43)]
+    run = SimpleNamespace(
+        lb_steps=[3, 23, 43], record={"lb": moved}, rounds=np.array([[2, 1]]), end=44
+    )
+    axes = blank_figure(4, 3).subplots()
+    plots._draw_migrations(axes, run)  # type: ignore[arg-type]
+    low, high = axes.get_xlim()
+    assert all(low <= bar.get_x() and bar.get_x() + bar.get_width() <= high for bar in axes.patches)
 
 
 @pytest.mark.parametrize(

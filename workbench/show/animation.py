@@ -32,9 +32,9 @@ SCALE = "Cividis"  # readable with colour-vision deficiency
 PANELS = BARS, STATE, IMBALANCE, STEP_TIME = 1, 2, 3, 4  # rows of the page
 LINE = {"color": "#0072B2", "width": 1}
 NOW = {"color": "#D55E00", "width": 2}
-WIDTH, LINE_HEIGHT = 1300, 17  # pixels
+WIDTH, LINE_HEIGHT = 1250, 17  # pixels
 OUTSIDE: dict[str, Any] = {"mode": "markers+text", "textfont_size": 11, "cliponaxis": False}
-LETTERS = {1: 130, 2: 62}  # of the command line above a column, by the number of columns
+LETTERS = {1: 125, 2: 60}  # of the command line above a column, by the number of columns
 
 
 def write_animation(source: Path, other: Path | None, target: Path) -> Path:
@@ -165,7 +165,7 @@ class RunPanels:
         self.figure.update_layout(axes)
         curves = (self.curves["imbalance"], IMBALANCE), (self.curves["step_ms"], STEP_TIME)
         for ((steps, values), row), top in zip(curves, shared.heights, strict=True):
-            self._add_curve(steps, values, row, top)
+            self._add_curve(steps, values, row, top, " ms" if row == STEP_TIME else "")
         for step in self.run.lb_steps:
             for row in (IMBALANCE, STEP_TIME):
                 self.figure.add_vline(
@@ -173,9 +173,13 @@ class RunPanels:
                 )
         for row, title in ((IMBALANCE, "imbalance"), (STEP_TIME, "step [ms]")):
             self.figure.update_yaxes(title=title, row=row, col=self.number)
-        self.figure.update_xaxes(title="step", row=STEP_TIME, col=self.number)
+        marks = ", dotted: load balancing" if self.run.lb_steps else ""
+        marked = f"step (orange: shown above{marks})"
+        self.figure.update_xaxes(title=marked, row=STEP_TIME, col=self.number)
 
-    def _add_curve(self, steps: np.ndarray, values: np.ndarray, row: int, top: float) -> None:
+    def _add_curve(
+        self, steps: np.ndarray, values: np.ndarray, row: int, top: float, unit: str
+    ) -> None:
         """Add a curve, a triangle where it is beyond the axis, and the largest value there."""
         import plotly.graph_objects as go
 
@@ -185,7 +189,7 @@ class RunPanels:
         if not len(beyond):
             return
         largest = int(values[beyond].argmax())
-        text = [f"{values[n]:.3g}" if k == largest else "" for k, n in enumerate(beyond)]
+        text = [f"{values[n]:.3g}{unit}" if k == largest else "" for k, n in enumerate(beyond)]
         left = steps[beyond[largest]] < (steps[0] + steps[-1]) / 2
         marks = go.Scatter(
             x=steps[beyond],
@@ -193,7 +197,7 @@ class RunPanels:
             text=text,
             textposition=f"top {'right' if left else 'left'}",
             customdata=values[beyond],
-            hovertemplate="%{customdata:.3g}<extra>beyond the axis</extra>",
+            hovertemplate=f"%{{customdata:.3g}}{unit}<extra>beyond the axis</extra>",
             marker={"symbol": "triangle-up", "color": LINE["color"], "size": 9},
             **OUTSIDE,
         )
@@ -382,7 +386,7 @@ def _add_slider(figure: Any, periods: Iterable[Period]) -> None:
         }
         for k, (first, end) in enumerate(periods)
     ]
-    prefix = {"prefix": "steps ", "xanchor": "center"}
+    prefix = {"prefix": "step ", "xanchor": "center"}
     figure.update_layout(
         sliders=[{"steps": steps, "currentvalue": prefix, "pad": {"t": 50, "l": 150}}],
         updatemenus=[

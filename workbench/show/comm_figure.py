@@ -8,8 +8,9 @@ from typing import Any
 
 from communication.catalogue import CATALOGUE, RATE
 from workbench.plural import counted
-from workbench.show.captions import machine_text
+from workbench.show.captions import machine_text, wrapped
 from workbench.study.drawing import (
+    LETTERS,
     bounds_of,
     decimal_log_axis,
     draw_line,
@@ -41,16 +42,22 @@ def figure_of(records: Sequence[dict[str, Any]], ratios: Sequence[Sequence[Inter
     left.set_ylabel("bandwidth [MB/s]" if rate else "latency [us]")
     if ratios:
         right = axes[0][1]
-        draw_over_sizes(right, list(zip(names, sizes, ratios, strict=True))[1:], looks)
-        right.axhline(1, color="black", linewidth=1)
+        draw_over_sizes(right, list(zip(names, sizes, ratios, strict=True))[1:], looks, 1)
         right.set_ylabel(f"ratio to {names[0]}")
     if len(records) > 1:
         fitted_legend(figure, *left.get_legend_handles_labels())
-    benchmark, ranks = records[0]["benchmark"], counted(records[0]["pes"], "rank")
+    about = wrapped(_title(records), int(LETTERS * figure.get_figwidth()))
     machine = machine_text(record["host"] for record in records)
-    title = f"miniapps comm {benchmark}: {CATALOGUE[benchmark].title.lower()}, {ranks}"
-    figure.suptitle(f"{title}\n{machine}", fontsize=9)
+    figure.suptitle(f"{about}\n99 % intervals; {machine}", fontsize=9)
     return figure
+
+
+def _title(records: Sequence[dict[str, Any]]) -> str:
+    """The benchmark with what all records have in common."""
+    benchmark, ranks = records[0]["benchmark"], counted(records[0]["pes"], "rank")
+    common = [name for name in ("driver", "buffer") if len({r[name] for r in records}) == 1]
+    said = [CATALOGUE[benchmark].title.lower(), *(str(records[0][name]) for name in common), ranks]
+    return f"miniapps comm {benchmark}: {', '.join(said)}"
 
 
 def _intervals(record: dict[str, Any]) -> list[Interval]:
@@ -67,8 +74,12 @@ def draw_over_sizes(
     axes: Any,
     lines: Sequence[tuple[str, Sequence[int], Sequence[Interval]]],
     looks: Mapping[str, dict[str, Any]],
+    reference: float | None = None,
 ) -> None:
-    """Draw lines, each with its name, sizes and values, over a logarithmic axis of sizes."""
+    """Draw lines, each with its name, sizes and values, over a logarithmic axis of sizes.
+
+    And a horizontal line at a reference.
+    """
     for name, sizes, values in lines:
         look = {"label": name, "markersize": 3.5, "linewidth": 1} | looks[name]
         draw_line(axes, [max(size, 0.5) for size in sizes], values, look)
@@ -78,8 +89,11 @@ def draw_over_sizes(
     axes.set_xticks([max(size, 0.5) for size in shown], [in_words(size) for size in shown])
     axes.set_xticks([], minor=True)
     axes.set_yscale("log")
-    bounds = bounds_of([value for _, _, values in lines for value in values])
-    decimal_log_axis(axes.yaxis, *bounds, axes.set_ylim)
+    low, high = bounds_of([value for _, _, values in lines for value in values])
+    if reference:
+        axes.axhline(reference, color="black", linewidth=1)
+        low, high = min(low, reference), max(high, reference)
+    decimal_log_axis(axes.yaxis, low, high, axes.set_ylim)
     axes.tick_params(axis="x", labelsize=8)
     axes.set_xlabel("size of a message")
 

@@ -11,19 +11,22 @@ import drivers
 from workbench.show.captions import machine_text, problem_text, wrapped
 from workbench.show.marks import blank_figure
 from workbench.show.plots import COLOURS
+from workbench.study.cells import number
 
 WAITING = "#D9D9D9"
-TEXT = ("white", "black")  # on the bars of the first two colours
+CLEAR: Mapping[str, Any] = MappingProxyType(  # a label that no line crosses
+    {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+)
 BELOW: Mapping[str, Any] = MappingProxyType(
     {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 2, "frameon": False}
 )
 
 
-def named(driver: str, pes: int, odf: int = 1, balancer: str | None = None) -> str:
-    """A configuration in a few words."""
+def named(driver: str, pes: int, odf: int = 1, balancer: str | None = None, unit: str = "") -> str:
+    """A configuration in a few words; ``unit``: after the number of PEs."""
     blocks = f", {odf} blocks per PE" if odf > 1 else ""
     balanced = ", balanced" if balancer else ""
-    return f"{driver} {pes}{blocks}{balanced}" if pes > 1 else driver
+    return f"{driver} {pes}{unit}{blocks}{balanced}" if pes > 1 else driver
 
 
 def draw(scaling: list[dict[str, Any]], uneven: list[dict[str, Any]], path: Path) -> Path:
@@ -56,15 +59,14 @@ def _draw_scaling(axes: Any, records: list[dict[str, Any]]) -> None:
     names = list(dict.fromkeys(record["driver"] for record in several))
     alone = {r["app"]: step_ms(r) for r in reversed(records) if r["pes"] == 1}
     width = 0.8 / max(1, len(names))
-    for number, name in enumerate(names):
+    for place, name in enumerate(names):
         mine = [r for r in several if r["driver"] == name and r["app"] in alone]
-        places = [apps.index(r["app"]) + (number - (len(names) - 1) / 2) * width for r in mine]
+        places = [apps.index(r["app"]) + (place - (len(names) - 1) / 2) * width for r in mine]
         gains = [alone[r["app"]] / step_ms(r) for r in mine]
-        bars = axes.bar(places, gains, 0.92 * width, color=COLOURS[number], label=name)
-        axes.bar_label(bars, fmt="%.2f", padding=-14, fontsize=9, color=TEXT[number % 2])
+        bars = axes.bar(places, gains, 0.92 * width, color=COLOURS[place], label=name)
+        axes.bar_label(bars, fmt="%.2f", padding=2, fontsize=9, bbox=CLEAR)
     pes = max((r["pes"] for r in several), default=1)
-    axes.axhline(pes, color="black", linewidth=1, linestyle="--")
-    axes.text(len(apps) - 0.5, pes, "ideal ", ha="right", va="bottom", fontsize=9)
+    axes.axhline(pes, color="black", linewidth=1, linestyle="--", label="ideal")
     axes.set_xticks(range(len(apps)), apps)
     for place, app in enumerate(apps):
         problem = problem_text(app, [r["problem"] for r in records if r["app"] == app][:1])
@@ -76,10 +78,10 @@ def _draw_scaling(axes: Any, records: list[dict[str, Any]]) -> None:
             "fontsize": 7.5,
         }
         axes.annotate(wrapped(problem, 20), (place, 0), **where, **small)
-    axes.set_ylim(0, 1.1 * max([pes, *(bar.get_height() for bar in axes.patches)]))
+    axes.set_ylim(0, 1.15 * max([pes, *(bar.get_height() for bar in axes.patches)]))
     axes.set_ylabel(f"speed-up of {pes} PEs over one process")
-    axes.set_title("The same problem, the same kernels, the same bits")
-    axes.legend(**{**BELOW, "bbox_to_anchor": (0.5, -0.22)})
+    axes.set_title("The same problem, the same kernels, the same bits", fontsize=9)
+    axes.legend(**{**BELOW, "bbox_to_anchor": (0.5, -0.22), "ncols": 3})
 
 
 def _draw_uneven(axes: Any, records: list[dict[str, Any]]) -> None:
@@ -90,8 +92,10 @@ def _draw_uneven(axes: Any, records: list[dict[str, Any]]) -> None:
         labels = ("computing", "waiting") if not place else (None, None)
         axes.barh(place, busy, color=COLOURS[0], label=labels[0])
         axes.barh(place, waited, left=busy, color=WAITING, label=labels[1])
-        axes.text(step_ms(record), place, f" {step_ms(record):.2f} ms", va="center", fontsize=9)
-    names = [named(r["driver"], r["pes"], r["odf"], r["balancer"]) for r in records]
+        axes.text(
+            step_ms(record), place, f" {number(step_ms(record), 3)} ms", va="center", fontsize=9
+        )
+    names = [named(r["driver"], r["pes"], r["odf"], r["balancer"], " PEs") for r in records]
     axes.set_yticks(range(len(names)), [name.replace(", ", ",\n", 1) for name in names])
     axes.invert_yaxis()
     axes.set_xlim(0, 1.2 * max(map(step_ms, records), default=1))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 BEYOND = "beyond"  # gid of the marks
 FEW = 40  # points of a curve; if there are not more, each has a dot
+COLUMNS = 3  # of a legend
 BELOW: dict[str, Any] = {"loc": "upper center", "frameon": False, "fontsize": 8}
 
 
@@ -40,9 +42,10 @@ def upper_limit(values: np.ndarray) -> float:
 def most_of(values: np.ndarray) -> float:
     """The largest value, limited to 1.5 times the 98 % quantile so that outliers do not count.
 
-    A lower quantile would cut off the bars before the first load-balancing step.
+    A lower quantile would cut off the bars before the first load-balancing step. The quantile is
+    one of the values, as between the two largest of a few it would grow with the outlier.
     """
-    return min(float(values.max()), 1.5 * float(np.quantile(values, 0.98)))
+    return min(float(values.max()), 1.5 * float(np.quantile(values, 0.98, method="lower")))
 
 
 def draw_curve(axes: Any, steps: np.ndarray, values: np.ndarray, top: float, **look: Any) -> None:
@@ -56,18 +59,24 @@ def draw_curve(axes: Any, steps: np.ndarray, values: np.ndarray, top: float, **l
         axes.plot(at, np.full(len(at), top), color=look["color"], **mark, gid=BEYOND, markersize=4)
 
 
-def finish_curves(axes: Any, top: float, largest: float) -> None:
-    """Set the limits of curves over steps, and draw the legend, with the marks, below them."""
+def finish_curves(axes: Any, top: float, largest: float, lb_steps: Sequence[int] = ()) -> None:
+    """Set the limits of curves over steps, in ms, and mark the load-balancing steps.
+
+    The legend, with all marks, is below the curves.
+    """
     from matplotlib.lines import Line2D
 
+    for step in lb_steps:
+        label = "load balancing" if step == lb_steps[0] else None
+        axes.axvline(step, color="black", linewidth=0.5, linestyle=":", label=label)
     axes.set_ylim(0, top or 1.0)
     integer_ticks(axes.xaxis)
     handles, labels = axes.get_legend_handles_labels()
     if largest > top:
         handles.append(Line2D([], [], color="#555555", marker="^", markersize=4, linestyle="none"))
-        labels.append(f"beyond the axis, at most {largest:.3g}")
+        labels.append(f"beyond the axis, up to {largest:.3g} ms")
     if handles:
-        axes.legend(handles, labels, bbox_to_anchor=(0.5, -0.16), ncols=4, **BELOW)
+        axes.legend(handles, labels, bbox_to_anchor=(0.5, -0.16), ncols=COLUMNS, **BELOW)
 
 
 def integer_ticks(*several: Any) -> None:

@@ -93,7 +93,9 @@ def _draw_state(axes: Any, states: Any, run: SavedRun) -> None:
         _draw_profile(axes, shown, extent, run.quantity)
         return
     image = axes.imshow(shown.T, origin="lower", extent=extent, cmap="viridis", aspect="auto")
-    axes.figure.colorbar(image, ax=axes, label=run.quantity)
+    bar = axes.figure.colorbar(image, ax=axes, label=run.quantity)
+    if np.array_equal(shown, np.round(shown)):  # numbers of particles, counters
+        integer_ticks(bar.ax.yaxis)
     axes.set_ylabel(f"y [{run.unit}]")
 
 
@@ -110,7 +112,7 @@ def _extent(sides: Sides) -> tuple[float, ...]:
 
 
 def _draw_load(axes: Any, run: SavedRun) -> None:
-    """Draw the compute time of each PE per step, and mark the load-balancing steps."""
+    """Draw the compute time of each PE per step."""
     compute = 1e3 * run.compute() / run.rounds[:, 1]
     top = upper_limit(compute.max(axis=0))
     named = len(compute) <= len(COLOURS)
@@ -118,10 +120,8 @@ def _draw_load(axes: Any, run: SavedRun) -> None:
         look = {"color": COLOURS[pe % len(COLOURS)], "linewidth": 0.8}
         label = f"PE {pe}" if named else f"_PE {pe}"
         draw_curve(axes, run.rounds[:, 0], values, top, label=label, **look)
-    for step in run.lb_steps:
-        axes.axvline(step, color="black", linewidth=0.5, linestyle=":")
     axes.set(title="load of each PE", xlabel="step", ylabel="computing [ms per step]")
-    finish_curves(axes, top, compute.max())
+    finish_curves(axes, top, compute.max(), run.lb_steps)
 
 
 def _draw_step_times(axes: Any, run: SavedRun) -> None:
@@ -130,7 +130,7 @@ def _draw_step_times(axes: Any, run: SavedRun) -> None:
     top = upper_limit(values)
     draw_curve(axes, run.rounds[:, 0], values, top, color=COLOURS[0], linewidth=0.8)
     axes.set(title="time of each step", xlabel="step", ylabel="wall [ms per step]")
-    finish_curves(axes, top, values.max())
+    finish_curves(axes, top, values.max(), run.lb_steps)
 
 
 def _draw_blocks(axes: Any, run: SavedRun) -> None:
@@ -179,6 +179,7 @@ def _draw_migrations(axes: Any, run: SavedRun) -> None:
     width = 0.4 * min(np.diff(run.lb_steps), default=10)
     axes.bar(run.lb_steps, moved, width=width, color=COLOURS[0])
     axes.set(title=f"migrations: {sum(moved)}", xlabel="step", ylabel="blocks moved")
-    axes.set_xlim(run.rounds[0, 0], run.end)
+    ends = [run.lb_steps[0] - width / 2, run.lb_steps[-1] + width / 2]
+    axes.set_xlim(min(run.rounds[0, 0], ends[0]), max(run.end, ends[1]))
     axes.set_ylim(0, 1.1 * max([*moved, 1]))
     integer_ticks(axes.xaxis, axes.yaxis)

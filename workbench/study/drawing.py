@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,11 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", (0, (6, 2)), (0, (4, 1.5, 1, 1.5)), (0, (1.5, 1.2)), (0, (8, 2, 1, 2, 1, 2)))
 OVERSUBSCRIBED = "more PEs than cores"
 HALF = "half of the best rate per PE"
-REFERENCES = ("ideal", HALF)  # lines that are not measured: last in a legend
+METG = "METG(50 %)"
+NO_GAIN = "no gain"
+REFERENCES = ("ideal", HALF, METG, NO_GAIN)  # lines that are not measured: last in a legend
 LETTERS = 12  # of a line of the legend, per inch of the figure
+CLEAR = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # a label that no line crosses
 DODGE = 0.05  # octaves between points at the same number of PEs, so that none hides another
 
 
@@ -46,6 +49,13 @@ def styles_of(configurations: Sequence[str]) -> dict[str, dict[str, Any]]:
 def dodge(position: int, configurations: int) -> float:
     """The factor that shifts the points of one configuration so that none hides another."""
     return 2 ** (DODGE * (position - (configurations - 1) / 2))
+
+
+def levels(values: Mapping[int, float], configurations: int) -> tuple[list[float], list[float]]:
+    """Places and values of a line that is level across the shifted points of one number of PEs."""
+    ends = [dodge(0, configurations), dodge(configurations - 1, configurations)]
+    places = [pes * end for pes in values for end in ends]
+    return places, [value for value in values.values() for _ in ends]
 
 
 def error_bars(values: Sequence[Interval]) -> tuple[np.ndarray, np.ndarray]:

@@ -23,6 +23,8 @@ from workbench.study.campaign import Campaign
 from workbench.study.cells import half_point
 from workbench.study.drawing import (
     HALF,
+    METG,
+    NO_GAIN,
     OVERSUBSCRIBED,
     bounds_of,
     decimal_log_axis,
@@ -31,6 +33,7 @@ from workbench.study.drawing import (
     draw_line,
     draw_steps,
     error_bars,
+    levels,
     new_figure,
     pe_axis,
     steps_ms,
@@ -72,12 +75,13 @@ CAPTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Time per step over PEs",
             "Means of the trials with 99 % intervals, shifted a little against each other; both "
             "axes are logarithmic. Dashed: ideal scaling of the fastest configuration on the "
-            "fewest PEs.",
+            "fewest PEs, level across the shifted points.",
         ),
         "speed-up": (
             "Speed-up over PEs",
             "Relative to the fewest PEs of the same configuration, with 99 % intervals. Dashed: "
-            "ideal. Thin curves: fitted laws; points do not test a law with as many parameters.",
+            "ideal, level across the shifted points. Thin curves: fitted laws; points do not test "
+            "a law with as many parameters.",
         ),
         "efficiency": (
             "Parallel efficiency over PEs",
@@ -166,7 +170,7 @@ def step_time_figure(found: list[Result], weak: bool) -> Any:
     ideal = ideal_times(found, weak)
     if ideal:
         times = [seconds * 1e3 for seconds in ideal.values()]
-        axes.plot(list(ideal), times, color="black", linewidth=1, linestyle="--", label="ideal")
+        _draw_ideal(axes, dict(zip(ideal, times, strict=True)), len(configurations))
     axes.set_yscale("log")
     pe_axis(axes, [result.pes for result in found])
     low, high = bounds_of(steps_ms(found))
@@ -191,6 +195,12 @@ def ideal_times(found: list[Result], weak: bool) -> dict[int, float]:
     return {count: base if weak else base * pes[0] / count for count in pes}
 
 
+def _draw_ideal(axes: Any, values: dict[int, float], configurations: int) -> None:
+    """Draw the ideal values by PEs, so that each point can be compared with its own."""
+    look: dict[str, Any] = {"color": "black", "linewidth": 1, "linestyle": "--", "label": "ideal"}
+    axes.plot(*levels(values, configurations), **look)
+
+
 def speedup_figure(found: list[Result], weak: bool) -> Any:
     """Speed-up over PEs with the ideal diagonal and the fitted laws."""
     figure, axes = new_figure()
@@ -198,12 +208,12 @@ def speedup_figure(found: list[Result], weak: bool) -> Any:
     styles = _draw_configurations(axes, found, rows, lambda row: row.speedup)
     laws = _draw_laws(axes, found, weak, styles)
     pes = sorted({row.result.pes for row in rows})
-    ideal = [count / pes[0] for count in pes]
-    axes.plot(pes, ideal, color="black", linewidth=1, linestyle="--", label="ideal")
+    ideal = {count: count / pes[0] for count in pes}
+    _draw_ideal(axes, ideal, len(styles))
     axes.set_yscale("log")
     pe_axis(axes, pes)
     low, high = bounds_of([row.speedup for row in rows])
-    decimal_log_axis(axes.yaxis, low, max(high, ideal[-1]), axes.set_ylim)
+    decimal_log_axis(axes.yaxis, low, max(high, ideal[pes[-1]]), axes.set_ylim)
     axes.set_ylabel("scaled speed-up" if weak else "speed-up")
     draw_legend(figure, axes, False, laws)
     return figure
@@ -240,6 +250,7 @@ def _draw_laws(
         pes, gains = law_curve(counted, fit, weak)
         style = LAW_STYLES[fit.title]
         colour = styles[configuration]["color"]
+        pes = dodge(list(styles).index(configuration), len(styles)) * pes
         axes.plot(pes, gains, color=colour, linewidth=0.9, linestyle=style, label="_law")
         shown[fit.title] = (f"fit of {fit.title}", style)
     return list(shown.values())
@@ -325,7 +336,7 @@ def gain_figure(found: list[Result]) -> Any:
     ideals = [row.ideal for row in gains]
     look |= {"color": "white", "hatch": "////"}
     axes.barh(positions + 0.19, ideals, 0.38, label="ideal gain (max/mean)", **look)
-    axes.axvline(1.0, color="black", linewidth=1, linestyle="--", label="no gain")
+    axes.axvline(1.0, color="black", linewidth=1, linestyle="--", label=NO_GAIN)
     labels = [
         f"{row.balanced.configuration}, {row.balanced.pe_count}\nagainst {row.other.configuration}"
         for row in gains
@@ -353,6 +364,7 @@ def granularity_figure(found: list[Result]) -> Any:
     figure, axes = new_figure()
     rows = analysis.granularity(found)
     styles = styles_of([row.configuration for row in rows])
+    mark: dict[str, Any] = {"marker": "x", "markersize": 9, "markeredgewidth": 2}
     for row in rows:
         points = sorted(row.points, key=lambda point: point.result.number)  # the largest first
         steps = [point.result.step.value * 1e3 for point in points]
@@ -361,10 +373,11 @@ def granularity_figure(found: list[Result]) -> Any:
             steps, [point.efficiency for point in points], **styles[row.configuration], label=label
         )
         if not math.isnan(row.metg_s.value):
-            mark = {"marker": "x", "markersize": 9, "markeredgewidth": 2}
             colour = styles[row.configuration]["color"]
             place = [row.metg_s.value * 1e3]
             axes.plot(place, [0.5], color=colour, label="_metg", zorder=3, **mark)
+    if any(not math.isnan(row.metg_s.value) for row in rows):
+        axes.plot([], [], color="#555555", label=METG, linestyle="none", **mark)
     axes.axhline(0.5, color="black", linewidth=1, linestyle="--", label=HALF)
     axes.set_xscale("log")
     steps = [point.result.step.value * 1e3 for row in rows for point in row.points]

@@ -11,7 +11,7 @@ from workbench.show.plots import COLOURS
 from workbench.study.analysis import Result, by_configuration
 from workbench.study.campaign import Campaign
 from workbench.study.cells import number, problem_cell
-from workbench.study.drawing import OVERSUBSCRIBED, fitted_legend, new_figure
+from workbench.study.drawing import CLEAR, OVERSUBSCRIBED, fitted_legend, new_figure
 
 PARTS = (  # of a PE's time: name, colour, hatch
     ("compute", COLOURS[0], ""),
@@ -47,7 +47,7 @@ def parts_figure(campaign: Campaign, found: list[Result]) -> Any:
         labels = [_label(campaign, result, title) for result in mine]
         axes.set_yticks(axes.get_yticks(), labels, fontsize=8)
         axes.set_title(title)
-        axes.set_xlim(0, (1.3 if title else 1.16) * longest)
+        axes.set_xlim(0, 1.3 * longest)
         if shares:
             axes.set_xticks(range(0, 101, 25))
         axes.set_xlabel("share of a step [%]" if shares else "a PE's time per step [ms]")
@@ -98,13 +98,14 @@ def _draw_panel(
         left += widths
     for position, end, result in zip(positions, left, mine, strict=True):
         length = number(result.step.value * 1e3, 3)
-        axes.annotate(f" {length} ms", (end, position), va="center", fontsize=7.5)
+        look = {"xytext": (3, 0), "textcoords": "offset points", "bbox": CLEAR}
+        axes.annotate(f"{length} ms", (end, position), va="center", fontsize=7.5, **look)
     axes.set_yticks(positions)
     axes.set_ylim(positions[-1] + 0.7, positions[0] - 0.7)
     axes.grid(axis="y", visible=False)
     if 0 < sum(apart) < len(mine):
         first = positions[apart.index(True)]
-        axes.axhline(first - 0.9, color="#777777", linewidth=0.8, linestyle=":")
+        axes.axhline(first - 0.9, color="#777777", linewidth=0.8)
 
 
 def _part(result: Result, name: str, shares: bool) -> float:

@@ -39,11 +39,13 @@ def claim_figure(result: Result, machine: str) -> Any:
     left.set_ylabel("bandwidth [MB/s]" if base.unit == "MB/s" else "latency [us]")
     if others:
         right = axes[0][1]
-        draw_over_sizes(right, [drawn for line in others for drawn in _ratios(line, base)], looks)
-        right.axhline(1, color="black", linewidth=1)
+        ratios = [drawn for line in others for drawn in _ratios(line, base)]
+        draw_over_sizes(right, ratios, looks, 1)
         right.set_ylabel(f"ratio to {base.name}")
     fitted_legend(figure, *left.get_legend_handles_labels())
-    said = [str(result.claim["title"]), machine]
+    pes = sorted({record["pes"] for line in result.lines for record in line.records})
+    ranks = f"{' and '.join(map(str, pes))} rank{'s' if pes != [1] else ''}"
+    said = [f"{result.claim['title']}, {ranks}", machine]
     figure.suptitle(fitted(said, int(LETTERS * figure.get_figwidth())), fontsize=8)
     return figure
 
