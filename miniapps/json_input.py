@@ -9,13 +9,18 @@ from typing import Any, NoReturn
 def parsed(text: str | bytes) -> Any:
     """The value of a JSON text. Raises ValueError, with the reason in one line.
 
-    Python's reader accepts NaN and Infinity, which JSON does not have, and raises RecursionError
-    for brackets nested a thousand deep.
+    Python's reader accepts NaN and Infinity, which JSON does not have, and halves of characters,
+    which no file can hold, and raises RecursionError for brackets nested a thousand deep.
     """
     try:
-        return json.loads(text, parse_constant=_refuse)
+        found = json.loads(text, parse_constant=_refuse)
+        if (b"\\u" if isinstance(text, bytes) else "\\u") in text:  # type: ignore[operator]
+            json.dumps(found, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("its brackets are nested too deeply") from None
+    except UnicodeEncodeError:
+        raise ValueError("it has half of a character (a surrogate)") from None
+    return found
 
 
 def parsed_object(text: str | bytes) -> dict[str, Any]:

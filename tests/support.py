@@ -389,6 +389,8 @@ def whole_record(given: dict[str, Any], step_s: float, work: float = 1.0) -> dic
         "imbalance": 1.0,
         "migrations": sum(entry["moved"] for entry in lb),
         "rounds": {"first": first, "count": [1] * steps, "wall_s": [step_s] * steps},
+        "jit_s": 0.5,
+        "import_s": 1.0,
         "peak_rss_bytes": 1 << 27,
         "versions": {"python": "3"},
         "host": host,

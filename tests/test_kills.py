@@ -15,8 +15,6 @@ import support
 from kills import Case
 
 from drivers import charm
-from workbench.run.processes import words_of
-from workbench.selftest import stub
 
 # One for each way to notice a loss: by its process's state, its parent, or a broken pipe.
 CASES = """
@@ -82,31 +80,6 @@ def pools_of(pid: int) -> list[os.stat_result]:
     """The memory of messages that a PE has opened, its own and others'."""
     files = Path(f"/proc/{pid}/fd").iterdir()
     return [file.stat() for file in files if "memfd:miniapps-" in os.readlink(file)]
-
-
-@pytest.mark.launch
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_what_ends_a_selftest_ends_what_its_processes_have_launched(number: int) -> None:
-    """Catches a selftest that waits until its processes have made all trials, or leaves them."""
-    mark = str(time.time_ns())
-    command = subprocess.Popen(
-        [support.BIN / "miniapps", "selftest", "echo", "--driver", "mpi"],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=support.clean_environment({support.MARK: mark}),
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    stub_file = str(Path(stub.__file__))
-    support.wait_for(lambda: any(stub_file in words_of(pid) for pid in support.marked(mark)))
-    if number == signal.SIGINT:
-        os.killpg(command.pid, number)
-        _, errors = command.communicate(timeout=kills.LIMIT_S)
-        assert (command.returncode, errors) == (130, "miniapps: interrupted\n")
-    else:
-        command.kill()
-        command.communicate(timeout=kills.LIMIT_S)
-    support.wait_for(lambda: not support.marked(mark), 15)
 
 
 ENDS_AT_ITS_LAUNCH = """

@@ -219,6 +219,12 @@ def test_compare_is_exact_with_ten_trials() -> None:
     assert found.p != stats.mannwhitneyu(one, two, method="asymptotic").pvalue
 
 
+def test_one_trial_with_ties() -> None:
+    """Catches SciPy's refusal to permute a sample of one."""
+    found = statistics.u_test([2.0], [2.0, 3.0, 2.0])
+    assert found.least_p <= found.p <= 1 and not found.significant and found.effect == 2 / 6
+
+
 def test_compare_with_ties() -> None:
     """Catches an approximation that finds a p no five trials can reach."""
     found = statistics.u_test([1.0] * 5, [2.0] * 5, 0.995)

@@ -39,11 +39,14 @@ CAMPAIGN = ROOT / "docs/results/jacobi2d-weak.jsonl"
 # Files --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "{", "NaN", '{"a": Infinity}', "1" * 5000, "\xff"])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "{", "NaN", '{"a": "\\ud800"}', '{"a": Infinity}', "1" * 5000, "\xff"]
+)
 def test_what_is_no_json(text: str) -> None:
-    """Catches deep brackets, which end json's reader by another exception, and NaN, taken as is."""
+    """Catches deep brackets, by which json's reader ends otherwise, NaN, and half a character."""
     with pytest.raises(ValueError):
         parsed(text.encode("latin-1"))
+    assert parsed(rb'["\u00e9", "\ud83d\ude00"]') == ["\u00e9", "\U0001f600"]
 
 
 @pytest.mark.parametrize("text", ["a = " + "[" * 100_000, "a =", "\x00", "a = 1" + "1" * 5000])
@@ -307,6 +310,7 @@ CHANGES = {
     "fewer cores": spoil("host", "cores", to=1),
     "true for a number": spoil("wall_s", to=True),
     "a text for a number": spoil("rate", "value", to="fast"),
+    "no time of compiling": lambda record: record.pop("jit_s"),
     "no hash": spoil("state_hash", to="ab"),
     "a list for a record's part": spoil("rounds", to=[]),
     "another app": spoil("app", to="nonesuch"),

@@ -37,11 +37,13 @@ from workbench.commands import (
 )
 from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
 from workbench.parser import Parser, Prints, command_parser, print_version
+from workbench.run.processes import end_by_signals
 
 if TYPE_CHECKING:
     from workbench.run.spec import RunSpec
 
 OF_ONE_LAUNCH = ("json", "launcher", "stall", "pin", "no_launch", "dry_run")
+LAUNCHED = "run", "batch", "comm", "lesson"  # commands that PEs carry out, too; they do not
 SUMMARY = "Small parallel scientific programs, each run unchanged by several drivers."
 
 
@@ -66,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments, runtime = split_runtime_options(arguments)
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        if arguments[:1] and arguments[0] not in LAUNCHED:
+            end_by_signals()
         arguments = with_names_of_apps(arguments)
         if arguments[:1] == ["study"]:
             from workbench.study.options import expanded

@@ -9,6 +9,7 @@ from contextlib import suppress
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
+ENDING = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
@@ -34,7 +35,7 @@ def in_processes(
             pipes.append(pipe)
             given = work, parts[number::processes], end, pipes
             workers.append(context.Process(target=_work, args=given, daemon=True))
-            workers[-1].start()
+            _start(workers[-1])
             end.close()
         for number in range(len(parts)):
             try:
@@ -43,18 +44,30 @@ def in_processes(
                 raise ChildProcessError("a process of the search ended early") from None
     finally:
         for worker in workers:
-            worker.terminate()
+            worker.kill()
             worker.join()
+
+
+def _start(worker: Any) -> None:
+    """Start a process. No signal ends this one meanwhile, as Python drops exceptions in a fork."""
+    usual = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        worker.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, usual)
 
 
 def _work(work: Callable[[Any], Iterator[Any]], parts: Any, end: Any, pipes: list[Any]) -> None:
     """Send the results of some parts through ``end``, until the parent has ended.
 
-    ``pipes``: the parent's ends, which must be open nowhere else. Ctrl-C is left to the parent.
+    ``pipes``: the parent's ends, which must be open nowhere else. Ctrl-C and SIGHUP are left to the
+    parent.
     """
     for pipe in pipes:
         pipe.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     gc.freeze()  # what exists is no garbage: the collector need not look at it again
     with suppress(BrokenPipeError):
         for result in work(parts):

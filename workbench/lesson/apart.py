@@ -14,7 +14,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Sequence, Set
@@ -31,6 +30,7 @@ from workbench.lesson import running, sandbox
 from workbench.lesson.running import End, Ended, Returned, Task
 from workbench.run import launch
 from workbench.run.processes import family, process_state, shared_files
+from workbench.run.scratch import scratch_folder
 
 LOOK_S = 0.05
 ENDING_S = 10.0  # for the kernel to end all processes of a namespace
@@ -78,11 +78,9 @@ class Apart:
 
     def run(self, tasks: Sequence[Task]) -> list[End]:
         """Run tasks of one program, as `running.run`, which stops where a limit is reached."""
-        with tempfile.TemporaryDirectory(
-            prefix="miniapps-mark-", ignore_cleanup_errors=True
-        ) as name:
+        with scratch_folder("miniapps-mark-") as folder:
             program = tasks[0].program
-            scratch = Path(name).resolve()
+            scratch = folder.resolve()
             inner = tuple(task._replace(program=scratch / program.name) for task in tasks)
             order = Order(
                 inner, program.read_bytes(), scratch, self.limits, self.shut_in, self.hidden
@@ -260,8 +258,8 @@ def inside() -> int:
 
 def obstacle(hidden: tuple[Path, ...]) -> str:
     """Why submissions cannot be shut in here; empty if they can."""
-    with tempfile.TemporaryDirectory(prefix="miniapps-mark-") as name:
-        order = Order((), b"", Path(name).resolve(), Limits(), True, hidden)
+    with scratch_folder("miniapps-mark-") as folder:
+        order = Order((), b"", folder.resolve(), Limits(), True, hidden)
         done = subprocess.run(
             [*launch.PROGRAM, "lesson", "inside"],
             input=pickle.dumps(order),

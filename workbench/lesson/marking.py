@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from drivers.exits import Terminated
 from lessons.lesson import RUNTIMES
 from miniapps.parameters import require
 from workbench.exit_status import FAILED, INTERRUPTED, VALID
@@ -84,8 +85,8 @@ def mark_folder(options: Namespace) -> int:
     notes, status = [isolation(obstacle)], VALID
     try:
         mark_all(submissions, options.salt, Apart(hidden, not obstacle).run, done)
-    except (KeyboardInterrupt, SystemExit):
-        status = INTERRUPTED
+    except (KeyboardInterrupt, SystemExit) as ended:
+        status = ended.status if isinstance(ended, Terminated) else INTERRUPTED
         left = len(submissions) - len(made)
         notes.append(f"interrupted: {left} of {len(submissions)} submissions are not marked")
     by_hand = [one.submission for one in made if one.by_hand]

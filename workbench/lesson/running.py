@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from lessons.lesson import Case, Kernels, Lesson, Traffic
 from lessons.work import AN_ARRAY, Work, pes_for
 from workbench.run import launch
+from workbench.run.scratch import scratch_folder
 
 STALL_S = 4.0
 HIDDEN = 0  # instead of a case's seed, with which a program could compute the answer
@@ -72,9 +72,9 @@ def launches(tasks: Sequence[Task]) -> Iterator[list[Task]]:
 
 def run_together(tasks: Sequence[Task]) -> list[Returned | str]:
     """Run programs in one launch; nothing comes after the first failure."""
-    with tempfile.TemporaryDirectory(prefix="miniapps-lesson-") as name:
+    with scratch_folder("miniapps-lesson-") as folder:
         works = [
-            Work(task.lesson, task.runtime, task.program, task.case, Path(name), number)
+            Work(task.lesson, task.runtime, task.program, task.case, folder, number)
             for number, task in enumerate(tasks)
         ]
         for work, task in zip(works, tasks, strict=True):

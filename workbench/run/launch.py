@@ -180,6 +180,8 @@ def guarded(
     SIGKILL to all that remain. Then it removes the files and folders that were given to the
     function that this yields.
 
+    What launcher and PEs write to the usual folder for temporary files lies in ``folder``.
+
     The guard is there first, and a shell that becomes the launcher writes its own number to the
     pipe: so no launcher is unknown to its guard.
     """
@@ -204,7 +206,7 @@ def guarded(
                     stdin=pipe,
                     stdout=log,
                     stderr=log,
-                    env=os.environ | {FOLDER: str(folder), **_cores()},
+                    env=os.environ | {FOLDER: str(folder), "TMPDIR": str(folder), **_cores()},
                     start_new_session=True,
                 )
             yield process, remember

@@ -78,6 +78,8 @@ RECORD: Mapping[str, Any] = MappingProxyType(
             "switches_per_s": AMOUNT,
             "steal": AMOUNT,
         },
+        "jit_s": AMOUNT,
+        "import_s": AMOUNT,
         "peak_rss_bytes": COUNT,
         "versions": OBJECT,
         "host": HOST,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from miniapps.parameters import InputError, require
 from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
 from workbench.run.output import append_line
+from workbench.run.scratch import scratch_for_all
 from workbench.selftest import simulated
 from workbench.selftest.trials import ENDS, SCALES, TINY, Found, Scale, Trial, solve, trials
 from workbench.table import Column, Table, fitted, show, width
@@ -92,8 +92,8 @@ def selftest(asked: Asked, markdown: bool) -> int:
     run out of time twice, or, where all are tried, if a fault acts nowhere.
     """
     found = []
-    with tempfile.TemporaryDirectory(prefix="miniapps-") as folder:
-        for one in made(asked.trials(Path(folder)), SCALES[asked.preset]):
+    with scratch_for_all() as folder:
+        for one in made(asked.trials(folder), SCALES[asked.preset]):
             found.append(one)
             if asked.report is not None:
                 append(asked.report, one)

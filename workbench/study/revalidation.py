@@ -14,7 +14,17 @@ from typing import Any
 
 from workbench.run.record import fixed_parameters
 from workbench.run.revalidation import CASE, EXACT, HOST, near, objection
-from workbench.run.shapes import AMOUNT, COUNT, FLAG, NUMBER, OBJECT, SEVERAL, TEXT, misfit
+from workbench.run.shapes import (
+    AMOUNT,
+    COUNT,
+    FLAG,
+    NUMBER,
+    OBJECT,
+    POSITIVE,
+    SEVERAL,
+    TEXT,
+    misfit,
+)
 from workbench.study.plan import steps_of
 
 Event = dict[str, Any]
@@ -47,7 +57,7 @@ EVENTS: Mapping[str, Any] = MappingProxyType(
             "until_ci?": NUMBER.or_null(),
             "left_out?": [{"claim": TEXT, "variants": TEXT, "reason": TEXT}],
         },
-        "noise": {"seconds": AMOUNT},
+        "noise": {"seconds": POSITIVE},
         "run": {**RUN, "record": OBJECT},
         "dropped": {**RUN, "reason": TEXT, "final": FLAG},
     }

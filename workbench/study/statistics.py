@@ -126,9 +126,9 @@ def u_test(first: Numbers, second: Numbers, level: float = LEVEL) -> UTest:
     """Test whether ``first`` (n,) tends to be larger or smaller than ``second`` (m,).
 
     The significance level is 1 - ``level``. The p value is exact, except for more than
-    `LARGEST_EXACT` pairs, or for ties with more than `MOST_ARRANGEMENTS` choices of n from n + m:
-    then it is the normal approximation. With n and m trials p is at least 2 / C(n + m, n); ``note``
-    states if that is too large for significance.
+    `LARGEST_EXACT` pairs, or for ties with more than `MOST_ARRANGEMENTS` choices of n from n + m or
+    with a set of one trial: then it is the normal approximation. With n and m trials p is at least
+    2 / C(n + m, n); ``note`` states if that is too large for significance.
 
     Source of the effect: McGraw and Wong, Psych. Bull. 111 (1992) 361; ties as in Vargha and
     Delaney, J. Educ. Behav. Stat. 25 (2000) 101. Raises ValueError like `mean_interval`.
@@ -151,7 +151,8 @@ def _test_method(one: np.ndarray, two: np.ndarray) -> Any:
     """The method by which the U test computes p: the exact distribution if that is cheap."""
     if np.unique(np.concatenate([one, two])).size == one.size + two.size:
         return "exact" if one.size * two.size <= LARGEST_EXACT else "asymptotic"
-    if math.comb(one.size + two.size, one.size) <= MOST_ARRANGEMENTS:
+    arrangements = math.comb(one.size + two.size, one.size)
+    if min(one.size, two.size) > 1 and arrangements <= MOST_ARRANGEMENTS:
         return stats.PermutationMethod(n_resamples=MOST_ARRANGEMENTS)
     return "asymptotic"
 
