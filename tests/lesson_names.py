@@ -1,8 +1,8 @@
 """Whether `lesson mark`, with sizes and numbers of a student's own, names the known mistakes.
 
 `python tests/lesson_names.py SALT [LESSON ...]` marks every known mistake as the program of a
-student, and prints those that are not named. It takes some minutes for all lessons;
-test_lesson_mark.py does it for a few.
+student, and prints those that are not named; and every right program, and prints what it loses. It
+takes some minutes for all lessons; test_lesson_mark.py does it for a few.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from unittest import mock
 
-from lesson_table import RUNTIMES, ending
+from lesson_table import ROOT, RUNTIMES, ending, styles
 
 import lessons
 from lessons.lesson import Case, Lesson, Mistake
@@ -22,7 +22,7 @@ from workbench.lesson.mark import cases_of, mark, seed_of
 from workbench.lesson.running import End, Task
 from workbench.lesson.submissions import Submission
 
-Ends = dict[tuple[str, Path, Case], End]
+ANSWERS = ROOT / "teaching" / "answers"
 
 
 def not_named(name: str, runtime: str, salt: str) -> list[tuple[Mistake, str]]:
@@ -33,6 +33,17 @@ def not_named(name: str, runtime: str, salt: str) -> list[tuple[Mistake, str]]:
     run = looked_up(lesson, runtime, [mistake.path for mistake in known], cases)
     with mock.patch.object(check, "outcomes", partial(check.outcomes, run=run)):
         return [pair for mistake in known if (pair := said(mistake, student, salt, run))[1]]
+
+
+def losses(name: str, runtime: str, salt: str) -> list[tuple[Path, str]]:
+    """The right programs of a lesson that do not get all points, and why."""
+    lesson, student = lessons.load(name), Submission("ada", name, runtime=runtime)
+    right = [ANSWERS / name / f"for_{runtime}.py", *styles(name, runtime)]
+    cases = cases_of(lesson, runtime, seed_of(salt, student))
+    run = looked_up(lesson, runtime, right, cases)
+    marked = [mark(student._replace(program=program), salt, run) for program in right]
+    pairs = zip(right, marked, strict=True)
+    return [(program, one.reasons[0]) for program, one in pairs if one.points < one.most]
 
 
 def said(
@@ -88,6 +99,8 @@ def main() -> None:
         print(f"{name} {runtime}: {len(found)} not named", flush=True)
         for mistake, instead in found:
             print(f"  {mistake.path.stem}: {instead.splitlines()[0]}", flush=True)
+        for program, why in losses(name, runtime, salt):
+            print(f"  {program} is right, and loses points: {why}", flush=True)
 
 
 if __name__ == "__main__":

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import support
 from lesson_names import not_named
 
 import lessons
+from lessons.sum import UNIT
 from workbench import cli
 from workbench.exit_status import VALID
 from workbench.lesson import check, running
-from workbench.lesson.mark import cases_of, mark, seed_of
+from workbench.lesson.mark import LARGEST_MORE, cases_of, mark, seed_of
 from workbench.lesson.submissions import Submission, found_in
 
 ANSWERS = support.ROOT / "teaching" / "answers"
@@ -73,10 +75,34 @@ def test_points_for_what_holds(tmp_path, monkeypatch) -> None:
     assert "waits in Send" in marked.marks[2].reason and "waits for the next" in marked.mistake
 
 
-@pytest.mark.parametrize(("name", "runtime"), [("overlap", "mpi4py"), ("ring", "charm4py")])
+@pytest.mark.parametrize(("name", "runtime"), [("sum", "mpi4py"), ("ring", "charm4py")])
 def test_marks_name_known_mistakes(name: str, runtime: str) -> None:
-    """Catches sizes of a student's own that do not show a mistake, so that it gets all points."""
+    """Catches marks that cannot say what they gave no points for; lesson_names.py does all."""
     assert not_named(name, runtime, "salt") == []
+
+
+@pytest.mark.parametrize("name", ["halo", "overlap"])
+def test_all_sizes_show_blocks_of_one_row_or_column(name: str) -> None:
+    """Catches sizes of a student's own that do not show a mistake, so that it gets all points."""
+    lesson = lessons.load(name)
+    for seed in range(LARGEST_MORE):
+        shapes = [
+            tuple(n - 2 for n in lesson.arguments(case, rank)[0].shape)
+            for case in cases_of(lesson, "mpi4py", seed)
+            for rank in range(case.processes)
+        ]
+        assert any(n == 1 < m for n, m in shapes) and any(m == 1 < n for n, m in shapes)
+        assert len({n for n, _ in shapes}) > 3  # blocks are uneven
+
+
+def test_all_numbers_of_the_lesson_sum_tell() -> None:
+    """Catches numbers of a student's own that have the right sum also if they are cut off."""
+    lesson = lessons.load("sum")
+    for seed in range(40):
+        case = lesson.cases(1, seed)[1]
+        numbers, right = lesson.arguments(case, 0)[0] / UNIT, lesson.expected(case, 0)
+        assert np.trunc(numbers).astype(np.int64).sum() * UNIT != right, seed
+        assert np.rint(numbers).sum() * UNIT != right, seed
 
 
 def test_cases_differ_by_student_and_salt() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
@@ -63,10 +64,26 @@ class Sum(Lesson):
 
     @staticmethod
     def numbers(case: Case) -> np.ndarray:
-        """Numbers of very different size, of both signs."""
-        random = np.random.default_rng([case.seed, *case.size])
+        """Numbers of very different size, of both signs; many of them are drawn until they tell."""
         (length,) = case.size
-        return random.standard_normal(length) * 10.0 ** random.integers(SMALLEST, LARGEST, length)
+        for attempt in count():
+            random = np.random.default_rng([case.seed, length, *[attempt] * bool(attempt)])
+            signed = random.standard_normal(length)
+            found = signed * 10.0 ** random.integers(SMALLEST, LARGEST, length)
+            if few(case) or telling(found):
+                break
+        return found
+
+
+def telling(numbers: np.ndarray) -> bool:
+    """Whether numbers that are cut off, rounded down or rounded too late have another sum.
+
+    Of four sets of 1001 numbers, one has the same sum if its numbers are cut off.
+    """
+    units = numbers / UNIT
+    wrong = [np.trunc(units).astype(np.int64).sum(), np.floor(units).astype(np.int64).sum()]
+    wrong += [np.rint(numbers.sum() / UNIT), np.rint(units).sum(), units.sum()]
+    return np.rint(units).astype(np.int64).sum() * UNIT not in [one * UNIT for one in wrong]
 
 
 def few(case: Case) -> bool:
