@@ -36,11 +36,12 @@ NEEDED = "cuda.bindings", "numba_cuda", "cuda.core"
 
 
 class Case(NamedTuple):
-    """What is run, and for how many rounds after how many of warm-up."""
+    """What is run, for how many rounds after how many of warm-up, and what a round may take."""
 
     words: str
     rounds: int
     warmup: int
+    most_us: int
 
 
 GRID = "--initial noise --boundary periodic --time-tile 1"
@@ -51,13 +52,13 @@ PAIRS = (
     "--thermo 100000"
 )
 CASES = {
-    "jacobi2d": Case("jacobi2d --size 32x32 --time-tile 1", 500, 50),
-    "jacobi2d, periodic": Case(f"jacobi2d --size 32x32 {GRID}", 500, 50),
-    "stencil3d, periodic": Case(f"stencil3d --size 8x8x8 {GRID}", 500, 50),
-    "pic": Case("pic --size 32 --particles 200", 500, 50),
-    "leanmd": Case(f"{ATOMS} {SLOW}", 100, 10),
-    "leanmd, new lists": Case(f"{ATOMS} --rebuild 1", 20, 5),
-    "leanmd by pairs, 27 cells": Case(f"{PAIRS} {SLOW}", 7, 2),
+    "jacobi2d": Case("jacobi2d --size 32x32 --time-tile 1", 500, 50, 60),
+    "jacobi2d, periodic": Case(f"jacobi2d --size 32x32 {GRID}", 500, 50, 60),
+    "stencil3d, periodic": Case(f"stencil3d --size 8x8x8 {GRID}", 500, 50, 60),
+    "pic": Case("pic --size 32 --particles 200", 500, 50, 90),
+    "leanmd": Case(f"{ATOMS} {SLOW}", 100, 10, 300),
+    "leanmd, new lists": Case(f"{ATOMS} --rebuild 1", 20, 5, 2000),
+    "leanmd by pairs, 27 cells": Case(f"{PAIRS} {SLOW}", 7, 2, 20000),
 }
 
 
@@ -143,11 +144,11 @@ def table_of(results: dict[str, dict[str, float]]) -> str:
     """The results as a Markdown table."""
     from common import table
 
-    rows = [
-        [name, f"{case['us']:.0f}", *(f"{case[call]:g}" for call in CALLS)]
-        for name, case in results.items()
-    ]
-    return table(["case", "µs per step", *CALLS], rows)
+    rows = []
+    for name, case in results.items():
+        calls = [f"{case[call]:g}" for call in CALLS]
+        rows.append([name, f"{case['us']:.0f}", str(CASES[name].most_us), *calls])
+    return table(["case", "µs per step", "at most, as intended", *CALLS], rows)
 
 
 def main() -> int:
