@@ -1,4 +1,4 @@
-"""`devices.cpu.vectors` and `prefetch` as plain Python, for kernels run as Python.
+"""`devices.cpu.vectors`, `quads` and `prefetch` as plain Python, for kernels run as Python.
 
 Registers are NumPy arrays.
 """
@@ -80,11 +80,43 @@ def prefetch(array: np.ndarray, index: Any) -> None:
     """Do nothing."""
 
 
+def records(array: np.ndarray, *indices: Any) -> np.ndarray:
+    """Four records."""
+    return np.concatenate([array[4 * int(index) : 4 * int(index) + 4] for index in indices])
+
+
+def picked(axis: int, by: int) -> Any:
+    """A function for one coordinate of atom i, by 1, or j, by 4, in each lane."""
+    lanes = np.arange(16) // by % 4 * 4 + axis
+    return lambda records: records[lanes]
+
+
+def as_floats(lanes: np.ndarray) -> np.ndarray:
+    """Integers as float32."""
+    return lanes.astype(np.float32)
+
+
+def rounded(lanes: np.ndarray) -> np.ndarray:
+    """Floats as int32."""
+    return np.rint(lanes).astype(np.int32)
+
+
+def sums(lanes: np.ndarray, factor: Any) -> np.ndarray:
+    """Sums over j times a factor."""
+    return lanes.reshape(4, 4).sum(axis=0, dtype=np.int32).astype(np.int64) * factor
+
+
 def module() -> ModuleType:
     """A module with these functions."""
     made = ModuleType("devices.cpu.vectors")
     lines = broadcast_line, line, line_width, prefetch, shift_left, shift_right
-    functions = bits, broadcast, lane, load, numbers, some, store, *lines
+    quads = records, as_floats, rounded, sums
+    functions = bits, broadcast, lane, load, numbers, some, store, *lines, *quads
     vars(made).update({function.__name__: function for function in functions})
     vars(made).update(WIDTH=WIDTH, fma=fused, where=np.where)
+    for name, by in (("i", 1), ("j", 4)):
+        numbers_of = np.arange(16, dtype=np.int32) // by % 4
+        setattr(made, f"numbers_of_{name}", numbers_of.copy)
+        for axis in range(3):
+            setattr(made, f"{'xyz'[axis]}_of_{name}", picked(axis, by))
     return made

@@ -105,11 +105,6 @@ def test_all_is_checked_and_written_down(check, checked, validation):
     assert set(written["sanitizer"].values()) == {"0 errors"}
 
 
-def only_on_a_gpu(words: list[str]) -> bool:
-    """Whether a command asks for what no CPU has kernels for."""
-    return "leanmd" in words and "float32" in words
-
-
 def test_commands_are_those_of_the_program(check):
     """Catches a command that the program does not know: each is tried as far as its launch."""
     commands = [step.command for step in check.steps(sys.executable, "compute-sanitizer", 2)]
@@ -118,15 +113,14 @@ def test_commands_are_those_of_the_program(check):
         3 * len(check.WATCHED),
         sum(len(case.configurations) for case in check.CASES.values()),
     )
-    on_cpu = sum(case.on_cpu for case in check.CASES.values())
-    first = 1
+    first, on_cpu = 1, len(check.CASES)
     assert len(words) == first + configurations + on_cpu + watched
     assert sum("gpu" in w for w in words) == first + configurations + watched
     apps = {app for app in support.apps.names() if app != "echo"}
     assert {name.split()[0] for name in check.WATCHED} == apps
     assert {name.split()[0] for name in check.CASES} == apps
     other = {"gpu": "cpu", "large": check.SMALL}  # which need neither a GPU nor time
-    cpu = [[other.get(word, word) for word in w] for w in words if not only_on_a_gpu(w)]
+    cpu = [[other.get(word, word) for word in w] for w in words]
     program = (
         "import json, sys\nfrom workbench.cli import main\n"
         "for words in json.loads(sys.argv[1]):\n"
@@ -134,7 +128,7 @@ def test_commands_are_those_of_the_program(check):
     )
     done = support.execute([sys.executable, "-c", program, json.dumps(cpu)])
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("mpiexec -n 2") == len(apps) + 2 + on_cpu
+    assert done.stdout.count("mpiexec -n 2") == len(apps) + 3 + on_cpu
     assert done.stdout.count("+p2") == len(apps) + 1
     watch = ["env", "MINIAPPS_NO_POOL=1", "compute-sanitizer"]
     assert [c[:3] for c in commands if "--tool" in c] == [watch] * watched

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from types import ModuleType
 from typing import Any
@@ -30,10 +31,11 @@ PIC = [
 LEANMD = [
     "kernels.state_hash.cpu",
     *(f"kernels.leanmd.cpu.{name}" for name in ("exchange", "interactions", "motion")),
-    *(f"kernels.leanmd.cpu.{name}" for name in ("neighbours", "pairs")),
+    *(f"kernels.leanmd.cpu.{name}" for name in ("neighbours", "single", "pairs")),
     "kernels.leanmd.cpu",
 ]
-ALWAYS = "numbers() != broadcast(-1)"  # LeanMD's mask of all lanes
+# LeanMD's masks of all lanes
+ALWAYS = "numbers() != broadcast(-1)", "numbers_of_j() != broadcast_line(int32(-1))"
 
 
 def one_sided(outcomes: conditions.Outcomes) -> set[str]:
@@ -104,14 +106,22 @@ def solve_atoms(apart: float, speed: float, **values: Any) -> None:
 
 def test_every_condition_of_leanmd(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a branch of a kernel that neither the preset tiny nor a failing run enters."""
-    monkeypatch.setitem(sys.modules, "devices.cpu.vectors", python_vectors.module())
+    for name in ("vectors", "quads"):
+        monkeypatch.setitem(sys.modules, f"devices.cpu.{name}", python_vectors.module())
     outcomes, app = conditions.as_python(monkeypatch, LEANMD), miniapps.load("leanmd")
     with np.errstate(all="ignore"):
         tiny = support.small_problem(app, rebuild=1)
-        assert not support.solve("leanmd", tiny, (2, 1, 1), 1).failed
+        single = dataclasses.replace(tiny, dtype="float32")
+        for problem in (tiny, single):
+            assert not support.solve("leanmd", problem, (2, 1, 1), 1).failed
         failing: list[tuple[str, dict[str, Any]]] = [
             ("from another", {"apart": 0.6, "speed": 0.0}),
             ("from another", {"apart": 0.6, "speed": 0.0, "decomposition": "pairs"}),
+            ("from another", {"apart": 0.6, "speed": 0.0, "dtype": "float32"}),
+            (
+                "from another",
+                {"apart": 0.6, "speed": 0.0, "dtype": "float32", "decomposition": "pairs"},
+            ),
             ("is faster", {"apart": 3.0, "speed": 2000.0}),
             ("flies too fast", {"apart": 3.0, "speed": 900.0, "dt": 0.03}),
             ("flies too fast", {"apart": 3.0, "speed": -900.0, "dt": 0.03}),
@@ -119,7 +129,7 @@ def test_every_condition_of_leanmd(monkeypatch: pytest.MonkeyPatch) -> None:
         for said, values in failing:
             with pytest.raises(Explosion, match=said):
                 solve_atoms(**values)
-    assert {name for name in one_sided(outcomes) if ALWAYS not in name} == set()
+    assert {name for name in one_sided(outcomes) if not name.endswith(ALWAYS)} == set()
 
 
 def of_stencil(patch: pytest.MonkeyPatch, app: str) -> conditions.Outcomes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import pickle
 import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -294,6 +295,24 @@ def test_forces_add_up_to_nothing(decomposition: str) -> None:
     for before, after in zip(begin, end, strict=True):
         change = math.fsum([*after, *-before])
         assert abs(change) <= problem.atoms * 2 * steps * 2.0**-50
+
+
+def test_single_precision_on_every_grid() -> None:
+    """Catches bits that depend on blocks, on pairs or on a migration, and a check of other bits."""
+    problem = jittered(dtype="float32", rebuild=3)
+    solved = [solve(problem, 7, grid) for grid in ((1, 1, 1), (2, 1, 2))]
+    solved.append(solve(dataclasses.replace(problem, decomposition="pairs"), 7))
+    for one in solved:
+        assert one.failed == set()
+        assert "differs from reference" in [check.name for check in one.checks]
+    blocks = blocks_of(problem, (2, 1, 1))
+    Engine(blocks).setup()
+    for step in range(7):
+        blocks = [pickle.loads(pickle.dumps(block)) for block in blocks]
+        Engine(blocks).round(step, 1)
+    double = solve(dataclasses.replace(problem, dtype="float64"), 7)
+    hashes = {*(one.state_hash for one in solved), support.state_hash_of(blocks)}
+    assert len(hashes) == 1 and double.state_hash not in hashes
 
 
 @pytest.mark.slow
@@ -748,7 +767,7 @@ REFUSED = {
     "--gradient 0,20": "--gradient 0,20: needs --cells",
     "--cells 3x3x3 --gradient=-1,4": "--gradient -1,4: must be 0 or more each",
     "--cells 3x3x3 --gradient 5": "5: must be two integers with a comma between",
-    "--lattice 4x4x4 --dtype float32": "--dtype float32: must be float64 on the CPU",
+    "--lattice 400x4x4 --dtype float32": "--dtype float32: must be float64 in a box with a side",
     "--decomposition triples": "invalid choice: 'triples'",
     "--lattice 4x4x4 --decomposition pairs": "--decomposition pairs: needs 3 cells along each",
     "--lattice 8x8x8 --decomposition pairs --driver mpi -n 2": "--driver mpi: has one block per",

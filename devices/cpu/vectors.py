@@ -37,11 +37,16 @@ class Lanes(types.Type):
 
 FLOATS, INTS, MASK = (Lanes(kind, WIDTH) for kind in (types.float64, types.int64, types.boolean))
 LANES_OF = {types.float64: FLOATS, types.int64: INTS}
-LINE_OF = {types.float64: Lanes(types.float64, 8), types.float32: Lanes(types.float32, 16)}
+LINE_OF = {
+    types.float64: Lanes(types.float64, 8),
+    types.float32: Lanes(types.float32, 16),
+    types.int32: Lanes(types.int32, 16),
+}
 ELEMENT = {
     types.float64: ir.DoubleType(),
     types.float32: ir.FloatType(),
     types.int64: ir.IntType(64),
+    types.int32: INT32,
     types.boolean: ir.IntType(1),
 }
 
@@ -54,7 +59,7 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, lanes, ir.VectorType(ELEMENT[lanes.element], lanes.width))
 
 
-def _operator(symbol: Any, operands: Lanes, result: Lanes, emit: Callable[..., Any]) -> None:
+def operation(symbol: Any, operands: Lanes, result: Lanes, emit: Callable[..., Any]) -> None:
     """Define a Python operator for two Lanes of one type."""
 
     def joined(_: Any, a: Any, b: Any) -> Any:
@@ -70,16 +75,16 @@ def _operator(symbol: Any, operands: Lanes, result: Lanes, emit: Callable[..., A
         return (lambda a, b: apply(a, b)) if a == b == operands else None
 
 
-_operator(operator.add, FLOATS, FLOATS, ir.IRBuilder.fadd)
-_operator(operator.sub, FLOATS, FLOATS, ir.IRBuilder.fsub)
-_operator(operator.mul, FLOATS, FLOATS, ir.IRBuilder.fmul)
-_operator(operator.truediv, FLOATS, FLOATS, ir.IRBuilder.fdiv)
-_operator(operator.lt, FLOATS, MASK, lambda builder, a, b: builder.fcmp_ordered("<", a, b))
-for kind in LINE_OF.values():
-    _operator(operator.add, kind, kind, ir.IRBuilder.fadd)
-    _operator(operator.mul, kind, kind, ir.IRBuilder.fmul)
-_operator(operator.add, INTS, INTS, ir.IRBuilder.add)
-_operator(operator.ne, INTS, MASK, lambda builder, a, b: builder.icmp_signed("!=", a, b))
+operation(operator.add, FLOATS, FLOATS, ir.IRBuilder.fadd)
+operation(operator.sub, FLOATS, FLOATS, ir.IRBuilder.fsub)
+operation(operator.mul, FLOATS, FLOATS, ir.IRBuilder.fmul)
+operation(operator.truediv, FLOATS, FLOATS, ir.IRBuilder.fdiv)
+operation(operator.lt, FLOATS, MASK, lambda builder, a, b: builder.fcmp_ordered("<", a, b))
+for kind in (LINE_OF[types.float64], LINE_OF[types.float32]):
+    operation(operator.add, kind, kind, ir.IRBuilder.fadd)
+    operation(operator.mul, kind, kind, ir.IRBuilder.fmul)
+operation(operator.add, INTS, INTS, ir.IRBuilder.add)
+operation(operator.ne, INTS, MASK, lambda builder, a, b: builder.icmp_signed("!=", a, b))
 
 
 def pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
@@ -88,7 +93,7 @@ def pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> An
     return builder.gep(made.data, [index])
 
 
-def _repeat(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+def repeat(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     """Return lanes that all have one number."""
     lanes = context.get_value_type(signature.return_type)
     one = builder.insert_element(lanes(ir.Undefined), arguments[0], INT32(0))
@@ -99,13 +104,13 @@ def _repeat(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 @intrinsic
 def _broadcast(_: Any, scalar: Any) -> Any:
     """Return `WIDTH` lanes that all have one number."""
-    return LANES_OF[scalar](scalar), _repeat
+    return LANES_OF[scalar](scalar), repeat
 
 
 @intrinsic
 def _broadcast_line(_: Any, scalar: Any) -> Any:
     """Return a line of lanes that all have one number."""
-    return LINE_OF[scalar](scalar), _repeat
+    return LINE_OF[scalar](scalar), repeat
 
 
 def _read(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -111,6 +111,11 @@ if simulated():
         return array[i]
 
     @inlined
+    def rounded(a):  # type: ignore[no-untyped-def]
+        """Return a float32 as an int32, rounded to nearest, halves to even."""
+        return np.int32(np.rint(a))
+
+    @inlined
     def from_bits(a):  # type: ignore[no-untyped-def]
         """Return the float64 with the bits of an int64."""
         return np.int64(a).view(np.float64)
@@ -131,7 +136,7 @@ else:
 
     types: Any = cuda.types
     bits, from_bits = libdevice.double_as_longlong, libdevice.longlong_as_double
-    fma, once = libdevice.fma, cuda.ldcs
+    fma, rounded, once = libdevice.fma, libdevice.float2int_rn, cuda.ldcs
 
     @intrinsic
     def mul(typing: Any, a: Any, b: Any) -> Any:

@@ -9,7 +9,10 @@ multiples of a power of two, the position quantum, such that differences of any 
 of the box added to them, are exact in float64. So the force of a pair depends neither on which
 periodic image of an atom is used nor on which of the two atoms it is computed for. Each pair's
 force is rounded to a multiple of `FORCE_UNIT` and added as an integer: a sum has the same bits in
-every order, and the forces on all atoms add up to exactly zero.
+every order, and the forces on all atoms add up to exactly zero. In single precision, "float32", an
+exact difference is rounded to float32 once. What follows is computed in float32, each operation
+rounded on its own: r^2 = (dx dx + dy dy) + dz dz, i6 = (1 / r^2)^3, and the force
+((i6 - 1/2) (48 (i6 / r^2))) dx. It is rounded to a multiple of `SINGLE_UNIT`; sums are int32.
 
 Arrays: ``position`` (3, room) float64: the block's ``count`` atoms first, then ghosts, then `WIDTH`
 empty places at `FAR`. ``velocity`` (3, room) float64. ``force`` (3, room) int64 in `FORCE_UNIT`.
@@ -48,21 +51,39 @@ class PairTask(NamedTuple):
     neighbors: Array
     own: bool
     cutoff: float
+    quantum: float
     ready: Any
+
+
+class InQuanta(Protocol):
+    """Positions as integers: their numbers of position quanta."""
+
+    position: Array
+
+    def update(self, first: int, end: int) -> None:
+        """Take over the positions of the places from ``first`` to ``end``."""
+
+
+class QuantaOf(Protocol):
+    """Makes `InQuanta` of positions (3, places); nothing is taken over yet."""
+
+    def __call__(self, position: Array, quantum: float) -> InQuanta:
+        """Make it."""
 
 
 class Forces(Protocol):
     """Sets the forces on the atoms of some clusters."""
 
     def __call__(
-        self, position: Array, others: Array, clusters: Array, first_cluster: int,
+        self, position: Any, others: Any, clusters: Array, first_cluster: int,
         end_cluster: int, starts: Array, neighbors: Array, own: bool, cutoff: float, force: Array,
         flags: Array,
     ) -> None:  # fmt: skip
         """Set ``force`` for the atoms of ``clusters[first_cluster:end_cluster]``.
 
-        ``clusters`` (n,) uint32. ``others`` (3, room) float64: the positions to which the indices
-        in the lists refer. Sets ``flags[CLOSE]`` if a pair is
+        ``clusters`` (n,) uint32. ``others``: the positions to which the indices in the lists refer.
+        Positions are (3, room) float64, or `InQuanta` if the kernels have QUANTA of the precision.
+        Sets ``flags[CLOSE]`` if a pair is
         closer than `CLOSEST`.
         """
 
@@ -87,6 +108,7 @@ class LeanmdKernels(Protocol):
 
     WIDTH: int  # atoms of a cluster
     FORCES: Mapping[str, Forces]  # by the precision in which the force of a pair is computed
+    QUANTA: Mapping[str, QuantaOf]
     PAIR_FORCES: Mapping[str, PairForces]
 
     def energies(

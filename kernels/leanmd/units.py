@@ -11,6 +11,7 @@ import numpy as np
 
 CLOSEST = 0.66  # sigma
 FORCE_UNIT = 2.0**-37  # epsilon / sigma, up to 2^14
+SINGLE_UNIT = 2.0**-17  # of a force in single precision; sums are int32, so also up to 2^14
 ENERGY_UNIT = 2.0**-41  # epsilon, up to 2^10; also for velocities and their squares
 VIRIAL_UNIT = 2.0**-38  # epsilon, up to 2^13
 

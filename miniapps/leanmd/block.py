@@ -35,13 +35,14 @@ class LeanmdBlock(Domain):
         self.sizes = [(0, 0)] * len(AXES)
         self.clusters = device.empty((0,), np.uint32)  # those without nearby ghosts first
         self.inner = 0  # the number of these
+        self.seen: Any = None  # positions as `Forces` takes them; made when they are first needed
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes, with arrays on the host."""
         state = super().__getstate__() | on_host(self.device, self.__dict__, ["clusters"])
         sent = on_host(self.device, self.sent, AXES)
         used = [sent[axis][: sum(self.sizes[axis])] for axis in AXES]
-        return state | {"sent": np.concatenate(used)}
+        return state | {"sent": np.concatenate(used), "seen": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Put the arrays back on the device."""
@@ -54,16 +55,29 @@ class LeanmdBlock(Domain):
         if anew:
             yield from self.gather_ghosts()
             self.build_lists()
+            self.see(0, self.atoms.total)
             self.add_forces(0, self.inner)
         else:
             yield from self.move_ghosts()
         self.add_forces(self.inner, self.lists.clusters)
 
+    def see(self, first: int, end: int) -> None:
+        """Let `Forces` see that the atoms and ghosts from ``first`` to ``end`` have moved."""
+        position, make = self.atoms.position, self.kernels.QUANTA.get(self.problem.dtype)
+        if make is None:
+            self.seen = position
+            return
+        if self.seen is None or self.seen.position is not position:
+            self.seen, first = make(position, self.problem.quantum), 0
+            end = self.atoms.total
+        everyone = end == self.atoms.total
+        self.seen.update(first, end + self.kernels.WIDTH * everyone)  # and the places behind them
+
     def add_forces(self, first: int, end: int) -> None:
         """Set the forces on the atoms of the clusters from ``first`` to ``end``."""
         atoms, lists = self.atoms, self.lists
         self.kernels.FORCES[self.problem.dtype](
-            atoms.position, atoms.position, self.clusters, first, end, lists.starts,
+            self.seen, self.seen, self.clusters, first, end, lists.starts,
             lists.neighbors, True, self.problem.cutoff, atoms.force, atoms.error_flags,
         )  # fmt: skip
 
@@ -113,6 +127,7 @@ class LeanmdBlock(Domain):
     def move_ghosts(self) -> Generator[Any, Any, None]:
         """Receive the ghosts' new positions; meanwhile compute forces on the inner atoms."""
         first = self.atoms.count
+        self.see(0, first)
         for axis in AXES:
             messages = self.leaving(axis)
             yield Post(f"positions along {axis}", messages)
@@ -121,6 +136,7 @@ class LeanmdBlock(Domain):
             parts = self.arrived(axis, came)
             self.kernels.place(self.atoms.position, first, parts)
             first += sum(part.shape[1] for part in parts)
+        self.see(self.atoms.count, first)
 
     def build_lists(self) -> None:
         """Rebuild the neighbour lists, and find the clusters without nearby ghosts."""

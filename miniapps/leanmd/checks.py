@@ -46,11 +46,7 @@ def validate(
     if "virial error" in measures:
         error, limit = float(measures["virial error"].value), VIRIAL_LIMITS[problem.dtype]
         checks.append(Check("virial error", error, limit))
-    small = (
-        problem.dtype == "float64"
-        and problem.atoms <= REFERENCE_ATOMS
-        and problem.atoms**2 * steps <= REFERENCE_UPDATES
-    )
+    small = problem.atoms <= REFERENCE_ATOMS and problem.atoms**2 * steps <= REFERENCE_UPDATES
     if small and 2 * problem.cutoff <= min(problem.box):  # it has the nearest images only
         right = reference_hash(problem, steps)
         checks.append(Check("differs from reference", float(right != state_hash), 0))

@@ -167,7 +167,7 @@ class Compute(KernelUser[LeanmdKernels]):
         return [
             PairTask(
                 *self.sides[edge], lists.all_clusters, lists.starts, lists.neighbors, lists.own,
-                self.problem.cutoff, self.lists_ready,
+                self.problem.cutoff, self.problem.quantum, self.lists_ready,
             )
             for edge, lists in self.lists.items()
         ]  # fmt: skip

@@ -15,6 +15,7 @@ import numpy as np
 from miniapps.plain_hash import mixed
 
 FORCE_UNIT, VIRIAL_UNIT, ENERGY_UNIT = 2.0**-37, 2.0**-38, 2.0**-41
+SINGLE_UNIT = 2.0**-17
 FCC = np.array([(0.0, 0.5, 0.5, 0.0), (0.0, 0.5, 0.0, 0.5), (0.0, 0.0, 0.5, 0.5)])
 AT_ONCE = 2048  # atoms for which numbers are drawn at once: 50 kB, which stay in cache
 
@@ -167,22 +168,28 @@ def pair_forces(displacements: np.ndarray, cutoff: float) -> np.ndarray:
         return np.rint(rounded / FORCE_UNIT).astype(np.int64)
 
 
+def pair_forces_in_single(displacements: np.ndarray, cutoff: float) -> np.ndarray:
+    """As `pair_forces`, computed in float32 and rounded to `SINGLE_UNIT`."""
+    single = np.float32
+    dx, dy, dz = displacements.astype(single)
+    r2 = dx * dx + dy * dy + dz * dz
+    inverse2 = np.where(r2 < single(cutoff * cutoff), single(1) / r2, single(0))
+    inverse6 = inverse2 * inverse2 * inverse2
+    pull = (inverse6 - single(0.5)) * (single(48) * (inverse6 * inverse2))
+    with np.errstate(invalid="ignore"):  # in a run that is wrong, atoms may overlap
+        terms = np.rint(pull * np.stack([dx, dy, dz]) * single(1 / SINGLE_UNIT))
+        return terms.astype(np.int64) * int(SINGLE_UNIT / FORCE_UNIT)
+
+
+PAIR_FORCES = {"float64": pair_forces, "float32": pair_forces_in_single}
+
+
 def forces(
-    some: np.ndarray, others: np.ndarray, box: np.ndarray | None, cutoff: float
+    some: np.ndarray, others: np.ndarray, box: np.ndarray | None, cutoff: float, dtype: str
 ) -> np.ndarray:
     """The forces on m atoms from all images of n atoms: (3, m) int64, in `FORCE_UNIT`."""
     atoms, displacements = pairs_within(some, others, box, cutoff)
-    return sums_by_atom(pair_forces(displacements, cutoff), atoms, some.shape[1])
-
-
-def strengths(
-    some: np.ndarray, others: np.ndarray, box: np.ndarray | None, cutoff: float
-) -> np.ndarray:
-    """The sum of the repulsions and attractions in `forces`: (m,), in epsilon / sigma."""
-    atoms, displacements = pairs_within(some, others, box, cutoff)
-    inverse2, inverse6 = inverses(displacements, cutoff)
-    each = (48 * inverse6 + 24) * inverse6 * np.sqrt(inverse2)
-    return np.bincount(atoms, each, some.shape[1])
+    return sums_by_atom(PAIR_FORCES[dtype](displacements, cutoff), atoms, some.shape[1])
 
 
 def potential(some: np.ndarray, others: np.ndarray, cutoff: float) -> tuple[int, int, int]:

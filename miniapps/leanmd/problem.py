@@ -41,7 +41,9 @@ from miniapps.snapshots import SnapshotWriter
 
 MOST_LAYERS = 1 << 20  # of --cells along x, each of which has a number of atoms
 FINE = 1.0  # sigma; a box from a file is cut into blocks at planes about this far apart
-DTYPES = ("float64", "float32")
+EXACT_BITS = {"float64": 52, "float32": 31}  # of positions, by the precision of forces
+DTYPES = tuple(EXACT_BITS)
+LONGEST = 512  # sigma; a box in single precision, so that positions are multiples of 2^-20 or less
 LENGTH = Number(zero=False, least=1e-3, most=1e9)  # sigma; of a cutoff or a skin
 LIST_SKIN = 0.3  # sigma; lists reach this far beyond the cutoff, or as far as a thinner skin
 
@@ -122,9 +124,7 @@ class LeanmdProblem(BaseProblem):
     )
     trajectory: int = parameter("--trajectory", 0, int, "steps between frames in --output")
     rebuild: int = parameter("--rebuild", 20, int, "steps after which atoms change cell at latest")
-    dtype: str = parameter(
-        "--dtype", "float64", str, "of what pairs feel; float32 on a GPU only", DTYPES
-    )
+    dtype: str = parameter("--dtype", "float64", str, "of the force of a pair", DTYPES)
     thermo: int = parameter("--thermo", 0, int, "steps between rows; 0: first and last only")
     units: str = parameter(
         "--units",
@@ -157,6 +157,9 @@ class LeanmdProblem(BaseProblem):
         reach, shortest = self.reach, float(min(self.box))
         allowed = f"cutoff and skin must fit into the box, whose shortest side is {shortest:.6g}"
         require(reach <= shortest, "--cutoff", self.cutoff, allowed)
+        long = f"must be float64 in a box with a side above {LONGEST}, where positions are coarse"
+        fits = self.dtype == "float64" or max(self.box) <= LONGEST
+        require(fits, "--dtype", self.dtype, long)
 
     def _check_atoms(self) -> None:
         """Raise InputError if there are too many atoms for ids; counts none, as that takes time."""
@@ -191,12 +194,13 @@ class LeanmdProblem(BaseProblem):
             sides = np.array(self.cells) * (self.cutoff + self.skin)
         else:
             sides = np.array(self.lattice) * (4 / self.density) ** (1 / 3)
-        return np.rint(sides / position_quantum(sides)) * position_quantum(sides)
+        quantum = position_quantum(sides, self.dtype)
+        return np.rint(sides / quantum) * quantum
 
     @cached_property
     def quantum(self) -> float:
         """Positions are multiples of this power of two, so the difference of any two is exact."""
-        return position_quantum(self.box)
+        return position_quantum(self.box, self.dtype)
 
     @cached_property
     def per_layer(self) -> np.ndarray:
@@ -283,14 +287,6 @@ class LeanmdProblem(BaseProblem):
         if self.cells is None:
             return on_lattice(self.box, self.lattice, low, high, self.quantum)
         return in_cells(self.box, self.cells, self.per_layer, low, high, self.quantum, self.seed)
-
-    # Precision ----------------------------------------------------------------------------------
-
-    def prepared(self, layout: Layout, device: str, measure: bool = False) -> Self:
-        """The problem itself. Raises InputError if the device does not support the precision."""
-        there = self.dtype == "float64" or device == "gpu"
-        require(there, "--dtype", self.dtype, "must be float64 on the CPU")
-        return self
 
     # Decomposition ------------------------------------------------------------------------------
 
@@ -411,6 +407,9 @@ class LeanmdProblem(BaseProblem):
         return dataclasses.replace(self, cells=halved(self.cells))
 
 
-def position_quantum(box: np.ndarray) -> float:
-    """A power of two; float64 holds its multiples up to four times the box exactly."""
-    return 2.0 ** (math.ceil(math.log2(4 * float(np.max(box)))) - 52)
+def position_quantum(box: np.ndarray, dtype: str = "float64") -> float:
+    """A power of two: float64 holds its multiples up to four times the box exactly.
+
+    In single precision, int32 holds their numbers up to that length.
+    """
+    return 2.0 ** (math.ceil(math.log2(4 * float(np.max(box)))) - EXACT_BITS[dtype])

@@ -29,7 +29,8 @@ def exact_sum(values: np.ndarray) -> int:
 def forces(problem: Any, position: np.ndarray) -> np.ndarray:
     """The force on each atom: (3, n) int64, in `FORCE_UNIT`; in groups that fit into cache."""
     groups = np.array_split(position, -(-position.shape[1] // AT_ONCE), axis=1)
-    found = [plain.forces(group, position, problem.box, problem.cutoff) for group in groups]
+    given = position, problem.box, problem.cutoff, problem.dtype
+    found = [plain.forces(group, *given) for group in groups]
     return np.concatenate(found, axis=1)
 
 

@@ -132,6 +132,18 @@ def from_bits(typing: Any, a: Any) -> Any:
     return types.float64(types.int64), _bitcast(ir.DoubleType())
 
 
+@intrinsic
+def rounded(typing: Any, a: Any) -> Any:
+    """A float32 as an int32, rounded to nearest, halves to even."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(32), (ir.FloatType(),))
+        function = builder.module.declare_intrinsic("llvm.lrint.i32.f32", (), kind)
+        return builder.call(function, arguments)
+
+    return types.int32(types.float32), code
+
+
 @inlined
 def estimate(a):  # type: ignore[no-untyped-def]
     """The upper half of the bits of a reciprocal; what a GPU gives may differ in the last two."""

@@ -22,7 +22,8 @@ ENTRIES = tuple(  # importing them imports all kernels for the CPU
     f"kernels.{name}.cpu"
     for name in ("halo", "jacobi2d", "leanmd", "pic", "state_hash", "stencil3d")
 )
-COMPILER, VECTORS = "devices.cpu.compiler", ("devices.cpu.vectors", "devices.cpu.prefetch")
+COMPILER = "devices.cpu.compiler"
+VECTORS = tuple(f"devices.cpu.{name}" for name in ("vectors", "quads", "prefetch"))
 
 
 def module_of(file: str) -> str:

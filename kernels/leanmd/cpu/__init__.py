@@ -16,8 +16,19 @@ from kernels.leanmd.cpu.exchange import (
 from kernels.leanmd.cpu.interactions import energies, forces
 from kernels.leanmd.cpu.motion import adjust, draw, kick, kick_and_drift, sums_of_motion
 from kernels.leanmd.cpu.neighbours import fill_lists, sort_into_bins
-from kernels.leanmd.cpu.pairs import pack_positions, pair_forces, rows_of, sent_positions
-from kernels.leanmd.interface import Forces, PairForces
+from kernels.leanmd.cpu.pairs import (
+    pack_positions,
+    pair_forces,
+    pair_forces_in_single,
+    rows_of,
+    sent_positions,
+)
+from kernels.leanmd.cpu.single import Quanta, forces_in_single
+from kernels.leanmd.interface import Forces, PairForces, QuantaOf
 
-FORCES: Mapping[str, Forces] = {"float64": forces}
-PAIR_FORCES: Mapping[str, PairForces] = {"float64": pair_forces}
+FORCES: Mapping[str, Forces] = {"float64": forces, "float32": forces_in_single}
+QUANTA: Mapping[str, QuantaOf] = {"float32": Quanta}
+PAIR_FORCES: Mapping[str, PairForces] = {
+    "float64": pair_forces,
+    "float32": pair_forces_in_single,
+}

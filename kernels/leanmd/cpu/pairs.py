@@ -9,21 +9,39 @@ import numpy as np
 from devices.backend import Array, Memory
 from devices.cpu.vectors import WIDTH
 from kernels.leanmd.cpu.interactions import forces
-from kernels.leanmd.interface import PairTask
+from kernels.leanmd.cpu.single import Quanta, forces_in_single
+from kernels.leanmd.interface import Forces, PairTask
 from kernels.leanmd.units import CLOSE, NO_ERROR
 
 
 def pair_forces(tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
     """Compute task after task by `forces`."""
     flags = np.array(NO_ERROR)
-    return [[_forces_of(task, flags) for task in of_block] for of_block in tasks]
+    return [[_forces_of(task, forces, flags) for task in of_block] for of_block in tasks]
 
 
-def _forces_of(task: PairTask, flags: np.ndarray) -> tuple[np.ndarray, int]:
+def pair_forces_in_single(tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
+    """Compute task after task by `forces_in_single`, from all positions in quanta."""
+    flags = np.array(NO_ERROR)
+    return [
+        [_forces_of(_in_quanta(task), forces_in_single, flags) for task in of_block]
+        for of_block in tasks
+    ]
+
+
+def _in_quanta(task: PairTask) -> PairTask:
+    """Return a task with positions in quanta."""
+    position, others = (Quanta(side, task.quantum) for side in (task.position, task.others))
+    for side in (position, others):
+        side.update(0, side.position.shape[1])
+    return task._replace(position=position, others=others)
+
+
+def _forces_of(task: PairTask, formula: Forces, flags: np.ndarray) -> tuple[np.ndarray, int]:
     """Return the result of one task; ``flags`` hold no error, before and after."""
     count = task.clusters.size
     force = np.empty((3, count * WIDTH), np.int64)
-    forces(
+    formula(
         task.position, task.others, task.clusters, 0, count, task.starts, task.neighbors, task.own,
         task.cutoff, force, flags,
     )  # fmt: skip

@@ -22,9 +22,10 @@ from kernels.leanmd.gpu.pairs import (
     rows_of,
     sent_positions,
 )
-from kernels.leanmd.interface import Forces, PairForces
+from kernels.leanmd.interface import Forces, PairForces, QuantaOf
 
 FORCES: Mapping[str, Forces] = {"float64": forces, "float32": forces_in_single}
+QUANTA: Mapping[str, QuantaOf] = {}  # positions are converted where they are loaded
 PAIR_FORCES: Mapping[str, PairForces] = {
     "float64": pair_forces,
     "float32": pair_forces_in_single,

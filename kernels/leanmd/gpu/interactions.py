@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from devices.backend import Array
-from devices.cuda.compiler import bits, cuda, fma, inlined, kernel, mul
+from devices.cuda.compiler import bits, cuda, fma, inlined, kernel, mul, rounded
 from devices.cuda.memory import empty
 from devices.cuda.primitives import FEW_THREADS, launch
 from devices.cuda.unbranched import reciprocal
@@ -40,7 +40,9 @@ from kernels.leanmd.units import (
     ENERGY_ZERO,
     FAR,
     FORCE_MAGIC,
+    FORCE_UNIT,
     FORCE_ZERO,
+    SINGLE_UNIT,
     VIRIAL_MAGIC,
     VIRIAL_ZERO,
 )
@@ -71,37 +73,64 @@ def _pull(r2, cutoff2):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _pull_in_single(r2, cutoff2):  # type: ignore[no-untyped-def]
-    """Return the same computed in float32, from r^2 rounded once."""
-    inverse2 = np.float32(1.0) / np.float32(r2) if r2 < cutoff2 else np.float32(0.0)
-    inverse6 = mul(inverse2 * inverse2, inverse2)
-    strength = np.float32(48.0) * (inverse6 * inverse2)
-    return np.float64((inverse6 - np.float32(0.5)) * strength)
-
-
-@inlined
 def error_flag(closest, i):  # type: ignore[no-untyped-def]
     """Return the error flag `CLOSE` of an atom, given its smallest r^2."""
     return (np.int64(closest / CLOSE_UNIT) << 32) + np.int64(i)
 
 
-def _make_force_on(pull: Any) -> Any:
-    """Return a function for the force on an atom, given one for the force of a pair."""
+@inlined
+def _add(dx, dy, dz, there, cutoff2, fx, fy, fz, closest):  # type: ignore[no-untyped-def]
+    """Add the force of one pair to (fx, fy, fz, smallest r^2 so far).
 
-    @inlined
-    def add(dx, dy, dz, there, cutoff2, fx, fy, fz, closest):  # type: ignore[no-untyped-def]
-        """Add the force of one pair to (fx, fy, fz, smallest r^2 so far).
+    `FORCE_ZERO` has no bits in its lower half, so subtracting it costs no instruction.
+    """
+    r2 = distance2(dx, dy, dz) if there else FAR
+    pull = _pull(r2, cutoff2)
+    return (
+        fx + (bits(fma(pull, dx, FORCE_MAGIC)) - FORCE_ZERO),
+        fy + (bits(fma(pull, dy, FORCE_MAGIC)) - FORCE_ZERO),
+        fz + (bits(fma(pull, dz, FORCE_MAGIC)) - FORCE_ZERO),
+        r2 if r2 < closest else closest,
+    )
 
-        `FORCE_ZERO` has no bits in its lower half, so subtracting it costs no instruction.
-        """
-        r2 = distance2(dx, dy, dz) if there else FAR
-        felt = pull(r2, cutoff2)
-        return (
-            fx + (bits(fma(felt, dx, FORCE_MAGIC)) - FORCE_ZERO),
-            fy + (bits(fma(felt, dy, FORCE_MAGIC)) - FORCE_ZERO),
-            fz + (bits(fma(felt, dz, FORCE_MAGIC)) - FORCE_ZERO),
-            r2 if r2 < closest else closest,
-        )
+
+@inlined
+def _in_force_unit(sum_of_terms):  # type: ignore[no-untyped-def]
+    """Return a sum of terms of `_add` as it is."""
+    return sum_of_terms
+
+
+@inlined
+def _term(pull, distance):  # type: ignore[no-untyped-def]
+    """Return a component of a force in `SINGLE_UNIT`."""
+    return rounded(mul(mul(pull, distance), np.float32(1 / SINGLE_UNIT)))
+
+
+@inlined
+def _add_in_single(dx, dy, dz, there, cutoff2, fx, fy, fz, closest):  # type: ignore[no-untyped-def]
+    """Add as `_add`, in `SINGLE_UNIT`, from distances that are rounded to float32 once."""
+    x, y, z = np.float32(dx), np.float32(dy), np.float32(dz)
+    r2 = mul(x, x) + mul(y, y) + mul(z, z) if there else np.float32(FAR)
+    inverse2 = np.float32(1.0) / r2 if r2 < np.float32(cutoff2) else np.float32(0.0)
+    inverse6 = mul(mul(inverse2, inverse2), inverse2)
+    pull = mul(inverse6 - np.float32(0.5), mul(np.float32(48.0), mul(inverse6, inverse2)))
+    near = np.float64(r2)
+    return (
+        fx + _term(pull, x),
+        fy + _term(pull, y),
+        fz + _term(pull, z),
+        near if near < closest else closest,
+    )
+
+
+@inlined
+def _single_in_force_unit(sum_of_terms):  # type: ignore[no-untyped-def]
+    """Return a sum of terms of `_add_in_single`, which is an int32, in `FORCE_UNIT`."""
+    return np.int64(np.int32(sum_of_terms)) * np.int64(SINGLE_UNIT / FORCE_UNIT)
+
+
+def _make_force_on(add: Any, in_force_unit: Any) -> Any:
+    """Return a function for the force on an atom, given those for a pair and for the sum."""
 
     @inlined
     def force_on(xi, yi, zi, others, neighbors, n, last, first, member, own, cutoff2):  # type: ignore[no-untyped-def]
@@ -121,7 +150,7 @@ def _make_force_on(pull: Any) -> Any:
             j = first + np.uint64(m)
             dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
             fx, fy, fz, closest = add(dx, dy, dz, m != member, cutoff2, fx, fy, fz, closest)
-        return fx, fy, fz, closest
+        return in_force_unit(fx), in_force_unit(fy), in_force_unit(fz), closest
 
     return force_on
 
@@ -155,7 +184,8 @@ def _forces_by(force_on: Any) -> Any:
     return by_cluster
 
 
-force_on_atom, force_on_atom_in_single = _make_force_on(_pull), _make_force_on(_pull_in_single)
+force_on_atom = _make_force_on(_add, _in_force_unit)
+force_on_atom_in_single = _make_force_on(_add_in_single, _single_in_force_unit)
 _forces, _forces_in_single = _forces_by(force_on_atom), _forces_by(force_on_atom_in_single)
 
 
@@ -175,11 +205,7 @@ def forces_in_single(
     position: Array, others: Array, clusters: Array, first_cluster: int, end_cluster: int,
     starts: Array, neighbors: Array, own: bool, cutoff: float, force: Array, flags: Array,
 ) -> None:  # fmt: skip
-    """Compute as `forces`, but the force of a pair in float32 from its distance.
-
-    Distances and sums are as exact as there, so momentum is conserved and results do not depend on
-    the order of sums. The CPU has no such kernel.
-    """
+    """Launch one thread per atom, which computes in float32."""
     if first_cluster < end_cluster:
         _forces_in_single[launch((end_cluster - first_cluster) * WIDTH, force.stream, FEW_THREADS)](
             first_cluster, end_cluster, position, others, clusters, starts, neighbors, own,

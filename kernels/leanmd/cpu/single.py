@@ -1,0 +1,174 @@
+"""Forces in single precision on the CPU, by the same operations as on the GPU.
+
+Positions are multiples of the position quantum, so a coordinate is an int32: the number of quanta.
+The difference of two is exact. It is rounded to float32 once, and all that follows is computed in
+float32, with lengths in quanta. The quantum is a power of two, so the bits are those of a
+computation in sigma. A register has the 16 pairs of a cluster and four entries of its list; they
+take 33 operations, a division among them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import boolean, float64, int32, int64, types, void
+
+from devices.backend import Array
+from devices.cpu.compiler import DISTINCT, njit
+from devices.cpu.quads import (
+    as_floats,
+    numbers_of_i,
+    numbers_of_j,
+    records,
+    rounded,
+    sums,
+    x_of_i,
+    x_of_j,
+    y_of_i,
+    y_of_j,
+    z_of_i,
+    z_of_j,
+)
+from devices.cpu.vectors import WIDTH, broadcast_line, lane, store, where
+from kernels.leanmd.cpu.arrays import INDICES, INTS, SEEN, WHOLE
+from kernels.leanmd.units import CLOSE, CLOSE_UNIT, CLOSEST, FAR, FORCE_UNIT, SINGLE_UNIT
+
+WIDE = int(SINGLE_UNIT / FORCE_UNIT)
+RECORDS = types.Array(int32, 1, "C", readonly=True)
+OUTSIDE = 3 << 29  # a coordinate of an empty place; those of atoms are below 2^30
+NOT_NEAR = np.float32(1e36)  # a squared distance beyond every cutoff
+
+
+@njit(void(int64, int64, SEEN, float64, int32[::1]), cache=True, **DISTINCT)
+def _count_quanta(first, end, position, quantum, into):
+    """Set the records of places from ``first`` to ``end``; empty ones become corners of a cube."""
+    per_length = 1.0 / quantum
+    for i in range(first, end):
+        for axis in range(3):
+            value = position[axis, i]
+            if value < FAR / 2:
+                into[4 * i + axis] = int32(value * per_length)
+            else:
+                into[4 * i + axis] = OUTSIDE if (i >> axis) & 1 else -OUTSIDE
+
+
+class Quanta:
+    """Positions as records: their numbers of quanta.
+
+    ``position`` (3 or more, places) float64: the positions. ``records`` (4 places,) int32.
+    """
+
+    def __init__(self, position: Array, quantum: float) -> None:
+        self.position, self.quantum = position, quantum
+        self.records = np.empty(4 * position.shape[1], np.int32)
+
+    def update(self, first: int, end: int) -> None:
+        """Take over the positions of the places from ``first`` to ``end``."""
+        _count_quanta(first, end, self.position, self.quantum, self.records)
+
+
+@njit(inline="always")
+def _add_forces(i, j, there, units, totals):
+    """Add the forces of four atoms on four to (fx, fy, fz, smallest r^2 so far)."""
+    cutoff2, one, scale = units
+    fx, fy, fz, closest = totals
+    dx, dy, dz = (
+        as_floats(x_of_i(i) - x_of_j(j)),
+        as_floats(y_of_i(i) - y_of_j(j)),
+        as_floats(z_of_i(i) - z_of_j(j)),
+    )
+    r2 = where(there, dx * dx + dy * dy + dz * dz, broadcast_line(NOT_NEAR))
+    inverse2 = where(r2 < cutoff2, one / r2, broadcast_line(np.float32(0.0)))
+    inverse6 = inverse2 * inverse2 * inverse2
+    pull = (inverse6 - broadcast_line(np.float32(0.5))) * (scale * (inverse6 * inverse2))
+    return (
+        fx + rounded(pull * dx),
+        fy + rounded(pull * dy),
+        fz + rounded(pull * dz),
+        where(r2 < closest, r2, closest),
+    )
+
+
+@njit
+def _closest(seen, others, clusters, starts, neighbors, own, quantum):
+    """Return the closest pair of some clusters as an error flag; slow, for a run that fails."""
+    closest = int64((1 << 63) - 1)
+    for k in clusters:
+        begin = starts[k] - WIDTH * own  # atoms of the cluster, then its list
+        for n in range(begin, starts[k + 1]):
+            j = int64(neighbors[n]) if n >= starts[k] else int64(k) * WIDTH + n - begin
+            for i in range(int64(k) * WIDTH, int64(k + 1) * WIDTH):
+                r2 = 0.0
+                for axis in range(3):
+                    r2 += (quantum * (int64(seen[4 * i + axis]) - others[4 * j + axis])) ** 2
+                if r2 < CLOSEST * CLOSEST and not (own and i == j):
+                    closest = min(closest, (int64(r2 / CLOSE_UNIT) << 32) + i)
+    return closest
+
+
+@njit(
+    void(
+        RECORDS, RECORDS, INDICES, int64, int64, INTS, INDICES, boolean, float64, float64, WHOLE,
+        INTS,
+    ),
+    cache=True, error_model="numpy", **DISTINCT,
+)  # fmt: skip
+def _forces(
+    seen, others, clusters, first_cluster, end_cluster, starts, neighbors, own, cutoff, quantum,
+    force, flags,
+):  # fmt: skip
+    """Compute as `forces_in_single`, given records."""
+    area = np.float32(quantum * quantum)
+    units = (
+        broadcast_line(np.float32(cutoff * cutoff) / area),
+        broadcast_line(np.float32(1.0) / area),
+        broadcast_line(np.float32(48.0 * quantum / SINGLE_UNIT)),
+    )
+    always, nothing = numbers_of_j() != broadcast_line(int32(-1)), broadcast_line(int32(0))
+    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    closest = broadcast_line(NOT_NEAR)
+    for c in range(np.uint64(first_cluster), np.uint64(end_cluster)):
+        k = clusters[c]
+        first = np.uint64(k) * np.uint64(WIDTH)
+        i = records(seen, first, first + one, first + two, first + three)
+        totals = nothing, nothing, nothing, closest
+        if own:
+            others_only = numbers_of_i() != numbers_of_j()
+            totals = _add_forces(i, i, others_only, units, totals)
+        begin, end = np.uint64(starts[k]), np.uint64(starts[k + 1])
+        rest = begin + (end - begin) // four * four
+        for n in range(begin, rest, four):
+            j = records(
+                others, np.uint64(neighbors[n]), np.uint64(neighbors[n + one]),
+                np.uint64(neighbors[n + two]), np.uint64(neighbors[n + three]),
+            )  # fmt: skip
+            totals = _add_forces(i, j, always, units, totals)
+        if rest < end:
+            last = end - one
+            j = records(
+                others, np.uint64(neighbors[rest]), np.uint64(neighbors[min(rest + one, last)]),
+                np.uint64(neighbors[min(rest + two, last)]), np.uint64(neighbors[last]),
+            )  # fmt: skip
+            there = numbers_of_j() < broadcast_line(int32(end - rest))
+            totals = _add_forces(i, j, there, units, totals)
+        fx, fy, fz, closest = totals
+        store(force[0], first, sums(fx, int64(WIDE)))
+        store(force[1], first, sums(fy, int64(WIDE)))
+        store(force[2], first, sums(fz, int64(WIDE)))
+    nearest = NOT_NEAR
+    for number in range(4 * WIDTH):
+        nearest = min(nearest, lane(closest, number))
+    if nearest * area < CLOSEST * CLOSEST:
+        those = clusters[first_cluster:end_cluster]
+        pair = _closest(seen, others, those, starts, neighbors, own, quantum)
+        flags[CLOSE] = min(flags[CLOSE], pair)
+
+
+def forces_in_single(
+    position: Quanta, others: Quanta, clusters: Array, first_cluster: int, end_cluster: int,
+    starts: Array, neighbors: Array, own: bool, cutoff: float, force: Array, flags: Array,
+) -> None:  # fmt: skip
+    """Compute four entries of a list for four atoms at once."""
+    _forces(
+        position.records, others.records, clusters, first_cluster, end_cluster, starts, neighbors,
+        own, cutoff, position.quantum, force, flags,
+    )  # fmt: skip
