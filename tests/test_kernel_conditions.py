@@ -35,7 +35,7 @@ LEANMD = [
     "kernels.leanmd.cpu",
 ]
 # LeanMD's masks of all lanes
-ALWAYS = "numbers() != broadcast(-1)", "numbers_of_j() != broadcast_line(int32(-1))"
+ALWAYS = "numbers() != broadcast(-1)", "numbers_of_j() != broadcast_line(np.int32(-1))"
 
 
 def one_sided(outcomes: conditions.Outcomes) -> set[str]:

@@ -49,8 +49,9 @@ def _records(_: Any, array: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
             first = builder.shl(index, index.type(2))
             at = pointer(context, builder, signature.args[0], array, first)
             loaded.append(builder.load(builder.bitcast(at, record), align=4))
-        halves = [_shuffled(builder, *pair, range(8)) for pair in (loaded[:2], loaded[2:])]
-        return _shuffled(builder, *halves, LANES)
+        a, b, c, d = loaded
+        pairs = _shuffled(builder, a, b, range(8)), _shuffled(builder, c, d, range(8))
+        return _shuffled(builder, pairs[0], pairs[1], LANES)
 
     return WHOLES(array, a, b, c, d), generate
 
@@ -60,7 +61,7 @@ def _picked(lane_of: Any) -> Any:
 
     def pick(_: Any, lanes: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return _shuffled(builder, *arguments, *arguments, map(lane_of, LANES))
+            return _shuffled(builder, arguments[0], arguments[0], map(lane_of, LANES))
 
         return lanes(lanes), generate
 

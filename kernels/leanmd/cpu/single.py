@@ -46,7 +46,7 @@ def _count_quanta(first, end, position, quantum, into):
         for axis in range(3):
             value = position[axis, i]
             if value < FAR / 2:
-                into[4 * i + axis] = int32(value * per_length)
+                into[4 * i + axis] = np.int32(value * per_length)
             else:
                 into[4 * i + axis] = OUTSIDE if (i >> axis) & 1 else -OUTSIDE
 
@@ -123,7 +123,7 @@ def _forces(
         broadcast_line(np.float32(1.0) / area),
         broadcast_line(np.float32(48.0 * quantum / SINGLE_UNIT)),
     )
-    always, nothing = numbers_of_j() != broadcast_line(int32(-1)), broadcast_line(int32(0))
+    always, nothing = numbers_of_j() != broadcast_line(np.int32(-1)), broadcast_line(np.int32(0))
     one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     closest = broadcast_line(NOT_NEAR)
     for c in range(np.uint64(first_cluster), np.uint64(end_cluster)):
@@ -148,7 +148,7 @@ def _forces(
                 others, np.uint64(neighbors[rest]), np.uint64(neighbors[min(rest + one, last)]),
                 np.uint64(neighbors[min(rest + two, last)]), np.uint64(neighbors[last]),
             )  # fmt: skip
-            there = numbers_of_j() < broadcast_line(int32(end - rest))
+            there = numbers_of_j() < broadcast_line(np.int32(end - rest))
             totals = _add_forces(i, j, there, units, totals)
         fx, fy, fz, closest = totals
         store(force[0], first, sums(fx, int64(WIDE)))
