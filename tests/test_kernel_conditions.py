@@ -106,6 +106,7 @@ def solve_atoms(apart: float, speed: float, **values: Any) -> None:
 
 def test_every_condition_of_leanmd(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a branch of a kernel that neither the preset tiny nor a failing run enters."""
+    kernels.load("leanmd", "cpu")  # compiled before the vectors are replaced
     for name in ("vectors", "quads"):
         monkeypatch.setitem(sys.modules, f"devices.cpu.{name}", python_vectors.module())
     outcomes, app = conditions.as_python(monkeypatch, LEANMD), miniapps.load("leanmd")

@@ -101,7 +101,7 @@ def _closest(seen, others, clusters, starts, neighbors, own, quantum):
                 for axis in range(3):
                     r2 += (quantum * (int64(seen[4 * i + axis]) - others[4 * j + axis])) ** 2
                 if r2 < CLOSEST * CLOSEST and not (own and i == j):
-                    closest = min(closest, (int64(r2 / CLOSE_UNIT) << 32) + i)
+                    closest = min(closest, (np.int64(r2 / CLOSE_UNIT) << 32) + i)
     return closest
 
 
