@@ -5,6 +5,7 @@ The size of every file is limited instead, which fails a write as a full disk do
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 import support
 
+from workbench.run import launch
 from workbench.run.disk import hdf5_file
 from workbench.run.output import append_line, replacing
 
@@ -93,6 +95,75 @@ def test_a_small_file_that_fills_the_disk(tmp_path: Path) -> None:
         with path.open("ab") as file, pytest.raises(OSError, match=f"{ERROR}: '{path}'"):
             append_line(path, file.fileno(), b"x" * LEAST)
     assert path.read_text() == "before\n" and os.listdir(tmp_path) == ["text"]
+
+
+# What is written in the end: the file that is named, and the largest size of a file.
+RESULTS = {
+    "run echo --preset tiny --json {to}": 100,
+    "adversary echo --schedules 3 --jobs 1 --json {to}": 100,
+    "new advect --folder {to}s": 100,
+}
+OF_COMM = {
+    "comm latency --json {to}": 100,
+    "comm latency --csv {to}": 30,
+    "comm latency --figure {to}.png": 1000,
+    "comm latency --compare buffer --json {to}": 100,
+}
+
+
+@pytest.mark.parametrize("line", RESULTS)
+def test_a_result_that_fills_the_disk(line: str, tmp_path: Path) -> None:
+    """Catches a good file that is replaced by a part of the new one, and a status of success."""
+    check_result(line, RESULTS[line], tmp_path)
+
+
+@pytest.mark.launch
+def test_results_of_benchmarks_that_fill_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches the same in the results of one launch."""
+    made = support.miniapps(*"comm latency -m 1:8 -i 2 -x 1 --trials 2 --json -".split()).stdout
+    monkeypatch.setattr(launch, "launch", lambda *_: json.loads(made))
+    for number, (line, size) in enumerate(OF_COMM.items()):
+        (tmp_path / str(number)).mkdir()
+        check_result(line, size, tmp_path / str(number))
+
+
+def check_result(line: str, size: int, tmp_path: Path) -> None:
+    """Require that a command says in one line that the disk is full, and leaves the old file."""
+    to = tmp_path / "result"
+    to.write_text("good")
+    with files_of_at_most(size):
+        done = support.in_process(*line.format(to=to).split())
+    assert done.returncode == 3 and done.stderr.count("\n") == 1, done.stderr
+    assert ERROR in done.stderr and str(to) in done.stderr
+    assert to.read_text() == "good"
+    assert [path for path in tmp_path.iterdir() if path.is_file()] == [to]
+
+
+@pytest.mark.parametrize("size", [300, 700])
+def test_a_campaign_that_fills_the_disk(size: int, tmp_path: Path) -> None:
+    """Catches half a line, by which the study could not be continued."""
+    path = tmp_path / "c.jsonl"
+    line = "study strong echo --preset tiny --pes 1 --drivers serial --trials 1 --campaign"
+    with files_of_at_most(size):
+        done = support.in_process(*line.split(), path)
+    assert done.returncode == 3 and f"{ERROR}: '{path}'" in done.stderr
+    assert all(json.loads(line) for line in path.read_text().splitlines())
+
+
+@pytest.mark.parametrize("size", [100, 4000])
+def test_a_lesson_that_fills_the_disk(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a page that is cut off, and is not written again."""
+    monkeypatch.chdir(tmp_path)
+    with files_of_at_most(size):
+        done = support.in_process("lesson", "start", "ring")
+    assert done.returncode == 3 and ERROR in done.stderr and not Path("ring.py").exists()
+    assert support.in_process("lesson", "start", "ring").returncode == 0
+    page = (support.ROOT / "lessons/ring/page.md").read_text()
+    assert Path("ring.md").read_text() == page and len(os.listdir()) == 3
 
 
 PLOTS = "plot {run} --figure {to}.png", "plot {run} --paraview", "plot {run} --animation"

@@ -20,6 +20,7 @@ from workbench.lesson.page import as_html
 from workbench.lesson.submissions import Unfit, lesson_of, require_runtime, runtime_of
 from workbench.lesson.taking_part import take_part
 from workbench.plural import counted
+from workbench.run.output import write_text
 from workbench.table import labelled, width
 
 PUBLIC_SEED = 1
@@ -104,8 +105,8 @@ def start(name: str, runtime: str | None, folder: Path) -> int:
     page, shown = (folder / f"{name}.{kind}" for kind in ("md", "html"))
     for file, written in ((page, text), (shown, as_html(text))):
         if not file.exists():  # it may be there already: it is the same for all runtimes
-            file.write_text(written)
-    program.write_text(lesson.skeleton(runtime).replace(f"{name}.py", program.name, 1))
+            write_text(file, written)
+    write_text(program, lesson.skeleton(runtime).replace(f"{name}.py", program.name, 1))
     print(f"read {page} or {shown}, fill in {program}, then: miniapps lesson check {program}")
     if program.stem != name:
         print(f"{name}.py stays as it is; where the page says {name}.py, use {program}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from communication.catalogue import CATALOGUE, RATE
 from workbench.plural import counted
+from workbench.run.output import replacing
 from workbench.show.captions import machine_text, wrapped
 from workbench.study.drawing import (
     LETTERS,
@@ -26,7 +27,8 @@ TICKS = 8  # sizes that have a label
 
 def draw(records: Sequence[dict[str, Any]], ratios: Sequence[Any], path: Path) -> Path:
     """Draw `figure_of` to a file; returns its path."""
-    figure_of(records, ratios).savefig(path, dpi=150)
+    with replacing(path) as part:
+        figure_of(records, ratios).savefig(part, dpi=150, format=path.suffix[1:])
     return path
 
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import drivers
+from workbench.run.output import replacing
 from workbench.show.captions import machine_text, problem_text, wrapped
 from workbench.show.marks import blank_figure
 from workbench.show.plots import COLOURS
@@ -31,7 +32,8 @@ def named(driver: str, pes: int, odf: int = 1, balancer: str | None = None, unit
 
 def draw(scaling: list[dict[str, Any]], uneven: list[dict[str, Any]], path: Path) -> Path:
     """Draw `figure_of` to a file; returns its path."""
-    figure_of(scaling, uneven).savefig(path, dpi=150)
+    with replacing(path) as part:
+        figure_of(scaling, uneven).savefig(part, dpi=150, format=path.suffix[1:])
     return path
 
 

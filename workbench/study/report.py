@@ -152,7 +152,8 @@ def drawn(
     for name, figure in figures.items():
         for form in FORMATS:
             data = saved(figure, form, salt=name)
-            place(name, form).write_bytes(data)
+            with output.replacing(place(name, form)) as part:
+                part.write_bytes(data)
             if form == "svg":
                 title, caption = captions[name]
                 shown.append({"name": name, "title": title, "caption": caption})

@@ -25,6 +25,7 @@ from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, require
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.plural import counted
+from workbench.run.output import write_text
 from workbench.run.schema import comparable, upgraded, upgraded_head
 from workbench.run.spec import RunSpec
 from workbench.study.campaign import Writer, object_of
@@ -140,7 +141,7 @@ def write_jobs(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _write_head(folder / HEAD, header_of(study, specs), trials)
-        (folder / SETTINGS).write_text(SETTINGS_TEXT)
+        write_text(folder / SETTINGS, SETTINGS_TEXT)
         _write_script(folder / REMOTE_SHELL, REMOTE_SHELL_TEXT)
         scripts = [
             _write_job(folder, study, specs, trial, pes, extra)
@@ -167,11 +168,11 @@ def _write_head(path: Path, head: dict[str, Any], trials: int) -> None:
         same = comparable(found) == comparable(head)
         require(same, "--folder", path.parent, "holds the jobs of another study")
         trials = max(trials, found.get("trials", 0))
-    path.write_text(json.dumps(head | {"trials": trials}, indent=1) + "\n")
+    write_text(path, json.dumps(head | {"trials": trials}, indent=1) + "\n")
 
 
 def _write_script(path: Path, text: str) -> Path:
-    path.write_text(text)
+    write_text(path, text)
     path.chmod(0o755)
     return path
 
