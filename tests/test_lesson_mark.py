@@ -10,6 +10,7 @@ import support
 from lesson_names import not_named
 
 import lessons
+from lessons.balancing import TOGETHER, telling
 from lessons.sum import UNIT
 from workbench import cli
 from workbench.exit_status import VALID
@@ -103,6 +104,14 @@ def test_all_numbers_of_the_lesson_sum_tell() -> None:
         numbers, right = lesson.arguments(case, 0)[0] / UNIT, lesson.expected(case, 0)
         assert np.trunc(numbers).astype(np.int64).sum() * UNIT != right, seed
         assert np.rint(numbers).sum() * UNIT != right, seed
+
+
+def test_all_loads_of_the_lesson_balancing_tell() -> None:
+    """Catches loads of a student's own with which needless moves are not seen."""
+    lesson = lessons.load("balancing")
+    for seed in range(40):
+        cases = [one for one in cases_of(lesson, "mpi4py", seed) if one.processes == 2]
+        assert any(telling(lesson.cells(case)) for case in cases if case.size[2] == TOGETHER)
 
 
 def test_cases_differ_by_student_and_salt() -> None:
