@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import h5py
 import pytest
 import support
 
@@ -271,3 +272,18 @@ def test_an_unexpected_error_is_no_wrong_result(tmp_path):
     assert done.returncode == 3
     told = "ZeroDivisionError: division by zero (<string>:1; MINIAPPS_LOG=1 shows the traceback)"
     assert done.stderr == f"miniapps: {told}\n"
+
+
+@pytest.mark.launch
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_caller_that_has_closed_a_standard_file(closed, tmp_path):
+    """Mistake: a traceback and status 1 where there is no standard output; lines in the output."""
+    run = (
+        f'"{support.BIN}/miniapps" run echo --preset tiny --driver mpi -n 2 --output o.h5 {closed}'
+    )
+    done = subprocess.run(
+        ["/bin/sh", "-c", run], cwd=tmp_path, env=support.clean_environment(), capture_output=True
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    with h5py.File(tmp_path / "o.h5") as file:
+        assert json.loads(file.attrs["record"])["valid"]
