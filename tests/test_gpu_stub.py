@@ -3,7 +3,8 @@
 numba's simulator has device arrays, streams and copies of its own. Here they are those of
 numba-cuda, kernels are compiled, linked and launched by it, and only NVIDIA's driver
 (gpu/stub/libcuda.c) and CuPy (gpu/stub/python/cupy.py) stand in. What is launched is computed by
-gpu/emulation.py. What CuPy itself does, machine code and the order of streams stay unchecked.
+gpu/emulation.py. Runs are made with the checker of races. What CuPy itself does and machine code
+stay unchecked.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import skips
 import support
 
 RUN_S = 280.0
+RACES = "races"
 COMPILE = """
 import sys
 import kernels
@@ -55,11 +57,16 @@ def records(
         command = [support.BIN / "python", "-c", COMPILE, *apps]
         done = support.execute(command, RUN_S, environment)
         assert done.returncode == 0, done.stderr
-        records = support.records_of(runs, RUN_S, environment)
+        checked = {"MINIAPPS_CUDA_TOOLKIT": "races:Checked", "MINIAPPS_RACES": str(folder / RACES)}
+        records = support.records_of(runs, RUN_S, environment | checked)
+        (folder / RACES).touch()
         (folder / "records.json").write_text(json.dumps(records))
 
     folder = support.made_once(tmp_path_factory, "runs on the stub", make)
-    return dict(zip(runs, json.loads((folder / "records.json").read_text()), strict=True))
+    races = {"races": (folder / RACES).read_text().splitlines()}
+    return {"": races} | dict(
+        zip(runs, json.loads((folder / "records.json").read_text()), strict=True)
+    )
 
 
 @pytest.mark.timeout(2 * RUN_S + 60)
@@ -75,11 +82,44 @@ def test_runs_end_as_on_the_cpu(run: gpu_runs.Run, records: dict[str, dict[str, 
     gpu_runs.check(run, on_cpu, on_gpu)
 
 
+@pytest.mark.timeout(2 * RUN_S + 60)
+def test_launched_runs_have_no_races(records: dict[str, dict[str, Any]]) -> None:
+    """Catches waits that are missing where messages go between processes and blocks migrate."""
+    assert records[""]["races"] == []
+
+
 def test_memory_that_nobody_has_written_shows(environment: dict[str, str]) -> None:
     """Catches a stand-in whose fresh memory is zeros, so that reading it looks right."""
     program = "import cupy; print(cupy.empty(3, 'f8').max() > 1e300, cupy.zeros(2, 'i8').sum())"
     done = support.execute([support.BIN / "python", "-c", program], env=environment)
     assert done.stdout.split() == ["True", "0"]
+
+
+def test_arrays_are_described_as_by_cupy(environment: dict[str, str]) -> None:
+    """Catches a stand-in that shows less than CuPy: no address for no element, and the stream."""
+    program = (
+        "import cupy\nlook = lambda n: cupy.empty(n, 'f8').__cuda_array_interface__\n"
+        "print(look(0)['data'][0], look(3)['data'][0] > 0, look(3)['stream'])\n"
+        "stream = cupy.cuda.Stream()\n"
+        "with stream: print(look(3)['stream'] == stream.ptr, cupy.cuda.alloc(0).ptr)"
+    )
+    done = support.execute([support.BIN / "python", "-c", program], env=environment)
+    assert done.stdout.split() == ["0", "True", "1", "True", "0"], done.stderr
+
+
+def test_freed_memory_is_poisoned_and_handed_out_again(environment: dict[str, str]) -> None:
+    """Catches a pool that gives new memory each time, so that nothing is written by two owners."""
+    program = (
+        "import cupy, numpy as np\nmemory = cupy.cuda.alloc(700)\nptr = memory.ptr\n"
+        "memory.bytes[:] = 0\ndel memory\nmemory = cupy.cuda.alloc(900)\n"
+        "print(memory.ptr == ptr, memory.bytes.min())\n"
+        "pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(64), np.uint8)[8:]\n"
+        "pinned[:] = 1\nplace = pinned.ctypes.data\ndel pinned\n"
+        "pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(64), np.uint8)[8:]\n"
+        "print(pinned.ctypes.data == place, pinned.min())"
+    )
+    done = support.execute([support.BIN / "python", "-c", program], env=environment)
+    assert done.stdout.split() == ["True", "127", "True", "127"], done.stderr
 
 
 @pytest.mark.parametrize(("threads", "status"), [(128, 0), (2048, 1)])

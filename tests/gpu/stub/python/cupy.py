@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from collections import Counter
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from pool import PINNED, POISON, give, take
 
+LINE = 512  # bytes; sizes of device memory are multiples
+DEFAULT_STREAM = 1  # how an array names it
 _handles = itertools.count(0x100000, 16)
+_streams: list[int] = []  # that are current, the last one is
 made: Counter[str] = Counter()  # arrays so far, by how they were made
 
 
@@ -19,13 +25,16 @@ class ndarray(np.ndarray):  # noqa: N801 - CuPy's name
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         kept = ("shape", "typestr", "data", "strides")
-        return {name: self.__array_interface__[name] for name in kept} | {"version": 3}
+        told = {name: self.__array_interface__[name] for name in kept}
+        if not self.size:
+            told["data"] = (0, False)
+        return told | {"version": 3, "stream": _streams[-1] if _streams else DEFAULT_STREAM}
 
 
 def empty(count: int, dtype: Any) -> ndarray:
     """Not zeros, so that what nobody has written shows."""
     return (
-        np.frombuffer(bytes([0x7F]) * (count * np.dtype(dtype).itemsize), dtype)
+        np.frombuffer(bytes([POISON]) * (count * np.dtype(dtype).itemsize), dtype)
         .copy()
         .view(ndarray)
     )
@@ -37,12 +46,35 @@ def zeros(count: int, dtype: Any) -> ndarray:
 
 
 class Memory:
-    """Memory from the pool: not zeros."""
+    """Memory from the pool of the current stream."""
 
     def __init__(self, size: int) -> None:
         made["memory"] += 1
-        self.bytes = np.full(size, 0x7F, np.uint8)
-        self.ptr = self.bytes.__array_interface__["data"][0]
+        self.stream = _streams[-1] if _streams else DEFAULT_STREAM
+        self.bytes = take(self.stream, -(-size // LINE) * LINE) if size else None
+        self.ptr = 0 if self.bytes is None else self.bytes.ctypes.data
+
+    def __del__(self) -> None:
+        if self.bytes is not None:
+            give(self.stream, self.bytes)
+
+
+@cache
+def _pinned(size: int) -> type:
+    """Pinned memory of a size: an array of ctypes, because NumPy keeps those alive as a base."""
+
+    def __del__(self: Any) -> None:  # noqa: N807
+        give(PINNED, self.memory)
+
+    return type("Pinned", (ctypes.c_char * size,), {"__del__": __del__})
+
+
+def alloc_pinned_memory(size: int) -> Any:
+    """Pinned memory from the pool."""
+    memory = take(PINNED, size)
+    pinned = _pinned(size).from_address(memory.ctypes.data)
+    pinned.memory = memory
+    return pinned
 
 
 class Stream:
@@ -52,9 +84,11 @@ class Stream:
         self.ptr = next(_handles)
 
     def __enter__(self) -> Stream:
+        _streams.append(self.ptr)
         return self
 
-    def __exit__(self, *error: object) -> None: ...
+    def __exit__(self, *error: object) -> None:
+        _streams.pop()
 
 
 class Device:
@@ -72,5 +106,5 @@ cuda = SimpleNamespace(
     Device=Device,
     alloc=Memory,
     set_allocator=lambda allocator=None: None,
-    alloc_pinned_memory=bytearray,
+    alloc_pinned_memory=alloc_pinned_memory,
 )

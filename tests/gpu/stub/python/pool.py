@@ -1,0 +1,36 @@
+"""The memory that the stand-in for CuPy hands out.
+
+What is freed is poisoned and handed out again at once: device memory to the stream that had it, as
+CuPy's pool does, pinned memory to anybody. ``watchers`` are called for both.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+POISON = 0x7F
+PINNED: Any = None  # in the place of a stream
+_unused: defaultdict[tuple[Any, int], list[np.ndarray]] = defaultdict(list)  # by stream and size
+watchers = SimpleNamespace(given=lambda *memory: None, freed=lambda *memory: None)
+
+
+def take(stream: Any, size: int) -> np.ndarray:
+    """Memory that was freed last, or new memory: not zeros."""
+    unused = _unused[stream, size]
+    memory = unused.pop() if unused else np.full(size, POISON, np.uint8)
+    watchers.given(memory.ctypes.data, size, stream)
+    return memory
+
+
+def give(stream: Any, memory: np.ndarray) -> None:
+    """Poison memory that nobody needs any more, and hand it out next."""
+    if sys.is_finalizing():
+        return
+    watchers.freed(memory.ctypes.data, memory.size, stream)
+    memory.fill(POISON)
+    _unused[stream, memory.size].append(memory)

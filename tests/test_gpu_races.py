@@ -1,0 +1,69 @@
+"""No wait between streams and host is missing: a checker sees all accesses to memory.
+
+`race_program.py` makes small runs over the stub driver with that checker (gpu/stub/python/races.py)
+with all waits, and again with each wait deleted. `test_gpu_stub.py` makes launched runs with it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import gpu_stub
+import pytest
+import skips
+import support
+
+PROGRAM = Path(__file__).with_name("race_program.py")
+RUN_S = 280.0
+WAITS = re.compile(r"(?<!def )\b(wait_for|reached|synchronize|wait)\(")
+FOR_TIME_ONLY = {  # waits that keep no memory in order
+    "self.stream.synchronize()": "before a block's first mark, and before times are read",
+    "self.copies.synchronize()": "before times are read, and before the load is measured",
+    "event.wait(stream)": "is what `wait_for` does",
+    "event.synchronize()": "is what `reached` does",
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What the program prints: by deleted wait, races and reasons why runs are not valid."""
+    skips.without("stub")
+    folder = support.made_once(tmp_path_factory, "stub", gpu_stub.compile_driver)
+    checked = gpu_stub.environment(folder) | {"MINIAPPS_CUDA_TOOLKIT": "races:Checked"}
+    done = support.execute([support.BIN / "python", PROGRAM], RUN_S, checked)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.timeout(RUN_S + 60)
+def test_there_are_no_races(found: dict[str, dict[str, Any]]) -> None:
+    """Catches a missing wait in any app, by each path of messages, and poison that is used."""
+    assert found[""] == {"races": [], "invalid": []}
+
+
+@pytest.mark.timeout(RUN_S + 60)
+def test_each_deleted_wait_is_found(found: dict[str, dict[str, Any]]) -> None:
+    """Catches a checker that is blind to a wait, and a wait that nothing needs."""
+    assert [name for name, without in found.items() if name and not without["races"]] == []
+    (race,) = found["message of another block"]["races"]
+    both = r"written by _pack at (\S+):\d+, and with no order read by _unpack at (\S+):\d+"
+    assert re.fullmatch(both, race)
+
+
+@pytest.mark.timeout(RUN_S + 60)
+def test_every_wait_is_deleted_once(found: dict[str, dict[str, Any]]) -> None:
+    """Catches a new wait of which nobody has shown that it is needed."""
+    folders = support.ROOT / "devices" / "cuda", support.ROOT / "kernels"
+    files = [file for folder in folders for file in folder.rglob("*.py")]
+    called_by_others = {"driver.py", "toolkit.py", "byte_arrays.py"}  # the driver itself, and tests
+    for file in files:
+        if file.name in called_by_others or "cpu" in file.parts:
+            continue
+        words = [one["words"] for name, one in found.items() if name and one["file"] == str(file)]
+        lines = [line.strip() for line in file.read_text().splitlines()]
+        waits = [line for line in lines if WAITS.search(line)]
+        known = [*words, *FOR_TIME_ONLY]
+        assert [line for line in waits if not any(w in line for w in known)] == [], file
