@@ -101,6 +101,18 @@ def rounded(lanes: np.ndarray) -> np.ndarray:
     return np.rint(lanes).astype(np.int32)
 
 
+def append(array: np.ndarray, end: Any, lanes: np.ndarray, mask: np.ndarray) -> np.uint64:
+    """Write the lanes where the mask holds; what follows them in a register is arbitrary."""
+    array[end : end + np.uint64(16)] = 77
+    array[end : end + np.uint64(mask.sum())] = lanes[mask]
+    return end + np.uint64(mask.sum())
+
+
+def bits_of(mask: np.ndarray) -> np.uint64:
+    """A mask as an integer."""
+    return np.uint64(sum(1 << int(number) for number in np.flatnonzero(mask)))
+
+
 def sums(lanes: np.ndarray, factor: Any) -> np.ndarray:
     """Sums over j times a factor."""
     return lanes.reshape(4, 4).sum(axis=0, dtype=np.int32).astype(np.int64) * factor
@@ -110,7 +122,7 @@ def module() -> ModuleType:
     """A module with these functions."""
     made = ModuleType("devices.cpu.vectors")
     lines = broadcast_line, line, line_width, prefetch, shift_left, shift_right
-    quads = records, as_floats, rounded, sums
+    quads = append, records, as_floats, bits_of, rounded, sums
     functions = bits, broadcast, lane, load, numbers, some, store, *lines, *quads
     vars(made).update({function.__name__: function for function in functions})
     vars(made).update(WIDTH=WIDTH, fma=fused, where=np.where)

@@ -28,6 +28,8 @@ operation(operator.lt, FLOATS, MASK, lambda builder, a, b: builder.fcmp_ordered(
 operation(operator.add, WHOLES, WHOLES, ir.IRBuilder.add)
 operation(operator.sub, WHOLES, WHOLES, ir.IRBuilder.sub)
 operation(operator.lt, WHOLES, MASK, lambda builder, a, b: builder.icmp_signed("<", a, b))
+operation(operator.and_, WHOLES, WHOLES, ir.IRBuilder.and_)
+operation(operator.and_, MASK, MASK, ir.IRBuilder.and_)
 operation(operator.ne, WHOLES, MASK, lambda builder, a, b: builder.icmp_signed("!=", a, b))
 
 
@@ -105,6 +107,41 @@ def _rounded(_: Any, lanes: Any) -> Any:
 
 
 @intrinsic
+def _bits_of(_: Any, mask: Any) -> Any:
+    """Return a mask as an integer, whose bit number n is lane n."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = builder.bitcast(arguments[0], ir.IntType(mask.width))
+        return builder.zext(lanes, ir.IntType(64))
+
+    return types.uint64(mask), generate
+
+
+@intrinsic
+def _append(_: Any, array: Any, end: Any, lanes: Any, mask: Any) -> Any:
+    """Write the lanes where the mask holds behind each other, from ``array[end]`` on.
+
+    Returns the new end. What follows it is overwritten, up to 16 elements from the old end on.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, end, lanes, mask = arguments
+        compress = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(lanes.type, [lanes.type, mask.type, lanes.type]),
+            "llvm.experimental.vector.compress.v16i32",
+        )
+        chosen = builder.call(compress, [lanes, mask, lanes.type(ir.Undefined)])
+        at = pointer(context, builder, signature.args[0], array, end)
+        builder.store(chosen, builder.bitcast(at, lanes.type.as_pointer()), align=4)
+        bits = builder.bitcast(mask, ir.IntType(len(LANES)))
+        count = builder.ctpop(builder.zext(bits, end.type))
+        return builder.add(end, count)
+
+    return end(array, end, lanes, mask), generate
+
+
+@intrinsic
 def _sums(_: Any, lanes: Any, factor: Any) -> Any:
     """Return the sum over j of each atom i, as int64 times a factor: `vectors.WIDTH` lanes."""
 
@@ -122,6 +159,8 @@ def _sums(_: Any, lanes: Any, factor: Any) -> Any:
 # For type checkers: kernels call them without the first argument.
 records: Any = _records
 as_floats: Any = _as_floats
+append: Any = _append
+bits_of: Any = _bits_of
 rounded: Any = _rounded
 sums: Any = _sums
 # The coordinates of four records along an axis, each in the lanes of its atom i or j.

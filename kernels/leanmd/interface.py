@@ -178,6 +178,8 @@ class LeanmdKernels(Protocol):
     ) -> int:  # fmt: skip
         """Make the list of each cluster: the ``others`` within ``reach`` of any of its atoms.
 
+        Some may be farther away, by less than a millionth of the box that the bins fill.
+
         ``low``, ``density``, ``bins`` and, as ``first_in`` and ``order``, the results of
         `sort_into_bins` for ``others``. If ``own``, the others are the atoms of the clusters and
         their ghosts, and a cluster's own atoms are not listed. Sets ``starts`` (clusters + 1,)
