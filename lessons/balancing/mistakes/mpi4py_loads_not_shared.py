@@ -1,6 +1,6 @@
 """Each process decides from the loads of its own blocks only.
 
-For all others it has zeros, so each comes to another decision, and blocks are sent that nobody
+For all others it has zeros, so each comes to another decision, and blocks are sent that no process
 receives. Add up the arrays of all processes before place is called.
 """
 

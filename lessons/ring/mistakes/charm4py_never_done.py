@@ -1,6 +1,6 @@
 """All arrays have come, but no chare calls done.
 
-Nobody waits for what a method returns. Count each array that comes, self.missing -= 1, and call
+Nothing waits for what a method returns. Count each array that comes, self.missing -= 1, and call
 self.done(self.everything) when none is missing.
 """
 
