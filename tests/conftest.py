@@ -26,7 +26,8 @@ from workbench.run import launch
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=50)
 hypothesis.settings.load_profile("project")
 
-LONG = {"test_gpu_layers", "test_gpu_stub", "test_install"}  # begin first: none is left last
+# These files begin first, so that none is left last.
+LONG = {"test_gpu_layers", "test_gpu_races", "test_gpu_stub", "test_install"}
 LAUNCHING = {  # fixtures that do
     *("miniapps", "run_record", "records", "traced_runs", "trajectories", "restarts"),
     *("installed", "tree", "browser_page"),

@@ -33,9 +33,14 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     skips.without("stub")
     folder = support.made_once(tmp_path_factory, "stub", gpu_stub.compile_driver)
     checked = gpu_stub.environment(folder) | {"MINIAPPS_CUDA_TOOLKIT": "races:Checked"}
-    done = support.execute([support.BIN / "python", PROGRAM], RUN_S, checked)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+
+    def make(folder: Path) -> None:
+        done = support.execute([support.BIN / "python", PROGRAM], RUN_S, checked)
+        assert done.returncode == 0, done.stderr
+        (folder / "found.json").write_text(done.stdout)
+
+    made = support.made_once(tmp_path_factory, "races", make)
+    return json.loads((made / "found.json").read_text())
 
 
 @pytest.mark.timeout(RUN_S + 60)
