@@ -1,8 +1,8 @@
-"""LeanMD: atom-steps per second beside LAMMPS, the published load, memory, gain of balancing.
+"""LeanMD: atom-steps per second beside LAMMPS and GROMACS, the published load, memory, balancing.
 
-All runs are in double precision and include list building. LAMMPS runs its own standard benchmark,
-which rebuilds lists every 20 steps whether or not atoms have left the skin. It also runs with lists
-rebuilt in time, as LeanMD always does.
+All runs include list building, and all but those of the part *single* are in double precision.
+LAMMPS runs its own standard benchmark, which rebuilds lists every 20 steps whether or not atoms
+have left the skin. It also runs with lists rebuilt in time, as LeanMD always does.
 """
 
 from __future__ import annotations
@@ -11,13 +11,21 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from common import RESULTS, interleaved, median, run, save
+import gromacs_peer
+from common import RESULTS, in_turn, interleaved, median, run, save, spread
 from leanmd_baselines import LISTS, cost_of_exactness, lammps
 
 TRIALS = 5
+LONG = 1000  # steps of the part *single*
+PRECISIONS: dict[str, list[object]] = {
+    "float64": [],
+    "float32": ["--dtype", "float32"],
+    "float32, skin 0.4": ["--dtype", "float32", "--skin", 0.4],
+}
 MELTS = {20: 200, 40: 40}  # lattice cells along each axis: steps
 WARMUP = 20
 PAPER: list[object] = ["leanmd", "--preset", "paper", "--steps", 100, "--warmup", 20]
@@ -55,6 +63,39 @@ def melt() -> dict[str, Any]:
                     "leanmd_over_it": median(ratios),
                 }
             results[f"{4 * cells**3} atoms, {ranks} rank{'s' * (ranks > 1)}"] = entry
+    return results
+
+
+def single() -> dict[str, Any]:
+    """Atom-steps per second in both precisions, and of GROMACS in mixed precision if it is there.
+
+    The energy drift is that of whole runs, in epsilon per atom and step.
+    """
+    results = {}
+    for ranks in (1, 2):
+        words = ["leanmd", "--preset", "melt", "--steps", LONG, "--warmup", WARMUP]
+        words += ["--driver", "mpi", "-n", 2] if ranks == 2 else []
+        calls: dict[str, Callable[[], Any]] = {
+            name: partial(run, *words, *more) for name, more in PRECISIONS.items()
+        }
+        if gromacs_peer.is_there():
+            calls["gromacs"] = partial(gromacs_peer.rate, 20, ranks, LONG, WARMUP)
+        found = in_turn(calls, TRIALS)
+        theirs = found.pop("gromacs", [])
+        peer = [one["atom_steps_per_s"] for one in theirs]
+        entry: dict[str, Any] = {}
+        for name, records in found.items():
+            rates = [record["rate"]["value"] for record in records]
+            entry[name] = {
+                "atom_steps_per_s": median(rates),
+                "drift": records[0]["energy_drift_per_atom_and_step"],
+            }
+            if peer:
+                ratios = [ours / theirs for ours, theirs in zip(rates, peer, strict=True)]
+                entry[name]["over_gromacs"] = spread(ratios)
+        if peer:
+            entry["gromacs"] = {"atom_steps_per_s": median(peer), "drift": theirs[0]["drift"]}
+        results[f"32000 atoms, {ranks} core{'s' * (ranks > 1)}"] = entry
     return results
 
 
@@ -136,6 +177,7 @@ def balancing() -> dict[str, Any]:
 PARTS: dict[str, Callable[[], Any]] = {
     "melt": melt,
     "exactness": lambda: cost_of_exactness(cells=20, steps=60, trials=21),
+    "single": single,
     "paper": paper,
     "bytes_per_atom": memory,
     "balancing": balancing,
