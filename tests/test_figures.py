@@ -199,6 +199,7 @@ def spoiled_colours(figure: Any) -> None:
     """Let loads of blocks exceed the colour scale."""
     (axes,) = [axes for axes in figure.axes if axes.get_ylabel() == "block"]
     axes.collections[0].set_clim(0, 1e-9)
+    axes.collections[0].colorbar.extend = "neither"
 
 
 def spoiled_label(figure: Any) -> None:
@@ -210,7 +211,7 @@ def spoiled_label(figure: Any) -> None:
 def spoiled_edge(figure: Any) -> None:
     """Let a label leave its axes."""
     axes = figure.axes[2]
-    axes.text(axes.get_xlim()[0], np.mean(axes.get_ylim()), "1 ms", ha="center")
+    axes.text(axes.get_xlim()[1], np.mean(axes.get_ylim()), "1 ms", ha="center")
 
 
 def spoiled_lines(figure: Any) -> None:

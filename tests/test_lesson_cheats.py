@@ -6,6 +6,7 @@ the rules, too: processes do not know the seed, so they cannot find right result
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,8 @@ def advance(comm, field, neighbours, steps):
     return field[1:-1, 1:-1]
 """
 ADVANCE = "def advance(comm, field, neighbours, steps):\n    "
-CHEATS = {  # a program, what the rules say of it, and why it gets no points without the rules
+# A program, what the rules say of it, and why it gets no points without the rules, as a pattern.
+CHEATS = {
     "imports no runtime": (
         f"import numpy\n{ALONE}{ADVANCE}return alone(field, steps)",
         "imports none of mpi4py, charm4py, miniapps",
@@ -67,7 +69,11 @@ CHEATS = {  # a program, what the rules say of it, and why it gets no points wit
         "",
         "it ends the process",
     ),
-    "ends all as if right": (f"{ADVANCE}MPI.COMM_WORLD.Abort(0)", "", "launcher ended"),
+    "ends all as if right": (
+        f"{ADVANCE}MPI.COMM_WORLD.Abort(0)",
+        "",
+        "launcher ended|died in step",
+    ),
     "patches the checker": (PATCHES, "imports lessons", "values differ"),
     "reads the reference": (
         f"{WORK}{ADVANCE}return reference(comm, {command.PUBLIC_SEED})",
@@ -164,7 +170,7 @@ def test_a_cheat_gets_no_points(cheat: str, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(check, "PROCESSES", (2,))
     monkeypatch.setattr(check, "recognised", lambda *_: None)
     found = marked(program)
-    assert found.points == 0 and wrong_because in found.marks[0].reason
+    assert found.points == 0 and re.search(wrong_because, found.marks[0].reason)
 
 
 def test_the_model_answer_cannot_be_read(tmp_path, monkeypatch, isolated) -> None:  # noqa: F811

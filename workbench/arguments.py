@@ -59,7 +59,7 @@ def add_former(group: Any, former: str, now: str, dest: str, **how: Any) -> None
 
 def add_number(add: Any, option: str, number: Number, help: str, **how: Any) -> None:
     """Add an option that takes a number, by a method ``add_argument``; the help says which."""
-    add(option, type=typed(number), help=f"{help}; {number.allowed}", **how)
+    add(option, type=typed(number), help=f"{help}; {number.allowed.replace('%', '%%')}", **how)
 
 
 def add_stall(group: Any, help: str = "as of `miniapps run`") -> None:
@@ -122,7 +122,7 @@ def _add(group: Any, field: dataclasses.Field[Any], names: list[str], dest: str,
     """Add one option under its names."""
     declared = field.metadata
     if isinstance(declared["parse"], Number) and help is not argparse.SUPPRESS:
-        help = f"{help}; {declared['parse'].allowed}"
+        help = f"{help}; {declared['parse'].allowed.replace('%', '%%')}"
     if declared["parse"] is bool:
         how: dict[str, Any] = {"action": "store_const", "const": True}
     else:

@@ -18,7 +18,7 @@ def main() -> None:
     with socket.socket(socket.AF_UNIX) as server:
         numbers = [int(name) for name in os.listdir("/proc/self/fd")]
         numbers = [number for number in numbers if number != server.fileno() and is_open(number)]
-        server.connect(sys.argv[1])
+        server.connect(address(sys.argv[1]))
         place = {
             "words": sys.argv[2:],
             "environment": dict(os.environ),
@@ -31,6 +31,12 @@ def main() -> None:
         status = server.recv(1)
         server.recv(1)  # returns when the PE has ended
     os._exit(status[0] if status else FAILED)
+
+
+def address(path: str) -> str:
+    """A path of a socket that is short enough for the kernel, which takes 107 characters."""
+    folder, name = os.path.split(path)
+    return f"/proc/self/fd/{os.open(folder, os.O_PATH)}/{name}"
 
 
 def is_open(number: int) -> bool:

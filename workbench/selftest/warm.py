@@ -61,11 +61,12 @@ def main() -> None:
         pass
     end_with(sys.stdin.fileno())
     kernels.import_compiler()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     path = Path(sys.argv[1])
     batch.solve_all(pickle.loads(path.with_suffix(RUNS).read_bytes()))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that none remains as a zombie
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(path))
+        server.bind(stub.address(str(path)))
         server.listen()
         print(flush=True)
         while True:
@@ -79,6 +80,7 @@ def main() -> None:
 def become_pe(connection: socket.socket) -> None:
     """Take the place of a stub, be a PE of its launch, and end; the stub ends with the status."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     size, files, _, _ = socket.recv_fds(connection, stub.SIZE, FILES)
     place = json.loads(connection.recv(int.from_bytes(size, "little"), socket.MSG_WAITALL))
     os.closerange(0, FILES)

@@ -195,7 +195,7 @@ class RunPanels:
             x=steps[beyond],
             y=np.full(len(beyond), top),
             text=text,
-            textposition=f"top {'right' if left else 'left'}",
+            textposition=f"middle {'right' if left else 'left'}",
             customdata=values[beyond],
             hovertemplate=f"%{{customdata:.3g}}{unit}<extra>beyond the axis</extra>",
             marker={"symbol": "triangle-up", "color": LINE["color"], "size": 9},

@@ -9,6 +9,8 @@ take 33 operations, a division among them.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import boolean, float64, int32, int64, types, void
 
@@ -164,10 +166,10 @@ def _forces(
 
 
 def forces_in_single(
-    position: Quanta, others: Quanta, clusters: Array, first_cluster: int, end_cluster: int,
+    position: Any, others: Any, clusters: Array, first_cluster: int, end_cluster: int,
     starts: Array, neighbors: Array, own: bool, cutoff: float, force: Array, flags: Array,
 ) -> None:  # fmt: skip
-    """Compute four entries of a list for four atoms at once."""
+    """Compute four entries of a list for four atoms at once; positions are `Quanta`."""
     _forces(
         position.records, others.records, clusters, first_cluster, end_cluster, starts, neighbors,
         own, cutoff, position.quantum, force, flags,
