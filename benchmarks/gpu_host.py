@@ -5,10 +5,11 @@
 
 Apps run under the serial driver. numba-cuda and CUDA's bindings are the real ones, NVIDIA's driver
 and CuPy are those of tests/gpu/stub, in which a call costs next to nothing, and kernels are
-computed on the CPU. The time of a round is that of the host without that of computing: what Python
-spends to launch kernels, to record events (marks), to copy, and in the app and the driver. While
-kernels take less than that, the GPU waits for the host. Times are medians over rounds after a
-warm-up. Calls and arrays are averages per round, and need no quiet machine.
+computed on the CPU during a warm-up. The time of a round is the host's: what Python spends to launch
+kernels, to record events (marks), to copy, and in the app and the driver. While kernels take less
+than that, the GPU waits for the host. Times are medians over rounds. In these rounds kernels do
+nothing, as emulation would drive the host's program out of the caches; where the host needs their
+results, they are computed, and only the time for that is taken off. Calls and arrays are averages per round, and need no quiet machine.
 
 Needs a C compiler and the extra gpu-check. Exit status: 0, or 2 if something is missing.
 """
@@ -42,6 +43,7 @@ class Case(NamedTuple):
     rounds: int
     warmup: int
     most_us: int
+    computed: bool = False
 
 
 GRID = "--initial noise --boundary periodic --time-tile 1"
@@ -55,10 +57,10 @@ CASES = {
     "jacobi2d": Case("jacobi2d --size 32x32 --time-tile 1", 500, 50, 60),
     "jacobi2d, periodic": Case(f"jacobi2d --size 32x32 {GRID}", 500, 50, 60),
     "stencil3d, periodic": Case(f"stencil3d --size 8x8x8 {GRID}", 500, 50, 60),
-    "pic": Case("pic --size 32 --particles 200", 500, 50, 90),
+    "pic": Case("pic --size 32 --particles 200", 500, 50, 90, True),
     "leanmd": Case(f"{ATOMS} {SLOW}", 100, 10, 300),
-    "leanmd, new lists": Case(f"{ATOMS} --rebuild 1", 20, 5, 2000),
-    "leanmd by pairs, 27 cells": Case(f"{PAIRS} {SLOW}", 7, 2, 20000),
+    "leanmd, new lists": Case(f"{ATOMS} --rebuild 1", 20, 5, 2000, True),
+    "leanmd by pairs, 27 cells": Case(f"{PAIRS} {SLOW}", 7, 2, 20000, True),
 }
 
 
@@ -75,11 +77,12 @@ class Rounds:
         words = ["run", *case.words.split(), "--device", "gpu", "--steps", str(steps)]
         self.job = spec_of([*words, "--warmup", "0", "--audit", "0"]).job()
         self.job.take_device(0)
+        self.toolkit: Any = backend.OPENED.get("gpu").toolkit  # type: ignore[attr-defined]
+        self.toolkit.computes = True
         self.job.compile()
         blocks = [self.job.build(index) for _, index in self.job.layout.numbers]
         self.engine, self.log = Engine(blocks).setup(), PELog(0)
         self.log.start()
-        self.toolkit: Any = backend.OPENED.get("gpu").toolkit  # type: ignore[attr-defined]
         self.number = 0
 
     def host_s(self) -> float:
@@ -103,7 +106,8 @@ def counted() -> dict[str, int]:
 def measured(case: Case) -> dict[str, float]:
     """Microseconds per round, and calls and arrays per round."""
     rounds = Rounds(case)
-    for _ in range(case.warmup):
+    for n in range(case.warmup):
+        rounds.toolkit.computes = case.computed or n < FEW
         rounds.host_s()
     before = counted()
     seconds = [rounds.host_s() for _ in range(case.rounds)]
@@ -148,7 +152,7 @@ def table_of(results: dict[str, dict[str, float]]) -> str:
     for name, case in results.items():
         calls = [f"{case[call]:g}" for call in CALLS]
         rows.append([name, f"{case['us']:.0f}", str(CASES[name].most_us), *calls])
-    return table(["case", "µs per step", "at most, as intended", *CALLS], rows)
+    return table(["case", "µs per step", "target", *CALLS], rows)
 
 
 def main() -> int:

@@ -24,6 +24,7 @@ class Stub(Nvidia):
     """``MINIAPPS_CUDA_TOOLKIT=stub:Stub`` chooses it."""
 
     computing_s = 0.0  # on the CPU, instead of a GPU
+    computes = True  # if not, launches do nothing
 
     def compile(self, kernel: Kernel) -> Launcher:
         """A kernel that is launched on the driver and computed on the CPU."""
@@ -35,6 +36,8 @@ class Stub(Nvidia):
 
             def both(*arguments: Any) -> None:
                 launch(*arguments)
+                if not self.computes:
+                    return
                 before = perf_counter()
                 check_parameters(on_driver, how[-1], arguments)
                 on_cpu.launch(*how[:2], arguments)
