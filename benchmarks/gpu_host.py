@@ -4,12 +4,14 @@
     python benchmarks/gpu_host.py --counts   what the driver counted in few rounds, printed as JSON
 
 Apps run under the serial driver. numba-cuda and CUDA's bindings are the real ones, NVIDIA's driver
-and CuPy are those of tests/gpu/stub, in which a call costs next to nothing, and kernels are
-computed on the CPU during a warm-up. The time of a round is the host's: what Python spends to launch
-kernels, to record events (marks), to copy, and in the app and the driver. While kernels take less
-than that, the GPU waits for the host. Times are medians over rounds. In these rounds kernels do
-nothing, as emulation would drive the host's program out of the caches; where the host needs their
-results, they are computed, and only the time for that is taken off. Calls and arrays are averages per round, and need no quiet machine.
+and CuPy are those of tests/gpu/stub, in which a call costs next to nothing. The time of a round is
+the host's: what Python spends to launch kernels, to record events (marks), to copy, and in the app
+and the driver. While kernels take less than that, the GPU waits for the host. Times are medians
+over rounds after a warm-up.
+
+In the timed rounds kernels do nothing, as emulating them on the CPU would drive the host's program
+out of the caches. Where the host needs their results they are emulated, and the time for that is
+taken off. Calls and arrays are averages per round, and need no quiet machine.
 
 Needs a C compiler and the extra gpu-check. Exit status: 0, or 2 if something is missing.
 """

@@ -63,7 +63,8 @@ def hashes(campaign: Campaign) -> dict[str, dict[str, int]]:
 
 def _problem(record: dict[str, Any]) -> str:
     """The problem of a record as text, without parameters that cannot change the final state."""
-    return ", ".join(in_words(name, value) for name, value in fixed_parameters(record).items())
+    given = {name: value for name, value in fixed_parameters(record).items() if value is not None}
+    return ", ".join(in_words(name, value) for name, value in given.items())
 
 
 def hashes_table(campaign: Campaign) -> Table:

@@ -30,6 +30,8 @@ def own_problem(head: dict[str, Any], number: int) -> str:
 def in_words(key: str, value: Any) -> str:
     """A key of a record and its value, written as on the command line but without dashes."""
     shown = "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    if isinstance(value, bool):
+        shown = "yes" if value else "no"
     return f"{spaced(key)} {shown}"
 
 
