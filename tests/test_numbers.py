@@ -57,7 +57,7 @@ def name(action: argparse.Action) -> str:
 
 def says_what_it_takes(action: argparse.Action) -> bool:
     """Whether an argument is no real number, or its help says which ones it takes."""
-    read, help = reader(action), action.help or ""
+    read, help = reader(action), (action.help or "").replace("%%", "%")
     if read is None:
         return name(action) in WORDS
     if name(action) in INSIDE:
