@@ -47,7 +47,7 @@ def mesh_transposed(right: Any) -> Any:
 @kernel_fault(f"{PUSH}:_pull")
 def force_in_single_precision(right: Any) -> Any:
     """Forces of corners are computed in float32."""
-    return edited(right, ("return charge /", "return np.float32(charge) / np.float32(1) *"))
+    return edited(right, ("reciprocal(", "np.float32(1) / np.float32("))
 
 
 # Particles on their way --------------------------------------------------------------------------
