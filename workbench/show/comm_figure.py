@@ -8,8 +8,8 @@ from typing import Any
 
 from communication.catalogue import CATALOGUE, RATE
 from workbench.plural import counted
-from workbench.run.output import replacing
 from workbench.show.captions import machine_text, wrapped
+from workbench.show.marks import write
 from workbench.study.drawing import (
     LETTERS,
     bounds_of,
@@ -27,9 +27,7 @@ TICKS = 8  # sizes that have a label
 
 def draw(records: Sequence[dict[str, Any]], ratios: Sequence[Any], path: Path) -> Path:
     """Draw `figure_of` to a file; returns its path."""
-    with replacing(path) as part:
-        figure_of(records, ratios).savefig(part, dpi=150, format=path.suffix[1:])
-    return path
+    return write(figure_of(records, ratios), path)
 
 
 def figure_of(records: Sequence[dict[str, Any]], ratios: Sequence[Sequence[Interval]] = ()) -> Any:

@@ -8,16 +8,12 @@ from types import MappingProxyType
 from typing import Any
 
 import drivers
-from workbench.run.output import replacing
 from workbench.show.captions import machine_text, problem_text, wrapped
-from workbench.show.marks import blank_figure
+from workbench.show.marks import CLEAR, blank_figure, write
 from workbench.show.plots import COLOURS
 from workbench.study.cells import number
 
 WAITING = "#D9D9D9"
-CLEAR: Mapping[str, Any] = MappingProxyType(  # a label that no line crosses
-    {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
-)
 BELOW: Mapping[str, Any] = MappingProxyType(
     {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 2, "frameon": False}
 )
@@ -32,9 +28,7 @@ def named(driver: str, pes: int, odf: int = 1, balancer: str | None = None, unit
 
 def draw(scaling: list[dict[str, Any]], uneven: list[dict[str, Any]], path: Path) -> Path:
     """Draw `figure_of` to a file; returns its path."""
-    with replacing(path) as part:
-        figure_of(scaling, uneven).savefig(part, dpi=150, format=path.suffix[1:])
-    return path
+    return write(figure_of(scaling, uneven), path)
 
 
 def figure_of(scaling: list[dict[str, Any]], uneven: list[dict[str, Any]]) -> Any:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from workbench.run.output import replacing
+
 BEYOND = "beyond"  # gid of the marks
 FEW = 40  # points of a curve; if there are not more, each has a dot
 COLUMNS = 3  # of a legend
+CLEAR = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # a label that no line crosses
 BELOW: dict[str, Any] = {"loc": "upper center", "frameon": False, "fontsize": 8}
 
 
@@ -30,10 +34,17 @@ def blank_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout=Layout())
 
 
+def write(figure: Any, path: Path) -> Path:
+    """Write a figure to a file, which is complete or as before; returns its path."""
+    with replacing(path) as part:
+        figure.savefig(part, dpi=150, format=path.suffix[1:])
+    return path
+
+
 def upper_limit(values: np.ndarray) -> float:
     """The upper limit of an axis from 0: the largest value, unless single ones are far above.
 
-    Then it is 1.5 times the 90 % quantile, and the curves need `mark_beyond`.
+    Then it is 1.5 times the 90 % quantile, and `draw_curve` marks what lies beyond.
     """
     largest, usual = float(np.max(values)), 1.5 * float(np.quantile(values, 0.9))
     return 1.05 * largest if largest <= usual or usual == 0 else usual

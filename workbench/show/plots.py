@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from miniapps.parameters import require
-from workbench.run.output import replacing
 from workbench.run.spec import check_writable
 from workbench.show.captions import fitted, wrapped
 from workbench.show.marks import (
@@ -18,6 +17,7 @@ from workbench.show.marks import (
     integer_ticks,
     most_of,
     upper_limit,
+    write,
 )
 from workbench.show.saved import SavedRun, opened, periods_of_steps
 from workbench.show.thumbnails import (
@@ -41,10 +41,7 @@ def write_figure(source: Path, target: Path) -> Path:
     """Draw a saved run, in the format given by the target's suffix. Raises InputError."""
     require(target.suffix in SUFFIXES, "--figure", target, f"must end in {', '.join(SUFFIXES)}")
     check_writable("--figure", target)
-    figure = run_figure(source)
-    with replacing(target) as part:
-        figure.savefig(part, dpi=150, format=target.suffix[1:])
-    return target
+    return write(run_figure(source), target)
 
 
 def run_figure(source: Path) -> Any:

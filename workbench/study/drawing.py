@@ -22,7 +22,6 @@ METG = "METG(50 %)"
 NO_GAIN = "no gain"
 REFERENCES = ("ideal", HALF, METG, NO_GAIN)  # lines that are not measured: last in a legend
 LETTERS = 12  # of a line of the legend, per inch of the figure
-CLEAR = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # a label that no line crosses
 DODGE = 0.05  # octaves between points at the same number of PEs, so that none hides another
 
 

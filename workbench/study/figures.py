@@ -169,8 +169,8 @@ def step_time_figure(found: list[Result], weak: bool) -> Any:
         draw_steps(axes, pes, mine, styles[configuration], configuration)
     ideal = ideal_times(found, weak)
     if ideal:
-        times = [seconds * 1e3 for seconds in ideal.values()]
-        _draw_ideal(axes, dict(zip(ideal, times, strict=True)), len(configurations))
+        times = {pes: seconds * 1e3 for pes, seconds in ideal.items()}
+        _draw_ideal(axes, times, len(configurations))
     axes.set_yscale("log")
     pe_axis(axes, [result.pes for result in found])
     low, high = bounds_of(steps_ms(found))

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.show.marks import CLEAR
 from workbench.show.plots import COLOURS
 from workbench.study.analysis import Result, by_configuration
 from workbench.study.campaign import Campaign
 from workbench.study.cells import number, problem_cell
-from workbench.study.drawing import CLEAR, OVERSUBSCRIBED, fitted_legend, new_figure
+from workbench.study.drawing import OVERSUBSCRIBED, fitted_legend, new_figure
 
 PARTS = (  # of a PE's time: name, colour, hatch
     ("compute", COLOURS[0], ""),
