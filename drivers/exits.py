@@ -16,9 +16,7 @@ end_at_once = os._exit
 class Terminated(SystemExit):
     """A signal ends this process, with the exit status that is the argument."""
 
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
+    code: int
 
 
 class Interrupted(KeyboardInterrupt):

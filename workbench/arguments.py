@@ -59,7 +59,12 @@ def add_former(group: Any, former: str, now: str, dest: str, **how: Any) -> None
 
 def add_number(add: Any, option: str, number: Number, help: str, **how: Any) -> None:
     """Add an option that takes a number, by a method ``add_argument``; the help says which."""
-    add(option, type=typed(number), help=f"{help}; {number.allowed.replace('%', '%%')}", **how)
+    add(option, type=typed(number), help=stated(help, number), **how)
+
+
+def stated(help: str, number: Number) -> str:
+    """A help text for argparse, to which a per cent sign is two, and the numbers that are taken."""
+    return f"{help}; {number.allowed.replace('%', '%%')}"
 
 
 def add_stall(group: Any, help: str = "as of `miniapps run`") -> None:
@@ -122,7 +127,7 @@ def _add(group: Any, field: dataclasses.Field[Any], names: list[str], dest: str,
     """Add one option under its names."""
     declared = field.metadata
     if isinstance(declared["parse"], Number) and help is not argparse.SUPPRESS:
-        help = f"{help}; {declared['parse'].allowed.replace('%', '%%')}"
+        help = stated(help, declared["parse"])
     if declared["parse"] is bool:
         how: dict[str, Any] = {"action": "store_const", "const": True}
     else:

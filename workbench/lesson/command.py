@@ -160,7 +160,7 @@ def check_program(program: Path) -> int:
     if not right_with_own_numbers(lesson, runtime, program.resolve(), note):
         return WRONG
     print(f"\n{program}: right, to the last bit")
-    note = note or next((one.open for one in so_far if one.open), "")
+    note = note or left_open(so_far)
     if note:
         print(f"\nbut {note}")
     return VALID
@@ -192,10 +192,15 @@ def explain(lesson: Lesson, runtime: str, known: Sequence[Outcome], note: str) -
     """Print which known mistake explains what a program did, and what may help."""
     mistake = check.recognised(lesson, runtime, known)
     print(f"\n{mistake.words if mistake else 'no known mistake looks like this'}")
-    note = note or next((one.open for one in known if one.open), "")
+    note = note or left_open(known)
     if note and not mistake:
         print(f"\n{note}")
     print(f"\nnot yet right; miniapps lesson hint {lesson.name} helps")
+
+
+def left_open(known: Sequence[Outcome]) -> str:
+    """In words, the first messages that a program did not wait for; empty if there are none."""
+    return next((one.open for one in known if one.open), "")
 
 
 def watch(program: Path) -> int:

@@ -86,7 +86,7 @@ def mark_folder(options: Namespace) -> int:
     try:
         mark_all(submissions, options.salt, Apart(hidden, not obstacle).run, done)
     except (KeyboardInterrupt, SystemExit) as ended:
-        status = ended.status if isinstance(ended, Terminated) else INTERRUPTED
+        status = ended.code if isinstance(ended, Terminated) else INTERRUPTED
         left = len(submissions) - len(made)
         notes.append(f"interrupted: {left} of {len(submissions)} submissions are not marked")
     by_hand = [one.submission for one in made if one.by_hand]

@@ -25,10 +25,10 @@ class ndarray(np.ndarray):  # noqa: N801 - CuPy's name
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         kept = ("shape", "typestr", "data", "strides")
-        told = {name: self.__array_interface__[name] for name in kept}
+        shown = {name: self.__array_interface__[name] for name in kept}
         if not self.size:
-            told["data"] = (0, False)
-        return told | {"version": 3, "stream": _streams[-1] if _streams else DEFAULT_STREAM}
+            shown["data"] = (0, False)
+        return shown | {"version": 3, "stream": _streams[-1] if _streams else DEFAULT_STREAM}
 
 
 def empty(count: int, dtype: Any) -> ndarray:
