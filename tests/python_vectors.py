@@ -34,11 +34,6 @@ def bits(floats: Any) -> Any:
     return np.asarray(floats, float).view(np.int64)[()]
 
 
-def some(mask: np.ndarray) -> bool:
-    """Whether the mask holds in any lane."""
-    return bool(mask.any())
-
-
 def lane(lanes: np.ndarray, number: int) -> Any:
     """The element in a lane."""
     return lanes[number]
@@ -123,7 +118,7 @@ def module() -> ModuleType:
     made = ModuleType("devices.cpu.vectors")
     lines = broadcast_line, line, line_width, prefetch, shift_left, shift_right
     quads = append, records, as_floats, bits_of, rounded, sums
-    functions = bits, broadcast, lane, load, numbers, some, store, *lines, *quads
+    functions = bits, broadcast, lane, load, numbers, store, *lines, *quads
     vars(made).update({function.__name__: function for function in functions})
     vars(made).update(WIDTH=WIDTH, fma=fused, where=np.where)
     for name, by in (("i", 1), ("j", 4)):

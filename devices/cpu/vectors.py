@@ -216,17 +216,6 @@ def _bits(_: Any, floats: Any) -> Any:
 
 
 @intrinsic
-def _some(_: Any, mask: Any) -> Any:
-    """Return whether the mask holds in any lane."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word = ir.IntType(WIDTH)
-        return builder.icmp_unsigned("!=", builder.bitcast(arguments[0], word), word(0))
-
-    return types.boolean(mask), generate
-
-
-@intrinsic
 def _lane(_: Any, lanes: Any, number: Any) -> Any:
     """Return the element in a lane."""
 
@@ -259,6 +248,5 @@ store: Any = _store
 fma: Any = _fma
 where: Any = _where
 bits: Any = _bits
-some: Any = _some
 lane: Any = _lane
 numbers: Any = _numbers

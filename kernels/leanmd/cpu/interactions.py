@@ -56,7 +56,7 @@ def _add_forces(dx, dy, dz, there, cutoff2, sums):
 
 
 @njit
-def _closest(position, others, clusters, starts, neighbors, own):
+def closest_pair(position, others, clusters, starts, neighbors, own):
     """Return the closest pair of some clusters as an error flag; slow, for a run that fails."""
     closest = int64((1 << 63) - 1)
     for k in clusters:
@@ -110,7 +110,7 @@ def forces(
         nearest = min(nearest, lane(closest, number))
     if nearest < CLOSEST * CLOSEST:
         those = clusters[first_cluster:end_cluster]
-        pair = _closest(position, others, those, starts, neighbors, own)
+        pair = closest_pair(position, others, those, starts, neighbors, own)
         flags[CLOSE] = min(flags[CLOSE], pair)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import boolean, float64, int32, int64, types, void
+from numba import boolean, float32, float64, int32, int64, types, void
 
 from devices.backend import Array
 from devices.cpu.compiler import DISTINCT, njit
@@ -32,7 +32,8 @@ from devices.cpu.quads import (
 )
 from devices.cpu.vectors import WIDTH, broadcast_line, lane, store, where
 from kernels.leanmd.cpu.arrays import INDICES, INTS, SEEN, WHOLE
-from kernels.leanmd.units import CLOSE, CLOSE_UNIT, CLOSEST, FAR, FORCE_UNIT, SINGLE_UNIT
+from kernels.leanmd.cpu.interactions import closest_pair
+from kernels.leanmd.units import CLOSE, CLOSEST, FAR, FORCE_UNIT, SINGLE_UNIT
 
 WIDE = int(SINGLE_UNIT / FORCE_UNIT)
 RECORDS = types.Array(int32, 1, "C", readonly=True)
@@ -90,35 +91,17 @@ def _add_forces(i, j, there, units, totals):
     )
 
 
-@njit
-def _closest(seen, others, clusters, starts, neighbors, own, quantum):
-    """Return the closest pair of some clusters as an error flag; slow, for a run that fails."""
-    closest = int64((1 << 63) - 1)
-    for k in clusters:
-        begin = starts[k] - WIDTH * own  # atoms of the cluster, then its list
-        for n in range(begin, starts[k + 1]):
-            j = int64(neighbors[n]) if n >= starts[k] else int64(k) * WIDTH + n - begin
-            for i in range(int64(k) * WIDTH, int64(k + 1) * WIDTH):
-                r2 = 0.0
-                for axis in range(3):
-                    r2 += (quantum * (int64(seen[4 * i + axis]) - others[4 * j + axis])) ** 2
-                if r2 < CLOSEST * CLOSEST and not (own and i == j):
-                    closest = min(closest, (np.int64(r2 / CLOSE_UNIT) << 32) + i)
-    return closest
-
-
 @njit(
-    void(
-        RECORDS, RECORDS, INDICES, int64, int64, INTS, INDICES, boolean, float64, float64, WHOLE,
-        INTS,
+    float32(
+        RECORDS, RECORDS, INDICES, int64, int64, INTS, INDICES, boolean, float64, float64, WHOLE
     ),
     cache=True, error_model="numpy", **DISTINCT,
 )  # fmt: skip
 def _forces(
     seen, others, clusters, first_cluster, end_cluster, starts, neighbors, own, cutoff, quantum,
-    force, flags,
+    force,
 ):  # fmt: skip
-    """Compute as `forces_in_single`, given records."""
+    """Compute as `forces_in_single`, given records; return the smallest r^2."""
     area = np.float32(quantum * quantum)
     units = (
         broadcast_line(np.float32(cutoff * cutoff) / area),
@@ -159,10 +142,7 @@ def _forces(
     nearest = NOT_NEAR
     for number in range(4 * WIDTH):
         nearest = min(nearest, lane(closest, number))
-    if nearest * area < CLOSEST * CLOSEST:
-        those = clusters[first_cluster:end_cluster]
-        pair = _closest(seen, others, those, starts, neighbors, own, quantum)
-        flags[CLOSE] = min(flags[CLOSE], pair)
+    return nearest * area
 
 
 def forces_in_single(
@@ -170,7 +150,11 @@ def forces_in_single(
     starts: Array, neighbors: Array, own: bool, cutoff: float, force: Array, flags: Array,
 ) -> None:  # fmt: skip
     """Compute four entries of a list for four atoms at once; positions are `Quanta`."""
-    _forces(
+    nearest2 = _forces(
         position.records, others.records, clusters, first_cluster, end_cluster, starts, neighbors,
-        own, cutoff, position.quantum, force, flags,
+        own, cutoff, position.quantum, force,
     )  # fmt: skip
+    if nearest2 < CLOSEST * CLOSEST:
+        those = clusters[first_cluster:end_cluster]
+        pair = closest_pair(position.position, others.position, those, starts, neighbors, own)
+        flags[CLOSE] = min(flags[CLOSE], pair)
