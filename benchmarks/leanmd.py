@@ -24,7 +24,6 @@ LONG = 1000  # steps of the part *single*
 PRECISIONS: dict[str, list[object]] = {
     "float64": [],
     "float32": ["--dtype", "float32"],
-    "float32, skin 0.4": ["--dtype", "float32", "--skin", 0.4],
 }
 MELTS = {20: 200, 40: 40}  # lattice cells along each axis: steps
 WARMUP = 20
@@ -91,7 +90,7 @@ def single() -> dict[str, Any]:
                 "drift": records[0]["energy_drift_per_atom_and_step"],
             }
             if peer:
-                ratios = [ours / theirs for ours, theirs in zip(rates, peer, strict=True)]
+                ratios = [ours / other for ours, other in zip(rates, peer, strict=True)]
                 entry[name]["over_gromacs"] = spread(ratios)
         if peer:
             entry["gromacs"] = {"atom_steps_per_s": median(peer), "drift": theirs[0]["drift"]}

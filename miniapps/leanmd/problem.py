@@ -45,9 +45,7 @@ EXACT_BITS = {"float64": 52, "float32": 31}  # of positions, by the precision of
 DTYPES = tuple(EXACT_BITS)
 LONGEST = 512  # sigma; a box in single precision, so that positions are multiples of 2^-20 or less
 LENGTH = Number(zero=False, least=1e-3, most=1e9)  # sigma; of a cutoff or a skin
-# How far lists reach beyond the cutoff, in sigma, unless the skin is thinner. The less time forces
-# take, the more it pays to make lists rarely.
-LIST_SKIN = {"float64": 0.3, "float32": 0.4}
+LIST_SKIN = 0.3  # sigma; lists reach this far beyond the cutoff, or as far as a thinner skin
 
 
 @dataclass(frozen=True)
@@ -229,7 +227,7 @@ class LeanmdProblem(BaseProblem):
     @property
     def list_skin(self) -> float:
         """The reach of neighbour lists beyond the cutoff."""
-        return min(self.skin, LIST_SKIN[self.dtype])
+        return min(self.skin, LIST_SKIN)
 
     @property
     def drift_limit(self) -> float:
