@@ -47,6 +47,10 @@ class Asked(Protocol):
     def warmup(self) -> int:
         """The number of steps before the timed ones."""
 
+    @property
+    def block_bytes(self) -> float:
+        """The memory that a block needs at least, in the mean over all blocks; 0: not known."""
+
 
 @dataclass(frozen=True)
 class Options:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from kernels.halo.interface import box
 from miniapps.contract import Edge
-from miniapps.faults import Fault, catalogue, fault
+from miniapps.faults import ACTED, Fault, catalogue, fault
 
 STALE_AFTER = 2  # steps
 SPOILT_AT = 3  # step
@@ -134,6 +135,23 @@ def border_incomplete(right: Any) -> Any:
         return list(right(self))[:-1]
 
     return border
+
+
+# Decomposition -----------------------------------------------------------------------------------
+
+
+@fault("miniapps.decomposition:Layout.bounds", conditional=True)
+def every_axis_cut_as_x(right: Any) -> Any:
+    """The number of blocks along x is used along every axis: right on square grids of blocks."""
+
+    def bounds(self: Any, index: Any) -> Any:
+        parts, subs = ((grid[0],) * len(grid) for grid in (self.pe_grid, self.sub_grid))
+        cut = right(replace(self, pe_grid=parts, sub_grid=subs), index)
+        if cut != right(self, index):
+            ACTED.now()
+        return cut
+
+    return bounds
 
 
 # Formula -----------------------------------------------------------------------------------------

@@ -235,6 +235,15 @@ def toy_environment() -> dict[str, str]:
     return {"MINIAPPS_PATH": str(TOY_APPS / "apps")}
 
 
+def in_every_process(folder: Path, program: str) -> dict[str, str]:
+    """An environment in which each Python process, also one that is launched, begins with this.
+
+    ``folder``: where the program is kept.
+    """
+    (folder / "sitecustomize.py").write_text(program)
+    return {"PYTHONPATH": str(folder)}
+
+
 @dataclass
 class Solved:
     """A run under the serial engine: its outcome, hash, whole fields and checks."""

@@ -12,6 +12,7 @@ import support
 from support import ROOT
 
 import drivers
+import miniapps as apps
 from lessons.lesson import Mistake
 from miniapps import tiling
 from miniapps.parameters import InputError
@@ -19,6 +20,7 @@ from miniapps.stencil3d.problem import load_factor
 from workbench.cli import build_parser, spec_of, split_runtime_options, with_names_of_apps
 from workbench.plural import counted
 from workbench.run.spec import RunSpec
+from workbench.selftest import faults
 from workbench.study.command import EXAMPLES
 from workbench.study.options import expanded, shipped, study_of, table_of
 from workbench.study.plan import KINDS
@@ -344,6 +346,27 @@ def test_the_checks_of_pages_can_fail(capsys: pytest.CaptureFixture[str]) -> Non
     assert long_lines("|" + COLUMNS * "x") == [] != long_lines(COLUMNS * "x" + ".")
     assert indented_commands("one\n\n    miniapps fly \\\n      --far\n") == [["fly", "--far"]]
     assert anchors("## Load balancing, and `why`\n") == {"load-balancing-and-why"}
+
+
+def unknown_checks(text: str) -> set[str]:
+    """The tests and faults that a page names and that are not there."""
+    wrong = set()
+    for file, name in re.findall(r"`(\w+\.py)::(\w+)`", text):
+        paths = list((ROOT / "tests").glob(f"**/{file}"))
+        if not any(re.search(rf"^def {name}\(", path.read_text(), re.M) for path in paths):
+            wrong.add(f"{file}::{name}")
+    runs = [driver.file for driver in drivers.found().values()]
+    known = {key for app in apps.names() for file in runs for key in faults.of(app, file)}
+    return wrong | (set(re.findall(r'"(\w+: [\w ]+)"', text)) - known)
+
+
+def test_mistakes_of_published_programs_have_tests() -> None:
+    """Catches a mistake whose test was renamed or is gone."""
+    page = (ROOT / "docs/checks.md").read_text()
+    table = page.partition("## Mistakes of published programs")[2].partition("## Fuzzing")[0]
+    assert table.count("\n| ") > 25 and unknown_checks(table) == set()
+    gone = '`test_pic.py::test_gone`, `test_gone.py::test_gone`; fault "pic: gone"'
+    assert len(unknown_checks(gone)) == 3
 
 
 def test_every_driver_has_a_section() -> None:

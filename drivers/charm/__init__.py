@@ -24,6 +24,7 @@ from miniapps.parameters import parameter, require
 
 SHARED_FROM = 1 << 16  # bytes; shorter messages are as fast in datagrams
 VARIABLE = "NETSTART"  # set by charmrun for every process it starts
+MOST_BYTES = (1 << 31) - (1 << 20)  # of a message: a size is a C int; 1 MiB for what is around it
 NEWEST = (3, 13)  # Python for which charm4py 1.1 has wheels
 CHARMRUN = "-m charmrun.start"
 JOB_SETUP = """\
@@ -47,9 +48,13 @@ class CharmOptions(Balancing):
     )
 
     def check(self, asked: Asked) -> None:
-        """Raise InputError for a negative size, or as `Balancing.check` does."""
+        """Raise InputError for a negative size, blocks too large to migrate, or as others do."""
         require(self.shared_memory >= 0, "--shared-memory", self.shared_memory, "must be 0 or more")
         super().check(asked)
+        nbytes = asked.block_bytes if self.balancer else 0
+        size = f"{nbytes / 2**30:.1f} GiB"
+        allowed = f"moves blocks of less than 2 GiB, these have {size}; more PEs or a larger --odf"
+        require(nbytes <= MOST_BYTES, "--balancer", self.balancer, allowed)
 
     def runtime(self) -> list[str]:
         """The runtime's options that select the balancer."""

@@ -95,11 +95,11 @@ class Mail:
         if summed and several_kinds:
             for (to, number, edges), total in away:
                 pe = int(self.pe.where[number])
-                sent = self.pe.payloads.sent(total, pe)
+                (sent,) = self.pe.payloads.sent_at_once([total], pe)
                 self.pe.thisProxy[pe].take_sum(step, phase, to, number, edges, sent)
         elif summed:
             for (to, number, edge), message in away:
-                sent = self.pe.payloads.sent(message, self.pe.location(number))
+                (sent,) = self.pe.payloads.sent_at_once([message], self.pe.location(number))
                 self.pe.arrays[to][number].deliver_sum(step, phase, (edge,), sent)
         elif several_kinds:
             self._send_to_pes(step, phase, runner.place, away)
@@ -113,8 +113,7 @@ class Mail:
             blocks.setdefault((kind, number), []).append((edge, message))
         for (kind, number), messages in blocks.items():
             edges, arrays = zip(*messages, strict=True)
-            pe, payloads = self.pe.location(number), self.pe.payloads
-            sent = [payloads.sent(array, pe) for array in arrays]
+            sent = self.pe.payloads.sent_at_once(arrays, self.pe.location(number))
             self.pe.arrays[kind][number].deliver(step, phase, sender, edges, *sent)
 
     def _send_to_pes(self, step: int, phase: str, sender: Place, away: list[Any]) -> None:
@@ -125,7 +124,7 @@ class Mail:
             arrays.setdefault(id(message), message)
             targets.append((*route, list(arrays).index(id(message))))
         for pe, (targets, arrays) in calls.items():
-            sent = [self.pe.payloads.sent(array, pe) for array in arrays.values()]
+            sent = self.pe.payloads.sent_at_once(arrays.values(), pe)
             self.pe.thisProxy[pe].fan_out(step, phase, sender, targets, *sent)
 
     def _add_up(self, step: int, phase: str, kind: str, away: list[Any]) -> list[Any]:

@@ -7,6 +7,7 @@ the receiver computes. A handle is one short datagram.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -14,7 +15,22 @@ from typing import Any
 import numpy as np
 
 from devices.messages import Allocate, plain_envelope
+from drivers.charm import MOST_BYTES
+from drivers.job import RunError
 from drivers.shared_memory import Handle, Offer, Pool, PoolView, usable
+
+
+def require_countable(what: str, nbytes: int) -> None:
+    """Raise RunError for more bytes than Charm4Py sends at once; it would send others."""
+    if nbytes > MOST_BYTES:
+        raise RunError(f"{what}: {nbytes} bytes, Charm4Py sends at most {MOST_BYTES} at once")
+
+
+def pickled_bytes(what: Any) -> int:
+    """The size of what is pickled, whose arrays are not copied to find it out."""
+    buffers: list[pickle.PickleBuffer] = []
+    inside = pickle.dumps(what, 5, buffer_callback=buffers.append)
+    return len(inside) + sum(buffer.raw().nbytes for buffer in buffers)
 
 
 class Payloads:
@@ -66,6 +82,13 @@ class Payloads:
             return message
         handle = self.pool.lend(message)
         return message if handle is None else tuple(handle)
+
+    def sent_at_once(self, messages: Iterable[np.ndarray], pe: int | None) -> list[Any]:
+        """What Charm4Py is to send to a PE in one call. Raises RunError if that is too long."""
+        sent = [self.sent(message, pe) for message in messages]
+        nbytes = sum([one.nbytes for one in sent if type(one) is not tuple])
+        require_countable("messages of a block to another", nbytes)
+        return sent
 
     def received(self, came: Iterable[Any]) -> list[np.ndarray]:
         """The messages that came, those in shared memory in place. Raises MessageError."""

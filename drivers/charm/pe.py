@@ -14,7 +14,7 @@ from charm4py import Chare, Future, Reducer, charm
 from drivers.audits import Auditor
 from drivers.charm import CharmOptions
 from drivers.charm.mail import Mail
-from drivers.charm.payloads import Payloads
+from drivers.charm.payloads import Payloads, pickled_bytes, require_countable
 from drivers.engine import write_state
 from drivers.exits import end_at_once, error_of
 from drivers.job import Job, Segment, Store, Watcher
@@ -68,6 +68,7 @@ class PE(Chare):
             self.jit_s = self.job.compile()
             self.auditor = Auditor.of(self.job)
         self.payloads = Payloads(charm.myPe(), self.job.options.shared_memory)
+        charm.arrayElemLeave = self.packed
         self.watcher.attend(charm.myPe(), self.waits, threaded=False)
         self.answer()
 
@@ -112,6 +113,16 @@ class PE(Chare):
         layout = self.job.layout
         self.where = np.array([layout.home(*place) for place in layout.numbers])
         self.mail.relearn()
+
+    def packed(self, array: int, index: tuple[int, ...]) -> bytes:
+        """The chare that leaves this PE, as the runtime sends it, which asks for it by a method.
+
+        The runtime takes its size for a C int, whatever it is.
+        """
+        pickled: bytes = type(charm).arrayElemLeave(charm, array, index)
+        with self.guard():
+            require_countable(f"block {index[0]} migrates", len(pickled))
+        return pickled
 
     def learn(self, pes: np.ndarray) -> None:
         """Store the PEs of the blocks of a kind after a load-balancing step.
@@ -235,6 +246,7 @@ class PE(Chare):
             self.watcher.finish(charm.myPe())
             runners = [chare.runner for chare in self.chares()]
             part = Part.of(self.job, runners, self.log, self.jit_s)
+            require_countable(f"what PE {charm.myPe()} measured", pickled_bytes(part))
         return part
 
     def store(self, store: Store, made: bool) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,22 +17,35 @@ from drivers.headers import enveloped
 from miniapps.contract import Edge, MessageError, Peer
 
 FIRST_CAPACITY = 4096
+MOST_BYTES = 1 << 30  # of a part of a message: MPI counts in 32 bits
 TESTED_SENDS = 2  # if this many are pending on an edge, test which of them are complete
+
+
+def parts(message: Any, begin: int, end: int) -> Iterator[Any]:
+    """The bytes of a message from ``begin`` to ``end``, as MPI takes them, part by part."""
+    for first in range(begin, end, MOST_BYTES):
+        yield [message, (min(MOST_BYTES, end - first), first), MPI.BYTE]
+
+
+def nbytes_of(message: Any) -> int:
+    """The bytes of a message in device memory."""
+    return math.prod(message.shape) * int(message.dtype.itemsize)
 
 
 class Receive(NamedTuple):
     """A persistent receive: MPI reads its arguments once, however often it is started."""
 
     buffer: np.ndarray
-    memory: memoryview  # of the buffer
+    memory: memoryview  # of what is posted: the buffer's first part
     request: MPI.Prequest
 
 
 class Link(links.Link):
     """One edge of this rank's block: the messages to and from the neighbour there.
 
-    The posted receive has the size of the longest message so far on this edge. Both ends know that
-    size without a handshake, so a longer message is sent in two parts: what fits, and the rest.
+    The posted receive has the size of the longest message so far on this edge, and `MOST_BYTES` at
+    most. Both ends know that size without a handshake, so a longer message is sent in parts: what
+    fits, and the rest.
     """
 
     def __init__(self, comm: MPI.Comm, edge: Edge, peer: Peer, rank: int) -> None:
@@ -45,8 +60,9 @@ class Link(links.Link):
     def _receive_of(self, nbytes: int) -> Receive:
         """A receive with a buffer of its own, not posted yet."""
         buffer = np.empty(nbytes, np.uint8)
-        request = self.comm.Recv_init(buffer, self.rank, self.receive_tag)
-        return Receive(buffer, buffer.data, request)
+        posted = buffer[:MOST_BYTES]
+        request = self.comm.Recv_init(posted, self.rank, self.receive_tag)
+        return Receive(buffer, posted.data, request)
 
     def _stand(self) -> None:
         """Post the receive of the next message into the buffer that the block no longer uses."""
@@ -64,22 +80,23 @@ class Link(links.Link):
             self._isend(buffer)
         else:
             self._isend(buffer[:fits])
-            self._isend(buffer[fits:])
-            self.send_capacity = buffer.nbytes
+            for part in parts(buffer, fits, buffer.nbytes):
+                self._isend(part)
+            self.send_capacity = min(buffer.nbytes, MOST_BYTES)
 
     def _isend(self, part: Any) -> None:
         self.sending.append((self.comm.Isend(part, self.rank, self.send_tag), part))
 
     def arrived(self) -> memoryview:
-        """Wait for the next message, or its first part; returns its buffer."""
+        """Wait for the next message, or its first part; returns what was posted for it."""
         _, memory, request = self.receives[0]
         request.Wait()
         return memory
 
     def _body(self, nbytes: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         """The whole message that has arrived; also posts the receive of the next one."""
-        buffer = self.receives[0].buffer
-        if HEADER_BYTES + nbytes > buffer.nbytes:
+        buffer, posted, _ = self.receives[0]
+        if HEADER_BYTES + nbytes > posted.nbytes:
             buffer = self._longer(HEADER_BYTES + nbytes)
         self._stand()
         return np.ndarray(shape, dtype, buffer, HEADER_BYTES)
@@ -92,14 +109,16 @@ class Link(links.Link):
         return message
 
     def _longer(self, nbytes: int) -> np.ndarray:
-        """Enlarge the buffers for a message that did not fit, and receive the rest of it."""
-        begun = self.receives[0].buffer
-        for receive in self.receives:
-            receive.request.Free()
-        self.receives = [self._receive_of(nbytes) for _ in range(2)]
-        buffer = self.receives[0].buffer
-        buffer[: begun.nbytes] = begun
-        self.comm.Recv(buffer[begun.nbytes :], self.rank, self.receive_tag)
+        """Receive the rest of a message of which a part came; enlarges the buffers if need be."""
+        buffer, begun, _ = self.receives[0]
+        if nbytes > buffer.nbytes:
+            for receive in self.receives:
+                receive.request.Free()
+            self.receives = [self._receive_of(nbytes) for _ in range(2)]
+            buffer = self.receives[0].buffer
+            buffer[: begun.nbytes] = begun
+        for part in parts(buffer, begun.nbytes, nbytes):
+            self.comm.Recv(part, self.rank, self.receive_tag)
         return buffer
 
     def close(self) -> None:
@@ -136,12 +155,14 @@ class DeviceLink(Link):
         while len(self.sending) >= TESTED_SENDS and self.sending[0][0].Test():
             self.sending.popleft()
         self._isend(head)
-        self._isend(array.in_place())
+        for part in parts(array.in_place(), 0, nbytes_of(array)):
+            self._isend(part)
 
     def _body(self, nbytes: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         """Receive the message that follows the header, into device memory that kernels use."""
         message = self.device.room(self.edge, shape, dtype)
-        self.comm.Recv(message.in_place(), self.rank, self.receive_tag)
+        for part in parts(message.in_place(), 0, nbytes):
+            self.comm.Recv(part, self.rank, self.receive_tag)
         self._stand()
         return message
 

@@ -79,6 +79,11 @@ class CommSpec:
         """The measurements: each size in each trial."""
         return self.settings.trials * len(self.settings.sizes(self.benchmark))
 
+    @property
+    def block_bytes(self) -> float:
+        """There are no blocks."""
+        return 0.0
+
     def arguments(self) -> list[str]:
         """The command line that requests this benchmark."""
         line = ["comm", self.benchmark.name, "--driver", self.driver, "-n", str(self.pes)]

@@ -190,6 +190,11 @@ class RunSpec:
         return sum(self.layout.counts().values())
 
     @property
+    def block_bytes(self) -> float:
+        """The memory that a block needs at least, in the mean over all blocks; 0: not known."""
+        return self.problem.least_bytes() / self.blocks
+
+    @property
     def _parts(self) -> int:
         """The number of parts of the domain, each of which is cut into ``odf`` blocks."""
         if not self.can.one_pe:
