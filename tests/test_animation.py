@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -18,9 +20,11 @@ from support import in_process
 from miniapps.parameters import InputError
 from workbench.show.animation import (
     MOST_PERIODS,
+    OTHERS,
     STEP_TIME,
     animation,
     check_same,
+    page,
     thin,
     whole_tick,
 )
@@ -78,6 +82,32 @@ def test_bars_are_as_long_as_pes_compute(charm: SavedRun, most: int) -> None:
             assert mine.sum() == pytest.approx(1e3 * seconds / (last - first + 1), rel=1e-4)
             base = [b for b, y in zip(bars.base, bars.y, strict=True) if y == f"PE {pe}"]
             assert base == pytest.approx(np.cumsum(mine) - mine, rel=1e-3, abs=1e-6)
+
+
+def test_of_many_blocks_those_with_less_load_are_one_part(
+    charm: SavedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches parts thinner than a pixel, a bar that lacks the small blocks, an unsaid rule."""
+    monkeypatch.setattr("workbench.show.animation.BLOCKS", 3)
+    figure, whole = animation([charm]), charm.compute()
+    total = np.bincount(charm.rows["block"], charm.rows["compute_s"])
+    heavy = sorted(np.argsort(-total)[:3])
+    names = [*map(charm.name_of, heavy), "other blocks", "other blocks"]
+    assert list(figure.data[0].customdata) == names
+    for frame, (first, last) in zip(figure.frames, periods_of(figure), strict=True):
+        bars, inside = frame.data[0], charm.rounds_in((first, last + 1))
+        for pe in range(2):
+            lengths = [x for x, y in zip(bars.x, bars.y, strict=True) if y == f"PE {pe}"]
+            seconds = whole[pe, inside].sum()
+            assert sum(lengths) == pytest.approx(1e3 * seconds / (last - first + 1), rel=1e-4)
+            base = [b for b, y in zip(bars.base, bars.y, strict=True) if y == f"PE {pe}"]
+            assert base == pytest.approx(np.cumsum(lengths) - lengths, rel=1e-3, abs=1e-6)
+        assert len(bars.x) == 5 and set(bars.marker.color[3:]) == {OTHERS}
+        assert OTHERS not in bars.marker.color[:3] and list(bars.y[3:]) == ["PE 0", "PE 1"]
+    said = figure.layout.annotations[0].text.replace("<br>", " ")
+    assert said.endswith("; grey: all but the 3 most loaded blocks")
+    monkeypatch.setattr("workbench.show.animation.BLOCKS", 8)
+    assert "grey" not in animation([charm]).layout.annotations[0].text
 
 
 def test_the_state_moves_beneath(charm: SavedRun, traced_runs: dict[str, Path]) -> None:
@@ -263,6 +293,35 @@ def test_frames_are_few(charm: SavedRun) -> None:
     assert len(periods_of_steps(range(100_000), 100_000, (), MOST_PERIODS)) >= MOST_PERIODS // 2
 
 
+def test_a_narrow_page_has_one_panel_below_the_other(
+    charm: SavedRun, traced_runs: dict[str, Path]
+) -> None:
+    """Catches a page of 1250 pixels on a telephone: panels beside each other or over each other.
+
+    And lines that are too long for it, and a panel outside.
+    """
+    runs = [charm, SavedRun.read(traced_runs["mpi"])]
+    text = page(runs)
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text
+    assert "#figure { max-width: 100%; }" in text
+    found = re.search(r"^const narrow = (.*);$", text, re.MULTILINE)
+    assert found is not None
+    narrow, drawn = json.loads(found[1]), animation(runs).layout
+    assert all(drawn[name.partition(".")[0].partition("[")[0]] is not None for name in narrow)
+    axes = [name.removesuffix(".domain") for name in narrow if name.endswith(".domain")]
+    assert set(axes) == {name for name in drawn if re.fullmatch(r"[xy]axis\d*", name)}
+    assert all(narrow[f"{name}.domain"] == [0, 1] for name in axes if name[0] == "x")
+    panels = sorted((narrow[f"{name}.domain"] for name in axes if name[0] == "y"), reverse=True)
+    assert len(panels) == 8 and panels[0][1] < 1 and panels[-1][0] >= 0
+    gaps = [above[0] - below[1] for above, below in pairwise(panels)]
+    assert min(gaps) * (narrow["height"] - narrow["margin.t"] - narrow["margin.b"]) > 30
+    assert all(low < high for low, high in panels)
+    texts = [
+        re.sub("<.?span.*?>", "", str(value)) for name, value in narrow.items() if "text" in name
+    ]
+    assert len(texts) == 5 and max(len(line) for t in texts for line in t.split("<br>")) <= 52
+
+
 def test_a_browser_shows_the_animation(
     traced_runs: dict[str, Path],
     browser_page: Callable[[Path], tuple[Any, list[str]]],
@@ -272,20 +331,20 @@ def test_a_browser_shows_the_animation(
     done = in_process("plot", source, "--animation", "--compare", traced_runs["mpi"])
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(source.with_suffix(".html"))]
-    page, complaints = browser_page(source.with_suffix(".html"))
-    page.wait_for_selector(".bars path")
+    shown, complaints = browser_page(source.with_suffix(".html"))
+    shown.wait_for_selector(".bars path")
     paths = "[...document.querySelectorAll('.bars path')].map(path => path.getAttribute('d'))"
     label = ".slider-label"
-    before, said = page.evaluate(paths), page.text_content(label)
-    assert len(before) == 8 + 2 and page.locator(".slider-tick-rect").count() == 20
-    rail = page.locator(".slider-rail-touch-rect").bounding_box()
-    page.mouse.click(rail["x"] + 0.6 * rail["width"], rail["y"] + rail["height"] / 2)
-    page.wait_for_function(f"document.querySelector('{label}').textContent != '{said}'")
-    page.wait_for_timeout(300)
-    assert page.evaluate(paths) != before
-    bars = page.evaluate("document.querySelector('.js-plotly-plot').data[0]")
+    before, said = shown.evaluate(paths), shown.text_content(label)
+    assert len(before) == 8 + 2 and shown.locator(".slider-tick-rect").count() == 20
+    rail = shown.locator(".slider-rail-touch-rect").bounding_box()
+    shown.mouse.click(rail["x"] + 0.6 * rail["width"], rail["y"] + rail["height"] / 2)
+    shown.wait_for_function(f"document.querySelector('{label}').textContent != '{said}'")
+    shown.wait_for_timeout(300)
+    assert shown.evaluate(paths) != before
+    bars = shown.evaluate("document.querySelector('.js-plotly-plot').data[0]")
     assert bars["orientation"] == "h" and bars["customdata"][5] == "block 5 (5, 0)"
-    assert page.locator(".bars path").first.evaluate("path => path.style.strokeWidth") == "0.5px"
+    assert shown.locator(".bars path").first.evaluate("path => path.style.strokeWidth") == "0.5px"
     assert complaints == []
 
 
@@ -295,8 +354,8 @@ def test_browser_complaints_are_seen(
     """Catches a check of pages that cannot fail."""
     file = tmp_path / "bad.html"
     file.write_text("<script>console.error('oh'); throw Error('no')</script><img src='x.png'>")
-    page, complaints = browser_page(file)
-    page.wait_for_load_state()
+    shown, complaints = browser_page(file)
+    shown.wait_for_load_state()
     assert {complaint.split(":")[0] for complaint in complaints} == {"console", "error", "asked"}
 
 

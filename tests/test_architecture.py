@@ -30,7 +30,7 @@ ONLY_IN = {
     "cuda": r"devices/cuda/driver\.py|tests/gpu_budget\.py",
     "cuda.pathfinder": r"workbench/doctor\.py",
     "matplotlib": r"workbench/(show/\w+|study/(drawing|figures))\.py|tests/figure_faults\.py",
-    "plotly": r"workbench/show/animation\.py",
+    "plotly": r"workbench/show/(?:animation|page)\.py",
     "playwright": r"tests/conftest\.py",
     "pandas": r"workbench/api\.py|tests/\w+\.py",
     "h5py": r"(workbench/\w+|tests(/fuzz)?)/\w+\.py|miniapps/leanmd/(inputs/h5md|plain_input)\.py",

@@ -14,14 +14,17 @@ from test_study_report import Canned, strong_study, trials
 
 import miniapps
 from workbench import demo, new
-from workbench.show import demo_figure
+from workbench.show import comm_figure, demo_figure
 from workbench.show.animation import animation
+from workbench.show.animation import page as animation_page
 from workbench.show.captions import fitted, wrapped
 from workbench.show.plots import run_figure
 from workbench.show.saved import SavedRun
 from workbench.study import figures, report
 from workbench.study.analysis import gains, results
+from workbench.study.drawing import new_figure, styles_of
 from workbench.study.figures import GAINS, extremes
+from workbench.study.statistics import Interval
 
 PAGE = 9.0  # inches
 PROCESSOR = "Abacus, 4 cores"  # of records by hand
@@ -30,7 +33,7 @@ RUNS = {  # words of a run, and what its figure says of the problem
     "stencil3d": ("stencil3d --preset tiny --time-tile 1", "size 53x43x41"),
     "leanmd": ("leanmd --preset tiny --pe-grid 2x1x1", "lattice 12x4x4"),
     "echo": ("echo --preset tiny", "size 8x6"),
-    "sim": ("pic --preset tiny --driver sim --pe-grid 8x8", "size 96, particles 3000"),
+    "sim": ("pic --preset tiny --driver sim --pe-grid 12x12", "size 96, particles 3000"),
 }
 
 
@@ -164,6 +167,28 @@ def test_figure_of_the_demo() -> None:
     assert faults(figure, [*names, *{record["app"] for record in scaling}]) == []
 
 
+def test_intervals_of_several_lines_do_not_hide_each_other() -> None:
+    """Catches intervals at one place, a shift past the next size, a line without any that moves.
+
+    Of two lines and of four, over few sizes and over many.
+    """
+    for lines in (2, 4):
+        for sizes in ([8], [8, 64], [0, *(2**n for n in range(23))]):
+            values = [Interval(3.0, 2.0, 4.0)] * len(sizes)
+            nan = float("nan")
+            drawn = [(f"line {n}", sizes, values) for n in range(lines)]
+            drawn.append(("published", sizes, [Interval(3.0, nan, nan)] * len(sizes)))
+            _, axes = new_figure()
+            comm_figure.draw_over_sizes(axes, drawn, styles_of([name for name, *_ in drawn]))
+            *shifted, published = [c[0].get_xdata() for c in axes.containers]
+            places = [max(size, 0.5) for size in sizes]
+            assert list(published) == places
+            every = np.log2(np.array(shifted, float))
+            assert (np.diff(every, axis=0) > 0.01).all()  # octaves
+            assert np.ptp(every, axis=0).max() < 0.5
+            assert every.mean(axis=0) == pytest.approx(np.log2(places))
+
+
 def test_lines_of_titles() -> None:
     """Catches a line that ends between an option and its value, and one that is too long."""
     line = "pic --driver charm -n 2 --odf 4 --lb-period 5"
@@ -294,7 +319,8 @@ def test_texts_of_an_animation(
 ) -> None:
     """Catches a command line that runs out of the page, a label over another one.
 
-    And a page that has other colours in a dark browser: its figures are drawn on white.
+    On a telephone too: a page that is wider than it, or stays narrow in a wider window. And a page
+    that has other colours in a dark browser: its figures are drawn on white.
     """
     runs = [SavedRun.read(traced_runs[driver]) for driver in ("charm", "mpi")]
     for number, shown in enumerate((runs, runs[:1])):
@@ -302,11 +328,17 @@ def test_texts_of_an_animation(
         for word in ("pic", "size 96, particles 3000", machine_of(traced_runs["mpi"])):
             assert word in figure.layout.title.text.replace("<br>", " ")
         path = tmp_path / f"{number}.html"
-        figure.write_html(path, auto_play=False)
+        path.write_text(animation_page(shown))
         page, _ = browser_page(path)
         page.wait_for_selector(".bars path")
         assert page.evaluate(MISPLACED) == []
         assert is_the_same_in_dark(page)
+        for width in (360, 1400):
+            page.set_viewport_size({"width": width, "height": 780})
+            page.wait_for_timeout(500)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.locator(".main-svg").first.bounding_box()["width"] == min(width, 1250)
+            assert page.evaluate(MISPLACED) == []
     page.evaluate("document.querySelector('.xtitle').setAttribute('x', 2000)")
     assert [fault.partition(":")[0] for fault in page.evaluate(MISPLACED)] == ["outside"]
 

@@ -78,6 +78,29 @@ def test_figure_of_blocks(run: Callable[[str], Path]) -> None:
     assert moves.get_title() == f"migrations: {record['migrations']}"
 
 
+def test_of_many_blocks_those_with_the_largest_load_are_drawn(
+    run: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches rows thinner than a pixel, rows of other blocks, and a panel without its rule."""
+    source = run(PIC)
+    with h5py.File(source) as file:
+        rows, rounds = file["timing/blocks"][...], len(file["timing/rounds"])
+    total = [rows["compute_s"][rows["block"] == block].sum() for block in range(4)]
+    heavy = sorted(sorted(range(4), key=lambda block: -total[block])[:3])
+    monkeypatch.setattr(plots, "BLOCKS", 3)
+    _, _, _, loads, places, *_ = run_figure(source).axes
+    load, where = (axes.collections[0].get_array() for axes in (loads, places))
+    assert load.shape == where.shape == (3, rounds)
+    for row in rows[np.isin(rows["block"], heavy)]:
+        place = heavy.index(row["block"]), row["round"]
+        assert load[place] == pytest.approx(1e3 * row["compute_s"]) and where[place] == row["pe"]
+    for axes in (loads, places):
+        assert axes.get_title().endswith("\nthe 3 of 4 with the largest load")
+        name = axes.yaxis.get_major_formatter()
+        assert [name(row, None) for row in range(-1, 4)] == ["", *map(str, heavy), ""]
+    assert "with the largest load" not in run_figure(run("pic --preset tiny")).axes[3].get_title()
+
+
 def test_migrations_at_the_ends_of_a_run_are_whole() -> None:
     """Catches a bar of the first or the last step that is cut off."""
     moved = [{"step": step, "moved": 3} for step in (3, 23, 43)]

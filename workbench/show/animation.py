@@ -23,18 +23,21 @@ from workbench.run.output import write_text
 from workbench.run.record import fixed_parameters
 from workbench.show.captions import fitted, machine_text, wrapped
 from workbench.show.marks import most_of, upper_limit
+from workbench.show.page import LETTERS, SMALL_LETTERS, page_of
 from workbench.show.saved import Period, SavedRun, periods_of_steps
 
 MOST_PERIODS = 80
 POINTS = 1000  # per curve
-BORDERED = 64  # blocks; if there are more, they have no borders
+BLOCKS = 64  # that have a part of a bar; the others of each PE, with less load, have one together
+OTHERS = "#BBBBBB"  # the colour of that part
 SCALE = "Cividis"  # readable with colour-vision deficiency
 PANELS = BARS, STATE, IMBALANCE, STEP_TIME = 1, 2, 3, 4  # rows of the page
 LINE = {"color": "#0072B2", "width": 1}
 NOW = {"color": "#D55E00", "width": 2}
 WIDTH, LINE_HEIGHT = 1250, 17  # pixels
 OUTSIDE: dict[str, Any] = {"mode": "markers+text", "textfont_size": 11, "cliponaxis": False}
-LETTERS = {1: 125, 2: 60}  # of the command line above a column, by the number of columns
+TITLE_LETTERS = 140, 170  # of a line of the title, and of its small letters
+COMMAND_LETTERS = {1: 125, 2: 60}  # of the command line above a column, by the number of columns
 
 
 def write_animation(source: Path, other: Path | None, target: Path) -> Path:
@@ -43,9 +46,14 @@ def write_animation(source: Path, other: Path | None, target: Path) -> Path:
     if other is not None:
         runs.append(SavedRun.read(other))
         check_same(runs[0], runs[1], other)
-    page = animation(runs).to_html(include_plotlyjs=True, full_html=True, auto_play=False)
-    write_text(target, page)
+    write_text(target, page(runs))
     return target
+
+
+def page(runs: list[SavedRun]) -> str:
+    """The HTML page of the animation of runs side by side."""
+    named = f"miniapps: {runs[0].record['app']}, {runs[0].problem()}"
+    return page_of(animation(runs), len(runs), named, _title(runs, LETTERS, SMALL_LETTERS))
 
 
 def check_same(one: SavedRun, other: SavedRun, name: Path) -> None:
@@ -87,7 +95,7 @@ def _page(runs: list[SavedRun]) -> Any:
     """A figure of empty panels with titles, one column per run."""
     from plotly.subplots import make_subplots
 
-    commands = [wrapped(run.command(), LETTERS[len(runs)], "<br>") for run in runs]
+    commands = [wrapped(_column_title(run), COMMAND_LETTERS[len(runs)], "<br>") for run in runs]
     figure = make_subplots(
         rows=len(PANELS),
         cols=len(runs),
@@ -99,7 +107,7 @@ def _page(runs: list[SavedRun]) -> Any:
     figure.update_annotations(font_size=12)
     figure.update_xaxes(ticks="outside", ticklen=6)
     figure.update_yaxes(ticks="outside", ticklen=6)
-    title = _title(runs)
+    title = _title(runs, *TITLE_LETTERS)
     lines = title.count("<br>") + max(command.count("<br>") for command in commands) + 3
     figure.update_layout(
         title={"text": title, "font": {"size": 14}, "y": 1, "yanchor": "top", "pad": {"t": 20}},
@@ -130,14 +138,23 @@ def _page(runs: list[SavedRun]) -> Any:
     return figure
 
 
-def _title(runs: list[SavedRun]) -> str:
-    """The app, its problem, the machine, and in small letters the versions."""
+def _column_title(run: SavedRun) -> str:
+    """The command line of a run, and which of its blocks have no part of their own."""
+    rule = f"; grey: all but the {BLOCKS} most loaded blocks"
+    return run.command() + (rule if run.blocks > BLOCKS else "")
+
+
+def _title(runs: list[SavedRun], width: int, small: int) -> str:
+    """The app, its problem, the machine, and in small letters the versions.
+
+    Lines have at most ``width`` letters, or ``small`` ones if they are small.
+    """
     record = runs[0].record
     machine = machine_text(run.record["host"] for run in runs)
     versions = record["versions"].items()
     listed = ", ".join(f"{name} {version}" for name, version in versions if version[:1].isdigit())
-    said = fitted([f"{record['app']}: {runs[0].problem()}", machine], 140, "<br>")
-    return f'{said}<br><span style="font-size:11px">{wrapped(listed, 170, "<br>")}</span>'
+    said = fitted([f"{record['app']}: {runs[0].problem()}", machine], width, "<br>")
+    return f'{said}<br><span style="font-size:11px">{wrapped(listed, small, "<br>")}</span>'
 
 
 class RunPanels:
@@ -146,6 +163,8 @@ class RunPanels:
     def __init__(self, figure: Any, run: SavedRun, number: int, periods: list[Period]) -> None:
         self.figure, self.run, self.number, self.periods = figure, run, number, periods
         self.loads, self.pes = run.by_block(periods)
+        self.shown = run.heaviest(BLOCKS)
+        self.others = run.record["pes"] if len(self.shown) < run.blocks else 0  # parts of bars
         self.moving: list[int] = []  # indices of the traces that frames change
 
     def draw(self, shared: Shared) -> None:
@@ -154,9 +173,9 @@ class RunPanels:
         traces[0].update(
             orientation="h",
             textposition="none",
-            customdata=[self.run.name_of(block) for block in range(self.run.blocks)],
+            customdata=[*map(self.run.name_of, self.shown), *["other blocks"] * self.others],
             hovertemplate="%{customdata} on %{y}<br>%{x:.3g} ms per step<extra></extra>",
-            marker_line={"color": "white", "width": 0.5 * (self.run.blocks <= BORDERED)},
+            marker_line={"color": "white", "width": 0 if self.others else 0.5},
         )
         rows = BARS, STATE, IMBALANCE, STEP_TIME, BARS
         for trace, row in zip(traces, rows, strict=True):
@@ -210,12 +229,9 @@ class RunPanels:
         marks = [self._mark(period[0], top) for top in shared.heights]
         compute = self.compute[:, self.run.rounds_in(period)]
         beyond = self._beyond(k, shared.longest)
+        said = f"computing [ms per step], imbalance {imbalance(compute):.3f}"
         return [self._bars(k, shared.heaviest), thumbnail, *marks, beyond], {
-            self._axis(BARS): {
-                "title": {
-                    "text": f"computing [ms per step], imbalance {imbalance(compute):.3f}",
-                }
-            },
+            self._axis(BARS): {"title": {"text": said}},
             self._axis(STATE): {"title": {"text": f"x [{self.run.unit}], state after {at} steps"}},
         }
 
@@ -224,22 +240,30 @@ class RunPanels:
         return str(self.figure.get_subplot(row, self.number).xaxis.plotly_name)
 
     def _bars(self, k: int, heaviest: float) -> Any:
-        """A stacked bar per PE: its blocks in the order of their numbers.
+        """A stacked bar per PE: its blocks in the order of their numbers, then all others together.
 
         Colours are computed here, because plotly.js 4 rejects numbers as bar colours.
         """
         import plotly.graph_objects as go
         from plotly.colors import sample_colorscale
 
-        loads, pes = self.loads[:, k], self.pes[:, k]
+        loads, pes = self._parts(k)
         shown = [float(f"{load:.5g}") for load in loads]
         base = np.zeros(len(loads))
         for pe in range(self.run.record["pes"]):
             mine = pes == pe
             base[mine] = np.cumsum(loads[mine]) - loads[mine]
-        colours = sample_colorscale(SCALE, np.minimum(loads / heaviest, 1).tolist())
+        blocks = loads[: len(self.shown)]
+        colours = sample_colorscale(SCALE, np.minimum(blocks / heaviest, 1).tolist())
         where = {"base": base.astype(np.float32), "y": [f"PE {pe}" for pe in pes]}
-        return go.Bar(x=shown, **where, marker={"color": colours})
+        return go.Bar(x=shown, **where, marker={"color": [*colours, *[OTHERS] * self.others]})
+
+    def _parts(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The parts of all bars in period ``k``: how long each takes, ms per step, and its PE."""
+        loads, pes = self.loads[self.shown, k], self.pes[self.shown, k]
+        every = np.arange(self.others)
+        rest = self.totals[every, k] - np.bincount(pes, loads, self.run.record["pes"])[every]
+        return np.concatenate([loads, rest.clip(0)]), np.concatenate([pes, every])
 
     def _beyond(self, k: int, longest: float) -> Any:
         """A triangle at the end of the axis, and the length, for each bar that is longer."""

@@ -7,7 +7,9 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import drivers
 import miniapps
+from miniapps.parameters import words
 from workbench.plural import counted
 
 GLUE = "\N{NO-BREAK SPACE}"
@@ -58,6 +60,28 @@ def machine_text(hosts: Iterable[Mapping[str, Any]]) -> str:
     """The distinct machines of records, such as "AMD EPYC, 2 cores"."""
     named = [f"{host['processor']}, {counted(host['cores'], 'core')}" for host in hosts]
     return "; ".join(dict.fromkeys(named))
+
+
+def command_text(record: Mapping[str, Any]) -> str:
+    """The command line of a run without the options of its problem."""
+    given = {
+        "--driver": record["driver"],
+        "-n": None if drivers.of_record(record["driver"]).one_pe else record["pes"],
+        "--odf": record["odf"] if record["odf"] > 1 else None,
+        "--balancer": record["balancer"],
+        "--lb-period": record["lb_period"] or None,
+        "--lb-first": record.get("lb_first"),
+        "--steps": record["steps"],
+        "--warmup": record["warmup"] or None,
+    }
+    line = [record["app"], *(word for pair in given.items() for word in words(*pair))]
+    return " ".join(line) + ("" if record["valid"] else " (NOT VALID)")
+
+
+def run_title(record: Mapping[str, Any], width: int) -> str:
+    """The title of a figure of one run: its command line, problem and machine."""
+    about = [problem_text(record["app"], [record["problem"]]), machine_text([record["host"]])]
+    return f"{wrapped(command_text(record), width)}\n{fitted(about, width)}"
 
 
 def wrapped(text: str, width: int, line_break: str = "\n") -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from workbench.study.statistics import Interval
 
 UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 TICKS = 8  # sizes that have a label
+APART, NEAR = 0.015, 0.4  # between two lines, of the axis; between all, of the closest two sizes
 
 
 def draw(records: Sequence[dict[str, Any]], ratios: Sequence[Any], path: Path) -> Path:
@@ -48,7 +51,8 @@ def figure_of(records: Sequence[dict[str, Any]], ratios: Sequence[Sequence[Inter
         fitted_legend(figure, *left.get_legend_handles_labels())
     about = wrapped(_title(records), int(LETTERS * figure.get_figwidth()))
     machine = machine_text(record["host"] for record in records)
-    figure.suptitle(f"{about}\n99 % intervals; {machine}", fontsize=9)
+    shifted = ", shifted a little against each other" if len(records) > 1 else ""
+    figure.suptitle(f"{about}\n99 % intervals{shifted}; {machine}", fontsize=9)
     return figure
 
 
@@ -78,12 +82,15 @@ def draw_over_sizes(
 ) -> None:
     """Draw lines, each with its name, sizes and values, over a logarithmic axis of sizes.
 
+    Those with intervals are shifted a little against each other, so that no interval hides another.
     And a horizontal line at a reference.
     """
+    every = sorted({size for _, sizes, _ in lines for size in sizes})
+    shifts = iter(_shifts(every, sum(map(_has_intervals, lines))))
     for name, sizes, values in lines:
         look = {"label": name, "markersize": 3.5, "linewidth": 1} | looks[name]
-        draw_line(axes, [max(size, 0.5) for size in sizes], values, look)
-    every = sorted({size for _, sizes, _ in lines for size in sizes})
+        shift = next(shifts) if _has_intervals((name, sizes, values)) else 1.0
+        draw_line(axes, [shift * max(size, 0.5) for size in sizes], values, look)
     axes.set_xscale("log", base=2)
     shown = every[:: max(1, -(-len(every) // TICKS))]
     axes.set_xticks([max(size, 0.5) for size in shown], [in_words(size) for size in shown])
@@ -96,6 +103,19 @@ def draw_over_sizes(
     decimal_log_axis(axes.yaxis, low, high, axes.set_ylim)
     axes.tick_params(axis="x", labelsize=8)
     axes.set_xlabel("size of a message")
+
+
+def _has_intervals(line: tuple[str, Sequence[int], Sequence[Interval]]) -> bool:
+    """Whether any value of a line has an interval."""
+    return any(value.low < value.high for value in line[2])
+
+
+def _shifts(sizes: Sequence[int], lines: int) -> list[float]:
+    """A factor for the sizes of each of so many lines, so that none hides another."""
+    places = [math.log2(max(size, 0.5)) for size in sizes]
+    closest = min((high - low for low, high in pairwise(places)), default=1.0)
+    apart = min(APART * (places[-1] - places[0] or 1.0), NEAR * closest / max(1, lines - 1))
+    return [2 ** (apart * (number - (lines - 1) / 2)) for number in range(lines)]
 
 
 def in_words(size: int) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from miniapps.parameters import require
 from workbench.run.spec import check_writable
-from workbench.show.captions import fitted, wrapped
+from workbench.show.captions import run_title
 from workbench.show.marks import (
     blank_figure,
     draw_curve,
@@ -30,6 +30,7 @@ from workbench.show.thumbnails import (
 )
 
 PERIODS = 200  # periods of steps over which the loads of blocks are averaged
+BLOCKS = 64  # rows of a panel; of more blocks, those with the largest load are drawn
 LETTERS = 140  # of a line of the title
 SUFFIXES = (".png", ".svg", ".pdf")
 
@@ -64,8 +65,7 @@ def run_figure(source: Path) -> Any:
     _draw_blocks(blocks, run)
     for axes, draw in zip(more, (_draw_homes, _draw_migrations), strict=False):
         draw(axes, run)
-    about = fitted([run.problem(), run.machine()], LETTERS)
-    figure.suptitle(f"{wrapped(run.command(), LETTERS)}\n{about}", fontsize=11)
+    figure.suptitle(run_title(run.record, LETTERS), fontsize=11)
     return figure
 
 
@@ -132,17 +132,16 @@ def _draw_step_times(axes: Any, run: SavedRun) -> None:
 
 def _draw_blocks(axes: Any, run: SavedRun) -> None:
     """Draw each block's compute time over steps, with a line at each migration."""
-    steps, numbers, load, pe = _by_period(run)
+    steps, edges, load, pe = _by_period(run)
     top = most_of(load)
     look = {"cmap": "cividis", "vmin": 0, "vmax": top or None, "rasterized": True}
-    image = axes.pcolormesh(steps, numbers, load, **look)
+    image = axes.pcolormesh(steps, edges, load, **look)
     beyond = "max" if load.max() > top else "neither"  # an arrow at the end of the colour bar
     axes.figure.colorbar(image, ax=axes, label="computing [ms per step]", extend=beyond)
-    block, period = np.nonzero(np.diff(pe, axis=1))
-    axes.vlines(steps[period + 1], block - 0.5, block + 0.5, color="white", linewidth=1)
-    moves = " (white line: it moved)" if len(block) else ""
-    axes.set(title=f"load of each block{moves}", xlabel="step", ylabel="block")
-    integer_ticks(axes.xaxis, axes.yaxis)
+    row, period = np.nonzero(np.diff(pe, axis=1))
+    axes.vlines(steps[period + 1], row - 0.5, row + 0.5, color="white", linewidth=1)
+    moves = "white line: it moved" if len(row) else ""
+    _finish_blocks(axes, run, "load of each block", moves)
 
 
 def _draw_homes(axes: Any, run: SavedRun) -> None:
@@ -150,24 +149,43 @@ def _draw_homes(axes: Any, run: SavedRun) -> None:
     from matplotlib import colormaps
     from matplotlib.colors import BoundaryNorm, ListedColormap
 
-    steps, numbers, _, pe = _by_period(run)
+    steps, edges, _, pe = _by_period(run)
     pes = run.record["pes"]
     few = pes <= len(COLOURS)
     colours = ListedColormap(COLOURS[:pes]) if few else colormaps["viridis"].resampled(pes)
     norm = BoundaryNorm(np.arange(pes + 1) - 0.5, pes)
-    image = axes.pcolormesh(steps, numbers, pe, cmap=colours, norm=norm, rasterized=True)
+    image = axes.pcolormesh(steps, edges, pe, cmap=colours, norm=norm, rasterized=True)
     bar = axes.figure.colorbar(image, ax=axes, label="PE")
     bar.ax.minorticks_off()
     bar.set_ticks(np.unique(np.linspace(0, pes - 1, 6).astype(int)))
-    axes.set(title="PE of each block", xlabel="step", ylabel="block")
-    integer_ticks(axes.xaxis, axes.yaxis)
+    _finish_blocks(axes, run, "PE of each block")
 
 
 def _by_period(run: SavedRun) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Edges of periods and of blocks, compute times [ms per step] and PEs (blocks, periods)."""
+    """Edges of periods and rows, compute times [ms per step] and PEs: (rows, periods).
+
+    A row per block, of those with the largest load.
+    """
     periods = periods_of_steps(run.rounds[:, 0], run.end, run.lb_steps, PERIODS)
     steps = np.array([*(first for first, _ in periods), periods[-1][1]])
-    return steps, np.arange(run.blocks + 1) - 0.5, *run.by_block(periods)
+    shown = run.heaviest(BLOCKS)
+    load, pe = run.by_block(periods)
+    return steps, np.arange(len(shown) + 1) - 0.5, load[shown], pe[shown]
+
+
+def _finish_blocks(axes: Any, run: SavedRun, title: str, more: str = "") -> None:
+    """Name the axes and rows of a panel of blocks; state in its title which blocks are shown."""
+    from matplotlib.ticker import FuncFormatter
+
+    shown = run.heaviest(BLOCKS)
+    axes.set(title=f"{title} ({more})" if more else title, xlabel="step", ylabel="block")
+    integer_ticks(axes.xaxis, axes.yaxis)
+    if len(shown) < run.blocks:
+        names = dict(enumerate(shown))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda row, _: str(names.get(row, ""))))
+        axes.set_title(
+            f"{axes.get_title()}\nthe {len(shown)} of {run.blocks} with the largest load"
+        )
 
 
 def _draw_migrations(axes: Any, run: SavedRun) -> None:

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-import drivers
 from drivers.timing import SYNC, compute_per_pe
 from miniapps.hdf5 import Unreadable, require_readable, require_stored
 from miniapps.json_input import parsed_object
-from miniapps.parameters import InputError, require, require_no_device, words
+from miniapps.parameters import InputError, require, require_no_device
 from workbench.run.revalidation import contradiction
 from workbench.run.schema import extent_of, upgraded
-from workbench.show.captions import machine_text, problem_text
+from workbench.show.captions import command_text, problem_text
 from workbench.show.saved_claims import broken_claim
 from workbench.show.thumbnails import (
     Sides,
@@ -185,6 +184,11 @@ class SavedRun:
         loads = [seconds[:, part].sum(axis=1) / self.rounds[part, 1].sum() for part in parts]
         return 1e3 * np.array(loads).T, np.array([pes[:, part.start] for part in parts]).T
 
+    def heaviest(self, most: int) -> np.ndarray:
+        """The numbers of the blocks with the largest load, ``most`` or all, in increasing order."""
+        loads = np.bincount(self.rows["block"], self.rows["compute_s"], self.blocks)
+        return np.sort(np.argsort(-loads, kind="stable")[:most])
+
     def name_of(self, block: int) -> str:
         """The number of a block, with its index in the grid if there is only one kind of blocks."""
         grid = self.record["blocks"]
@@ -195,27 +199,11 @@ class SavedRun:
 
     def command(self) -> str:
         """The command line of the run without the options of its problem."""
-        record = self.record
-        given = {
-            "--driver": record["driver"],
-            "-n": None if drivers.of_record(record["driver"]).one_pe else record["pes"],
-            "--odf": record["odf"] if record["odf"] > 1 else None,
-            "--balancer": record["balancer"],
-            "--lb-period": record["lb_period"] or None,
-            "--lb-first": record.get("lb_first"),
-            "--steps": record["steps"],
-            "--warmup": record["warmup"] or None,
-        }
-        line = [record["app"], *(word for pair in given.items() for word in words(*pair))]
-        return " ".join(line) + ("" if record["valid"] else " (NOT VALID)")
+        return command_text(self.record)
 
     def problem(self) -> str:
         """The problem of the run, in a few words."""
         return problem_text(self.record["app"], [self.record["problem"]])
-
-    def machine(self) -> str:
-        """The processor and the cores of the run's machine."""
-        return machine_text([self.record["host"]])
 
 
 def _thumbnails(file: Any, source: Path, record: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:

@@ -57,7 +57,8 @@ def captions(found: Sequence[Result]) -> dict[str, tuple[str, str]]:
 
 def _caption(result: Result) -> str:
     """What a figure shows."""
-    words = ["Means of the trials with 99 % intervals; both axes are logarithmic."]
+    shifted = ", shifted a little against each other" if len(result.lines) > 1 else ""
+    words = [f"Means of the trials with 99 % intervals{shifted}; both axes are logarithmic."]
     if len(result.lines) > 1:
         words.append(f"Right: ratios to {result.lines[0].name}.")
     if any(line.published for line in result.lines):
