@@ -16,7 +16,7 @@ ifneq ($(origin PYTHON),file)
   ANEW := $(shell test ! -e .venv || grep -qx "$(VERSION)" .venv/pyvenv.cfg || echo anew)
 endif
 
-.PHONY: install student-package lesson-table notebook adversary ordering-bugs demo test quick verify verification selftest mutation lint bench compare gpu-budget gpu-check gpu-bench gpu-wheels gpu-first clean $(ANEW)
+.PHONY: install student-package lesson-table notebook executed-notebook adversary ordering-bugs demo test quick verify verification selftest mutation lint bench compare gpu-budget gpu-check gpu-bench gpu-wheels gpu-first clean $(ANEW)
 
 install: .venv/installed
 
@@ -74,6 +74,10 @@ lesson-table: install
 # The lessons for mpi4py as a notebook.
 notebook: install
 	$(BIN)/python teaching/notebook.py docs/teaching/lessons.ipynb
+
+# The notebook of runs and a figure, with the outputs of its cells; on a quiet machine.
+executed-notebook: .venv/checks
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python teaching/executed.py docs/notebook.ipynb
 
 demo: install
 	$(BIN)/miniapps demo

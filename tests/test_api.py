@@ -49,6 +49,11 @@ def test_a_run_is_that_of_the_command_line(capfd: pytest.CaptureFixture[str]) ->
     assert [*blocks.columns] == ["block", "pe", "round", "begin_s", "end_s", "compute_s"]
     assert len(blocks) == 2 * len(record["rounds"]["wall_s"])
     assert blocks["compute_s"].sum() == pytest.approx(record["compute_s"])
+    command, about = record.title().split("\n", 1)
+    assert command == "pic --driver mpi -n 2 --steps 20 --warmup 2"
+    host = record["host"]
+    assert "size 96, particles 3000" in about and host["processor"] in about
+    assert f"{host['cores']} core" in about
 
 
 @pytest.mark.launch
@@ -121,12 +126,18 @@ def test_a_wrong_result_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_campaign_is_a_table() -> None:
-    """Catches a table that lacks runs, or has other columns than the exported file."""
+    """Catches a table that lacks runs, or has other columns than the exported file.
+
+    And a title without app, size or machine.
+    """
     path = support.ROOT / "docs/results/jacobi2d-strong.jsonl"
     campaign = miniapps.campaign(path)
     runs = campaign.runs()
     assert len(runs) == len([*campaign.of("run")]) > 0
     assert {"trial", "driver", "pes", "step_s", "rate", "problem.size"} <= {*runs.columns}
+    title = campaign.title(60)
+    assert title == "Strong scaling of jacobi2d, size 4096x4096, initial noise\nAMD EPYC, 2 cores"
+    assert len(campaign.title(20).splitlines()) > 2
     with pytest.raises(miniapps.InputError, match="cannot be read"):
         miniapps.campaign(Path("nowhere.jsonl"))
 

@@ -58,9 +58,16 @@ def test_problems_of_a_notebook_are_seen() -> None:
 
 
 def test_the_notebook_runs(execute_cells: Callable[[Any, Path], None]) -> None:
-    """Catches a notebook of an interface that has changed, and a stored state of another run."""
+    """Catches a notebook of an interface that has changed, and a stored state of another run.
+
+    And a figure that does not name app, size or machine.
+    """
     book = stored()
+    book.cells.append(nbformat.v4.new_code_cell("print('title:', axes.get_title())"))
     execute_cells(book, NOTEBOOK.parent)
+    (output,) = book.cells.pop().outputs
+    title = "Strong scaling of jacobi2d, size 4096x4096, initial noise\nAMD EPYC, 2 cores"
+    assert output.text == f"title: {title}\n"
     assert re.findall(STATE, texts(book)) == re.findall(STATE, texts(stored())) != []
     imbalances = re.search(r"imbalance ([\d.]+), in the record ([\d.]+)", texts(book))
     assert imbalances is not None and imbalances[1] == imbalances[2]

@@ -24,13 +24,16 @@ from workbench.run import launch, record
 from workbench.run.execute import check_fits, require_pinnable
 from workbench.run.processes import signals_kept
 from workbench.run.spec import RunSpec
+from workbench.show import captions
 from workbench.study.campaign import Campaign
 from workbench.study.export import tidy_row
+from workbench.study.titles import machine_of, title_of
 
 if TYPE_CHECKING:
     import pandas
 
 RENAMED = {"pes": "-n"}
+WIDTH = 70  # of a title, in characters
 ONLY_THERE = ("json", "dry_run", "no_launch", "help")  # options of the command line alone
 
 
@@ -47,6 +50,13 @@ class Record(dict[str, Any]):
     def __str__(self) -> str:
         return record.summary(self)
 
+    def title(self, width: int = WIDTH) -> str:
+        """The title of a figure: the run's command line, its problem and the machine.
+
+        A line has at most ``width`` characters.
+        """
+        return captions.run_title(self, width)
+
     def blocks(self) -> pandas.DataFrame:
         """A row per block and timed round: ``block``, ``pe``, ``round``, and three times in s.
 
@@ -61,6 +71,13 @@ class Record(dict[str, Any]):
 
 class Runs(Campaign):
     """A campaign file: the runs of a study."""
+
+    def title(self, width: int = WIDTH) -> str:
+        """The title of a figure: the kind of study, its app and problem, and the machines.
+
+        A line has at most ``width`` characters.
+        """
+        return captions.fitted([title_of(self), machine_of(self)], width)
 
     def runs(self) -> pandas.DataFrame:
         """A row per run that counts, with the columns of ``miniapps study export --format csv``.
