@@ -454,7 +454,7 @@ def test_list_shows_every_app(capsys: pytest.CaptureFixture[str]) -> None:
 def test_summary_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     """Catches a result without units, or without saying whether it is right."""
     shown = printed(capsys, *SMALL)
-    assert "points/s" in shown and " ms median" in shown and "differs from reference" in shown
+    assert "points/s" in shown and " ms m" in shown and "differs from reference" in shown
 
 
 # Records -----------------------------------------------------------------------------------------

@@ -685,10 +685,10 @@ def test_weak_scaling_keeps_the_work() -> None:
 
 
 def test_summary_says_where_particles_come_from() -> None:
-    """Catches a summary from which nobody can see what was run."""
-    problem = PicProblem(m=3, distribution=Distribution("sinusoidal"))
+    """Catches a summary from which nobody can see what was run, and "1 cells"."""
+    problem = PicProblem(m=1, distribution=Distribution("sinusoidal"))
     record = {"problem": problem.parameters(), "particles_placed": 12}
     assert problem.lines(record) == [
         "initial positions: 12 particles at centres of cells, sinusoidal",
-        "initial velocities: 0 along x, 3 cells per step along y",
+        "initial velocities: 0 cells per step along x, 1 along y",
     ]

@@ -592,7 +592,7 @@ def test_parts_figure(balancing: Canned) -> None:
     assert balance[2].get_x() == pytest.approx(3.5)
     assert len({part[0].get_hatch() for part in axes.containers}) == 3
     assert legend(figure) == ["compute", "wait", "balance"]
-    assert ticks(axes.yaxis)[2] == "charm ODF 4 Greedy every 5, 2 PEs"
+    assert ticks(axes.yaxis)[2] == "charm ODF 4 Greedy, every 5 steps, 2 PEs"
 
 
 def test_parts_of_steps_that_differ_much_are_shares(strong: Canned) -> None:

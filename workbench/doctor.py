@@ -151,7 +151,7 @@ def driver_works(driver: Driver) -> Finding:
         return Finding(f"driver {name}", False, str(error), cost)
     if isinstance(result, str):
         return Finding(f"driver {name}", False, f"a run failed: {result}", cost)
-    library = result["versions"].get(name, "")
+    library = " ".join(result["versions"].get(name, "").split())
     found = f"{counted(case.pes, 'PE')}, messages arrive" + (f"; {library}" if library else "")
     return Finding(f"driver {name}", result["valid"], found, cost)
 

@@ -268,7 +268,7 @@ class PicProblem(BaseProblem):
         problem, placed = record["problem"], record["particles_placed"]
         return [
             f"initial positions: {placed} particles at centres of cells, {problem['distribution']}",
-            f"initial velocities: 0 along x, {problem['m']} cells per step along y",
+            f"initial velocities: 0 cells per step along x, {problem['m']} along y",
         ]
 
     def weak(self, pes: int) -> Self:

@@ -86,6 +86,8 @@ def list_lessons() -> int:
         about = f"{lesson.title} ({', '.join(lesson.runtimes)})"
         label = f"{lesson.number}  {name:{longest}}  {lesson.minutes} min  "
         print(*labelled(label, about, width()), sep="\n")
+    print("\nin brackets: the values of --for, the default first")
+    print("begin with one by its name: miniapps lesson start ring")
     return VALID
 
 

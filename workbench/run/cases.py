@@ -37,8 +37,12 @@ class Case:
     def configuration(self) -> str:
         """The configuration without the number of PEs, which every table and figure writes so."""
         odf = f" ODF {self.odf}" if self.can.over_decomposition else ""
-        balancing = f" {self.balancer} every {self.lb_period}" if self.balancer else ""
-        return f"{self.driver}{odf}{balancing}"
+        return f"{self.driver}{odf}{f' {self.balancing}' if self.balancer else ''}"
+
+    @property
+    def balancing(self) -> str:
+        """The load balancer and its period: "Greedy, every 20 steps"; empty if there is none."""
+        return f"{self.balancer}, every {counted(self.lb_period, 'step')}" if self.balancer else ""
 
     def spec(self, app: str, problem: Any, lb_first: int | None = None, **asked: Any) -> RunSpec:
         """The checked `RunSpec` of a problem in this configuration, with further options ``asked``.

@@ -237,7 +237,7 @@ def summary(record: dict[str, Any]) -> str:
         f"{record['app']} under {record['driver']} on {counted(record['pes'], 'PE')}, "
         f"{record['gpu'] or record['device']}, "
         f"blocks {'x'.join(map(str, record['blocks']))} (ODF {record['odf']})",
-        f"  {counted(record['steps'], 'step')} after {record['warmup']} of warm-up",
+        f"  {counted(record['steps'], 'step')} {_warmup(record['warmup'])}",
     ]
     for check in record["checks"]:
         sign = "ok   " if check["ok"] else "WRONG"
@@ -257,11 +257,18 @@ def summary(record: dict[str, Any]) -> str:
     return "\n".join(part for line in lines for part in fitted(line, width()))
 
 
+def _warmup(steps: int) -> str:
+    return f"after {steps} of warm-up" if steps else "without warm-up"
+
+
 def _timing_lines(record: dict[str, Any]) -> list[str]:
     step, rate = record["step_time_s"], record["rate"]
+    shown = {name: f"{seconds * 1e3:.4g}" for name, seconds in step.items()}
+    spread = f"median ({shown['min']} to {shown['max']})"
+    if len(record["rounds"]["first"]) == 1:
+        spread = "mean (all steps in one round)"
     lines = [
-        f"  step {step['median'] * 1e3:.4g} ms median ({step['min'] * 1e3:.4g} to "
-        f"{step['max'] * 1e3:.4g}), {rate['value']:.4g} {rate['unit']}",
+        f"  step {shown['median']} ms {spread}, {rate['value']:.4g} {rate['unit']}",
         f"  utilisation {record['utilisation']:.1%}, imbalance {record['imbalance']:.3f}, "
         f"compiling {record['jit_s']:.2f} s, imports {record['import_s']:.2f} s",
     ]
@@ -275,14 +282,13 @@ def _timing_lines(record: dict[str, Any]) -> list[str]:
 
 
 def _balancing_line(entry: dict[str, Any]) -> str:
-    paid = (
-        f"paid after {counted(entry['paid_after'], 'step')}"
-        if entry["paid_after"]
-        else "has not paid"
-    )
-    paid = paid if entry["moved"] else "nothing to pay for"
+    moved = counted(entry["moved"], "block") if entry["moved"] else "no block"
+    saved = "less than that"
+    if entry["paid_after"]:
+        saved = f"more than that within {counted(entry['paid_after'], 'step')}"
+    before, after = (f"{entry[f'imbalance_{when}']:.3f}" for when in ("before", "after"))
     return (
-        f"  balanced before step {entry['step']}: moved {entry['moved']}, imbalance "
-        f"{entry['imbalance_before']:.3f} -> {entry['imbalance_after']:.3f}, "
-        f"{entry['seconds'] * 1e3:.3g} ms, {paid}"
+        f"  balanced before step {entry['step']}: moved {moved} in "
+        f"{entry['seconds'] * 1e3:.3g} ms, imbalance {before} -> {after}"
+        f"{f'; saved {saved}' if entry['moved'] else ''}"
     )

@@ -51,7 +51,7 @@ class Result:
 
     @property
     def configuration(self) -> str:
-        """The configuration, such as "charm ODF 4 Greedy every 30"."""
+        """The configuration, such as "charm ODF 4 Greedy, every 30 steps"."""
         return self.case.configuration
 
     @property

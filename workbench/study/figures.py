@@ -305,8 +305,7 @@ def odf_figure(found: list[Result]) -> Any:
 
 def _configuration_of_any_odf(result: Result) -> str:
     case = result.case
-    balancing = f" {case.balancer} every {case.lb_period}" if case.balancer else ""
-    return f"{case.driver}{balancing}, {result.pe_count}"
+    return ", ".join(filter(None, (f"{case.driver} {case.balancing}".strip(), result.pe_count)))
 
 
 def _draw_odf(axes: Any, name: str, mine: list[Result], look: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from miniapps.parameters import InputError, integer, require, require_no_device
 from workbench.arguments import SHARE, add_number, add_options, add_stall, typed
 from workbench.run.spec import MOST_PES, WARMUP, RunSpec, requested
 from workbench.study.plan import KINDS, MOST_STEPS, NO_BALANCING, SHARED, Study, usual_pes
+from workbench.study.titles import TITLES
 from workbench.table import labelled, width
 
 SHIPPED = Path(__file__).parents[2] / "studies"  # in the source tree and where it is installed
@@ -86,7 +87,7 @@ def listed() -> Iterator[str]:
     """The names of the project's studies, each with what it repeats or measures."""
     for name, file in shipped().items():
         table = tomllib.loads(file.read_text())
-        about = table.get("source") or f"kind {table['kind']}, app {table['app']}"
+        about = table.get("source") or f"{TITLES[table['kind']]} of {table['app']}"
         yield from labelled(f"{name:33}", about, width())
 
 
