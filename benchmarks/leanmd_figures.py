@@ -14,7 +14,7 @@ from leanmd_baselines import lammps_rdf
 from scipy.spatial import cKDTree
 
 from drivers.timing import compute_per_pe
-from workbench.show.captions import machine_text
+from workbench.show.captions import command_text, machine_text, problem_text, wrapped
 from workbench.show.marks import blank_figure, draw_curve, finish_curves, upper_limit
 from workbench.show.plots import COLOURS
 
@@ -23,6 +23,7 @@ LATTICE = "12x12x12"
 MELT: list[object] = ["leanmd", "--lattice", LATTICE, "--shift"]
 SETTLED = 50  # steps, after which energies change little
 FRAMES, BETWEEN = 20, 50
+LETTERS = 170  # of a line of the title
 FARTHEST, BINS = 4.0, 160  # of g(r), sigma
 GRADIENT: list[object] = [
     "leanmd", "--preset", "paper", "--gradient", "100,250", "--pe-grid", "2x1x1", "--odf", 8,
@@ -54,12 +55,13 @@ def draw_energy(axes: Any, thermo: list[dict[str, Any]]) -> None:
         values = np.array([row[name] for row in thermo])
         axes.plot(steps, values - values[len(values) // 2 :].mean(), color=colour, label=name)
     title = "energy per atom minus its mean at the end"
-    axes.set(title=title, xlabel="step", ylabel="epsilon")
+    axes.set_title(title, fontsize=10)
+    axes.set(xlabel="step", ylabel="energy [epsilon]")
     axes.legend()
 
 
-def draw_load(axes: Any, path: Path) -> None:
-    """Plot each PE's compute time per step, before and after load balancing."""
+def draw_load(axes: Any, path: Path) -> dict[str, Any]:
+    """Plot each PE's compute time per step, before and after load balancing; returns the record."""
     with h5py.File(path) as file:
         record = json.loads(file.attrs["record"])
         rounds = file["timing/rounds"][...]
@@ -69,18 +71,20 @@ def draw_load(axes: Any, path: Path) -> None:
     for pe, values in enumerate(compute):
         look = {"color": COLOURS[pe], "linewidth": 0.8, "label": f"PE {pe}"}
         draw_curve(axes, rounds[:, 0], values, top, **look)
-    axes.set(title="load of each PE, gradient 100 to 250", xlabel="step", ylabel="ms per step")
+    axes.set_title("load of each PE", fontsize=10)
+    axes.set(xlabel="step", ylabel="computing [ms per step]")
     finish_curves(axes, top, compute.max(), [entry["step"] for entry in record["lb"]])
-    axes.figure.suptitle(
-        f"leanmd: melt of lattice {LATTICE} (left and middle), preset paper (right); "
-        f"{machine_text([record['host']])}",
-        fontsize=10,
-    )
+    return record
+
+
+def titled(where: str, record: dict[str, Any]) -> str:
+    """Which panels show a run, its command line and its problem."""
+    return f"{where}: {command_text(record)}, {problem_text('leanmd', [record['problem']])}"
 
 
 def main() -> None:
     """Make the runs and draw the figure."""
-    figure = blank_figure(12.5, 4.0)
+    figure = blank_figure(12.5, 4.4)
     energy, rdf, load = figure.subplots(1, 3)
     with tempfile.TemporaryDirectory() as folder:
         trajectory, balanced = Path(folder) / "melt.h5", Path(folder) / "balanced.h5"
@@ -92,7 +96,8 @@ def main() -> None:
         theirs_r, theirs_g = lammps_rdf(12, steps, FRAMES, BETWEEN, FARTHEST, BINS)
         rdf.plot(r, g, color=COLOURS[0], label="leanmd")
         rdf.plot(theirs_r, theirs_g, color=COLOURS[1], linestyle=":", label="LAMMPS")
-        rdf.set(title="g(r) of the melt", xlabel="r [sigma]")
+        rdf.set_title("pair correlation of the melt", fontsize=10)
+        rdf.set(xlabel="r [sigma]", ylabel="g(r)")
         rdf.legend()
         print(
             "first peak",
@@ -104,7 +109,9 @@ def main() -> None:
         )
         print("largest difference", np.abs(np.interp(r, theirs_r, theirs_g) - g).max())
         run(*GRADIENT, "--output", balanced)
-        draw_load(load, balanced)
+        titles = titled("left and middle", record), titled("right", draw_load(load, balanced))
+    said = [*(wrapped(title, LETTERS) for title in titles), machine_text([record["host"]])]
+    figure.suptitle("\n".join(said), fontsize=9)
     figure.savefig(TARGET, dpi=110)
 
 
