@@ -23,7 +23,7 @@ LATTICE = "12x12x12"
 MELT: list[object] = ["leanmd", "--lattice", LATTICE, "--shift"]
 SETTLED = 50  # steps, after which energies change little
 FRAMES, BETWEEN = 20, 50
-LETTERS = 170  # of a line of the title
+LETTERS = 120  # of a line of the title
 FARTHEST, BINS = 4.0, 160  # of g(r), sigma
 GRADIENT: list[object] = [
     "leanmd", "--preset", "paper", "--gradient", "100,250", "--pe-grid", "2x1x1", "--odf", 8,
