@@ -428,6 +428,7 @@ XYZ_CASES: list[tuple[str, str, int | None, str]] = [
     (":pos:R:3:id", ":pos:R:2:more:R:1:id", 6, "must be pos:R:3"),
     (":pos:R:3:id", ":pos:I:3:id", 6, "must be pos:R:3"),
     (":velo:R:3", ":pos:R:3", 6, "same meaning"),
+    (":q:R:2", ":q::2", 6, "must be name:type:width"),
     (":q:R:2", ":q:R:3", 6, "11 columns, the first row 10"),
     (":q:R:2", ":q:R:two", 6, "name:type:width"),
     (":q:R:2", ":masses:R:2", 6, "masses must be masses:R:1"),

@@ -83,7 +83,8 @@ def _fields(properties: str, columns: int, location: str) -> np.dtype:
     """The fields of a row, from Properties, which has name:type:width for each column."""
     words = properties.split(":")
     triples = list(zip(words[::3], words[1::3], words[2::3], strict=False))
-    good = len(words) % 3 == 0 and all(re.fullmatch("[1-9][0-9]?", w) for _, _, w in triples)
+    good = len(words) % 3 == 0
+    good = good and all(kind and re.fullmatch("[1-9][0-9]?", width) for _, kind, width in triples)
     need(good, location, f"Properties must be name:type:width and so on, not {properties!r}")
     widths = [int(width) for _, _, width in triples]
     is_all = f"Properties have {sum(widths)} columns, the first row {columns}"
