@@ -23,6 +23,12 @@ RUNTIMES = {  # what programs are written for, and the driver that starts their 
     "block": "sim",  # this project's contract
     "numba": "serial",  # a kernel for a GPU, in Numba's simulator
 }
+PARTS = {  # by runtime: what has a part of the problem
+    "mpi4py": "process",
+    "charm4py": "chare",
+    "block": "block",
+    "numba": "process",
+}
 IMPORTED = {"block": "miniapps"}  # by runtime: the package that shows it, if not of that name
 UNSET = float("nan")
 
@@ -70,7 +76,7 @@ class Kernels(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """The messages of one process in one case.
+    """The messages of one process, chare or block in one case.
 
     ``sent``: their number by receiver, which is not known of Charm4Py; ``received``: of Charm4Py
     only, the number of calls of the chare's methods, without prepare and start; ``swept``: of
@@ -78,7 +84,8 @@ class Traffic(NamedTuple):
     were under way; ``handed``: of mpi4py only, the bytes that it gave to MPI for others.
     ``computed``: blocks that the lesson's own function computed: number, step and process or PE.
     ``gpu``: of numba only; ``trouble``: of numba only, what a kernel did that it must not do.
-    ``open``: of mpi4py only, how many messages it began and did not wait for.
+    ``open``: of mpi4py only, how many messages it began and did not wait for. ``part``: what sent
+    them, as in `PARTS`.
     """
 
     sent: dict[int, int] | None = None
@@ -89,6 +96,7 @@ class Traffic(NamedTuple):
     gpu: Kernels | None = None
     trouble: str = ""
     open: int = 0
+    part: str = PARTS["mpi4py"]
 
 
 class Criterion(NamedTuple):

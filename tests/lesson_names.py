@@ -53,14 +53,21 @@ def said(
     marked = mark(student._replace(program=mistake.path), salt, run)
     if marked.points == marked.most:
         return mistake, "it passes"
-    return mistake, "" if marked.mistake == mistake.words else marked.mistake or marked.reasons[0]
+    named = marked.mistake.endswith(mistake.words)  # what is not filled in may come before it
+    return mistake, "" if named else marked.mistake or marked.reasons[0]
 
 
 def looked_up(
     lesson: Lesson, runtime: str, programs: Sequence[Path], cases: Sequence[Case]
 ) -> Callable[[Sequence[Task]], list[End]]:
     """What `running.run` finds; all programs have run in all cases before, in few launches."""
-    tasks = [Task.of(lesson, runtime, program, case) for case in cases for program in programs]
+    return at_once(
+        [Task.of(lesson, runtime, program, case) for case in cases for program in programs]
+    )
+
+
+def at_once(tasks: Sequence[Task]) -> Callable[[Sequence[Task]], list[End]]:
+    """What `running.run` finds; tasks that follow each other on as many PEs have run together."""
     ends = {(task.program, task.case): end for task, end in run_all(tasks)}
 
     def run(asked: Sequence[Task]) -> list[End]:

@@ -17,7 +17,7 @@ import lessons
 from lessons.lesson import Case
 from workbench import cli
 from workbench.exit_status import WRONG
-from workbench.lesson import check, command, running
+from workbench.lesson import check, command, naming, running
 from workbench.lesson.apart import Apart
 from workbench.lesson.mark import Marked, cases_of, mark, seed_of
 from workbench.lesson.submissions import Submission, found_in
@@ -152,7 +152,7 @@ def test_classes_of_mpi_are_allowed_as_annotations(tmp_path) -> None:
 def test_cells_that_no_kernel_computes_are_no_answer(tmp_path, monkeypatch) -> None:
     """Catches points for the right bits, computed without a kernel."""
     monkeypatch.setattr(check, "PROCESSES", (1,))
-    monkeypatch.setattr(check, "recognised", lambda *_: None)
+    monkeypatch.setattr(naming, "recognised", lambda *_: None)
     program = tmp_path / "kernel.py"
     program.write_text(f"{ALONE}def advance(field, steps, tiled): return alone(field, steps)")
     found = mark(Submission("ada", "kernel", program, "numba"), "salt", running.run)
@@ -168,7 +168,7 @@ def test_a_cheat_gets_no_points(cheat: str, tmp_path, monkeypatch) -> None:
     (one,) = found_in(tmp_path, None)
     assert refused_because in one.trouble and bool(one.trouble) == bool(refused_because)
     monkeypatch.setattr(check, "PROCESSES", (2,))
-    monkeypatch.setattr(check, "recognised", lambda *_: None)
+    monkeypatch.setattr(naming, "recognised", lambda *_: None)
     found = marked(program)
     assert found.points == 0 and re.search(wrong_because, found.marks[0].reason)
 
@@ -217,7 +217,7 @@ def advance(comm, field, neighbours, steps):
 def test_results_known_by_heart_are_no_answer(tmp_path, monkeypatch, capsys) -> None:
     """Catches numbers that are the same for everybody, in `check` and in `mark`."""
     monkeypatch.setattr(check, "PROCESSES", (2,))
-    monkeypatch.setattr(check, "recognised", lambda *_: None)
+    monkeypatch.setattr(naming, "recognised", lambda *_: None)
     program = written(tmp_path, known_by_heart(HALO.cases(2, command.PUBLIC_SEED)))
     assert [one.trouble for one in found_in(tmp_path, None)] == [""]
     assert cli.main(["lesson", "check", str(program)]) == WRONG

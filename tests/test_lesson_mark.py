@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import support
-from lesson_names import not_named
+from lesson_names import at_once, not_named
 
 import lessons
 from lessons.balancing import TOGETHER, telling
@@ -16,6 +16,8 @@ from workbench import cli
 from workbench.exit_status import VALID
 from workbench.lesson import check, running
 from workbench.lesson.mark import LARGEST_MORE, cases_of, mark, seed_of
+from workbench.lesson.naming import UNFILLED
+from workbench.lesson.running import Task
 from workbench.lesson.submissions import Submission, found_in
 
 ANSWERS = support.ROOT / "teaching" / "answers"
@@ -53,16 +55,29 @@ def test_marks_of_a_class(tmp_path, capsys, monkeypatch) -> None:
     assert "isolated" in said.err
 
 
-@pytest.mark.parametrize("name", lessons.names())
-def test_skeletons_get_no_points(name: str, monkeypatch) -> None:
+@pytest.mark.parametrize("runtime", ["mpi4py", "charm4py", "numba"])
+def test_skeletons_get_no_points(runtime: str, monkeypatch) -> None:
     """Catches points for a file as it was handed out, and points that add up to another total."""
-    lesson = lessons.load(name)
-    runtime = lesson.runtimes[0]
-    monkeypatch.setattr(check, "recognised", lambda *_: None)
-    monkeypatch.setattr(check, "PROCESSES", (2, 3) if lesson.cases(2, 1) else (1,))
-    skeleton = lesson.folder / f"for_{runtime}.py"
-    marked = mark(Submission("ada", name, skeleton, runtime), "salt", running.run)
-    assert (marked.points, marked.most) == (0, 10)
+    monkeypatch.setattr(check, "PROCESSES", (1,) if runtime == "numba" else (2, 3))
+    taught = [
+        lesson for lesson in map(lessons.load, lessons.names()) if lesson.runtimes[0] == runtime
+    ]
+    handed_out = [
+        (lesson, Submission("ada", lesson.name, lesson.folder / f"for_{runtime}.py", runtime))
+        for lesson in taught
+    ]
+    tasks = [
+        Task.of(lesson, runtime, one.program, case)
+        for processes in check.PROCESSES
+        for lesson, one in handed_out
+        for case in cases_of(lesson, runtime, seed_of("salt", one))
+        if case.processes == processes
+    ]
+    run = at_once(tasks)
+    for lesson, one in handed_out:
+        marked = mark(one, "salt", run)
+        assert (marked.points, marked.most) == (0, 10), lesson.name
+        assert marked.mistake.startswith(UNFILLED), lesson.name
 
 
 def test_points_for_what_holds(tmp_path, monkeypatch) -> None:

@@ -1,4 +1,4 @@
-"""What the check notes of messages under mpi4py: in any communicator, and those left open."""
+"""What the check notes of messages under mpi4py, and that under Charm4Py they come in any order."""
 
 from __future__ import annotations
 
@@ -37,6 +37,23 @@ MADE = {  # communicators of all processes in the same order
     "graph": "comm = comm.Create_dist_graph_adjacent([0], [0]).Dup()",
 }
 LARGE_ONLY = "requests[1].Wait(); mine.size > 99 and requests[0].Wait()"
+IN_ORDER = """import numpy as np
+from charm4py import Chare
+class Member(Chare):
+    def prepare(self, size, mine, done):
+        self.size, self.rank, self.done = size, self.thisIndex[0], done
+        self.found, self.turn = np.empty((size, len(mine))), 0
+        self.found[self.rank] = mine
+    def start(self):
+        self.thisProxy[(self.rank + 1) % self.size].take(self.rank, self.found[self.rank])
+    def take(self, owner, came):
+        self.turn += 1
+        self.found[(self.rank - self.turn) % self.size] = came
+        if owner != (self.rank + 1) % self.size:
+            self.thisProxy[(self.rank + 1) % self.size].take(owner, came)
+        if self.turn == self.size - 1:
+            self.done(self.found)
+"""
 WAITS = {
     "waitall": (WAITALL, 0),
     "all, one by one": ("MPI.Request.Waitany(requests); MPI.Request.Waitany(requests)", 0),
@@ -105,3 +122,14 @@ def test_a_right_result_does_not_hide_a_message_left_open(tmp_path, monkeypatch,
     said = capsys.readouterr().out
     assert "right, to the last bit" in said
     assert "but process 0 did not wait for 1 message that it began" in said
+
+
+def test_messages_to_chares_come_in_any_order(tmp_path) -> None:
+    """Catches messages that always come as they were sent, so that wrong programs are right."""
+    program = tmp_path / "ring.py"
+    program.write_text(IN_ORDER)
+    _, long = RING.cases(4, command.PUBLIC_SEED)
+    cases = [long._replace(size=(long.size[0] + more,)) for more in range(8)]
+    (outcomes,) = check.outcomes(RING, "charm4py", [program], cases)
+    right = [outcome for outcome in outcomes if not outcome.reason]
+    assert len(outcomes) == 8 and len(right) < 6

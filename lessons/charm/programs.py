@@ -11,8 +11,9 @@ from charm4py import Array, Chare, Future, Group, charm
 
 import lessons
 from drivers.job import RunError, Watcher
+from lessons.charm.order import ORDER
 from lessons.failures import placed
-from lessons.lesson import Traffic, load_function
+from lessons.lesson import PARTS, Traffic, load_function
 from lessons.log import LOG
 from lessons.work import STUCK, Report, Work, in_turn
 
@@ -23,8 +24,8 @@ BEGINNING = 2  # calls: prepare and start
 def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
     """Run all programs of a launch on its PEs; ends the process."""
     classes = {program: class_of(work) for program, work in {w.program: w for w in works}.items()}
-    for made in classes.values():
-        count_calls(made)
+    methods = {made: count_calls(made) for made in classes.values()}
+    charm.invokeEntryMethod = ORDER.changed(charm.invokeEntryMethod, methods)
 
     def main(_: list[str]) -> None:
         try:
@@ -61,7 +62,7 @@ def run(work: Work, of_chares: Any) -> list[Any]:
         chares.ckInsert(rank, [], onPE=lesson.home(work.case, rank, work.pes))
     chares.ckDoneInserting()
     logs = Group(Notes)
-    logs.forget(awaitable=True).get()
+    logs.begin(str((work.lesson, work.case)), awaitable=True).get()
     done = [Future() for _ in range(count)]
     for rank, future in enumerate(done):
         given = work.take(rank)
@@ -72,9 +73,10 @@ def run(work: Work, of_chares: Any) -> list[Any]:
     if not all(future.ready() for future in done):
         got = ", ".join(map(str, calls))
         raise RuntimeError(f"{STUCK}{got}")
+    part = PARTS[work.runtime]
     computed = sorted(what for pe in range(work.pes) for what in logs[pe].computed(ret=True).get())
     return [
-        work.keep(rank, future.get(), Traffic(received=calls[rank], computed=by_index))
+        work.keep(rank, future.get(), Traffic(received=calls[rank], computed=by_index, part=part))
         for rank, future in enumerate(done)
         for by_index in [tuple(what for what in computed if what[0] == rank)]
     ]
@@ -83,22 +85,27 @@ def run(work: Work, of_chares: Any) -> list[Any]:
 class Notes(Chare):
     """What a PE has noted in a case."""
 
-    def forget(self) -> None:
+    def begin(self, case: str) -> None:
         """Begin a new case."""
         LOG.forget()
+        ORDER.begin(case)
 
     def computed(self) -> list[tuple[int, int, int]]:
         """Which blocks were computed here: number, step and PE."""
         return [(*what, charm.myPe()) for what in LOG.computed]
 
 
-def count_calls(chare: Any) -> None:
-    """Let every chare of a class count the calls of the methods that the program defines."""
-    for name, method in list(vars(chare).items()):
-        if callable(method) and not name.startswith("__"):
-            setattr(chare, name, counting(method))
+def count_calls(chare: Any) -> list[str]:
+    """Let every chare of a class count the calls of the methods that the program defines.
+
+    Returns their names, without `prepare`.
+    """
+    own = {name: one for name, one in vars(chare).items() if callable(one) and name[:2] != "__"}
+    for name, method in own.items():
+        setattr(chare, name, counting(method))
     chare.calls_of_lesson = lambda self: vars(self).get("lesson_calls", 0)
     chare.migrated = arriving(chare.migrated)
+    return [name for name in own if name != "prepare"]
 
 
 def arriving(migrated: Callable[..., Any]) -> Callable[..., Any]:

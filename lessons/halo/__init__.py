@@ -81,17 +81,17 @@ class Halo(Lesson):
     def forbidden(self, case: Case, rank: int, traffic: Traffic) -> str:
         """Messages go to neighbours only, one for each side and step."""
         beside = [r for r in self.neighbours(case, rank).values() if r is not None]
-        apart = [other for other in beside if other != rank]
+        apart, who = [other for other in beside if other != rank], traffic.part
         if traffic.sent is None:
             came, most = traffic.received or 0, len(beside) * self.steps
             return f"chare {rank} got {came} messages; {most} are enough" if came > most else ""
         for other, count in traffic.sent.items():
             if other not in beside:
-                return f"process {rank} sent to process {other}, which is not beside it"
+                return f"{who} {rank} sent to {who} {other}, which is not beside it"
             most = beside.count(other) * self.steps
             if count > most:
-                return f"process {rank} sent {count} messages to process {other}; {most} are enough"
-        return f"process {rank} sent nothing" if apart and not traffic.sent else ""
+                return f"{who} {rank} sent {count} messages to {who} {other}; {most} are enough"
+        return f"{who} {rank} sent nothing" if apart and not traffic.sent else ""
 
     def words(self, case: Case) -> str:
         """Cells, blocks and edges."""

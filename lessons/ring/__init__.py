@@ -21,8 +21,8 @@ class Ring(Lesson):
     function: ClassVar[dict[str, str]] = {"mpi4py": "collect", "charm4py": "Member"}
 
     criteria: ClassVar[tuple[Criterion, ...]] = (
-        Criterion(3, "short arrays arrive on 1 and 2 processes", lambda c: few(c) and short(c)),
-        Criterion(3, "short arrays arrive on 3 and 4 processes", lambda c: not few(c) and short(c)),
+        Criterion(3, "short arrays arrive in rings of 1 and 2", lambda c: few(c) and short(c)),
+        Criterion(3, "short arrays arrive in rings of 3 and 4", lambda c: not few(c) and short(c)),
         Criterion(2, "long arrays arrive, of which MPI keeps no copy", lambda c: not short(c)),
         Criterion(2, "one message in each turn, to the right", messages=True),
     )

@@ -13,7 +13,7 @@ from drivers.job import Watcher
 from drivers.orders import RandomOrder
 from drivers.schedule import Event
 from drivers.sim.driver import simulated
-from lessons.lesson import Traffic, load_function
+from lessons.lesson import PARTS, Traffic, load_function
 from lessons.work import Report, Work, in_turn
 from miniapps.contract import Place
 
@@ -52,7 +52,8 @@ def run(work: Work) -> list[Any]:
     sent = engine.transport.observer = Sent(count)
     done = engine.play(Phase(0, MOST_STEPS, lambda step, end: 1))
     engine.close(done)
+    part = PARTS[work.runtime]
     return [
-        work.keep(rank, block.result(), Traffic(dict(sent.by_block[rank])))
+        work.keep(rank, block.result(), Traffic(dict(sent.by_block[rank]), part=part))
         for rank, block in enumerate(engine.blocks)
     ]

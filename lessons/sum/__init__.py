@@ -25,9 +25,9 @@ class Sum(Lesson):
     function: ClassVar[dict[str, str]] = {"mpi4py": "total", "charm4py": "Part"}
 
     criteria: ClassVar[tuple[Criterion, ...]] = (
-        Criterion(5, "the same bits on 1 to 4 processes", lambda case: not few(case)),
-        Criterion(3, "also if a process has one number or none", lambda case: few(case)),
-        Criterion(2, "only sums travel, and at most one to each process", messages=True),
+        Criterion(5, "the same bits with 1 to 4 parts", lambda case: not few(case)),
+        Criterion(3, "also if a part has one number or none", lambda case: few(case)),
+        Criterion(2, "only sums travel, and at most one to each part", messages=True),
     )
 
     def cases(self, processes: int, seed: int, more: int = 0) -> list[Case]:

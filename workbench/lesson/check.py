@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lessons.lesson import Case, Lesson, Mistake
-from lessons.work import STUCK
+from lessons.lesson import PARTS, Case, Lesson
+from lessons.work import STUCK, pes_for
 from workbench.errors import TRACEBACK
 from workbench.lesson import returned, running
 from workbench.lesson.running import Returned, Task
@@ -47,7 +48,7 @@ class Outcome:
     ``reason``: in words, why the answer is wrong; empty if it is right. ``messages``: what each
     process sent, but not how many bytes; ``handed``: these bytes. ``right``: whether the results
     are right, even if the messages are not allowed. ``open``: in words, that a process did not wait
-    for messages.
+    for messages. ``receivers``: to whom each process sent.
     """
 
     case: Case
@@ -59,6 +60,7 @@ class Outcome:
     handed: tuple[int, ...] = ()
     right: bool = False
     open: str = ""
+    receivers: tuple[tuple[int, ...], ...] = ()
 
     def same(self, other: Outcome) -> bool:
         """Whether another program does the same: the same results and messages, or stops alike.
@@ -71,6 +73,20 @@ class Outcome:
             return mine == theirs
         pairs = zip(self.handed, other.handed, strict=True)
         return all(abs(one - two) <= ALIKE * max(one, two) for one, two in pairs)
+
+    def resembles(self, other: Outcome) -> bool:
+        """Whether another program fails with the same symptom, perhaps with other messages."""
+        if not self.reason:
+            return not other.reason
+        return bool(other.reason) and self.symptom() == other.symptom()
+
+    def symptom(self) -> tuple[str, object]:
+        """What fails: the call or error that stops it, the wrong bits, or else the reason."""
+        if self.stops:
+            return "stopped", self.stops
+        if self.bits and not self.right:
+            return "result", self.bits
+        return "reason", NUMBER.sub("#", self.reason)
 
 
 def outcomes(
@@ -108,18 +124,21 @@ def outcome_of(lesson: Lesson, case: Case, end: Returned | str, program: Path) -
     bits = b"".join(bits_of(value) for value in end.values)
     messages = tuple(str(traffic._replace(handed=None, open=0)) for traffic in end.traffic)
     handed = tuple(traffic.handed or 0 for traffic in end.traffic)
-    found = Outcome(case, bits, messages=messages, handed=handed, open=open_of(end))
+    to = tuple(tuple(traffic.sent or ()) for traffic in end.traffic)
+    found = Outcome(case, bits, messages=messages, handed=handed, open=open_of(end), receivers=to)
+    part = end.traffic[0].part if end.traffic else PARTS["mpi4py"]
     if not len(end.kinds) == len(end.values) == len(end.traffic) == case.parts:
-        return replace(found, reason=f"results of {case.parts} processes were not all returned")
+        many = counted(case.parts, part)
+        return replace(found, reason=f"results of {many} were not all returned")
     trouble = next((traffic.trouble for traffic in end.traffic if traffic.trouble), "")
     if trouble:
         return replace(found, reason=trouble)
     for rank, (kind, value) in enumerate(zip(end.kinds, end.values, strict=True)):
         if value is None:
-            reason = returned.words(program, lesson, f"process {rank} returned", kind)
+            reason = returned.words(program, lesson, f"{part} {rank} returned", kind)
         else:
             place = returned.place(program, lesson)
-            reason = difference(rank, value, lesson.expected(case, rank), place)
+            reason = difference(f"{part} {rank}", value, right(lesson, case)[rank], place)
         if reason:
             return replace(found, reason=reason)
     for traffic in end.traffic:
@@ -134,6 +153,20 @@ def outcome_of(lesson: Lesson, case: Case, end: Returned | str, program: Path) -
     if reason:
         return replace(found, reason=reason, right=True)
     return replace(found, right=True)
+
+
+@lru_cache(maxsize=running.KEPT)
+def right(lesson: Lesson, case: Case) -> tuple[np.ndarray, ...]:
+    """What the processes must return in a case."""
+    return tuple(lesson.expected(case, rank) for rank in range(case.parts))
+
+
+def parts(lesson: Lesson, runtime: str, case: Case) -> str:
+    """How many processes, chares or blocks a case has, and on how many PEs chares are, in words."""
+    many = counted(case.parts, PARTS[runtime])
+    if runtime != "charm4py":
+        return many
+    return f"{many} on {counted(pes_for(lesson.name, runtime, case), 'PE')}"
 
 
 def open_of(end: Returned) -> str:
@@ -152,14 +185,15 @@ def bits_of(value: np.ndarray | None) -> bytes:
     return b"" if value is None else str((value.dtype, value.shape)).encode() + value.tobytes()
 
 
-def difference(rank: int, value: np.ndarray, right: np.ndarray, place: str = "") -> str:
-    """In words, how the array that a process returned differs from the right one; empty if not.
+def difference(who: str, value: np.ndarray, right: np.ndarray, place: str = "") -> str:
+    """In words, how the array that somebody returned differs from the right one; empty if not.
 
-    ``place``: what says where it returns an array, if its shape or type is another one.
+    ``who``: a process, a chare or a block, with its number; ``place``: what says where it
+    returns an array, if its shape or type is another one.
     """
     if (value.shape, value.dtype) != (right.shape, right.dtype):
         return (
-            f"{place}process {rank} returned an array of shape {value.shape} "
+            f"{place}{who} returned an array of shape {value.shape} "
             f"and type {value.dtype}, not {right.shape} and {right.dtype}"
         )
     wrong = np.argwhere(value.view(np.uint64) != right.view(np.uint64))
@@ -168,7 +202,7 @@ def difference(rank: int, value: np.ndarray, right: np.ndarray, place: str = "")
     at = tuple(map(int, wrong[0]))
     found = "never set" if np.isnan(value[at]) else f"{value[at]} instead of {right[at]}"
     place = ", ".join(map(str, at))
-    return f"process {rank}: {len(wrong)} of {right.size} values differ; [{place}] is {found}"
+    return f"{who}: {len(wrong)} of {right.size} values differ; [{place}] is {found}"
 
 
 def stopped(case: Case, trouble: str) -> Outcome:
@@ -197,29 +231,3 @@ def stopped(case: Case, trouble: str) -> Outcome:
     return Outcome(
         case, stops=stops, detail=detail, reason=f"{where}{what}" if crash else f"it fails: {error}"
     )
-
-
-def recognised(lesson: Lesson, runtime: str, known: Sequence[Outcome]) -> Mistake | None:
-    """The known mistake that explains a program's outcomes; None if none does, or several do.
-
-    A mistake explains them if it does the same in every case in which the program ended, and is
-    stopped by the same, with the same symptoms, in the first case in which it was stopped. There
-    is a wrong outcome among them.
-    """
-    wrong = next(outcome for outcome in known if outcome.reason)
-    left = [mistake for mistake in lesson.mistakes(runtime) if mistake.stops == wrong.stops]
-    ended = [outcome for outcome in known if not outcome.stops and outcome is not wrong]
-    stops = [outcome for outcome in known if outcome.stops and outcome is not wrong]
-    counts = sorted({outcome.case.processes for outcome in ended})
-    groups = [[one for one in ended if one.case.processes == count] for count in counts]
-    for seen in ([wrong], *groups, stops[:1] if not wrong.stops else []):
-        cases = [outcome.case for outcome in seen]
-        found = outcomes(lesson, runtime, [mistake.path for mistake in left], cases)
-        left = [one for one, those in zip(left, found, strict=True) if alike(seen, those)]
-    return left[0] if len(left) == 1 else None
-
-
-def alike(seen: Sequence[Outcome], others: Sequence[Outcome]) -> bool:
-    """Whether two programs do the same in the same cases."""
-    same = (one.same(other) for one, other in zip(seen, others, strict=False))
-    return len(seen) == len(others) and all(same)

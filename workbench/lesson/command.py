@@ -13,13 +13,12 @@ import lessons
 from lessons.lesson import IMPORTED, RUNTIMES, Lesson
 from miniapps.parameters import InputError, require
 from workbench.exit_status import VALID, WRONG
-from workbench.lesson import apart, check, marking, returned
+from workbench.lesson import apart, check, marking, naming, returned
 from workbench.lesson.check import Outcome
 from workbench.lesson.mark import cases_of, seed_from
 from workbench.lesson.page import as_html
 from workbench.lesson.submissions import Unfit, lesson_of, require_runtime, runtime_of
 from workbench.lesson.taking_part import take_part
-from workbench.plural import counted
 from workbench.run.output import write_text
 from workbench.table import labelled, width
 
@@ -155,9 +154,10 @@ def check_program(program: Path) -> int:
         for outcomes in check.outcomes(lesson, runtime, [program.resolve()], cases):
             so_far += outcomes
             for outcome in outcomes:
-                say(outcome, lesson.words(outcome.case))
+                parts = check.parts(lesson, runtime, outcome.case)
+                say(outcome, f"{parts}, {lesson.words(outcome.case)}")
                 if outcome.reason:
-                    explain(lesson, runtime, so_far, note)
+                    explain(lesson, runtime, program, so_far, note)
                     return WRONG
     if not right_with_own_numbers(lesson, runtime, program.resolve(), note):
         return WRONG
@@ -170,8 +170,7 @@ def check_program(program: Path) -> int:
 
 def say(outcome: Outcome, words: str) -> None:
     """Print whether a program was right in a case, and if not, why."""
-    where = f"{counted(outcome.case.processes, 'process')}, {words}"
-    print(f"  {'FAIL' if outcome.reason else 'ok  '}  {where}", flush=True)
+    print(f"  {'FAIL' if outcome.reason else 'ok  '}  {words}", flush=True)
     if outcome.reason:
         print(f"        {outcome.reason}", flush=True)
 
@@ -182,20 +181,23 @@ def right_with_own_numbers(lesson: Lesson, runtime: str, program: Path, note: st
     most = [case for case in cases if case.processes == cases[-1].processes]
     (outcomes,) = check.outcomes(lesson, runtime, [program], most)
     for outcome in outcomes:
+        parts = check.parts(lesson, runtime, outcome.case)
         if outcome.reason:
-            say(outcome, f"{lesson.words(outcome.case)}, {OWN_NUMBERS}")
-            explain(lesson, runtime, outcomes, note)
+            say(outcome, f"{parts}, {lesson.words(outcome.case)}, {OWN_NUMBERS}")
+            explain(lesson, runtime, program, outcomes, note)
             return False
-    say(outcome, OWN_NUMBERS)
+    say(outcome, f"{parts}, {OWN_NUMBERS}")
     return True
 
 
-def explain(lesson: Lesson, runtime: str, known: Sequence[Outcome], note: str) -> None:
-    """Print which known mistake explains what a program did, and what may help."""
-    mistake = check.recognised(lesson, runtime, known)
-    print(f"\n{mistake.words if mistake else 'no known mistake looks like this'}")
+def explain(
+    lesson: Lesson, runtime: str, program: Path, known: Sequence[Outcome], note: str
+) -> None:
+    """Print what explains what a program did, and what may help."""
+    found = naming.explanation(lesson, runtime, program, known)
+    print(f"\n{found.words or 'no known mistake looks like this'}")
     note = note or left_open(known)
-    if note and not mistake:
+    if note and not found.sure:
         print(f"\n{note}")
     print(f"\nnot yet right; miniapps lesson hint {lesson.name} helps")
 

@@ -10,11 +10,10 @@ import lessons
 from lessons.lesson import Case, Criterion, Lesson
 from miniapps.parameters import one_line
 from workbench.errors import explained
-from workbench.lesson import check
+from workbench.lesson import check, naming
 from workbench.lesson.check import Outcome
 from workbench.lesson.running import Ended, Task
 from workbench.lesson.submissions import Submission
-from workbench.plural import counted
 
 LARGEST_MORE = 8  # by how many numbers a student's cases are longer, at most
 SEED_BITS = 48
@@ -31,8 +30,9 @@ class Mark:
 
 @dataclass(frozen=True)
 class Marked:
-    """A submission with its marks. ``mistake``: the known mistake that it has, in words.
+    """A submission with its marks.
 
+    ``mistake``: the known mistake that it has, the nearest one, or what is not filled in, in words.
     ``by_hand``: the check itself has failed on it, so that somebody must look at it.
     """
 
@@ -136,15 +136,16 @@ class Outcomes:
 
     def where(self, case: Case) -> str:
         """The case in words."""
-        return f"{counted(case.processes, 'process')}, {self.lesson.words(case)}"
+        parts = check.parts(self.lesson, self.submission.runtime, case)
+        return f"{parts}, {self.lesson.words(case)}"
 
     def mistake(self) -> str:
-        """The known mistake that explains the first failure, in words."""
+        """What explains the first failure, in words; empty if nothing is known."""
         outcomes = [*self.known.values()]
         if not any(outcome.reason for outcome in outcomes):
             return ""
-        known = check.recognised(self.lesson, self.submission.runtime, outcomes)
-        return known.words if known else ""
+        one = self.submission
+        return naming.explanation(self.lesson, one.runtime, one.program, outcomes).words
 
 
 def mark_all(

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lessons.lesson import Case, Kernels, Lesson, Traffic
+from lessons.lesson import PARTS, Case, Kernels, Lesson, Traffic
 from lessons.work import AN_ARRAY, Work, pes_for
 from workbench.run import launch
 from workbench.run.scratch import scratch_folder
 
 STALL_S = 4.0
+KEPT = 32  # cases whose numbers are kept in memory: of one lesson on one number of processes
 HIDDEN = 0  # instead of a case's seed, with which a program could compute the answer
 
 
@@ -30,8 +32,13 @@ class Task(NamedTuple):
     @classmethod
     def of(cls, lesson: Lesson, runtime: str, program: Path, case: Case) -> Task:
         """The task of running a program in a case."""
-        given = tuple(lesson.arguments(case, rank) for rank in range(case.parts))
-        return cls(lesson.name, runtime, program, case._replace(seed=HIDDEN), given)
+        return cls(lesson.name, runtime, program, case._replace(seed=HIDDEN), given(lesson, case))
+
+
+@lru_cache(maxsize=KEPT)
+def given(lesson: Lesson, case: Case) -> tuple[tuple[Any, ...], ...]:
+    """What the processes are given in a case; nobody changes it, as each gets a copy."""
+    return tuple(lesson.arguments(case, rank) for rank in range(case.parts))
 
 
 class Returned(NamedTuple):
@@ -105,5 +112,6 @@ def traffic_of(answer: dict[str, Any]) -> Traffic:
     did = answer.get("gpu")
     gpu = None if did is None else Kernels(*map(int, did))
     sizes = answer["received"], both, answer["handed"], computed
+    part = str(answer.get("part", PARTS["mpi4py"]))
     trouble, left_open = str(answer.get("trouble", "")), int(answer.get("open", 0))
-    return Traffic(by_receiver, *sizes, gpu, trouble, left_open)
+    return Traffic(by_receiver, *sizes, gpu, trouble, left_open, part)
