@@ -24,7 +24,6 @@ import pkgutil
 import traceback
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -32,6 +31,8 @@ from typing import TYPE_CHECKING, Any
 from miniapps.parameters import InputError, require
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from workbench.api import RunError as RunError
     from workbench.api import campaign as campaign
     from workbench.api import run as run
@@ -88,6 +89,8 @@ def _require_free(
 @cache
 def installed() -> Mapping[str, EntryPoint]:
     """The apps of installed distributions, by name."""
+    from importlib.metadata import entry_points  # takes 30 ms to import
+
     return MappingProxyType({entry.name: entry for entry in entry_points(group=ENTRY_POINTS)})
 
 

@@ -47,6 +47,10 @@ def main() -> int:
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     open_standard_files()
+    if sys.argv[1:3] == ["lesson", "take-part"]:  # of which there are many, each for a short time
+        from workbench.lesson import taking_part
+
+        return taking_part.main()
     from workbench import cli
 
     return cli.main()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
-from mpi4py import MPI
+# MPICH: a rank that waits sleeps now and then. There may be more ranks than cores, and a program
+# that hangs is only ended after seconds.
+os.environ.setdefault("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1")
+from mpi4py import MPI  # noqa: E402
 
 import lessons
 from drivers.job import Watcher

@@ -1,10 +1,15 @@
-"""A process of a launch runs the students' programs that it was launched for."""
+"""A process of a launch runs the students' programs that it was launched for.
+
+It imports no more than it needs, because a check starts a dozen processes.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import pickle
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +17,14 @@ import lessons
 from lessons.failures import placed
 from lessons.lesson import fill_new_arrays
 from lessons.work import Work
-from miniapps.parameters import require
-from workbench.exit_status import FAILED, VALID
-from workbench.run import launch, output
+from miniapps.parameters import InputError, require
+from workbench import environment
+from workbench.errors import explained
+from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
+from workbench.run.launched import FOLDER, PROGRESS, RUNS, record_name
 from workbench.run.processes import remove_shared_files
 from workbench.run.progress_file import reopened
+from workbench.run.replaced import write_text
 
 
 def take_part() -> int:
@@ -25,15 +33,15 @@ def take_part() -> int:
     A program that fails ends this process at once: others may wait for its messages, and a library
     that ends in good order might wait for them.
     """
-    name = os.environ.get(launch.FOLDER)
+    name = os.environ.get(FOLDER)
     require(name is not None, "lesson", "take-part", "only where `lesson check` has launched")
     folder = Path(str(name))
-    works: list[Work] = pickle.loads((folder / launch.RUNS).read_bytes())
+    works: list[Work] = pickle.loads((folder / RUNS).read_bytes())
 
     def report(number: int, answers: list[Any]) -> None:
-        output.write_text(folder / launch.record_name(number), json.dumps(answers))
+        write_text(folder / record_name(number), json.dumps(answers))
 
-    watcher = reopened(folder / launch.PROGRESS, works[0].pes)
+    watcher = reopened(folder / PROGRESS, works[0].pes)
     fill_new_arrays()
     try:
         lessons.runner(works[0].runtime).take_part(works, watcher, report)
@@ -42,3 +50,19 @@ def take_part() -> int:
         remove_shared_files()
         os._exit(FAILED)
     return VALID
+
+
+def main() -> int:
+    """Take part without the command line; returns the exit status."""
+    environment.one_thread()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    try:
+        return take_part()
+    except InputError as error:
+        print(f"miniapps: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        print(f"miniapps: {explained(error)}", file=sys.stderr)
+        return FAILED

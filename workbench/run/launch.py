@@ -25,14 +25,13 @@ from drivers.descriptor import Start
 from workbench import environment, errors
 from workbench.exit_status import FAILED
 from workbench.run import output
-from workbench.run.launched import Launched
+from workbench.run.launched import FOLDER, PROGRESS, RUNS, Launched, record_name
 from workbench.run.monitor import LOG, Monitor
 from workbench.run.processes import end_by_signals
 from workbench.run.progress_file import ERRORS, ProgressFile, first_error
 from workbench.run.spec import RunSpec
 
-FOLDER = "MINIAPPS_RUN_FOLDER"  # environment variable: where a launched run keeps its files
-PROGRESS, RUNS, NOTES = "progress", "runs.pickle", "notes"
+NOTES = "notes"
 
 
 def _program_itself() -> list[str]:
@@ -157,11 +156,6 @@ def _print_notes(folder: Path) -> None:
     notes = folder / NOTES
     if notes.exists():
         print(*dict.fromkeys(notes.read_text().splitlines()), sep="\n", file=sys.stderr)
-
-
-def record_name(number: int) -> str:
-    """The name of a run's record file in the folder of its launch."""
-    return f"record-{number}.json"
 
 
 def _cores() -> dict[str, str]:

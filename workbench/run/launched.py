@@ -1,4 +1,4 @@
-"""What a launch must know about the work for which it starts processes."""
+"""What a launch must know about the work for which it starts processes, and where its files are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ from pathlib import Path
 from typing import Protocol
 
 from drivers.descriptor import Options
+
+FOLDER = "MINIAPPS_RUN_FOLDER"  # environment variable: where a launched run keeps its files
+PROGRESS, RUNS = "progress", "runs.pickle"
+
+
+def record_name(number: int) -> str:
+    """The name of a run's record file in the folder of its launch."""
+    return f"record-{number}.json"
 
 
 class Launched(Protocol):

@@ -29,6 +29,9 @@ from miniapps.contract import Piece
 from miniapps.quantities import Quantity, describe, describe_state
 from miniapps.snapshots import SnapshotWriter, append
 from workbench.run.disk import hdf5_file
+from workbench.run.replaced import aside
+from workbench.run.replaced import replacing as replacing
+from workbench.run.replaced import write_text as write_text
 from workbench.run.written import state_hash
 
 DESCRIPTION = (
@@ -37,29 +40,6 @@ DESCRIPTION = (
     "`description`, `units` and labels of its axes; tables also have `columns`, with one entry of "
     "`units` for each."
 )
-
-
-def aside(path: Path) -> Path:
-    """The temporary path of a file that is not yet complete."""
-    return path.with_name(path.name + ".part")
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """The temporary path of a file, which gets its own name if all is well.
-
-    Raises OSError that names the file, and leaves no part of it, if it cannot be written.
-    """
-    part = aside(path)
-    try:
-        yield part
-        os.replace(part, path)
-    except OSError as error:
-        if error.errno is None:
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def temporary(path: Path, pes: int) -> list[Path]:
@@ -203,9 +183,3 @@ def append_line(path: Path, file: int, line: bytes) -> None:
     except OSError as error:
         os.ftruncate(file, before)
         raise OSError(error.errno, error.strerror, str(path)) from None
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a small file atomically. Raises OSError that names it, and leaves no part of it."""
-    with replacing(path) as part:
-        part.write_text(text)
