@@ -18,7 +18,7 @@ import numpy as np
 from devices.backend import Array
 from devices.cuda.compiler import WARP, Kernel, blocks, cuda, inlined, kernel, mul
 from devices.cuda.memory import flat, to_host, zeros
-from kernels.stencils.gpu import change, raise_to, reach
+from kernels.stencils.gpu import change, changed, check_sizes, raise_to, reach, within
 
 THREADS = 128  # columns of a thread block
 MARCH = 16  # rows of one, a multiple of 4
@@ -28,7 +28,7 @@ SWEEP = tuple(
     f"void({real}[::1], {real}[::1], {real}, uint64, uint64, uint64, uint64, uint64)"
     for real in ("float64", "float32")
 )
-SEVERAL = "void({0}[::1], {0}[::1], {0}, int64, int64, int64, int64, int64, UniTuple(int64, 4))"
+SEVERAL = "void({0}[::1], {0}[::1], {0}, uint64, int32, int32, int32, int32, UniTuple(int32, 4))"
 MEASURED = tuple(signature.replace(")", ", int64[::1])") for signature in SWEEP)
 
 
@@ -93,14 +93,15 @@ def _measured(old, new, weight, row, x0, x1, y0, y1, most):  # type: ignore[no-u
     raise_to(most, mine)
 
 
-def _several(sweeps: int, real: str) -> Kernel:
+def _several(sweeps: int, real: str, fixed: bool = True) -> Kernel:
     """Return a kernel that does several sweeps at once, from `old`, which it only reads, to `new`.
 
     A thread block walks down a strip of columns with one thread per column. Once row r is loaded,
     sweep s can compute row r - s: the cells above and below are in the thread's registers, the
     cells to the left and right were written to shared memory by the neighbouring threads one row
     ago. So a row costs one barrier. At both ends of the thread block ``sweeps`` threads only
-    compute values for the others. Where ``grow`` is 0, cells beyond the region keep their values.
+    compute values for the others. Where ``grow`` is 0, cells beyond the region keep their values;
+    if not ``fixed``, it is 0 nowhere, and no cell is tested for that.
     """
 
     @kernel(SEVERAL.format(real))
@@ -110,30 +111,37 @@ def _several(sweeps: int, real: str) -> Kernel:
         here = cuda.local.array(sweeps, real)
         me, wide = cuda.threadIdx.x, cuda.blockDim.x
         left, right = max(me - 1, 0), min(me + 1, wide - 1)
-        j = y0 - sweeps + cuda.blockIdx.x * (wide - 2 * sweeps) + me
-        mine = me >= sweeps and me < wide - sweeps and j < y1
+        j = np.int32(y0 - sweeps + cuda.blockIdx.x * (wide - 2 * sweeps) + me)
         column = min(max(j, y0 - reach(sweeps, grow[2])), y1 + reach(sweeps, grow[3]) - 1)
-        stays = (j < y0 and grow[2] == 0) or (j >= y1 and grow[3] == 0)
         top, bottom = x0 - reach(sweeps, grow[0]), x1 + reach(sweeps, grow[1]) - 1
-        first = x0 + cuda.blockIdx.y * STRIP
-        end = min(first + STRIP, x1)
-        next_one = old[np.uint64(min(max(first - sweeps, top), bottom) * row + column)]
-        for r in range(first - sweeps, end + sweeps):
-            value = next_one
-            next_one = old[np.uint64(min(max(r + 1, top), bottom) * row + column)]
-            for s in range(sweeps):
-                i = r - s - 1
-                fixed = stays or (i < x0 and grow[0] == 0) or (i >= x1 and grow[1] == 0)
-                relaxed = here[s]
-                if not fixed:
-                    sides = beside[(r + 1) & 1, s, left], beside[(r + 1) & 1, s, right]
+        first = np.int32(x0 + cuda.blockIdx.y * STRIP)
+        r, end = np.int32(first - sweeps), np.int32(min(first + STRIP, x1) + sweeps)
+        low, changing = changed(sweeps, x0, x1, grow[0], grow[1])
+        if not within(j, sweeps, y0, y1, grow[2], grow[3]):
+            changing = np.uint32(0)
+        mine = me >= sweeps and me < wide - sweeps and j < y1
+        written = np.uint32(end - sweeps - first if mine else 0)
+        load = np.uint64(max(r, top)) * row + np.uint64(column)
+        store = np.uint64(first) * row + np.uint64(j)
+        next_one = old[load]
+        while r < end:
+            for now in range(2):  # two rows in turn, so that the compiler knows ``now``
+                value = next_one
+                load += row if top <= r and r < bottom else np.uint64(0)
+                next_one = old[load]
+                for s in range(sweeps):
+                    sides = beside[1 - now, s, left], beside[1 - now, s, right]
                     relaxed = _relaxed(weight, here[s], above[s], value, sides[0], sides[1])
-                above[s], here[s] = here[s], value
-                beside[r & 1, s, me] = value
-                value = relaxed
-            if mine and r - sweeps >= first:
-                new[np.uint64((r - sweeps) * row + j)] = value
-            cuda.syncthreads()
+                    if fixed and np.uint32(r - s - 1 - low) >= changing:
+                        relaxed = here[s]
+                    above[s], here[s] = here[s], value
+                    beside[now, s, me] = value
+                    value = relaxed
+                if np.uint32(r - sweeps - first) < written:
+                    new[store] = value
+                    store += row
+                r = np.int32(r + 1)
+                cuda.syncthreads()
 
     return fused
 
@@ -141,6 +149,9 @@ def _several(sweeps: int, real: str) -> Kernel:
 _two64, _two32 = _several(2, "float64"), _several(2, "float32")
 _four64, _four32 = _several(4, "float64"), _several(4, "float32")
 AT_ONCE = {4: (_four64, _four32), 2: (_two64, _two32)}
+_free_two64, _free_two32 = _several(2, "float64", False), _several(2, "float32", False)
+_free_four64, _free_four32 = _several(4, "float64", False), _several(4, "float32", False)
+FREE = {4: (_free_four64, _free_four32), 2: (_free_two64, _free_two32)}
 
 
 def sweep(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int) -> None:
@@ -193,7 +204,8 @@ def _sweep_at_once(
     """
     threads = min(WIDEST, WARP * blocks(y1 - y0 + 2 * count, WARP))
     grid = blocks(y1 - y0, threads - 2 * count), blocks(x1 - x0, STRIP)
-    fused = AT_ONCE[count][old.dtype.itemsize == 4]
+    check_sizes(old)
+    fused = (FREE if grow.all() else AT_ONCE)[count][old.dtype.itemsize == 4]
     sides = tuple(int(side) for side in grow)
     arrays = flat(old), flat(new), 0.2, old.shape[1]
     fused[grid, threads, new.stream](*arrays, x0, x1, y0, y1, sides)

@@ -1,13 +1,15 @@
 """Stencil3D on the GPU, with the bits of the CPU; `kernels.stencil3d.interface` gives the formula.
 
-A thread relaxes `MARCH` cells along x, four at a time. It loads the next four cells and all their
+A thread relaxes 16 to 64 cells along x, four at a time. It loads the next four cells and all their
 neighbours in y and z before it stores any of them: a load cannot be moved before a store that may
 touch the same memory, and only loads in flight make use of the memory's bandwidth. A thread block
 covers 8 rows of 32 cells, so a warp loads whole cache lines.
 
-Cost: 16 bytes per cell and sweep from memory (`old` read, `new` written, each once). Planes and
-rows that neighbouring thread blocks read too, 2 in `MARCH` and 2 in 8, come from L2. Two sweeps at
-once (`sweep_tile`) cost that once; the cells that they read twice, 3 in 10, come from L2 too.
+Cost: 16 bytes per cell and sweep from memory (`old` read, `new` written, each once). Rows that
+neighbouring thread blocks read too, 2 in 8, come from L2. So do the 2 planes before and behind
+those of a thread block, unless as many planes of both arrays exceed L2: then they cost 1 byte more
+per cell with 16 planes, 0.25 with 64. Two sweeps at once (`sweep_tile`) cost that once; the cells
+that they read twice, 3 in 10, come from L2 too.
 """
 
 from __future__ import annotations
@@ -19,21 +21,22 @@ import numpy as np
 from devices.backend import Array
 from devices.cuda.compiler import Kernel, blocks, cuda, inlined, kernel, mul
 from devices.cuda.memory import flat, to_host, zeros
-from kernels.stencils.gpu import change, raise_to, reach
+from kernels.stencils.gpu import change, changed, check_sizes, raise_to, reach, within
 
 WIDE, HIGH = 32, 8  # cells of a row, and rows, of a thread block
-MARCH = 16  # planes of one, a multiple of 4
+MARCHES = 64, 32, 16  # planes of one, multiples of 4: the most that leave `MANY` thread blocks
+MANY = 16384  # 25 times as many as a GPU runs at once, so that few are idle at the end
 LONG, TALL, DEEP = 32, 16, 64  # cells, rows and planes of a thread block that sweeps twice at once
 WEIGHT = 1.0 / 7.0
 
 SWEEP = tuple(
     f"void({real}[::1], {real}[::1], {real}, uint64, uint64, "
-    "uint64, uint64, uint64, uint64, uint64, uint64)"
+    "uint64, uint64, uint64, uint64, uint64, uint64, uint64)"
     for real in ("float64", "float32")
 )
 SEVERAL = (
-    "void({0}[::1], {0}[::1], {0}, int64, int64, int64, int64, int64, int64, int64, int64, "
-    "UniTuple(int64, 6))"
+    "void({0}[::1], {0}[::1], {0}, uint64, uint64, int32, int32, int32, int32, int32, int32, "
+    "UniTuple(int32, 6))"
 )
 MEASURED = tuple(signature.replace(")", ", int64[::1])") for signature in SWEEP)
 
@@ -47,11 +50,11 @@ def _average(weight, here, below, above, u, at, row):  # type: ignore[no-untyped
 
 
 @inlined
-def _average_column(old, new, weight, plane, row, x0, x1, j, k):  # type: ignore[no-untyped-def]
+def _average_column(old, new, weight, plane, row, march, x0, x1, j, k):  # type: ignore[no-untyped-def]
     """Relax this thread's cells along x, four at a time; return the largest `change`."""
     one, four, most = np.uint64(1), np.uint64(4), np.int64(0)
-    i = x0 + np.uint64(cuda.blockIdx.z) * np.uint64(MARCH)
-    end = min(i + np.uint64(MARCH), x1)
+    i = x0 + np.uint64(cuda.blockIdx.z) * march
+    end = min(i + march, x1)
     at = i * plane + j * row + k
     below, here = old[at - plane], old[at]
     while i + four <= end:
@@ -86,30 +89,33 @@ def _line_and_cell(y0, z0):  # type: ignore[no-untyped-def]
 
 
 @kernel(*SWEEP)
-def _sweep(old, new, weight, plane, row, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
+def _sweep(  # type: ignore[no-untyped-def]
+    old, new, weight, plane, row, march, x0, x1, y0, y1, z0, z1
+):
     j, k = _line_and_cell(y0, z0)
     if j < y1 and k < z1:
-        _average_column(old, new, weight, plane, row, x0, x1, j, k)
+        _average_column(old, new, weight, plane, row, march, x0, x1, j, k)
 
 
 @kernel(*MEASURED)
 def _measured(  # type: ignore[no-untyped-def]
-    old, new, weight, plane, row, x0, x1, y0, y1, z0, z1, most
+    old, new, weight, plane, row, march, x0, x1, y0, y1, z0, z1, most
 ):
     (j, k), mine = _line_and_cell(y0, z0), np.int64(0)
     if j < y1 and k < z1:
-        mine = _average_column(old, new, weight, plane, row, x0, x1, j, k)
+        mine = _average_column(old, new, weight, plane, row, march, x0, x1, j, k)
     raise_to(most, mine)
 
 
-def _several(sweeps: int, real: str) -> Kernel:
+def _several(sweeps: int, real: str, fixed: bool = True) -> Kernel:
     """Return a kernel that does several sweeps at once, from `old`, which it only reads, to `new`.
 
     A thread block walks along x with one thread per cell of a patch. Once plane r is loaded, sweep
     s can compute plane r - s: the cells before and behind are in the thread's registers, the other
     neighbours were written to shared memory by the neighbouring threads one plane ago. So a plane
     costs one barrier. On all sides of the patch ``sweeps`` threads only compute values for the
-    others. Where ``grow`` is 0, cells beyond the region keep their values.
+    others. Where ``grow`` is 0, cells beyond the region keep their values; if not ``fixed``, it is
+    0 nowhere, and no cell is tested for that.
     """
 
     @kernel(SEVERAL.format(real))
@@ -121,45 +127,51 @@ def _several(sweeps: int, real: str) -> Kernel:
         here = cuda.local.array(sweeps, real)
         b, c = cuda.threadIdx.y, cuda.threadIdx.x
         b0, b1, c0, c1 = max(b - 1, 0), min(b + 1, TALL - 1), max(c - 1, 0), min(c + 1, LONG - 1)
-        j = y0 - sweeps + cuda.blockIdx.y * (TALL - 2 * sweeps) + b
-        k = z0 - sweeps + cuda.blockIdx.x * (LONG - 2 * sweeps) + c
-        mine = b >= sweeps and b < TALL - sweeps and c >= sweeps and c < LONG - sweeps
-        mine = mine and j < y1 and k < z1
+        j = np.int32(y0 - sweeps + cuda.blockIdx.y * (TALL - 2 * sweeps) + b)
+        k = np.int32(z0 - sweeps + cuda.blockIdx.x * (LONG - 2 * sweeps) + c)
         line = min(max(j, y0 - reach(sweeps, grow[2])), y1 + reach(sweeps, grow[3]) - 1)
         cell = min(max(k, z0 - reach(sweeps, grow[4])), z1 + reach(sweeps, grow[5]) - 1)
-        column = line * row + cell
-        stays = (j < y0 and grow[2] == 0) or (j >= y1 and grow[3] == 0)
-        stays = stays or (k < z0 and grow[4] == 0) or (k >= z1 and grow[5] == 0)
         top, bottom = x0 - reach(sweeps, grow[0]), x1 + reach(sweeps, grow[1]) - 1
-        first = x0 + cuda.blockIdx.z * DEEP
-        end = min(first + DEEP, x1)
-        next_one = old[np.uint64(min(max(first - sweeps, top), bottom) * plane + column)]
-        for r in range(first - sweeps, end + sweeps):
-            value = next_one
-            next_one = old[np.uint64(min(max(r + 1, top), bottom) * plane + column)]
-            ago = (r + 1) & 1
-            for s in range(sweeps):
-                i = r - s - 1
-                averaged = here[s]
-                if not (stays or (i < x0 and grow[0] == 0) or (i >= x1 and grow[1] == 0)):
+        first = np.int32(x0 + cuda.blockIdx.z * DEEP)
+        r, end = np.int32(first - sweeps), np.int32(min(first + DEEP, x1) + sweeps)
+        low, changing = changed(sweeps, x0, x1, grow[0], grow[1])
+        inside = within(j, sweeps, y0, y1, grow[2], grow[3])
+        if not (inside and within(k, sweeps, z0, z1, grow[4], grow[5])):
+            changing = np.uint32(0)
+        mine = b >= sweeps and b < TALL - sweeps and c >= sweeps and c < LONG - sweeps
+        written = np.uint32(end - sweeps - first if mine and j < y1 and k < z1 else 0)
+        load = np.uint64(max(r, top)) * plane + np.uint64(line) * row + np.uint64(cell)
+        store = np.uint64(first) * plane + np.uint64(j) * row + np.uint64(k)
+        next_one = old[load]
+        while r < end:
+            for now in range(2):  # two planes in turn, so that the compiler knows ``now``
+                ago, value = 1 - now, next_one
+                load += plane if top <= r and r < bottom else np.uint64(0)
+                next_one = old[load]
+                for s in range(sweeps):
                     averaged = mul(
                         weight,
                         here[s] + below[s] + value
                         + around[ago, s, b0, c] + around[ago, s, b1, c]
                         + around[ago, s, b, c0] + around[ago, s, b, c1],
                     )  # fmt: skip
-                below[s], here[s] = here[s], value
-                around[r & 1, s, b, c] = value
-                value = averaged
-            if mine and r - sweeps >= first:
-                new[np.uint64((r - sweeps) * plane + j * row + k)] = value
-            cuda.syncthreads()
+                    if fixed and np.uint32(r - s - 1 - low) >= changing:
+                        averaged = here[s]
+                    below[s], here[s] = here[s], value
+                    around[now, s, b, c] = value
+                    value = averaged
+                if np.uint32(r - sweeps - first) < written:
+                    new[store] = value
+                    store += plane
+                r = np.int32(r + 1)
+                cuda.syncthreads()
 
     return fused
 
 
 AT_ONCE = 2
 _two64, _two32 = _several(AT_ONCE, "float64"), _several(AT_ONCE, "float32")
+_free64, _free32 = _several(AT_ONCE, "float64", False), _several(AT_ONCE, "float32", False)
 
 
 def _arguments(old: Any, new: Any) -> tuple[Any, ...]:
@@ -168,16 +180,20 @@ def _arguments(old: Any, new: Any) -> tuple[Any, ...]:
     return flat(old), flat(new), WEIGHT, rows * cells, cells
 
 
-def _grid(planes: int, rows: int, cells: int) -> tuple[int, int, int]:
-    """Return the thread blocks that cover a region of so many planes, rows and cells."""
-    return blocks(cells, WIDE), blocks(rows, HIGH), blocks(planes, MARCH)
+def _grid(planes: int, rows: int, cells: int) -> tuple[tuple[int, int, int], int]:
+    """Return the thread blocks that cover a region, and the planes of one."""
+    across, down = blocks(cells, WIDE), blocks(rows, HIGH)
+    enough = (march for march in MARCHES if across * down * blocks(planes, march) >= MANY)
+    march = next(enough, MARCHES[-1])
+    return (across, down, blocks(planes, march)), march
 
 
 def sweep(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int) -> None:
-    """Launch one thread for every `MARCH` cells along x."""
+    """Launch one thread for every 16 to 64 cells along x."""
     if x0 < x1 and y0 < y1 and z0 < z1:
-        launch = _grid(x1 - x0, y1 - y0, z1 - z0), (WIDE, HIGH), new.stream
-        _sweep[launch](*_arguments(old, new), x0, x1, y0, y1, z0, z1)
+        grid, march = _grid(x1 - x0, y1 - y0, z1 - z0)
+        launch = grid, (WIDE, HIGH), new.stream
+        _sweep[launch](*_arguments(old, new), march, x0, x1, y0, y1, z0, z1)
 
 
 def sweep_residual(
@@ -191,8 +207,9 @@ def sweep_residual(
     if x0 >= x1 or y0 >= y1 or z0 >= z1:
         return 0.0
     most = zeros(1, np.int64, new.stream)
-    launch = _grid(x1 - x0, y1 - y0, z1 - z0), (WIDE, HIGH), new.stream
-    _measured[launch](*_arguments(old, new), x0, x1, y0, y1, z0, z1, most)
+    grid, march = _grid(x1 - x0, y1 - y0, z1 - z0)
+    launch = grid, (WIDE, HIGH), new.stream
+    _measured[launch](*_arguments(old, new), march, x0, x1, y0, y1, z0, z1, most)
     return float(to_host(most).view(np.float64)[0])
 
 
@@ -227,6 +244,8 @@ def _sweep_at_once(
         blocks(y1 - y0, TALL - 2 * AT_ONCE),
         blocks(x1 - x0, DEEP),
     )
-    fused = _two32 if old.dtype.itemsize == 4 else _two64
+    check_sizes(old)
+    kernels = (_free64, _free32) if grow.all() else (_two64, _two32)
+    fused = kernels[old.dtype.itemsize == 4]
     sides = tuple(int(side) for side in grow)
     fused[grid, (LONG, TALL), new.stream](*_arguments(old, new), x0, x1, y0, y1, z0, z1, sides)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from devices.backend import Array
 from devices.cuda.compiler import bits, cuda, inlined
+
+MOST = 2**31 - 1024  # cells along an axis: coordinates are int32, those of idle threads too
+
+
+def check_sizes(array: Array) -> None:
+    """Raise ValueError for an array with more cells along an axis than int32 can count."""
+    if max(array.shape) > MOST:
+        raise ValueError(f"a GPU's time tiles need at most {MOST} cells per axis: {array.shape}")
 
 
 @inlined
@@ -40,3 +49,20 @@ def reach(sweeps, grows):  # type: ignore[no-untyped-def]
     As many as there are sweeps on the side of a neighbour, one at the boundary of the domain.
     """
     return sweeps if grows else 1
+
+
+@inlined
+def changed(sweeps, low, high, grows_low, grows_high):  # type: ignore[no-untyped-def]
+    """Return the first row that several sweeps at once change, and how many they change.
+
+    A row i is one of them if the unsigned ``i - first`` is less than their number: one comparison.
+    """
+    first = np.int32(low - sweeps * grows_low)
+    return first, np.uint32(high + sweeps * grows_high - first)
+
+
+@inlined
+def within(i, sweeps, low, high, grows_low, grows_high):  # type: ignore[no-untyped-def]
+    """Return whether several sweeps at once change cells with index ``i`` along an axis."""
+    first, count = changed(sweeps, low, high, grows_low, grows_high)
+    return np.uint32(i - first) < count

@@ -62,7 +62,7 @@ def border_of_a_tile_left_out(right: Any) -> Any:
 @kernel_fault(f"{KERNELS}:AT_ONCE", given=SMALL)
 def boundary_swept_in_a_tile(right: Any) -> Any:
     """Fixed cells beyond the last column change between the sweeps of a tile."""
-    return in_double(right, "stays or (i < x0", "(i < x0")
+    return in_double(right, "within(j, sweeps, y0, y1,", "within(j, sweeps, y0, y1 + 1,")
 
 
 @kernel_fault(f"{KERNELS}:raise_to", given={"tolerance": 1e-3, "check_every": 2})

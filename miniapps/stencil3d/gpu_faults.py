@@ -11,7 +11,7 @@ from miniapps.grid_gpu_faults import TILED
 
 KERNELS = "kernels.stencil3d.gpu"
 PROBLEMS = {"tiny": {"size": (7, 6, 5), "time_tile": 1, "steps": 3, "warmup": 1}}
-SIZES = {"WIDE": 4, "HIGH": 2, "MARCH": 4, "LONG": 7, "TALL": 6, "DEEP": 4}
+SIZES: dict[str, Any] = {"WIDE": 4, "HIGH": 2, "MARCHES": (4,), "LONG": 7, "TALL": 6, "DEEP": 4}
 TILES = {f"{KERNELS}:{name}": size for name, size in SIZES.items()}
 SMALL = TILED | {"size": (5, 4, 4)}
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,7 +42,7 @@ def both(
     """Run a kernel on CPU and GPU; returns (old, new) of each in turn, and what they returned."""
     gpu = device.get("gpu")
     old = noise(SHAPES[app], 1, dtype) if old is None else old
-    new = noise(SHAPES[app], 2, dtype)
+    new = noise(old.shape, 2, dtype)
     there = [gpu.to_device(array) for array in (old, new)]
     here = [old.copy(), new.copy()]
     returned = [
@@ -90,7 +92,7 @@ def test_residual_of_nan_is_nan(app: str) -> None:
 def test_sweep_tile(app: str, sweeps: int, dtype: str) -> None:
     """Catches a tile that reads a value of the wrong sweep, with neighbours and without."""
     shape = {"jacobi2d": (21, 70), "stencil3d": (12, 13, 15)}[app]
-    grows = [(1, 0), (1, 1)] if dtype == "float64" else [(0, 1)]
+    grows = [(1, 0), (1, 1)] if dtype == "float64" else [(0, 1), (1, 1)]
     check_tile(app, shape, sweeps, [grow * len(shape) for grow in grows], dtype)
 
 
@@ -106,6 +108,27 @@ SEAMS = [
 def test_seams_of_tiles(app: str, shape: tuple[int, ...], sweeps: int) -> None:
     """Catches errors where one thread block ends and the next begins, along each axis."""
     check_tile(app, shape, sweeps, [(1, 0, 0, 1, 1, 1)[: 2 * len(shape)]], "float64")
+
+
+def test_planes_of_a_thread_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches large grids that read planes more often than they must, and few thread blocks."""
+    stencil3d = importlib.import_module("kernels.stencil3d.gpu")
+    grids = {n: stencil3d._grid(n, n, n) for n in (64, 512, 1024)}
+    assert grids == {64: ((2, 8, 4), 16), 512: ((16, 64, 16), 32), 1024: ((32, 128, 16), 64)}
+    monkeypatch.setattr(stencil3d, "MANY", 2)  # 32 planes, so the 37 are of two thread blocks
+    old = noise((39, 4, 5), 1)
+    (_, new, _, gpu_new), _ = both("stencil3d", "sweep", "float64", 1, 38, 1, 3, 1, 4, old=old)
+    assert support.same_bits(gpu_new, new)
+
+
+def test_more_cells_than_coordinates_are_refused() -> None:
+    """Catches a tile whose coordinates overflow: cells of another place would be swept."""
+    for app, shape in (("jacobi2d", (3, 2**31)), ("stencil3d", (2**31, 3, 3))):
+        array = SimpleNamespace(shape=shape, dtype=np.dtype(np.float64))
+        own = [edge for n in shape for edge in (2, n - 2)]
+        grow = np.ones(len(own), np.int64)
+        with pytest.raises(ValueError, match="at most 2147482624 cells per axis"):
+            kernels.load(app, "gpu").sweep_tile(array, array, 2, *own, grow)
 
 
 def check_tile(

@@ -114,12 +114,11 @@ def _add_in_single(dx, dy, dz, there, cutoff2, fx, fy, fz, closest):  # type: ig
     inverse2 = np.float32(1.0) / r2 if r2 < np.float32(cutoff2) else np.float32(0.0)
     inverse6 = mul(mul(inverse2, inverse2), inverse2)
     pull = mul(inverse6 - np.float32(0.5), mul(np.float32(48.0), mul(inverse6, inverse2)))
-    near = np.float64(r2)
     return (
         fx + _term(pull, x),
         fy + _term(pull, y),
         fz + _term(pull, z),
-        near if near < closest else closest,
+        r2 if r2 < closest else closest,
     )
 
 
@@ -129,8 +128,11 @@ def _single_in_force_unit(sum_of_terms):  # type: ignore[no-untyped-def]
     return np.int64(np.int32(sum_of_terms)) * np.int64(SINGLE_UNIT / FORCE_UNIT)
 
 
-def _make_force_on(add: Any, in_force_unit: Any) -> Any:
-    """Return a function for the force on an atom, given those for a pair and for the sum."""
+def _make_force_on(add: Any, in_force_unit: Any, far: Any) -> Any:
+    """Return a function for the force on an atom, given those for a pair and for the sum.
+
+    ``far`` is `FAR` in the precision in which a pair is computed.
+    """
 
     @inlined
     def force_on(xi, yi, zi, others, neighbors, n, last, first, member, own, cutoff2):  # type: ignore[no-untyped-def]
@@ -140,7 +142,7 @@ def _make_force_on(add: Any, in_force_unit: Any) -> Any:
         """
         x, y, z = others[0], others[1], others[2]
         fx = fy = fz = np.int64(0)
-        closest = FAR
+        closest = far
         while n < last:  # numba's range would need a second counter
             j = np.uint64(neighbors[n])
             dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
@@ -150,7 +152,7 @@ def _make_force_on(add: Any, in_force_unit: Any) -> Any:
             j = first + np.uint64(m)
             dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
             fx, fy, fz, closest = add(dx, dy, dz, m != member, cutoff2, fx, fy, fz, closest)
-        return in_force_unit(fx), in_force_unit(fy), in_force_unit(fz), closest
+        return in_force_unit(fx), in_force_unit(fy), in_force_unit(fz), np.float64(closest)
 
     return force_on
 
@@ -184,8 +186,8 @@ def _forces_by(force_on: Any) -> Any:
     return by_cluster
 
 
-force_on_atom = _make_force_on(_add, _in_force_unit)
-force_on_atom_in_single = _make_force_on(_add_in_single, _single_in_force_unit)
+force_on_atom = _make_force_on(_add, _in_force_unit, FAR)
+force_on_atom_in_single = _make_force_on(_add_in_single, _single_in_force_unit, np.float32(FAR))
 _forces, _forces_in_single = _forces_by(force_on_atom), _forces_by(force_on_atom_in_single)
 
 
