@@ -21,7 +21,7 @@ from typing import Any
 
 import h5py
 import pytest
-from support import ROOT, refused
+from support import ROOT, refused, wait_for
 
 from miniapps import hdf5
 from miniapps.json_input import parsed
@@ -259,6 +259,22 @@ def test_fuzzing_a_kind(tmp_path: Path) -> None:
     found = json.loads(result.read_text())["extended XYZ"]
     assert found["inputs"] == found["accepted"] + found["refused"] == 20
     assert found["accepted"] and found["refused"] and found["failures"] == 0
+
+
+def test_fuzzing_may_be_interrupted(tmp_path: Path) -> None:
+    """Catches Ctrl-C, which all processes of a terminal get, as the failure of an input."""
+    result = tmp_path / "result.json"
+    words = ["--kind", "extended XYZ", "--inputs", "1000000", "--to", str(result)]
+    run = subprocess.Popen(
+        [sys.executable, ROOT / "tests/fuzz/run.py", *words],
+        start_new_session=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    wait_for(lambda: any(log.stat().st_size for log in tmp_path.glob("*/log")))
+    os.killpg(run.pid, signal.SIGINT)
+    assert run.wait(30) == 0
+    found = json.loads(result.read_text())["extended XYZ"]
+    assert found["inputs"] > 0 and found["failed"] == []
 
 
 # Campaigns are validated again when they are read -------------------------------------------------

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 
+import support
 import verification
 
 
 def test_the_page_is_the_one_that_the_command_writes() -> None:
     """Catches numbers edited by hand, and a page that is older than the results it reports."""
     assert verification.PAGE.read_text() == verification.page(), "run `make verification`"
+
+
+def test_the_readme_has_as_many_faults_as_the_page() -> None:
+    """Catches a number of faults that stays behind when some are added."""
+    shown = [
+        re.findall(pattern, (support.ROOT / page).read_text())
+        for page, pattern in (
+            ("README.md", r"see (\d+) known mistakes"),
+            ("docs/verification.md", r"(\d+) different mistakes\s+act"),
+        )
+    ]
+    assert len(shown[0]) == 1 and shown[0] == shown[1]
 
 
 def test_trials_beside_a_wrong_program_do_not_count() -> None:

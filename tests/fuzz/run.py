@@ -81,8 +81,12 @@ def of_kind(kind: str, inputs: int, seed: int, earlier: dict[str, Any]) -> dict[
             (folder / "log").unlink(missing_ok=True)
             with open(folder / "said", "w+") as said:
                 try:
-                    status = subprocess.call(
-                        words, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+                    status = subprocess.call(  # Ctrl-C is for this process alone
+                        words,
+                        stdin=subprocess.DEVNULL,
+                        stdout=said,
+                        stderr=said,
+                        start_new_session=True,
                     )
                 except KeyboardInterrupt:
                     status, stopped = 0, True
