@@ -33,10 +33,11 @@ class Program(NamedTuple):
 
 
 def first_wrong(programs: Sequence[Program]) -> dict[Program, check.Outcome]:
-    """The first outcome that is not right of each program that has one; only the last may not end.
+    """The first outcome that is not right of each program that has one.
 
-    The programs are for one runtime: all share a launch on each number of processes. Those that are
-    slow are run in one case first, in which most wrong ones are found.
+    The programs are for one runtime: all share a launch on each number of processes, and one more
+    for each program that stops it. Those that are slow are run in one case first, in which most
+    wrong ones are found.
     """
     wrong: dict[Program, check.Outcome] = {}
     slow = programs[0].runtime in SLOW
@@ -48,11 +49,14 @@ def first_wrong(programs: Sequence[Program]) -> dict[Program, check.Outcome]:
             if one not in wrong
             for case in one.lesson.cases_for(one.runtime, processes, command.PUBLIC_SEED)[these]
         ]
-        ends = running.run([Task.of(*one, case) for one, case in tried])
-        for (one, case), end in zip(tried, ends, strict=True):
-            if end is not None and one not in wrong:
-                outcome = check.outcome_of(one.lesson, case, end, one.path)
-                wrong |= {one: outcome} if outcome.reason else {}
+        while tried:
+            ends = running.run([Task.of(*one, case) for one, case in tried])
+            left = [pair for pair, end in zip(tried, ends, strict=True) if end is None]
+            for (one, case), end in zip(tried, ends, strict=True):
+                if end is not None and one not in wrong:
+                    outcome = check.outcome_of(one.lesson, case, end, one.path)
+                    wrong |= {one: outcome} if outcome.reason else {}
+            tried = [(one, case) for one, case in left if one not in wrong]
     return wrong
 
 

@@ -83,7 +83,7 @@ def test_skeletons_get_no_points(runtime: str, monkeypatch) -> None:
 def test_points_for_what_holds(tmp_path, monkeypatch) -> None:
     """Catches all points or none for a program that hangs in some cases, and no explanation."""
     monkeypatch.setattr(check, "PROCESSES", (2,))
-    monkeypatch.setattr(running, "STALL_S", 1.5)
+    monkeypatch.setattr(running, "STALL_S", 1.0)
     hand_in(tmp_path, "ada", RUNTIME + mistake("ring", "mpi4py_send_first"), "ring")
     program = tmp_path / "ada" / "ring.py"
     marked = mark(Submission("ada", "ring", program, "mpi4py"), "salt", running.run)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from workbench.exit_status import BAD_INPUT
 
+STARTED = ["lesson", "take-part"], ["lesson", "inside"]  # many times, each for a short time
 PACKAGES = ("devices", "kernels", "miniapps", "drivers", "communication", "lessons")
 
 
@@ -47,10 +48,10 @@ def main() -> int:
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     open_standard_files()
-    if sys.argv[1:3] == ["lesson", "take-part"]:  # of which there are many, each for a short time
-        from workbench.lesson import taking_part
+    if sys.argv[1:3] in STARTED:
+        from workbench.lesson import started
 
-        return taking_part.main()
+        return started.main(sys.argv[2])
     from workbench import cli
 
     return cli.main()

@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +15,8 @@ import lessons
 from lessons.failures import placed
 from lessons.lesson import fill_new_arrays
 from lessons.work import Work
-from miniapps.parameters import InputError, require
-from workbench import environment
-from workbench.errors import explained
-from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
+from miniapps.parameters import require
+from workbench.exit_status import FAILED, VALID
 from workbench.run.launched import FOLDER, PROGRESS, RUNS, record_name
 from workbench.run.processes import remove_shared_files
 from workbench.run.progress_file import reopened
@@ -50,19 +46,3 @@ def take_part() -> int:
         remove_shared_files()
         os._exit(FAILED)
     return VALID
-
-
-def main() -> int:
-    """Take part without the command line; returns the exit status."""
-    environment.one_thread()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    try:
-        return take_part()
-    except InputError as error:
-        print(f"miniapps: {error}", file=sys.stderr)
-        return BAD_INPUT
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except Exception as error:
-        print(f"miniapps: {explained(error)}", file=sys.stderr)
-        return FAILED
