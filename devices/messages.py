@@ -22,6 +22,11 @@ class DeviceMessage:
     shape: tuple[int, ...]
     dtype: np.dtype
 
+    @property
+    def nbytes(self) -> int:
+        """The size of the message."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
     def seal(self) -> None:
         """Note that the block has posted the message: all kernels that write it are launched."""
 

@@ -28,6 +28,7 @@ LOW, HIGH = (-1,), (1,)
 MPI_PARTS = """
 import numpy as np
 from mpi4py import MPI
+from devices.messages import DeviceMessage
 from drivers.mpi import links
 from miniapps.contract import Peer
 
@@ -51,7 +52,7 @@ class Comm:
         return counting
 
 
-class Message:
+class Message(DeviceMessage):
     def __init__(self, array):
         self.array, self.shape, self.dtype = array, array.shape, array.dtype
 

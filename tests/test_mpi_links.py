@@ -11,6 +11,7 @@ import pytest
 LINKS = """
 import numpy as np
 from mpi4py import MPI
+from devices.messages import DeviceMessage
 from drivers.headers import phase_code
 from drivers.mpi.links import DeviceLink, Link
 from miniapps.contract import MessageError, Peer
@@ -19,7 +20,7 @@ LOW, HIGH = (-1,), (1,)
 A, B = phase_code("a", False), phase_code("b", False)
 
 
-class Message:
+class Message(DeviceMessage):
     def __init__(self, array):
         self.array, self.shape, self.dtype = array, array.shape, array.dtype
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -25,11 +24,6 @@ def parts(message: Any, begin: int, end: int) -> Iterator[Any]:
     """The bytes of a message from ``begin`` to ``end``, as MPI takes them, part by part."""
     for first in range(begin, end, MOST_BYTES):
         yield [message, (min(MOST_BYTES, end - first), first), MPI.BYTE]
-
-
-def nbytes_of(message: Any) -> int:
-    """The bytes of a message in device memory."""
-    return math.prod(message.shape) * int(message.dtype.itemsize)
 
 
 class Receive(NamedTuple):
@@ -155,7 +149,7 @@ class DeviceLink(Link):
         while len(self.sending) >= TESTED_SENDS and self.sending[0][0].Test():
             self.sending.popleft()
         self._isend(head)
-        for part in parts(array.in_place(), 0, nbytes_of(array)):
+        for part in parts(array.in_place(), 0, array.nbytes):
             self._isend(part)
 
     def _body(self, nbytes: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
