@@ -169,6 +169,11 @@ def parts(lesson: Lesson, runtime: str, case: Case) -> str:
     return f"{many} on {counted(pes_for(lesson.name, runtime, case), 'PE')}"
 
 
+def where(lesson: Lesson, runtime: str, case: Case) -> str:
+    """A case in words: how many there are, and what they compute."""
+    return f"{parts(lesson, runtime, case)}, {lesson.words(case)}"
+
+
 def open_of(end: Returned) -> str:
     """In words, which messages a program began and did not wait for; empty if none."""
     for rank, traffic in enumerate(end.traffic):

@@ -19,7 +19,7 @@ from workbench.lesson.mark import cases_of, seed_from
 from workbench.lesson.page import as_html
 from workbench.lesson.submissions import Unfit, lesson_of, require_runtime, runtime_of
 from workbench.lesson.taking_part import take_part
-from workbench.run.output import write_text
+from workbench.run.replaced import write_text
 from workbench.table import labelled, width
 
 PUBLIC_SEED = 1
@@ -154,8 +154,7 @@ def check_program(program: Path) -> int:
         for outcomes in check.outcomes(lesson, runtime, [program.resolve()], cases):
             so_far += outcomes
             for outcome in outcomes:
-                parts = check.parts(lesson, runtime, outcome.case)
-                say(outcome, f"{parts}, {lesson.words(outcome.case)}")
+                say(outcome, check.where(lesson, runtime, outcome.case))
                 if outcome.reason:
                     explain(lesson, runtime, program, so_far, note)
                     return WRONG
@@ -181,12 +180,11 @@ def right_with_own_numbers(lesson: Lesson, runtime: str, program: Path, note: st
     most = [case for case in cases if case.processes == cases[-1].processes]
     (outcomes,) = check.outcomes(lesson, runtime, [program], most)
     for outcome in outcomes:
-        parts = check.parts(lesson, runtime, outcome.case)
         if outcome.reason:
-            say(outcome, f"{parts}, {lesson.words(outcome.case)}, {OWN_NUMBERS}")
+            say(outcome, f"{check.where(lesson, runtime, outcome.case)}, {OWN_NUMBERS}")
             explain(lesson, runtime, program, outcomes, note)
             return False
-    say(outcome, f"{parts}, {OWN_NUMBERS}")
+    say(outcome, f"{check.parts(lesson, runtime, outcome.case)}, {OWN_NUMBERS}")
     return True
 
 

@@ -136,8 +136,7 @@ class Outcomes:
 
     def where(self, case: Case) -> str:
         """The case in words."""
-        parts = check.parts(self.lesson, self.submission.runtime, case)
-        return f"{parts}, {self.lesson.words(case)}"
+        return check.where(self.lesson, self.submission.runtime, case)
 
     def mistake(self) -> str:
         """What explains the first failure, in words; empty if nothing is known."""
