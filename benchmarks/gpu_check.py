@@ -40,7 +40,7 @@ from gpu_validation import VALIDATION, program, read, sources
 
 from devices.cuda import driver_info as nvidia
 from workbench import environment
-from workbench.run import output
+from workbench.run.replaced import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
 TOTAL_S = 520.0
@@ -412,7 +412,7 @@ def main(
 
     def keep(ended: bool) -> None:
         whole = ended and {step.name for step in every} <= {*found.done, *found.failures}
-        output.write_text(file, json.dumps(document(now, found, whole), indent=1) + "\n")
+        write_text(file, json.dumps(document(now, found, whole), indent=1) + "\n")
 
     every = list(steps(sys.executable, sanitizer_program(), environment.cores()))
     todo = [step for step in every if step.name.startswith(options.steps)]

@@ -19,7 +19,8 @@ import support
 
 from workbench.run import launch
 from workbench.run.disk import hdf5_file
-from workbench.run.output import append_line, replacing
+from workbench.run.output import append_line
+from workbench.run.replaced import replacing
 
 ERROR = "File too large"  # of a write beyond the limit
 LEAST = 1 << 12

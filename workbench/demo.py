@@ -20,10 +20,10 @@ import miniapps
 from workbench import environment
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.plural import counted
-from workbench.run import output
 from workbench.run.batch import Result, solve_all
 from workbench.run.cases import Case, spec_of
 from workbench.run.record import DISTURBED, disturbed
+from workbench.run.replaced import write_text
 from workbench.show.demo_figure import draw, named
 
 SCALING, UNEVEN = "demo", "uneven"  # presets
@@ -80,7 +80,7 @@ def demo(folder: Path) -> int:
         notes.append(f"DISTURBED: other programs took up to {share}; times are too long")
     for line in notes:
         console.print(line, soft_wrap=True, markup=False)
-    output.write_text(folder / "records.json", json.dumps([*records.values()], indent=1) + "\n")
+    write_text(folder / "records.json", json.dumps([*records.values()], indent=1) + "\n")
     scaling, uneven = (
         [record for run, record in records.items() if run[0] == preset]
         for preset in (SCALING, UNEVEN)

@@ -23,8 +23,8 @@ from workbench.adversary.trial import Result, Subject
 from workbench.environment import core_numbers
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.plural import counted
-from workbench.run.output import write_text
 from workbench.run.progress_bar import ProgressBar
+from workbench.run.replaced import write_text
 from workbench.run.spec import RunSpec, check_writable, requested, require_apart
 
 PARTS = 6, 4, 3, 2, 1  # blocks to try if --pe-grid is not given

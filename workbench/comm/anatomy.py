@@ -23,7 +23,8 @@ from workbench.comm.spec import CommSpec
 from workbench.comm.text import warnings
 from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
-from workbench.run import launch, output
+from workbench.run import launch
+from workbench.run.replaced import write_text
 from workbench.study.statistics import mean_interval
 from workbench.table import NONE, Column, Table, show
 
@@ -70,9 +71,9 @@ def deliver(records: Sequence[dict[str, Any]], options: argparse.Namespace) -> i
     elif found:
         show(tables(records, found))
     if options.json not in (None, "-"):
-        output.write_text(Path(options.json), json.dumps(made) + "\n")
+        write_text(Path(options.json), json.dumps(made) + "\n")
     if options.csv and found:
-        output.write_text(options.csv, text(found))
+        write_text(options.csv, text(found))
     if wrong:
         print(f"miniapps: wrong data: {wrong}", file=sys.stderr)
         return WRONG

@@ -22,8 +22,9 @@ from workbench.comm.execute import execute
 from workbench.comm.spec import CommSpec
 from workbench.exit_status import VALID, WRONG
 from workbench.parser import Prints
-from workbench.run import launch, output
+from workbench.run import launch
 from workbench.run.execute import refuse_other_launchers
+from workbench.run.replaced import write_text
 from workbench.run.spec import check_writable, require_apart
 from workbench.table import Column, Table, show
 
@@ -178,9 +179,9 @@ def deliver(record: dict[str, Any], options: argparse.Namespace) -> int:
 def _write(options: argparse.Namespace, record: str, table: str | None) -> None:
     """Write the requested files."""
     if options.json not in (None, "-"):
-        output.write_text(Path(options.json), record + "\n")
+        write_text(Path(options.json), record + "\n")
     if options.csv and table is not None:
-        output.write_text(options.csv, table)
+        write_text(options.csv, table)
 
 
 def _reasons(driver: str, lacks: Mapping[str, str]) -> Iterator[str]:

@@ -20,9 +20,10 @@ from miniapps.contract import Index
 from workbench import environment
 from workbench.comm.spec import CommSpec
 from workbench.exit_status import FAILED, VALID, WRONG
-from workbench.run import launch, output, record
+from workbench.run import launch, record
 from workbench.run.processes import remove_shared_files
 from workbench.run.progress_file import NoProgressFile, reopened
+from workbench.run.replaced import write_text
 from workbench.run.schema import SCHEMA
 
 Show = Callable[[dict[str, Any]], int]
@@ -46,7 +47,7 @@ def execute(spec: CommSpec, show: Show) -> int:
                 return VALID
             if folder is None:
                 return show(made)
-            output.write_text(Path(folder) / launch.record_name(0), json.dumps(made))
+            write_text(Path(folder) / launch.record_name(0), json.dumps(made))
             return VALID if made["valid"] is not False else WRONG
         except Exception as error:
             _end(watcher, error)

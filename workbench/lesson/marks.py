@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from miniapps.parameters import InputError, require
 from workbench.lesson.mark import Mark, Marked
-from workbench.run import output
+from workbench.run.replaced import write_text
 from workbench.table import Column, Table, lines, width
 
 FORMULA = ("=", "+", "-", "@")  # what a spreadsheet would compute, if a cell began with it
@@ -201,9 +201,9 @@ def write(format: str, marked: Sequence[Marked], path: Path | None) -> None:
         if path is None:
             print(text, end="")
         else:
-            output.write_text(path, text)
+            write_text(path, text)
     elif form.files is not None and path is not None:
         path.mkdir(exist_ok=True)
         for name, text in form.files(marked).items():
             (path / name).parent.mkdir(parents=True, exist_ok=True)
-            output.write_text(path / name, text)
+            write_text(path / name, text)

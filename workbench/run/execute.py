@@ -36,6 +36,7 @@ from workbench.run.hashes import StepHashes
 from workbench.run.processes import end_by_signals, remove_shared_files
 from workbench.run.progress_bar import ProgressBar, ProgressBarThread
 from workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
+from workbench.run.replaced import write_text
 from workbench.run.spec import RunSpec, check_writable, require_apart
 from workbench.run.watch import watched
 from workbench.show.thumbnails import Thumbnails, sides_of
@@ -183,7 +184,7 @@ def execute_all(
             store.close(result, outcome)
         if folder is None:
             return show(number, result)
-        output.write_text(Path(folder) / launch.record_name(number), json.dumps(result))
+        write_text(Path(folder) / launch.record_name(number), json.dumps(result))
         return VALID if result["valid"] else WRONG
 
     _clear(stores)
@@ -255,5 +256,5 @@ def deliver(result: dict[str, Any], json_target: str | None) -> int:
     else:
         print(record.summary(result))
     if json_target not in (None, "-"):
-        output.write_text(Path(json_target), json.dumps(result) + "\n")
+        write_text(Path(json_target), json.dumps(result) + "\n")
     return VALID if result["valid"] else WRONG

@@ -30,8 +30,6 @@ from miniapps.quantities import Quantity, describe, describe_state
 from miniapps.snapshots import SnapshotWriter, append
 from workbench.run.disk import hdf5_file
 from workbench.run.replaced import aside
-from workbench.run.replaced import replacing as replacing
-from workbench.run.replaced import write_text as write_text
 from workbench.run.written import state_hash
 
 DESCRIPTION = (

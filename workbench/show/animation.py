@@ -19,8 +19,8 @@ import numpy as np
 
 from drivers.timing import imbalance
 from miniapps.parameters import InputError
-from workbench.run.output import write_text
 from workbench.run.record import fixed_parameters
+from workbench.run.replaced import write_text
 from workbench.show.captions import fitted, machine_text, wrapped
 from workbench.show.marks import most_of, upper_limit
 from workbench.show.page import LETTERS, SMALL_LETTERS, page_of

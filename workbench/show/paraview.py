@@ -18,7 +18,7 @@ import numpy as np
 from miniapps.parameters import require
 from miniapps.quantities import AXES
 from workbench.run.disk import hdf5_file
-from workbench.run.output import replacing
+from workbench.run.replaced import replacing
 from workbench.run.schema import extent_of
 from workbench.run.spec import check_writable
 from workbench.show.saved import SavedRun, opened

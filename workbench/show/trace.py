@@ -16,7 +16,7 @@ import numpy as np
 
 from drivers.timing import KIND_NAMES
 from miniapps.parameters import InputError
-from workbench.run.output import write_text
+from workbench.run.replaced import write_text
 from workbench.show.saved import SavedRun
 
 US = 1e6  # microseconds, the unit of the format, in a second

@@ -13,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from miniapps.parameters import require
-from workbench.run.output import replacing
+from workbench.run.replaced import replacing
 from workbench.run.spec import check_writable
 from workbench.show.saved import SavedRun, opened
 from workbench.show.trajectory import NO_SPECIES, Trajectory, require_whole, trajectory_in

@@ -17,8 +17,8 @@ from typing import Any
 
 import drivers
 from miniapps.parameters import InputError, require, shown
-from workbench.run.output import write_text
 from workbench.run.record import disturbed
+from workbench.run.replaced import write_text
 from workbench.study.campaign import Campaign
 from workbench.study.validation import mean_step_s
 

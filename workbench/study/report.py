@@ -15,7 +15,7 @@ import miniapps
 from miniapps.json_input import parsed
 from miniapps.parameters import InputError, require, require_no_device
 from workbench.exit_status import VALID, WRONG
-from workbench.run import output
+from workbench.run.replaced import replacing, write_text
 from workbench.run.spec import check_writable
 from workbench.study.campaign import Campaign
 from workbench.study.plan import KINDS
@@ -49,7 +49,7 @@ def write(campaign_path: Path, published: Path | None) -> int:
     shown = tables(campaign)
     failures = failures_table(campaign)
     figures = _draw(campaign, campaign_path)
-    output.write_text(page, html(campaign, shown, beside, figures))
+    write_text(page, html(campaign, shown, beside, figures))
     # Print last: this process ends if the reader of standard output closes it.
     for line in disturbed_lines(campaign):
         print(*wrapped(line, width()), sep="\n")
@@ -152,7 +152,7 @@ def drawn(
     for name, figure in figures.items():
         for form in FORMATS:
             data = saved(figure, form, salt=name)
-            with output.replacing(place(name, form)) as part:
+            with replacing(place(name, form)) as part:
                 part.write_bytes(data)
             if form == "svg":
                 title, caption = captions[name]

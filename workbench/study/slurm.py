@@ -25,7 +25,7 @@ from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, require
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.plural import counted
-from workbench.run.output import write_text
+from workbench.run.replaced import write_text
 from workbench.run.schema import comparable, upgraded, upgraded_head
 from workbench.run.spec import RunSpec
 from workbench.study.campaign import Writer, object_of

@@ -13,7 +13,7 @@ from typing import Any
 from miniapps.json_input import parsed_object
 from miniapps.parameters import require
 from workbench.exit_status import VALID, WRONG
-from workbench.run import output
+from workbench.run.replaced import write_text
 from workbench.study.campaign import Campaign
 from workbench.study.comm.campaign import CommCampaign
 from workbench.study.comm.figures import captions, figures
@@ -56,14 +56,14 @@ def write(path: Path) -> int:
     every = [*shown, *([failures] if failures.rows else [])]
     made = figures(found, machine_of(campaign))
     places = drawn(made, captions(found), lambda name, form: folder / f"{name}.{form}")
-    output.write_text(folder / PAGE, html(campaign, found, shown, failures, places))
-    output.write_text(folder / VALUES, csv_text(found))
+    write_text(folder / PAGE, html(campaign, found, shown, failures, places))
+    write_text(folder / VALUES, csv_text(found))
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         for line in disturbed_lines(campaign):
             print(*wrapped(line, width()), sep="\n")
         show(every)
-    output.write_text(folder / TABLES, text.getvalue())
+    write_text(folder / TABLES, text.getvalue())
     print(text.getvalue(), end="")
     print(f"report: {folder / PAGE}")
     return WRONG if campaign.failures else VALID
