@@ -21,7 +21,6 @@ from workbench.exit_status import FAILED, INTERRUPTED, VALID
 from workbench.lesson import apart, mark, marking, marks
 from workbench.lesson.mark import Mark, Marked
 from workbench.lesson.submissions import Submission
-from workbench.run import output
 from workbench.table import USUAL_WIDTH
 
 FIRST, SECOND = Criterion(3, "right"), Criterion(7, "few <messages> & none, in vain")
@@ -196,7 +195,7 @@ def test_marks_are_printed_if_they_cannot_be_written(a_class, monkeypatch, capsy
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         path.write_text(text)
 
-    monkeypatch.setattr(output, "write_text", full)
+    monkeypatch.setattr(marks, "write_text", full)
     words = ["lesson", "mark", str(a_class / "class"), "--salt", "s", "--format", "csv"]
     assert cli.main([*words, "--output", str(a_class / "out.csv")]) == FAILED
     said = capsys.readouterr()
