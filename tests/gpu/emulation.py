@@ -28,7 +28,6 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -37,6 +36,7 @@ from typing import Any
 import emulated
 import numba
 import numpy as np
+import simulated
 from numba.core import sigutils
 
 from devices.cuda import compiler
@@ -468,14 +468,15 @@ class Compared:
         and the test that launched it sees what it has written.
         """
         if "emulated.viewer" in inspect.getsource(self.emulated.module):
-            self.simulated(how)(*arguments)
+            with simulated.waiting():
+                self.simulated(how)(*arguments)
             return
         copies: dict[int, Any] = {}
         for array in arguments:
             if hasattr(array, "_ary"):
                 copies.setdefault(id(array._ary), type(array)(array._ary.copy()))
         self.emulated.launch(*how[:2], arguments)
-        with np.errstate(all="ignore"), _in_order(not self.emulated.has_barriers):
+        with np.errstate(all="ignore"), simulated.waiting():
             given = [copies[id(a._ary)] if hasattr(a, "_ary") else a for a in arguments]
             self.simulated(how)(*given)
         for number, array in enumerate(arguments):
@@ -483,13 +484,3 @@ class Compared:
                 same = array._ary.tobytes() == copies[id(array._ary)]._ary.tobytes()
                 name = self.kernel.function.__qualname__
                 assert same, f"{name}: the simulator gives other bits in argument {number}"
-
-
-@contextmanager
-def _in_order(threads_run_through: bool) -> Iterator[None]:
-    """Let Python's threads run through one after another, as they do not wait for each other."""
-    usual = sys.getswitchinterval()
-    if threads_run_through:
-        sys.setswitchinterval(0.2)
-    yield
-    sys.setswitchinterval(usual)

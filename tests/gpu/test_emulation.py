@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from threading import BrokenBarrierError
 from typing import Any
 
 import emulation
 import numpy as np
 import pytest
+import simulated
 
 from devices.cuda.compiler import cuda, inlined, kernel, mul
+from devices.cuda.toolkit import Simulator
 
 N = 8
 ONE = "void(float64[::1], float64[::1])"
@@ -151,6 +154,19 @@ def test_barriers() -> None:
     assert b.tolist() != a[::-1].tolist()
     with pytest.raises(RuntimeError, match="different barriers"):
         launched(_some_wait, a, b)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"), [(_beyond, IndexError), (_some_wait, BrokenBarrierError)]
+)
+def test_a_wrong_thread_ends_the_simulators_block(wrong: Any, error: Any, monkeypatch: Any) -> None:
+    """Catches an error of one thread that is lost, and threads that wait for one that has ended."""
+    monkeypatch.setattr(simulated, "WAIT_S", 0.2)
+    toolkit = Simulator()
+    stream = toolkit.stream()
+    a, b = (toolkit.array("zeros", N, np.float64, stream) for _ in range(2))
+    with simulated.waiting(), pytest.raises(error):
+        toolkit.compile(wrong)((1, N, stream))(a, b)
 
 
 def test_what_cannot_be_emulated_is_said() -> None:
