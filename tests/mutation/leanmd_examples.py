@@ -20,6 +20,7 @@ from miniapps.leanmd.pairs import FIRST, Cell, Compute
 from miniapps.leanmd.problem import LeanmdProblem
 
 Written = list[Any]
+QUANTUM = 2.0**-20  # of positions
 
 
 def atoms_to_choose() -> Written:
@@ -138,30 +139,46 @@ def forces_on_a_few() -> Written:
     count, width, cutoff = 9, leanmd.WIDTH, 1.5
     clusters = np.array([1, 2, 0], np.uint32)
     lists = {  # by whether the others are the same atoms: where lists start, and the lists
-        True: (np.array([0, 2, 6, 8]), np.array([5, 4, 0, 1, 2, 3, 4, 0], np.uint32)),
+        True: (np.array([0, 5, 8, 10]), np.array([5, 4, 7, 8, 4, 1, 3, 0, 0, 4], np.uint32)),
         False: (np.array([0, 4, 7, 9]), np.array([0, 2, 4, 5, 1, 3, 5, 8, 4], np.uint32)),
     }
     for first, second in ((0, 1), (0, 4), (3, 5), (2, 0), (8, 4)):
         for apart in (0.66, 0.65, 0.25, cutoff):
             far = 1e9 * np.arange(1.0, count + width + 1)  # unused places are far from each other
-            position, others = np.array([far] * 3), np.array([-far] * 3)
+            position, others = np.array([far] * 3), np.array([2 * far] * 3)
             position[:, :count] = np.random.default_rng(1).uniform(0, 1, (3, count))
             position[:, :count] += np.arange(count) * 1.5
-            position[:, second] = position[:, first] + [apart, 0, 0]
+            position[:, second] = position[:, first]
+            position[(first + second) % 3, second] += apart
             others[:, :count] = position[:, :count] + [[2.0], [0.0], [0.0]]
+            position, others = (np.round(each / QUANTUM) * QUANTUM for each in (position, others))
             for own, (starts, neighbors) in lists.items():
                 where = position, position if own else others
-                force, flags = np.zeros((3, count + width), np.int64), np.array(NO_ERROR)
+                for dtype, forces in leanmd.FORCES.items():
+                    force, flags = np.zeros((3, count + width), np.int64), np.array(NO_ERROR)
+                    seen = [_seen(leanmd, dtype, each) for each in where]
+                    for begin in range(3):
+                        forces(
+                            *seen, clusters, begin, begin + 1, starts, neighbors, own, cutoff,
+                            force, flags,
+                        )  # fmt: skip
+                        found.append(flags.copy())
+                    found.append(force[:, : 3 * width].copy())
                 totals = np.zeros(6, np.int64)
-                for begin in range(3):
-                    leanmd.FORCES["float64"](
-                        *where, clusters, begin, begin + 1, starts, neighbors, own, cutoff, force,
-                        flags,
-                    )  # fmt: skip
-                    found.append(flags.copy())
                 leanmd.energies(count, *where, starts, neighbors, own, cutoff, totals)
-                found += [force[:, : 3 * width].copy(), totals]
+                found.append(totals)
     return found
+
+
+def _seen(leanmd: Any, dtype: str, position: np.ndarray) -> Any:
+    """Positions as the forces take them."""
+    if dtype not in leanmd.QUANTA:
+        return position
+    quanta = leanmd.QUANTA[dtype](position, QUANTUM)
+    quanta.update(8, 9)
+    quanta.records.reshape(-1, 4)[:] = quanta.records.reshape(-1, 4)[8]  # as memory may hold
+    quanta.update(0, position.shape[1])
+    return quanta
 
 
 def computes_by_themselves() -> Written:
