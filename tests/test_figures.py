@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import support
 import test_demo
 from figure_faults import faults
 from test_study_report import Canned, strong_study, trials
@@ -199,6 +200,18 @@ def test_lines_of_titles() -> None:
     assert fitted(["size 8x8", "EPYC"], 13) == "size 8x8\nEPYC"
 
 
+@pytest.fixture(scope="module")
+def drawn_well(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose figure has no fault."""
+
+    def make(folder: Path) -> None:
+        path = folder / "run.h5"
+        support.run_record("jacobi2d", "--preset", "tiny", "--output", path)
+        assert faults(run_figure(path), ["jacobi2d", "size 101x83", machine_of(path)]) == []
+
+    return support.made_once(tmp_path_factory, "a run drawn well", make) / "run.h5"
+
+
 def spoiled_text(figure: Any) -> None:
     """Put a text across the edge of the canvas."""
     figure.text(0.98, 0.5, "METG always below")
@@ -283,17 +296,12 @@ def spoiled_background(figure: Any) -> None:
         (spoiled_background, "transparent"),
     ],
 )
-def test_wrong_figures_are_seen(
-    spoil: Callable[[Any], None], kind: str, run_record: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_wrong_figures_are_seen(spoil: Callable[[Any], None], kind: str, drawn_well: Path) -> None:
     """Catches a check of figures that cannot fail."""
-    path = tmp_path / "run.h5"
-    run_record("jacobi2d", "--preset", "tiny", "--output", path)
-    figure = run_figure(path)
-    named = ["jacobi2d", "size 101x83", machine_of(path)]
-    assert faults(figure, named) == []
+    figure = run_figure(drawn_well)
     spoil(figure)
-    assert {fault.partition(":")[0] for fault in faults(figure, named)} == {kind}
+    found = faults(figure, ["jacobi2d", "size 101x83", machine_of(drawn_well)])
+    assert {fault.partition(":")[0] for fault in found} == {kind}
 
 
 # Pages --------------------------------------------------------------------------------------------
