@@ -322,6 +322,10 @@ MISPLACED = """() => {
 }"""
 
 
+IS_AS_WIDE = """width => document.querySelector('.main-svg').getBoundingClientRect().width == width
+    && new Promise(done => requestAnimationFrame(() => setTimeout(() => done(true))))"""
+
+
 def test_texts_of_an_animation(
     traced_runs: dict[str, Path], browser_page: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -343,9 +347,8 @@ def test_texts_of_an_animation(
         assert is_the_same_in_dark(page)
         for width in (360, 1400):
             page.set_viewport_size({"width": width, "height": 780})
-            page.wait_for_timeout(500)
+            page.wait_for_function(IS_AS_WIDE, arg=min(width, 1250))  # once it is drawn again
             assert page.evaluate("document.documentElement.scrollWidth") <= width
-            assert page.locator(".main-svg").first.bounding_box()["width"] == min(width, 1250)
             assert page.evaluate(MISPLACED) == []
     page.evaluate("document.querySelector('.xtitle').setAttribute('x', 2000)")
     assert [fault.partition(":")[0] for fault in page.evaluate(MISPLACED)] == ["outside"]
