@@ -130,8 +130,8 @@ least one app and driver: wrong formulas, halos, messages, reductions, migration
 results, audits. A trial is one mistake in one app under one driver. `tiny` problems are
 compared with a second program, the reference. `small` and `large` are the presets of these
 names, with few steps: up to 134 million cells, 20 million particles or 256 000 atoms, where
-only echo has a reference. Of `large`, and of LeanMD by pairs under charm at `small`, some trials
-were drawn at random, because they take long.
+only echo has a reference. LeanMD by pairs takes long: it is left out at `large`, and at `small`
+some of its trials under charm were drawn at random. Simulators run `tiny` only.
 [What is a fault](validation.md#do-the-checks-see-mistakes).""")
         + table(names, rows)
         + "\n"
