@@ -348,6 +348,7 @@ def test_texts_of_an_animation(
         for width in (360, 1400):
             page.set_viewport_size({"width": width, "height": 780})
             page.wait_for_function(IS_AS_WIDE, arg=min(width, 1250))  # once it is drawn again
+            assert page.locator(".main-svg").first.bounding_box()["width"] == min(width, 1250)
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert page.evaluate(MISPLACED) == []
     page.evaluate("document.querySelector('.xtitle').setAttribute('x', 2000)")

@@ -27,7 +27,7 @@ import math
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -468,19 +468,23 @@ class Compared:
         and the test that launched it sees what it has written.
         """
         if "emulated.viewer" in inspect.getsource(self.emulated.module):
-            with simulated.waiting():
-                self.simulated(how)(*arguments)
+            self._simulate(how, arguments)
             return
         copies: dict[int, Any] = {}
         for array in arguments:
             if hasattr(array, "_ary"):
                 copies.setdefault(id(array._ary), type(array)(array._ary.copy()))
         self.emulated.launch(*how[:2], arguments)
-        with np.errstate(all="ignore"), simulated.waiting():
-            given = [copies[id(a._ary)] if hasattr(a, "_ary") else a for a in arguments]
-            self.simulated(how)(*given)
+        given = [copies[id(a._ary)] if hasattr(a, "_ary") else a for a in arguments]
+        with np.errstate(all="ignore"):
+            self._simulate(how, given)
         for number, array in enumerate(arguments):
             if hasattr(array, "_ary"):
                 same = array._ary.tobytes() == copies[id(array._ary)]._ary.tobytes()
                 name = self.kernel.function.__qualname__
                 assert same, f"{name}: the simulator gives other bits in argument {number}"
+
+    def _simulate(self, how: tuple[Any, ...], arguments: Sequence[Any]) -> None:
+        """Launch it in the simulator."""
+        with simulated.waiting():
+            self.simulated(how)(*arguments)
