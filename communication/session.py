@@ -90,8 +90,8 @@ class Session:
         self.sizes = settings.sizes(benchmark)
         self.kind = kind_of(settings.buffer, benchmark.reduces, world.local_rank)
 
-    def run(self) -> dict[str, Any]:
-        """Check and time all sizes; on rank 0 returns the trials, elsewhere something empty.
+    def check(self) -> None:
+        """Check every byte of all sizes, unless that is not wanted.
 
         Raises WrongData on all ranks if a rank has received a wrong byte.
         """
@@ -99,6 +99,9 @@ class Session:
             for size in self.sizes:
                 self._begin(f"check of {size} B")
                 self._agree(size, self._checked(size))
+
+    def measure(self) -> dict[str, Any]:
+        """Time all sizes; on rank 0 returns the trials, elsewhere something empty."""
         trials, barriers = [], []
         barrier_count = min(BARRIERS, self.settings.iterations or BARRIERS)
         order = random.Random(self.settings.seed)

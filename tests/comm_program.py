@@ -353,7 +353,9 @@ def main(driver: str, buffers: list[str]) -> int:
             found: dict[str, Any] = {}
             error = None
             try:
-                found = Session(made_by, CATALOGUE[name], settings, Progress(lambda _: None)).run()
+                session = Session(made_by, CATALOGUE[name], settings, Progress(lambda _: None))
+                session.check()
+                found = session.measure()
             except WrongData as caught:
                 error = str(caught)
             if world.rank == 0:
