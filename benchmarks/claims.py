@@ -82,7 +82,7 @@ STUDIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "written": (
-        "20 minutes",
+        "15 minutes",
         {
             "latency": WRITTEN,
             "bandwidth": WRITTEN,

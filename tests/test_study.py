@@ -420,6 +420,13 @@ POINT |= {"problem": {}, "arguments": ["run", "echo"]}
 HEAD = {"campaign": 1, "study": STUDY, "points": [POINT, POINT | {"pes": 2}]}
 
 
+def test_a_kept_command_names_no_folder_of_its_machine():
+    """Catches the folder of a library in a variable, and an option that is taken for a file."""
+    words = ["env", "LIB=/home/me/lib/libmpi.so", "/usr/bin/mpiexec", "-m", "1:4", "--lb=a/b"]
+    plain = "env LIB=libmpi.so mpiexec -m 1:4 --lb=a/b"
+    assert runner.plain_command(words) == plain
+
+
 def test_a_torn_last_line_is_cut_off_and_nothing_else(tmp_path):
     path = tmp_path / "c.jsonl"
     writer = Writer(path, HEAD)

@@ -315,4 +315,10 @@ def pinning(spec: Launched, policy: Policy) -> list[str]:
 
 def plain_command(command: Sequence[str]) -> str:
     """A command without this machine's folders, as users type it in an installed environment."""
-    return shlex.join(word if "=" in word else word.rsplit("/", 1)[-1] for word in command)
+    return shlex.join(map(_plain, command))
+
+
+def _plain(word: str) -> str:
+    """A word of a command without folders, a variable's value too if it is a file's full path."""
+    name, equals, value = word.rpartition("=")
+    return name + equals + (value if equals and value[:1] != "/" else value.rsplit("/", 1)[-1])
