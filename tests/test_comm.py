@@ -33,7 +33,7 @@ from communication.settings import Percentiles, Settings, Span
 from communication.timing import Overlap, Sample, Times, joined, overlap_percent
 from miniapps.parameters import InputError
 from workbench.cli import build_parser, main
-from workbench.comm import compare, results, text, variants
+from workbench.comm import compare, execute, results, text, variants
 from workbench.comm.spec import CommSpec
 from workbench.show import comm_figure
 
@@ -200,6 +200,22 @@ class Receiver:
                 self.slots[block.slot] += 1
 
         return [Call(receive, "receive")]
+
+
+def test_disturbances_are_those_of_the_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a reading before the check of bytes, at whose beginning launchers look at ranks."""
+    done = mock.Mock()
+    monkeypatch.setattr(Session, "check", done.check)
+    monkeypatch.setattr(Session, "measure", done.measure)
+    monkeypatch.setattr(execute, "reading", done.reading)
+    monkeypatch.setattr(execute, "disturbance", done.disturbance)
+    done.reading.side_effect = ["start", "before", "after"]
+    world: Any = mock.Mock(rank=1, ranks=2, local_rank=1, gather=lambda value: None)
+    spec = SimpleNamespace(benchmark=CATALOGUE["latency"], settings=Settings(), pes=2)
+    assert execute._made(spec, world, mock.Mock()) is None  # type: ignore[arg-type]
+    order = [call[0] for call in done.method_calls][-5:]
+    assert order == ["check", "reading", "measure", "reading", "disturbance"]
+    done.disturbance.assert_called_once_with("before", "after")
 
 
 @pytest.mark.parametrize("wrong", [None, 0, 3, 6])
