@@ -1,12 +1,14 @@
 """Messages between two PEs of a host under charm: in shared memory, and in datagrams.
 
-    python benchmarks/charm_memory.py [messages] [apps]
+    python benchmarks/charm_memory.py [messages] [apps] [tried]
 
 ``messages``: microseconds per message of a ping-pong, and of a window of messages that go forth
 before one comes back. Every message is written before and read after, pack and unpack included;
 with mpi4py alone, too. ``apps``: milliseconds per step of apps under mpi and charm, and their ratio
-in runs made in turn, with the smallest and the largest one, and what others took of the cores. The
-parts that are not named keep their results. `messages_page.py` writes the tables of the docs.
+in runs made in turn, with the smallest and the largest one, and what others took of the cores.
+``tried``: the same ratio at ODF 8 with other options, and what as many blocks cost in one process,
+where no message leaves it. The parts that are not named keep their results. `messages_page.py`
+writes the tables of the docs.
 """
 
 from __future__ import annotations
@@ -47,6 +49,21 @@ APPS: dict[str, list[object]] = {
     "leanmd, the published load": ["leanmd", "--preset", "paper", "--steps", 100, "--warmup", 20],
 }  # fmt: skip
 ODFS = (1, 8)
+ODF_8: tuple[object, ...] = (*CHARM, "--odf", 8)
+TRIED: dict[str, tuple[object, ...]] = {
+    "ODF 8": ODF_8,
+    "ODF 8, PEs pinned": (*ODF_8, "--pin"),
+    "ODF 8, domain cut along z": (*ODF_8, "--pe-grid", "1x1x2"),
+    "ODF 4": (*CHARM, "--odf", 4),
+}
+SKIN: dict[str, tuple[object, ...]] = {"ODF 8, a skin of 0.4": (*ODF_8, "--skin", 0.4)}
+TRIED_WITH = {
+    "stencil3d 256x256x256, 8 sweeps per exchange": TRIED,
+    "leanmd, a melt of 32000 atoms": TRIED | SKIN,
+    "leanmd, the published load": TRIED,
+}
+IN_ONE = "16 blocks over 2, in one process"
+BLOCKS = {"2 blocks": "2x1x1", "16 blocks": "4x2x2"}  # in one process
 
 
 def messages() -> dict[str, Any]:
@@ -98,6 +115,24 @@ def apps() -> dict[str, Any]:
     return results
 
 
+def tried() -> dict[str, Any]:
+    """Charm over mpi with other options, and 16 blocks over 2 in one process, by app."""
+    results: dict[str, Any] = {}
+    for name, options in TRIED_WITH.items():
+        problem = APPS[name]
+        runs = {"mpi": [*problem, "--driver", "mpi", "-n", 2]}
+        runs |= {option: [*problem, *words] for option, words in options.items()}
+        serial = [*problem, "--driver", "serial", "--pe-grid"]
+        runs |= {blocks: [*serial, grid] for blocks, grid in BLOCKS.items()}
+        records = interleaved(runs, RUNS)
+        found = compared(name, records)
+        few, many = ([r["wall_s"] for r in records[blocks]] for blocks in BLOCKS)
+        ratios = {option: found[f"charm over mpi, {option}"] for option in options}
+        ratios[IN_ONE] = spread(b / a for a, b in zip(few, many, strict=True))
+        results[name] = ratios
+    return results
+
+
 def compared(name: str, records: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """The results of an app from the records of its runs. Raises RuntimeError if states differ."""
     every = [record for found in records.values() for record in found]
@@ -117,7 +152,7 @@ def compared(name: str, records: dict[str, list[dict[str, Any]]]) -> dict[str, A
 
 def main() -> None:
     """Measure the parts named on the command line, or all."""
-    parts = {"messages": messages, "apps": apps}
+    parts = {"messages": messages, "apps": apps, "tried": tried}
     file = RESULTS / "charm_memory.json"
     results = json.loads(file.read_text())["results"] if file.exists() else {}
     for name in sys.argv[1:] or parts:

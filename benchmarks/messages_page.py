@@ -25,6 +25,7 @@ MEMORY_COLUMNS = [
 APPS_COLUMNS = [
     "app, two PEs", "mpi, ms per step", "ODF", "datagrams", "shared memory", "taken by others",
 ]  # fmt: skip
+TRIED_COLUMNS = ["over mpi", "stencil3d, 8 sweeps", "leanmd, melt", "leanmd, published load"]
 PARTS_COLUMNS = ["part", "us", "what it does"]
 POLLED_COLUMNS = ["two PEs, us", "polled word", "messages of Charm4Py"]
 WAITS_COLUMNS = ["bytes", "outside the blocks", "in Wait", "one Wait"]
@@ -80,6 +81,14 @@ def apps_table(results: Mapping[str, Any]) -> str:
         cells = (spread(found[ratio]) for ratio in ratios)
         rows.append([app, spread(found["mpi_step_ms"], "{:.1f}"), str(odf), *cells, taken])
     return table(APPS_COLUMNS, rows)
+
+
+def tried_table(results: Mapping[str, Any]) -> str:
+    """Charm over mpi with other options, and small blocks over large ones, by app."""
+    by_app = list(results["tried"].values())
+    options = dict.fromkeys(option for found in by_app for option in found)
+    cells = {o: [spread(found[o]) if o in found else NONE for found in by_app] for o in options}
+    return table(TRIED_COLUMNS, [[option, *row] for option, row in cells.items()])
 
 
 def parts_table(results: Mapping[str, Any]) -> str:
@@ -140,6 +149,7 @@ def files_table(results: Mapping[str, Any]) -> str:
 TABLES: tuple[tuple[str, list[str], Callable[[Mapping[str, Any]], str]], ...] = (
     ("charm_memory", MEMORY_COLUMNS, memory_table),
     ("charm_memory", APPS_COLUMNS, apps_table),
+    ("charm_memory", TRIED_COLUMNS, tried_table),
     ("message_parts", PARTS_COLUMNS, parts_table),
     ("polled_slot", POLLED_COLUMNS, polled_table),
     ("message_parts", WAITS_COLUMNS, waits_table),

@@ -70,6 +70,15 @@ def test_apps_are_compared_run_by_run(page: ModuleType) -> None:
         compared("an app", records)
 
 
+def test_tried_options_stand_beside_each_other(page: ModuleType) -> None:
+    """Catches a ratio in the column of another app, and one that only one app has."""
+    first, second = ({"median": n, "low": n, "high": n} for n in (1.0, 2.0))
+    found = {"one": {"ODF 8": first}, "other": {"ODF 8": second, "skin": first}}
+    text = page.tried_table({"tried": found})
+    assert "| ODF 8 | 1.00 [1.00, 1.00] | 2.00 [2.00, 2.00] |" in text
+    assert "| skin | - | 1.00 [1.00, 1.00] |" in text
+
+
 def test_a_way_counts_each_number_once(page: ModuleType) -> None:
     """Catches the time of a round trip for one way, and a ratio that is upside down."""
     from polled_slot import RUNS, results
