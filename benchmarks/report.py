@@ -267,8 +267,7 @@ def host_of_gpu(results: dict[str, Any]) -> str:
 
 Microseconds of Python per step, over a stub driver whose calls cost next to nothing, and calls and
 arrays per step (`benchmarks/gpu_host.py`). While kernels take less time than this, the GPU waits.
-In pic, with new lists and by pairs the host needs results, so kernels are emulated between its own
-work, which drives the host's program out of the caches.
+What the host copies from the device comes from the same steps of a run with emulated kernels.
 
 {gpu_host.table_of(results)}"""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -78,10 +78,14 @@ class Buffers:
         raise NotImplementedError
 
 
+def _now(begin: Any) -> float:
+    return perf_counter()
+
+
 class Clock:
     """The time at which a block's work is done.
 
-    A mark is a point in the work that was handed to the device; `seconds`, `total` and `time_of`
+    A mark is a point in the work that was handed to the device; `seconds`, `read` and `time_of`
     wait until the device has reached it.
     """
 
@@ -89,21 +93,26 @@ class Clock:
 
     # Several calls per step, so on the CPU a mark is the time itself.
     mark: Callable[[], Any] = staticmethod(perf_counter)
+    begin: Callable[[], Any] = staticmethod(perf_counter)  # a mark before the block's next work
+
+    # A mark after that work; on a GPU the mark of `begin`, if the block has launched nothing.
+    mark_after: Callable[[Any], Any] = staticmethod(_now)
 
     def seconds(self, first: Any, last: Any) -> float:
         """Return the time between two marks."""
         return last - first
 
-    def total(self, spans: Iterable[tuple[Any, Any]]) -> float:
-        """Return the sum of the times between pairs of marks."""
-        return sum([last - first for first, last in spans])
+    def read(self, spans: Sequence[tuple[Any, Any]]) -> tuple[float, float, float]:
+        """Return when the first span begins and the last one ends, and the sum of their times.
+
+        Spans are pairs of marks of `begin` and `mark_after`, in order. Times are those of
+        `time.perf_counter`. Marks before the first span become invalid.
+        """
+        return spans[0][0], spans[-1][1], sum([last - first for first, last in spans])
 
     def time_of(self, mark: Any) -> float:
         """Return the time of a mark, as `time.perf_counter` gives it."""
         return mark
-
-    def renew(self, mark: Any) -> None:
-        """Measure times relative to this mark from now on; earlier marks become invalid."""
 
 
 class Device(Memory, Buffers, Clock):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,17 @@ class DeviceMessage:
 
         Waits until all kernels that write it have ended.
         """
+        raise NotImplementedError
+
+
+class DeviceMessages(Mapping[Any, Any]):
+    """Messages in a device's memory by edge, of one Post.
+
+    `devices.cuda.buffers.MessageBuffer` is one.
+    """
+
+    def seal(self) -> None:
+        """Do as `DeviceMessage.seal` for all of them."""
         raise NotImplementedError
 
 

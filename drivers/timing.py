@@ -82,15 +82,13 @@ BALANCING = (
 
 
 class Spans(NamedTuple):
-    """Device marks of one round: begin, end, and pairs around the work inside the block.
+    """Device marks of one round: pairs around the work inside the block.
 
     ``batched_s``: the block's share of the seconds that batches took, measured on the host;
     ``slices``: (kind, begin, end) of the work between two requests, in a traced run.
     """
 
     device: Clock
-    begin: Any
-    end: Any
     compute: list[tuple[Any, Any]]
     batched_s: float
     slices: list[tuple[int, Any, Any]]
@@ -133,9 +131,7 @@ class Stepper:
 
     def spans(self) -> Spans:
         """Take the marks of the round that has just ended."""
-        device = self.block.device
-        (begin, _), (_, end) = self.compute[0], self.compute[-1]
-        taken = Spans(device, begin, end, self.compute, self.batched_s, self.slices)
+        taken = Spans(self.block.device, self.compute, self.batched_s, self.slices)
         self._forget()
         return taken
 
@@ -144,8 +140,8 @@ class Stepper:
         assert self.generator is not None, "start() comes first"
         if self.witness is not None:
             self.witness.answered(answer)
-        mark, send = self.block.device.mark, self.generator.send
-        before = begun = mark()
+        device, send = self.block.device, self.generator.send
+        before = begun = device.begin()
         try:
             request = self._raise(answer) if isinstance(answer, Exception) else send(answer)
             while type(request) in self.answered_here:
@@ -153,7 +149,7 @@ class Stepper:
                 if type(request) is Batch:
                     (answer,) = answers_to(request.function, [request.task])
                 if self.traced:
-                    self.slices.append((COMPUTE, begun, begun := mark()))
+                    self.slices.append((COMPUTE, begun, begun := device.mark()))
                 request = self._raise(answer) if isinstance(answer, Exception) else send(answer)
         except StopIteration as stop:
             self.generator, request = None, None
@@ -162,7 +158,7 @@ class Stepper:
             error = error_of(raised)
             error.add_note(f"block {self.block.index}, {step_name(self.step)}")
             raise error  # noqa: B904 - it has its cause, or is what was raised
-        now = mark()
+        now = device.mark_after(before)
         self.compute.append((before, now))
         if self.traced:
             packed = type(request) in (Post, PostSum)
@@ -240,15 +236,13 @@ class PELog:
     def _read(self, block: int, number: int, spans: Spans) -> None:
         """Read a round's marks and store its times."""
         device, origin = spans.device, self.origin
-        begin, end = device.time_of(spans.begin) - origin, device.time_of(spans.end) - origin
-        compute = device.total(spans.compute) + spans.batched_s
+        first, last, compute = device.read(spans.compute)
+        begin, end, compute = first - origin, last - origin, compute + spans.batched_s
         self.rows.append((block, self.pe, number, begin, end, compute))
         self.end_s = max(self.end_s, end)
         for kind, *marks in spans.slices:
             first, last = (device.time_of(mark) - origin for mark in marks)
             self.slices.append((self.pe, block, number, kind, first, last))
-        if device.lag:
-            device.renew(spans.begin)
 
     def stop(self) -> None:
         """End the time in which disturbances by other programs are measured."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from devices.backend import Device
-from devices.messages import DeviceMessage, Envelope
+from devices.messages import DeviceMessage, DeviceMessages, Envelope
 
 Edge = tuple[int, ...]
 Index = tuple[int, ...]
@@ -265,7 +265,9 @@ def checked_messages(request: Post | PostSum) -> dict[Edge, Any]:
     sum of floats would depend on the order of additions.
     """
     messages = dict(request.messages)  # a device's buffer makes a new object for each access
-    if len(set(map(id, messages.values()))) < len(messages):
+    if isinstance(request.messages, DeviceMessages):
+        request.messages.seal()
+    elif len(set(map(id, messages.values()))) < len(messages):
         messages = _checked_shared(messages)
     else:
         for edge in messages:

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from devices import backend
+from devices.cuda.buffers import SPARE
 from devices.cuda.driver import DriverError
+from devices.cuda.memory import zeros
+from devices.messages import HEADER_BYTES
 from kernels.jacobi2d import gpu as stencil
 
 VALUES = np.arange(12.0).reshape(4, 3)
@@ -75,6 +78,45 @@ def events() -> None:
     assert GPU.seconds(marks[0], again[-1]) >= 0.0
 
 
+def openings() -> None:
+    """A mark before work is recorded with it, and not if there is none."""
+    old, new = (GPU.to_device(np.ones((4, 4))) for _ in range(2))
+    idle = GPU.begin()
+    assert GPU.mark_after(idle) is idle and not idle.recorded
+    for work in (
+        lambda: stencil.sweep(old, new, 1, 3, 1, 3),
+        lambda: old.copy_to_host(np.empty((4, 4)), stream=GPU.stream),
+        lambda: old.copy_to_device(np.ones((4, 4)), stream=GPU.stream),
+        lambda: old.copy_to_device(new, stream=GPU.stream),
+        lambda: zeros((4,), np.int64, GPU.stream),
+    ):
+        begin = GPU.begin()
+        work()
+        end = GPU.mark_after(begin)
+        assert begin.recorded and end is not begin and GPU.mark_after(begin) is not begin
+        assert GPU.read([(idle, idle), (begin, end), (idle, idle)])[0] == GPU.time_of(begin)
+    GPU.synchronize()
+
+
+def spares() -> None:
+    """Memory of messages is used again for as many, unless somebody has a part of it."""
+    shapes = {edge: (5, edge) for edge in (1, 2)}
+    addresses = [GPU.messages(shapes, np.float64).address for _ in range(3)]
+    assert len(set(addresses)) == 1
+    kept = GPU.messages(shapes, np.float64)
+    assert kept.address == addresses[0] != GPU.messages(shapes, np.float64).address
+    part = kept[1].array
+    del kept
+    assert GPU.messages(shapes, np.float64).address != part.address - HEADER_BYTES
+    del part
+    for more, kind in ((81, np.float64), (0, np.int64)):
+        flat = GPU.messages(shapes | {3: (more,)}, kind).flat
+        assert flat.dtype == kind and flat.size >= 15 + more
+    for size in range(1, 9):
+        GPU.messages({0: (size,)}, np.float64)
+    assert len(GPU.spare.arrays) == SPARE
+
+
 def errors() -> None:
     """A launch that the driver refuses is an error with its name."""
     old, new = (GPU.to_device(np.ones((4, 4))) for _ in range(2))
@@ -84,6 +126,6 @@ def errors() -> None:
 
 
 if __name__ == "__main__":
-    for check in (slices, refused, types, parameters, events, errors):
+    for check in (slices, refused, types, parameters, events, openings, spares, errors):
         check()
         print(check.__name__)

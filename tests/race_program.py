@@ -145,7 +145,7 @@ MAKE_ROOM = "slot.make_room(shapes, dtype, self.stream)"
 ROOM = "slot.make_room({edge: shape}, np.dtype(dtype), self.stream)"
 STREAM = "streams.wait_for(buffer.ready, self.stream)"
 WAITS = {
-    "message of another block": Wait(Gpu.received, STREAM, "jacobi2d", "by reference"),
+    "message of another block": Wait(Gpu.begin_reading, STREAM, "jacobi2d", "by reference"),
     "message that others read": Wait(
         Gpu._end_reading, "streams.wait_for(read, buffer.stream)", "stencil3d", "by reference"
     ),
@@ -186,10 +186,11 @@ WAITS = {
         pairs._wait_for_arrays, "streams.wait_for(ready, stream)", "pairs", "by reference"
     ),
     "lists of pairs": Wait(
-        pairs._wait_for_arrays, "streams.wait_for(task.ready, stream)", "pairs", "by reference"
+        pairs._wait_for_arrays, "streams.wait_for(built, stream)", "pairs", "by reference"
     ),
     "forces of pairs": Wait(pairs._computed, "stream.synchronize()", "pairs", "by reference"),
     "time of a mark": Wait(streams.seconds, "last.synchronize()", ALONE, "staged"),
+    "times of a round": Wait(Gpu.read, "last.synchronize()", ALONE, "staged"),
 }
 
 
@@ -232,8 +233,10 @@ def receive_only(aware: bool) -> None:
         flat, start = gpu.received({0: came})[0].memory
         copy(values.size, flat.view(np.uint64)[start:], into, gpu.stream)
     assert (gpu.to_host(into).view(np.float64) == values).all()
-    copy(1, into, into, gpu.stream)
-    gpu.seconds(gpu.mark(), gpu.mark())
+    for read in (gpu.seconds, lambda *marks: gpu.read([marks])):
+        begin = gpu.begin()
+        copy(1, into, into, gpu.stream)
+        read(begin, gpu.mark_after(begin))
     gpu.synchronize()
 
 

@@ -37,7 +37,8 @@ class CountedWork(Device):
 
     def __init__(self) -> None:
         self.done = 0
-        self.mark = lambda: self.done
+        self.mark = self.begin = lambda: self.done
+        self.mark_after = lambda begin: self.done
 
 
 class Busy:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from types import ModuleType
 from typing import Any
@@ -19,11 +20,11 @@ import numpy as np
 
 from devices.backend import Backend, Device
 from devices.cuda import memory, streams
-from devices.cuda.buffers import MessageBuffer, MessageView, each_buffer, stage
+from devices.cuda.buffers import MessageBuffer, MessageView, Spare, stage
 from devices.cuda.compiler import declared
 from devices.cuda.toolkit import Toolkit, chosen, require
 
-RENEWED_S = 1.0  # event times are float32: `renew` takes a new origin after so many seconds
+RENEWED_S = 1.0  # event times are float32: `read` takes a new origin after so many seconds
 
 
 class Slot:
@@ -42,7 +43,7 @@ class Slot:
         buffer = self.buffer
         if buffer is not None and (buffer.shapes, buffer.dtype) == (shapes, dtype):
             return buffer.read
-        self.buffer = MessageBuffer(shapes, dtype, stream)
+        self.buffer = MessageBuffer(shapes, dtype, stream, Spare())
         self.buffer.is_reused = True
         return streams.mark(stream)  # until then, kernels may use this memory for freed arrays
 
@@ -57,10 +58,14 @@ class Gpu(Device):
     def __init__(self, backend: CudaBackend) -> None:
         self.backend, toolkit = backend, backend.toolkit
         self.stream, self.copies = toolkit.stream(), toolkit.stream()
+        # Several calls per step: a mark recorded as soon as the block's stream gets work, and one
+        # after that work, or the same if there is none.
+        self.begin = partial(toolkit.begin, self.stream)
+        self.mark_after = partial(toolkit.mark_after, self.stream)
         weakref.finalize(self, toolkit.idle.extend, (self.stream, self.copies))
-        self.staged_bytes = 0
+        self.staged_bytes, self.spare = 0, Spare()
         self.slots: dict[Any, list[Slot]] = {}  # by edge; None: messages from the host
-        self.reading: list[MessageBuffer] = []  # received last, and not yet marked as read
+        self.reading: dict[int, MessageBuffer] = {}  # which kernels here read, by id
         self.stream.synchronize()
         self.epoch = streams.mark(self.stream), perf_counter()
 
@@ -80,7 +85,7 @@ class Gpu(Device):
 
     def messages(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any) -> MessageBuffer:
         """Return a message buffer, which kernels fill and a Post sends."""
-        return MessageBuffer(shapes, dtype, self.stream)
+        return MessageBuffer(shapes, dtype, self.stream, self.spare)
 
     def stage(self, views: Iterable[Any]) -> None:
         """Begin to copy messages to the host, one copy per message buffer."""
@@ -90,14 +95,15 @@ class Gpu(Device):
         """Return by edge message views, which are valid until the next such call."""
         self._end_reading()
         staged = {edge: array for edge, array in came.items() if isinstance(array, np.ndarray)}
-        moved = self._from_host(staged) if staged else {}
-        views = {edge: moved.get(edge, message) for edge, message in came.items()}
-        for buffer in each_buffer(view.buffer for view in views.values()):
+        views = {**came, **self._from_host(staged)} if staged else came
+        return {edge: view.for_kernels_of(self) for edge, view in views.items()}
+
+    def begin_reading(self, buffer: MessageBuffer) -> None:
+        """Let kernels here read a buffer that was received, once it is written."""
+        if id(buffer) not in self.reading:
+            self.reading[id(buffer)] = buffer
             if buffer.stream is not self.stream:
                 streams.wait_for(buffer.ready, self.stream)
-            if buffer.is_reused or buffer.stream is not self.stream:
-                self.reading.append(buffer)
-        return views
 
     def room(self, edge: Any, shape: tuple[int, ...], dtype: Any) -> MessageView:
         """Return memory for a message that MPI receives there; the next but one call reuses it."""
@@ -117,7 +123,7 @@ class Gpu(Device):
         if not self.reading:
             return
         read = streams.mark(self.stream)
-        for buffer in self.reading:
+        for buffer in self.reading.values():
             if buffer.stream is not self.stream:
                 streams.wait_for(read, buffer.stream)
             buffer.read = read
@@ -156,20 +162,24 @@ class Gpu(Device):
         """Return the time between two marks; waits until the second one is reached."""
         return streams.seconds(first, last)
 
-    def total(self, spans: Iterable[tuple[Any, Any]]) -> float:
-        """Return the sum of the times between pairs of marks; waits until all are reached."""
-        return sum([streams.seconds(*span) for span in spans])
+    def read(self, spans: Sequence[tuple[Any, Any]]) -> tuple[float, float, float]:
+        """See `Clock.read`: of the spans with work; if there is none, the host's times."""
+        busy = [(begin, end) for begin, end in spans if end is not begin]
+        if not busy:
+            return spans[0][0].host_s, spans[-1][1].host_s, 0.0
+        (first, _), (_, last) = busy[0], busy[-1]
+        last.synchronize()  # and so all marks before it are reached
+        event, then = self.epoch
+        begin_s = then + event.elapsed_time(first) / 1000.0
+        if begin_s - then > RENEWED_S:
+            self.epoch = first, begin_s
+        end_s = begin_s + first.elapsed_time(last) / 1000.0
+        return begin_s, end_s, sum([one.elapsed_time(other) for one, other in busy]) / 1000.0
 
     def time_of(self, mark: Any) -> float:
         """Return the time of a mark, as `perf_counter` gives it; waits until it is reached."""
         event, then = self.epoch
-        return then + streams.seconds(event, mark)
-
-    def renew(self, mark: Any) -> None:
-        """Measure times relative to this mark, if the one in use is old."""
-        time = self.time_of(mark)
-        if time - self.epoch[1] > RENEWED_S:
-            self.epoch = mark, time
+        return then + streams.seconds(event, mark) if mark.recorded else mark.host_s
 
     def synchronize(self) -> None:
         """Wait until all work in the block's streams has ended."""

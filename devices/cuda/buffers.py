@@ -7,20 +7,59 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from devices.cuda import memory, streams
-from devices.messages import HEADER_BYTES, DeviceMessage, Envelope
+from devices.messages import HEADER_BYTES, DeviceMessage, DeviceMessages, Envelope
+
+SPARE = 4  # arrays that a block keeps
 
 
-class MessageBuffer(Mapping[Any, "MessageView"]):
+@lru_cache
+def places(
+    shapes: tuple[tuple[Any, tuple[int, ...]], ...], size: int
+) -> tuple[dict[Any, int], int]:
+    """Return where messages begin, by edge, and where the last one ends, in elements of a size.
+
+    Each begins at a multiple of a header's size, behind a header. ``shapes``: pairs (edge, shape).
+    """
+    header, starts, end = HEADER_BYTES // size, {}, 0
+    for edge, shape in shapes:
+        starts[edge] = end + header
+        end = -(-(end + header + math.prod(shape)) // header) * header
+    return starts, end
+
+
+class Spare:
+    """Memory of messages that nobody has any more, for later ones of the same size.
+
+    It is used again in the work of the same stream, as CuPy's pool would do, which costs more.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: list[Any] = []
+
+    def take(self, size: int, dtype: np.dtype) -> Any:
+        """Return an array that was given; None if none has this size and type."""
+        for number, array in enumerate(self.arrays):
+            if array.size == size and array.dtype == dtype:
+                return self.arrays.pop(number)
+        return None
+
+    def give(self, array: Any) -> None:
+        """Keep an array, and at most `SPARE` of those given last."""
+        self.arrays.append(array)
+        del self.arrays[:-SPARE]
+
+
+class MessageBuffer(DeviceMessages):
     """Messages of one data type in device memory, each with room for a header in front.
 
     ``flat``: all of the memory, as one array of the type. ``starts``: where each message begins in
-    it, by edge.
+    it, by edge. ``spare``: where the memory may come from, and goes.
     """
 
     def __init__(
@@ -28,20 +67,21 @@ class MessageBuffer(Mapping[Any, "MessageView"]):
         shapes: Mapping[Any, tuple[int, ...]],
         dtype: Any,
         stream: Any,
+        spare: Spare,
     ) -> None:
         self.dtype, self.stream, self.shapes = np.dtype(dtype), stream, dict(shapes)
-        header = HEADER_BYTES // self.dtype.itemsize
-        self.starts: dict[Any, int] = {}
-        end = 0
-        for edge, shape in self.shapes.items():
-            self.starts[edge] = end + header
-            end = -(-(end + header + math.prod(shape)) // header) * header
-        self.flat = memory.empty(end, self.dtype, stream)
+        self.starts, end = places(tuple(self.shapes.items()), self.dtype.itemsize)
+        self.spare, flat = spare, spare.take(end, self.dtype)
+        self.flat = memory.empty(end, self.dtype, stream) if flat is None else flat
         self.ready: Any = None  # a mark: all messages are written
         self.pinned: np.ndarray | None = None  # the copy on the host
         self.copied: Any = None  # a mark: the copy has ended
         self.read: Any = None  # a mark: the receiver has read it, so it may be written again
         self.is_reused = False  # whether another stream writes it again, after that mark
+
+    def __del__(self) -> None:
+        if self.stream.toolkit.is_last_user(self.flat):
+            self.spare.give(self.flat)
 
     def __getitem__(self, edge: Any) -> MessageView:
         return MessageView(self, edge)
@@ -102,11 +142,33 @@ class MessageBuffer(Mapping[Any, "MessageView"]):
 
 
 class MessageView(DeviceMessage):
-    """One message of a message buffer. Pickled as an array in host memory."""
+    """One message of a message buffer. Pickled as an array in host memory.
 
-    def __init__(self, buffer: MessageBuffer, edge: Any) -> None:
-        self.buffer, self.edge = buffer, edge
-        self.shape, self.dtype = buffer.shapes[edge], buffer.dtype
+    ``reader``: the device of the block that has received it, if its kernels must wait for it.
+    """
+
+    def __init__(self, buffer: MessageBuffer, edge: Any, reader: Any = None) -> None:
+        self.buffer, self.edge, self.reader = buffer, edge, reader
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The shape of the message."""
+        return self.buffer.shapes[self.edge]
+
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        """The type of its elements."""
+        return self.buffer.dtype
+
+    def for_kernels_of(self, device: Any) -> MessageView:
+        """Return the message as a block with this device receives it.
+
+        If it comes from another stream or is written again, the block's stream waits when a kernel
+        takes `memory`: many blocks receive messages that kernels of other streams read.
+        """
+        if self.buffer.stream is device.stream and not self.buffer.is_reused:
+            return self
+        return MessageView(self.buffer, self.edge, device)
 
     @property
     def start(self) -> int:
@@ -116,6 +178,8 @@ class MessageView(DeviceMessage):
     @property
     def memory(self) -> tuple[Any, int]:
         """The flat array of the buffer, and where the message begins in it, for kernels."""
+        if self.reader is not None:
+            self.reader.begin_reading(self.buffer)
         return self.buffer.flat, self.start
 
     @property

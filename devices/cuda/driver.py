@@ -15,6 +15,7 @@ import operator
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from struct import Struct, calcsize
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -51,12 +52,23 @@ def checked(result: tuple[Any, ...]) -> Any:
 
 
 class Stream:
-    """A queue of work; ``queue`` is CuPy's object for it, ``handle`` the driver's."""
+    """A queue of work; ``queue`` is CuPy's object for it, ``handle`` the driver's.
+
+    ``opening``: a mark to be recorded before the next work.
+    """
 
     toolkit: Any
 
     def __init__(self, queue: Any) -> None:
         self.queue, self.handle = queue, driver.CUstream(queue.ptr)
+        self.opening: Event | None = None
+
+    def for_work(self) -> Any:
+        """Return the handle, to hand over a launch, a copy or a fill."""
+        if self.opening is not None:
+            self.opening.record(self)
+            self.opening = None
+        return self.handle
 
     def synchronize(self) -> None:
         """Wait until all work in it has ended."""
@@ -64,22 +76,31 @@ class Stream:
 
 
 class Event:
-    """A mark at the current end of a stream's work.
+    """A mark at the end of a stream's work, once it is recorded there.
 
     ``unused``: events of the driver that nobody needs. One of them is used, and comes back when
     nobody has the mark any more. A stream that waits for it does not need it: the driver notes what
-    to wait for when it is asked to wait.
+    to wait for when it is asked to wait. ``host_s``: the host's time when the mark was made.
     """
 
-    __slots__ = "handle", "unused"
+    __slots__ = "handle", "host_s", "unused"
 
-    def __init__(self, unused: list[Any], stream: Stream) -> None:
-        self.unused = unused
-        self.handle = unused.pop() if unused else checked(driver.cuEventCreate(0))
+    def __init__(self, unused: list[Any]) -> None:
+        self.unused, self.host_s, self.handle = unused, perf_counter(), None
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it is."""
+        return self.handle is not None
+
+    def record(self, stream: Stream) -> None:
+        """Record it at the current end of a stream's work."""
+        self.handle = self.unused.pop() if self.unused else checked(driver.cuEventCreate(0))
         checked(driver.cuEventRecord(self.handle, stream.handle))
 
     def __del__(self) -> None:
-        self.unused.append(self.handle)
+        if self.handle is not None:
+            self.unused.append(self.handle)
 
     def synchronize(self) -> None:
         """Wait on the host until it is reached."""
@@ -148,7 +169,7 @@ class DeviceArray:
     def copy_to_host(self, host: np.ndarray, stream: Stream) -> None:
         """Begin to copy to a contiguous array of the host."""
         place, size = self._beside(host)
-        checked(driver.cuMemcpyDtoHAsync(place, self.address, size, stream.handle))
+        checked(driver.cuMemcpyDtoHAsync(place, self.address, size, stream.for_work()))
 
     def copy_to_device(self, source: Any, stream: Stream) -> None:
         """Begin to copy from a contiguous array of the host, or of the device."""
@@ -156,10 +177,10 @@ class DeviceArray:
             size = self.size * self.dtype.itemsize
             if source.size * source.dtype.itemsize != size:
                 raise ValueError(f"{size} bytes are needed, not {source.size} elements")
-            checked(driver.cuMemcpyDtoDAsync(self.address, source.address, size, stream.handle))
+            checked(driver.cuMemcpyDtoDAsync(self.address, source.address, size, stream.for_work()))
             return
         place, size = self._beside(source)
-        checked(driver.cuMemcpyHtoDAsync(self.address, place, size, stream.handle))
+        checked(driver.cuMemcpyHtoDAsync(self.address, place, size, stream.for_work()))
 
     def _beside(self, host: np.ndarray) -> tuple[int, int]:
         """Return the address of an array of the host, and its bytes; they must be as many."""
@@ -178,7 +199,7 @@ class DeviceArray:
 def zeroed(array: DeviceArray) -> DeviceArray:
     """Begin to fill an array with zeros; returns it."""
     size = array.size * array.dtype.itemsize
-    checked(driver.cuMemsetD8Async(array.address, 0, size, array.stream.handle))
+    checked(driver.cuMemsetD8Async(array.address, 0, size, array.stream.for_work()))
     return array
 
 
@@ -256,7 +277,7 @@ class Launcher:
         grid, block = _three(blocks), _three(threads)
         checked(
             driver.cuLaunchKernel(
-                found.handle, *grid, *block, 0, stream.handle, found.pointers, 0
+                found.handle, *grid, *block, 0, stream.for_work(), found.pointers, 0
             )
         )  # fmt: skip
 

@@ -8,11 +8,12 @@ import numpy as np
 
 from devices.backend import Array
 from devices.cuda.compiler import WARP, blocks, cuda, inlined, kernel
-from devices.cuda.memory import empty, zeros
+from devices.cuda.memory import empty
 
 THREADS = 256  # of a thread block
 FEW_THREADS = 64  # where threads take unequal time: a thread block ends with its slowest thread
 CHUNK = 32  # numbers that one thread of a scan adds up
+SCANNERS = 256  # threads of the thread block that scans what is left, or few numbers
 
 
 def launch(count: int, stream: Any, threads: int = THREADS) -> tuple[int, int, Any]:
@@ -54,15 +55,36 @@ def _spread_chunks(count, values, sums):  # type: ignore[no-untyped-def]
             total += value
 
 
+@kernel("void(uint32, int64[::1])")
+def _scan(count, values):  # type: ignore[no-untyped-def]
+    """Scan in one thread block: each thread adds up its chunk, then the sums before its own."""
+    sums = cuda.shared.array(SCANNERS, "int64")
+    thread, total = np.int64(cuda.threadIdx.x), np.int64(0)
+    first = thread * CHUNK
+    end = min(first + CHUNK, np.int64(count))
+    for n in range(first, end):
+        total += values[n]
+    sums[thread] = total
+    cuda.syncthreads()
+    total = np.int64(0)
+    for n in range(thread):
+        total += sums[n]
+    for n in range(first, end):
+        value = values[n]
+        values[n] = total
+        total += value
+
+
 def scan(values: Array) -> None:
     """Replace each number of (n,) int64 by the sum of those before it: an exclusive prefix sum."""
     chunks = blocks(values.size, CHUNK)
-    sums = zeros((1,), np.int64, values.stream)
+    if chunks <= SCANNERS:
+        _scan[launch(chunks, values.stream, SCANNERS)](values.size, values)
+        return
+    sums = empty((chunks,), np.int64, values.stream)
     where = launch(chunks, values.stream, FEW_THREADS)
-    if chunks > 1:
-        sums = empty((chunks,), np.int64, values.stream)
-        _add_chunks[where](values.size, values, sums)
-        scan(sums)
+    _add_chunks[where](values.size, values, sums)
+    scan(sums)
     _spread_chunks[where](values.size, values, sums)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import sys
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from time import perf_counter
@@ -93,6 +94,14 @@ class Toolkit:
         """Return a mark at the current end of a stream's work."""
         raise NotImplementedError
 
+    def begin(self, stream: Any) -> Any:
+        """Return a mark before the next work of a stream."""
+        return self.mark(stream)
+
+    def mark_after(self, stream: Any, begin: Any) -> Any:
+        """Return a mark, or ``begin`` if the stream is known to have got no work since then."""
+        return self.mark(stream)
+
     def array(self, how: str, size: int, dtype: Any, stream: Any) -> Any:
         """Return an array with one axis in device memory; ``how`` is "empty" or "zeros"."""
         raise NotImplementedError
@@ -105,6 +114,10 @@ class Toolkit:
         """Return the address of a device array."""
         raise NotImplementedError
 
+    def is_last_user(self, array: Any) -> bool:
+        """Return whether no other array is known to share its memory."""
+        return False
+
     def for_mpi(self, array: Any) -> Any:
         """Return a device array in a form that MPI accepts, by its address."""
         return array
@@ -116,8 +129,10 @@ class Toolkit:
 class HostMark:
     """A mark in work that ends before the call that starts it returns."""
 
+    recorded = True
+
     def __init__(self) -> None:
-        self.time = perf_counter()
+        self.time = self.host_s = perf_counter()
 
     def synchronize(self) -> None:
         """Do nothing: the work has ended."""
@@ -236,7 +251,18 @@ class Nvidia(Toolkit):
 
     def mark(self, stream: Any) -> Any:
         """Record an event in the stream."""
-        return self.driver.Event(self.events, stream)
+        event = self.driver.Event(self.events)
+        event.record(stream)
+        return event
+
+    def begin(self, stream: Any) -> Any:
+        """Return an event that is recorded as soon as there is work after it."""
+        stream.opening = self.driver.Event(self.events)
+        return stream.opening
+
+    def mark_after(self, stream: Any, begin: Any) -> Any:
+        """Record an event, if there is work after the other one."""
+        return begin if stream.opening is begin else self.mark(stream)
 
     def array(self, how: str, size: int, dtype: Any, stream: Any) -> Any:
         """Return an array in memory from CuPy's pool."""
@@ -257,6 +283,10 @@ class Nvidia(Toolkit):
     def address(self, array: Any) -> int:
         """Return the address of a device array."""
         return array.address
+
+    def is_last_user(self, array: Any) -> bool:
+        """Count who has the object of CuPy's that keeps the memory: the array, and the call."""
+        return sys.getrefcount(array.memory) == 2
 
     def free_unused(self) -> None:
         """Empty CuPy's pool."""

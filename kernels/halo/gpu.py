@@ -115,12 +115,13 @@ class Halo:
         memory: Any,
     ) -> None:
         """Launch a kernel for the faces whose messages begin at ``starts`` in a buffer's memory."""
-        key = side, tuple(starts.items())
-        if key not in self.tables:
+        key = (side, *starts, *starts.values())
+        found = self.tables.get(key)
+        if found is None:
             faces = [(start, regions[edge]) for edge, start in starts.items()]
             count, rows = face_table(tuple(field.shape), faces)
-            self.tables[key] = count, self.device.to_device(rows)
-        count, table = self.tables[key]
+            found = self.tables[key] = count, self.device.to_device(rows)
+        count, table = found
         if count:
             where = launch(count, field.stream)
             kernel[where](count, len(starts), table, flat(field), memory)

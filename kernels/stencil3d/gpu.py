@@ -14,6 +14,7 @@ that they read twice, 3 in 10, come from L2 too.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -180,6 +181,7 @@ def _arguments(old: Any, new: Any) -> tuple[Any, ...]:
     return flat(old), flat(new), WEIGHT, rows * cells, cells
 
 
+@lru_cache
 def _grid(planes: int, rows: int, cells: int) -> tuple[tuple[int, int, int], int]:
     """Return the thread blocks that cover a region, and the planes of one."""
     across, down = blocks(cells, WIDE), blocks(rows, HIGH)

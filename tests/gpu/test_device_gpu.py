@@ -365,14 +365,36 @@ def test_marks_measure_what_lies_between_them():
 def test_the_clock_is_set_anew():
     """Catches event times that lose digits as a run goes on: they are float32."""
     gpu = device.get("gpu")
-    epoch = gpu.epoch
+    array, epoch = gpu.to_device(numbers((64,))), gpu.epoch
     sleep(1.05)
-    mark = gpu.mark()
-    assert gpu.time_of(mark) == pytest.approx(perf_counter(), abs=0.02)
+    begin = gpu.begin()
+    launch_add(gpu, array, 1.0)
+    span = begin, gpu.mark_after(begin)
+    assert gpu.time_of(span[1]) == pytest.approx(perf_counter(), abs=0.02)
     assert gpu.epoch is epoch  # earlier marks may be asked about
-    gpu.renew(mark)
+    first, last, _ = gpu.read([span])
+    assert first <= last == pytest.approx(perf_counter(), abs=0.02)
     assert gpu.epoch is not epoch
     assert gpu.time_of(gpu.mark()) == pytest.approx(perf_counter(), abs=0.02)
+
+
+def test_only_spans_with_work_are_counted():
+    """Catches the time in which a block launches nothing, and a round without times."""
+    gpu = device.get("gpu")
+    array, before = gpu.to_device(numbers((64,))), perf_counter()
+    idle = gpu.begin()
+    spans = [(idle, gpu.mark_after(idle))]
+    first, last, busy = gpu.read(spans)
+    assert before <= first <= last <= perf_counter() and busy < 1e-3
+    sleep(0.05)
+    begin = gpu.begin()
+    launch_add(gpu, array, 1.0)
+    spans.append((begin, gpu.mark_after(begin)))
+    sleep(0.05)
+    idle = gpu.begin()
+    spans.append((idle, gpu.mark_after(idle)))
+    first, last, busy = gpu.read(spans)
+    assert before <= first <= last <= perf_counter() + 1e-3 and busy < 0.045
 
 
 @pytest.mark.parametrize(

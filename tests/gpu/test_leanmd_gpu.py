@@ -19,7 +19,7 @@ import miniapps
 from devices import backend as device
 from devices.backend import Device
 from devices.cuda import streams
-from devices.cuda.primitives import CHUNK, scan
+from devices.cuda.primitives import CHUNK, SCANNERS, scan
 from drivers.engine import Engine
 from kernels.leanmd.gpu.neighbours import _tidy_bins
 from kernels.leanmd.units import CLOSE, FAR, FAST, FASTEST, NO_ERROR, STRAY
@@ -42,6 +42,7 @@ def both() -> list[tuple[Any, Device]]:
 COUNTS = [0, 1, 7, 8, 9, 65]  # of atoms: none, one, and a cluster or a thread block more or less
 REACH, CUTOFF = 1.6, 1.3
 QUANTUM = 2.0**-22  # of positions in single precision
+AT_ONCE = CHUNK * SCANNERS  # numbers that one thread block scans
 LOW, HIGH = np.zeros(3), np.array([4.0, 5.0, 3.0])
 HOT: dict[str, Any] = {
     "density": 0.7, "cutoff": CUTOFF, "skin": 0.2, "thermo": 2, "rebuild": 3, "temperature": 6.0,
@@ -287,7 +288,7 @@ def test_velocities_that_are_drawn(count: int) -> None:
 # Moving atoms about ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [1, CHUNK, CHUNK + 1, CHUNK**2 + 1])
+@pytest.mark.parametrize("size", [1, CHUNK, CHUNK + 1, AT_ONCE, AT_ONCE + 1, CHUNK * AT_ONCE + 1])
 def test_scan(size: int) -> None:
     """Catches chunks whose sums are not passed on, at each level."""
     values = np.random.default_rng(size).integers(0, 1 << 40, size)

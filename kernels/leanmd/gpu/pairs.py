@@ -123,10 +123,10 @@ def _computed(kernel: Kernel, tasks: list[list[PairTask]]) -> list[list[tuple[np
 def _wait_for_arrays(tasks: list[PairTask], stream: Any) -> None:
     """Let a stream wait for the positions of tasks and for their lists."""
     messages = [side.message for task in tasks for side in (task.position, task.others)]
-    for ready in {id(message.ready): message.ready for message in messages}.values():
+    for ready in dict.fromkeys(message.ready for message in messages):
         streams.wait_for(ready, stream)
-    for task in tasks:
-        streams.wait_for(task.ready, stream)
+    for built in dict.fromkeys(task.ready for task in tasks):
+        streams.wait_for(built, stream)
 
 
 def _launch(
@@ -141,9 +141,10 @@ def _launch(
     firsts = list(itertools.accumulate(thread_blocks, initial=0))
     size = count * WORDS + firsts[-1]
     table = stream.toolkit.pinned(8 * size).view(np.int64)
-    for number, task in enumerate(tasks):
-        where = begin + 8 * ends[number], sizes[number]
-        ROW.pack_into(table.data, 8 * number * WORDS, *_row(task, firsts[number], *where))
+    memory, where = table.data, zip(tasks, firsts, ends, sizes, strict=False)
+    for number, (task, first, end, places) in enumerate(where):
+        row = _row(task, first, begin + 8 * end, places)
+        ROW.pack_into(memory, 8 * number * WORDS, *row)
     table[count * WORDS :] = np.repeat(np.arange(count), thread_blocks)
     words = empty(size, np.int64, stream)
     words.copy_to_device(table, stream=stream)
@@ -159,7 +160,7 @@ def _row(task: PairTask, block: int, force: int, places: int) -> tuple[Any, ...]
     if position.over is not others.over:
         shift = [a - b for a, b in zip(position.over, others.over, strict=True)]
     return (
-        position.message.address, position.shape[1], others.message.address, others.shape[1],
+        position.address, position.shape[1], others.address, others.shape[1],
         address(task.starts), address(task.neighbors), task.neighbors.size, force, places,
         task.own, block, *shift, task.cutoff * task.cutoff,
     )  # fmt: skip
@@ -194,7 +195,7 @@ class SentPositions:
 
     def __init__(self, message: Any, over: list[float] | None, device: Memory) -> None:
         self.message, self.over, self.device = message, over or NO_SHIFT, device
-        self.shape = message.shape
+        self.shape, self.address = message.shape, message.address
 
     @cached_property
     def rows(self) -> Any:

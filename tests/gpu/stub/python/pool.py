@@ -27,10 +27,14 @@ def take(stream: Any, size: int) -> np.ndarray:
     return memory
 
 
+def end(stream: Any, memory: np.ndarray) -> None:
+    """Poison memory whose content nobody needs any more."""
+    if not sys.is_finalizing():
+        watchers.freed(memory.ctypes.data, memory.size, stream)
+        memory.fill(POISON)
+
+
 def give(stream: Any, memory: np.ndarray) -> None:
-    """Poison memory that nobody needs any more, and hand it out next."""
-    if sys.is_finalizing():
-        return
-    watchers.freed(memory.ctypes.data, memory.size, stream)
-    memory.fill(POISON)
+    """End the use of memory, and hand it out next."""
+    end(stream, memory)
     _unused[stream, memory.size].append(memory)

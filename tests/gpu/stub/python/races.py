@@ -386,6 +386,13 @@ class Checked(Stub):
 
         return checked
 
+    def is_last_user(self, array: Any) -> bool:
+        """Memory of messages that will be used again is as good as freed."""
+        last = super().is_last_user(array)
+        if last and array.size:
+            pool.end(array.memory.stream, array.memory.bytes)
+        return last
+
     def for_mpi(self, array: Any) -> Any:
         """MPI reads it."""
         RACES.host(array.address, False, "by MPI")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from devices.cuda.toolkit import Launcher, Nvidia
 class Stub(Nvidia):
     """``MINIAPPS_CUDA_TOOLKIT=stub:Stub`` chooses it."""
 
-    computing_s = 0.0  # on the CPU, instead of a GPU
     computes = True  # if not, launches do nothing
 
     def compile(self, kernel: Kernel) -> Launcher:
@@ -38,10 +36,8 @@ class Stub(Nvidia):
                 launch(*arguments)
                 if not self.computes:
                     return
-                before = perf_counter()
                 check_parameters(on_driver, how[-1], arguments)
                 on_cpu.launch(*how[:2], arguments)
-                self.computing_s += perf_counter() - before
 
             return both
 
