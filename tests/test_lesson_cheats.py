@@ -161,7 +161,7 @@ def test_cells_that_no_kernel_computes_are_no_answer(tmp_path, monkeypatch) -> N
 
 @pytest.mark.parametrize("cheat", CHEATS)
 def test_a_cheat_gets_no_points(cheat: str, tmp_path, monkeypatch) -> None:
-    """Catches a rule that lets a cheat pass, and processes that know the seed."""
+    """Catches a rule that lets a cheat pass, processes that know the seed, and memory left over."""
     text, refused_because, wrong_because = CHEATS[cheat]
     imports = "" if refused_because.startswith("imports none") else RUNTIME
     program = written(tmp_path, imports + text)
@@ -169,7 +169,8 @@ def test_a_cheat_gets_no_points(cheat: str, tmp_path, monkeypatch) -> None:
     assert refused_because in one.trouble and bool(one.trouble) == bool(refused_because)
     monkeypatch.setattr(check, "PROCESSES", (2,))
     monkeypatch.setattr(naming, "recognised", lambda *_: None)
-    found = marked(program)
+    with support.no_shared_memory_left():
+        found = marked(program)
     assert found.points == 0 and re.search(wrong_because, found.marks[0].reason)
 
 

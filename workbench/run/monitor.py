@@ -182,6 +182,7 @@ class Monitor:
             if slot.pid and process_state(slot.pid) not in "XZ":
                 with suppress(ProcessLookupError):
                     os.kill(slot.pid, signal.SIGKILL)
-        if self.process.wait():
+        ended = all(slot.phase == FINISHING for slot in self.progress.slots())
+        if self.process.wait() or not ended:  # a PE that calls exit(0) gives mpiexec status 0
             for file in self.shared | orphans(self.progress.opened):
                 file.unlink(missing_ok=True)
