@@ -36,7 +36,7 @@ ANSWERS = support.ROOT / "teaching" / "answers"
 LINES = 80  # of a skeleton
 FEWEST_STYLES = 3  # of a lesson, by runtime
 FEWEST_MISTAKES = 60  # of all lessons
-AT_A_TIME = 4  # launches that wait for a program to be stopped
+AT_A_TIME = 2  # launches that wait for a program to be stopped
 
 NOT_ALLOWED = {  # mistakes in kernels, and what is said about them
     "no_bounds_check": "thread (0, 1) of block (0, 1) goes beyond an array: [7, 1] of array 7 x 19",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -64,22 +64,30 @@ def run(work: Work, of_chares: Any) -> list[Any]:
     logs = Group(Notes)
     logs.begin(str((work.lesson, work.case)), awaitable=True).get()
     done = [Future() for _ in range(count)]
-    for rank, future in enumerate(done):
-        given = work.take(rank)
-        chares[rank].prepare(count, *given, future, awaitable=True).get()
+    answers_of(
+        chares[rank].prepare(count, *work.take(rank), future, awaitable=True)
+        for rank, future in enumerate(done)
+    )
     chares.start()
     charm.waitQD()
-    calls = [chares[rank].calls_of_lesson(ret=True).get() - BEGINNING for rank in range(count)]
+    calls = answers_of(chares[rank].calls_of_lesson(ret=True) for rank in range(count))
+    calls = [called - BEGINNING for called in calls]
     if not all(future.ready() for future in done):
         got = ", ".join(map(str, calls))
         raise RuntimeError(f"{STUCK}{got}")
     part = PARTS[work.runtime]
-    computed = sorted(what for pe in range(work.pes) for what in logs[pe].computed(ret=True).get())
+    noted = answers_of(logs[pe].computed(ret=True) for pe in range(work.pes))
+    computed = sorted(what for of_pe in noted for what in of_pe)
     return [
         work.keep(rank, future.get(), Traffic(received=calls[rank], computed=by_index, part=part))
         for rank, future in enumerate(done)
         for by_index in [tuple(what for what in computed if what[0] == rank)]
     ]
+
+
+def answers_of(futures: Iterable[Future]) -> list[Any]:
+    """Wait for all answers at once: each may take long where others use the cores."""
+    return [future.get() for future in list(futures)]
 
 
 class Notes(Chare):
