@@ -135,10 +135,10 @@ def sum_of_ids_of_the_first(right: Any) -> Any:
     return edited(right, ("while n < count:", "if n < count:"))
 
 
-@kernel_fault("devices.cuda.primitives:_add_chunks")
+@kernel_fault("devices.cuda.primitives:_scan")
 def last_of_a_chunk_not_added(right: Any) -> Any:
     """A prefix sum lacks the last number of each chunk."""
-    return edited(right, ("range(chunk * CHUNK, ", "range(chunk * CHUNK, -1 + "))
+    return edited(right, ("total += values[n]", "total += values[n] if n + 1 < end else 0"))
 
 
 FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))
