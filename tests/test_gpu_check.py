@@ -419,7 +419,7 @@ def test_what_is_said_to_be_in_no_kernel_is_in_none(validation):
     for name in validation.IN_NO_KERNEL:
         text = source(name)
         assert "@" not in re.sub(
-            "@(property|staticmethod|cached_property|cache|dataclass)", "", text
+            "@(property|staticmethod|cached_property|lru_cache|cache|dataclass)", "", text
         )
     on_cpu = "kernels/pic/cpu/push.py"
     assert on_cpu in validation.reached(PUSH) and "@njit" in source(on_cpu)

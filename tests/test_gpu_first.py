@@ -98,7 +98,7 @@ def test_a_failed_part_ends_the_call(first, tmp_path, capfd):
 
 def test_a_part_is_ended_in_time_and_its_results_are_kept(first, tmp_path, monkeypatch, capfd):
     """Catches a call that takes longer than it may, and results that only a whole part leaves."""
-    monkeypatch.setattr(first, "TOTAL_S", 1.5)
+    monkeypatch.setattr(first, "TOTAL_S", 5.0)
     monkeypatch.setattr(first, "SPARE_S", 0.0)
     assert first.main(["hangs", "check"]) == 1
     assert (tmp_path / "out" / RESULT).read_text() == "h"
