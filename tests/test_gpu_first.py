@@ -103,7 +103,7 @@ def test_a_part_is_ended_in_time_and_its_results_are_kept(first, tmp_path, monke
     assert first.main(["hangs", "check"]) == 1
     assert (tmp_path / "out" / RESULT).read_text() == "h"
     assert "hangs was ended" in capfd.readouterr().out.splitlines()[-1]
-    times = iter([0.0, 0.0, 2.0])
+    times = iter([0.0, 0.0, 6.0])
     assert first.main(["first", "check"], lambda: next(times)) == 1
     assert capfd.readouterr().out.splitlines()[-1] == 'gpu-first: time is up; to do: PARTS="check"'
 
