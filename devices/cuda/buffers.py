@@ -80,7 +80,7 @@ class MessageBuffer(DeviceMessages):
         self.is_reused = False  # whether another stream writes it again, after that mark
 
     def __del__(self) -> None:
-        if self.stream.toolkit.is_last_user(self.flat):
+        if hasattr(self, "flat") and self.stream.toolkit.is_last_user(self.flat):
             self.spare.give(self.flat)
 
     def __getitem__(self, edge: Any) -> MessageView:
