@@ -8,7 +8,7 @@ import numpy as np
 
 from devices.backend import Array
 from devices.cuda.compiler import cuda, inlined, kernel, mul
-from devices.cuda.memory import empty, to_host, zeros
+from devices.cuda.memory import empty, to_host
 from devices.cuda.primitives import FEW_THREADS, fill, launch, scan
 from kernels.leanmd.gpu.arrays import triple
 from kernels.leanmd.gpu.interactions import WIDTH, distance2
@@ -197,7 +197,7 @@ def fill_lists(
     Entries are in another order than on the CPU.
     """
     clusters = starts.size - 1
-    found = zeros((clusters * WIDTH + 1,), np.int64, starts.stream)
+    found = empty((clusters * WIDTH + 1,), np.int64, starts.stream)
     grid = triple(low), triple(density), triple(bins, int)
     what = count, clusters, position, others, own, *grid, first_in, order, reach
     where = launch(clusters * WIDTH, starts.stream, FEW_THREADS)
