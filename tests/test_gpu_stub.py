@@ -163,10 +163,11 @@ def test_calls_of_the_driver(environment: dict[str, str]) -> None:
 
 # Of the driver, per step, and arrays that are made: what each case of `benchmarks/gpu_host.py` may
 # use. Launches are exact; a step of pic has more of them when particles arrive or are sorted.
+NOTHING = {"waits": 0, "copies": 0, "synchronizations": 0, "arrays": 0}
 MOST = {
-    "jacobi2d": {"launches": 1, "marks": 3, "waits": 0, "copies": 0, "arrays": 0},
-    "jacobi2d, periodic": {"launches": 3, "marks": 5, "waits": 0, "copies": 0, "arrays": 0},
-    "stencil3d, periodic": {"launches": 3, "marks": 5, "waits": 0, "copies": 0, "arrays": 0},
+    "jacobi2d": NOTHING | {"launches": 1, "marks": 3},
+    "jacobi2d, periodic": NOTHING | {"launches": 3, "marks": 5},
+    "stencil3d, periodic": NOTHING | {"launches": 3, "marks": 5},
     "pic": {"launches": 1, "marks": 5, "copies": 1, "synchronizations": 1, "arrays": 0},
     "leanmd": {"launches": 12, "marks": 21, "copies": 1, "synchronizations": 1, "arrays": 0},
     "leanmd, new lists": {"launches": 57, "marks": 25, "copies": 12, "arrays": 40},
