@@ -120,7 +120,7 @@ class Runner:
         self.request: Any = None  # None: the round has ended
         self.leaving: list[Departure] = []
         self.audits: list[AuditedRound] = []  # what the block contributed to them
-        self.audit_s: dict[int, float] = {}  # spent on audits, by the step that followed
+        self.audit_s: dict[int, float] = {}  # spent on audits, by the first step of the round
 
     def begin(self, step: int, count: int, auditor: Auditor | None = None) -> None:
         """Begin the round of ``count`` steps at ``step``, or the block's setup."""
@@ -131,7 +131,7 @@ class Runner:
             begun = perf_counter()
             stepper.witness = auditor.begin(self.block, self.place, step, count)
             if stepper.witness is not None:
-                self._audited(step, begun)
+                self._audited(step, perf_counter() - begun)
         self.request = stepper.set_up() if step == SETUP else stepper.start(count)
 
     def end(self, auditor: Auditor | None) -> None:
@@ -142,11 +142,12 @@ class Runner:
             audited = auditor.end(self.block, witness, stepper.finished)
             self.audits += [] if audited is None else [audited]
             stepper.witness = None
-            self._audited(witness.audited.step + witness.audited.count, begun)
+            self._audited(witness.audited.step, witness.seconds)
+            self._audited(witness.audited.step + witness.audited.count, perf_counter() - begun)
 
-    def _audited(self, step: int, begun: float) -> None:
-        """Add the time since ``begun`` to that of the audits before a step."""
-        self.audit_s[step] = self.audit_s.get(step, 0.0) + perf_counter() - begun
+    def _audited(self, step: int, seconds: float) -> None:
+        """Add seconds to those that audits took in the round that begins at ``step``."""
+        self.audit_s[step] = self.audit_s.get(step, 0.0) + seconds
 
     def answer(self, value: Any) -> None:
         """Resume the block with the answer to its request."""

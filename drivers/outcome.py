@@ -76,7 +76,7 @@ class Part(NamedTuple):
     jit_s: float
     first_step_at: float
     snapshots_s: float
-    audit_s: dict[int, float]  # spent on audits, by the step that followed
+    audit_s: dict[int, float]  # spent on audits, by the first step of the round
     disturbance: Disturbance
     peak_rss_bytes: int
     staged_bytes: int

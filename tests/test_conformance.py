@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import support
 
 import miniapps
 from drivers import sim
+from drivers.audits import Witness
 from workbench.cli import spec_of
 from workbench.run.batch import solve_all
 
@@ -123,6 +125,20 @@ def test_audits_are_not_timed(configuration: str) -> None:
     record = solved("exchange", f"{configuration} --audit {SlowAudit.SAMPLES} --audit-every 1")
     assert record["valid"] and record["audits_s"] > 4 * SlowAudit.seconds
     assert record["wall_s"] < 3 * SlowAudit.seconds
+
+
+def test_sums_over_messages_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches audited rounds that are longer because their messages are hashed."""
+    seconds, right = 0.02, Witness._hash
+
+    def slow(*arguments: Any) -> int:
+        sleep(seconds)
+        return right(*arguments)
+
+    monkeypatch.setattr(Witness, "_hash", slow)
+    record = solved("exchange", f"{HERE['serial']} --pe-grid 2x1 --audit-every 1")
+    assert record["valid"] and record["audits_s"] > 4 * seconds
+    assert record["wall_s"] < seconds
 
 
 def check_right(configuration: str) -> None:
