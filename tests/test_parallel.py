@@ -287,6 +287,28 @@ def test_pes_tied_to_cores_are_not_taken_for_oversubscribed(run_record: Run, way
     assert record["oversubscribed"] is (cores < 2)
 
 
+GIVES_UP = """
+import os, pathlib
+give_up, calls = os.sched_yield, []
+def counted():
+    give_up()
+    calls.append(None)
+    if len(calls) == 100:
+        pathlib.Path({folder!r}, str(os.getpid())).touch()
+os.sched_yield = counted
+"""
+
+
+def test_pes_that_wait_give_up_their_cores(tmp_path: Path) -> None:
+    """Catches PEs that poll while others wait for a core, each for a whole time slice."""
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    environment = support.in_every_process(tmp_path, GIVES_UP.format(folder=str(seen)))
+    (record,) = support.records_of(["jacobi2d --preset tiny --driver charm -n 3"], 60, environment)
+    assert record["valid"] is True
+    assert len(list(seen.iterdir())) == record["pes"]
+
+
 @pytest.mark.parametrize("driver", ["mpi", "charm"])
 def test_a_python_without_the_project_installed(driver: str, tmp_path: Path) -> None:
     """Catches a launch that needs the script ``miniapps`` where the packages alone are there."""

@@ -12,7 +12,7 @@ import numpy as np
 from charm4py import Chare, Future, Reducer, charm
 
 from drivers.audits import Auditor
-from drivers.charm import CharmOptions
+from drivers.charm import CharmOptions, yielding
 from drivers.charm.mail import Mail
 from drivers.charm.payloads import Payloads, pickled_bytes, require_countable
 from drivers.engine import write_state
@@ -70,6 +70,7 @@ class PE(Chare):
         self.payloads = Payloads(charm.myPe(), self.job.options.shared_memory)
         charm.arrayElemLeave = self.packed
         self.watcher.attend(charm.myPe(), self.waits, threaded=False)
+        yielding.begin()
         self.answer()
 
     def offer(self) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from charm4py import Array, Chare, Future, Group, charm
 
 import lessons
+from drivers.charm import yielding
 from drivers.job import RunError, Watcher
 from lessons.charm.order import ORDER
 from lessons.failures import placed
@@ -95,6 +96,7 @@ class Notes(Chare):
 
     def begin(self, case: str) -> None:
         """Begin a new case."""
+        yielding.begin()
         LOG.forget()
         ORDER.begin(case)
 
