@@ -50,6 +50,36 @@ NOT_ALLOWED = {  # mistakes in kernels, and what is said about them
 }
 
 
+STOPPING = [
+    (name, runtime, mistake)
+    for name, runtime in RUNTIMES
+    for mistake in lessons.load(name).mistakes(runtime)
+    if mistake.stops
+]
+
+
+@pytest.mark.parametrize("runtime", sorted({runtime for _, runtime, _ in STOPPING}))
+def test_what_stops_a_program_is_recognised(runtime: str, monkeypatch) -> None:
+    """Catches a mistake that is taken for another one, and memory that a failed rank leaves."""
+    monkeypatch.setattr(running, "STALL_S", 1.0)
+    known = {
+        Program(lessons.load(name), runtime, mistake.path): mistake
+        for name, one, mistake in STOPPING
+        if one == runtime
+    }
+    programs = sorted(known, key=lambda one: one.lesson.most_pes)
+    wrong: dict[Program, check.Outcome] = {}
+    # Each stops a launch, which is noticed after a while: two launches at a time.
+    with support.no_shared_memory_left(), ThreadPoolExecutor(2) as pool:
+        for some in pool.map(first_wrong, [programs[::2], programs[1::2]]):
+            wrong |= some
+    stops = {one.path: outcome.stops for one, outcome in wrong.items()}
+    assert stops == {one.path: mistake.stops for one, mistake in known.items()}
+    for one, mistake in known.items():
+        named = naming.recognised(one.lesson, runtime, [wrong[one]])
+        assert named == Named(mistake, exact=True), one.path
+
+
 @pytest.mark.parametrize("runtime", sorted({runtime for _, runtime in RUNTIMES}))
 def test_answers_pass_and_mistakes_differ(runtime: str) -> None:
     """Catches a check that wants one style, and a mistake that passes or looks like another."""
@@ -105,36 +135,6 @@ def test_skeletons_fail(name: str, runtime: str, monkeypatch: pytest.MonkeyPatch
     if runtime != lesson.runtimes[0]:  # those are marked in test_lesson_mark.py
         monkeypatch.setattr(check, "PROCESSES", (2,))
         assert first_wrong([Program(lesson, runtime, lesson.folder / f"for_{runtime}.py")])
-
-
-STOPPING = [
-    (name, runtime, mistake)
-    for name, runtime in RUNTIMES
-    for mistake in lessons.load(name).mistakes(runtime)
-    if mistake.stops
-]
-
-
-@pytest.mark.parametrize("runtime", sorted({runtime for _, runtime, _ in STOPPING}))
-def test_what_stops_a_program_is_recognised(runtime: str, monkeypatch) -> None:
-    """Catches a mistake that is taken for another one, and memory that a failed rank leaves."""
-    monkeypatch.setattr(running, "STALL_S", 1.0)
-    known = {
-        Program(lessons.load(name), runtime, mistake.path): mistake
-        for name, one, mistake in STOPPING
-        if one == runtime
-    }
-    programs = sorted(known, key=lambda one: one.lesson.most_pes)
-    wrong: dict[Program, check.Outcome] = {}
-    # Each stops a launch, which is noticed after a while: two launches at a time.
-    with support.no_shared_memory_left(), ThreadPoolExecutor(2) as pool:
-        for some in pool.map(first_wrong, [programs[::2], programs[1::2]]):
-            wrong |= some
-    stops = {one.path: outcome.stops for one, outcome in wrong.items()}
-    assert stops == {one.path: mistake.stops for one, mistake in known.items()}
-    for one, mistake in known.items():
-        named = naming.recognised(one.lesson, runtime, [wrong[one]])
-        assert named == Named(mistake, exact=True), one.path
 
 
 def test_of_two_mistakes_the_one_that_agrees_more_often_is_named(monkeypatch) -> None:
