@@ -31,6 +31,7 @@ from workbench.exit_status import VALID, WRONG
 from workbench.lesson import check, command, naming, running
 from workbench.lesson.naming import Named
 from workbench.lesson.running import Returned
+from workbench.lesson.submissions import runtime_of
 
 ANSWERS = support.ROOT / "teaching" / "answers"
 LINES = 80  # of a skeleton
@@ -89,6 +90,7 @@ def test_answers_pass_and_mistakes_differ(runtime: str) -> None:
         others = styles(lesson.name, runtime)
         assert len(others) >= FEWEST_STYLES, lesson.name
         paths = [ANSWERS / lesson.name / f"for_{runtime}.py", *others]
+        assert {runtime_of(path, lesson) for path in paths} == {runtime}, lesson.name
         right[lesson] = [Program(lesson, runtime, path) for path in paths]
         known[lesson] = [
             Program(lesson, runtime, mistake.path) for mistake in ending(lesson, runtime)
