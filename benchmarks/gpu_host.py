@@ -109,6 +109,7 @@ def counted() -> dict[str, int]:
 def measured(case: Case) -> dict[str, float]:
     """Microseconds per round, and calls and arrays per round. Raises RuntimeError."""
     from devices.cuda.driver import DeviceArray
+    from drivers import garbage
 
     copy, copied = DeviceArray.copy_to_host, []
 
@@ -130,7 +131,8 @@ def measured(case: Case) -> dict[str, float]:
         for _ in range(case.warmup):
             rounds.host_s()
         before = counted()
-        seconds = [rounds.host_s() for _ in range(case.rounds)]
+        with garbage.rare():  # as in runs
+            seconds = [rounds.host_s() for _ in range(case.rounds)]
         after = counted()
     if next(again, None) is not None:
         raise RuntimeError("the two runs have not made the same copies")

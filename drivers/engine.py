@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from devices.messages import DeviceMessage
+from drivers import garbage
 from drivers.audits import Auditor
 from drivers.inbox import Inbox
 from drivers.job import Job, RunError, Segment, Store, Watcher
@@ -291,11 +292,11 @@ class Engine:
         self.transport.begin()
         for runner in self.runners.values():
             runner.begin(step, count, self.auditor)
-        while True:
-            moved = [runner.serve(self.transport) for runner in self.runners.values()]
-            if all([runner.request is None for runner in self.runners.values()]):
-                break
-            if not any(moved) and not self.go_on():
+        left = [runner for runner in self.runners.values() if runner.request is not None]
+        while left:
+            moved = [runner.serve(self.transport) for runner in left]
+            left = [runner for runner in left if runner.request is not None]
+            if left and not any(moved) and not self.go_on():
                 raise RunError(f"step {step}: {self._waiting()}")
         for runner in self.runners.values():
             runner.end(self.auditor)
@@ -352,6 +353,7 @@ class Engine:
         return f"every block waits: {'; '.join(sentences(self.waits()))}"
 
 
+@garbage.rare()
 def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PELog, int]:
     """Run setup, warm-up and timed steps on PE ``pe``; returns timings and number of steps.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 from charm4py import Chare, Future, Reducer, charm
 
+from drivers import garbage
 from drivers.audits import Auditor
 from drivers.charm import CharmOptions, yielding
 from drivers.charm.mail import Mail
@@ -71,6 +73,7 @@ class PE(Chare):
         charm.arrayElemLeave = self.packed
         self.watcher.attend(charm.myPe(), self.waits, threaded=False)
         yielding.begin()
+        gc.set_threshold(*garbage.RARELY)
         self.answer()
 
     def offer(self) -> Any:
