@@ -5,7 +5,6 @@ The blocks are the toys in `toyapps`. tests/test_contract.py checks the pieces t
 
 from __future__ import annotations
 
-import gc
 import re
 from pathlib import Path
 from time import sleep
@@ -15,9 +14,8 @@ import pytest
 import support
 
 import miniapps
-from drivers import garbage, sim
+from drivers import sim
 from drivers.audits import Witness
-from drivers.engine import Engine
 from workbench.cli import spec_of
 from workbench.run.batch import solve_all
 
@@ -141,20 +139,6 @@ def test_sums_over_messages_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> No
     record = solved("exchange", f"{HERE['serial']} --pe-grid 2x1 --audit-every 1")
     assert record["valid"] and record["audits_s"] > 4 * seconds
     assert record["wall_s"] < seconds
-
-
-def test_garbage_is_collected_rarely_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches full collections in steps: 170 ms each, every few rounds of hundreds of blocks."""
-    before, seen, play = gc.get_threshold(), [], Engine.play
-
-    def looked(*arguments: Any) -> int:
-        seen.append(gc.get_threshold())
-        return play(*arguments)
-
-    monkeypatch.setattr(Engine, "play", looked)
-    assert solved("exchange", HERE["serial"])["valid"]
-    assert set(seen) == {garbage.RARELY} != {before}
-    assert gc.get_threshold() == before
 
 
 def check_right(configuration: str) -> None:

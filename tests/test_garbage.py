@@ -1,0 +1,61 @@
+"""Garbage collections in the steps of a run are rare, and would find nothing."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+
+from drivers import garbage
+from drivers.engine import Engine
+from workbench.cli import spec_of
+from workbench.run.batch import solve_all
+
+RUNS = (
+    "jacobi2d --preset tiny --pe-grid 2x2",
+    "stencil3d --preset tiny --pe-grid 2x2x1",
+    "pic --preset tiny --pe-grid 2x2",
+    "leanmd --preset tiny --pe-grid 2x1x1",
+    "leanmd --preset tiny --decomposition pairs",
+    "echo --preset tiny --pe-grid 2x2",
+)
+
+
+def seen(words: str, look: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What ``look`` returns, called with a function that makes the rounds of a phase, for each."""
+    found, play = [], Engine.play
+
+    def looked(*arguments: Any) -> int:
+        result, steps = look(lambda: play(*arguments))
+        found.append(result)
+        return int(steps)
+
+    monkeypatch.setattr(Engine, "play", looked)
+    (record,) = solve_all([spec_of(["run", *words.split(), "--steps", "20"])])
+    assert record["valid"] is True  # type: ignore[index]
+    return found
+
+
+@pytest.mark.parametrize("words", RUNS)
+def test_steps_make_no_garbage(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches cycles of objects that steps leave: they would stay, as collections are rare."""
+
+    def collected(play: Any) -> tuple[int, int]:
+        gc.collect()
+        gc.disable()
+        try:
+            steps = play()
+            return gc.collect(), steps
+        finally:
+            gc.enable()
+
+    assert set(seen(words, collected, monkeypatch)) == {0}
+
+
+def test_collections_are_rare_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches full collections in steps: 170 ms each, every few rounds of hundreds of blocks."""
+    before = gc.get_threshold()
+    during = seen(RUNS[0], lambda play: (gc.get_threshold(), play()), monkeypatch)
+    assert set(during) == {garbage.RARELY} != {before}
+    assert gc.get_threshold() == before
