@@ -292,7 +292,7 @@ class Engine:
         self.transport.begin()
         for runner in self.runners.values():
             runner.begin(step, count, self.auditor)
-        left = [runner for runner in self.runners.values() if runner.request is not None]
+        left = list(self.runners.values())
         while left:
             moved = [runner.serve(self.transport) for runner in left]
             left = [runner for runner in left if runner.request is not None]

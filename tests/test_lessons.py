@@ -51,6 +51,7 @@ NOT_ALLOWED = {  # mistakes in kernels, and what is said about them
 }
 
 
+# The tests of these come first: while they wait for what has stopped, others use the cores.
 STOPPING = [
     (name, runtime, mistake)
     for name, runtime in RUNTIMES

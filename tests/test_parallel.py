@@ -20,6 +20,7 @@ import pytest
 import support
 
 import miniapps as apps
+from drivers import garbage
 from kernels.state_hash import digest, hash_cells
 
 Run = Callable[..., dict[str, Any]]
@@ -288,25 +289,29 @@ def test_pes_tied_to_cores_are_not_taken_for_oversubscribed(run_record: Run, way
 
 
 GIVES_UP = """
-import os, pathlib
+import gc, os, pathlib
 give_up, calls = os.sched_yield, []
 def counted():
     give_up()
     calls.append(None)
     if len(calls) == 100:
-        pathlib.Path({folder!r}, str(os.getpid())).touch()
+        pathlib.Path({folder!r}, str(os.getpid())).write_text(str(gc.get_threshold()))
 os.sched_yield = counted
 """
 
 
 def test_pes_that_wait_give_up_their_cores(tmp_path: Path) -> None:
-    """Catches PEs that poll while others wait for a core, each for a whole time slice."""
+    """Catches PEs that poll while others wait for a core, each for a whole time slice.
+
+    And PEs that make full garbage collections in steps.
+    """
     seen = tmp_path / "seen"
     seen.mkdir()
     environment = support.in_every_process(tmp_path, GIVES_UP.format(folder=str(seen)))
     (record,) = support.records_of(["jacobi2d --preset tiny --driver charm -n 3"], 60, environment)
     assert record["valid"] is True
-    assert len(list(seen.iterdir())) == record["pes"]
+    thresholds = [file.read_text() for file in seen.iterdir()]
+    assert thresholds == [str(garbage.RARELY)] * record["pes"]
 
 
 @pytest.mark.parametrize("driver", ["mpi", "charm"])
