@@ -186,7 +186,7 @@ WAITS = {
         pairs._wait_for_arrays, "streams.wait_for(ready, stream)", "pairs", "by reference"
     ),
     "lists of pairs": Wait(
-        pairs._wait_for_arrays, "streams.wait_for(built, stream)", "pairs", "by reference"
+        pairs._wait_for_arrays, "streams.wait_for(lists.ready, stream)", "pairs", "by reference"
     ),
     "forces of pairs": Wait(pairs._computed, "stream.synchronize()", "pairs", "by reference"),
     "time of a mark": Wait(streams.seconds, "last.synchronize()", ALONE, "staged"),

@@ -35,24 +35,28 @@ import numpy as np
 from devices.backend import Array, Memory
 
 
-class PairTask(NamedTuple):
-    """A request for the forces on the atoms of one cell from those of another, or from its own.
+class ClusterLists(Protocol):
+    """The lists of all clusters of a cell: ``starts`` (n + 1,) int64, ``neighbors`` uint32.
 
-    ``position``, ``others``: results of `LeanmdKernels.sent_positions`. ``clusters`` (n,) uint32:
-    the indices of all clusters. ``starts`` (n + 1,) int64 and ``neighbors`` (entries,) uint32:
-    their lists. ``ready``: a mark after the kernels that made the lists, or None if an earlier
-    task has waited for it.
+    ``all_clusters`` (n,) uint32: the indices of the clusters.
     """
 
-    position: Any
-    others: Any
-    clusters: Array
+    own: bool
+    all_clusters: Array
     starts: Array
     neighbors: Array
-    own: bool
-    cutoff: float
-    quantum: float
-    ready: Any
+
+
+class PairTask(NamedTuple):
+    """A request for the forces between the atoms of two cells, or of one cell.
+
+    ``first``, ``second``: results of `LeanmdKernels.sent_positions`, the same one for one cell.
+    ``lists``: the result of `LeanmdKernels.pair_lists`.
+    """
+
+    first: Any
+    second: Any
+    lists: Any
 
 
 class InQuanta(Protocol):
@@ -91,12 +95,11 @@ class Forces(Protocol):
 class PairForces(Protocol):
     """Computes the forces that many blocks request, as the function of a `Batch`."""
 
-    def __call__(self, tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
-        """Return for each task its forces and its error flag `CLOSE`.
+    def __call__(self, tasks: list[PairTask]) -> list[list[tuple[np.ndarray, int]]]:
+        """Return for each cell of each task the forces on its atoms and its error flag `CLOSE`.
 
-        ``tasks`` has a list for each block, and the result has the same form. Forces are
-        (3, places) int64, on the host, with a place for each atom and for the rest of the last
-        cluster. Waits for the device.
+        Forces are (3, places) int64, on the host, with a place for each atom and for the rest of
+        the last cluster. Waits for the device.
         """
 
 
@@ -244,6 +247,14 @@ class LeanmdKernels(Protocol):
         """Return the positions in a cell's message, with ``over`` (3,) added unless it is None.
 
         The result has a ``shape``, (3, n) or (4, n), and is for `PairTask` and `rows_of`.
+        """
+
+    def pair_lists(
+        self, first: Any, second: Any, lists: Sequence[ClusterLists], cutoff: float, quantum: float
+    ) -> Any:
+        """Return what a `PairTask` needs besides positions, until its lists are made anew.
+
+        ``first``, ``second``: as in the task. ``lists``: those of each cell's atoms.
         """
 
     def rows_of(self, positions: Any) -> Array:

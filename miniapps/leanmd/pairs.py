@@ -104,16 +104,17 @@ class Compute(KernelUser[LeanmdKernels]):
         beside = low + shift, high + shift
         self.corners = {FIRST: problem.corners(layout, first), SECOND: beside}
         self.lists = {edge: Lists(own=first == second, device=device) for edge in self.neighbors}
-        self.lists_ready: Any = None  # the device mark after lists were built, until used
-        # By edge: the last positions of the cell there, and those of the other cell.
-        self.sides: dict[Edge, tuple[Any, Any]] = {}
+        self.pair_lists: Any = None  # what kernels make of the lists; None if these are new
+        self.first: Any = None  # the last positions of the first cell
+        self.second: Any = None
         self.ids: dict[Edge, Any] = {}  # the last messages with ids, by edge
         self.time = 0
 
     def __getstate__(self) -> dict[str, Any]:
         """Attributes with ids on the host; without positions, which cells send in every step."""
         ids = {edge: self.device.to_host(rows) for edge, rows in self.ids.items()}
-        return super().__getstate__() | {"sides": {}, "ids": ids, "lists_ready": None}
+        left = dict.fromkeys(("first", "second", "pair_lists"))
+        return super().__getstate__() | left | {"ids": ids}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Put the ids back on the device."""
@@ -134,9 +135,8 @@ class Compute(KernelUser[LeanmdKernels]):
         """Receive positions, and return forces and, if ``reported``, energies."""
         came = yield Collect("positions", tuple(self.neighbors))
         self.receive(came)
-        answers = yield Batch(self.kernels.PAIR_FORCES[self.problem.dtype], self.tasks())
-        self.lists_ready = None
-        yield PostSum("forces", self.forces(answers))
+        answer = yield Batch(self.kernels.PAIR_FORCES[self.problem.dtype], self.task())
+        yield PostSum("forces", self.forces(answer))
         if reported:
             energies = {edge: self.energies(edge) for edge in self.neighbors}
             yield Pause()
@@ -145,42 +145,46 @@ class Compute(KernelUser[LeanmdKernels]):
     def receive(self, came: Mapping[Edge, Any]) -> None:
         """Store the cells' positions, and rebuild the lists if atoms have changed cells."""
         came, kernels = self.device.received(came), self.kernels
-        first = second = kernels.sent_positions(came[FIRST], None, self.device)
+        self.first = self.second = kernels.sent_positions(came[FIRST], None, self.device)
         if SECOND in came:
-            second = kernels.sent_positions(came[SECOND], self.over, self.device)
-        self.sides = {FIRST: (first, second), SECOND: (second, first)}
-        if first.shape[0] == ROWS_WITH_IDS:
-            self.ids = {FIRST: kernels.rows_of(first), SECOND: kernels.rows_of(second)}
-            for edge in self.neighbors:
-                own, others = (kernels.rows_of(side) for side in self.sides[edge])
-                where = self.count(own), own, others, self.count(others)
+            self.second = kernels.sent_positions(came[SECOND], self.over, self.device)
+        if self.first.shape[0] == ROWS_WITH_IDS:
+            self.ids = {edge: kernels.rows_of(own) for edge, (own, _) in self.sides.items()}
+            for edge, (own, others) in self.sides.items():
+                where = self.count(own), self.ids[edge], kernels.rows_of(others), self.count(others)
                 box = self.corners[SECOND if edge == FIRST else FIRST]
                 self.lists[edge].fill(kernels, *where, box, self.problem.reach)
-            self.lists_ready = self.device.mark()
+            self.pair_lists = None
+
+    @property
+    def sides(self) -> dict[Edge, tuple[Any, Any]]:
+        """By edge, the last positions of the cell there, and those of the other cell."""
+        both = self.first, self.second
+        return {edge: both[:: 1 if edge == FIRST else -1] for edge in self.neighbors}
 
     def count(self, positions: Any) -> int:
         """The number of atoms in a message of positions."""
         return positions.shape[1] - self.kernels.WIDTH
 
-    def tasks(self) -> list[PairTask]:
-        """The tasks of computing the forces on each cell's atoms, one per edge."""
-        return [
-            PairTask(
-                *self.sides[edge], lists.all_clusters, lists.starts, lists.neighbors, lists.own,
-                self.problem.cutoff, self.problem.quantum, self.lists_ready,
-            )
-            for edge, lists in self.lists.items()
-        ]  # fmt: skip
+    def task(self) -> PairTask:
+        """The task of computing the forces on each cell's atoms."""
+        if self.pair_lists is None:
+            self.pair_lists = self.kernels.pair_lists(
+                self.first, self.second, tuple(self.lists.values()),
+                self.problem.cutoff, self.problem.quantum,
+            )  # fmt: skip
+        return PairTask(self.first, self.second, self.pair_lists)
 
-    def forces(self, answers: list[tuple[np.ndarray, int]]) -> dict[Edge, np.ndarray]:
+    def forces(self, answer: list[tuple[np.ndarray, int]]) -> dict[Edge, np.ndarray]:
         """The forces on each cell's atoms, by edge: (3, atoms or more) int64.
 
         Raises Explosion if two atoms are too close to each other.
         """
-        for edge, (_, flag) in zip(self.lists, answers, strict=True):
+        forces = {}
+        for edge, (forces[edge], flag) in zip(self.lists, answer, strict=True):
             if flag != NO_ERROR[CLOSE]:
                 raise_too_close(self.time, self.ids_in(self.ids[edge]), flag)
-        return {edge: force for edge, (force, _) in zip(self.lists, answers, strict=True)}
+        return forces
 
     def ids_in(self, rows: Any) -> np.ndarray:
         """The ids in a message with ids: (count,) int64."""
@@ -224,9 +228,9 @@ class Compute(KernelUser[LeanmdKernels]):
 
         They are equal because the two forces of each pair are opposite.
         """
-        (answers,) = self.kernels.PAIR_FORCES[self.problem.dtype]([self.tasks()])
+        (answer,) = self.kernels.PAIR_FORCES[self.problem.dtype]([self.task()])
         work, size = 0.0, abs(virial) + FORCE_UNIT
-        for edge, force in self.forces(answers).items():
+        for edge, force in self.forces(answer).items():
             own, _ = self.positions(edge)
             terms = force[:, : own.shape[1]] * FORCE_UNIT * (own - self.corners[FIRST][0][:, None])
             work, size = work + float(terms.sum()), size + float(np.abs(terms).sum())

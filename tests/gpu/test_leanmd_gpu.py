@@ -499,13 +499,13 @@ def test_blocks_without_atoms() -> None:
 
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many tasks each launch for pairs of cells does."""
+    """The cells of pairs for whose atoms each launch computes forces."""
     counts: list[int] = []
     right = gpu_pairs._launch
 
-    def launch(kernel: Any, tasks: list[Any], *rest: Any) -> Any:
-        counts.append(len(tasks))
-        return right(kernel, tasks, *rest)
+    def launch(kernel: Any, tasks: list[Any], rows: Any, *rest: Any) -> Any:
+        counts.append(len(rows))
+        return right(kernel, tasks, rows, *rest)
 
     monkeypatch.setattr(gpu_pairs, "_launch", launch)
     return counts
@@ -570,7 +570,7 @@ def sent_by(there: Device, module: Any, position: np.ndarray, count: int, height
 def forces_of(kernels: Any, computes: list[Any]) -> list[np.ndarray]:
     """The forces of some computes, worked out by one batch, one after another and by edge."""
     dtype = computes[0].problem.dtype
-    answers = kernels.PAIR_FORCES[dtype]([compute.tasks() for compute in computes])
+    answers = kernels.PAIR_FORCES[dtype]([compute.task() for compute in computes])
     pairs = zip(computes, answers, strict=True)
     return [force for compute, answer in pairs for force in compute.forces(answer).values()]
 
@@ -644,6 +644,7 @@ def test_a_batch_waits_for_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> Non
     sent = sent_by(cell, GPU, strewn(9, 1), 9), sent_by(other, GPU, strewn(9, 2) + 0.55, 9)
     for compute in computes:
         compute.receive(dict(zip(compute.neighbors, sent, strict=False)))
+    built = {compute.task().lists.ready for compute in computes}
     waits: list[tuple[Any, Any]] = []
     right = streams.wait_for
 
@@ -655,7 +656,7 @@ def test_a_batch_waits_for_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> Non
     forces_of(GPU, computes)
     marks = [mark for mark, _ in waits]
     assert marks[:2] == [message.ready for message in sent] and None not in marks
-    assert set(marks[2:]) == {compute.lists_ready for compute in computes}
+    assert set(marks[2:]) == built
     own = {compute.device.stream for compute in computes} | {cell.stream, other.stream}
     (shared,) = {stream for _, stream in waits}
     assert shared not in own and shared in shared.toolkit.idle

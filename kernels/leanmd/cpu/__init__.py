@@ -20,6 +20,7 @@ from kernels.leanmd.cpu.pairs import (
     pack_positions,
     pair_forces,
     pair_forces_in_single,
+    pair_lists,
     rows_of,
     sent_positions,
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,43 +11,56 @@ from devices.backend import Array, Memory
 from devices.cpu.vectors import WIDTH
 from kernels.leanmd.cpu.interactions import forces
 from kernels.leanmd.cpu.single import Quanta, forces_in_single
-from kernels.leanmd.interface import Forces, PairTask
+from kernels.leanmd.interface import ClusterLists, Forces, PairTask
 from kernels.leanmd.units import CLOSE, NO_ERROR
 
 
-def pair_forces(tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
+class PairLists(NamedTuple):
+    """The result of `pair_lists`."""
+
+    lists: Sequence[ClusterLists]
+    cutoff: float
+    quantum: float
+
+
+def pair_forces(tasks: list[PairTask]) -> list[list[tuple[np.ndarray, int]]]:
     """Compute task after task by `forces`."""
-    flags = np.array(NO_ERROR)
-    return [[_forces_of(task, forces, flags) for task in of_block] for of_block in tasks]
+    return [_forces_of(task, forces) for task in tasks]
 
 
-def pair_forces_in_single(tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
+def pair_forces_in_single(tasks: list[PairTask]) -> list[list[tuple[np.ndarray, int]]]:
     """Compute task after task by `forces_in_single`, from all positions in quanta."""
-    flags = np.array(NO_ERROR)
-    return [
-        [_forces_of(_in_quanta(task), forces_in_single, flags) for task in of_block]
-        for of_block in tasks
-    ]
+    return [_forces_of(_in_quanta(task), forces_in_single) for task in tasks]
 
 
 def _in_quanta(task: PairTask) -> PairTask:
     """Return a task with positions in quanta."""
-    position, others = (Quanta(side, task.quantum) for side in (task.position, task.others))
-    for side in (position, others):
-        side.update(0, side.position.shape[1])
-    return task._replace(position=position, others=others)
+    first = second = _quanta_of(task.first, task.lists.quantum)
+    if task.second is not task.first:
+        second = _quanta_of(task.second, task.lists.quantum)
+    return task._replace(first=first, second=second)
 
 
-def _forces_of(task: PairTask, formula: Forces, flags: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return the result of one task; ``flags`` hold no error, before and after."""
-    count = task.clusters.size
-    force = np.empty((3, count * WIDTH), np.int64)
-    formula(
-        task.position, task.others, task.clusters, 0, count, task.starts, task.neighbors, task.own,
-        task.cutoff, force, flags,
-    )  # fmt: skip
-    flag, flags[CLOSE] = int(flags[CLOSE]), NO_ERROR[CLOSE]
-    return force, flag
+def _quanta_of(position: Array, quantum: float) -> Quanta:
+    """Return positions in quanta."""
+    quanta = Quanta(position, quantum)
+    quanta.update(0, position.shape[1])
+    return quanta
+
+
+def _forces_of(task: PairTask, formula: Forces) -> list[tuple[np.ndarray, int]]:
+    """Return the result of one task."""
+    both, flags, results = (task.first, task.second), np.array(NO_ERROR), []
+    for sides, lists in zip((both, both[::-1]), task.lists.lists, strict=False):
+        count = lists.all_clusters.size
+        force = np.empty((3, count * WIDTH), np.int64)
+        formula(
+            *sides, lists.all_clusters, 0, count, lists.starts, lists.neighbors, lists.own,
+            task.lists.cutoff, force, flags,
+        )  # fmt: skip
+        results.append((force, int(flags[CLOSE])))
+        flags[CLOSE] = NO_ERROR[CLOSE]
+    return results
 
 
 def pack_positions(rows: Array, message: Any) -> None:
@@ -62,6 +76,13 @@ def sent_positions(message: Any, over: list[float] | None, device: Memory) -> An
     moved = message.copy()
     moved[:3] += np.array(over)[:, np.newaxis]
     return moved
+
+
+def pair_lists(
+    first: Any, second: Any, lists: Sequence[ClusterLists], cutoff: float, quantum: float
+) -> Any:
+    """Return them together."""
+    return PairLists(lists, cutoff, quantum)
 
 
 def rows_of(positions: Any) -> Array:

@@ -19,6 +19,7 @@ from kernels.leanmd.gpu.pairs import (
     pack_positions,
     pair_forces,
     pair_forces_in_single,
+    pair_lists,
     rows_of,
     sent_positions,
 )

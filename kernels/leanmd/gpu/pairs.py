@@ -13,8 +13,8 @@ copies.
 
 from __future__ import annotations
 
-import itertools
 import struct
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -33,7 +33,7 @@ from kernels.leanmd.gpu.interactions import (
     force_on_atom,
     force_on_atom_in_single,
 )
-from kernels.leanmd.interface import PairTask
+from kernels.leanmd.interface import ClusterLists, PairTask
 from kernels.leanmd.units import CLOSE, NO_ERROR
 
 TASK_THREADS = 32  # of a thread block; few, as the last one of each task is not full
@@ -87,83 +87,115 @@ def _tasks_by(force_on: Any) -> Kernel:
 _tasks, _tasks_in_single = _tasks_by(force_on_atom), _tasks_by(force_on_atom_in_single)
 
 
-def pair_forces(tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
+def pair_forces(tasks: list[PairTask]) -> list[list[tuple[np.ndarray, int]]]:
     """Compute all tasks by one launch, and copy all forces at once."""
     return _computed(_tasks, tasks)
 
 
-def pair_forces_in_single(tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
+def pair_forces_in_single(tasks: list[PairTask]) -> list[list[tuple[np.ndarray, int]]]:
     """Compute as `pair_forces`, but the force of a pair as in `forces_in_single`."""
     return _computed(_tasks_in_single, tasks)
 
 
-def _computed(kernel: Kernel, tasks: list[list[PairTask]]) -> list[list[tuple[np.ndarray, int]]]:
+class PairLists:
+    """The rows of the table for a task's lists, without what differs from step to step.
+
+    ``ready``: a mark after the kernels that made the lists, until a batch has waited for it.
+    """
+
+    def __init__(self, first: Any, second: Any, lists: Sequence[ClusterLists], cutoff: float):
+        self.lists = lists  # to keep the arrays whose addresses are in the rows
+        self.stream = lists[0].starts.stream
+        self.ready: Any = streams.mark(self.stream)
+        pairs = (first, second), (second, first)
+        self.rows = b"".join(
+            _row(*pair, one, cutoff) for pair, one in zip(pairs, lists, strict=False)
+        )
+
+
+def _row(position: Any, others: Any, lists: ClusterLists, cutoff: float) -> bytes:
+    """Return a row of the table; addresses of positions and forces are not known yet."""
+    shift = [a - b for a, b in zip(position.over, others.over, strict=True)]
+    starts, neighbors = lists.starts, lists.neighbors
+    return ROW.pack(
+        0, position.shape[1], 0, others.shape[1], address(starts), address(neighbors),
+        neighbors.size, 0, lists.all_clusters.size * WIDTH, lists.own, 0, *shift, cutoff * cutoff,
+    )  # fmt: skip
+
+
+def pair_lists(
+    first: Any, second: Any, lists: Sequence[ClusterLists], cutoff: float, quantum: float
+) -> Any:
+    """Return the rows of the table; kernels convert positions by themselves."""
+    return PairLists(first, second, lists, cutoff)
+
+
+def _computed(kernel: Kernel, tasks: list[PairTask]) -> list[list[tuple[np.ndarray, int]]]:
     """Return the results of all tasks, computed by a kernel."""
-    flat = [task for of_block in tasks for task in of_block]
-    sizes = [task.clusters.size * WIDTH for task in flat]
-    ends = list(itertools.accumulate((3 * size for size in sizes), initial=len(flat)))
-    toolkit = flat[0].starts.stream.toolkit
+    words = b"".join([task.lists.rows for task in tasks])
+    rows = np.frombuffer(words, np.int64).reshape(-1, WORDS)
+    ends = len(rows) + _sums_before(3 * rows[:, PLACES])  # of forces, which are behind the flags
+    toolkit = tasks[0].lists.stream.toolkit
     stream = toolkit.stream()
-    _wait_for_arrays(flat, stream)
-    results = empty(ends[-1], np.int64, stream)
-    fill(len(flat), results, NO_ERROR[CLOSE])
-    kept = _launch(kernel, flat, sizes, ends, results)
-    host = toolkit.pinned(8 * ends[-1]).view(np.int64)
+    _wait_for_arrays(tasks, stream)
+    results = empty(int(ends[-1]), np.int64, stream)
+    fill(len(rows), results, NO_ERROR[CLOSE])
+    kept = _launch(kernel, tasks, rows, ends, results)
+    host = toolkit.pinned(8 * results.size).view(np.int64)
     results.copy_to_host(host, stream=stream)
     stream.synchronize()
     del kept  # the table, which the launch has read by now
     toolkit.idle.append(stream)
-    answers = iter(
-        (host[end : end + 3 * size].reshape(3, size).copy(), int(flag))
-        for flag, end, size in zip(host, ends, sizes, strict=False)
+    flags, at = host[: len(rows)].tolist(), ends.tolist()
+    answers = (
+        (host[begin:end].reshape(3, -1).copy(), flag)
+        for flag, begin, end in zip(flags, at[:-1], at[1:], strict=True)
     )
-    return [[next(answers) for _ in of_block] for of_block in tasks]
+    return [[next(answers) for _ in task.lists.lists] for task in tasks]
+
+
+def _sums_before(sizes: np.ndarray) -> np.ndarray:
+    """Return the sum of the sizes (n,) before each one, and that of all: (n + 1,)."""
+    return np.concatenate([[0], np.cumsum(sizes)])
 
 
 def _wait_for_arrays(tasks: list[PairTask], stream: Any) -> None:
-    """Let a stream wait for the positions of tasks and for their lists."""
-    messages = [side.message for task in tasks for side in (task.position, task.others)]
-    for ready in dict.fromkeys(message.ready for message in messages):
+    """Let a stream wait for the positions of tasks and for new lists."""
+    sides = [side for task in tasks for side in (task.first, task.second)]
+    for ready in dict.fromkeys([side.message.ready for side in sides]):
         streams.wait_for(ready, stream)
-    for built in dict.fromkeys(task.ready for task in tasks):
-        streams.wait_for(built, stream)
+    for lists in [task.lists for task in tasks if task.lists.ready is not None]:
+        streams.wait_for(lists.ready, stream)
+        lists.ready = None
 
 
 def _launch(
-    kernel: Kernel, tasks: list[PairTask], sizes: list[int], ends: list[int], results: Any
+    kernel: Kernel, tasks: list[PairTask], rows: np.ndarray, ends: np.ndarray, results: Any
 ) -> Any:
-    """Launch a kernel for tasks, whose forces begin at ``ends`` in the results.
+    """Launch a kernel for the rows of tasks, whose forces begin at ``ends`` in the results.
 
     Returns the table on the host, which must be kept until the kernel has run.
     """
-    count, stream, begin = len(tasks), results.stream, address(results)
-    thread_blocks = [-(-size // TASK_THREADS) for size in sizes]
-    firsts = list(itertools.accumulate(thread_blocks, initial=0))
-    size = count * WORDS + firsts[-1]
-    table = stream.toolkit.pinned(8 * size).view(np.int64)
-    memory, where = table.data, zip(tasks, firsts, ends, sizes, strict=False)
-    for number, (task, first, end, places) in enumerate(where):
-        row = _row(task, first, begin + 8 * end, places)
-        ROW.pack_into(memory, 8 * number * WORDS, *row)
-    table[count * WORDS :] = np.repeat(np.arange(count), thread_blocks)
-    words = empty(size, np.int64, stream)
-    words.copy_to_device(table, stream=stream)
+    count, stream = len(rows), results.stream
+    thread_blocks = -(-rows[:, PLACES] // TASK_THREADS)
+    firsts = _sums_before(thread_blocks)
+    size = count * WORDS + int(firsts[-1])
+    words = stream.toolkit.pinned(8 * size).view(np.int64)
+    table = words[: count * WORDS].reshape(count, WORDS)
+    table[...] = rows
+    sides: list[tuple[int, int]] = []
+    for task in tasks:
+        first, second = task.first.address, task.second.address
+        sides += ((first, second), (second, first))[: len(task.lists.lists)]
+    table[:, [POSITION, OTHERS]] = sides
+    table[:, FORCE] = address(results) + 8 * ends[:-1]
+    table[:, BLOCK] = firsts[:-1]
+    words[count * WORDS :] = np.repeat(np.arange(count), thread_blocks)
+    on_device = empty(size, np.int64, stream)
+    on_device.copy_to_device(words, stream=stream)
     if firsts[-1]:
-        kernel[firsts[-1], TASK_THREADS, stream](words, count, results)
-    return table
-
-
-def _row(task: PairTask, block: int, force: int, places: int) -> tuple[Any, ...]:
-    """Return a task's row of the table; ``block`` is its first thread block."""
-    position, others = task.position, task.others
-    shift = NO_SHIFT
-    if position.over is not others.over:
-        shift = [a - b for a, b in zip(position.over, others.over, strict=True)]
-    return (
-        position.address, position.shape[1], others.address, others.shape[1],
-        address(task.starts), address(task.neighbors), task.neighbors.size, force, places,
-        task.own, block, *shift, task.cutoff * task.cutoff,
-    )  # fmt: skip
+        kernel[int(firsts[-1]), TASK_THREADS, stream](on_device, count, results)
+    return words
 
 
 @kernel("void(uint32, uint32, float64[:, ::1], float64[::1], int64)")
