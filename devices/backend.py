@@ -95,7 +95,8 @@ class Clock:
     mark: Callable[[], Any] = staticmethod(perf_counter)
     begin: Callable[[], Any] = staticmethod(perf_counter)  # a mark before the block's next work
 
-    # A mark after that work; on a GPU the mark of `begin`, if the block has launched nothing.
+    # A mark after that work; on a GPU the mark of `begin` if the block has launched nothing, and
+    # the next `begin` may return that mark once more.
     mark_after: Callable[[Any], Any] = staticmethod(_now)
 
     def seconds(self, first: Any, last: Any) -> float:
@@ -105,8 +106,8 @@ class Clock:
     def read(self, spans: Sequence[tuple[Any, Any]]) -> tuple[float, float, float]:
         """Return when the first span begins and the last one ends, and the sum of their times.
 
-        Spans are pairs of marks of `begin` and `mark_after`, in order. Times are those of
-        `time.perf_counter`. Marks before the first span become invalid.
+        Spans are pairs of different marks of `begin` and `mark_after`, in order. Times are those
+        of `time.perf_counter`. Marks before the first span become invalid.
         """
         return spans[0][0], spans[-1][1], sum([last - first for first, last in spans])
 

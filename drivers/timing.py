@@ -84,11 +84,13 @@ BALANCING = (
 class Spans(NamedTuple):
     """Device marks of one round: pairs around the work inside the block.
 
-    ``batched_s``: the block's share of the seconds that batches took, measured on the host;
-    ``slices``: (kind, begin, end) of the work between two requests, in a traced run.
+    ``host_s``: when the round began and ended on the host. ``batched_s``: the block's share of the
+    seconds that batches took, measured there. ``slices``: (kind, begin, end) of the work between
+    two requests, in a traced run.
     """
 
     device: Clock
+    host_s: tuple[float, float]
     compute: list[tuple[Any, Any]]
     batched_s: float
     slices: list[tuple[int, Any, Any]]
@@ -111,6 +113,7 @@ class Stepper:
         self._forget()
 
     def _forget(self) -> None:
+        self.begun_s = self.ended_s = 0.0  # of the host
         self.compute: list[tuple[Any, Any]] = []
         self.batched_s = 0.0
         self.slices: list[tuple[int, Any, Any]] = []
@@ -127,11 +130,13 @@ class Stepper:
     def _begin(self, generator: Life) -> Any:
         self.generator = generator
         self._forget()
+        self.begun_s = perf_counter()
         return self.resume(None)
 
     def spans(self) -> Spans:
         """Take the marks of the round that has just ended."""
-        taken = Spans(self.block.device, self.compute, self.batched_s, self.slices)
+        host_s = self.begun_s, self.ended_s
+        taken = Spans(self.block.device, host_s, self.compute, self.batched_s, self.slices)
         self._forget()
         return taken
 
@@ -152,17 +157,18 @@ class Stepper:
                     self.slices.append((COMPUTE, begun, begun := device.mark()))
                 request = self._raise(answer) if isinstance(answer, Exception) else send(answer)
         except StopIteration as stop:
-            self.generator, request = None, None
+            self.generator, request, self.ended_s = None, None, perf_counter()
             self.finished = bool(stop.value)
         except BaseException as raised:
             error = error_of(raised)
             error.add_note(f"block {self.block.index}, {step_name(self.step)}")
             raise error  # noqa: B904 - it has its cause, or is what was raised
         now = device.mark_after(before)
-        self.compute.append((before, now))
-        if self.traced:
-            packed = type(request) in (Post, PostSum)
-            self.slices.append((PACK if packed else COMPUTE, begun, now))
+        if now is not before:  # else there was no work for the device
+            self.compute.append((before, now))
+            if self.traced:
+                packed = type(request) in (Post, PostSum)
+                self.slices.append((PACK if packed else COMPUTE, begun, now))
         if self.witness is not None:
             self.witness.requested(request)
         return request
@@ -226,7 +232,7 @@ class PELog:
     def add(self, block: int, number: int, stepper: Stepper) -> None:
         """Record that a block has just finished round ``number``."""
         spans, lag = stepper.spans(), stepper.block.device.lag
-        if not lag:
+        if not lag or not spans.compute:
             self._read(block, number, spans)
             return
         self.running.append((block, number, spans))
@@ -236,7 +242,7 @@ class PELog:
     def _read(self, block: int, number: int, spans: Spans) -> None:
         """Read a round's marks and store its times."""
         device, origin = spans.device, self.origin
-        first, last, compute = device.read(spans.compute)
+        first, last, compute = device.read(spans.compute) if spans.compute else (*spans.host_s, 0.0)
         begin, end, compute = first - origin, last - origin, compute + spans.batched_s
         self.rows.append((block, self.pe, number, begin, end, compute))
         self.end_s = max(self.end_s, end)

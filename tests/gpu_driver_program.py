@@ -5,6 +5,9 @@ Prints the names of the checks that passed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from time import perf_counter
+
 import numpy as np
 import pytest
 
@@ -13,7 +16,9 @@ from devices.cuda.buffers import SPARE
 from devices.cuda.driver import DriverError
 from devices.cuda.memory import zeros
 from devices.messages import HEADER_BYTES
+from drivers.timing import PELog, Stepper
 from kernels.jacobi2d import gpu as stencil
+from miniapps.contract import Pause
 
 VALUES = np.arange(12.0).reshape(4, 3)
 GPU = backend.get("gpu")
@@ -82,7 +87,7 @@ def openings() -> None:
     """A mark before work is recorded with it, and not if there is none."""
     old, new = (GPU.to_device(np.ones((4, 4))) for _ in range(2))
     idle = GPU.begin()
-    assert GPU.mark_after(idle) is idle and not idle.recorded
+    assert GPU.mark_after(idle) is idle is GPU.begin() and idle.handle is None
     for work in (
         lambda: stencil.sweep(old, new, 1, 3, 1, 3),
         lambda: old.copy_to_host(np.empty((4, 4)), stream=GPU.stream),
@@ -93,9 +98,27 @@ def openings() -> None:
         begin = GPU.begin()
         work()
         end = GPU.mark_after(begin)
-        assert begin.recorded and end is not begin and GPU.mark_after(begin) is not begin
-        assert GPU.read([(idle, idle), (begin, end), (idle, idle)])[0] == GPU.time_of(begin)
+        assert begin.handle and end is not begin and GPU.mark_after(begin) is not begin
+        assert GPU.read([(begin, end)])[0] == GPU.time_of(begin)
     GPU.synchronize()
+
+
+def idle_rounds() -> None:
+    """A round that gives the device no work has the host's times, at once, and no compute."""
+
+    class Block:
+        index, device = (0,), GPU
+
+        def step(self, count: int) -> Iterator[Pause]:
+            yield Pause()
+
+    stepper, log, before = Stepper(Block()), PELog(0), perf_counter()
+    stepper.start(1)
+    stepper.resume(None)
+    log.add(0, 0, stepper)
+    ((*_, begin_s, end_s, compute_s),) = log.rows
+    assert before <= log.origin + begin_s < log.origin + end_s <= perf_counter()
+    assert compute_s == 0.0 and not log.running
 
 
 def spares() -> None:
@@ -125,7 +148,9 @@ def errors() -> None:
         stencil.sweep(old, new, 1, 3, 1, 3)
 
 
+CHECKS = slices, refused, types, parameters, events, openings, idle_rounds, spares, errors
+
 if __name__ == "__main__":
-    for check in (slices, refused, types, parameters, events, openings, spares, errors):
+    for check in CHECKS:
         check()
         print(check.__name__)

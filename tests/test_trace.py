@@ -37,8 +37,8 @@ class CountedWork(Device):
 
     def __init__(self) -> None:
         self.done = 0
-        self.mark = self.begin = lambda: self.done
-        self.mark_after = lambda begin: self.done
+        self.mark = self.begin = lambda: float(self.done)  # a new object each time
+        self.mark_after = lambda begin: float(self.done)
 
 
 class Busy:

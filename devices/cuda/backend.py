@@ -163,23 +163,20 @@ class Gpu(Device):
         return streams.seconds(first, last)
 
     def read(self, spans: Sequence[tuple[Any, Any]]) -> tuple[float, float, float]:
-        """See `Clock.read`: of the spans with work; if there is none, the host's times."""
-        busy = [(begin, end) for begin, end in spans if end is not begin]
-        if not busy:
-            return spans[0][0].host_s, spans[-1][1].host_s, 0.0
-        (first, _), (_, last) = busy[0], busy[-1]
+        """See `Clock.read`."""
+        (first, _), (_, last) = spans[0], spans[-1]
         last.synchronize()  # and so all marks before it are reached
         event, then = self.epoch
         begin_s = then + event.elapsed_time(first) / 1000.0
         if begin_s - then > RENEWED_S:
             self.epoch = first, begin_s
         end_s = begin_s + first.elapsed_time(last) / 1000.0
-        return begin_s, end_s, sum([one.elapsed_time(other) for one, other in busy]) / 1000.0
+        return begin_s, end_s, sum([one.elapsed_time(other) for one, other in spans]) / 1000.0
 
     def time_of(self, mark: Any) -> float:
         """Return the time of a mark, as `perf_counter` gives it; waits until it is reached."""
         event, then = self.epoch
-        return then + streams.seconds(event, mark) if mark.recorded else mark.host_s
+        return then + streams.seconds(event, mark)
 
     def synchronize(self) -> None:
         """Wait until all work in the block's streams has ended."""

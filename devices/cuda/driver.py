@@ -15,7 +15,6 @@ import operator
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from struct import Struct, calcsize
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -80,18 +79,13 @@ class Event:
 
     ``unused``: events of the driver that nobody needs. One of them is used, and comes back when
     nobody has the mark any more. A stream that waits for it does not need it: the driver notes what
-    to wait for when it is asked to wait. ``host_s``: the host's time when the mark was made.
+    to wait for when it is asked to wait.
     """
 
-    __slots__ = "handle", "host_s", "unused"
+    __slots__ = "handle", "unused"
 
     def __init__(self, unused: list[Any]) -> None:
-        self.unused, self.host_s, self.handle = unused, perf_counter(), None
-
-    @property
-    def recorded(self) -> bool:
-        """Whether it is."""
-        return self.handle is not None
+        self.unused, self.handle = unused, None
 
     def record(self, stream: Stream) -> None:
         """Record it at the current end of a stream's work."""

@@ -129,10 +129,8 @@ class Toolkit:
 class HostMark:
     """A mark in work that ends before the call that starts it returns."""
 
-    recorded = True
-
     def __init__(self) -> None:
-        self.time = self.host_s = perf_counter()
+        self.time = perf_counter()
 
     def synchronize(self) -> None:
         """Do nothing: the work has ended."""
@@ -257,7 +255,8 @@ class Nvidia(Toolkit):
 
     def begin(self, stream: Any) -> Any:
         """Return an event that is recorded as soon as there is work after it."""
-        stream.opening = self.driver.Event(self.events)
+        if stream.opening is None:
+            stream.opening = self.driver.Event(self.events)
         return stream.opening
 
     def mark_after(self, stream: Any, begin: Any) -> Any:

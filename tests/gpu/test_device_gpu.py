@@ -7,6 +7,7 @@ import importlib.util
 import math
 import pickle
 import sys
+from collections.abc import Iterator
 from time import perf_counter, sleep
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +23,8 @@ from devices.cuda.backend import CudaBackend, Gpu
 from devices.cuda.buffers import MessageBuffer, MessageView, by_buffer
 from devices.cuda.toolkit import Nvidia, Simulator
 from devices.messages import HEADER_BYTES, Envelope, packed_empty
-from miniapps.contract import Post, checked_messages
+from drivers.timing import PELog, Stepper
+from miniapps.contract import Pause, Post, checked_messages
 
 SHAPES = [(7,), (3, 5), (2, 3, 4), (0,), (4, 0)]
 TYPES = [np.float64, np.float32, np.int64, np.uint8]
@@ -378,23 +380,31 @@ def test_the_clock_is_set_anew():
     assert gpu.time_of(gpu.mark()) == pytest.approx(perf_counter(), abs=0.02)
 
 
-def test_only_spans_with_work_are_counted():
+def test_only_work_is_counted() -> None:
     """Catches the time in which a block launches nothing, and a round without times."""
-    gpu = device.get("gpu")
-    array, before = gpu.to_device(numbers((64,))), perf_counter()
-    idle = gpu.begin()
-    spans = [(idle, gpu.mark_after(idle))]
-    first, last, busy = gpu.read(spans)
-    assert before <= first <= last <= perf_counter() and busy < 1e-3
-    sleep(0.05)
-    begin = gpu.begin()
-    launch_add(gpu, array, 1.0)
-    spans.append((begin, gpu.mark_after(begin)))
-    sleep(0.05)
-    idle = gpu.begin()
-    spans.append((idle, gpu.mark_after(idle)))
-    first, last, busy = gpu.read(spans)
-    assert before <= first <= last <= perf_counter() + 1e-3 and busy < 0.045
+
+    class Block:
+        index, device = (0,), device.get("gpu")
+
+        def step(self, count: int) -> Iterator[Pause]:
+            yield Pause()
+            for _ in range(count):
+                launch_add(self.device, array, 1.0)
+            yield Pause()
+
+    block, log = Block(), PELog(0)
+    array, stepper = block.device.to_device(numbers((64,))), Stepper(block)
+    for number, launches in enumerate((1, 0)):
+        stepper.start(launches)
+        for _ in range(2):
+            sleep(0.05)
+            stepper.resume(None)
+        log.add(0, number, stepper)
+    elapsed = perf_counter() - log.origin
+    working, idle = sorted(log.tables()["blocks"], key=lambda row: row["round"])
+    assert 0 <= working["begin_s"] <= working["end_s"] <= idle["begin_s"] + 1e-3
+    assert idle["begin_s"] <= idle["end_s"] <= elapsed + 1e-3
+    assert working["compute_s"] < 0.045 and idle["compute_s"] < 1e-3
 
 
 @pytest.mark.parametrize(
