@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from devices import backend
 from devices.cuda.buffers import SPARE
 from devices.cuda.driver import DriverError
 from devices.cuda.memory import zeros
+from devices.cuda.primitives import fill
 from devices.messages import HEADER_BYTES
 from drivers.timing import PELog, Stepper
 from kernels.jacobi2d import gpu as stencil
@@ -72,15 +74,24 @@ def parameters() -> None:
 
 
 def events() -> None:
-    """Marks that nobody has any more are used again, and only these."""
+    """Marks that nobody has any more are used again, and only these; one is enough without work."""
     TOOLKIT.events.clear()
-    marks = [GPU.mark() for _ in range(4)]
+    array = zeros((4,), np.int64, GPU.stream)
+
+    def mark() -> Any:
+        fill(4, array, 0)
+        return GPU.mark()
+
+    marks = [mark() for _ in range(4)]
     handles = [mark.handle for mark in marks]
     assert len(set(map(int, handles))) == 4
     del marks[1:]
-    again = [GPU.mark() for _ in range(3)]
+    again = [mark() for _ in range(3)]
     assert {int(mark.handle) for mark in again} == set(map(int, handles[1:]))
     assert GPU.seconds(marks[0], again[-1]) >= 0.0
+    assert GPU.mark() is again[-1]
+    again[0].wait(GPU.stream)
+    assert GPU.mark() is not again[-1]
 
 
 def openings() -> None:

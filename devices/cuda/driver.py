@@ -53,7 +53,8 @@ def checked(result: tuple[Any, ...]) -> Any:
 class Stream:
     """A queue of work; ``queue`` is CuPy's object for it, ``handle`` the driver's.
 
-    ``opening``: a mark to be recorded before the next work.
+    ``opening``: a mark to be recorded before the next work. ``last``: a mark after all work and
+    waits so far, if there is one.
     """
 
     toolkit: Any
@@ -61,12 +62,14 @@ class Stream:
     def __init__(self, queue: Any) -> None:
         self.queue, self.handle = queue, driver.CUstream(queue.ptr)
         self.opening: Event | None = None
+        self.last: Event | None = None
 
     def for_work(self) -> Any:
         """Return the handle, to hand over a launch, a copy or a fill."""
         if self.opening is not None:
             self.opening.record(self)
             self.opening = None
+        self.last = None
         return self.handle
 
     def synchronize(self) -> None:
@@ -102,6 +105,7 @@ class Event:
 
     def wait(self, stream: Stream) -> None:
         """Let a stream wait until it is reached."""
+        stream.last = None
         checked(driver.cuStreamWaitEvent(stream.handle, self.handle, 0))
 
     def elapsed_time(self, later: Event) -> float:
@@ -256,17 +260,20 @@ class Launcher:
 
     def _launch(self, blocks: Any, threads: Any, stream: Stream, *arguments: Any) -> None:
         """Launch the kernel on a grid, given as a number or up to three of them."""
-        found = self.parameters.get(tuple([arguments[n].kind for n in self.arrays]))
-        if found is None:
-            given = ", ".join(arguments[n].kind for n in self.arrays)
-            taken = " or ".join(", ".join(kinds) for kinds in self.parameters)
-            raise TypeError(f"{self.name} takes arrays {taken}, not {given}")
         values: list[Any] = []
+        kinds: list[str] = []
         for several, argument in zip(self.several, arguments, strict=True):
             if not several:
                 values.append(argument)
+            elif type(argument) is tuple:
+                values += argument
             else:
-                values += argument if type(argument) is tuple else argument.words
+                values += argument.words
+                kinds.append(argument.kind)
+        found = self.parameters.get(tuple(kinds))
+        if found is None:
+            taken = " or ".join(", ".join(one) for one in self.parameters)
+            raise TypeError(f"{self.name} takes arrays {taken}, not {', '.join(kinds)}")
         found.pack_into(found.memory, 0, *values)
         grid, block = _three(blocks), _three(threads)
         checked(

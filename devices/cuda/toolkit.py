@@ -248,10 +248,11 @@ class Nvidia(Toolkit):
         return self.driver.Stream(self.cupy.cuda.Stream(non_blocking=True))
 
     def mark(self, stream: Any) -> Any:
-        """Record an event in the stream."""
-        event = self.driver.Event(self.events)
-        event.record(stream)
-        return event
+        """Record an event in the stream, unless there is one after all that it has got."""
+        if stream.last is None:
+            stream.last = self.driver.Event(self.events)
+            stream.last.record(stream)
+        return stream.last
 
     def begin(self, stream: Any) -> Any:
         """Return an event that is recorded as soon as there is work after it."""
