@@ -275,7 +275,8 @@ class Launcher:
             taken = " or ".join(", ".join(one) for one in self.parameters)
             raise TypeError(f"{self.name} takes arrays {taken}, not {', '.join(kinds)}")
         found.pack_into(found.memory, 0, *values)
-        grid, block = _three(blocks), _three(threads)
+        grid = _three(blocks) if type(blocks) is tuple else (blocks, 1, 1)
+        block = _three(threads) if type(threads) is tuple else (threads, 1, 1)
         checked(
             driver.cuLaunchKernel(
                 found.handle, *grid, *block, 0, stream.for_work(), found.pointers, 0
@@ -288,9 +289,7 @@ def _kind(array: Any) -> str:
     return f"{array.ndim}{np.dtype(array.dtype.name).str}"
 
 
-def _three(sizes: Any) -> tuple[int, int, int]:
+def _three(sizes: tuple[int, ...]) -> tuple[int, int, int]:
     """Sizes along x, y and z; those that are not given are 1."""
-    if isinstance(sizes, tuple):
-        x, y, z = (*sizes, 1, 1)[:3]
-        return x, y, z
-    return sizes, 1, 1
+    x, y, z = (*sizes, 1, 1)[:3]
+    return x, y, z

@@ -21,8 +21,9 @@ def launch(count: int, stream: Any, threads: int = THREADS) -> tuple[int, int, A
 
     ``kernel[launch(count, stream)](...)``. Few threads make a smaller thread block.
     """
-    threads = min(threads, WARP * blocks(count, WARP))
-    return blocks(count, threads), threads, stream
+    if count <= threads:
+        return 1, WARP * blocks(count, WARP), stream
+    return -(-count // threads), threads, stream
 
 
 @inlined

@@ -31,11 +31,11 @@ class Stub(Nvidia):
 
         def launcher(how: tuple[Any, ...]) -> Any:
             launch = on_driver(how)
+            if not self.computes:
+                return launch
 
             def both(*arguments: Any) -> None:
                 launch(*arguments)
-                if not self.computes:
-                    return
                 check_parameters(on_driver, how[-1], arguments)
                 on_cpu.launch(*how[:2], arguments)
 
