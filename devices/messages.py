@@ -48,8 +48,8 @@ class DeviceMessages(Mapping[Any, Any]):
     `devices.cuda.buffers.MessageBuffer` is one.
     """
 
-    def seal(self) -> None:
-        """Do as `DeviceMessage.seal` for all of them."""
+    def sealed(self) -> dict[Any, DeviceMessage]:
+        """Return all of them by edge, once `DeviceMessage.seal` has been done for each."""
         raise NotImplementedError
 
 

@@ -264,14 +264,13 @@ def checked_messages(request: Post | PostSum) -> dict[Edge, Any]:
     Raises MessageError as `checked_message` does, and for a PostSum of anything but integers: a
     sum of floats would depend on the order of additions.
     """
-    messages = dict(request.messages)  # a device's buffer makes a new object for each access
+    messages: dict[Edge, Any]
     if isinstance(request.messages, DeviceMessages):
-        request.messages.seal()
-    elif len(set(map(id, messages.values()))) < len(messages):
-        messages = _checked_shared(messages)
+        messages = request.messages.sealed()
+    elif len(set(map(id, request.messages.values()))) < len(request.messages):
+        messages = _checked_shared(request.messages)
     else:
-        for edge in messages:
-            messages[edge] = checked_message(edge, messages[edge])
+        messages = {edge: checked_message(edge, one) for edge, one in request.messages.items()}
     if type(request) is PostSum and not all([a.dtype.kind == "i" for a in messages.values()]):
         raise MessageError(f"phase {request.phase!r}: PostSum takes integers only")
     return messages

@@ -112,6 +112,11 @@ class MessageBuffer(DeviceMessages):
         if self.ready is None:
             self.ready = streams.mark(self.stream)
 
+    def sealed(self) -> dict[Any, DeviceMessage]:
+        """Return the messages by edge, sealed."""
+        self.seal()
+        return {edge: MessageView(self, edge) for edge in self.shapes}
+
     def stage(self, edges: Iterable[Any], stream: Any) -> int:
         """Begin to copy the messages of some edges, and those between them, to the host.
 

@@ -48,7 +48,7 @@ class Kernel:
         ``kernel[blocks, threads, stream](*arguments)``. The stream's toolkit compiles the kernel
         at its first launch.
         """
-        return launch[-1].toolkit.launcher(self)(launch)
+        return launch[-1].toolkit.launchers[self](launch)
 
 
 def kernel(*signatures: str, **options: Any) -> Callable[[Any], Kernel]:

@@ -26,6 +26,17 @@ CHOICE = "MINIAPPS_CUDA_TOOLKIT"  # names another toolkit, as module:class
 Launcher = Callable[[tuple[Any, ...]], Callable[..., None]]  # of (blocks, threads, stream)
 
 
+class Launchers(dict[Kernel, Launcher]):
+    """The launchers of a toolkit by kernel, which is compiled when it is first looked up."""
+
+    def __init__(self, toolkit: Toolkit) -> None:
+        self.toolkit = toolkit
+
+    def __missing__(self, kernel: Kernel) -> Launcher:
+        found = self[kernel] = self.toolkit.compile(kernel)
+        return found
+
+
 class Toolkit:
     """The interface of a toolkit.
 
@@ -35,7 +46,7 @@ class Toolkit:
     """
 
     def __init__(self) -> None:
-        self.launchers: dict[Kernel, Launcher] = {}
+        self.launchers = Launchers(self)
         self.idle: list[Any] = []  # streams of the selected GPU whose blocks are gone
 
     def missing(self) -> str | None:
@@ -62,17 +73,10 @@ class Toolkit:
         """
         raise NotImplementedError
 
-    def launcher(self, kernel: Kernel) -> Launcher:
-        """Return the launcher of a kernel, which is compiled at the first call."""
-        found = self.launchers.get(kernel)
-        if found is None:
-            found = self.launchers[kernel] = self.compile(kernel)
-        return found
-
     def compile_all(self, kernels: Iterable[Kernel]) -> None:
         """Compile kernels before they are first launched."""
         for kernel in kernels:
-            self.launcher(kernel)
+            self.launchers[kernel]
 
     def new_stream(self) -> Any:
         """Return a new stream that is independent of all others, the default stream included."""
@@ -228,7 +232,7 @@ class Nvidia(Toolkit):
         """Use this GPU from now on, numbered among those that this process can see."""
         super().select(number)
         if number != self.number:
-            self.number, self.launchers, self.events = number, {}, []
+            self.number, self.launchers, self.events = number, Launchers(self), []
         cuda.select_device(number)
         self.cupy.cuda.Device(number).use()
 
