@@ -14,7 +14,9 @@ NOT = "not measured"
 def section(document: Mapping[str, Any] | None) -> str:
     """The whole section; marks the numbers that were not measured."""
     results = document["results"] if document else {}
-    parts = [introduction(results), kernels(results), sizes(results), blocks(results)]
+    parts = [introduction(results), kernels(results)]
+    if results:
+        parts += [sizes(results), blocks(results)]
     if results.get("failures"):
         failed = "\n".join(f"* {part}: {why}" for part, why in results["failures"].items())
         parts.append(f"These parts failed:\n\n{failed}\n")
@@ -23,7 +25,11 @@ def section(document: Mapping[str, Any] | None) -> str:
 
 def introduction(results: Mapping[str, Any]) -> str:
     """The introduction: the GPU, if there was one, and the rate of a copy."""
-    said = "No GPU has been available yet, so nothing was measured."
+    said = (
+        "No GPU has been available yet, so nothing was measured.\nIt also writes tables of whole "
+        "runs over problem sizes, of several blocks and processes on one GPU, of\nstreams, and of "
+        "copies that a sweep hides."
+    )
     if results:
         copied = results.get("copy_bytes_per_s")
         ceiling = f"where a copy moves {copied / 1e12:.2f} TB/s" if copied else "its copy not timed"
@@ -64,11 +70,12 @@ def kernels(results: Mapping[str, Any]) -> str:
     ]  # fmt: skip
     return f"""Rates are in units per second: cells times sweeps, particles, or atoms times
 steps. They are in float64, except in the column *float32*. *Share*: bytes per second divided by
-those of a copy. *Over CuPy*: the rate divided by that of array expressions (for the melt, of the
-forces only). *Passes* and *good*: the shares that these results require; of LeanMD, whose limit is
-arithmetic, 10^9 atoms times steps per second. *Estimated*: what memory, instructions and occupancy
-allow, found without a GPU; two numbers are for an H100, where a copy was seen to move 3.0 TB/s, and
-an H200, 4.3 TB/s.
+those of a copy on the same GPU in the same run. *Over CuPy*: the rate divided by that of array
+expressions (for the melt, of the forces only). *Passes*, *good*: the smallest share for each
+result. LeanMD is bound by arithmetic, so its thresholds are rates, 10^9 atom-steps per second.
+*Estimated*: calculated from memory bandwidth, instruction counts and occupancy; nothing was run.
+Of two ranges, the first is for an H100 and the second for an H200, whose copies are assumed to move
+3.0 and 4.3 TB/s. stencil3d makes four sweeps in two passes of two.
 
 {table(columns, rows)}"""
 
