@@ -19,7 +19,7 @@ def test_the_readme_has_as_many_faults_as_the_page() -> None:
     shown = [
         re.findall(pattern, (support.ROOT / page).read_text())
         for page, pattern in (
-            ("README.md", r"see (\d+) known mistakes"),
+            ("README.md", r"detect (\d+) known mistakes"),
             ("docs/verification.md", r"(\d+) different mistakes\s+act"),
         )
     ]

@@ -87,7 +87,8 @@ class Halo:
         self.device, self.inside, self.outside = device, inside, outside
         self.shapes = {edge: shape_of(region) for edge, region in inside.items()}
         self.ghosts = {edge: shape_of(region) for edge, region in outside.items()}
-        self.tables: dict[Any, tuple[int, Any]] = {}  # by where messages begin
+        # Cells, their table, and how to launch, by where messages begin.
+        self.tables: dict[Any, tuple[int, Any, Any]] = {}
 
     def pack(self, field: Array) -> Mapping[Any, Any]:
         """Copy all faces into one message buffer, by one launch."""
@@ -120,8 +121,8 @@ class Halo:
         if found is None:
             faces = [(start, regions[edge]) for edge, start in starts.items()]
             count, rows = face_table(tuple(field.shape), faces)
-            found = self.tables[key] = count, self.device.to_device(rows)
-        count, table = found
-        if count:
             where = launch(count, field.stream)
+            found = self.tables[key] = count, self.device.to_device(rows), where
+        count, table, where = found
+        if count:
             kernel[where](count, len(starts), table, flat(field), memory)

@@ -147,7 +147,7 @@ TEMPORARY = re.compile(r"/\S*/miniapps-[\w-]+/")  # a folder of one launch
 
 
 def append(report: Path, one: Found) -> None:
-    """Append a trial to a report, as docs/validation.md describes it."""
+    """Append a trial to a report, as docs/checks.md describes it."""
     trial = one.trial
     line = {
         "preset": trial.preset,
