@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,62 @@ HEAD = """# Performance
 
 For readers who want to know how fast the apps are, and compared with what.
 
+{short}
+
 `benchmarks/report.py` writes this page from `benchmarks/results/*.json`, which `make bench`
-updates. Measured on {processor}, {cores} cores, {system};
-Python {python}, numba {numba}, mpi4py {mpi4py}, Charm4Py {charm4py}. The machine is virtual and
-shared with others, so ratios come from runs that alternate. Numbers are medians; a single number
-may be off by 10 %.
+updates. Measured on {cores} cores of a virtual machine that reports its CPU as {processor};
+{system}, Python {python}, numba {numba}, mpi4py {mpi4py}, Charm4Py {charm4py}. Others share the
+machine, so configurations that are compared run in turn.
+
+Numbers are medians over trials. A ratio of two configurations is the median of the ratios of each
+trial, so it can differ from the quotient of the two medians beside it. Most numbers repeat within
+10 %; ratios of charm to mpi and times per message vary more (see [Remarks](#remarks)). *PE*: a
+process, on a core of its own. *ODF* (over-decomposition factor): blocks per PE.
 """
 
 
 def load(name: str) -> dict[str, Any]:
     """A benchmark's document."""
     return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def span(values: Iterable[float], form: str = ".2f") -> str:
+    """The smallest and the largest value, or the only one."""
+    found = sorted(values)
+    return " to ".join(dict.fromkeys(f"{value:{form}}" for value in (found[0], found[-1])))
+
+
+def in_short(loaded: dict[str, dict[str, Any]]) -> str:
+    """The answers of the page in five lines, from the results that its tables show."""
+    sweeps = [entry for entry in loaded["stencils"].values() if "triad_bytes_per_s" in entry]
+    both = [entry for name, entry in loaded["stencils"].items() if "on 2 core" in name]
+    triads = [r["triad_bytes_per_s"] / 1e9 for r in both if "triad_bytes_per_s" in r]
+    apps = loaded["comparison"].values()
+    charm = {odf: span(r[f"charm_over_mpi, ODF {odf}"] for r in apps) for odf in (1, 8)}
+    melts = loaded["leanmd"]["melt"].values()
+    lammps = {name: span(r[name]["leanmd_over_it"] for r in melts) for name in LAMMPS}
+    stencil3d = [r[name] for r in loaded["balancing"].values() for name in STENCIL_BALANCERS]
+    pic = [
+        r
+        for found in loaded["pic"]["balancing"].values()
+        for name, r in found.items()
+        if not name.startswith("promise")
+    ]
+    starts = span(r["median_s"] for r in loaded["startup"].values())
+    gains = span(r["gain"] for r in stencil3d), span(r["share_of_promise"] for r in stencil3d)
+    best = {base: max(r[f"gain_over_{base}"] for r in pic) for base in ("none", "mpi")}
+    shares = span(r["share_of_triad"] for r in sweeps)
+    return f"""* **Stencils.** A sweep from memory reaches {shares} of a triad's bandwidth, which is
+  {span(triads, ".0f")} GB/s on 2 cores.
+* **Charm4Py and mpi4py.** On 2 PEs a stencil under Charm4Py takes {charm[1]} times as long as
+  under mpi4py with one block per PE, and {charm[8]} times with 8.
+* **LeanMD and LAMMPS.** In the melt LeanMD is {lammps[EVERY_20]} times as fast as LAMMPS
+  `lj/cut/opt` with lists rebuilt every 20 steps, {lammps[IN_TIME]} times with lists rebuilt when
+  needed.
+* **Load balancing.** Stencil3D with the published imbalance becomes {gains[0]} times as fast,
+  {gains[1]} of the ideal gain. PIC under Charm4Py becomes at most {best["none"]:.2f} times as fast,
+  and reaches at most {best["mpi"]:.2f} times the speed of mpi4py, which balances no load.
+* **Start.** A run takes {starts} s from the command to the first step."""
 
 
 def stencils(results: dict[str, Any]) -> str:
@@ -41,21 +86,25 @@ def stencils(results: dict[str, Any]) -> str:
             shown = ", ".join(f"{tile}: {factor:.2f}" for tile, factor in tiles.items())
             rate = max(entry["tile_points_per_s"].values()) / 1e9
             rows.append([
-                name, f"{entry['sweep_points_per_s'] / 1e9:.2f}", f"{entry['share_of_triad']:.2f}",
+                name, f"{entry['triad_bytes_per_s'] / 1e9:.1f}",
+                f"{entry['sweep_points_per_s'] / 1e9:.2f}", f"{entry['share_of_triad']:.2f}",
                 shown, f"{rate:.2f}",
             ])  # fmt: skip
     vectors = {name: kind for name, kind in results.items() if "vectors" in name}
+    columns = [
+        "case", "triad, GB/s", "one sweep", "share", "factors by sweeps per exchange", "best rate",
+    ]  # fmt: skip
     return f"""## Kernels
 
 A sweep of a field larger than the caches is bound by memory bandwidth. Per cell it moves 24 bytes:
 it reads the cell, reads the target cell (write-allocate) and writes it. Counted in the same way, a
 triad a = b + s c moves 32 bytes per element. *Share* is the sweep's bytes per second divided by the
-triad's; the limit is 1. *Factors* are the rates with temporal blocking divided by that of one
-sweep, for each number of sweeps per exchange. Rates are in 10^9 points per second, of all cores
-together. Widest vector registers in the machine code of the sweeps:
-{", ".join(sorted(set(vectors.values())))}.
+triad's. A sweep bound by memory has a share of at most about 1; values above 1 are noise. *Factors*
+are the rates with temporal blocking divided by that of one sweep, for each number of sweeps per
+exchange. Rates are in 10^9 points per second, of all cores together. Widest vector registers in the
+machine code of the sweeps: {", ".join(sorted(set(vectors.values())))}.
 
-{table(["case", "one sweep", "share", "factors by sweeps per exchange", "best rate"], rows)}
+{table(columns, rows)}
 In cache, 10^9 points per second (two arrays of less than 1 MiB):
 
 {table(["case", "rate"], cached)}"""
@@ -78,17 +127,24 @@ def messages(results: dict[str, Any]) -> str:
             per_message = (driver["driver_us"] - (1 - share) * own) / share
             row += [f"{per_message:.1f}", f"{results[f'bare {bare}, {size}']['bare_us']:.1f}"]
         crossing.append(row)
-    columns = ["case", "whole", "in the blocks", "driver", "uneven", "messages that cross PEs"]
+    columns = [
+        "case", "time per message", "blocks", "driver", "imbalance wait", "messages that cross PEs",
+    ]  # fmt: skip
     return f"""## Messages
 
-Microseconds per message and PE, for `echo`. *In the blocks*: creating each message and comparing it
-with the expected one. *Driver*: the rest, waiting included. *Uneven*: the part of the driver's time
-in which PEs wait for the PE whose blocks took longest in that step. [messages.md](messages.md)
-explains how the drivers send messages, and why.
+Microseconds, for the app `echo`. *Time per message*: elapsed time divided by the messages that a PE
+sends. It has two parts. *Blocks*: creating each message and comparing it with the expected one.
+*Driver*: all the rest, including waiting. *Imbalance wait*: the part of the driver's time in which
+PEs wait for the PE whose blocks took longest in that step. [messages.md](messages.md) explains how
+the drivers send messages, and why.
 
 {table(columns, rows)}
-Driver time per message between PEs. Messages within a PE were subtracted, at their cost under
-serial. *Bare*: the same exchange of arrays without blocks or drivers, in alternating runs:
+Driver time per message between PEs: from the driver's time, that of messages within a PE is
+subtracted, at their cost under serial, and the rest is divided among the messages that cross PEs.
+*Bare*: the same exchange of arrays without blocks or drivers, in runs made in turn. These times
+cannot be compared with those in [messages.md](messages.md): they are medians of whole steps, all
+waiting included, while the first table there has minima of three runs, and the ping-pongs there add
+the wake-ups of both PEs.
 
 {table(["size", "mpi", "bare mpi4py", "charm, ODF 1", "bare Charm4Py"], crossing)}"""
 
@@ -100,12 +156,24 @@ def comparison(results: dict[str, Any]) -> str:
         ratios = [f"{entry[f'charm_over_mpi, ODF {odf}']:.2f}" for odf in (1, 4, 8)]
         rows.append([name, f"{entry['mpi_step_s'] * 1e3:.2f}", *ratios])
     columns = ["problem, 2 PEs", "mpi, ms per step", "charm/mpi ODF 1", "ODF 4", "ODF 8"]
-    return f"## Charm4Py against mpi4py\n\n{table(columns, rows)}"
+    return f"""## Charm4Py against mpi4py
+
+Charm4Py's time per step divided by mpi4py's, on 2 PEs; below 1, charm is faster. Medians of runs
+made in turn.
+
+{table(columns, rows)}"""
 
 
 GAIN_COLUMNS = [
-    "balancer", "ideal gain", "gain", "fraction achieved", "imbalance after", "moved", "cost, ms",
+    "balancer", "ideal gain", "gain", "gain / ideal gain", "remaining imbalance", "moved",
+    "cost, ms",
 ]  # fmt: skip
+STENCIL_BALANCERS = "Greedy", "GreedyRefine"
+EVERY_20, IN_TIME = "lammps, lists every 20 steps", "lammps, lists in time"
+LAMMPS = {
+    EVERY_20: "LAMMPS, rebuild every 20 steps, no check (rebuilds)",
+    IN_TIME: "LAMMPS, rebuild when needed (rebuilds)",
+}
 
 
 def gain_row(
@@ -117,20 +185,28 @@ def gain_row(
 
 
 def balancing(results: dict[str, Any]) -> str:
-    """The gain of load balancing, and its fraction of the ideal gain."""
+    """The gain of load balancing, and its share of the ideal gain."""
     rows = []
     for mode, entry in results.items():
         promise = entry["promise_max_over_mean"]
-        for name in ("Greedy", "GreedyRefine"):
+        for name in STENCIL_BALANCERS:
             r = entry[name]
             gain, share = r["gain"], r["share_of_promise"]
             rows.append(gain_row(f"{mode}, {name}", promise, gain, share, r))
     return f"""## Load balancing
 
-Stencil3D of 128^3 points with the published imbalance, 2 PEs, ODF 4, 300 steps, balancing after the
-first 5 of them and then every 30 (`--lb-first 10 --lb-period 30` after 5 steps of warm-up). The
-*ideal gain* is max/mean of the load without balancing. The *gain* is the ratio of the times of
-whole runs, including the steps before the first load-balancing step and all migrations.
+Stencil3D of 128^3 points with the published imbalance, 2 PEs, ODF 4, 300 timed steps, first
+balanced at step 10, which is 5 timed steps after 5 warm-up steps, then every 30 steps. The
+additional load of a block spins for a time (`wait`) or repeats the sweep (`work`).
+
+* *Ideal gain*: max/mean of the compute time per PE without load balancing.
+* *Gain*: the time without load balancing divided by the time with it. Times are of whole runs, with
+  the steps before the first load-balancing step and all migrations.
+* *Gain / ideal gain*: Median of the ratios per trial. 1 is a perfect balancer; a run without gain
+  shows 1 / ideal gain, not 0. So it is not the *fraction achieved* of
+  [studies](studies.md#what-the-numbers-are).
+* *Remaining imbalance*: max/mean of the compute time per PE with load balancing, of the whole run.
+* *Moved*: how many times a block changed its PE. *Cost*: the time of all load-balancing steps.
 
 {table(GAIN_COLUMNS, rows)}"""
 
@@ -189,7 +265,8 @@ Peak resident bytes per particle, 20 million particles, without the mesh (one by
 
 {table(["case", "bytes per particle"], memory)}
 Balancing every 80 of 1000 steps, 2 PEs, ODF 8, blocks cut along the direction of the imbalance.
-*Over*: the unbalanced runs that gain and ideal gain refer to.
+Columns as under [Load balancing](#load-balancing). *Over*: the unbalanced runs that gain and ideal
+gain refer to.
 
 {table(GAIN_COLUMNS, gains)}"""
 
@@ -199,12 +276,11 @@ def leanmd(results: dict[str, Any]) -> str:
     melts = []
     for case, r in results["melt"].items():
         row = [case, f"{r['leanmd_atom_steps_per_s'] / 1e6:.2f}"]
-        for name in (name for name in r if name.startswith("lammps")):
+        for name in LAMMPS:
             rate, ratio = r[name]["atom_steps_per_s"] / 1e6, r[name]["leanmd_over_it"]
             row += [f"{rate:.2f} ({r[name]['builds']:.0f})", f"{ratio:.2f}"]
         melts.append(row)
-    lists = [name for name in r if name.startswith("lammps")]
-    columns = [column for name in lists for column in (f"{name} (builds)", "ratio")]
+    columns = [column for head in LAMMPS.values() for column in (head, "ratio")]
     exact = results["exactness"]
     cost = exact["exact_ns_per_atom"] / exact["float_ns_per_atom"] - 1
     loads = [
@@ -222,21 +298,23 @@ def leanmd(results: dict[str, Any]) -> str:
     return f"""## LeanMD
 
 The standard melt, 10^6 atom-steps per second, list building included, and LAMMPS `lj/cut/opt` in
-alternating runs. LAMMPS's benchmark builds lists every 20 steps without checking whether atoms
-have left the skin by then; with *in time* it checks, as LeanMD always does.
+runs made in turn. LAMMPS's own benchmark rebuilds its lists every 20 steps, and does not check
+whether atoms have left the skin by then (`neigh_modify delay 0 every 20 check no`). *When needed*:
+it checks in every step, as LeanMD does (`neigh_modify delay 0 every 1 check yes`). *Ratio*:
+LeanMD's rate divided by that of LAMMPS.
 
 {table(["case", "leanmd", *columns], melts)}{compared}
 Exact sums add {cost:.0%} to the force loop: {exact["exact_ns_per_atom"]:.0f} ns per atom and step
 instead of {exact["float_ns_per_atom"]:.0f} ns with floating-point sums.
 
-The published load, 64 cells of 300 atoms on 2 PEs, milliseconds per step (the C++ Charm++ example
-needs 98 on a similar machine):
+The published load, 64 cells of 300 atoms on 2 PEs, milliseconds per step:
 
-{table(["case", "whole run", "median step", "computing, per PE"], loads)}
+{table(["case", "mean step", "median step", "computing, per PE"], loads)}
 Peak resident bytes per atom of the melt, beyond those of a small run, lists included:
 
 {table(["case", "bytes per atom"], memory)}
-Balancing every 20 steps, 2 PEs, a gradient of 100 to 250 atoms per cell, cut along it:
+Balancing every 20 steps, 2 PEs, a gradient of 100 to 250 atoms per cell, cut along it; columns as
+under [Load balancing](#load-balancing):
 
 {table(GAIN_COLUMNS, gains)}"""
 
@@ -253,10 +331,13 @@ def single(results: dict[str, Any]) -> str:
             rows.append([f"{case}, {name}", rate, over, f"{found['drift']:.1e}"])
     return f"""
 The same melt for 1000 steps in both precisions, beside GROMACS 2022.5 of Debian 12 in mixed
-precision, whose build uses registers of 128 bits (`benchmarks/gromacs_peer.py`: lists every 10
-steps, 0.3 beyond the cutoff, automatic buffer off). LeanMD rebuilds its lists in time. Runs
-alternate; ratios are medians and extremes of five. *Drift*: of the energy, in epsilon per atom and
-step, from the first to the last step, as each program reports it.
+precision (`benchmarks/gromacs_peer.py`: lists every 10 steps, 0.3 beyond the cutoff, automatic
+buffer off). LeanMD rebuilds its lists when needed. Ratios are medians, minima and maxima of five
+runs made in turn. *Drift*: of the energy, in epsilon per atom and step, from the first to the last
+step, as each program reports it.
+
+Debian builds GROMACS for SIMD registers of 128 bits. LeanMD's force loops use 256 bits in float64
+and 512 bits in float32. So the table compares these two builds, not the two codes at their best.
 
 {table(["case", "10^6 atom-steps/s", "over GROMACS", "drift"], rows)}"""
 
@@ -265,9 +346,10 @@ def host_of_gpu(results: dict[str, Any]) -> str:
     """What a step on a GPU costs the host."""
     return f"""## A step on a GPU: the host's part
 
-Microseconds of Python per step, over a stub driver whose calls cost next to nothing, and calls and
-arrays per step (`benchmarks/gpu_host.py`). While kernels take less time than this, the GPU waits.
-What the host copies from the device comes from the same steps of a run with emulated kernels.
+Host time in Python per step, over a stub CUDA driver whose calls return at once, and the number of
+driver calls and of allocated arrays per step (`benchmarks/gpu_host.py`). A step whose kernels take
+less time than this is launch-bound. Kernels are not executed; what the host reads back was recorded
+in an earlier run with emulated kernels. *Target*: what was asked of this version.
 
 {gpu_host.table_of(results)}"""
 
@@ -288,9 +370,10 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
 def main() -> None:
     """Write the page."""
     document = load("stencils")
-    head = HEAD.format(**(document["host"] | document["versions"]))
+    loaded = {name: load(name)["results"] for name in PARTS}
+    head = HEAD.format(short=in_short(loaded), **(document["host"] | document["versions"]))
     remarks = RESULTS.with_name("remarks.md").read_text()
-    parts = [write(load(name)["results"]) for name, write in PARTS.items()]
+    parts = [write(loaded[name]) for name, write in PARTS.items()]
     parts.append(section(load("gpu") if (RESULTS / "gpu.json").exists() else None))
     PAGE.write_text("\n".join([head, *parts, remarks]))
 
