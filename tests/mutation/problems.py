@@ -254,6 +254,7 @@ LEANMD += (
     leanmd((2, 1, 1), 24, wrong=leanmd_faults.swapped_ids, temperature=9.0),
     leanmd((1, 1, 1), 2, decomposition="pairs"),
     leanmd((1, 1, 1), 2, decomposition="pairs", wrong=leanmd_faults.one_sided_compute),
+    leanmd((1, 1, 1), 2, decomposition="pairs", dtype="float32"),
     leanmd((1, 1, 1), 3, decomposition="pairs", moving=True),
     approaching(1.0, 100.0, decomposition="pairs"),
     approaching(1.0, 100.0, steps=2),

@@ -50,16 +50,15 @@ def _quanta_of(position: Array, quantum: float) -> Quanta:
 
 def _forces_of(task: PairTask, formula: Forces) -> list[tuple[np.ndarray, int]]:
     """Return the result of one task."""
-    both, flags, results = (task.first, task.second), np.array(NO_ERROR), []
+    both, results = (task.first, task.second), []
     for sides, lists in zip((both, both[::-1]), task.lists.lists, strict=False):
-        count = lists.all_clusters.size
+        count, flags = lists.all_clusters.size, np.array(NO_ERROR)
         force = np.empty((3, count * WIDTH), np.int64)
         formula(
             *sides, lists.all_clusters, 0, count, lists.starts, lists.neighbors, lists.own,
             task.lists.cutoff, force, flags,
         )  # fmt: skip
         results.append((force, int(flags[CLOSE])))
-        flags[CLOSE] = NO_ERROR[CLOSE]
     return results
 
 
