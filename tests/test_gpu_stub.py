@@ -19,6 +19,7 @@ import gpu_stub
 import pytest
 import skips
 import support
+from test_gpu_layers import all_passed, pytest_of
 
 RUN_S = 280.0
 RACES = "races"
@@ -151,6 +152,16 @@ def test_messages_in_device_memory_are_right(environment: dict[str, str]) -> Non
     names = [(buffer, name) for buffer in ("cupy", "numba") for name in comm_program.ON_DEVICE]
     assert [(line["buffer"], line["name"]) for line in lines] == names
     assert [line for line in lines if line["error"] or not line["values"]] == []
+
+
+@pytest.mark.timeout(2 * RUN_S)
+def test_the_tests_for_a_gpu(environment: dict[str, str], tmp_path: Path) -> None:
+    """Catches tests and host code that only the simulator's arrays, streams and marks allow."""
+    folder = support.ROOT / "tests" / "gpu"
+    runs = folder / "test_drivers_gpu.py"  # made above, with the checker of races
+    ended = pytest_of(tmp_path, folder, f"--ignore={runs}", env=environment)
+    assert all_passed(ended), ended.said[-20000:]
+    assert ended.counts["passed"] > 300
 
 
 def test_calls_of_the_driver(environment: dict[str, str]) -> None:

@@ -66,8 +66,9 @@ class Gpu(Device):
         self.staged_bytes, self.spare = 0, Spare()
         self.slots: dict[Any, list[Slot]] = {}  # by edge; None: messages from the host
         self.reading: dict[int, MessageBuffer] = {}  # which kernels here read, by id
-        self.stream.synchronize()
-        self.epoch = streams.mark(self.stream), perf_counter()
+        epoch = streams.mark(self.stream)
+        epoch.synchronize()
+        self.epoch = epoch, perf_counter()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """Return an array on the device, with undefined contents."""
@@ -122,7 +123,7 @@ class Gpu(Device):
         """Let other streams write received buffers only after kernels here have read them."""
         if not self.reading:
             return
-        read = streams.mark(self.stream)
+        read = streams.latest(self.stream)
         for buffer in self.reading.values():
             if buffer.stream is not self.stream:
                 streams.wait_for(read, buffer.stream)
@@ -135,8 +136,7 @@ class Gpu(Device):
         (dtype,) = {array.dtype for array in staged.values()}
         shapes = {edge: array.shape for edge, array in staged.items()}
         streams.wait_for(slot.make_room(shapes, dtype, self.stream), self.copies)
-        if slot.copied is not None:
-            streams.reached(slot.copied)
+        streams.reached(slot.copied)
         buffer = slot.buffer
         assert buffer is not None
         if slot.pinned.size < buffer.nbytes:

@@ -110,7 +110,7 @@ class MessageBuffer(DeviceMessages):
     def seal(self) -> None:
         """Note that all kernels that fill the buffer have been launched."""
         if self.ready is None:
-            self.ready = streams.mark(self.stream)
+            self.ready = streams.latest(self.stream)
 
     def sealed(self) -> dict[Any, DeviceMessage]:
         """Return the messages by edge, sealed."""

@@ -46,15 +46,16 @@ class DriverError(RuntimeError):
 def checked(result: tuple[Any, ...]) -> Any:
     """Return what a call of the driver returned beside its status. Raises DriverError."""
     if result[0]:
-        raise DriverError(driver.cuGetErrorName(result[0])[1].decode())
+        name = driver.cuGetErrorName(result[0])[1]  # None: the driver does not know it
+        raise DriverError(name.decode() if name else f"error {int(result[0])}")
     return result[1] if len(result) > 1 else None
 
 
 class Stream:
     """A queue of work; ``queue`` is CuPy's object for it, ``handle`` the driver's.
 
-    ``opening``: a mark to be recorded before the next work. ``last``: a mark after all work and
-    waits so far, if there is one.
+    ``opening``: a mark to be recorded before the next work. ``last``: the last mark, if neither
+    work nor a wait has come after it, except work that others hand to ``queue``.
     """
 
     toolkit: Any

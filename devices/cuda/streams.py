@@ -10,6 +10,11 @@ def mark(stream: Any) -> Any:
     return stream.toolkit.mark(stream)
 
 
+def latest(stream: Any) -> Any:
+    """Return a mark after all work of a stream so far, perhaps one from some time ago."""
+    return stream.toolkit.latest(stream)
+
+
 def seconds(first: Any, last: Any) -> float:
     """Return the time between two marks; waits until the second one is reached."""
     last.synchronize()

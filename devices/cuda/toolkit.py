@@ -46,6 +46,7 @@ class Toolkit:
     """
 
     def __init__(self) -> None:
+        self.number: int | None = None  # of the selected GPU
         self.launchers = Launchers(self)
         self.idle: list[Any] = []  # streams of the selected GPU whose blocks are gone
 
@@ -59,7 +60,9 @@ class Toolkit:
 
     def select(self, number: int) -> None:
         """Use this GPU from now on, numbered among those that this process can see."""
-        self.idle = []  # blocks on the GPU used before return their streams to the old list
+        if number != self.number:
+            self.number, self.launchers = number, Launchers(self)
+            self.idle = []  # blocks on the GPU used before return their streams to the old list
 
     def described(self) -> str:
         """Return the name of the selected GPU."""
@@ -97,6 +100,10 @@ class Toolkit:
     def mark(self, stream: Any) -> Any:
         """Return a mark at the current end of a stream's work."""
         raise NotImplementedError
+
+    def latest(self, stream: Any) -> Any:
+        """Return a mark after all work of a stream so far, perhaps one from some time ago."""
+        return self.mark(stream)
 
     def begin(self, stream: Any) -> Any:
         """Return a mark before the next work of a stream."""
@@ -188,7 +195,6 @@ class Nvidia(Toolkit):
 
     def __init__(self) -> None:
         super().__init__()
-        self.number: int | None = None  # of the selected GPU
         self.events: list[Any] = []  # of that GPU, which no mark uses
 
     @cached_property
@@ -230,9 +236,9 @@ class Nvidia(Toolkit):
 
     def select(self, number: int) -> None:
         """Use this GPU from now on, numbered among those that this process can see."""
-        super().select(number)
         if number != self.number:
-            self.number, self.launchers, self.events = number, Launchers(self), []
+            self.events = []
+        super().select(number)
         cuda.select_device(number)
         self.cupy.cuda.Device(number).use()
 
@@ -252,11 +258,14 @@ class Nvidia(Toolkit):
         return self.driver.Stream(self.cupy.cuda.Stream(non_blocking=True))
 
     def mark(self, stream: Any) -> Any:
-        """Record an event in the stream, unless there is one after all that it has got."""
-        if stream.last is None:
-            stream.last = self.driver.Event(self.events)
-            stream.last.record(stream)
-        return stream.last
+        """Record an event in the stream."""
+        stream.last = event = self.driver.Event(self.events)
+        event.record(stream)
+        return event
+
+    def latest(self, stream: Any) -> Any:
+        """Return the last event, if the stream has got nothing since then that it knows of."""
+        return self.mark(stream) if stream.last is None else stream.last
 
     def begin(self, stream: Any) -> Any:
         """Return an event that is recorded as soon as there is work after it."""
@@ -265,8 +274,8 @@ class Nvidia(Toolkit):
         return stream.opening
 
     def mark_after(self, stream: Any, begin: Any) -> Any:
-        """Record an event, if there is work after the other one."""
-        return begin if stream.opening is begin else self.mark(stream)
+        """Return an event after all work, or the other one if there is no work after it."""
+        return begin if stream.opening is begin else self.latest(stream)
 
     def array(self, how: str, size: int, dtype: Any, stream: Any) -> Any:
         """Return an array in memory from CuPy's pool."""

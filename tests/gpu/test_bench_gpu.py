@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,18 @@ def test_every_kernel_is_measured_and_compared(monkeypatch: pytest.MonkeyPatch) 
             part.measure()
 
 
+def test_rates_of_work_in_cupys_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches times that are taken only of work that is handed over by this project."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import gpu_rates
+
+    assert 0 < gpu_rates.rate(device.get("gpu"), lambda: sleep(0.002), 1.0) < 550
+
+
 def wrong_cell(old, new, region, newest, change):  # type: ignore[no-untyped-def]
     """A cell that is off by one."""
-    (new if newest else old).copy_to_device(np.ones((new if newest else old).shape))
+    array = new if newest else old
+    array.copy_to_device(np.ones(array.shape), stream=array.stream)
     return newest, change
 
 

@@ -217,7 +217,8 @@ def test_copies_to_the_host_hold_up_no_kernels(monkeypatch):
     buffer, _ = filled(gpu)
     buffer.ready = None  # as if nobody had said yet that it is filled
     monkeypatch.setattr(streams, "wait_for", lambda mark, stream: seen.append((mark, stream)))
-    monkeypatch.setattr(streams, "mark", lambda stream: seen.append(stream) or "mark")
+    for name in ("mark", "latest"):
+        monkeypatch.setattr(streams, name, lambda stream: seen.append(stream) or "mark")
     gpu.stage(buffer.values())
     assert seen == [gpu.stream, ("mark", gpu.copies), gpu.copies]
 
@@ -358,10 +359,26 @@ def test_marks_measure_what_lies_between_them():
     gpu.synchronize()
     after = perf_counter()
     assert 0.045 < gpu.seconds(first, last) <= after - before + 1e-3
-    assert before - 1e-3 <= gpu.time_of(first) < gpu.time_of(last) <= after + 1e-3
+    # Several processes may use the GPU in turns, so its first event may be late.
+    assert before - 0.02 <= gpu.time_of(first) < gpu.time_of(last) <= after + 0.02
     assert gpu.time_of(last) - gpu.time_of(first) == pytest.approx(
         gpu.seconds(first, last), abs=1e-3
     )
+
+
+def test_the_clock_of_a_used_stream():
+    """Catches a clock that starts from a mark of the block that had the stream before."""
+    gc.collect()
+    TOOLKIT.idle.clear()
+    gpu = device.get("gpu")
+    for stream in (gpu.stream, gpu.copies):
+        streams.mark(stream)
+    del gpu, stream
+    gc.collect()
+    assert len(TOOLKIT.idle) == 2
+    sleep(0.1)
+    again = device.get("gpu")
+    assert again.time_of(again.mark()) == pytest.approx(perf_counter(), abs=0.05)
 
 
 def test_the_clock_is_set_anew():
@@ -402,8 +419,8 @@ def test_only_work_is_counted() -> None:
         log.add(0, number, stepper)
     elapsed = perf_counter() - log.origin
     working, idle = sorted(log.tables()["blocks"], key=lambda row: row["round"])
-    assert 0 <= working["begin_s"] <= working["end_s"] <= idle["begin_s"] + 1e-3
-    assert idle["begin_s"] <= idle["end_s"] <= elapsed + 1e-3
+    assert 0 <= working["begin_s"] <= working["end_s"] <= idle["begin_s"] + 0.02
+    assert idle["begin_s"] <= idle["end_s"] <= elapsed + 0.02
     assert working["compute_s"] < 0.045 and idle["compute_s"] < 1e-3
 
 
@@ -513,6 +530,7 @@ def test_another_toolkit_takes_the_place_of_numbas(monkeypatch: pytest.MonkeyPat
 def test_blocks_that_come_use_streams_of_those_that_went():
     """Catches memory that is lost with every block that migrates, as CuPy keeps it by stream."""
     gc.collect()
+    TOOLKIT.select(0)
     TOOLKIT.idle.clear()
     gpu = device.get("gpu")
     streams = {id(gpu.stream), id(gpu.copies)}
@@ -524,8 +542,10 @@ def test_blocks_that_come_use_streams_of_those_that_went():
     assert {id(again.stream), id(again.copies)} == streams
     del again
     gc.collect()
+    TOOLKIT.select(0)
     assert len(TOOLKIT.idle) == 2
-    TOOLKIT.select(0)  # streams are of one GPU
+    TOOLKIT.number = None  # as if another GPU was in use: streams are of one
+    TOOLKIT.select(0)
     del moved
     gc.collect()
     assert TOOLKIT.idle == []
