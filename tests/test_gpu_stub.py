@@ -33,6 +33,18 @@ for app in sys.argv[1:]:
 """
 
 
+# What numba's cache on disk finds a kernel by, besides its code: the variables it closes over.
+CLOSURES = """
+import hashlib
+import gpu_budget
+from numba.cuda.serialize import dumps
+for module in gpu_budget.modules():
+    for name, kernel in gpu_budget.kernels_of(module).items():
+        cells = tuple(cell.cell_contents for cell in kernel.function.__closure__ or ())
+        print(name, hashlib.sha256(dumps(cells)).hexdigest())
+"""
+
+
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which there is a GPU, as far as Python's packages can tell."""
@@ -152,6 +164,13 @@ def test_messages_in_device_memory_are_right(environment: dict[str, str]) -> Non
     names = [(buffer, name) for buffer in ("cupy", "numba") for name in comm_program.ON_DEVICE]
     assert [(line["buffer"], line["name"]) for line in lines] == names
     assert [line for line in lines if line["error"] or not line["values"]] == []
+
+
+def test_kernels_are_found_in_the_cache_of_other_processes(environment: dict[str, str]) -> None:
+    """Catches kernels that each process compiles anew, because what they close over has new ids."""
+    command = [support.BIN / "python", "-c", CLOSURES]
+    first, second = (support.execute(command, RUN_S, environment) for _ in range(2))
+    assert first.stdout == second.stdout and "_forces" in first.stdout, first.stderr
 
 
 @pytest.mark.timeout(2 * RUN_S)

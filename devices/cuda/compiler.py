@@ -138,6 +138,14 @@ else:
     bits, from_bits = libdevice.double_as_longlong, libdevice.longlong_as_double
     fma, rounded, once = libdevice.fma, libdevice.float2int_rn, cuda.ldcs
 
+    def lasting(function: Any, name: str) -> Any:
+        """Return an intrinsic whose id is the same in every process.
+
+        numba's cache on disk finds a kernel by what it closes over, and ids are random otherwise.
+        """
+        function._set_uuid(f"{__name__}.{name}")
+        return function
+
     @intrinsic
     def mul(typing: Any, a: Any, b: Any) -> Any:
         """Return the rounded product, float32 of two float32, otherwise float64."""
@@ -152,6 +160,8 @@ else:
 
         return kind(kind, kind), code
 
+    lasting(mul, "mul")
+
     def _estimating(instruction: str) -> Any:
         """Return a function of a float64 by one instruction, whose result has 20 bits."""
         number = types.float64
@@ -165,7 +175,7 @@ else:
 
             return number(number), code
 
-        return approximate
+        return lasting(approximate, instruction)
 
     estimate = _estimating("rcp.approx.ftz.f64")
     estimate_of_root = _estimating("rsqrt.approx.ftz.f64")
@@ -216,4 +226,4 @@ else:
 
             return kind(types.int64, types.int64), code
 
-        return view
+        return lasting(view, f"view {dtype} {rows}")
