@@ -5,7 +5,10 @@ Prints the names of the checks that passed.
 
 from __future__ import annotations
 
+import importlib.util
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -14,6 +17,7 @@ import pytest
 
 from devices import backend
 from devices.cuda.buffers import SPARE
+from devices.cuda.compiler import Kernel
 from devices.cuda.driver import DriverError
 from devices.cuda.memory import zeros
 from devices.cuda.primitives import fill
@@ -154,6 +158,24 @@ def spares() -> None:
     assert len(GPU.spare.arrays) == SPARE
 
 
+def cache_on_disk() -> None:
+    """Compiled kernels are in files with checksums, and one that is damaged is replaced."""
+    values = zeros((1,), np.int64, GPU.stream)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "kernel.py")
+        file.write_text("def kernel(values, value):\n    values[0] = value\n")
+        for value in (7, 8):
+            spec: Any = importlib.util.spec_from_file_location("kernel", file)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            filling = Kernel(module.kernel, ("void(int64[::1], int64)",), {})
+            TOOLKIT.compile(filling)((1, 1, GPU.stream))(values, value)
+            assert GPU.to_host(values) == [value]
+            (index,) = Path(folder, "__pycache__").glob("*.checked.nbi")
+            assert index.stat().st_size > 100
+            index.write_bytes(b"")
+
+
 def errors() -> None:
     """A launch that the driver refuses is an error with its name."""
     old, new = (GPU.to_device(np.ones((4, 4))) for _ in range(2))
@@ -162,7 +184,18 @@ def errors() -> None:
         stencil.sweep(old, new, 1, 3, 1, 3)
 
 
-CHECKS = slices, refused, types, parameters, events, openings, idle_rounds, spares, errors
+CHECKS = (
+    slices,
+    refused,
+    types,
+    parameters,
+    events,
+    openings,
+    idle_rounds,
+    spares,
+    cache_on_disk,
+    errors,
+)
 
 if __name__ == "__main__":
     for check in CHECKS:

@@ -15,12 +15,14 @@ from pathlib import Path
 import h5py
 import pytest
 import support
+from numba.core import caching
 
-from devices.cpu.disk_cache import CheckedFiles, tell
+from devices.cpu.disk_cache import checked, tell
 from workbench import cli
 from workbench.run import processes
 from workbench.run.processes import SHARED
 
+FILES = caching.IndexDataCacheFile
 KERNEL = """
 from devices.cpu.compiler import njit
 
@@ -53,7 +55,7 @@ def nothing_told() -> None:
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 def test_a_damaged_cache_file_is_named_and_replaced(tmp_path, caplog, damage, suffix):
     """Mistake: a traceback in every run until the user finds the file; or changed machine code."""
-    files = CheckedFiles(str(tmp_path), "kernel", "stamp")
+    files = checked(FILES)(str(tmp_path), "kernel", "stamp")
     files.save("key", b"machine code" * 100)
     (file,) = tmp_path.glob(f"*.{suffix}")
     file.write_bytes(damage(file.read_bytes()))
@@ -61,6 +63,13 @@ def test_a_damaged_cache_file_is_named_and_replaced(tmp_path, caplog, damage, su
     assert caplog.messages == [f"miniapps: {file} was damaged: its kernel is compiled again"]
     files.save("key", b"new code")
     assert files.load("key") == b"new code"
+
+
+def test_code_of_other_sources_is_not_taken(tmp_path):
+    """Mistake: kernels with code of a file that they import, as it was before it was changed."""
+    old, new = (checked(FILES, sources)(str(tmp_path), "k", "s") for sources in ("old", "new"))
+    old.save("key", b"machine code")
+    assert old.load("key") == b"machine code" and new.load("key") is None
 
 
 def kernel_in(folder: Path):
@@ -88,7 +97,7 @@ def test_a_full_disk_only_costs_the_cache(tmp_path, caplog, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(CheckedFiles, "save", full)
+    monkeypatch.setattr(caching.IndexDataCacheFile, "save", full)
     with caplog.at_level(logging.WARNING):
         assert kernel_in(tmp_path)(21) == 42
     line = "miniapps: compiled kernels are not cached on disk: No space left on device"

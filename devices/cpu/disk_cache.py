@@ -25,39 +25,46 @@ class Damaged(Exception):
     """A file does not end with the checksum of its contents."""
 
 
-class CheckedFiles(caching.IndexDataCacheFile):
-    """The index and data files of one function, which end with checksums.
+def checked(base: Any, sources: Any = None) -> Any:
+    """Return a class of index and data files of a function, which end with checksums.
 
-    Their names differ from Numba's own, so that files without checksums are not taken for damaged.
+    ``base``: numba's own class. ``sources``: a stamp of further files from which the function is
+    compiled; if another one was written, the function is compiled anew.
     """
 
-    def __init__(self, cache_path: str, filename_base: str, source_stamp: Any) -> None:
-        super().__init__(cache_path, f"{filename_base}.checked", source_stamp)
+    class CheckedFiles(base):
+        """Their names differ from numba's, so files without checksums do not count as damaged."""
 
-    def load(self, key: Any) -> Any:
-        """The entry with this key; None if there is none, or after removing damaged files."""
-        try:
-            return super().load(key)
-        except Damaged as error:
-            tell(f"{error} was damaged: its kernel is compiled again")
-            self.flush()
-            return None
+        def __init__(self, cache_path: str, filename_base: str, source_stamp: Any) -> None:
+            stamp = source_stamp if sources is None else (source_stamp, sources)
+            super().__init__(cache_path, f"{filename_base}.checked", stamp)
 
-    def _load_index(self) -> dict[Any, str]:
-        check(self._index_path)
-        return super()._load_index()
+        def load(self, key: Any) -> Any:
+            """The entry with this key; None if there is none, or after removing damaged files."""
+            try:
+                return super().load(key)
+            except Damaged as error:
+                tell(f"{error} was damaged: its kernel is compiled again")
+                self.flush()
+                return None
 
-    def _load_data(self, name: str) -> Any:
-        check(self._data_path(name))
-        return super()._load_data(name)
+        def _load_index(self) -> dict[Any, str]:
+            check(self._index_path)
+            return super()._load_index()
 
-    @contextmanager
-    def _open_for_write(self, filepath: str) -> Iterator[BinaryIO]:
-        """Collect the contents of a file in memory, and write them with their checksum."""
-        contents = BytesIO()
-        yield contents
-        with super()._open_for_write(filepath) as file:
-            file.write(contents.getvalue() + hashlib.sha256(contents.getvalue()).digest())
+        def _load_data(self, name: str) -> Any:
+            check(self._data_path(name))
+            return super()._load_data(name)
+
+        @contextmanager
+        def _open_for_write(self, filepath: str) -> Iterator[BinaryIO]:
+            """Collect the contents of a file in memory, and write them with their checksum."""
+            contents = BytesIO()
+            yield contents
+            with super()._open_for_write(filepath) as file:
+                file.write(contents.getvalue() + hashlib.sha256(contents.getvalue()).digest())
+
+    return CheckedFiles
 
 
 def check(path: str) -> None:
@@ -71,7 +78,7 @@ def check(path: str) -> None:
 
 
 @contextmanager
-def tolerant(self: caching.Cache) -> Iterator[None]:
+def tolerant(self: Any) -> Iterator[None]:
     """Go on without the cache if its files cannot be read or written."""
     try:
         yield
@@ -85,7 +92,7 @@ def tell(text: str) -> None:
     logging.getLogger("miniapps").warning("miniapps: %s", text)
 
 
-def use_checked_files() -> None:
-    """Let Numba keep compiled functions in `CheckedFiles`."""
-    caching.IndexDataCacheFile = CheckedFiles  # type: ignore[misc]
-    caching.Cache._guard_against_spurious_io_errors = tolerant  # type: ignore[method-assign]
+def use_checked_files(caching: Any = caching, sources: Any = None) -> None:
+    """Let a caching module of numba's keep compiled functions in `checked` files."""
+    caching.IndexDataCacheFile = checked(caching.IndexDataCacheFile, sources)
+    caching.Cache._guard_against_spurious_io_errors = tolerant

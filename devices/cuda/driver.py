@@ -10,20 +10,25 @@ measures what that saves.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import math
 import operator
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
+from pathlib import Path
 from struct import Struct, calcsize
 from typing import Any
 
 import numpy as np
 from cuda.bindings import driver as _driver
 from numba.core import sigutils
+from numba.cuda.core import caching
 
+from devices.cpu.disk_cache import use_checked_files
 from devices.cuda.compiler import Kernel
 
 driver: Any = _driver
+ROOT = Path(__file__).parents[2]
 WORD = 8  # bytes; every parameter begins at a multiple
 CODES = {
     "bool": "?",
@@ -37,6 +42,18 @@ CODES = {
     "float64": "d",
 }  # of `struct`, by numba's names of types
 NO_OBJECT = 0, 0  # what an array's first two words would be for: objects of numba's own allocator
+
+
+def sources() -> str:
+    """Return a hash of all files from which this project's kernels are compiled.
+
+    numba's cache on disk looks only at the file of the kernel itself.
+    """
+    files = [file for name in ("devices", "kernels") for file in (ROOT / name).rglob("*.py")]
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in sorted(files))).hexdigest()
+
+
+use_checked_files(caching, sources())
 
 
 class DriverError(RuntimeError):

@@ -249,8 +249,9 @@ class Nvidia(Toolkit):
 
     def compile(self, kernel: Kernel) -> Launcher:
         """Compile to machine code for the selected GPU, or load it from numba's cache on disk."""
+        driver = self.driver  # its import makes numba's cache on disk safe
         compiled = cuda.jit(list(kernel.signatures), cache=True, **kernel.options)(kernel.function)
-        return self.driver.Launcher(kernel, compiled)
+        return driver.Launcher(kernel, compiled)
 
     def new_stream(self) -> Any:
         """Return a stream of CuPy's, whose memory pool keeps what was freed in it."""
