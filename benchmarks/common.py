@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.run.record import host, versions
+from workbench.run.replaced import write_text
 
 RESULTS = Path(__file__).with_name("results")
 MINIAPPS = [sys.executable, "-m", "workbench.cli"]
@@ -76,7 +77,7 @@ def write(name: str, results: dict[str, Any]) -> None:
     """Write results with the machine's description."""
     RESULTS.mkdir(exist_ok=True)
     document = {"benchmark": name, "host": host(), "versions": versions(), "results": results}
-    (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
+    write_text(RESULTS / f"{name}.json", json.dumps(document, indent=1) + "\n")
 
 
 def table(columns: list[str], rows: list[list[str]]) -> str:

@@ -8,7 +8,7 @@ are written to gpu-validation.json, from which `gpu_validation.py` later finds t
 changed. It stops after nine minutes. If called again with the same files, packages and GPU, it
 continues with the steps that have not passed.
 
-    python benchmarks/gpu_check.py --steps memcheck    only steps whose names begin so
+    python benchmarks/gpu_check.py --steps memcheck    only steps with this first word, or name
 
 Exit status: 0 all passed, 1 something failed, 2 there is no GPU to check on.
 """
@@ -27,7 +27,6 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,7 +35,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
-from gpu_validation import VALIDATION, program, read, sources
+from gpu_validation import VALIDATION, kernel_cache, program, read, sources
 
 from devices.cuda import driver_info as nvidia
 from workbench import environment
@@ -77,6 +76,7 @@ WATCHED = {
     "leanmd pairs": "--decomposition pairs",
 }
 SANITIZER = "compute-sanitizer"
+APPS = "jacobi2d", "stencil3d", "pic", "leanmd"
 
 
 class Case(NamedTuple):
@@ -155,7 +155,10 @@ class Step(NamedTuple):
 
 
 def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
-    """All steps, the most informative first, because time may run out."""
+    """All steps, the most informative first, because time may run out.
+
+    What only a GPU can show of each app comes before other drivers, precisions and tools.
+    """
     pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--require-gpu"]
     miniapps = [python, "-m", "workbench.cli", "run"]
     sanitized = {step.name: step for step in _sanitizer_steps(miniapps, sanitizer)}
@@ -165,8 +168,12 @@ def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
     yield Step("first run", [*small, "--json", "-"], RUN_S, judge_first_run)
     yield sanitized.pop(f"memcheck {name}")
     yield Step("tests", [*pytest, *in_parallel(cores), "tests/gpu"], TESTS_S, judge_tests)
-    yield from _large_runs(miniapps, cores)
-    yield from sanitized.values()
+    left = {step.name: step for step in _large_runs(miniapps, cores)} | sanitized
+    for app in APPS:
+        for early in (f"{app} cpu", f"{app} serial", f"memcheck {app}", f"racecheck {app}"):
+            if early in left:
+                yield left.pop(early)
+    yield from left.values()
 
 
 def in_parallel(cores: int) -> list[str]:
@@ -415,15 +422,20 @@ def main(
         write_text(file, json.dumps(document(now, found, whole), indent=1) + "\n")
 
     every = list(steps(sys.executable, sanitizer_program(), environment.cores()))
-    todo = [step for step in every if step.name.startswith(options.steps)]
-    with tempfile.TemporaryDirectory() as cache:  # the usual one may have kernels of old constants
-        with mock.patch.dict(os.environ, NUMBA_CACHE_DIR=cache):
-            check(todo, run, found, keep, options.seconds)
+    todo = [step for step in every if selects(options.steps, step.name)]
+    # The usual cache may have kernels with old constants of other files.
+    with mock.patch.dict(os.environ, NUMBA_CACHE_DIR=kernel_cache()):
+        check(todo, run, found, keep, options.seconds)
     print(f"tests: {found.tests}; {len(found.runs)} runs; {len(found.sanitizer)} sanitizer runs")
     for step, wrong in found.failures.items():
         print(f"FAILED {step}: {wrong}")
     print(f"{len(found.failures)} failures; written to {file.name}")
     return FAILED if found.failures else OK
+
+
+def selects(words: str, name: str) -> bool:
+    """Whether ``--steps`` selects a step: all, those with this first word, or this one."""
+    return words in ("", name, name.split()[0])
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:

@@ -25,7 +25,7 @@ from devices.cuda import driver_info as nvidia  # noqa: E402 - this project need
 
 CARRIED = {"numba-cuda": "numba.cuda", "cuda-bindings": "cuda.bindings.driver"}
 CARRIED |= {"cuda-core": "cuda.core", "mpi4py": "mpi4py", "charm4py": "charmrun"}
-CARRIED |= {"pytest-xdist": "xdist", "hypothesis": "hypothesis"}
+CARRIED |= {"pytest-xdist": "xdist", "pytest-timeout": "pytest_timeout", "hypothesis": "hypothesis"}
 FROM_IMAGE = {"numpy": "numpy", "numba": "numba", "scipy": "scipy", "h5py": "h5py"}
 FROM_IMAGE |= {"rich": "rich", "matplotlib": "matplotlib", "pytest": "pytest"}
 FROM_IMAGE |= {"cupy-cuda13x": "cupy"}

@@ -24,15 +24,17 @@ HOST = (  # code of the host that uses a GPU
     "devices/messages.py",
     "devices/cuda/backend.py",
     "devices/cuda/buffers.py",
+    "devices/cuda/byte_arrays.py",
+    "devices/cuda/driver.py",
+    "devices/cuda/driver_info.py",
     "devices/cuda/memory.py",
     "devices/cuda/streams.py",
     "devices/cuda/toolkit.py",
-    "devices/cuda/driver_info.py",
     "kernels/halo/interface.py",
 )
 IN_NO_KERNEL = (*HOST, "devices/cpu/compiler.py")
 WALKS = "kernels/*/gpu.py", "kernels/*/gpu/*.py", "devices/cuda/primitives.py"  # kernel files
-PROGRAM = ("devices", "kernels", "miniapps", "drivers", "workbench", "benchmarks", "tests/gpu")
+PROGRAM = ("devices", "kernels", "miniapps", "drivers", "workbench", "benchmarks", "tests")
 IMPORT = re.compile(r"^from ((?:devices|kernels)[\w.]*) import \(?\s*(\w+)", re.MULTILINE)
 
 
@@ -69,6 +71,11 @@ def program(root: Path = ROOT) -> str:
     files = sorted(file for file in found if "__pycache__" not in file.parts)
     named = [(str(file.relative_to(root)).encode(), file.read_bytes()) for file in files]
     return hashlib.sha256(b"\0".join(part for pair in named for part in pair)).hexdigest()
+
+
+def kernel_cache(root: Path = ROOT) -> str:
+    """The folder for compiled kernels of this program, which no other version of it uses."""
+    return str(root / "build" / "kernels" / program(root)[:16])
 
 
 def kernels(budget: Path = BUDGET) -> list[str]:

@@ -86,14 +86,22 @@ def test_without_a_gpu_parts_before_it_have_run(first, tmp_path, monkeypatch, ca
     assert (tmp_path / "out" / RESULT).read_text() == "i"
     last = capfd.readouterr().out.splitlines()[-1]
     assert last == "gpu-first: first needs a GPU: no GPU was found"
+    monkeypatch.setattr(first, "HAS_GPU", "raise ImportError('no numba')")
+    assert first.main(["first"]) == 1
+    assert capfd.readouterr().out.splitlines()[-1] == "gpu-first: first: ImportError: no numba"
 
 
-def test_a_failed_part_ends_the_call(first, tmp_path, capfd):
-    """Catches a failure after which minutes of a GPU are spent, and one that passes."""
+def test_a_failed_part_is_told_at_the_end(first, tmp_path, monkeypatch, capfd):
+    """Catches a failure that passes, and one that keeps parts from running that do not need it."""
     assert first.main(["first", "fails", "check"]) == 1
-    assert (tmp_path / "out" / RESULT).read_text() == "f"
+    assert (tmp_path / "out" / RESULT).read_text() == "fc"
     out = capfd.readouterr().out
-    assert "wrong\n" in out and "fails has status 1" in out.splitlines()[-1]
+    assert "wrong\n" in out and "fails has status 1" in out
+    assert out.splitlines()[-1].startswith("gpu-first: failed: fails; ")
+    monkeypatch.setattr(first, "DECISIVE", ("fails",))
+    assert first.main(["first", "fails", "check"]) == 1
+    assert (tmp_path / "out" / RESULT).read_text() == "fcf"
+    assert capfd.readouterr().out.splitlines()[-1] == "gpu-first: fails has status 1"
 
 
 def test_a_part_is_ended_in_time_and_its_results_are_kept(first, tmp_path, monkeypatch, capfd):
@@ -238,9 +246,10 @@ def test_parts_are_steps_of_the_check(scripts):
     for part in scripts.first.PARTS.values():
         if "--steps" in part.words:
             begin = part.words[part.words.index("--steps") + 1]
-            chosen = [name for name in steps if name.startswith(begin)]
+            chosen = [name for name in steps if scripts.check.selects(begin, name)]
             assert chosen, part
             assert chosen[0] in steps[:4], "it comes late"
+            assert len(chosen) <= 2, "it takes long"
 
 
 GPU = {"name": "NVIDIA H200", "memory_bytes": 2**37, "driver": "580.65.06", "cuda": "13.0"}
@@ -258,7 +267,7 @@ def test_some_steps_are_made_and_the_check_goes_on_after_them(scripts, tmp_path,
         assert check.main(run, GPU, file, check.arguments(list(words))) == 0
         return json.loads(file.read_text())
 
-    assert main("--steps", "t")["passed"] is False and made == ["tests"]
+    assert main("--steps", "tests")["passed"] is False and made == ["tests"]
     assert main()["passed"] is True and made == ["first", "last"]
     assert main("--resume", "--steps", "first")["passed"] is True and made == []
     assert main()["passed"] is True and made == ["first", "tests", "last"]
