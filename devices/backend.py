@@ -27,7 +27,7 @@ class DeviceUnavailable(RuntimeError):
 
 
 class Memory:
-    """The arrays of a block."""
+    """The arrays of a block. Raises MemoryError if the device has no memory left."""
 
     line: int | None = None  # bytes to which rows are best aligned; None: `miniapps.arrays` decides
 
@@ -55,7 +55,10 @@ class Buffers:
     allocator: Callable[[Any], Allocate] = staticmethod(lambda edge: plain_envelope)
 
     def messages(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any) -> Mapping[Any, Any]:
-        """Return by edge arrays for messages, which kernels fill and a Post sends."""
+        """Return by edge arrays for messages, which kernels fill and a Post sends.
+
+        The size of an element must divide 64 bytes, that of a header.
+        """
         return {
             edge: packed_empty(shape, dtype, self.allocator(edge)) for edge, shape in shapes.items()
         }
@@ -63,7 +66,8 @@ class Buffers:
     def received(self, came: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """Return by edge, on the device, the messages that a Collect returned.
 
-        They are valid until the next such call.
+        They are valid until the next such call. Raises ValueError on a GPU if those that come from
+        host memory have several types.
         """
         return came
 
@@ -89,7 +93,8 @@ class Clock:
     wait until the device has reached it.
     """
 
-    lag = 0  # rounds by which the host may be ahead of the device; 0: it never is
+    # By how many rounds the host may be ahead of the device, those of all blocks counted; 0: none.
+    lag = 0
 
     # Several calls per step, so on the CPU a mark is the time itself.
     mark: Callable[[], Any] = staticmethod(perf_counter)

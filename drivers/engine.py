@@ -49,7 +49,6 @@ class Departure(NamedTuple):
 
     step: int
     phase: str
-    summed: bool
     messages: list[tuple[Any, Any]]
 
     def on_host(self) -> list[tuple[Any, Any]]:
@@ -181,12 +180,14 @@ class Runner:
             answered = True
 
     def stage(self, request: Post | PostSum, messages: list[tuple[Any, Any]], copy: bool) -> None:
-        """Queue messages in device memory for sending; ``copy``: begin to copy them to the host."""
+        """Queue messages in device memory for sending; ``copy``: begin to copy them to the host.
+
+        They are those of a Post, as a PostSum has none in device memory.
+        """
         if copy:
             on_device = [m for _, m in messages if isinstance(m, DeviceMessage)]
             self.block.device.stage(on_device)
-        summed = type(request) is PostSum
-        self.leaving.append(Departure(self.inbox.step, request.phase, summed, messages))
+        self.leaving.append(Departure(self.inbox.step, request.phase, messages))
 
     def departures(self) -> list[Departure]:
         """Remove and return the queued messages."""

@@ -261,8 +261,8 @@ def checked_message(edge: Edge, array: Any) -> Any:
 def checked_messages(request: Post | PostSum) -> dict[Edge, Any]:
     """The message for each edge; edges that have the same array share one message.
 
-    Raises MessageError as `checked_message` does, and for a PostSum of anything but integers: a
-    sum of floats would depend on the order of additions.
+    Raises MessageError as `checked_message` does, and for a PostSum of anything but integers in
+    host memory: a sum of floats would depend on the order of additions, and the host adds.
     """
     messages: dict[Edge, Any]
     if isinstance(request.messages, DeviceMessages):
@@ -271,9 +271,14 @@ def checked_messages(request: Post | PostSum) -> dict[Edge, Any]:
         messages = _checked_shared(request.messages)
     else:
         messages = {edge: checked_message(edge, one) for edge, one in request.messages.items()}
-    if type(request) is PostSum and not all([a.dtype.kind == "i" for a in messages.values()]):
-        raise MessageError(f"phase {request.phase!r}: PostSum takes integers only")
+    if type(request) is PostSum and not all(map(_can_be_added, messages.values())):
+        raise MessageError(f"phase {request.phase!r}: PostSum takes integers only, in host memory")
     return messages
+
+
+def _can_be_added(message: Any) -> bool:
+    """Whether a driver can add up such messages, with the same result in every order."""
+    return isinstance(message, np.ndarray) and message.dtype.kind == "i"
 
 
 def _checked_shared(messages: Mapping[Edge, Any]) -> dict[Edge, Any]:

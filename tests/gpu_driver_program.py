@@ -180,7 +180,9 @@ def errors() -> None:
     """A launch that the driver refuses is an error with its name."""
     old, new = (GPU.to_device(np.ones((4, 4))) for _ in range(2))
     stencil.THREADS = 2048
-    with pytest.raises(DriverError, match="STUB_ERROR"):
+    with pytest.raises(
+        DriverError, match=r"_sweep, \(1, 1, 1\) blocks of \(2048, 1, 1\) threads: STUB_ERROR"
+    ):
         stencil.sweep(old, new, 1, 3, 1, 3)
 
 

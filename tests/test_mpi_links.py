@@ -55,6 +55,12 @@ def links(device):
 
 for device in (False, True):
     low, high, message, value = links(device)
+    if device:
+        try:
+            low.send(5, A, np.zeros(3))
+            print("sent from the host")
+        except MessageError as error:
+            assert "must be in device memory" in str(error)
     low.send(5, A, message(np.full(3, 1.0)))
     low.send(5, B, message(np.full(4, 2.0)))
     low.send(5, A + 1, message(np.full(700, 3.0)))

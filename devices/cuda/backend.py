@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Backend, Device
+from devices.backend import Backend, Device, DeviceUnavailable
 from devices.cuda import memory, streams
 from devices.cuda.buffers import MessageBuffer, MessageView, Spare, stage
 from devices.cuda.compiler import declared
@@ -133,7 +133,9 @@ class Gpu(Device):
     def _from_host(self, staged: Mapping[Any, np.ndarray]) -> Mapping[Any, MessageView]:
         """Copy messages to the device by one copy in the second stream."""
         slot = self._next_slot(None)
-        (dtype,) = {array.dtype for array in staged.values()}
+        dtype, *others = {array.dtype for array in staged.values()}
+        if others:
+            raise ValueError(f"messages of one Collect are {dtype} and {others[0]}: one type only")
         shapes = {edge: array.shape for edge, array in staged.items()}
         streams.wait_for(slot.make_room(shapes, dtype, self.stream), self.copies)
         streams.reached(slot.copied)
@@ -200,8 +202,15 @@ class CudaBackend(Backend):
         self.required = True
 
     def select(self, local_rank: int, per_host: int | None) -> None:
-        """Use one of the host's GPUs from now on; see `Backend.select`."""
-        self.toolkit.select(local_rank % (per_host or self.toolkit.count()))
+        """Use one of the host's GPUs from now on; see `Backend.select`.
+
+        Raises DeviceUnavailable if the host has fewer than ``per_host``.
+        """
+        count = self.toolkit.count()
+        number = local_rank % (per_host or count)
+        if number >= count:
+            raise DeviceUnavailable(f"{per_host} GPUs per host are asked for, {count} found")
+        self.toolkit.select(number)
 
     def described(self) -> str:
         """Return the name of the GPU."""

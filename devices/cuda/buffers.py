@@ -235,16 +235,9 @@ def by_buffer(views: Mapping[Any, MessageView]) -> list[tuple[Any, dict[Any, int
     return list(groups.values())
 
 
-def each_buffer(buffers: Iterable[MessageBuffer]) -> list[MessageBuffer]:
-    """Return every message buffer once."""
-    return list({id(buffer): buffer for buffer in buffers}.values())
-
-
 def stage(views: Iterable[MessageView], stream: Any) -> int:
     """Begin to copy messages to the host, one copy per message buffer; return the bytes."""
-    edges: dict[int, list[Any]] = {}
-    views = list(views)
+    groups: dict[int, tuple[MessageBuffer, list[Any]]] = {}
     for view in views:
-        edges.setdefault(id(view.buffer), []).append(view.edge)
-    buffers = each_buffer(view.buffer for view in views)
-    return sum(buffer.stage(edges[id(buffer)], stream) for buffer in buffers)
+        groups.setdefault(id(view.buffer), (view.buffer, []))[1].append(view.edge)
+    return sum(buffer.stage(edges, stream) for buffer, edges in groups.values())

@@ -60,11 +60,16 @@ class DriverError(RuntimeError):
     """NVIDIA's driver has refused a call; the message has its name of the error."""
 
 
+def name_of(result: tuple[Any, ...]) -> str:
+    """Return the driver's name for the error of a call, or its number if it has none."""
+    name = driver.cuGetErrorName(result[0])[1]
+    return name.decode() if name else f"error {int(result[0])}"
+
+
 def checked(result: tuple[Any, ...]) -> Any:
     """Return what a call of the driver returned beside its status. Raises DriverError."""
     if result[0]:
-        name = driver.cuGetErrorName(result[0])[1]  # None: the driver does not know it
-        raise DriverError(name.decode() if name else f"error {int(result[0])}")
+        raise DriverError(name_of(result))
     return result[1] if len(result) > 1 else None
 
 
@@ -295,11 +300,11 @@ class Launcher:
         found.pack_into(found.memory, 0, *values)
         grid = _three(blocks) if type(blocks) is tuple else (blocks, 1, 1)
         block = _three(threads) if type(threads) is tuple else (threads, 1, 1)
-        checked(
-            driver.cuLaunchKernel(
-                found.handle, *grid, *block, 0, stream.for_work(), found.pointers, 0
-            )
-        )  # fmt: skip
+        result = driver.cuLaunchKernel(
+            found.handle, *grid, *block, 0, stream.for_work(), found.pointers, 0
+        )
+        if result[0]:
+            raise DriverError(f"{self.name}, {grid} blocks of {block} threads: {name_of(result)}")
 
 
 def _kind(array: Any) -> str:

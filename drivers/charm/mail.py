@@ -86,8 +86,7 @@ class Mail:
     def send_staged(self, runner: Any) -> None:
         """Send a block's messages from the device; waits for their copies to the host."""
         for departure in runner.departures():
-            step, phase, summed, _ = departure
-            self._send(runner, step, phase, summed, departure.on_host())
+            self._send(runner, departure.step, departure.phase, False, departure.on_host())
 
     def _send(self, runner: Any, step: int, phase: str, summed: bool, away: list[Any]) -> None:
         """Send messages, or sums of messages, to other PEs."""

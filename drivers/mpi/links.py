@@ -143,7 +143,15 @@ class DeviceLink(Link):
         self.device = device
 
     def send(self, step: int, code: int, array: Any) -> None:
-        """Send a message, once all kernels that write it are done."""
+        """Send a message, once all kernels that write it are done.
+
+        Raises MessageError for one in host memory: the receiver expects memory of its device.
+        """
+        if isinstance(array, np.ndarray):
+            raise MessageError(
+                f"edge {self.edge}: with GPU-aware MPI, a message must be in device memory; "
+                "--gpu-aware off takes both"
+            )
         head = np.empty(HEADER_BYTES, np.uint8)
         self._write_head(head, step, code, array)
         while len(self.sending) >= TESTED_SENDS and self.sending[0][0].Test():

@@ -102,7 +102,8 @@ class Halo:
         views = self.device.received(came)
         for edge, view in views.items():
             if view.shape != self.ghosts[edge] or view.dtype != field.dtype:
-                raise ValueError(f"edge {edge}: {self.ghosts[edge]} ghosts, {view.shape} came")
+                wanted, came_here = (self.ghosts[edge], field.dtype), (view.shape, view.dtype)
+                raise ValueError(f"edge {edge}: ghosts are {wanted}, and {came_here} came")
         for memory, starts in by_buffer(views):
             self._launch(_unpack, "outside", self.outside, starts, field, memory)
 

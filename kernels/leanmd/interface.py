@@ -83,12 +83,13 @@ class Forces(Protocol):
         end_cluster: int, starts: Array, neighbors: Array, own: bool, cutoff: float, force: Array,
         flags: Array,
     ) -> None:  # fmt: skip
-        """Set ``force`` for the atoms of ``clusters[first_cluster:end_cluster]``.
+        """Set ``force`` (3, room) int64, in `FORCE_UNIT`, for the atoms of some clusters.
 
-        ``clusters`` (n,) uint32. ``others``: the positions to which the indices in the lists refer.
-        Positions are (3, room) float64, or `InQuanta` if the kernels have QUANTA of the precision.
-        Sets ``flags[CLOSE]`` if a pair is
-        closer than `CLOSEST`.
+        These are ``clusters[first_cluster:end_cluster]``, of (n,) uint32, with their lists
+        ``starts`` (n + 1,) int64 and ``neighbors`` uint32; the rest of a last cluster is written,
+        too. ``others``: the positions to which the indices in the lists refer. Positions are (3,
+        room) float64, or `InQuanta` if the kernels have QUANTA of the precision. ``cutoff`` in
+        sigma. Sets ``flags[CLOSE]``, of (3,) int64, if a pair is closer than `CLOSEST`.
         """
 
 
@@ -98,8 +99,9 @@ class PairForces(Protocol):
     def __call__(self, tasks: list[PairTask]) -> list[list[tuple[np.ndarray, int]]]:
         """Return for each cell of each task the forces on its atoms and its error flag `CLOSE`.
 
-        Forces are (3, places) int64, on the host, with a place for each atom and for the rest of
-        the last cluster. Waits for the device.
+        Forces are (3, places) int64 in `FORCE_UNIT`, on the host, with a place for each atom and
+        for the rest of the last cluster. The flag is ``NO_ERROR[CLOSE]`` if no pair is too close.
+        There is at least one task. Waits for the device.
         """
 
 
@@ -246,7 +248,8 @@ class LeanmdKernels(Protocol):
     def sent_positions(self, message: Any, over: list[float] | None, device: Memory) -> Any:
         """Return the positions in a cell's message, with ``over`` (3,) added unless it is None.
 
-        The result has a ``shape``, (3, n) or (4, n), and is for `PairTask` and `rows_of`.
+        Both in sigma. The result has a ``shape``, (3, n) or (4, n), and is for `PairTask` and
+        `rows_of`, as long as the message is valid (`Buffers.received`).
         """
 
     def pair_lists(
@@ -254,7 +257,8 @@ class LeanmdKernels(Protocol):
     ) -> Any:
         """Return what a `PairTask` needs besides positions, until its lists are made anew.
 
-        ``first``, ``second``: as in the task. ``lists``: those of each cell's atoms.
+        ``first``, ``second``: as in the task. ``lists``: those of each cell's atoms. ``cutoff``
+        and ``quantum``, the position quantum, in sigma.
         """
 
     def rows_of(self, positions: Any) -> Array:

@@ -24,7 +24,7 @@ from devices.cuda.buffers import MessageBuffer, MessageView, by_buffer
 from devices.cuda.toolkit import Nvidia, Simulator
 from devices.messages import HEADER_BYTES, Envelope, packed_empty
 from drivers.timing import PELog, Stepper
-from miniapps.contract import Pause, Post, checked_messages
+from miniapps.contract import MessageError, Pause, Post, PostSum, checked_messages
 
 SHAPES = [(7,), (3, 5), (2, 3, 4), (0,), (4, 0)]
 TYPES = [np.float64, np.float32, np.int64, np.uint8]
@@ -209,6 +209,14 @@ def test_only_what_leaves_the_device_is_staged():
     for edge in ("low", "high"):
         assert same(buffer[edge].on_host(), wanted[edge])
         assert same(other[edge].on_host(), other_wanted[edge])
+
+
+def test_sums_are_of_host_memory() -> None:
+    """Catches messages that no driver can add up."""
+    messages = device.get("gpu").messages({(1,): (3,)}, np.int64)
+    for given in (messages, dict(messages)):
+        with pytest.raises(MessageError, match="integers only, in host memory"):
+            checked_messages(PostSum("sums", given))
 
 
 def test_copies_to_the_host_hold_up_no_kernels(monkeypatch):
