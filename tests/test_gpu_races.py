@@ -20,7 +20,8 @@ PROGRAM = Path(__file__).with_name("race_program.py")
 RUN_S = 560.0  # a minute on an idle core
 WAITS = re.compile(r"(?<!def )\b(wait_for|reached|synchronize|wait)\(")
 FOR_TIME_ONLY = {  # waits that keep no memory in order
-    "self.stream.synchronize()": "before a block's first mark, and before times are read",
+    "epoch.synchronize()": "before the clock of a block is set",
+    "self.stream.synchronize()": "before times are read, and before the load is measured",
     "self.copies.synchronize()": "before times are read, and before the load is measured",
     "event.wait(stream)": "is what `wait_for` does",
     "event.synchronize()": "is what `reached` does",
