@@ -149,21 +149,14 @@ class MessageBuffer(DeviceMessages):
 class MessageView(DeviceMessage):
     """One message of a message buffer. Pickled as an array in host memory.
 
-    ``reader``: the device of the block that has received it, if its kernels must wait for it.
+    ``start``: where it begins in the buffer's `flat`. ``reader``: the device of the block that has
+    received it, if its kernels must wait for it.
     """
 
     def __init__(self, buffer: MessageBuffer, edge: Any, reader: Any = None) -> None:
         self.buffer, self.edge, self.reader = buffer, edge, reader
-
-    @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The shape of the message."""
-        return self.buffer.shapes[self.edge]
-
-    @property
-    def dtype(self) -> np.dtype:  # type: ignore[override]
-        """The type of its elements."""
-        return self.buffer.dtype
+        self.shape, self.dtype = buffer.shapes[edge], buffer.dtype
+        self.start = buffer.starts[edge]
 
     def for_kernels_of(self, device: Any) -> MessageView:
         """Return the message as a block with this device receives it.
@@ -174,11 +167,6 @@ class MessageView(DeviceMessage):
         if self.buffer.stream is device.stream and not self.buffer.is_reused:
             return self
         return MessageView(self.buffer, self.edge, device)
-
-    @property
-    def start(self) -> int:
-        """Where the message begins in the buffer's `flat`."""
-        return self.buffer.starts[self.edge]
 
     @property
     def memory(self) -> tuple[Any, int]:
