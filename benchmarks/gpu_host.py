@@ -57,10 +57,10 @@ PAIRS = (
     "--thermo 100000"
 )
 CASES = {
-    "jacobi2d": Case("jacobi2d --size 32x32 --time-tile 1", 500, 50, 60),
-    "jacobi2d, periodic": Case(f"jacobi2d --size 32x32 {GRID}", 500, 50, 60),
-    "stencil3d, periodic": Case(f"stencil3d --size 8x8x8 {GRID}", 500, 50, 60),
-    "pic": Case("pic --size 32 --particles 200", 500, 50, 90),
+    "jacobi2d": Case("jacobi2d --size 32x32 --time-tile 1", 3000, 50, 60),
+    "jacobi2d, periodic": Case(f"jacobi2d --size 32x32 {GRID}", 3000, 50, 60),
+    "stencil3d, periodic": Case(f"stencil3d --size 8x8x8 {GRID}", 3000, 50, 60),
+    "pic": Case("pic --size 32 --particles 200", 3000, 50, 90),
     "leanmd": Case(f"{ATOMS} {SLOW}", 100, 10, 300),
     "leanmd, new lists": Case(f"{ATOMS} --rebuild 1", 40, 5, 2000),
     "leanmd by pairs, 27 cells": Case(f"{PAIRS} {SLOW}", 20, 3, 20000),

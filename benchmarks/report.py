@@ -344,12 +344,17 @@ and 512 bits in float32. So the table compares these two builds, not the two cod
 
 def host_of_gpu(results: dict[str, Any]) -> str:
     """What a step on a GPU costs the host."""
+    cases = gpu_host.CASES
+    over = [name for name, case in results.items() if case["us"] > cases[name].most_us]
+    missed = f"above it: {'; '.join(over)}" if over else "none is above it"
+    processor = load("gpu_host")["host"]["processor"]
     return f"""## A step on a GPU: the host's part
 
 Host time in Python per step, over a stub CUDA driver whose calls return at once, and the number of
 driver calls and of allocated arrays per step (`benchmarks/gpu_host.py`). A step whose kernels take
 less time than this is launch-bound. Kernels are not executed; what the host reads back was recorded
-in an earlier run with emulated kernels. *Target*: what was asked of this version.
+in an earlier run with emulated kernels. Measured on {processor}. *Target*: the limit that the
+project sets itself; {missed}.
 
 {gpu_host.table_of(results)}"""
 
