@@ -84,13 +84,14 @@ BALANCING = (
 class Spans(NamedTuple):
     """Device marks of one round: pairs around the work inside the block.
 
-    ``host_s``: when the round began and ended on the host. ``batched_s``: the block's share of the
-    seconds that batches took, measured there. ``slices``: (kind, begin, end) of the work between
-    two requests, in a traced run.
+    ``begun_s``, ``ended_s``: of the round on the host, if the device may lag behind it.
+    ``batched_s``: the block's share of the seconds that batches took, measured there. ``slices``:
+    (kind, begin, end) of the work between two requests, in a traced run.
     """
 
     device: Clock
-    host_s: tuple[float, float]
+    begun_s: float
+    ended_s: float
     compute: list[tuple[Any, Any]]
     batched_s: float
     slices: list[tuple[int, Any, Any]]
@@ -103,9 +104,9 @@ class Stepper:
     """
 
     def __init__(self, block: Any, traced: bool = False) -> None:
-        self.block, self.traced = block, traced
+        self.block, self.traced, self.lag = block, traced, block.device.lag
         # On a device that runs in step with the host, the stepper answers these requests itself.
-        self.answered_here: set[type] = set() if block.device.lag else {Pause, Batch}
+        self.answered_here: set[type] = set() if self.lag else {Pause, Batch}
         self.generator: Life | None = None
         self.witness: Witness | None = None  # of the messages in an audited round
         self.step = SETUP  # the first of the round
@@ -113,7 +114,7 @@ class Stepper:
         self._forget()
 
     def _forget(self) -> None:
-        self.begun_s = self.ended_s = 0.0  # of the host
+        self.begun_s = self.ended_s = 0.0
         self.compute: list[tuple[Any, Any]] = []
         self.batched_s = 0.0
         self.slices: list[tuple[int, Any, Any]] = []
@@ -130,13 +131,15 @@ class Stepper:
     def _begin(self, generator: Life) -> Any:
         self.generator = generator
         self._forget()
-        self.begun_s = perf_counter()
+        if self.lag:
+            self.begun_s = perf_counter()
         return self.resume(None)
 
     def spans(self) -> Spans:
         """Take the marks of the round that has just ended."""
-        host_s = self.begun_s, self.ended_s
-        taken = Spans(self.block.device, host_s, self.compute, self.batched_s, self.slices)
+        taken = Spans(
+            self.block.device, self.begun_s, self.ended_s, self.compute, self.batched_s, self.slices
+        )
         self._forget()
         return taken
 
@@ -157,7 +160,9 @@ class Stepper:
                     self.slices.append((COMPUTE, begun, begun := device.mark()))
                 request = self._raise(answer) if isinstance(answer, Exception) else send(answer)
         except StopIteration as stop:
-            self.generator, request, self.ended_s = None, None, perf_counter()
+            self.generator, request = None, None
+            if self.lag:
+                self.ended_s = perf_counter()
             self.finished = bool(stop.value)
         except BaseException as raised:
             error = error_of(raised)
@@ -231,18 +236,20 @@ class PELog:
 
     def add(self, block: int, number: int, stepper: Stepper) -> None:
         """Record that a block has just finished round ``number``."""
-        spans, lag = stepper.spans(), stepper.block.device.lag
-        if not lag or not spans.compute:
+        spans = stepper.spans()
+        if not stepper.lag or not spans.compute:
             self._read(block, number, spans)
             return
         self.running.append((block, number, spans))
-        if len(self.running) > lag:
+        if len(self.running) > stepper.lag:
             self._read(*self.running.popleft())
 
     def _read(self, block: int, number: int, spans: Spans) -> None:
         """Read a round's marks and store its times."""
         device, origin = spans.device, self.origin
-        first, last, compute = device.read(spans.compute) if spans.compute else (*spans.host_s, 0.0)
+        first, last, compute = spans.begun_s, spans.ended_s, 0.0
+        if spans.compute:
+            first, last, compute = device.read(spans.compute)
         begin, end, compute = first - origin, last - origin, compute + spans.batched_s
         self.rows.append((block, self.pe, number, begin, end, compute))
         self.end_s = max(self.end_s, end)

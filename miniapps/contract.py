@@ -264,13 +264,14 @@ def checked_messages(request: Post | PostSum) -> dict[Edge, Any]:
     Raises MessageError as `checked_message` does, and for a PostSum of anything but integers in
     host memory: a sum of floats would depend on the order of additions, and the host adds.
     """
-    messages: dict[Edge, Any]
-    if isinstance(request.messages, DeviceMessages):
-        messages = request.messages.sealed()
-    elif len(set(map(id, request.messages.values()))) < len(request.messages):
-        messages = _checked_shared(request.messages)
+    given: Any = request.messages
+    # A dict, the usual case, is spared the test for an abstract class, which takes time.
+    if type(given) is not dict and isinstance(given, DeviceMessages):
+        messages = given.sealed()
+    elif len(set(map(id, given.values()))) < len(given):
+        messages = _checked_shared(given)
     else:
-        messages = {edge: checked_message(edge, one) for edge, one in request.messages.items()}
+        messages = {edge: checked_message(edge, array) for edge, array in given.items()}
     if type(request) is PostSum and not all(map(_can_be_added, messages.values())):
         raise MessageError(f"phase {request.phase!r}: PostSum takes integers only, in host memory")
     return messages
