@@ -59,10 +59,11 @@ class Inbox:
             return
         if not before.edges.isdisjoint(edges):
             raise self._error(step, phase, edges, "arrived twice")
-        if before.total.shape != array.shape:
-            raise self._error(step, phase, edges, f"of shape {array.shape}, not as others")
-        before.edges.update(edges)
         total = before.total
+        if total.shape != array.shape or total.dtype != array.dtype:
+            what = f"of shape {array.shape} and type {array.dtype}, not as others"
+            raise self._error(step, phase, edges, what)
+        before.edges.update(edges)
         total += array
 
     def has(self, request: Collect | CollectSum) -> bool:

@@ -60,6 +60,7 @@ WRONG = {
     "posts_columns": ("must be a C-contiguous numpy array", None),
     "sums_of_floats": ("PostSum takes integers only", None),
     "sums_of_other_shapes": ("not as others", None),
+    "sums_of_other_types": ("not as others", None),
     "sums_never_collected": (LEFT, None),
     "too_few_answers": ("forgets gave 0 answers to 1 tasks", None),
     "late_too_few_answers": (r"forgets gave \d answers to \d tasks", None),
@@ -67,6 +68,7 @@ WRONG = {
 # Not launched: found by code that all drivers share, and that another test shows they call.
 SHARED = {
     *("writes_after_posting", "posts_columns", "sums_of_floats"),  # as `posts_a_view`
+    "sums_of_other_types",  # as `sums_of_other_shapes`
     "too_few_answers",  # as `late_too_few_answers`
     "raises",  # test_failures.py
 }

@@ -273,6 +273,14 @@ def sums_of_other_shapes(toy: Any) -> Life:
 
 
 @script
+def sums_of_other_types(toy: Any) -> Life:
+    """Ask for sums of arrays of several types, of which only some orders of additions work."""
+    types = {edge: np.int32 if edge[0] > 0 else np.int64 for edge in toy.neighbors}
+    yield PostSum("sum", {edge: np.ones(3, kind) for edge, kind in types.items()})
+    yield CollectSum("sum", edges(toy))
+
+
+@script
 def sums_never_collected(toy: Any) -> Life:
     """Post sums that nobody collects."""
     yield PostSum("sum", {edge: np.ones(3, np.int64) for edge in toy.neighbors})
