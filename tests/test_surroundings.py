@@ -15,9 +15,8 @@ from pathlib import Path
 import h5py
 import pytest
 import support
-from numba.core import caching
 
-from devices.cpu.disk_cache import checked, tell
+from devices.cpu.disk_cache import caching, checked, tell
 from workbench import cli
 from workbench.run import processes
 from workbench.run.processes import SHARED
