@@ -77,7 +77,7 @@ SMOKE: dict[str, Any] = {
     "stencil3d": (6, 7, 8),
     "pic": (20, 100),
     "melts": ((5, 5, 5), (3, 3, 3)),  # the first has three cells across
-    "sizes": {"jacobi2d": ["9x9"], "stencil3d": ["5x5x5"], "pic": ["50"], "leanmd": ["3x3x3"]},
+    "sizes": {"jacobi2d": ["9x9"], "stencil3d": ["5x5x5"], "pic": ["50"], "leanmd": ["4x4x4"]},
     "blocks": (8, 8),
     "streams": ((16, 16),),
     "steps": 2,

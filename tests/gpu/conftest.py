@@ -38,8 +38,9 @@ def _kernels_that_ran() -> Iterator[None]:
         Path(file).write_text(json.dumps(ran))
 
 
-# Launched runs are made by tests/test_gpu_stub.py; a GPU emulates nothing.
-collect_ignore = ["test_drivers_gpu.py" if SIMULATED else "test_emulation.py"]
+# tests/test_gpu_stub.py makes launched runs; the simulator has no CuPy; a GPU emulates nothing.
+NOT_SIMULATED = ["test_drivers_gpu.py", "test_cupy_gpu.py"]
+collect_ignore = NOT_SIMULATED if SIMULATED else ["test_emulation.py"]
 
 
 class Unimportable(pytest.Module):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 from collections import Counter
 from functools import cache
 from types import SimpleNamespace
@@ -45,6 +46,31 @@ def zeros(count: int, dtype: Any) -> ndarray:
     return np.zeros(count, dtype).view(ndarray)
 
 
+def asarray(values: Any) -> ndarray:
+    """The memory of a device array; of anything else a copy."""
+    shown = getattr(values, "__cuda_array_interface__", None)
+    if shown is None:
+        return np.array(values).view(ndarray)
+    shape, kind = shown["shape"], np.dtype(shown["typestr"])
+    memory = (ctypes.c_char * (math.prod(shape) * kind.itemsize)).from_address(shown["data"][0])
+    return np.ndarray(shape, kind, memory).view(ndarray)
+
+
+def ascontiguousarray(values: ndarray) -> ndarray:
+    """A copy, which is contiguous."""
+    return values.copy()
+
+
+def asnumpy(values: ndarray) -> np.ndarray:
+    """A copy on the host."""
+    return np.array(values)
+
+
+def __getattr__(name: str) -> Any:
+    """What computes with arrays is NumPy's."""
+    return getattr(np, name)
+
+
 class Memory:
     """Memory from the pool of the current stream."""
 
@@ -75,6 +101,11 @@ def alloc_pinned_memory(size: int) -> Any:
     pinned = _pinned(size).from_address(memory.ctypes.data)
     pinned.memory = memory
     return pinned
+
+
+def get_default_memory_pool() -> Any:
+    """A pool that keeps nothing unused."""
+    return SimpleNamespace(free_all_blocks=lambda: None)
 
 
 class Stream:

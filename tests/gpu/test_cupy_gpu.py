@@ -1,0 +1,34 @@
+"""CuPy's part of `make gpu-bench`: array expressions, beside which kernels are measured.
+
+The simulator has no CuPy. Over the stub driver NumPy computes the expressions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from devices import backend as device
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def test_expressions_are_measured_and_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches expressions without a rate, whose rate is nonsense, or with other results."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import gpu_bench
+    import gpu_rates
+
+    monkeypatch.setattr(gpu_rates, "ROUNDS", 1)
+    gpu, cases = device.get("gpu"), gpu_bench.SMOKE
+    every = [*gpu_bench.kernel_parts(gpu, cases, False), *gpu_bench.run_parts(gpu, cases, False)]
+    parts = [part for part in every if part.path[-1] == gpu_bench.CUPY]
+    names = ["jacobi2d", "stencil3d", "pic push", gpu_bench.MELTS[0]]
+    assert [part.path[1] for part in parts] == names
+    for part in parts:
+        assert 0 < part.measure() < 1e12
+    monkeypatch.setattr(gpu_rates, "AGREES", -1.0)
+    for part in parts:
+        with pytest.raises(gpu_rates.Different, match="off by"):
+            part.measure()
