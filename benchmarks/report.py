@@ -372,15 +372,20 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
 }
 
 
-def main() -> None:
-    """Write the page."""
+def page() -> str:
+    """The whole page."""
     document = load("stencils")
     loaded = {name: load(name)["results"] for name in PARTS}
     head = HEAD.format(short=in_short(loaded), **(document["host"] | document["versions"]))
     remarks = RESULTS.with_name("remarks.md").read_text()
     parts = [write(loaded[name]) for name, write in PARTS.items()]
     parts.append(section(load("gpu") if (RESULTS / "gpu.json").exists() else None))
-    PAGE.write_text("\n".join([head, *parts, remarks]))
+    return "\n".join([head, *parts, remarks])
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page())
 
 
 if __name__ == "__main__":
