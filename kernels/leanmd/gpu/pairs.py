@@ -1,10 +1,10 @@
 """The kernels for LeanMD's *pairs* decomposition on the GPU.
 
 One launch computes the forces of all pairs of cells that a process has. The kernel reads a table of
-64-bit words, which one copy moves to the device: a row for each task, then for each thread block
-the number of its task. A row has the addresses of the task's arrays and of its forces, so the
-kernel reads memory of many blocks. Error flags and forces are in one array, which one copy moves to
-the host.
+64-bit words, which one copy moves to the device: a row for each cell of each task, then for each
+thread block the number of its row, which the kernel calls its task. A row has the addresses of the
+cell's arrays and of its forces, so the kernel reads memory of many blocks. Most of a row is packed
+once per neighbour list. Error flags and forces are in one array, which one copy moves to the host.
 
 Positions are shifted in the kernel, by the shift of the cell's atoms minus the shift of the other
 cell's. Every sum of a position and a shift is exact, so the bits are those of the CPU, which shifts
