@@ -76,7 +76,6 @@ WATCHED = {
     "leanmd pairs": "--decomposition pairs",
 }
 SANITIZER = "compute-sanitizer"
-APPS = "jacobi2d", "stencil3d", "pic", "leanmd"
 
 
 class Case(NamedTuple):
@@ -169,7 +168,7 @@ def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
     yield sanitized.pop(f"memcheck {name}")
     yield Step("tests", [*pytest, *in_parallel(cores), "tests/gpu"], TESTS_S, judge_tests)
     left = {step.name: step for step in _large_runs(miniapps, cores)} | sanitized
-    for app in APPS:
+    for app in [name for name, case in CASES.items() if case.configurations == USUAL]:
         for early in (f"{app} cpu", f"{app} serial", f"memcheck {app}", f"racecheck {app}"):
             if early in left:
                 yield left.pop(early)
@@ -423,7 +422,7 @@ def main(
 
     every = list(steps(sys.executable, sanitizer_program(), environment.cores()))
     todo = [step for step in every if selects(options.steps, step.name)]
-    # The usual cache may have kernels with old constants of other files.
+    # The usual cache may have kernels of the CPU with old constants of other files.
     with mock.patch.dict(os.environ, NUMBA_CACHE_DIR=kernel_cache()):
         check(todo, run, found, keep, options.seconds)
     print(f"tests: {found.tests}; {len(found.runs)} runs; {len(found.sanitizer)} sanitizer runs")

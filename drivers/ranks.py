@@ -103,7 +103,7 @@ class RankTransport(Transport):
     def flush(self, runner: Runner) -> None:
         """Send the queued messages; waits until the device has finished them."""
         for departure in runner.departures():
-            code = phase_code(departure.phase, False)
+            code = phase_code(departure.phase, summed=False)
             messages = departure.messages if self.direct else departure.on_host()
             for link, message in messages:
                 link.send(departure.step, code, message)

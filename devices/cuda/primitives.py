@@ -23,7 +23,7 @@ def launch(count: int, stream: Any, threads: int = THREADS) -> tuple[int, int, A
     """
     if count <= threads:
         return 1, WARP * blocks(count, WARP), stream
-    return -(-count // threads), threads, stream
+    return blocks(count, threads), threads, stream
 
 
 @inlined

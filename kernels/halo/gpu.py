@@ -102,8 +102,8 @@ class Halo:
         views = self.device.received(came)
         for edge, view in views.items():
             if view.shape != self.ghosts[edge] or view.dtype != field.dtype:
-                wanted, came_here = (self.ghosts[edge], field.dtype), (view.shape, view.dtype)
-                raise ValueError(f"edge {edge}: ghosts are {wanted}, and {came_here} came")
+                wanted = f"{self.ghosts[edge]} ghosts of {field.dtype}"
+                raise ValueError(f"edge {edge}: {wanted}, {view.shape} of {view.dtype} came")
         for memory, starts in by_buffer(views):
             self._launch(_unpack, "outside", self.outside, starts, field, memory)
 

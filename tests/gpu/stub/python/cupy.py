@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import math
 from collections import Counter
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from pool import PINNED, POISON, give, take
+from pool import PINNED, POISON, give, host_view, take
 
 LINE = 512  # bytes; sizes of device memory are multiples
 DEFAULT_STREAM = 1  # how an array names it
@@ -48,12 +47,9 @@ def zeros(count: int, dtype: Any) -> ndarray:
 
 def asarray(values: Any) -> ndarray:
     """The memory of a device array; of anything else a copy."""
-    shown = getattr(values, "__cuda_array_interface__", None)
-    if shown is None:
-        return np.array(values).view(ndarray)
-    shape, kind = shown["shape"], np.dtype(shown["typestr"])
-    memory = (ctypes.c_char * (math.prod(shape) * kind.itemsize)).from_address(shown["data"][0])
-    return np.ndarray(shape, kind, memory).view(ndarray)
+    if not hasattr(values, "__cuda_array_interface__"):
+        values = np.array(values)
+    return host_view(values).view(ndarray)
 
 
 def ascontiguousarray(values: ndarray) -> ndarray:

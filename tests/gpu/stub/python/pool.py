@@ -6,6 +6,8 @@ CuPy's pool does, pinned memory to anybody. ``watchers`` are called for both.
 
 from __future__ import annotations
 
+import ctypes
+import math
 import sys
 from collections import defaultdict
 from types import SimpleNamespace
@@ -38,3 +40,16 @@ def give(stream: Any, memory: np.ndarray) -> None:
     """End the use of memory, and hand it out next."""
     end(stream, memory)
     _unused[stream, memory.size].append(memory)
+
+
+def host_view(value: Any) -> Any:
+    """The memory of a device array as an array of NumPy; anything else as it is."""
+    shown = getattr(value, "__cuda_array_interface__", None)
+    if shown is None:
+        return value
+    shape, kind = shown["shape"], np.dtype(shown["typestr"])
+    if not math.prod(shape):
+        return np.empty(shape, kind)
+    assert shown.get("strides") is None or value.is_c_contiguous()
+    memory = ctypes.c_char * (math.prod(shape) * kind.itemsize)
+    return np.ndarray(shape, kind, memory.from_address(shown["data"][0]))

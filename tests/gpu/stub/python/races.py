@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pool
 import stores
-from stub import Stub, host_view
+from stub import Stub
 
 from devices.cuda import backend, buffers, driver, memory
 from devices.cuda.compiler import Kernel
@@ -285,7 +285,7 @@ class Races:
         """Words of an array that are addresses of memory, one for each piece."""
         if array.dtype.itemsize != WORD:
             return
-        words = np.unique(host_view(array).reshape(-1).view(np.int64))
+        words = np.unique(pool.host_view(array).reshape(-1).view(np.int64))
         low, high = np.searchsorted(words, [self.begins[0], self.begins[-1] + (1 << 40)])
         seen: set[int] = set()
         for word in words[low:high].tolist():
@@ -403,7 +403,7 @@ def read_only(kernel: Kernel, arguments: tuple[Any, ...]) -> list[bytes]:
     """What is in the arrays that a kernel should not write, by its source."""
     stored = stores.arguments(kernel.function)
     arrays = [a for n, a in enumerate(arguments) if n not in stored]
-    return [host_view(a).tobytes() for a in arrays if isinstance(a, driver.DeviceArray)]
+    return [pool.host_view(a).tobytes() for a in arrays if isinstance(a, driver.DeviceArray)]
 
 
 @cache

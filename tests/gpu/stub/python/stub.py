@@ -7,12 +7,11 @@ would have handed over. Then it goes to `emulation`, which works in the same mem
 from __future__ import annotations
 
 import ctypes
-import math
 from typing import Any
 
-import numpy as np
 from emulation import Emulated
 from gpu_stub import LIBRARY
+from pool import host_view
 
 from devices.cuda.compiler import Kernel
 from devices.cuda.driver import WORD
@@ -72,16 +71,3 @@ def _as_word(value: Any) -> bytes:
     """The bytes of a parameter as numba-cuda has it, filled up to a word."""
     simple = value if isinstance(value, ctypes._SimpleCData) else ctypes.c_int64(value)
     return bytes(simple).ljust(WORD, b"\0")
-
-
-def host_view(value: Any) -> Any:
-    """The memory of a device array as an array of NumPy; anything else as it is."""
-    told = getattr(value, "__cuda_array_interface__", None)
-    if told is None:
-        return value
-    shape, kind = told["shape"], np.dtype(told["typestr"])
-    if not math.prod(shape):
-        return np.empty(shape, kind)
-    assert told.get("strides") is None or value.is_c_contiguous()
-    memory = ctypes.c_char * (math.prod(shape) * kind.itemsize)
-    return np.ndarray(shape, kind, memory.from_address(told["data"][0]))
