@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import tempfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
@@ -19,8 +20,9 @@ from devices import backend
 from devices.cuda.buffers import SPARE
 from devices.cuda.compiler import Kernel
 from devices.cuda.driver import DriverError
+from devices.cuda.launches import MOST
 from devices.cuda.memory import zeros
-from devices.cuda.primitives import fill
+from devices.cuda.primitives import _fill, fill, launch
 from devices.cuda.streams import latest
 from devices.messages import HEADER_BYTES
 from drivers.timing import PELog, Stepper
@@ -75,7 +77,42 @@ def parameters() -> None:
     words = old.flat_array.words
     old.flat_array.words = (*words[:4], words[4] + 8, *words[5:])
     with pytest.raises(AssertionError, match="parameter 4 is not"):
+        stencil.sweep(old, new, 1, 3, 2, 3)  # not the launch that is packed already
+    array = zeros((4,), np.int64, GPU.stream)
+    array.words = (*array.words[:4], array.words[4] + 8, *array.words[5:])
+    with pytest.raises(AssertionError, match="parameter 5 is not"):
+        fill(4, array, 0)
+
+
+def repeated_launches() -> None:
+    """A launch is packed once for arrays, region and numbers; it keeps no memory of an array."""
+    device = backend.get("gpu")
+    launches = device.stream.launches  # type: ignore[attr-defined]
+    old, new, more = (device.to_device(np.ones((4, 4))) for _ in range(3))
+    for _ in range(2):
         stencil.sweep(old, new, 1, 3, 1, 3)
+    assert len(launches) == 1
+    for number, arguments in enumerate(
+        (
+            (new, old, 1, 3, 1, 3),
+            (old, more, 1, 3, 1, 3),
+            (old, new, 1, 3, 1, 2),
+            (old.reshape((8, 2)), new.reshape((8, 2)), 1, 3, 1, 3),
+        )
+    ):
+        stencil.sweep(*arguments)
+        assert len(launches) == 2 + number
+    with pytest.raises(TypeError):  # the same memory as another type
+        stencil.sweep(old.view(np.int64), new.view(np.int64), 1, 3, 1, 3)
+    memory = weakref.ref(more.memory)
+    del more, arguments
+    assert memory() is None
+    for rows in range(MOST):
+        stencil.sweep(old, new, 1, 3 + rows, 1, 1)
+    assert len(launches) <= MOST
+    assert launches
+    del old, new, device
+    assert not launches  # the next block with this stream has other tables
 
 
 def events() -> None:
@@ -184,6 +221,10 @@ def errors() -> None:
         DriverError, match=r"_sweep, \(1, 1, 1\) blocks of \(2048, 1, 1\) threads: STUB_ERROR"
     ):
         stencil.sweep(old, new, 1, 3, 1, 3)
+    many = zeros((5000,), np.int64, GPU.stream)
+    where = launch(many.size, GPU.stream, 2048)
+    with pytest.raises(DriverError, match=r"_fill, \(3, 1, 1\) blocks of \(2048, 1, 1\) threads"):
+        _fill[where](many.size, many, 1)
 
 
 CHECKS = (
@@ -191,6 +232,7 @@ CHECKS = (
     refused,
     types,
     parameters,
+    repeated_launches,
     events,
     openings,
     idle_rounds,

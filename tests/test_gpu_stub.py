@@ -187,7 +187,7 @@ def test_calls_of_the_driver(environment: dict[str, str]) -> None:
     """Catches slices at wrong places, events used twice, and parameters that no kernel takes."""
     program = Path(__file__).with_name("gpu_driver_program.py")
     done = support.execute([support.BIN / "python", program], RUN_S, environment)
-    assert done.returncode == 0 and len(done.stdout.split()) == 10, done.stderr
+    assert done.returncode == 0 and len(done.stdout.split()) == 11, done.stderr
 
 
 # Of the driver, per step, and arrays that are made: what each case of `benchmarks/gpu_host.py` may

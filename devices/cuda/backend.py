@@ -22,7 +22,7 @@ from devices.backend import Backend, Device, DeviceUnavailable
 from devices.cuda import memory, streams
 from devices.cuda.buffers import MessageBuffer, MessageView, Spare, stage
 from devices.cuda.compiler import declared
-from devices.cuda.toolkit import Toolkit, chosen, require
+from devices.cuda.toolkit import Toolkit, chosen, require, retire
 
 RENEWED_S = 1.0  # event times are float32: `read` takes a new origin after so many seconds
 
@@ -62,7 +62,7 @@ class Gpu(Device):
         # after that work, or the same if there is none.
         self.begin = partial(toolkit.begin, self.stream)
         self.mark_after = partial(toolkit.mark_after, self.stream)
-        weakref.finalize(self, toolkit.idle.extend, (self.stream, self.copies))
+        weakref.finalize(self, retire, toolkit.idle, self.stream, self.copies)
         self.staged_bytes, self.spare = 0, Spare()
         self.slots: dict[Any, list[Slot]] = {}  # by edge; None: messages from the host
         self.reading: dict[int, MessageBuffer] = {}  # which kernels here read, by id

@@ -50,6 +50,13 @@ class Kernel:
         """
         return launch[-1].toolkit.launchers[self](launch)
 
+    def prepared(self, launch: tuple[Any, ...], *arguments: Any) -> Callable[[], None]:
+        """Return a function that launches the kernel with these arguments.
+
+        It keeps no array: their memory must be there at each launch.
+        """
+        return launch[-1].toolkit.prepared(self, launch, arguments)
+
 
 def kernel(*signatures: str, **options: Any) -> Callable[[Any], Kernel]:
     """Declare a CUDA kernel with explicit signatures and options of ``cuda.jit``."""

@@ -77,7 +77,8 @@ class Stream:
     """A queue of work; ``queue`` is CuPy's object for it, ``handle`` the driver's.
 
     ``opening``: a mark to be recorded before the next work. ``last``: the last mark, if neither
-    work nor a wait has come after it, except work that others hand to ``queue``.
+    work nor a wait has come after it, except work that others hand to ``queue``. ``launches``: see
+    `devices.cuda.launches`.
     """
 
     toolkit: Any
@@ -86,6 +87,7 @@ class Stream:
         self.queue, self.handle = queue, driver.CUstream(queue.ptr)
         self.opening: Event | None = None
         self.last: Event | None = None
+        self.launches: dict[Any, Callable[[], None]] = {}
 
     def for_work(self) -> Any:
         """Return the handle, to hand over a launch, a copy or a fill."""
@@ -153,6 +155,11 @@ class DeviceArray:
     def kind(self) -> str:
         """Number of axes and type of the elements."""
         return f"{len(self.shape)}{self.dtype.str}"
+
+    @cached_property
+    def place(self) -> tuple[int, tuple[int, ...], str]:
+        """What tells it apart from other arrays that exist now."""
+        return self.address, self.shape, self.kind
 
     @cached_property
     def words(self) -> tuple[int, ...]:
@@ -224,20 +231,29 @@ def zeroed(array: DeviceArray) -> DeviceArray:
     return array
 
 
-class Parameters:
-    """A kernel compiled for one signature, and the memory of its parameters.
+class Words:
+    """Memory for the parameters of a launch, and the pointers to them that the driver takes."""
 
-    The driver copies them when the kernel is launched, so every launch uses the same memory.
+    def __init__(self, count: int) -> None:
+        self.memory = ctypes.create_string_buffer(WORD * count)
+        first = ctypes.addressof(self.memory)
+        self.places = (ctypes.c_void_p * count)(*(first + WORD * n for n in range(count)))
+        self.pointers = ctypes.addressof(self.places)
+
+
+class Parameters:
+    """A kernel compiled for one signature, and how its parameters are packed.
+
+    The driver copies them when the kernel is launched, so launches that are not prepared use the
+    same memory, ``words``.
     """
 
     def __init__(self, types: tuple[Any, ...], function: Any) -> None:
         self.types, self.handle = types, function.handle
         codes = [code for kind in types for code in _codes(kind)]
         self.pack_into = Struct("=" + "".join(f"{c}{WORD - calcsize(c)}x" for c in codes)).pack_into
-        self.memory = ctypes.create_string_buffer(WORD * len(codes))
-        first = ctypes.addressof(self.memory)
-        self.places = (ctypes.c_void_p * len(codes))(*(first + WORD * n for n in range(len(codes))))
-        self.pointers = ctypes.addressof(self.places)
+        self.count = len(codes)
+        self.words = Words(self.count)
 
 
 def _codes(kind: Any) -> Iterator[str]:
@@ -283,6 +299,26 @@ class Launcher:
 
     def _launch(self, blocks: Any, threads: Any, stream: Stream, *arguments: Any) -> None:
         """Launch the kernel on a grid, given as a number or up to three of them."""
+        found, values = self._values(arguments)
+        found.pack_into(found.words.memory, 0, *values)
+        grid = _three(blocks) if type(blocks) is tuple else (blocks, 1, 1)
+        block = _three(threads) if type(threads) is tuple else (threads, 1, 1)
+        result = driver.cuLaunchKernel(
+            found.handle, *grid, *block, 0, stream.for_work(), found.words.pointers, 0
+        )
+        if result[0]:
+            raise DriverError(refused(self.name, grid, block, result))
+
+    def prepared(self, how: tuple[Any, ...], arguments: tuple[Any, ...]) -> Prepared:
+        """Return the launch with these arguments, packed."""
+        found, values = self._values(arguments)
+        words = Words(found.count)
+        found.pack_into(words.memory, 0, *values)
+        blocks, threads, stream = how
+        return Prepared(self.name, found.handle, (blocks, threads), stream, words)
+
+    def _values(self, arguments: tuple[Any, ...]) -> tuple[Parameters, list[Any]]:
+        """Return the signature that takes some arguments, and the numbers to pack."""
         values: list[Any] = []
         kinds: list[str] = []
         for several, argument in zip(self.several, arguments, strict=True):
@@ -297,14 +333,27 @@ class Launcher:
         if found is None:
             taken = " or ".join(", ".join(one) for one in self.parameters)
             raise TypeError(f"{self.name} takes arrays {taken}, not {', '.join(kinds)}")
-        found.pack_into(found.memory, 0, *values)
-        grid = _three(blocks) if type(blocks) is tuple else (blocks, 1, 1)
-        block = _three(threads) if type(threads) is tuple else (threads, 1, 1)
-        result = driver.cuLaunchKernel(
-            found.handle, *grid, *block, 0, stream.for_work(), found.pointers, 0
-        )
+        return found, values
+
+
+class Prepared:
+    """A launch of a kernel whose parameters are packed: ``launch()``."""
+
+    def __init__(self, name: str, handle: Any, sizes: Any, stream: Stream, words: Words) -> None:
+        grid, block = (_three(size if type(size) is tuple else (size,)) for size in sizes)
+        self.name, self.stream, self.words = name, stream, words
+        self.how = handle, *grid, *block, 0
+
+    def __call__(self) -> None:
+        """Launch the kernel. Raises DriverError."""
+        result = driver.cuLaunchKernel(*self.how, self.stream.for_work(), self.words.pointers, 0)
         if result[0]:
-            raise DriverError(f"{self.name}, {grid} blocks of {block} threads: {name_of(result)}")
+            raise DriverError(refused(self.name, self.how[1:4], self.how[4:7], result))
+
+
+def refused(name: str, grid: tuple[int, ...], block: tuple[int, ...], result: Any) -> str:
+    """Say which launch the driver has refused, and why."""
+    return f"{name}, {grid} blocks of {block} threads: {name_of(result)}"
 
 
 def _kind(array: Any) -> str:

@@ -12,7 +12,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from time import perf_counter
 from typing import Any
 
@@ -82,7 +82,10 @@ class Toolkit:
             self.launchers[kernel]
 
     def new_stream(self) -> Any:
-        """Return a new stream that is independent of all others, the default stream included."""
+        """Return a new stream that is independent of all others, the default stream included.
+
+        Its ``launches``: those that are prepared (`devices.cuda.launches`), None if none can be.
+        """
         raise NotImplementedError
 
     def stream(self) -> Any:
@@ -96,6 +99,12 @@ class Toolkit:
         stream = self.new_stream()
         stream.toolkit = self
         return stream
+
+    def prepared(
+        self, kernel: Kernel, how: tuple[Any, ...], arguments: tuple[Any, ...]
+    ) -> Callable[[], None]:
+        """See `Kernel.prepared`; here nothing is packed, and the arrays are kept."""
+        return partial(self.launchers[kernel](how), *arguments)
 
     def mark(self, stream: Any) -> Any:
         """Return a mark at the current end of a stream's work."""
@@ -137,6 +146,14 @@ class Toolkit:
         """Return memory that no array uses to the device, for other processes."""
 
 
+def retire(idle: list[Any], *streams: Any) -> None:
+    """Add the streams of a block that is gone to the idle ones."""
+    for stream in streams:
+        if stream.launches:
+            stream.launches.clear()
+    idle.extend(streams)
+
+
 class HostMark:
     """A mark in work that ends before the call that starts it returns."""
 
@@ -171,7 +188,9 @@ class Simulator(Toolkit):
 
     def new_stream(self) -> Any:
         """Return a stream without a queue: nothing waits."""
-        return cuda.stream()
+        stream = cuda.stream()
+        stream.launches = None
+        return stream
 
     def mark(self, stream: Any) -> HostMark:
         """Return the current time: all work has ended."""
@@ -252,6 +271,12 @@ class Nvidia(Toolkit):
         driver = self.driver  # its import makes numba's cache on disk safe
         compiled = cuda.jit(list(kernel.signatures), cache=True, **kernel.options)(kernel.function)
         return driver.Launcher(kernel, compiled)
+
+    def prepared(
+        self, kernel: Kernel, how: tuple[Any, ...], arguments: tuple[Any, ...]
+    ) -> Callable[[], None]:
+        """Pack the parameters once."""
+        return self.launchers[kernel].prepared(how, arguments)  # type: ignore[attr-defined]
 
     def new_stream(self) -> Any:
         """Return a stream of CuPy's, whose memory pool keeps what was freed in it."""

@@ -15,7 +15,8 @@ import numpy as np
 
 from devices.backend import Array, Device
 from devices.cuda.buffers import by_buffer
-from devices.cuda.compiler import cuda, inlined, kernel
+from devices.cuda.compiler import Kernel, cuda, inlined, kernel
+from devices.cuda.launches import Launch, nothing, repeated
 from devices.cuda.memory import flat
 from devices.cuda.primitives import launch
 from kernels.halo.interface import Region, shape_of
@@ -78,6 +79,22 @@ def face_table(
     return count, np.array(rows, np.uint64).reshape(-1, COLUMNS)
 
 
+class Faces:
+    """Faces or ghosts that one launch copies: how many cells and faces, and their table."""
+
+    def __init__(self, cells: int, count: int, table: Array) -> None:
+        self.cells, self.count, self.table = cells, count, table
+
+
+@repeated
+def _launch(field: Any, memory: Any, kernel: Kernel, faces: Faces) -> Launch:
+    """Launch a kernel that copies faces between a field and a buffer's memory."""
+    if not faces.cells:
+        return nothing
+    where = launch(faces.cells, field.stream)
+    return kernel.prepared(where, faces.cells, faces.count, faces.table, flat(field), memory)
+
+
 class Halo:
     """Copies by kernels; see `kernels.halo.interface.Halo`."""
 
@@ -87,14 +104,13 @@ class Halo:
         self.device, self.inside, self.outside = device, inside, outside
         self.shapes = {edge: shape_of(region) for edge, region in inside.items()}
         self.ghosts = {edge: shape_of(region) for edge, region in outside.items()}
-        # Cells, their table, and how to launch, by where messages begin.
-        self.tables: dict[Any, tuple[int, Any, Any]] = {}
+        self.faces: dict[Any, Faces] = {}  # by where messages begin
 
     def pack(self, field: Array) -> Mapping[Any, Any]:
         """Copy all faces into one message buffer, by one launch."""
         buffer: Any = self.device.messages(self.shapes, field.dtype)
         memory, starts = buffer.memory
-        self._launch(_pack, "inside", self.inside, starts, field, memory)
+        _launch(field, memory, _pack, self._faces(self.inside, starts, field))
         return buffer
 
     def unpack(self, field: Array, came: Mapping[Any, Any]) -> None:
@@ -105,25 +121,14 @@ class Halo:
                 wanted = f"{self.ghosts[edge]} ghosts of {field.dtype}"
                 raise ValueError(f"edge {edge}: {wanted}, {view.shape} of {view.dtype} came")
         for memory, starts in by_buffer(views):
-            self._launch(_unpack, "outside", self.outside, starts, field, memory)
+            _launch(field, memory, _unpack, self._faces(self.outside, starts, field))
 
-    def _launch(
-        self,
-        kernel: Any,
-        side: str,
-        regions: Any,
-        starts: dict[Any, int],
-        field: Array,
-        memory: Any,
-    ) -> None:
-        """Launch a kernel for the faces whose messages begin at ``starts`` in a buffer's memory."""
-        key = (side, *starts, *starts.values())
-        found = self.tables.get(key)
+    def _faces(self, regions: Mapping[Any, Region], starts: dict[Any, int], field: Array) -> Faces:
+        """Return the faces whose messages begin at ``starts`` in a buffer's memory."""
+        key = (regions is self.inside, *starts, *starts.values())
+        found = self.faces.get(key)
         if found is None:
             faces = [(start, regions[edge]) for edge, start in starts.items()]
-            count, rows = face_table(tuple(field.shape), faces)
-            where = launch(count, field.stream)
-            found = self.tables[key] = count, self.device.to_device(rows), where
-        count, table, where = found
-        if count:
-            kernel[where](count, len(starts), table, flat(field), memory)
+            cells, table = face_table(tuple(field.shape), faces)
+            found = self.faces[key] = Faces(cells, len(faces), self.device.to_device(table))
+        return found

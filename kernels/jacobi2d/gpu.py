@@ -17,6 +17,7 @@ import numpy as np
 
 from devices.backend import Array
 from devices.cuda.compiler import WARP, Kernel, blocks, cuda, inlined, kernel, mul
+from devices.cuda.launches import Launch, nothing, repeated
 from devices.cuda.memory import flat, to_host, zeros
 from kernels.stencils.gpu import change, changed, check_sizes, raise_to, reach, within
 
@@ -154,12 +155,14 @@ _free_four64, _free_four32 = _several(4, "float64", False), _several(4, "float32
 FREE = {4: (_free_four64, _free_four32), 2: (_free_two64, _free_two32)}
 
 
-def sweep(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int) -> None:
+@repeated
+def sweep(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int) -> Launch:
     """Launch one thread for every `MARCH` cells of a column."""
-    if x0 < x1 and y0 < y1:
-        grid = blocks(y1 - y0, THREADS), blocks(x1 - x0, MARCH)
-        arrays = flat(old), flat(new), 0.2, old.shape[1]
-        _sweep[grid, THREADS, new.stream](*arrays, x0, x1, y0, y1)
+    if x0 >= x1 or y0 >= y1:
+        return nothing
+    grid = blocks(y1 - y0, THREADS), blocks(x1 - x0, MARCH)
+    arrays = flat(old), flat(new), 0.2, old.shape[1]
+    return _sweep.prepared((grid, THREADS, new.stream), *arrays, x0, x1, y0, y1)
 
 
 def sweep_residual(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int) -> float:

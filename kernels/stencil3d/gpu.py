@@ -21,6 +21,7 @@ import numpy as np
 
 from devices.backend import Array
 from devices.cuda.compiler import Kernel, blocks, cuda, inlined, kernel, mul
+from devices.cuda.launches import Launch, nothing, repeated
 from devices.cuda.memory import flat, to_host, zeros
 from kernels.stencils.gpu import change, changed, check_sizes, raise_to, reach, within
 
@@ -190,12 +191,14 @@ def _grid(planes: int, rows: int, cells: int) -> tuple[tuple[int, int, int], int
     return (across, down, blocks(planes, march)), march
 
 
-def sweep(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int) -> None:
+@repeated
+def sweep(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int) -> Launch:
     """Launch one thread for every 16 to 64 cells along x."""
-    if x0 < x1 and y0 < y1 and z0 < z1:
-        grid, march = _grid(x1 - x0, y1 - y0, z1 - z0)
-        launch = grid, (WIDE, HIGH), new.stream
-        _sweep[launch](*_arguments(old, new), march, x0, x1, y0, y1, z0, z1)
+    if x0 >= x1 or y0 >= y1 or z0 >= z1:
+        return nothing
+    grid, march = _grid(x1 - x0, y1 - y0, z1 - z0)
+    launch = grid, (WIDE, HIGH), new.stream
+    return _sweep.prepared(launch, *_arguments(old, new), march, x0, x1, y0, y1, z0, z1)
 
 
 def sweep_residual(

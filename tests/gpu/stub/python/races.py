@@ -372,14 +372,14 @@ class Checked(Stub):
         def checked(how: tuple[Any, ...]) -> Any:
             launch = launcher(how)
 
-            def both(*arguments: Any) -> None:
+            def both(*arguments: Any, **options: Any) -> None:
                 RACES.launch(kernel, int(how[-1].handle), arguments)
                 if compared[kernel] == COMPARED:
-                    launch(*arguments)
+                    launch(*arguments, **options)
                     return
                 compared[kernel] += 1
                 before = read_only(kernel, arguments)
-                launch(*arguments)
+                launch(*arguments, **options)
                 assert before == read_only(kernel, arguments), kernel.function.__qualname__
 
             return both

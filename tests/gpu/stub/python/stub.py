@@ -7,6 +7,7 @@ would have handed over. Then it goes to `emulation`, which works in the same mem
 from __future__ import annotations
 
 import ctypes
+from functools import partial
 from typing import Any
 
 from emulation import Emulated
@@ -14,7 +15,7 @@ from gpu_stub import LIBRARY
 from pool import host_view
 
 from devices.cuda.compiler import Kernel
-from devices.cuda.driver import WORD
+from devices.cuda.driver import WORD, DeviceArray
 from devices.cuda.toolkit import Launcher, Nvidia
 
 
@@ -23,9 +24,13 @@ class Stub(Nvidia):
 
     computes = True  # if not, launches do nothing
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_driver: dict[Kernel, Any] = {}
+
     def compile(self, kernel: Kernel) -> Launcher:
         """A kernel that is launched on the driver and computed on the CPU."""
-        on_driver = super().compile(kernel)
+        on_driver = self.on_driver[kernel] = super().compile(kernel)
         on_cpu = Emulated(kernel.function, kernel.signatures, host_view)
 
         def launcher(how: tuple[Any, ...]) -> Any:
@@ -33,17 +38,38 @@ class Stub(Nvidia):
             if not self.computes:
                 return launch
 
-            def both(*arguments: Any) -> None:
-                launch(*arguments)
-                check_parameters(on_driver, how[-1], arguments)
+            def both(*arguments: Any, prepared: Any = None) -> None:
+                if prepared is None:
+                    launch(*arguments)
+                else:
+                    prepared()
+                check_parameters(on_driver, how[-1], arguments, prepared)
                 on_cpu.launch(*how[:2], arguments)
 
             return both
 
         return launcher
 
+    def prepared(self, kernel: Kernel, how: tuple[Any, ...], arguments: tuple[Any, ...]) -> Any:
+        """The launch, which keeps no memory, and is computed on the CPU, too."""
+        launcher = self.launchers[kernel]
+        on_driver = self.on_driver[kernel].prepared(how, arguments)
+        if not self.computes:
+            return on_driver
+        return partial(launcher(how), *map(without_memory, arguments), prepared=on_driver)
 
-def check_parameters(launcher: Any, stream: Any, arguments: tuple[Any, ...]) -> None:
+
+def without_memory(argument: Any) -> Any:
+    """An argument of a launch; an array does not keep its memory."""
+    if not isinstance(argument, DeviceArray):
+        return argument
+    a = argument
+    return DeviceArray(None, a.address, a.shape, a.dtype, a.stream)
+
+
+def check_parameters(
+    launcher: Any, stream: Any, arguments: tuple[Any, ...], prepared: Any = None
+) -> None:
     """Raise AssertionError unless the last launch had the parameters that numba-cuda makes.
 
     But for the stride of an axis of length 1: nothing depends on it.
@@ -53,17 +79,18 @@ def check_parameters(launcher: Any, stream: Any, arguments: tuple[Any, ...]) -> 
         for kinds, one in launcher.parameters.items()
         if kinds == tuple(arguments[n].kind for n in launcher.arrays)
     ]
+    words = (used if prepared is None else prepared).words
     seen = (ctypes.c_void_p * 3).in_dll(ctypes.CDLL(LIBRARY), "last_launch")
-    assert list(seen) == [int(used.handle), int(stream.handle), used.pointers], launcher.name
+    assert list(seen) == [int(used.handle), int(stream.handle), words.pointers], launcher.name
     kernel, wanted = launcher.compiled.overloads[used.types], []
     for kind, argument in zip(used.types, arguments, strict=True):
         kernel._prepare_args(kind, argument, 0, [], wanted)
         for axis, size in enumerate(getattr(argument, "shape", ())):
             if size <= 1:
                 wanted[axis - len(argument.shape)] = argument.words[axis - len(argument.shape)]
-    assert len(used.places) == len(wanted), f"{launcher.name}: {len(wanted)} parameters"
+    assert len(words.places) == len(wanted), f"{launcher.name}: {len(wanted)} parameters"
     for number, value in enumerate(wanted):
-        given = ctypes.string_at(used.places[number], WORD)
+        given = ctypes.string_at(words.places[number], WORD)
         assert given == _as_word(value), f"{launcher.name}: parameter {number} is not {value}"
 
 
