@@ -218,8 +218,10 @@ def by_buffer(views: Mapping[Any, MessageView]) -> list[tuple[Any, dict[Any, int
     """
     groups: dict[int, tuple[Any, dict[Any, int]]] = {}
     for edge, view in views.items():
-        flat, start = view.memory
-        groups.setdefault(id(view.buffer), (flat, {}))[1][edge] = start
+        group = groups.get(id(view.buffer))
+        if group is None:  # kernels wait for the whole buffer
+            group = groups[id(view.buffer)] = view.memory[0], {}
+        group[1][edge] = view.start
     return list(groups.values())
 
 
