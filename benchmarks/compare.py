@@ -128,6 +128,9 @@ def cases(pes: int, scale: int = 1) -> list[Case]:
     pairs = ("leanmd", *apps["leanmd"][0], *warmup, "--decomposition", "pairs")
     found.append(Case("leanmd by pairs, serial", "runs", pairs, False))
     found.append(Case(f"leanmd by pairs, charm {pes}", "runs", (*pairs, *charm), False))
+    melt = ("leanmd", "--lattice", f"{20 // scale}x20x20", "--steps", 35 * short, *warmup)
+    for name, more in list(configurations.items())[:2]:
+        found.append(Case(f"leanmd, 32000 atoms, {name}", "runs", (*melt, *more), False))
     for size in (64, 32768):
         for name, more in configurations.items():
             words = ("echo", "--bytes", size, "--steps", 50 * short, *warmup, *more)

@@ -41,18 +41,32 @@ def _inverse6(dx, dy, dz, there, cutoff2):
 
 
 @njit(inline="always")
-def _add_forces(dx, dy, dz, there, cutoff2, sums):
-    """Add the forces of one atom on four to (fx, fy, fz, smallest r^2 so far)."""
-    fx, fy, fz, closest = sums
-    r2, inverse2, inverse6 = _inverse6(dx, dy, dz, there, cutoff2)
+def _add_forces(pairs, sums):
+    """Add the forces of one atom on four, begun before, to (fx, fy, fz)."""
+    dx, dy, dz, inverse2 = pairs
+    fx, fy, fz = sums
+    inverse6 = inverse2 * inverse2 * inverse2
     pull = fma(broadcast(48.0), inverse6, broadcast(-24.0)) * (inverse6 * inverse2)
     magic = broadcast(FORCE_MAGIC)
     return (
         fx + bits(fma(pull, dx, magic)),
         fy + bits(fma(pull, dy, magic)),
         fz + bits(fma(pull, dz, magic)),
-        where(r2 < closest, r2, closest),
     )
+
+
+@njit(inline="always")
+def _pipelined(dx, dy, dz, there, cutoff2, state):
+    """Begin the pairs of one atom with four, and add the forces of those begun two calls ago.
+
+    By then their division has ended. Operations that wait for one fill the scheduler of a CPU, so
+    that it sees the next divisions too late. ``state``: sums of forces, smallest r^2 so far, and
+    what the last two calls have begun.
+    """
+    sums, closest, before_last, last = state
+    r2, inverse2, _ = _inverse6(dx, dy, dz, there, cutoff2)
+    closest = where(r2 < closest, r2, closest)
+    return _add_forces(before_last, sums), closest, last, (dx, dy, dz, inverse2)
 
 
 @njit
@@ -85,23 +99,25 @@ def forces(
     x, y, z = position[0], position[1], position[2]
     ox, oy, oz = others[0], others[1], others[2]
     cutoff2, always = broadcast(cutoff * cutoff), numbers() != broadcast(-1)
-    closest = broadcast(FAR)
+    closest, nothing = broadcast(FAR), broadcast(0.0)
     for c in range(np.uint64(first_cluster), np.uint64(end_cluster)):
         k = clusters[c]
         first = np.uint64(k) * np.uint64(WIDTH)
         xi, yi, zi = load(x, first), load(y, first), load(z, first)
         begin, end = np.uint64(starts[k]), np.uint64(starts[k + 1])
-        zero = broadcast(-(np.int64(end - begin) + WIDTH * np.int64(own)) * FORCE_ZERO)
-        sums = zero, zero, zero, closest
+        terms = np.int64(end - begin) + WIDTH * np.int64(own) + 2
+        zero, none = broadcast(-terms * FORCE_ZERO), (nothing, nothing, nothing, nothing)
+        state = (zero, zero, zero), closest, none, none
         for n in range(begin, end):
             j = neighbors[n]
             dx, dy, dz = xi - broadcast(ox[j]), yi - broadcast(oy[j]), zi - broadcast(oz[j])
-            sums = _add_forces(dx, dy, dz, always, cutoff2, sums)
+            state = _pipelined(dx, dy, dz, always, cutoff2, state)
         for member in range(WIDTH * own):
             j = first + np.uint64(member)
             dx, dy, dz = xi - broadcast(x[j]), yi - broadcast(y[j]), zi - broadcast(z[j])
-            sums = _add_forces(dx, dy, dz, numbers() != broadcast(member), cutoff2, sums)
-        fx, fy, fz, closest = sums
+            state = _pipelined(dx, dy, dz, numbers() != broadcast(member), cutoff2, state)
+        sums, closest, before_last, last = state
+        fx, fy, fz = _add_forces(last, _add_forces(before_last, sums))
         store(force[0], first, fx)
         store(force[1], first, fy)
         store(force[2], first, fz)
