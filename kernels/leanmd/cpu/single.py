@@ -70,10 +70,24 @@ class Quanta:
 
 
 @njit(inline="always")
-def _add_forces(i, j, there, units, totals):
-    """Add the forces of four atoms on four to (fx, fy, fz, smallest r^2 so far)."""
+def _add_forces(pairs, scale, sums):
+    """Add the forces of four atoms on four, begun before, to (fx, fy, fz)."""
+    dx, dy, dz, inverse2 = pairs
+    fx, fy, fz = sums
+    inverse6 = inverse2 * inverse2 * inverse2
+    pull = (inverse6 - broadcast_line(np.float32(0.5))) * (scale * (inverse6 * inverse2))
+    return fx + rounded(pull * dx), fy + rounded(pull * dy), fz + rounded(pull * dz)
+
+
+@njit(inline="always")
+def _pipelined(i, j, there, units, state):
+    """Begin the pairs of four atoms with four, and add the forces of those begun by the last call.
+
+    ``state``: sums of forces, smallest r^2 so far, and what was begun. In double precision
+    `kernels.leanmd.cpu.interactions` does it for the same reason.
+    """
     cutoff2, one, scale = units
-    fx, fy, fz, closest = totals
+    sums, closest, begun = state
     dx, dy, dz = (
         as_floats(x_of_i(i) - x_of_j(j)),
         as_floats(y_of_i(i) - y_of_j(j)),
@@ -81,14 +95,8 @@ def _add_forces(i, j, there, units, totals):
     )
     r2 = where(there, dx * dx + dy * dy + dz * dz, broadcast_line(NOT_NEAR))
     inverse2 = where(r2 < cutoff2, one / r2, broadcast_line(np.float32(0.0)))
-    inverse6 = inverse2 * inverse2 * inverse2
-    pull = (inverse6 - broadcast_line(np.float32(0.5))) * (scale * (inverse6 * inverse2))
-    return (
-        fx + rounded(pull * dx),
-        fy + rounded(pull * dy),
-        fz + rounded(pull * dz),
-        where(r2 < closest, r2, closest),
-    )
+    closest = where(r2 < closest, r2, closest)
+    return _add_forces(begun, scale, sums), closest, (dx, dy, dz, inverse2)
 
 
 @njit(
@@ -108,17 +116,18 @@ def _forces(
         broadcast_line(np.float32(1.0) / area),
         broadcast_line(np.float32(48.0 * quantum / SINGLE_UNIT)),
     )
-    always, nothing = numbers_of_j() != broadcast_line(np.int32(-1)), broadcast_line(np.int32(0))
+    always, zero = numbers_of_j() != broadcast_line(np.int32(-1)), broadcast_line(np.int32(0))
+    nothing = broadcast_line(np.float32(0.0))
     one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     closest = broadcast_line(NOT_NEAR)
     for c in range(np.uint64(first_cluster), np.uint64(end_cluster)):
         k = clusters[c]
         first = np.uint64(k) * np.uint64(WIDTH)
         i = records(seen, first, first + one, first + two, first + three)
-        totals = nothing, nothing, nothing, closest
+        state = (zero, zero, zero), closest, (nothing, nothing, nothing, nothing)
         if own:
             others_only = numbers_of_i() != numbers_of_j()
-            totals = _add_forces(i, i, others_only, units, totals)
+            state = _pipelined(i, i, others_only, units, state)
         begin, end = np.uint64(starts[k]), np.uint64(starts[k + 1])
         rest = begin + (end - begin) // four * four
         for n in range(begin, rest, four):
@@ -126,7 +135,7 @@ def _forces(
                 others, np.uint64(neighbors[n]), np.uint64(neighbors[n + one]),
                 np.uint64(neighbors[n + two]), np.uint64(neighbors[n + three]),
             )  # fmt: skip
-            totals = _add_forces(i, j, always, units, totals)
+            state = _pipelined(i, j, always, units, state)
         if rest < end:
             last = end - one
             j = records(
@@ -134,8 +143,9 @@ def _forces(
                 np.uint64(neighbors[min(rest + two, last)]), np.uint64(neighbors[last]),
             )  # fmt: skip
             there = numbers_of_j() < broadcast_line(np.int32(end - rest))
-            totals = _add_forces(i, j, there, units, totals)
-        fx, fy, fz, closest = totals
+            state = _pipelined(i, j, there, units, state)
+        totals, closest, begun = state
+        fx, fy, fz = _add_forces(begun, units[2], totals)
         store(force[0], first, sums(fx, int64(WIDE)))
         store(force[1], first, sums(fy, int64(WIDE)))
         store(force[2], first, sums(fz, int64(WIDE)))
