@@ -128,9 +128,9 @@ def cases(pes: int, scale: int = 1) -> list[Case]:
     pairs = ("leanmd", *apps["leanmd"][0], *warmup, "--decomposition", "pairs")
     found.append(Case("leanmd by pairs, serial", "runs", pairs, False))
     found.append(Case(f"leanmd by pairs, charm {pes}", "runs", (*pairs, *charm), False))
-    melt = ("leanmd", "--lattice", f"{20 // scale}x20x20", "--steps", 35 * short, *warmup)
+    melt = ("leanmd", "--lattice", f"{4 + 16 // scale}x20x20", "--steps", 35 * short, *warmup)
     for name, more in list(configurations.items())[:2]:
-        found.append(Case(f"leanmd, 32000 atoms, {name}", "runs", (*melt, *more), False))
+        found.append(Case(f"leanmd, melt, {name}", "runs", (*melt, *more), False))
     for size in (64, 32768):
         for name, more in configurations.items():
             words = ("echo", "--bytes", size, "--steps", 50 * short, *warmup, *more)
@@ -141,6 +141,12 @@ def cases(pes: int, scale: int = 1) -> list[Case]:
 
 
 # The two sides ------------------------------------------------------------------------------------
+
+
+def this_revision() -> str:
+    """What git calls the working tree."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def tree_of_revision(revision: str, folder: Path) -> Path:
@@ -299,6 +305,7 @@ def document(revision: str, trials: int, results: dict[str, Measured]) -> dict[s
     return {
         "benchmark": "compare",
         "old": revision,
+        "new": this_revision(),
         "trials": trials,
         "limit": LIMIT,
         "host": host(),

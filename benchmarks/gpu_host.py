@@ -27,6 +27,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -35,9 +36,13 @@ from unittest import mock
 from drivers.descriptor import importable
 
 ROOT = Path(__file__).parents[1]
-CALLS = "launches", "marks", "waits", "copies", "synchronizations", "arrays"
-FEW = 2  # rounds, where only calls are counted
+SHOWN = "launches", "marks", "waits", "copies", "synchronizations", "arrays"
+CALLS = *SHOWN, "prepared"  # and launches whose parameters are packed to be made again
+FEW, FIRST = 2, 8  # rounds where only calls are counted, and before: then all launches came once
 NEEDED = "cuda.bindings", "numba_cuda", "cuda.core"
+
+
+PREPARED: Counter[str] = Counter()  # by kernel
 
 
 class Case(NamedTuple):
@@ -103,13 +108,19 @@ def counted() -> dict[str, int]:
     import cupy
     import gpu_stub
 
-    return gpu_stub.calls() | {"arrays": cupy.made.total()}
+    return gpu_stub.calls() | {"arrays": cupy.made.total(), "prepared": PREPARED.total()}
 
 
 def measured(case: Case) -> dict[str, float]:
     """Microseconds per round, and calls and arrays per round. Raises RuntimeError."""
-    from devices.cuda.driver import DeviceArray
+    from devices.cuda.driver import DeviceArray, Launcher
     from drivers import garbage
+
+    prepare = Launcher.prepared
+
+    def prepared(launcher: Any, *arguments: Any) -> Any:
+        PREPARED[launcher.name] += 1
+        return prepare(launcher, *arguments)
 
     copy, copied = DeviceArray.copy_to_host, []
 
@@ -126,7 +137,8 @@ def measured(case: Case) -> dict[str, float]:
         for _ in range(case.warmup + case.rounds):
             rounds.host_s()
     again = iter(copied)
-    with mock.patch.object(DeviceArray, "copy_to_host", give):
+    counts = mock.patch.object(Launcher, "prepared", prepared)
+    with mock.patch.object(DeviceArray, "copy_to_host", give), counts:
         rounds = Rounds(case, False)
         for _ in range(case.warmup):
             rounds.host_s()
@@ -142,7 +154,7 @@ def measured(case: Case) -> dict[str, float]:
 
 def few(case: Case) -> Case:
     """The case with as many rounds as are needed to count calls."""
-    return case._replace(rounds=FEW, warmup=case.warmup and 1)
+    return case._replace(rounds=FEW, warmup=FIRST)
 
 
 def missing() -> str | None:
@@ -175,7 +187,7 @@ def table_of(results: dict[str, dict[str, float]]) -> str:
     heads = "launches", "event records", "stream waits", "copies", "host waits", "allocations"
     rows = []
     for name, case in results.items():
-        calls = [f"{case[call]:g}" for call in CALLS]
+        calls = [f"{case[call]:g}" for call in SHOWN]
         rows.append([name, f"{case['us']:.0f}", str(CASES[name].most_us), *calls])
     return table(["case", "µs per step", "target", *heads], rows)
 

@@ -15,10 +15,10 @@ from numba import njit
 
 from devices.backend import Device
 from devices.cpu.compiler import DISTINCT
-from devices.cpu.vectors import WIDTH, broadcast, fma, load, numbers, store, where
+from devices.cpu.vectors import WIDTH, broadcast, fma, load, numbers, store
 from drivers.engine import Engine
 from kernels.leanmd import cpu as leanmd_cpu
-from kernels.leanmd.cpu.interactions import _inverse6
+from kernels.leanmd.cpu.interactions import pipelined
 from kernels.leanmd.units import FAR, FORCE_UNIT
 from miniapps.leanmd import Block, Problem
 from miniapps.leanmd.block import LeanmdBlock
@@ -67,13 +67,13 @@ def lammps(cells: int, ranks: int, steps: int, warmup: int, lists: str) -> dict[
 
 
 @njit(inline="always")
-def _add_floats(dx, dy, dz, there, cutoff2, sums):
+def _add_floats(pairs, sums):
     """The kernel's function, with sums of floats."""
-    fx, fy, fz, closest = sums
-    r2, inverse2, inverse6 = _inverse6(dx, dy, dz, there, cutoff2)
+    dx, dy, dz, inverse2 = pairs
+    fx, fy, fz = sums
+    inverse6 = inverse2 * inverse2 * inverse2
     pull = fma(broadcast(48.0), inverse6, broadcast(-24.0)) * (inverse6 * inverse2)
-    nearest = where(r2 < closest, r2, closest)
-    return fma(pull, dx, fx), fma(pull, dy, fy), fma(pull, dz, fz), nearest
+    return fma(pull, dx, fx), fma(pull, dy, fy), fma(pull, dz, fz)
 
 
 @njit(error_model="numpy", **DISTINCT)
@@ -81,20 +81,23 @@ def float_forces(position, clusters, starts, neighbors, cutoff, force):
     """The kernel `forces` with sums of floats, whose last bits depend on the order."""
     x, y, z = position[0], position[1], position[2]
     cutoff2, always = broadcast(cutoff * cutoff), numbers() != broadcast(-1)
-    closest = broadcast(FAR)
+    closest, zero = broadcast(FAR), broadcast(0.0)
     for k in clusters:
         first = np.uint64(k) * np.uint64(WIDTH)
         xi, yi, zi = load(x, first), load(y, first), load(z, first)
-        sums = broadcast(0.0), broadcast(0.0), broadcast(0.0), closest
+        no_pairs = zero, zero, zero, zero
+        state = (zero, zero, zero), closest, no_pairs, no_pairs
         for n in range(np.uint64(starts[k]), np.uint64(starts[k + 1])):
             j = neighbors[n]
             dx, dy, dz = xi - broadcast(x[j]), yi - broadcast(y[j]), zi - broadcast(z[j])
-            sums = _add_floats(dx, dy, dz, always, cutoff2, sums)
+            state = pipelined(_add_floats, dx, dy, dz, always, cutoff2, state)
         for member in range(WIDTH):
             j = first + np.uint64(member)
             dx, dy, dz = xi - broadcast(x[j]), yi - broadcast(y[j]), zi - broadcast(z[j])
-            sums = _add_floats(dx, dy, dz, numbers() != broadcast(member), cutoff2, sums)
-        fx, fy, fz, closest = sums
+            others_only = numbers() != broadcast(member)
+            state = pipelined(_add_floats, dx, dy, dz, others_only, cutoff2, state)
+        sums, closest, before_last, last = state
+        fx, fy, fz = _add_floats(last, _add_floats(before_last, sums))
         store(force[0], first, fx)
         store(force[1], first, fy)
         store(force[2], first, fz)

@@ -56,7 +56,8 @@ def test_each_deleted_wait_is_found(found: dict[str, dict[str, Any]]) -> None:
     assert [name for name, without in found.items() if name and not without["races"]] == []
     (race,) = found["message of another block"]["races"]
     both = r"written by _pack at (\S+):\d+, and with no order read by _unpack at (\S+):\d+"
-    assert re.fullmatch(both, race)
+    where = re.fullmatch(both, race)
+    assert where and set(where.groups()) == {"kernels/halo/gpu.py"}
 
 
 @pytest.mark.timeout(RUN_S + 60)

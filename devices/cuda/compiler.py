@@ -53,7 +53,7 @@ class Kernel:
     def prepared(self, launch: tuple[Any, ...], *arguments: Any) -> Callable[[], None]:
         """Return a function that launches the kernel with these arguments.
 
-        It keeps no array: their memory must be there at each launch.
+        The caller keeps the arrays' memory until the last launch.
         """
         return launch[-1].toolkit.prepared(self, launch, arguments)
 

@@ -2,9 +2,9 @@
 
 numba-cuda compiles kernels, but its launches, arrays and events cost the host far more than the
 driver does, because they look at types again and again: a launch with seven arrays 50 us. Here a
-kernel's parameters are packed into a block of memory that is reserved once per kernel; an array
-knows the words that describe it to a kernel; and events are used again. `benchmarks/gpu_host.py`
-measures what that saves.
+kernel's parameters are packed into memory that is reserved once per kernel, or once for launches
+that come again; an array knows the words that describe it to a kernel; and events are used again.
+`benchmarks/gpu_host.py` measures what that saves.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class DeviceArray:
 
     @cached_property
     def place(self) -> tuple[int, tuple[int, ...], str]:
-        """What tells it apart from other arrays that exist now."""
+        """Where it begins, shape and type: all that a kernel is given of it."""
         return self.address, self.shape, self.kind
 
     @cached_property
@@ -231,12 +231,12 @@ def zeroed(array: DeviceArray) -> DeviceArray:
     return array
 
 
-class Words:
+class ParameterMemory:
     """Memory for the parameters of a launch, and the pointers to them that the driver takes."""
 
     def __init__(self, count: int) -> None:
-        self.memory = ctypes.create_string_buffer(WORD * count)
-        first = ctypes.addressof(self.memory)
+        self.bytes = ctypes.create_string_buffer(WORD * count)
+        first = ctypes.addressof(self.bytes)
         self.places = (ctypes.c_void_p * count)(*(first + WORD * n for n in range(count)))
         self.pointers = ctypes.addressof(self.places)
 
@@ -245,7 +245,7 @@ class Parameters:
     """A kernel compiled for one signature, and how its parameters are packed.
 
     The driver copies them when the kernel is launched, so launches that are not prepared use the
-    same memory, ``words``.
+    same ``memory``.
     """
 
     def __init__(self, types: tuple[Any, ...], function: Any) -> None:
@@ -253,7 +253,7 @@ class Parameters:
         codes = [code for kind in types for code in _codes(kind)]
         self.pack_into = Struct("=" + "".join(f"{c}{WORD - calcsize(c)}x" for c in codes)).pack_into
         self.count = len(codes)
-        self.words = Words(self.count)
+        self.memory = ParameterMemory(self.count)
 
 
 def _codes(kind: Any) -> Iterator[str]:
@@ -300,11 +300,11 @@ class Launcher:
     def _launch(self, blocks: Any, threads: Any, stream: Stream, *arguments: Any) -> None:
         """Launch the kernel on a grid, given as a number or up to three of them."""
         found, values = self._values(arguments)
-        found.pack_into(found.words.memory, 0, *values)
+        found.pack_into(found.memory.bytes, 0, *values)
         grid = _three(blocks) if type(blocks) is tuple else (blocks, 1, 1)
         block = _three(threads) if type(threads) is tuple else (threads, 1, 1)
         result = driver.cuLaunchKernel(
-            found.handle, *grid, *block, 0, stream.for_work(), found.words.pointers, 0
+            found.handle, *grid, *block, 0, stream.for_work(), found.memory.pointers, 0
         )
         if result[0]:
             raise DriverError(refused(self.name, grid, block, result))
@@ -312,10 +312,10 @@ class Launcher:
     def prepared(self, how: tuple[Any, ...], arguments: tuple[Any, ...]) -> Prepared:
         """Return the launch with these arguments, packed."""
         found, values = self._values(arguments)
-        words = Words(found.count)
-        found.pack_into(words.memory, 0, *values)
+        memory = ParameterMemory(found.count)
+        found.pack_into(memory.bytes, 0, *values)
         blocks, threads, stream = how
-        return Prepared(self.name, found.handle, (blocks, threads), stream, words)
+        return Prepared(self.name, found.handle, (blocks, threads), stream, memory)
 
     def _values(self, arguments: tuple[Any, ...]) -> tuple[Parameters, list[Any]]:
         """Return the signature that takes some arguments, and the numbers to pack."""
@@ -339,16 +339,20 @@ class Launcher:
 class Prepared:
     """A launch of a kernel whose parameters are packed: ``launch()``."""
 
-    def __init__(self, name: str, handle: Any, sizes: Any, stream: Stream, words: Words) -> None:
+    def __init__(
+        self, name: str, handle: Any, sizes: Any, stream: Stream, memory: ParameterMemory
+    ) -> None:
         grid, block = (_three(size if type(size) is tuple else (size,)) for size in sizes)
-        self.name, self.stream, self.words = name, stream, words
-        self.how = handle, *grid, *block, 0
+        self.name, self.stream, self.memory = name, stream, memory
+        self.sizes = *grid, *block
+        self.before = handle, *self.sizes, 0  # what the driver is given before the stream
 
     def __call__(self) -> None:
         """Launch the kernel. Raises DriverError."""
-        result = driver.cuLaunchKernel(*self.how, self.stream.for_work(), self.words.pointers, 0)
+        stream = self.stream.for_work()
+        result = driver.cuLaunchKernel(*self.before, stream, self.memory.pointers, 0)
         if result[0]:
-            raise DriverError(refused(self.name, self.how[1:4], self.how[4:7], result))
+            raise DriverError(refused(self.name, self.sizes[:3], self.sizes[3:], result))
 
 
 def refused(name: str, grid: tuple[int, ...], block: tuple[int, ...], result: Any) -> str:

@@ -8,16 +8,17 @@ from typing import Any, ParamSpec
 
 Launch = Callable[[], None]
 P = ParamSpec("P")
-MOST = 256  # launches that a block keeps
+MOST = 256  # launches that a block keeps: those prepared last
 
 
 def repeated(prepare: Callable[P, Launch]) -> Callable[P, None]:
     """Return a function that makes the launch which ``prepare`` has returned.
 
-    ``prepare(one, other, *rest)`` returns what `Kernel.prepared` does, or `nothing`. It is called
-    once for arrays in the same place, of the same shape and type, and the same ``rest``, which must
-    be hashable. Launches have addresses, not arrays, so the memory of a message can be freed. Any
-    other array that a kernel gets must be in ``rest``.
+    ``prepare(one, other, *rest)`` returns what `Kernel.prepared` does, in the stream of ``one``, or
+    `nothing`. It is called once for arrays in the same place, of the same shape and type, and the
+    same ``rest``, which must be hashable; nothing else may decide what it returns. Launches have
+    addresses, not arrays, so the memory of a message can be freed. Any other array that a kernel
+    gets must be in ``rest``. All arguments are given by position.
     """
 
     @wraps(prepare)
@@ -30,10 +31,11 @@ def repeated(prepare: Callable[P, Launch]) -> Callable[P, None]:
         found = launches.get(key)
         if found is None:
             if len(launches) >= MOST:
-                launches.clear()
+                del launches[next(iter(launches))]  # the oldest
             found = launches[key] = prepare(one, other, *rest)  # type: ignore[call-arg]
         found()
 
+    # It returns nothing, unlike ``prepare``, as the interfaces of kernels say.
     launch.__annotations__ = prepare.__annotations__ | {"return": None}
     return launch  # type: ignore[return-value]
 

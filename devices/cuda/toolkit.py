@@ -103,7 +103,7 @@ class Toolkit:
     def prepared(
         self, kernel: Kernel, how: tuple[Any, ...], arguments: tuple[Any, ...]
     ) -> Callable[[], None]:
-        """See `Kernel.prepared`; here nothing is packed, and the arrays are kept."""
+        """See `Kernel.prepared`; without a driver nothing is packed."""
         return partial(self.launchers[kernel](how), *arguments)
 
     def mark(self, stream: Any) -> Any:

@@ -80,19 +80,19 @@ def face_table(
 
 
 class Faces:
-    """Faces or ghosts that one launch copies: how many cells and faces, and their table."""
+    """Faces or ghosts that one launch copies: how many cells, how many faces, and their table."""
 
-    def __init__(self, cells: int, count: int, table: Array) -> None:
-        self.cells, self.count, self.table = cells, count, table
+    def __init__(self, cells: int, number: int, table: Array) -> None:
+        self.cells, self.number, self.table = cells, number, table
 
 
 @repeated
-def _launch(field: Any, memory: Any, kernel: Kernel, faces: Faces) -> Launch:
+def _copy_faces(field: Any, memory: Any, kernel: Kernel, faces: Faces) -> Launch:
     """Launch a kernel that copies faces between a field and a buffer's memory."""
     if not faces.cells:
         return nothing
     where = launch(faces.cells, field.stream)
-    return kernel.prepared(where, faces.cells, faces.count, faces.table, flat(field), memory)
+    return kernel.prepared(where, faces.cells, faces.number, faces.table, flat(field), memory)
 
 
 class Halo:
@@ -104,13 +104,13 @@ class Halo:
         self.device, self.inside, self.outside = device, inside, outside
         self.shapes = {edge: shape_of(region) for edge, region in inside.items()}
         self.ghosts = {edge: shape_of(region) for edge, region in outside.items()}
-        self.faces: dict[Any, Faces] = {}  # by where messages begin
+        self.faces: dict[Any, Faces] = {}  # by side, and where messages begin
 
     def pack(self, field: Array) -> Mapping[Any, Any]:
         """Copy all faces into one message buffer, by one launch."""
         buffer: Any = self.device.messages(self.shapes, field.dtype)
         memory, starts = buffer.memory
-        _launch(field, memory, _pack, self._faces(self.inside, starts, field))
+        _copy_faces(field, memory, _pack, self._faces(self.inside, starts, field))
         return buffer
 
     def unpack(self, field: Array, came: Mapping[Any, Any]) -> None:
@@ -121,7 +121,7 @@ class Halo:
                 wanted = f"{self.ghosts[edge]} ghosts of {field.dtype}"
                 raise ValueError(f"edge {edge}: {wanted}, {view.shape} of {view.dtype} came")
         for memory, starts in by_buffer(views):
-            _launch(field, memory, _unpack, self._faces(self.outside, starts, field))
+            _copy_faces(field, memory, _unpack, self._faces(self.outside, starts, field))
 
     def _faces(self, regions: Mapping[Any, Region], starts: dict[Any, int], field: Array) -> Faces:
         """Return the faces whose messages begin at ``starts`` in a buffer's memory."""

@@ -162,7 +162,7 @@ def sweep(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int) -> Launch:
         return nothing
     grid = blocks(y1 - y0, THREADS), blocks(x1 - x0, MARCH)
     arrays = flat(old), flat(new), 0.2, old.shape[1]
-    return _sweep.prepared((grid, THREADS, new.stream), *arrays, x0, x1, y0, y1)
+    return _sweep.prepared((grid, THREADS, old.stream), *arrays, x0, x1, y0, y1)
 
 
 def sweep_residual(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int) -> float:

@@ -197,7 +197,7 @@ def sweep(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int, z0: int, z
     if x0 >= x1 or y0 >= y1 or z0 >= z1:
         return nothing
     grid, march = _grid(x1 - x0, y1 - y0, z1 - z0)
-    launch = grid, (WIDE, HIGH), new.stream
+    launch = grid, (WIDE, HIGH), old.stream
     return _sweep.prepared(launch, *_arguments(old, new), march, x0, x1, y0, y1, z0, z1)
 
 

@@ -30,14 +30,10 @@ from kernels.leanmd.units import (
 
 
 @njit(inline="always")
-def _inverse6(dx, dy, dz, there, cutoff2):
-    """Return r^2, 1 / r^2 and 1 / r^6.
-
-    The latter two are 0 beyond the cutoff and where not ``there``.
-    """
+def _inverse2(dx, dy, dz, there, cutoff2):
+    """Return r^2 and 1 / r^2, which is 0 beyond the cutoff and where not ``there``."""
     r2 = where(there, fma(dz, dz, fma(dy, dy, dx * dx)), broadcast(FAR))
-    inverse2 = where(r2 < cutoff2, broadcast(1.0) / r2, broadcast(0.0))
-    return r2, inverse2, inverse2 * inverse2 * inverse2
+    return r2, where(r2 < cutoff2, broadcast(1.0) / r2, broadcast(0.0))
 
 
 @njit(inline="always")
@@ -56,17 +52,17 @@ def _add_forces(pairs, sums):
 
 
 @njit(inline="always")
-def _pipelined(dx, dy, dz, there, cutoff2, state):
-    """Begin the pairs of one atom with four, and add the forces of those begun two calls ago.
+def pipelined(add, dx, dy, dz, there, cutoff2, state):
+    """Begin the pairs of one atom with four, and ``add`` the forces of those begun two calls ago.
 
     By then their division has ended. Operations that wait for one fill the scheduler of a CPU, so
     that it sees the next divisions too late. ``state``: sums of forces, smallest r^2 so far, and
     what the last two calls have begun.
     """
     sums, closest, before_last, last = state
-    r2, inverse2, _ = _inverse6(dx, dy, dz, there, cutoff2)
+    r2, inverse2 = _inverse2(dx, dy, dz, there, cutoff2)
     closest = where(r2 < closest, r2, closest)
-    return _add_forces(before_last, sums), closest, last, (dx, dy, dz, inverse2)
+    return add(before_last, sums), closest, last, (dx, dy, dz, inverse2)
 
 
 @njit
@@ -105,17 +101,18 @@ def forces(
         first = np.uint64(k) * np.uint64(WIDTH)
         xi, yi, zi = load(x, first), load(y, first), load(z, first)
         begin, end = np.uint64(starts[k]), np.uint64(starts[k + 1])
-        terms = np.int64(end - begin) + WIDTH * np.int64(own) + 2
-        zero, none = broadcast(-terms * FORCE_ZERO), (nothing, nothing, nothing, nothing)
-        state = (zero, zero, zero), closest, none, none
+        terms = np.int64(end - begin) + WIDTH * np.int64(own) + 2  # and twice no pairs
+        start, no_pairs = broadcast(-terms * FORCE_ZERO), (nothing, nothing, nothing, nothing)
+        state = (start, start, start), closest, no_pairs, no_pairs
         for n in range(begin, end):
             j = neighbors[n]
             dx, dy, dz = xi - broadcast(ox[j]), yi - broadcast(oy[j]), zi - broadcast(oz[j])
-            state = _pipelined(dx, dy, dz, always, cutoff2, state)
+            state = pipelined(_add_forces, dx, dy, dz, always, cutoff2, state)
         for member in range(WIDTH * own):
             j = first + np.uint64(member)
             dx, dy, dz = xi - broadcast(x[j]), yi - broadcast(y[j]), zi - broadcast(z[j])
-            state = _pipelined(dx, dy, dz, numbers() != broadcast(member), cutoff2, state)
+            others_only = numbers() != broadcast(member)
+            state = pipelined(_add_forces, dx, dy, dz, others_only, cutoff2, state)
         sums, closest, before_last, last = state
         fx, fy, fz = _add_forces(last, _add_forces(before_last, sums))
         store(force[0], first, fx)
@@ -141,7 +138,8 @@ def add_wide(totals, place, value):
 def _add_energies(dx, dy, dz, there, cutoff2, sums):
     """Add the pairs of one atom with four to (energy, virial, pairs)."""
     energy, virial, pairs = sums
-    r2, _, inverse6 = _inverse6(dx, dy, dz, there, cutoff2)
+    r2, inverse2 = _inverse2(dx, dy, dz, there, cutoff2)
+    inverse6 = inverse2 * inverse2 * inverse2
     u = fma(broadcast(4.0), inverse6, broadcast(-4.0)) * inverse6
     w = fma(broadcast(48.0), inverse6, broadcast(-24.0)) * inverse6
     return (

@@ -70,10 +70,10 @@ class Quanta:
 
 
 @njit(inline="always")
-def _add_forces(pairs, scale, sums):
+def _add_forces(pairs, scale, totals):
     """Add the forces of four atoms on four, begun before, to (fx, fy, fz)."""
     dx, dy, dz, inverse2 = pairs
-    fx, fy, fz = sums
+    fx, fy, fz = totals
     inverse6 = inverse2 * inverse2 * inverse2
     pull = (inverse6 - broadcast_line(np.float32(0.5))) * (scale * (inverse6 * inverse2))
     return fx + rounded(pull * dx), fy + rounded(pull * dy), fz + rounded(pull * dz)
@@ -87,7 +87,7 @@ def _pipelined(i, j, there, units, state):
     `kernels.leanmd.cpu.interactions` does it for the same reason.
     """
     cutoff2, one, scale = units
-    sums, closest, begun = state
+    totals, closest, begun = state
     dx, dy, dz = (
         as_floats(x_of_i(i) - x_of_j(j)),
         as_floats(y_of_i(i) - y_of_j(j)),
@@ -96,7 +96,7 @@ def _pipelined(i, j, there, units, state):
     r2 = where(there, dx * dx + dy * dy + dz * dz, broadcast_line(NOT_NEAR))
     inverse2 = where(r2 < cutoff2, one / r2, broadcast_line(np.float32(0.0)))
     closest = where(r2 < closest, r2, closest)
-    return _add_forces(begun, scale, sums), closest, (dx, dy, dz, inverse2)
+    return _add_forces(begun, scale, totals), closest, (dx, dy, dz, inverse2)
 
 
 @njit(

@@ -36,6 +36,7 @@ ROOT = Path(__file__).parents[4]
 HOST = "the host"
 PASSED_ON = (  # by these files: places of accesses are where they are called
     "devices/cuda/driver.py",
+    "devices/cuda/launches.py",
     "devices/cuda/memory.py",
     "devices/cuda/streams.py",
     "devices/cuda/toolkit.py",

@@ -72,25 +72,26 @@ def check_parameters(
 ) -> None:
     """Raise AssertionError unless the last launch had the parameters that numba-cuda makes.
 
-    But for the stride of an axis of length 1: nothing depends on it.
+    But for the stride of an axis of length 1: nothing depends on it. A prepared launch is compared
+    with the arguments that it was prepared for: whether they are those of now, results must show.
     """
     (used,) = [
         one
         for kinds, one in launcher.parameters.items()
         if kinds == tuple(arguments[n].kind for n in launcher.arrays)
     ]
-    words = (used if prepared is None else prepared).words
+    memory = (used if prepared is None else prepared).memory
     seen = (ctypes.c_void_p * 3).in_dll(ctypes.CDLL(LIBRARY), "last_launch")
-    assert list(seen) == [int(used.handle), int(stream.handle), words.pointers], launcher.name
+    assert list(seen) == [int(used.handle), int(stream.handle), memory.pointers], launcher.name
     kernel, wanted = launcher.compiled.overloads[used.types], []
     for kind, argument in zip(used.types, arguments, strict=True):
         kernel._prepare_args(kind, argument, 0, [], wanted)
         for axis, size in enumerate(getattr(argument, "shape", ())):
             if size <= 1:
                 wanted[axis - len(argument.shape)] = argument.words[axis - len(argument.shape)]
-    assert len(words.places) == len(wanted), f"{launcher.name}: {len(wanted)} parameters"
+    assert len(memory.places) == len(wanted), f"{launcher.name}: {len(wanted)} parameters"
     for number, value in enumerate(wanted):
-        given = ctypes.string_at(words.places[number], WORD)
+        given = ctypes.string_at(memory.places[number], WORD)
         assert given == _as_word(value), f"{launcher.name}: parameter {number} is not {value}"
 
 
