@@ -138,7 +138,7 @@ def test_a_record_that_no_run_has_written(tmp_path: Path, capsys: Any) -> None:
         file.attrs["record"] = json.dumps(record | {"state_hash": [record["state_hash"]]})
     with h5py.File(claims, "r+") as file:
         del file["state/counters"]
-        file.create_dataset("state/counters", (1 << 40,), chunks=True)
+        file.create_dataset("state/counters", (1 << 40,), "f4", chunks=True)
     capsys.readouterr()
     for path, reason in {edited: "state_hash must be", claims: "more than the file can"}.items():
         with pytest.raises(SystemExit) as ended:
