@@ -190,6 +190,19 @@ def test_calls_of_the_driver(environment: dict[str, str]) -> None:
     assert done.returncode == 0 and len(done.stdout.split()) == 11, done.stderr
 
 
+def test_numpy_without_a_name_that_numba_cuda_wants(environment: dict[str, str]) -> None:
+    """Catches kernels that numba-cuda does not compile with NumPy 2.5 and later."""
+    program = (
+        "import sys, numpy, numba.np.arrayobj; vars(numpy).pop('row_stack', None);"
+        "from workbench.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    words = "run jacobi2d --size 8x8 --steps 1 --device gpu"
+    done = support.execute(
+        [support.BIN / "python", "-c", program, *words.split()], RUN_S, environment
+    )
+    assert done.returncode == 0, done.stderr
+
+
 # Of the driver, per step, and arrays that are made: what each case of `benchmarks/gpu_host.py` may
 # use. Launches are exact; a step of pic has more of them when particles arrive or are sorted.
 NOTHING = {"waits": 0, "copies": 0, "synchronizations": 0, "arrays": 0, "prepared": 0}

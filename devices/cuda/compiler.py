@@ -23,6 +23,10 @@ if importlib.util.find_spec("numba_cuda") is None:
 from numba import cuda as _cuda
 from numba.core import config as _config
 
+if not hasattr(np, "row_stack"):
+    # numba-cuda 0.30 wants it, and will not follow NumPy 2.5, which has it under one name only:
+    # https://github.com/NVIDIA/numba-cuda/issues/907
+    np.row_stack = np.vstack  # noqa: NPY201
 cuda: Any = _cuda
 config: Any = _config
 # Small halos and few emigrants make small grids; numba would warn about each size.
