@@ -14,7 +14,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +29,6 @@ CARRIED |= {"pytest-xdist": "xdist", "pytest-timeout": "pytest_timeout", "hypoth
 FROM_IMAGE = {"numpy": "numpy", "numba": "numba", "scipy": "scipy", "h5py": "h5py"}
 FROM_IMAGE |= {"rich": "rich", "matplotlib": "matplotlib", "pytest": "pytest"}
 FROM_IMAGE |= {"cupy-cuda13x": "cupy"}
-NUMPY_BEFORE = 2, 5  # numba-cuda 0.30 fails with it
 LIBRARIES = "nvvm", "nvJitLink", "nvrtc"
 PROGRAMS = "compute-sanitizer", "ncu", "nvidia-smi", "mpiexec", "cc", "make"
 GIB = 2**30
@@ -59,16 +58,6 @@ def packages(wanted: dict[str, str]) -> Iterator[Found]:
             yield Found(name, importlib.metadata.version(name))
         except Exception as error:  # a package may fail to load in any manner
             yield Found(name, f"missing: {type(error).__name__}: {error}".splitlines()[0], True)
-
-
-def numpy_limit(version: Callable[[str], str] = importlib.metadata.version) -> Iterator[Found]:
-    """A line if NumPy is too new for numba-cuda 0.30."""
-    try:
-        found = version("numpy")
-    except importlib.metadata.PackageNotFoundError:
-        return
-    if tuple(map(int, found.split(".")[:2])) >= NUMPY_BEFORE:
-        yield Found("numpy", f"{found}: numba-cuda 0.30 needs NumPy before 2.5", True)
 
 
 def gpus() -> list[Found]:
@@ -113,7 +102,6 @@ def inventory() -> Iterator[Found]:
     there = gpus()
     yield from machine()
     yield from packages(FROM_IMAGE | CARRIED)
-    yield from numpy_limit()
     yield from there or [Found("GPU", "none with a working driver")]
     yield from libraries(needed=bool(there))
     yield from programs()

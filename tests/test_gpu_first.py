@@ -219,11 +219,9 @@ def test_what_is_carried_is_what_the_inventory_looks_for(scripts):
 
 
 def test_the_inventory_names_what_is_missing(scripts):
-    """Catches packages that fail to load, or are too new, and are found in the first kernel."""
+    """Catches packages that fail to load, and are found in the first kernel."""
     (missing,) = scripts.inventory.packages({"some": "no_such_package"})
     assert missing.missing and "ModuleNotFoundError" in missing.words
-    for version, count in (("2.4.6", 0), ("2.5.0", 1), ("3.0.1rc1", 1)):
-        assert len(list(scripts.inventory.numpy_limit(lambda name, v=version: v))) == count
     assert scripts.inventory.old((12, 8)) and not scripts.inventory.old((13, 0))
 
 
