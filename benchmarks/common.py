@@ -14,6 +14,7 @@ from typing import Any
 from workbench.run.record import host, versions
 from workbench.run.replaced import write_text
 
+ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).with_name("results")
 MINIAPPS = [sys.executable, "-m", "workbench.cli"]
 
@@ -35,6 +36,12 @@ def interleaved(
     return in_turn(
         {name: partial(run, *arguments) for name, arguments in configurations.items()}, trials
     )
+
+
+def revision() -> str:
+    """The revision of this tree; it ends in ``-dirty`` if files were changed since."""
+    command = ["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def in_turn(calls: dict[str, Callable[[], Any]], trials: int) -> dict[str, list[Any]]:

@@ -32,12 +32,12 @@ from pathlib import Path
 from typing import Any
 
 import environments
-from common import RESULTS, median, table
+from common import RESULTS, ROOT, median, table
+from common import revision as this_revision
 
 from workbench.run.record import host, versions
 from workbench.study.statistics import Interval, mean_interval
 
-ROOT = Path(__file__).resolve().parents[1]
 SCRATCH = ROOT / "build" / "compare"
 LIMIT = 0.97
 TRIALS = 10
@@ -141,12 +141,6 @@ def cases(pes: int, scale: int = 1) -> list[Case]:
 
 
 # The two sides ------------------------------------------------------------------------------------
-
-
-def this_revision() -> str:
-    """What git calls the working tree."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def tree_of_revision(revision: str, folder: Path) -> Path:

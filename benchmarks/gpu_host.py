@@ -41,9 +41,7 @@ CALLS = *SHOWN, "prepared"  # and launches whose parameters are packed to be mad
 TURNS = 3
 FEW, FIRST = 2, 8  # rounds where only calls are counted, and before: then all launches came once
 NEEDED = "cuda.bindings", "numba_cuda", "cuda.core"
-
-
-PREPARED: Counter[str] = Counter()  # by kernel
+PREPARED: Counter[str] = Counter()  # launches, by kernel
 
 
 class Case(NamedTuple):

@@ -17,18 +17,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common import MINIAPPS, RESULTS, write
+from common import MINIAPPS, RESULTS, revision, write
 
 import miniapps
 
 PART = 2000  # schedules
-ROOT = Path(__file__).resolve().parent.parent
-
-
-def revision() -> str:
-    """The revision of this tree; it ends in ``-dirty`` if files were changed since."""
-    command = ["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def tried(app: str, first_seed: int, schedules: int) -> dict[str, Any]:

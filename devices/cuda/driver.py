@@ -252,8 +252,7 @@ class Parameters:
         self.types, self.handle = types, function.handle
         codes = [code for kind in types for code in _codes(kind)]
         self.pack_into = Struct("=" + "".join(f"{c}{WORD - calcsize(c)}x" for c in codes)).pack_into
-        self.count = len(codes)
-        self.memory = ParameterMemory(self.count)
+        self.memory = ParameterMemory(len(codes))
 
 
 def _codes(kind: Any) -> Iterator[str]:
@@ -301,8 +300,7 @@ class Launcher:
         """Launch the kernel on a grid, given as a number or up to three of them."""
         found, values = self._values(arguments)
         found.pack_into(found.memory.bytes, 0, *values)
-        grid = _three(blocks) if type(blocks) is tuple else (blocks, 1, 1)
-        block = _three(threads) if type(threads) is tuple else (threads, 1, 1)
+        grid, block = _three(blocks), _three(threads)
         result = driver.cuLaunchKernel(
             found.handle, *grid, *block, 0, stream.for_work(), found.memory.pointers, 0
         )
@@ -312,7 +310,7 @@ class Launcher:
     def prepared(self, how: tuple[Any, ...], arguments: tuple[Any, ...]) -> Prepared:
         """Return the launch with these arguments, packed."""
         found, values = self._values(arguments)
-        memory = ParameterMemory(found.count)
+        memory = ParameterMemory(len(found.memory.places))
         found.pack_into(memory.bytes, 0, *values)
         blocks, threads, stream = how
         return Prepared(self.name, found.handle, (blocks, threads), stream, memory)
@@ -342,7 +340,7 @@ class Prepared:
     def __init__(
         self, name: str, handle: Any, sizes: Any, stream: Stream, memory: ParameterMemory
     ) -> None:
-        grid, block = (_three(size if type(size) is tuple else (size,)) for size in sizes)
+        grid, block = map(_three, sizes)
         self.name, self.stream, self.memory = name, stream, memory
         self.sizes = *grid, *block
         self.before = handle, *self.sizes, 0  # what the driver is given before the stream
@@ -365,7 +363,7 @@ def _kind(array: Any) -> str:
     return f"{array.ndim}{np.dtype(array.dtype.name).str}"
 
 
-def _three(sizes: tuple[int, ...]) -> tuple[int, int, int]:
-    """Sizes along x, y and z; those that are not given are 1."""
-    x, y, z = (*sizes, 1, 1)[:3]
+def _three(sizes: Any) -> tuple[int, int, int]:
+    """Sizes along x, y and z, given as a number or up to three of them; the others are 1."""
+    x, y, z = (*sizes, 1, 1)[:3] if type(sizes) is tuple else (sizes, 1, 1)
     return x, y, z
