@@ -363,7 +363,7 @@ def sanitizer_program() -> str | None:
 def device() -> dict[str, Any] | None:
     """The first GPU and its driver; None if no GPU works."""
     driver = nvidia.library()
-    gpus, cuda = nvidia.gpus(driver), nvidia.cuda_version(driver)
+    gpus, cuda = nvidia.seen(), nvidia.cuda_version(driver)
     if not gpus or cuda is None:
         return None
     version = nvidia.driver_version() or "unknown"

@@ -68,7 +68,7 @@ def gpus() -> list[Found]:
     version = f"driver {nvidia.driver_version() or 'unknown'}, CUDA {takes}"
     return [
         Found("GPU", f"{gpu.name}, {gpu.memory_bytes / GIB:.0f} GiB, {version}", old(cuda))
-        for gpu in nvidia.gpus(driver)
+        for gpu in nvidia.seen()
     ]
 
 

@@ -108,15 +108,16 @@ class GridProblem(BaseProblem):
         return 1 << 30
 
     def prepared(self, layout: Layout, device: str, measure: bool = False) -> Self:
-        """The problem with sweeps per exchange settled; halos come from adjacent blocks only."""
+        """The problem with sweeps per exchange settled; halos come from adjacent blocks only.
+
+        On a GPU they are not measured: that would open it before the run does.
+        """
         limit = min(self.largest_tile(), layout.thinnest())
         if self.time_tile == "auto":
             tile = min(tiling.UNTUNED, limit)
-            if measure and limit > 1:
+            if measure and device == "cpu" and limit > 1:
                 grow = [n > 1 or wraps for n, wraps in zip(layout.grid, self.periodic, strict=True)]
-                tile = tiling.best_tile(
-                    self.app, device, layout.block_shape(), grow, limit, self.dtype
-                )
+                tile = tiling.best_tile(self.app, layout.block_shape(), grow, limit, self.dtype)
             return dataclasses.replace(self, time_tile=tile)
         require(
             int(self.time_tile) <= limit,

@@ -32,9 +32,9 @@ REPEATS = 3
 
 
 def best_tile(
-    app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool], limit: int, dtype: str
+    app: str, shape: tuple[int, ...], grow: Sequence[bool], limit: int, dtype: str
 ) -> int:
-    """The best number of sweeps per exchange, at most ``limit``, for blocks of a shape.
+    """The best number of sweeps per exchange, at most ``limit``, for blocks of a shape on the CPU.
 
     ``grow``: per axis, whether the block has neighbours there. Blocks that do not fit into memory
     are not measured: the run will end when it allocates them.
@@ -42,10 +42,10 @@ def best_tile(
     if not fits(shape, dtype):
         return min(UNTUNED, limit)
     file = cache_file()
-    key = _key(app, device, shape, grow, dtype)
+    key = _key(app, shape, grow, dtype)
     known = _read(file)
     if key not in known:
-        rates = measured_rates(app, device, shape, grow, dtype)
+        rates = measured_rates(app, shape, grow, dtype)
         enough = GOOD_ENOUGH * max(rates.values())
         known[key] = next(tile for tile, rate in rates.items() if rate >= enough)
         _write(file, known)
@@ -59,14 +59,14 @@ def fits(shape: tuple[int, ...], dtype: str) -> bool:
 
 
 def measured_rates(
-    app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool], dtype: str = "float64"
+    app: str, shape: tuple[int, ...], grow: Sequence[bool], dtype: str = "float64"
 ) -> dict[int, float]:
     """Cells per second of a block of a shape, for each number of sweeps per exchange.
 
     Of a large block only a part is measured, cut along the first axes. The part has more ghosts per
     cell than the block, so seconds per swept cell are measured, ghosts included.
     """
-    sweep_tile, where = kernels.load(app, device).sweep_tile, get(device)
+    sweep_tile, where = kernels.load(app, "cpu").sweep_tile, get("cpu")
     sides = np.repeat(np.array(grow, np.int64), 2)
     part = measured_part(shape)
     rates = {}
@@ -118,13 +118,13 @@ def cache_file() -> Path:
     return cache_folder() / "time_tiles.json"
 
 
-def _key(app: str, device: str, shape: tuple[int, ...], grow: Sequence[bool], dtype: str) -> str:
+def _key(app: str, shape: tuple[int, ...], grow: Sequence[bool], dtype: str) -> str:
     """All that a measurement depends on, so other kernels or another machine measure again."""
-    source = Path(kernels.__file__).with_name(app).joinpath(f"{device}.py").read_bytes()
+    source = Path(kernels.__file__).with_name(app).joinpath("cpu.py").read_bytes()
     machine = f"{platform.node()} {platform.machine()}"
     sides = "".join("01"[g] for g in grow)
     block = f"{'x'.join(map(str, shape))} {sides}"
-    return f"{app} {device} {dtype} {block} {hashlib.sha256(source).hexdigest()[:12]} {machine}"
+    return f"{app} cpu {dtype} {block} {hashlib.sha256(source).hexdigest()[:12]} {machine}"
 
 
 def _read(file: Path) -> dict[str, int]:

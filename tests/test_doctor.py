@@ -106,6 +106,7 @@ def test_gpus_are_listed_with_their_memory():
 def test_doctor_says_what_is_missing(driver, number, works, monkeypatch):
     """Catches a driver that is too old for the packages, or none, that is called right."""
     monkeypatch.setattr(nvidia, "library", lambda: driver)
+    monkeypatch.setattr(nvidia, "seen", lambda: nvidia.gpus(driver))
     monkeypatch.setattr(nvidia, "driver_version", lambda: number)
     monkeypatch.setattr(doctor, "gpu_aware", lambda _: doctor.Finding("mpi", True, "", ""))
     findings = list(doctor.gpu())

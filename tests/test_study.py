@@ -135,7 +135,7 @@ def test_lb_is_every_balancer_with_every_period_and_none():
 
 def test_all_runs_take_as_many_sweeps_per_exchange(monkeypatch):
     """Catches a comparison of different algorithms that nobody asked for."""
-    monkeypatch.setattr(tiling, "best_tile", lambda *shape_and_more: shape_and_more[4])  # the limit
+    monkeypatch.setattr(tiling, "best_tile", lambda *shape_and_more: shape_and_more[3])  # the limit
     words = ("odf", "jacobi2d", "--pes", "2", "--size", "64x48")
 
     def tiles(*more):

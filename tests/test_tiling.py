@@ -26,9 +26,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """Shapes that were measured; the "measurement" says that 4 sweeps are best, 2 nearly so."""
     shapes: list[tuple[int, ...]] = []
 
-    def rates(
-        app: str, device: str, shape: tuple[int, ...], grow: list[bool], dtype: str
-    ) -> dict[int, float]:
+    def rates(app: str, shape: tuple[int, ...], grow: list[bool], dtype: str) -> dict[int, float]:
         shapes.append(shape)
         return {1: 50.0, 2: 98.0, 4: 100.0, 8: 60.0}
 
@@ -38,7 +36,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
 
 def best(shape: tuple[int, ...] = (64, 48), limit: int = 100, app: str = "jacobi2d") -> int:
     """The best tile on the CPU."""
-    return tiling.best_tile(app, "cpu", shape, [True] * len(shape), limit, "float64")
+    return tiling.best_tile(app, shape, [True] * len(shape), limit, "float64")
 
 
 def test_measured_once(cache: Path, measured: list[tuple[int, ...]]) -> None:
@@ -96,7 +94,7 @@ def test_cache_that_cannot_be_written(
 @pytest.mark.parametrize(("app", "shape"), [("jacobi2d", (40, 33)), ("stencil3d", (17, 12, 9))])
 def test_rates_are_measured_on_blocks_that_fit(app: str, shape: tuple[int, ...]) -> None:
     """Catches a measurement of tiles that are wider than the block, or outside its arrays."""
-    rates = tiling.measured_rates(app, "cpu", shape, [True] * len(shape))
+    rates = tiling.measured_rates(app, shape, [True] * len(shape))
     assert list(rates) == [tile for tile in tiling.CANDIDATES if tile <= min(shape)]
     assert all(rate > 0 for rate in rates.values())
 
@@ -108,6 +106,14 @@ def test_only_one_process_measures(cache: Path, measured: list[tuple[int, ...]])
     assert problem.prepared(layout, "cpu").time_tile == tiling.UNTUNED and measured == []
     assert problem.prepared(layout, "cpu", measure=True).time_tile == 2
     assert measured == [(32, 48)] and cache.exists()
+
+
+def test_nothing_is_measured_on_a_gpu(cache: Path, measured: list[tuple[int, ...]]) -> None:
+    """Catches a measurement that opens the GPU in a process that may be forked yet."""
+    layout = Layout.create((64, 48), (False, False), 1)
+    problem = miniapps.load("jacobi2d").Problem(size=(64, 48))
+    assert problem.prepared(layout, "gpu", measure=True).time_tile == tiling.UNTUNED
+    assert measured == [] and not cache.exists()
 
 
 def test_command_line_settles_the_tile_for_all(cache: Path) -> None:

@@ -165,7 +165,7 @@ def gpu() -> Iterator[Finding]:
     enough = cuda is not None and cuda >= nvidia.NEEDED
     least = f"{needed}, which needs a driver for CUDA {'.'.join(map(str, nvidia.NEEDED))} or later"
     yield Finding("NVIDIA driver", enough, found if there else "not found", least)
-    seen = [f"{gpu.name}, {gpu.memory_bytes / 2**30:.0f} GiB" for gpu in nvidia.gpus(nvidia_driver)]
+    seen = [f"{gpu.name}, {gpu.memory_bytes / 2**30:.0f} GiB" for gpu in nvidia.seen()]
     yield Finding("GPU", bool(seen), "; ".join(seen) or "none", needed)
     for name, packages in GPU_PACKAGES.items():
         versions = filter(None, map(record.version, packages))

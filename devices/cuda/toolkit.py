@@ -51,15 +51,15 @@ class Toolkit:
         self.idle: list[Any] = []  # streams of the selected GPU whose blocks are gone
 
     def missing(self) -> str | None:
-        """Return in one line what is missing to run kernels; None if nothing is."""
+        """Return in one line what is missing to run kernels; None if nothing is. Opens no GPU."""
         return None
 
     def count(self) -> int:
-        """Return how many GPUs this process can see."""
+        """Return how many GPUs there are. Opens none of them: this process may be forked yet."""
         raise NotImplementedError
 
     def select(self, number: int) -> None:
-        """Use this GPU from now on, numbered among those that this process can see."""
+        """Open this GPU and use it from now on. Processes that are forked later cannot use any."""
         if number != self.number:
             self.number, self.launchers = number, Launchers(self)
             self.idle = []  # blocks on the GPU used before return their streams to the old list
@@ -241,20 +241,25 @@ class Nvidia(Toolkit):
             newest = ".".join(map(str, takes))
             needed = f"CUDA {driver_info.NEEDED[0]} is needed (driver 580 or later)"
             return f"NVIDIA's driver takes CUDA up to {newest}; {needed}"
-        if not takes or not cuda.is_available():
-            if takes and not compiler_is_there():
-                return "numba-cuda finds no compiler; pip install 'parallel-miniapps[gpu]'"
+        if not takes or not self.count():
             return "no NVIDIA GPU with a working driver was found"
+        if not compiler_is_there():
+            return "numba-cuda finds no compiler; pip install 'parallel-miniapps[gpu]'"
         if importlib.util.find_spec("cupy") is None:
             return "CuPy is not installed; pip install 'parallel-miniapps[gpu]'"
         return None
 
     def count(self) -> int:
-        """Return how many GPUs this process can see."""
-        return len(cuda.gpus)
+        """Return how many GPUs there are, asked once, in another process."""
+        return len(self.gpus)
+
+    @cached_property
+    def gpus(self) -> list[driver_info.Gpu]:
+        """The GPUs that there are."""
+        return driver_info.seen()
 
     def select(self, number: int) -> None:
-        """Use this GPU from now on, numbered among those that this process can see."""
+        """Open this GPU and use it from now on."""
         if number != self.number:
             self.events = []
         super().select(number)

@@ -453,7 +453,8 @@ def test_processes_take_devices_in_turn(
 def nvidia(monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
     """A backend for a GPU that is there, as far as the driver says."""
     monkeypatch.setattr(driver_info, "cuda_version", lambda driver: (13, 0))
-    monkeypatch.setattr(compiler.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(driver_info, "seen", lambda: [driver_info.Gpu("GPU", 1 << 30)])
+    monkeypatch.setattr(toolkit, "compiler_is_there", lambda: True)
     return CudaBackend(Nvidia())
 
 
@@ -489,11 +490,12 @@ def test_a_missing_compiler_is_said_in_a_line(
     monkeypatch: pytest.MonkeyPatch, nvidia: CudaBackend
 ) -> None:
     """Catches a GPU that is there and said not to be, where only kernels cannot be compiled."""
-    monkeypatch.setattr(compiler.cuda, "is_available", lambda: False)
-    for there, words in ((False, "finds no compiler; pip install"), (True, "no NVIDIA GPU")):
-        monkeypatch.setattr(toolkit, "compiler_is_there", lambda there=there: there)
-        with pytest.raises(device.DeviceUnavailable, match=words):
-            nvidia.require()
+    monkeypatch.setattr(toolkit, "compiler_is_there", lambda: False)
+    with pytest.raises(device.DeviceUnavailable, match="finds no compiler; pip install"):
+        nvidia.require()
+    monkeypatch.setattr(driver_info, "seen", list)
+    with pytest.raises(device.DeviceUnavailable, match="no NVIDIA GPU"):
+        CudaBackend(Nvidia()).require()
 
 
 def test_more_gpus_than_there_are_is_said_in_a_line():

@@ -206,11 +206,8 @@ class RunSpec:
         """The problem with every "auto" replaced by a value.
 
         The value is measured unless this process is one of several ranks, which must agree on it.
-        A launching process does not measure on a GPU: it would occupy device memory during the run.
         """
-        own = self.device == "cpu" or self.can.one_process
-        alone = not drivers.launchers()
-        return self.problem.prepared(self.layout, self.device, measure=alone and own)
+        return self.problem.prepared(self.layout, self.device, measure=not drivers.launchers())
 
     def job(self, store: Store | None = None) -> Job:
         """The job for the driver."""
