@@ -211,8 +211,8 @@ MOST = {
     "jacobi2d, periodic": NOTHING | {"launches": 3, "marks": 4},
     "stencil3d, periodic": NOTHING | {"launches": 3, "marks": 4},
     "pic": {"launches": 1, "marks": 4, "copies": 1, "synchronizations": 1, "arrays": 0},
-    "leanmd": {"launches": 12, "marks": 18, "copies": 1, "synchronizations": 1, "arrays": 0},
-    "leanmd, new lists": {"launches": 57, "marks": 21, "copies": 12, "arrays": 40},
+    "leanmd": {"launches": 9, "marks": 12, "copies": 1, "synchronizations": 1, "arrays": 0},
+    "leanmd, new lists": {"launches": 52, "marks": 18, "copies": 12, "arrays": 40},
     "leanmd by pairs, 27 cells": {
         "launches": 110, "marks": 250, "waits": 81, "copies": 56, "synchronizations": 82,
         "arrays": 16,

@@ -30,6 +30,7 @@ from kernels.leanmd.units import ENERGY_UNIT, FAR, FAST, FASTEST, FORCE_UNIT, NO
 from miniapps.audit import AuditPlan
 from miniapps.leanmd import si
 from miniapps.leanmd.atoms import Bins, Lists
+from miniapps.leanmd.block import LeanmdBlock
 from miniapps.leanmd.domain import Explosion
 from miniapps.leanmd.problem import Gradient, LeanmdProblem
 from miniapps.leanmd.reference_solution import reference_hash
@@ -782,6 +783,25 @@ REFUSED = {
     "--trajectory 5": "--trajectory 5: needs --output FILE.h5",
     "--units neon": "invalid choice: 'neon'",
 }
+
+
+@pytest.mark.parametrize("grid, parts", [((1, 1, 1), 1), ((1, 2, 1), 2), ((2, 1, 2), 3)])
+def test_forces_are_found_in_as_few_parts_as_messages_need(
+    grid: Grid, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a launch more per step, and clusters whose forces are found twice or not at all."""
+    problem = LeanmdProblem(lattice=(8, 8, 8), cutoff=1.3, skin=0.2, rebuild=9, temperature=0.1)
+    blocks = blocks_of(problem, grid)
+    engine, seen = Engine(blocks).setup(), []
+    monkeypatch.setattr(
+        LeanmdBlock, "add_forces", lambda block, *part: seen.append((block.index, part))
+    )
+    engine.round(0, 1)
+    for block in blocks:
+        assert block.built == 0 and 0 < block.inner < block.lists.clusters
+        ends = [end for index, part in seen if index == block.index for end in part]
+        assert ends[0] == 0 and ends[1:-1:2] == ends[2::2] and ends[-1] == block.lists.clusters
+        assert len(ends) == 2 * parts and (parts == 1 or ends[-2] == block.inner)
 
 
 @pytest.mark.parametrize("words", REFUSED)

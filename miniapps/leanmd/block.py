@@ -21,7 +21,8 @@ class LeanmdBlock(Domain):
 
     Ghosts are sent along x, then y including those received along x, then z, so six messages reach
     all 26 neighbours. A block that is its own neighbour sends its images to itself. While messages
-    travel, the block computes forces on atoms without nearby ghosts, a third of them per axis.
+    to other blocks travel, the block computes forces on atoms without nearby ghosts, an equal part
+    of them per axis.
     """
 
     def __init__(
@@ -29,6 +30,8 @@ class LeanmdBlock(Domain):
     ) -> None:
         super().__init__(problem, layout, index, device)
         self.lists = Lists(own=True, device=device)
+        others = {edge for edge, peer in self.neighbors.items() if peer.block != tuple(index)}
+        self.apart = [axis for axis in AXES if others & {edge_of(axis, side) for side in SIDES}]
         # Per axis: the atoms and ghosts that are sent over the low side, then those over the high
         # side, and the number of each.
         self.sent = {axis: device.empty((0,), np.uint32) for axis in AXES}
@@ -56,10 +59,10 @@ class LeanmdBlock(Domain):
             yield from self.gather_ghosts()
             self.build_lists()
             self.see(0, self.atoms.total)
-            self.add_forces(0, self.inner)
+            done = 0
         else:
-            yield from self.move_ghosts()
-        self.add_forces(self.inner, self.lists.clusters)
+            done = yield from self.move_ghosts()
+        self.add_forces(done, self.lists.clusters)
 
     def see(self, first: int, end: int) -> None:
         """Let `Forces` see that the atoms and ghosts from ``first`` to ``end`` have moved."""
@@ -124,19 +127,26 @@ class LeanmdBlock(Domain):
         came = self.device.received(came)
         return [came[edge_of(axis, side)] for side in SIDES]
 
-    def move_ghosts(self) -> Generator[Any, Any, None]:
-        """Receive the ghosts' new positions; meanwhile compute forces on the inner atoms."""
-        first = self.atoms.count
+    def move_ghosts(self) -> Generator[Any, Any, int]:
+        """Receive the ghosts' new positions; return for how many clusters forces are known.
+
+        Forces on the inner atoms are computed while messages travel, not if all are to itself.
+        """
+        first, done = self.atoms.count, 0
         self.see(0, first)
         for axis in AXES:
             messages = self.leaving(axis)
             yield Post(f"positions along {axis}", messages)
-            self.add_forces(axis * self.inner // 3, (axis + 1) * self.inner // 3)
+            if axis in self.apart:
+                end = (self.apart.index(axis) + 1) * self.inner // len(self.apart)
+                self.add_forces(done, end)
+                done = end
             came = yield Collect(f"positions along {axis}", tuple(messages))
             parts = self.arrived(axis, came)
             self.kernels.place(self.atoms.position, first, parts)
             first += sum(part.shape[1] for part in parts)
         self.see(self.atoms.count, first)
+        return done
 
     def build_lists(self) -> None:
         """Rebuild the neighbour lists, and find the clusters without nearby ghosts."""
