@@ -16,6 +16,7 @@ from devices.cpu.compiler import vectorize
 APART = 2  # units of 2^-20 by which an estimate may differ from the right one
 MANTISSA = (1 << 52) - 1
 ONE = np.uint64(1023 << 52)
+ONE_IN_SINGLE = np.int32(127 << 23)
 UPPER = np.int64(-1 << 32)  # the bits of an estimate that are not zero
 
 
@@ -51,6 +52,24 @@ def wrong_roots(refined: Any, numbers: np.ndarray) -> int:
     """Return for how many numbers ``refined(a, estimate)`` has other bits than their root."""
     right = np.sqrt(numbers)
     return _wrong(refined, numbers, right, 1.0 / right, np.copy)
+
+
+def wrong_in_single(refined: Any) -> int:
+    """Return for how many float32 from 1 to 2 ``refined(a, estimate)`` has other bits than 1 / a.
+
+    An estimate is wrong by one unit in the last place at most, and not too small where all bits of
+    the mantissa are ones.
+    """
+    refined = vectorize(["float32(float32, float32)"])(refined)
+    numbers = (np.arange(1 << 23, dtype=np.int32) | ONE_IN_SINGLE).view(np.float32)
+    right, exact = np.float32(1.0) / numbers, 1.0 / numbers.astype(np.float64)
+    differs = np.zeros(numbers.shape, bool)
+    for units in (-1, 0, 1):
+        estimate = (right.view(np.int32) + np.int32(units)).view(np.float32)
+        given = np.abs(estimate - exact) <= 2.0**-24
+        given[-1] &= units >= 0
+        differs |= given & (refined(numbers, estimate) != right)
+    return int(np.count_nonzero(differs))
 
 
 def _wrong(

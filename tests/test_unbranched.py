@@ -31,6 +31,7 @@ def test_bits_are_those_of_the_compiler(unbranched: Any, numbers: np.ndarray) ->
     """Catches operations that round otherwise for some number or estimate."""
     assert estimates.wrong_reciprocals(unbranched.refining(fma), numbers) == 0
     assert estimates.wrong_roots(unbranched.refining_root(fma), numbers) == 0
+    assert estimates.wrong_in_single(unbranched.refining_in_single(fma)) == 0
 
 
 def test_other_operations_are_found(numbers: np.ndarray) -> None:
@@ -44,5 +45,9 @@ def test_other_operations_are_found(numbers: np.ndarray) -> None:
         error = fma(-a, estimate * estimate, 1.0)
         return a * fma(estimate * error, fma(0.375, error, 0.5), estimate)
 
+    def in_single(a, estimate):  # type: ignore[no-untyped-def]
+        return estimate + estimate * (np.float32(1.0) - a * estimate)
+
     assert estimates.wrong_reciprocals(reciprocal, numbers) > 0
     assert estimates.wrong_roots(root, numbers) > 0
+    assert estimates.wrong_in_single(in_single) > 0

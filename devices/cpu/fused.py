@@ -10,7 +10,7 @@ from devices.cpu.compiler import vectorize
 from devices.cpu.vectors import fma
 
 
-@vectorize("float64(float64, float64, float64)", cache=True)
+@vectorize(["float32(float32, float32, float32)", "float64(float64, float64, float64)"], cache=True)
 def fused(a, b, c):  # type: ignore[no-untyped-def]
     """The product a b plus c, rounded once."""
     return fma(a, b, c)

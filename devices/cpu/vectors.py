@@ -185,7 +185,9 @@ def _fma(_: Any, a: Any, b: Any, c: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = arguments[0].type
-        name = "llvm.fma.f64" if a is types.float64 else f"llvm.fma.v{a.width}f{a.element.bitwidth}"
+        scalar = isinstance(a, types.Float)
+        lanes = f"f{a.bitwidth}" if scalar else f"v{a.width}f{a.element.bitwidth}"
+        name = f"llvm.fma.{lanes}"
         function = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(kind, [kind] * 3), name
         )

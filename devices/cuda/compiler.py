@@ -140,6 +140,17 @@ if simulated():
     def estimate_of_root(a):  # type: ignore[no-untyped-def]
         """Return 1 / the square root of ``a`` to about 20 bits, in the same way."""
         return estimate(math.sqrt(a))
+
+    @inlined
+    def estimate_in_single(a):  # type: ignore[no-untyped-def]
+        """Return 1 / a of a float32; what a GPU gives may differ in the last bit."""
+        return np.float32(1.0) / a
+
+    @inlined
+    def quad(array, i):  # type: ignore[no-untyped-def]
+        """Return elements 4 i to 4 i + 3 of an int32 array, by one load."""
+        at = 4 * int(i)
+        return array[at], array[at + 1], array[at + 2], array[at + 3]
 else:
     from llvmlite import ir
     from numba.cuda import libdevice
@@ -147,7 +158,7 @@ else:
 
     types: Any = cuda.types
     bits, from_bits = libdevice.double_as_longlong, libdevice.longlong_as_double
-    fma, rounded, once = libdevice.fma, libdevice.float2int_rn, cuda.ldcs
+    rounded, once = libdevice.float2int_rn, cuda.ldcs
 
     def lasting(function: Any, name: str) -> Any:
         """Return an intrinsic whose id is the same in every process.
@@ -160,29 +171,40 @@ else:
     @intrinsic
     def mul(typing: Any, a: Any, b: Any) -> Any:
         """Return the rounded product, float32 of two float32, otherwise float64."""
-        single = a == b == types.float32
+        return _rounding("mul", a, b)
+
+    @intrinsic
+    def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
+        """Return a b + c rounded once, float32 of three float32, otherwise float64."""
+        return _rounding("fma", a, b, c)
+
+    def _rounding(operation: str, *given: Any) -> Any:
+        """Return the signature of an operation that rounds once, and how it is compiled."""
+        single = all(one == types.float32 for one in given)
         kind, letter = (types.float32, "f") if single else (types.float64, "d")
 
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             number = context.get_data_type(kind)
-            product = ir.FunctionType(number, (number, number))
-            name = f"llvm.nvvm.mul.rn.{letter}"
-            return builder.call(builder.module.declare_intrinsic(name, (), product), arguments)
+            function = ir.FunctionType(number, (number,) * len(given))
+            name = f"llvm.nvvm.{operation}.rn.{letter}"
+            return builder.call(builder.module.declare_intrinsic(name, (), function), arguments)
 
-        return kind(kind, kind), code
+        return kind(*(kind,) * len(given)), code
 
     lasting(mul, "mul")
+    lasting(fma, "fma")
 
     def _estimating(instruction: str) -> Any:
-        """Return a function of a float64 by one instruction, whose result has 20 bits."""
-        number = types.float64
+        """Return a function by one instruction, whose result has 20 bits or, in float32, 23."""
+        single = instruction.endswith("f32")
+        number, letter = (types.float32, "f") if single else (types.float64, "d")
 
         @intrinsic
         def approximate(typing: Any, a: Any) -> Any:
             def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                double = context.get_data_type(number)
-                unary, text = ir.FunctionType(double, (double,)), f"{instruction} $0, $1;"
-                return builder.call(ir.InlineAsm(unary, text, "=d,d"), arguments)
+                real = context.get_data_type(number)
+                unary, text = ir.FunctionType(real, (real,)), f"{instruction} $0, $1;"
+                return builder.call(ir.InlineAsm(unary, text, f"={letter},{letter}"), arguments)
 
             return number(number), code
 
@@ -190,6 +212,28 @@ else:
 
     estimate = _estimating("rcp.approx.ftz.f64")
     estimate_of_root = _estimating("rsqrt.approx.ftz.f64")
+    estimate_in_single = _estimating("rcp.approx.ftz.f32")
+
+    @intrinsic
+    def quad(typing: Any, array: Any, i: Any) -> Any:
+        """Return elements 4 i to 4 i + 3 of an int32 array, by one load.
+
+        Memory of a device begins at a multiple of 256 bytes, so the load is aligned.
+        """
+
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            data = context.make_array(array)(context, builder, arguments[0]).data
+            four = ir.VectorType(ir.IntType(32), 4)
+            at = builder.gep(builder.bitcast(data, ir.PointerType(four)), [arguments[1]])
+            loaded = builder.load(at, align=16)
+            each = [
+                builder.extract_element(loaded, ir.Constant(ir.IntType(32), n)) for n in range(4)
+            ]
+            return context.make_tuple(builder, signature.return_type, each)
+
+        return types.UniTuple(types.int32, 4)(array, types.uint64), code
+
+    lasting(quad, "quad")
 
 
 # Arrays by address -------------------------------------------------------------------------------

@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from devices.cuda.compiler import bits, estimate, estimate_of_root, fma, from_bits, inlined
+import numpy as np
+
+from devices.cuda.compiler import (
+    bits,
+    estimate,
+    estimate_in_single,
+    estimate_of_root,
+    fma,
+    from_bits,
+    inlined,
+)
 
 Refined = Callable[[float, float], float]
 
@@ -34,6 +44,20 @@ def refining(fma: Any) -> Refined:
     return refined
 
 
+def refining_in_single(fma: Any) -> Refined:
+    """Return the function that refines the estimate of the reciprocal of a float32."""
+
+    def refined(a, estimate):  # type: ignore[no-untyped-def]
+        """Return 1 / a rounded, given it to one unit in the last place.
+
+        These are the compiler's own operations after the same estimate. If all bits of a's mantissa
+        are ones, it must not be too small; the compiler's code relies on that, too.
+        """
+        return fma(fma(-a, estimate, np.float32(1.0)), estimate, estimate)
+
+    return refined
+
+
 def refining_root(fma: Any) -> Refined:
     """Return the function that makes a square root of the estimate of its reciprocal."""
 
@@ -51,12 +75,19 @@ def refining_root(fma: Any) -> Refined:
 
 
 refined_reciprocal, refined_root = inlined(refining(fma)), inlined(refining_root(fma))
+refined_in_single = inlined(refining_in_single(fma))
 
 
 @inlined
 def reciprocal(a):  # type: ignore[no-untyped-def]
     """Return 1 / a."""
     return refined_reciprocal(a, from_bits(bits(estimate(a)) | 1))
+
+
+@inlined
+def reciprocal_in_single(a):  # type: ignore[no-untyped-def]
+    """Return 1 / a of a float32 that is neither tiny (below 2^-126) nor huge (above 2^125)."""
+    return refined_in_single(a, estimate_in_single(a))
 
 
 @inlined

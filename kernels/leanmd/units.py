@@ -25,6 +25,7 @@ FORCE_ZERO, ENERGY_ZERO, VIRIAL_ZERO = (
 )
 
 FAR = 1e9  # sigma; coordinate of empty places
+OUTSIDE = 3 << 29  # the same in position quanta, of which atoms have fewer than 2^30
 ROUNDING = 1e-9  # sigma; added to the reach of lists when bins are searched
 FASTEST = 1000.0  # sigma / tau; the squares of higher velocities would overflow their sum
 

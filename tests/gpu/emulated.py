@@ -103,13 +103,13 @@ def mul(typing: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
-    """The product a b plus c, rounded once."""
-    kind = types.float64
+    """The product a b plus c, rounded once; of three float32 as one, otherwise as a float64."""
+    kind = types.float32 if a == b == c == types.float32 else types.float64
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        number = ir.DoubleType()
+        number = context.get_data_type(kind)
         joined = ir.FunctionType(number, (number,) * 3)
-        function = builder.module.declare_intrinsic("llvm.fma.f64", (), joined)
+        function = builder.module.declare_intrinsic("llvm.fma", (number,), joined)
         return builder.call(function, arguments)
 
     return kind(kind, kind, kind), code
@@ -154,6 +154,20 @@ def estimate(a):  # type: ignore[no-untyped-def]
 def estimate_of_root(a):  # type: ignore[no-untyped-def]
     """The same of the reciprocal of a square root."""
     return estimate(math.sqrt(a))
+
+
+@inlined
+def estimate_in_single(a):  # type: ignore[no-untyped-def]
+    """The reciprocal of a float32; what a GPU gives may differ in the last bit."""
+    return np.float32(1.0) / a
+
+
+@inlined
+def quad(array, i):  # type: ignore[no-untyped-def]
+    """Four elements."""
+    at = np.uint64(4) * i
+    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
+    return array[at], array[at + one], array[at + two], array[at + three]
 
 
 def viewer(dtype: str, rows: int | None) -> Any:

@@ -46,7 +46,10 @@ FOLDER = Path(__file__).parent / "__pycache__" / "emulated"
 GRID_MOST, BLOCK_MOST, THREADS_MOST = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024
 COMPARED_THREADS = 512  # of a launch that runs in the simulator too
 UNWRITTEN = 0x7F  # in every byte of shared memory at first
-OPERATIONS = ("mul", "fma", "bits", "from_bits", "rounded", "once", "estimate", "estimate_of_root")
+OPERATIONS = (
+    "mul", "fma", "bits", "from_bits", "rounded", "once", "quad", "estimate", "estimate_of_root",
+    "estimate_in_single",
+)  # fmt: skip
 
 
 class Unsupported(Exception):

@@ -33,11 +33,10 @@ from devices.cpu.quads import (
 from devices.cpu.vectors import WIDTH, broadcast_line, lane, store, where
 from kernels.leanmd.cpu.arrays import INDICES, INTS, SEEN, WHOLE
 from kernels.leanmd.cpu.interactions import closest_pair
-from kernels.leanmd.units import CLOSE, CLOSEST, FAR, FORCE_UNIT, SINGLE_UNIT
+from kernels.leanmd.units import CLOSE, CLOSEST, FAR, FORCE_UNIT, OUTSIDE, SINGLE_UNIT
 
 WIDE = int(SINGLE_UNIT / FORCE_UNIT)
 RECORDS = types.Array(int32, 1, "C", readonly=True)
-OUTSIDE = 3 << 29  # a coordinate of an empty place; those of atoms are below 2^30
 NOT_NEAR = np.float32(1e36)  # a squared distance beyond every cutoff
 
 

@@ -23,10 +23,11 @@ from kernels.leanmd.gpu.pairs import (
     rows_of,
     sent_positions,
 )
+from kernels.leanmd.gpu.single import Quanta
 from kernels.leanmd.interface import Forces, PairForces, QuantaOf
 
 FORCES: Mapping[str, Forces] = {"float64": forces, "float32": forces_in_single}
-QUANTA: Mapping[str, QuantaOf] = {}  # positions are converted where they are loaded
+QUANTA: Mapping[str, QuantaOf] = {"float32": Quanta}
 PAIR_FORCES: Mapping[str, PairForces] = {
     "float64": pair_forces,
     "float32": pair_forces_in_single,

@@ -28,10 +28,18 @@ from typing import Any
 import numpy as np
 
 from devices.backend import Array
-from devices.cuda.compiler import bits, cuda, fma, inlined, kernel, mul, rounded
+from devices.cuda.compiler import Kernel, bits, cuda, fma, inlined, kernel, mul
 from devices.cuda.memory import empty
 from devices.cuda.primitives import FEW_THREADS, launch
 from devices.cuda.unbranched import reciprocal
+from kernels.leanmd.gpu.single import (
+    SINGLE_FAR,
+    add_in_quanta,
+    add_in_single,
+    cut_in,
+    record_of,
+    single_in_force_unit,
+)
 from kernels.leanmd.units import (
     CLOSE,
     CLOSE_UNIT,
@@ -40,9 +48,7 @@ from kernels.leanmd.units import (
     ENERGY_ZERO,
     FAR,
     FORCE_MAGIC,
-    FORCE_UNIT,
     FORCE_ZERO,
-    SINGLE_UNIT,
     VIRIAL_MAGIC,
     VIRIAL_ZERO,
 )
@@ -95,77 +101,58 @@ def _add(dx, dy, dz, there, cutoff2, fx, fy, fz, closest):  # type: ignore[no-un
 
 
 @inlined
+def _position_of(positions, i):  # type: ignore[no-untyped-def]
+    """Return the position of an atom."""
+    return positions[0, i], positions[1, i], positions[2, i]
+
+
+@inlined
 def _in_force_unit(sum_of_terms):  # type: ignore[no-untyped-def]
     """Return a sum of terms of `_add` as it is."""
     return sum_of_terms
 
 
-@inlined
-def _term(pull, distance):  # type: ignore[no-untyped-def]
-    """Return a component of a force in `SINGLE_UNIT`."""
-    return rounded(mul(mul(pull, distance), np.float32(1 / SINGLE_UNIT)))
+def _force_by(locate: Any, add: Any, in_force_unit: Any, far: Any) -> Any:
+    """Return a function for the force on an atom, given those for a position, a pair and the sum.
 
-
-@inlined
-def _add_in_single(dx, dy, dz, there, cutoff2, fx, fy, fz, closest):  # type: ignore[no-untyped-def]
-    """Add as `_add`, in `SINGLE_UNIT`, from distances that are rounded to float32 once."""
-    x, y, z = np.float32(dx), np.float32(dy), np.float32(dz)
-    r2 = mul(x, x) + mul(y, y) + mul(z, z) if there else np.float32(FAR)
-    inverse2 = np.float32(1.0) / r2 if r2 < np.float32(cutoff2) else np.float32(0.0)
-    inverse6 = mul(mul(inverse2, inverse2), inverse2)
-    pull = mul(inverse6 - np.float32(0.5), mul(np.float32(48.0), mul(inverse6, inverse2)))
-    return (
-        fx + _term(pull, x),
-        fy + _term(pull, y),
-        fz + _term(pull, z),
-        r2 if r2 < closest else closest,
-    )
-
-
-@inlined
-def _single_in_force_unit(sum_of_terms):  # type: ignore[no-untyped-def]
-    """Return a sum of terms of `_add_in_single`, which is an int32, in `FORCE_UNIT`."""
-    return np.int64(np.int32(sum_of_terms)) * np.int64(SINGLE_UNIT / FORCE_UNIT)
-
-
-def _make_force_on(add: Any, in_force_unit: Any, far: Any) -> Any:
-    """Return a function for the force on an atom, given those for a pair and for the sum.
-
-    ``far`` is `FAR` in the precision in which a pair is computed.
+    ``far`` is `FAR` in the precision in which a pair is computed. ``cut``, an argument of the
+    function, is what ``add`` needs to know of the cutoff.
     """
 
     @inlined
-    def force_on(xi, yi, zi, others, neighbors, n, last, first, member, own, cutoff2):  # type: ignore[no-untyped-def]
+    def force_on(here, others, neighbors, n, last, first, member, own, cut):  # type: ignore[no-untyped-def]
         """Return the force on an atom and the smallest r^2.
 
         The force is that of its list and, if ``own``, of its cluster.
         """
-        x, y, z = others[0], others[1], others[2]
+        xi, yi, zi = here
         fx = fy = fz = np.int64(0)
         closest = far
         while n < last:  # numba's range would need a second counter
-            j = np.uint64(neighbors[n])
-            dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
-            fx, fy, fz, closest = add(dx, dy, dz, True, cutoff2, fx, fy, fz, closest)
+            x, y, z = locate(others, np.uint64(neighbors[n]))
+            fx, fy, fz, closest = add(xi - x, yi - y, zi - z, True, cut, fx, fy, fz, closest)
             n += np.uint64(1)
         for m in range(np.uint64(WIDTH if own else 0)):
-            j = first + np.uint64(m)
-            dx, dy, dz = xi - x[j], yi - y[j], zi - z[j]
-            fx, fy, fz, closest = add(dx, dy, dz, m != member, cutoff2, fx, fy, fz, closest)
+            x, y, z = locate(others, first + np.uint64(m))
+            there = m != member
+            fx, fy, fz, closest = add(xi - x, yi - y, zi - z, there, cut, fx, fy, fz, closest)
         return in_force_unit(fx), in_force_unit(fy), in_force_unit(fz), np.float64(closest)
 
     return force_on
 
 
-def _forces_by(force_on: Any) -> Any:
-    """Return the kernel of `forces`, given the function for the force on an atom."""
+def _forces_by(force_on: Any, locate: Any, positions: str, cut: str) -> Kernel:
+    """Return the kernel of `forces`, given the functions for the force on an atom and its position.
+
+    ``positions``, ``cut``: the types of the arguments.
+    """
 
     @kernel(
-        "void(uint32, uint32, float64[:, ::1], float64[:, ::1], uint32[::1], int64[::1],"
-        "uint32[::1], boolean, float64, int64[:, ::1], int64[::1])"
+        f"void(uint32, uint32, {positions}, {positions}, uint32[::1], int64[::1],"
+        f"uint32[::1], boolean, {cut}, int64[:, ::1], int64[::1])"
     )
     def by_cluster(  # type: ignore[no-untyped-def]
-        first, end, position, others, clusters, starts, neighbors, own, cutoff2, force, flags
+        first, end, position, others, clusters, starts, neighbors, own, cut, force, flags
     ):
         thread = np.uint32(cuda.grid(1))
         place = np.uint64(first) + np.uint64(thread // np.uint32(WIDTH))
@@ -176,8 +163,8 @@ def _forces_by(force_on: Any) -> Any:
         start = k * np.uint64(WIDTH)
         i = start + member
         fx, fy, fz, closest = force_on(
-            position[0, i], position[1, i], position[2, i], others, neighbors,
-            np.uint64(starts[k]), np.uint64(starts[k + np.uint64(1)]), start, member, own, cutoff2,
+            locate(position, i), others, neighbors,
+            np.uint64(starts[k]), np.uint64(starts[k + np.uint64(1)]), start, member, own, cut,
         )  # fmt: skip
         force[0, i], force[1, i], force[2, i] = fx, fy, fz
         if closest < CLOSEST2:
@@ -186,9 +173,11 @@ def _forces_by(force_on: Any) -> Any:
     return by_cluster
 
 
-force_on_atom = _make_force_on(_add, _in_force_unit, FAR)
-force_on_atom_in_single = _make_force_on(_add_in_single, _single_in_force_unit, np.float32(FAR))
-_forces, _forces_in_single = _forces_by(force_on_atom), _forces_by(force_on_atom_in_single)
+force_on_atom = _force_by(_position_of, _add, _in_force_unit, FAR)
+force_on_atom_in_single = _force_by(_position_of, add_in_single, single_in_force_unit, SINGLE_FAR)
+_force_on_record = _force_by(record_of, add_in_quanta, single_in_force_unit, SINGLE_FAR)
+_forces = _forces_by(force_on_atom, _position_of, "float64[:, ::1]", "float64")
+_forces_in_single = _forces_by(_force_on_record, record_of, "int32[::1]", "UniTuple(float32, 3)")
 
 
 def forces(
@@ -204,14 +193,14 @@ def forces(
 
 
 def forces_in_single(
-    position: Array, others: Array, clusters: Array, first_cluster: int, end_cluster: int,
+    position: Any, others: Any, clusters: Array, first_cluster: int, end_cluster: int,
     starts: Array, neighbors: Array, own: bool, cutoff: float, force: Array, flags: Array,
 ) -> None:  # fmt: skip
-    """Launch one thread per atom, which computes in float32."""
+    """Launch one thread per atom, which computes in float32; positions are `Quanta`."""
     if first_cluster < end_cluster:
         _forces_in_single[launch((end_cluster - first_cluster) * WIDTH, force.stream, FEW_THREADS)](
-            first_cluster, end_cluster, position, others, clusters, starts, neighbors, own,
-            cutoff * cutoff, force, flags,
+            first_cluster, end_cluster, position.records, others.records, clusters, starts,
+            neighbors, own, cut_in(position.quantum, cutoff * cutoff), force, flags,
         )  # fmt: skip
 
 

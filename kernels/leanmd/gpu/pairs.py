@@ -22,7 +22,7 @@ import numpy as np
 
 from devices.backend import Array, Memory
 from devices.cuda import streams
-from devices.cuda.compiler import Kernel, cuda, from_bits, kernel, viewer
+from devices.cuda.compiler import Kernel, cuda, from_bits, inlined, kernel, viewer
 from devices.cuda.memory import address, empty
 from devices.cuda.primitives import FEW_THREADS, fill, launch
 from kernels.leanmd.gpu.arrays import triple
@@ -33,6 +33,7 @@ from kernels.leanmd.gpu.interactions import (
     force_on_atom,
     force_on_atom_in_single,
 )
+from kernels.leanmd.gpu.single import cut_in_single
 from kernels.leanmd.interface import ClusterLists, PairTask
 from kernels.leanmd.units import CLOSE, NO_ERROR
 
@@ -49,8 +50,8 @@ _rows, _sums = viewer("float64", 3), viewer("int64", 3)
 _offsets, _indices = viewer("int64"), viewer("uint32")
 
 
-def _tasks_by(force_on: Any) -> Kernel:
-    """Return the kernel of `pair_forces`, given the function for the force on an atom."""
+def _tasks_by(force_on: Any, cut_of: Any) -> Kernel:
+    """Return the kernel of `pair_forces`, given those for the force on an atom and its ``cut``."""
 
     @kernel("void(int64[::1], uint32, int64[::1])")
     def by_task(words, tasks, flags):  # type: ignore[no-untyped-def]
@@ -69,12 +70,14 @@ def _tasks_by(force_on: Any) -> Kernel:
         own = words[row + np.uint64(OWN)] != 0
         position = _rows(words[row + np.uint64(POSITION)], words[row + np.uint64(COLUMNS)])
         fx, fy, fz, closest = force_on(
-            position[0, i] + from_bits(words[row + np.uint64(SHIFT)]),
-            position[1, i] + from_bits(words[row + np.uint64(SHIFT + 1)]),
-            position[2, i] + from_bits(words[row + np.uint64(SHIFT + 2)]),
+            (
+                position[0, i] + from_bits(words[row + np.uint64(SHIFT)]),
+                position[1, i] + from_bits(words[row + np.uint64(SHIFT + 1)]),
+                position[2, i] + from_bits(words[row + np.uint64(SHIFT + 2)]),
+            ),
             _rows(words[row + np.uint64(OTHERS)], words[row + np.uint64(OTHER_COLUMNS)]),
             _indices(words[row + np.uint64(NEIGHBORS)], words[row + np.uint64(ENTRIES)]),
-            n, last, i - member, member, own, from_bits(words[row + np.uint64(CUTOFF2)]),
+            n, last, i - member, member, own, cut_of(from_bits(words[row + np.uint64(CUTOFF2)])),
         )  # fmt: skip
         force = _sums(words[row + np.uint64(FORCE)], places)
         force[0, i], force[1, i], force[2, i] = fx, fy, fz
@@ -84,7 +87,14 @@ def _tasks_by(force_on: Any) -> Kernel:
     return by_task
 
 
-_tasks, _tasks_in_single = _tasks_by(force_on_atom), _tasks_by(force_on_atom_in_single)
+@inlined
+def _cut(cutoff2):  # type: ignore[no-untyped-def]
+    """Return what the force in double precision needs to know of the cutoff."""
+    return cutoff2
+
+
+_tasks = _tasks_by(force_on_atom, _cut)
+_tasks_in_single = _tasks_by(force_on_atom_in_single, cut_in_single)
 
 
 def pair_forces(tasks: list[PairTask]) -> list[list[tuple[np.ndarray, int]]]:
