@@ -183,8 +183,11 @@ class Simulator(Toolkit):
         return "numba's simulator"
 
     def compile(self, kernel: Kernel) -> Launcher:
-        """Return the launcher of the kernel as the simulator interprets it."""
-        return cuda.jit(list(kernel.signatures), **kernel.options)(kernel.function).__getitem__
+        """Return the launcher of the kernel as the simulator interprets it.
+
+        The kernel's options are about machine code, which there is none of.
+        """
+        return cuda.jit(list(kernel.signatures))(kernel.function).__getitem__
 
     def new_stream(self) -> Any:
         """Return a stream without a queue: nothing waits."""

@@ -14,7 +14,7 @@ from kernels.leanmd.interface import LeanmdKernels
 from kernels.leanmd.units import NO_ERROR
 
 ROOM = 1.1  # capacity of new arrays over the number of atoms
-COLUMN, STORY = 1.6, 0.6  # sigma: size of the bins in x and y, and in z
+COLUMN, STORY = 1.6, 0.6  # sigma: size of the bins in x and y, for clusters of 4, and in z
 ROWS = 7  # numbers of an atom that changes domain: position, velocity, and the bits of its id
 CPU = Device()
 
@@ -147,12 +147,19 @@ class Atoms:
 
 
 class Bins:
-    """The bins of a box, into which points are sorted."""
+    """The bins of a box, into which points are sorted.
 
-    def __init__(self, low: np.ndarray, high: np.ndarray, device: Memory = CPU) -> None:
+    ``width``: how many atoms in a row form a cluster. As many in a column of bins fill about a cube
+    in a dense system: the more compact a cluster, the fewer pairs beyond the cutoff.
+    """
+
+    def __init__(
+        self, low: np.ndarray, high: np.ndarray, device: Memory = CPU, width: int = 4
+    ) -> None:
         sides = np.maximum(high - low, 1e-6)
         self.low, self.device = np.array(low), device
-        self.bins = np.maximum(sides / (COLUMN, COLUMN, STORY), 1).astype(np.int64)
+        column = COLUMN * (width / 4) ** (1 / 3)
+        self.bins = np.maximum(sides / (column, column, STORY), 1).astype(np.int64)
         self.density = self.bins / sides
         self.starts = device.empty((int(self.bins.prod()) + 1,), np.int64)
 
@@ -192,7 +199,7 @@ class Lists:
         corners: tuple[np.ndarray, np.ndarray], reach: float,
     ) -> None:  # fmt: skip
         """List which of ``total`` others in a box are within reach of ``count`` atoms."""
-        bins = Bins(*corners, self.device)
+        bins = Bins(*corners, self.device, kernels.WIDTH)
         order = bins.sort(kernels, others, total, turning=False)
         self.clusters = -(-count // kernels.WIDTH)
         self.all_clusters = self.device.to_device(np.arange(self.clusters, dtype=np.uint32))

@@ -192,7 +192,7 @@ class Domain(KernelUser[LeanmdKernels]):
         if lost >= 0:
             ids = self.device.to_host(rows[ROWS - 1]).view(np.int64)
             self._complain(lost, "flies too fast", ids)
-        bins = Bins(self.low, self.high, self.device)
+        bins = Bins(self.low, self.high, self.device, self.kernels.WIDTH)
         order = bins.sort(self.kernels, rows, count, turning=True)
         atoms.arrange(count, rows, order)
         atoms.clear_error_flags()

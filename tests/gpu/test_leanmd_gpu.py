@@ -531,6 +531,16 @@ def test_pairs_have_the_bits_of_the_cpu(launches: list[int]) -> None:
             assert plain.potential(some, others, CUTOFF) == sums
 
 
+def test_lists_go_through_memory_in_order() -> None:
+    """Catches lists in which atoms of one sector of 32 bytes are far apart: each is loaded anew."""
+    problem = LeanmdProblem(lattice=(6, 6, 6), cutoff=2.0, temperature=0.1)
+    (block,) = blocks_of(problem, (1, 1, 1), "gpu")
+    Engine([block]).setup()
+    lists = block.device.to_host(block.lists.neighbors)[: block.lists.entries]
+    sectors = lists // 4
+    assert np.count_nonzero(sectors[1:] != sectors[:-1]) < 0.85 * len(lists)
+
+
 def test_runs_in_single_precision() -> None:
     """Catches other bits than the CPU's, and bits that depend on blocks."""
     problem = LeanmdProblem(lattice=(2, 2, 2), dtype="float32", **HOT)

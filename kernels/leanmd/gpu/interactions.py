@@ -141,15 +141,17 @@ def _force_by(locate: Any, add: Any, in_force_unit: Any, far: Any) -> Any:
     return force_on
 
 
-def _forces_by(force_on: Any, locate: Any, positions: str, cut: str) -> Kernel:
+def _forces_by(force_on: Any, locate: Any, positions: str, cut: str, registers: int) -> Kernel:
     """Return the kernel of `forces`, given the functions for the force on an atom and its position.
 
-    ``positions``, ``cut``: the types of the arguments.
+    ``positions``, ``cut``: the types of the arguments. ``registers``: as many as may be used; a
+    multiprocessor has 65536 / `THREADS` for each thread block.
     """
 
     @kernel(
         f"void(uint32, uint32, {positions}, {positions}, uint32[::1], int64[::1],"
-        f"uint32[::1], boolean, {cut}, int64[:, ::1], int64[::1])"
+        f"uint32[::1], boolean, {cut}, int64[:, ::1], int64[::1])",
+        max_registers=registers,
     )
     def by_cluster(  # type: ignore[no-untyped-def]
         first, end, position, others, clusters, starts, neighbors, own, cut, force, flags
@@ -176,8 +178,10 @@ def _forces_by(force_on: Any, locate: Any, positions: str, cut: str) -> Kernel:
 force_on_atom = _force_by(_position_of, _add, _in_force_unit, FAR)
 force_on_atom_in_single = _force_by(_position_of, add_in_single, single_in_force_unit, SINGLE_FAR)
 _force_on_record = _force_by(record_of, add_in_quanta, single_in_force_unit, SINGLE_FAR)
-_forces = _forces_by(force_on_atom, _position_of, "float64[:, ::1]", "float64")
-_forces_in_single = _forces_by(_force_on_record, record_of, "int32[::1]", "UniTuple(float32, 3)")
+_forces = _forces_by(force_on_atom, _position_of, "float64[:, ::1]", "float64", 48)
+_forces_in_single = _forces_by(
+    _force_on_record, record_of, "int32[::1]", "UniTuple(float32, 3)", 40
+)
 
 
 def forces(
@@ -186,7 +190,7 @@ def forces(
 ) -> None:  # fmt: skip
     """Launch one thread per atom."""
     if first_cluster < end_cluster:
-        _forces[launch((end_cluster - first_cluster) * WIDTH, force.stream, FEW_THREADS)](
+        _forces[launch((end_cluster - first_cluster) * WIDTH, force.stream)](
             first_cluster, end_cluster, position, others, clusters, starts, neighbors, own,
             cutoff * cutoff, force, flags,
         )  # fmt: skip
@@ -198,7 +202,7 @@ def forces_in_single(
 ) -> None:  # fmt: skip
     """Launch one thread per atom, which computes in float32; positions are `Quanta`."""
     if first_cluster < end_cluster:
-        _forces_in_single[launch((end_cluster - first_cluster) * WIDTH, force.stream, FEW_THREADS)](
+        _forces_in_single[launch((end_cluster - first_cluster) * WIDTH, force.stream)](
             first_cluster, end_cluster, position.records, others.records, clusters, starts,
             neighbors, own, cut_in(position.quantum, cutoff * cutoff), force, flags,
         )  # fmt: skip

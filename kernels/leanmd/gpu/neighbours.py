@@ -108,11 +108,8 @@ def _span(values, first, end):  # type: ignore[no-untyped-def]
 def _look(  # type: ignore[no-untyped-def]
     position, others, own, first, order, begin, end, reach2, found, filling, neighbors
 ):
-    """Count the atoms near a cluster among a thread's share of ``order[begin:end]``.
-
-    If ``filling``, list them too.
-    """
-    for m in range(begin, end, np.int64(WIDTH)):
+    """Count the atoms near a cluster among ``order[begin:end]``; if ``filling``, list them too."""
+    for m in range(begin, end):
         j = order[m]
         mine = own and first <= j and j < first + np.uint64(WIDTH)
         if not mine and _is_near(position, first, others[0, j], others[1, j], others[2, j], reach2):
@@ -131,13 +128,13 @@ def _list(  # type: ignore[no-untyped-def]
     count, clusters, position, others, own, low, density, bins, first_in, order, reach, filling,
     found_before, neighbors,
 ):  # fmt: skip
-    """Count or list the near atoms among every `WIDTH`-th candidate of a cluster.
+    """Count or list the near atoms in every `WIDTH`-th row of bins that a cluster may reach.
 
-    The threads of a cluster search the same bins side by side, and so read the same atoms of the
-    cluster at the same time.
+    So atoms that are neighbours in memory follow each other in a list. A kernel that reads the list
+    finds most of them in the L1 cache, as they share a sector with the atom before.
     """
     thread = np.uint32(cuda.grid(1))
-    k, member = np.uint64(thread // np.uint32(WIDTH)), np.int64(thread % np.uint32(WIDTH))
+    k, member = np.uint64(thread // np.uint32(WIDTH)), thread % np.uint32(WIDTH)
     if k >= clusters:
         return
     first = k * np.uint64(WIDTH)
@@ -147,28 +144,24 @@ def _list(  # type: ignore[no-untyped-def]
     z0, z1 = _span(position[2], first, end)
     wide, high, reach2 = 1.0 / density[0], 1.0 / density[1], mul(reach, reach)
     found = found_before[thread] if filling else np.int64(0)
-    for a in range(
-        _bin(x0 - reach, low[0], density[0], bins[0]),
-        _bin(x1 + reach, low[0], density[0], bins[0]) + 1,
-    ):
-        edge = low[0] + mul(a, wide)
-        gap_x = _gap(x0, x1, edge, edge + wide, a == 0 or a == bins[0] - 1)
-        for b in range(
-            _bin(y0 - reach, low[1], density[1], bins[1]),
-            _bin(y1 + reach, low[1], density[1], bins[1]) + 1,
-        ):
-            edge = low[1] + mul(b, high)
-            gap_y = _gap(y0, y1, edge, edge + high, b == 0 or b == bins[1] - 1)
-            left2 = reach2 - mul(gap_x, gap_x) - mul(gap_y, gap_y)
-            if left2 >= -ROUNDING:
-                left = math.sqrt(max(left2, 0.0)) + ROUNDING
-                row = (a * bins[1] + b) * bins[2]
-                begin = first_in[row + _bin(z0 - left, low[2], density[2], bins[2])]
-                stop = first_in[row + _bin(z1 + left, low[2], density[2], bins[2]) + 1]
-                found = _look(
-                    position, others, own, first, order, begin + member, stop, reach2, found,
-                    filling, neighbors,
-                )  # fmt: skip
+    a0 = _bin(x0 - reach, low[0], density[0], bins[0])
+    a1 = _bin(x1 + reach, low[0], density[0], bins[0]) + 1
+    b0 = _bin(y0 - reach, low[1], density[1], bins[1])
+    across = np.uint32(_bin(y1 + reach, low[1], density[1], bins[1]) + 1 - b0)
+    for number in range(member, np.uint32(a1 - a0) * across, np.uint32(WIDTH)):
+        a, b = a0 + number // across, b0 + number % across
+        edge_x, edge_y = low[0] + mul(a, wide), low[1] + mul(b, high)
+        gap_x = _gap(x0, x1, edge_x, edge_x + wide, a == 0 or a == bins[0] - 1)
+        gap_y = _gap(y0, y1, edge_y, edge_y + high, b == 0 or b == bins[1] - 1)
+        left2 = reach2 - mul(gap_x, gap_x) - mul(gap_y, gap_y)
+        if left2 >= -ROUNDING:
+            left = math.sqrt(max(left2, 0.0)) + ROUNDING
+            row = (a * bins[1] + b) * bins[2]
+            begin = first_in[row + _bin(z0 - left, low[2], density[2], bins[2])]
+            stop = first_in[row + _bin(z1 + left, low[2], density[2], bins[2]) + 1]
+            found = _look(
+                position, others, own, first, order, begin, stop, reach2, found, filling, neighbors
+            )
     if not filling:
         found_before[thread] = found
 
