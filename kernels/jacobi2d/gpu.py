@@ -1,9 +1,8 @@
 """Jacobi2D on the GPU, with the bits of the CPU; `kernels.jacobi2d.interface` gives the formula.
 
-A thread relaxes `MARCH` cells of one column, four at a time. It loads the next four cells and all
-their left and right neighbours before it stores any of them: a load cannot be moved before a store
-that may touch the same memory, and only loads in flight make use of the memory's bandwidth. The
-threads of a warp have neighbouring columns.
+A thread relaxes `MARCH` cells of one column, four at a time. It loads the next four before it
+stores these: a load cannot be moved before a store that may touch the same memory, and only loads
+in flight make use of the memory's bandwidth. The threads of a warp have neighbouring columns.
 
 Cost: 16 bytes per cell and sweep (`old` read, `new` written, each once); the cells above a
 thread's first cell and below its last one, 2 in `MARCH`, come from L2, those to the left and right
@@ -13,13 +12,23 @@ thread blocks twice: 12 % for four sweeps.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from devices.backend import Array
 from devices.cuda.compiler import WARP, Kernel, blocks, cuda, inlined, kernel, mul
 from devices.cuda.launches import Launch, nothing, repeated
 from devices.cuda.memory import flat, to_host, zeros
-from kernels.stencils.gpu import change, changed, check_sizes, raise_to, reach, within
+from kernels.stencils.gpu import (
+    change,
+    changed,
+    check_sizes,
+    next_four,
+    raise_to,
+    reach,
+    within,
+)
 
 THREADS = 128  # columns of a thread block
 MARCH = 16  # rows of one, a multiple of 4
@@ -39,38 +48,56 @@ def _relaxed(weight, here, above, below, left, right):  # type: ignore[no-untype
     return mul(weight, here + above + below + left + right)
 
 
-@inlined
-def _relax_column(old, new, weight, row, x0, x1, j):  # type: ignore[no-untyped-def]
-    """Relax this thread's cells of column j, four at a time; return the largest `change`."""
-    one, four, most = np.uint64(1), np.uint64(4), np.int64(0)
-    i = x0 + np.uint64(cuda.blockIdx.y) * np.uint64(MARCH)
-    end = min(i + np.uint64(MARCH), x1)
-    at = i * row + j
-    above, here = old[at - row], old[at]
-    while i + four <= end:
-        a, b, c, d = at, at + row, at + row + row, at + row + row + row
-        first, second, third, fourth = old[b], old[c], old[d], old[d + row]
-        left_a, left_b, left_c, left_d = old[a - one], old[b - one], old[c - one], old[d - one]
-        right_a, right_b, right_c, right_d = old[a + one], old[b + one], old[c + one], old[d + one]
-        new_a = _relaxed(weight, here, above, first, left_a, right_a)
-        new_b = _relaxed(weight, first, here, second, left_b, right_b)
-        new_c = _relaxed(weight, second, first, third, left_c, right_c)
-        new_d = _relaxed(weight, third, second, fourth, left_d, right_d)
-        new[a], new[b], new[c], new[d] = new_a, new_b, new_c, new_d
-        most = max(most, change(new_a, here), change(new_b, first))
-        most = max(most, change(new_c, second), change(new_d, third))
-        above, here = third, fourth
-        i += four
-        at += four * row
-    while i < end:
-        below = old[at + row]
-        value = _relaxed(weight, here, above, below, old[at - one], old[at + one])
-        new[at] = value
-        most = max(most, change(value, here))
-        above, here = here, below
-        i += one
-        at += row
-    return most
+def _relaxing(early: bool) -> Any:
+    """Return the function that relaxes this thread's cells of a column, four at a time.
+
+    If ``early``, the next four are loaded before these are stored. Otherwise four are loaded at
+    once: the compiler does that only where many operations follow, as in `sweep_residual`.
+    """
+
+    @inlined
+    def relax_column(old, new, weight, row, x0, x1, j):  # type: ignore[no-untyped-def]
+        """Relax the cells of column j; return the largest `change`."""
+        one, four, most = np.uint64(1), np.uint64(4), np.int64(0)
+        i = x0 + np.uint64(cuda.blockIdx.y) * np.uint64(MARCH)
+        end = min(i + np.uint64(MARCH), x1)
+        at = i * row + j
+        above, here = old[at - row], old[at]
+        first = second = third = fourth = here
+        if early and i + four <= end:
+            first, second, third, fourth = next_four(old, at, row)
+        while i + four <= end:
+            a, b, c, d = at, at + row, at + row + row, at + row + row + row
+            if not early:
+                first, second, third, fourth = next_four(old, at, row)
+            new_a = _relaxed(weight, here, above, first, old[a - one], old[a + one])
+            new_b = _relaxed(weight, first, here, second, old[b - one], old[b + one])
+            new_c = _relaxed(weight, second, first, third, old[c - one], old[c + one])
+            new_d = _relaxed(weight, third, second, fourth, old[d - one], old[d + one])
+            i += four
+            at += four * row
+            then = here, here, here, here
+            if early:
+                then = next_four(old, at if i + four <= end else a, row)  # the last are not used
+            new[a], new[b], new[c], new[d] = new_a, new_b, new_c, new_d
+            most = max(most, change(new_a, here), change(new_b, first))
+            most = max(most, change(new_c, second), change(new_d, third))
+            above, here = third, fourth
+            first, second, third, fourth = then
+        while i < end:
+            below = old[at + row]
+            value = _relaxed(weight, here, above, below, old[at - one], old[at + one])
+            new[at] = value
+            most = max(most, change(value, here))
+            above, here = here, below
+            i += one
+            at += row
+        return most
+
+    return relax_column
+
+
+_relax_column, _relax_column_early = _relaxing(False), _relaxing(True)
 
 
 @inlined
@@ -79,11 +106,11 @@ def _column(y0):  # type: ignore[no-untyped-def]
     return y0 + np.uint64(cuda.blockIdx.x) * np.uint64(THREADS) + np.uint64(cuda.threadIdx.x)
 
 
-@kernel(*SWEEP)
+@kernel(*SWEEP, launch_bounds=(THREADS, 10))
 def _sweep(old, new, weight, row, x0, x1, y0, y1):  # type: ignore[no-untyped-def]
     j = _column(y0)
     if j < y1:
-        _relax_column(old, new, weight, row, x0, x1, j)
+        _relax_column_early(old, new, weight, row, x0, x1, j)
 
 
 @kernel(*MEASURED)

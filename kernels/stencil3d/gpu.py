@@ -1,9 +1,9 @@
 """Stencil3D on the GPU, with the bits of the CPU; `kernels.stencil3d.interface` gives the formula.
 
-A thread relaxes 16 to 64 cells along x, four at a time. It loads the next four cells and all their
-neighbours in y and z before it stores any of them: a load cannot be moved before a store that may
-touch the same memory, and only loads in flight make use of the memory's bandwidth. A thread block
-covers 8 rows of 32 cells, so a warp loads whole cache lines.
+A thread relaxes 16 to 64 cells along x, four at a time. While it does so, the next four are on
+their way from memory: only loads in flight make use of its bandwidth, and a load cannot be moved
+before a store that may touch the same memory. Neighbours in y and z come from caches. A thread
+block covers 8 rows of 32 cells, so a warp loads whole cache lines.
 
 Cost: 16 bytes per cell and sweep from memory (`old` read, `new` written, each once). Rows that
 neighbouring thread blocks read too, 2 in 8, come from L2. So do the 2 planes before and behind
@@ -23,11 +23,20 @@ from devices.backend import Array
 from devices.cuda.compiler import Kernel, blocks, cuda, inlined, kernel, mul
 from devices.cuda.launches import Launch, nothing, repeated
 from devices.cuda.memory import flat, to_host, zeros
-from kernels.stencils.gpu import change, changed, check_sizes, raise_to, reach, within
+from kernels.stencils.gpu import (
+    change,
+    changed,
+    check_sizes,
+    next_four,
+    raise_to,
+    reach,
+    within,
+)
 
 WIDE, HIGH = 32, 8  # cells of a row, and rows, of a thread block
+AT_A_TIME = 4  # thread blocks on a multiprocessor: more would have too few registers for loads
 MARCHES = 64, 32, 16  # planes of one, multiples of 4: the most that leave `MANY` thread blocks
-MANY = 16384  # 25 times as many as a GPU runs at once, so that few are idle at the end
+MANY = 16384  # 31 times as many as a GPU runs at once, so that few are idle at the end
 LONG, TALL, DEEP = 32, 16, 64  # cells, rows and planes of a thread block that sweeps twice at once
 WEIGHT = 1.0 / 7.0
 
@@ -59,19 +68,22 @@ def _average_column(old, new, weight, plane, row, march, x0, x1, j, k):  # type:
     end = min(i + march, x1)
     at = i * plane + j * row + k
     below, here = old[at - plane], old[at]
-    while i + four <= end:
-        a, b, c, d = at, at + plane, at + plane + plane, at + plane + plane + plane
-        first, second, third, fourth = old[b], old[c], old[d], old[d + plane]
-        new_a = _average(weight, here, below, first, old, a, row)
-        new_b = _average(weight, first, here, second, old, b, row)
-        new_c = _average(weight, second, first, third, old, c, row)
-        new_d = _average(weight, third, second, fourth, old, d, row)
-        new[a], new[b], new[c], new[d] = new_a, new_b, new_c, new_d
-        most = max(most, change(new_a, here), change(new_b, first))
-        most = max(most, change(new_c, second), change(new_d, third))
-        below, here = third, fourth
-        i += four
-        at += four * plane
+    if i + four <= end:
+        first, second, third, fourth = next_four(old, at, plane)
+        while i + four <= end:
+            a, b, c, d = at, at + plane, at + plane + plane, at + plane + plane + plane
+            i += four
+            at += four * plane
+            ahead = next_four(old, at if i + four <= end else a, plane)  # the last ones are unused
+            new_a = _average(weight, here, below, first, old, a, row)
+            new_b = _average(weight, first, here, second, old, b, row)
+            new_c = _average(weight, second, first, third, old, c, row)
+            new_d = _average(weight, third, second, fourth, old, d, row)
+            new[a], new[b], new[c], new[d] = new_a, new_b, new_c, new_d
+            most = max(most, change(new_a, here), change(new_b, first))
+            most = max(most, change(new_c, second), change(new_d, third))
+            below, here = third, fourth
+            first, second, third, fourth = ahead
     while i < end:
         above = old[at + plane]
         value = _average(weight, here, below, above, old, at, row)
@@ -90,7 +102,7 @@ def _line_and_cell(y0, z0):  # type: ignore[no-untyped-def]
     return j, z0 + np.uint64(cuda.blockIdx.x) * np.uint64(WIDE) + np.uint64(cuda.threadIdx.x)
 
 
-@kernel(*SWEEP)
+@kernel(*SWEEP, launch_bounds=(WIDE * HIGH, AT_A_TIME))
 def _sweep(  # type: ignore[no-untyped-def]
     old, new, weight, plane, row, march, x0, x1, y0, y1, z0, z1
 ):
@@ -99,7 +111,7 @@ def _sweep(  # type: ignore[no-untyped-def]
         _average_column(old, new, weight, plane, row, march, x0, x1, j, k)
 
 
-@kernel(*MEASURED)
+@kernel(*MEASURED, launch_bounds=(WIDE * HIGH, AT_A_TIME))
 def _measured(  # type: ignore[no-untyped-def]
     old, new, weight, plane, row, march, x0, x1, y0, y1, z0, z1, most
 ):

@@ -17,6 +17,13 @@ def check_sizes(array: Array) -> None:
 
 
 @inlined
+def next_four(old, at, stride):  # type: ignore[no-untyped-def]
+    """Return the four cells after the one at an index, along the axis with a stride."""
+    b, c, d = at + stride, at + stride + stride, at + stride + stride + stride
+    return old[b], old[c], old[d], old[d + stride]
+
+
+@inlined
 def change(new, old):  # type: ignore[no-untyped-def]
     """Return |new - old| as the bits of a float64.
 
