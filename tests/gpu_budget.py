@@ -63,14 +63,20 @@ def compiled(kernel: Any, signature: str) -> Code:
 
     Its code for the linker is optimised and becomes machine code when it is linked.
     """
-    code, options = for_linker(kernel, signature), [f"-arch={ARCHITECTURE}", "-lto"]
-    if "max_registers" in kernel.options:
-        options.append(f"-maxrregcount={kernel.options['max_registers']}")
+    code, options = for_linker(kernel, signature), options_of(kernel)
     ptx = linked(code, [*options, "-ptx"])[0].decode()
     apart = linked(code, [*options, "-ptx", "-fma=0"])[0].decode() if joins(ptx) else ptx
     cubin, log = linked(code, [*options, "-Xptxas=-v"])
     cost = cost_of(log, ptx) | {"instructions": sum(1 for _ in instructions(cubin))}
     return Code(cost, ptx, joined_in(cubin), len(joins(apart)))
+
+
+def options_of(kernel: Any) -> list[str]:
+    """The options with which numba-cuda links a kernel."""
+    options = [f"-arch={ARCHITECTURE}", "-lto"]
+    if "max_registers" in kernel.options:
+        options.append(f"-maxrregcount={kernel.options['max_registers']}")
+    return options
 
 
 def for_linker(kernel: Any, signature: str) -> bytes:

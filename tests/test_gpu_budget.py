@@ -5,6 +5,7 @@ After a change that costs more on purpose, ``make gpu-budget`` writes the new co
 
 from __future__ import annotations
 
+import importlib
 import json
 from types import ModuleType
 from typing import Any
@@ -22,6 +23,13 @@ def code() -> dict[str, dict[str, gpu_budget.Code]]:
     """All kernels, compiled."""
     skips.without("compile")
     return gpu_budget.all_code()
+
+
+@pytest.fixture
+def gpu_loops(toolkit: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """`benchmarks/gpu_loops.py`."""
+    monkeypatch.syspath_prepend(str(gpu_budget.ROOT / "benchmarks"))
+    return importlib.import_module("gpu_loops")
 
 
 @pytest.fixture
@@ -191,3 +199,32 @@ def test_a_log_that_tells_nothing_is_an_error():
     """Catches costs of nought because the compiler's words have changed."""
     with pytest.raises(ValueError, match="does not report"):
         gpu_budget.cost_of("ptxas info : all is well", "")
+
+
+def test_float32_forces_make_few_slow_operations(gpu_loops):
+    """Catches conversions that return: a multiprocessor makes 16 of them while it makes 128 sums.
+
+    Of the loop for four entries of a list; with three more per pair it was slower than float64.
+    """
+    from kernels.leanmd.gpu.interactions import _forces_in_single
+
+    (signature,) = _forces_in_single.signatures
+    (loop, *_) = gpu_loops.loops(gpu_loops.machine_code(_forces_in_single, signature)[0])
+    made = gpu_loops.units(loop)
+    assert made["loads"] == 8 and made["slow"] <= 16 and made["float64"] == 0
+
+
+def test_loops_are_found_in_machine_code(toolkit, gpu_loops):
+    """Catches a reader of branches that finds no loop, or another one."""
+
+    def summed(a, b, out):
+        total = 0.0
+        for n in range(a.size):
+            total += a[n] * b[n]
+        out[0] = total
+
+    words, registers = gpu_loops.machine_code(kernel_of(toolkit, summed), VECTORS)
+    made = [gpu_loops.units(loop) for loop in gpu_loops.loops(words)]
+    assert all(one["loads"] == 2 * one["float64"] >= 2 and one["stores"] == 0 for one in made)
+    assert made and 8 < registers < 64
+    assert gpu_loops.warps(48, 256) == 40 and gpu_loops.warps(56, 64) == 36

@@ -12,10 +12,10 @@ broadcasts. Wider clusters load less, but compute more pairs that are farther ap
 in a melt 1.7 times as many as lists of atoms hold for clusters of 4, 2.2 times for 8, about 4 times
 for 32.
 
-Cost of `forces`: a pair takes about 30 operations in float64, a division among them, and 9 on
-integers; its list entry takes 4 B for 8 pairs, from L2. At 170 pairs per atom of a melt the
-arithmetic takes 170 x 30 / 17 T/s = 0.3 ns per atom, memory 0.03 ns. New lists are made every 10 to
-20 steps, and then cost about as much as a step.
+Cost of `forces`: a pair takes 21 operations in float64, most of them of a division, and 44
+instructions in all, or 38 in float32. At 180 pairs per atom of a melt an H200 needs 0.25 ns per
+atom to issue them; docs/gpu-kernels.md has the floors. New lists are made every 10 to 20 steps, and
+then cost about as much as a step.
 
 No kernel has a barrier or uses warp-level operations. In a scan a thread adds up `CHUNK` numbers
 one after another; scans are a small part of the cost of new lists.
@@ -30,7 +30,7 @@ import numpy as np
 from devices.backend import Array
 from devices.cuda.compiler import Kernel, bits, cuda, fma, inlined, kernel, mul
 from devices.cuda.memory import empty
-from devices.cuda.primitives import FEW_THREADS, launch
+from devices.cuda.primitives import FEW_THREADS, THREADS, launch
 from devices.cuda.unbranched import reciprocal
 from kernels.leanmd.gpu.single import (
     SINGLE_FAR,
@@ -54,6 +54,7 @@ from kernels.leanmd.units import (
 )
 
 WIDTH = 8  # atoms of a cluster, and threads that build its list
+MANY = 2640  # thread blocks: four times as many as an H200 runs at once
 SUMMING = 1 << 14  # threads that add up over all atoms, at most
 CLOSEST2 = CLOSEST * CLOSEST
 
@@ -144,8 +145,8 @@ def _force_by(locate: Any, add: Any, in_force_unit: Any, far: Any) -> Any:
 def _forces_by(force_on: Any, locate: Any, positions: str, cut: str, registers: int) -> Kernel:
     """Return the kernel of `forces`, given the functions for the force on an atom and its position.
 
-    ``positions``, ``cut``: the types of the arguments. ``registers``: as many as may be used; a
-    multiprocessor has 65536 / `THREADS` for each thread block.
+    ``positions``, ``cut``: the types of the arguments. ``registers``: as many as a thread may use;
+    a multiprocessor has 65536, and holds as many thread blocks as these suffice for.
     """
 
     @kernel(
@@ -184,13 +185,22 @@ _forces_in_single = _forces_by(
 )
 
 
+def _launch(clusters: int, stream: Any) -> tuple[int, int, Any]:
+    """Return how to launch one thread per atom of some clusters.
+
+    Neighbours in a large thread block share what L1 holds. Few clusters are better spread evenly.
+    """
+    threads = clusters * WIDTH
+    return launch(threads, stream, THREADS if threads >= MANY * THREADS else FEW_THREADS)
+
+
 def forces(
     position: Array, others: Array, clusters: Array, first_cluster: int, end_cluster: int,
     starts: Array, neighbors: Array, own: bool, cutoff: float, force: Array, flags: Array,
 ) -> None:  # fmt: skip
     """Launch one thread per atom."""
     if first_cluster < end_cluster:
-        _forces[launch((end_cluster - first_cluster) * WIDTH, force.stream)](
+        _forces[_launch(end_cluster - first_cluster, force.stream)](
             first_cluster, end_cluster, position, others, clusters, starts, neighbors, own,
             cutoff * cutoff, force, flags,
         )  # fmt: skip
@@ -202,7 +212,7 @@ def forces_in_single(
 ) -> None:  # fmt: skip
     """Launch one thread per atom, which computes in float32; positions are `Quanta`."""
     if first_cluster < end_cluster:
-        _forces_in_single[launch((end_cluster - first_cluster) * WIDTH, force.stream)](
+        _forces_in_single[_launch(end_cluster - first_cluster, force.stream)](
             first_cluster, end_cluster, position.records, others.records, clusters, starts,
             neighbors, own, cut_in(position.quantum, cutoff * cutoff), force, flags,
         )  # fmt: skip
