@@ -133,7 +133,8 @@ class LeanmdBlock(Domain):
         Forces on the inner atoms are computed while messages travel, not if all are to itself.
         """
         first, done = self.atoms.count, 0
-        self.see(0, first)
+        seen = first if self.apart else 0
+        self.see(0, seen)
         for axis in AXES:
             messages = self.leaving(axis)
             yield Post(f"positions along {axis}", messages)
@@ -145,7 +146,7 @@ class LeanmdBlock(Domain):
             parts = self.arrived(axis, came)
             self.kernels.place(self.atoms.position, first, parts)
             first += sum(part.shape[1] for part in parts)
-        self.see(self.atoms.count, first)
+        self.see(seen, first)
         return done
 
     def build_lists(self) -> None:
