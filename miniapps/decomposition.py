@@ -79,13 +79,15 @@ def split(low: int, high: int, parts: int, part: int) -> tuple[int, int]:
 class Layout:
     """How a grid of ``shape`` cells is cut: ``pe_grid`` parts, each into ``sub_grid`` blocks.
 
-    ``periodic`` says per axis whether the last block neighbours the first.
+    ``periodic`` says per axis whether the last block neighbours the first. ``one_home``: one PE has
+    the blocks of all parts, so no message travels.
     """
 
     shape: tuple[int, ...]
     periodic: tuple[bool, ...]
     pe_grid: tuple[int, ...]
     sub_grid: tuple[int, ...]
+    one_home: bool = False
 
     @classmethod
     def create(
@@ -154,7 +156,7 @@ class Layout:
 
     def home(self, kind: str, index: Index) -> int:
         """The PE on which a block starts."""
-        return self.pe(index)
+        return 0 if self.one_home else self.pe(index)
 
     @cached_property
     def numbers(self) -> dict[Place, int]:

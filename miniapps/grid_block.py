@@ -35,9 +35,10 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         self.bounds = layout.bounds(index)
         self.neighbors = layout.neighbors(index, diagonals=problem.time_tile > 1)
         self.time = 0
-        # Whether it is alone on its PE, and messages take time: not if all are to itself.
-        others = any(peer.block != tuple(index) for peer in self.neighbors.values())
-        self.alone = layout.odf == 1 and others
+        # Whether it is alone on its PE, and messages take time: some are to blocks of other PEs.
+        here = layout.home(self.kind, index)
+        away = any(layout.home(*peer.place) != here for peer in self.neighbors.values())
+        self.alone = layout.odf == 1 and away
         axes = len(index)
         self.grow = [0] * (2 * axes)  # per side, whether a neighbour is there
         for axis, side in itertools.product(range(axes), (-1, 1)):

@@ -181,8 +181,12 @@ class RunSpec:
 
     @cached_property
     def layout(self) -> Layout:
-        """The decomposition of the problem."""
-        return self.problem.cut(self._parts, self.odf, self.pe_grid)
+        """The decomposition of the problem.
+
+        In sim one process has all blocks, too, but stands for drivers whose messages travel.
+        """
+        cut = self.problem.cut(self._parts, self.odf, self.pe_grid)
+        return replace(cut, one_home=self.can.one_pe and not self.can.replays)
 
     @property
     def blocks(self) -> int:
