@@ -162,7 +162,7 @@ class MessageView(DeviceMessage):
         """Return the message as a block with this device receives it.
 
         If it comes from another stream or is written again, the block's stream waits when a kernel
-        takes `memory`: many blocks receive messages that kernels of other streams read.
+        takes `memory` or its address: many blocks receive messages that others' kernels read.
         """
         if self.buffer.stream is device.stream and not self.buffer.is_reused:
             return self
@@ -171,9 +171,13 @@ class MessageView(DeviceMessage):
     @property
     def memory(self) -> tuple[Any, int]:
         """The flat array of the buffer, and where the message begins in it, for kernels."""
+        self.begin_reading()
+        return self.buffer.flat, self.start
+
+    def begin_reading(self) -> None:
+        """Let the kernels of the block that has received the message read it from now on."""
         if self.reader is not None:
             self.reader.begin_reading(self.buffer)
-        return self.buffer.flat, self.start
 
     @property
     def ready(self) -> Any:
@@ -209,6 +213,13 @@ class MessageView(DeviceMessage):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return np.array, (memory.to_host(self.array),)
+
+
+def addresses(views: Mapping[Any, MessageView]) -> dict[Any, int]:
+    """Return by edge where messages begin in device memory, for kernels that read them there."""
+    for view in views.values():
+        view.begin_reading()
+    return {edge: view.address for edge, view in views.items()}
 
 
 def by_buffer(views: Mapping[Any, MessageView]) -> list[tuple[Any, dict[Any, int]]]:
