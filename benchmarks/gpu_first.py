@@ -30,7 +30,11 @@ from gpu_validation import kernel_cache
 ROOT = Path(__file__).resolve().parents[1]
 WHEELS, VENV = ROOT / ".whl", ROOT / ".venv-gpu"
 LOGS = ROOT / "build" / "gpu-first"  # where $OUT is not set
-RESULTS = "benchmarks/gpu-validation.json", "benchmarks/results/gpu.json"
+RESULTS = (
+    "benchmarks/gpu-validation.json",
+    "benchmarks/results/gpu.json",
+    "benchmarks/results/gpu_calls.json",
+)
 CUDA_FOLDERS = "/usr/local/cuda", "/usr/local/cuda-13", "/usr/local/cuda-13.0", "/opt/cuda"
 # What wheels bring.
 IMPORTED = "numba_cuda", "cuda.bindings", "mpi4py", "charm4py", "pytest_timeout"
@@ -53,6 +57,7 @@ PARTS = {
     "inventory": Part(("gpu_inventory.py",), needs_gpu=False, timed=False),
     "first": Part((CHECK, "--steps", "first")),
     "memcheck": Part((CHECK, "--steps", "memcheck jacobi2d")),
+    "calls": Part(("gpu_calls.py",)),
     "tests": Part((CHECK, "--steps", "tests")),
     "bench": Part(("gpu_bench.py",)),
     "check": Part((CHECK,)),

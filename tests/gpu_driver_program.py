@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from devices import backend
-from devices.cuda.buffers import SPARE
+from devices.cuda.buffers import SPARE, roomy
 from devices.cuda.compiler import Kernel
 from devices.cuda.driver import DriverError
 from devices.cuda.launches import MOST
@@ -194,6 +194,13 @@ def spares() -> None:
     for size in range(1, 9):
         GPU.messages({0: (size,)}, np.float64)
     assert len(GPU.spare.arrays) == SPARE
+    assert [roomy(size) for size in (3, 64, 65, 72, 73, 1000, 4096, 4097)] == [
+        *(3, 64, 72, 72, 80, 1024, 4096, 4608)
+    ]
+    many = GPU.messages({1: (3000,)}, np.float64)
+    place = many.address
+    del many
+    assert GPU.messages({1: (3050,)}, np.float64).address == place  # counts vary a little
 
 
 def cache_on_disk() -> None:

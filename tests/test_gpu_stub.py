@@ -203,6 +203,30 @@ def test_numpy_without_a_name_that_numba_cuda_wants(environment: dict[str, str])
     assert done.returncode == 0, done.stderr
 
 
+def test_calls_are_timed_and_counted(environment: dict[str, str]) -> None:
+    """Catches calls that are not timed, or counted for the process instead of per block."""
+    script = support.ROOT / "benchmarks" / "gpu_calls.py"
+    done = support.execute([support.BIN / "python", script, "--smoke"], RUN_S, environment)
+    assert done.returncode == 0, done.stderr
+    times, counts = map(rows_of, done.stdout.strip().split("\n\n"))
+    assert all(0.0 < float(row["10 %"]) <= float(row["µs"]) for row in times.values())
+    assert {"event, record", "launch, packed before", "copy to host, 16 MB, until done"} <= set(
+        times
+    )
+    one, of_eight = counts["jacobi2d"], counts["jacobi2d, 8 blocks"]
+    assert (one["cuLaunchKernel"], one["cuEventRecord"], one["cuStreamWaitEvent"]) == tuple("120")
+    # Pack, unpack and sweep; the blocks at both ends have one neighbour, the others two.
+    assert of_eight["cuLaunchKernel"] == "3"
+    assert float(of_eight["cuStreamWaitEvent"]) == 2 * (6 * 2 + 2) / 8
+
+
+def rows_of(table: str) -> dict[str, dict[str, str]]:
+    """The rows of a Markdown table, by their first column."""
+    lines = [line.split("|")[1:-1] for line in table.split("\n")]
+    head, _, *rows = [[cell.strip() for cell in line] for line in lines]
+    return {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+
+
 # Of the driver, per step, and arrays that are made: what each case of `benchmarks/gpu_host.py` may
 # use. Launches are exact; a step of pic has more of them when particles arrive or are sorted.
 NOTHING = {"waits": 0, "copies": 0, "synchronizations": 0, "arrays": 0, "prepared": 0}
@@ -210,6 +234,13 @@ MOST = {
     "jacobi2d": NOTHING | {"launches": 1, "marks": 2},
     "jacobi2d, periodic": NOTHING | {"launches": 3, "marks": 4},
     "stencil3d, periodic": NOTHING | {"launches": 3, "marks": 4},
+    "jacobi2d, 8 blocks": NOTHING
+    | {"launches": 24, "marks": 38, "waits": 28, "synchronizations": 8},
+    "stencil3d, 8 blocks": NOTHING
+    | {"launches": 24, "marks": 38, "waits": 48, "synchronizations": 8},
+    "pic, 8 blocks": {
+        "launches": 84, "marks": 54, "waits": 36, "copies": 8, "synchronizations": 16, "arrays": 4,
+    },
     "pic": {"launches": 1, "marks": 4, "copies": 1, "synchronizations": 1, "arrays": 0},
     "leanmd": {"launches": 9, "marks": 12, "copies": 1, "synchronizations": 1, "arrays": 0},
     "leanmd, new lists": {"launches": 52, "marks": 18, "copies": 12, "arrays": 40},

@@ -43,7 +43,7 @@ class Slot:
         buffer = self.buffer
         if buffer is not None and (buffer.shapes, buffer.dtype) == (shapes, dtype):
             return buffer.read
-        self.buffer = MessageBuffer(shapes, dtype, stream, Spare())
+        self.buffer = MessageBuffer(shapes, dtype, stream, None)
         self.buffer.is_reused = True
         return streams.mark(stream)  # until then, kernels may use this memory for freed arrays
 

@@ -33,8 +33,17 @@ def places(
     return starts, end
 
 
+def roomy(size: int) -> int:
+    """Return a size, or one that is at most an eighth larger: sizes of messages may vary a little.
+
+    Sizes up to 64 are kept; above, there are eight from a power of two to the next.
+    """
+    step = 1 << max(0, size.bit_length() - 4)
+    return size if size <= 64 else -(-size // step) * step
+
+
 class Spare:
-    """Memory of messages that nobody has any more, for later ones of the same size.
+    """Memory of messages that nobody has any more, for later ones of the same `roomy` size.
 
     It is used again in the work of the same stream, as CuPy's pool would do, which costs more.
     """
@@ -59,20 +68,23 @@ class MessageBuffer(DeviceMessages):
     """Messages of one data type in device memory, each with room for a header in front.
 
     ``flat``: all of the memory, as one array of the type. ``starts``: where each message begins in
-    it, by edge. ``spare``: where the memory may come from, and goes.
+    it, by edge. ``spare``: where the memory may come from, and goes; None: it has just this size.
     """
+
+    spare: Spare | None = None
 
     def __init__(
         self,
         shapes: Mapping[Any, tuple[int, ...]],
         dtype: Any,
         stream: Any,
-        spare: Spare,
+        spare: Spare | None,
     ) -> None:
         self.dtype, self.stream, self.shapes = np.dtype(dtype), stream, dict(shapes)
         self.starts, end = places(tuple(self.shapes.items()), self.dtype.itemsize)
-        self.spare, flat = spare, spare.take(end, self.dtype)
-        self.flat = memory.empty(end, self.dtype, stream) if flat is None else flat
+        self.spare, size = spare, end if spare is None else roomy(end)
+        flat = None if spare is None else spare.take(size, self.dtype)
+        self.flat = memory.empty(size, self.dtype, stream) if flat is None else flat
         self.ready: Any = None  # a mark: all messages are written
         self.pinned: np.ndarray | None = None  # the copy on the host
         self.copied: Any = None  # a mark: the copy has ended
@@ -80,8 +92,9 @@ class MessageBuffer(DeviceMessages):
         self.is_reused = False  # whether another stream writes it again, after that mark
 
     def __del__(self) -> None:
-        if hasattr(self, "flat") and self.stream.toolkit.is_last_user(self.flat):
-            self.spare.give(self.flat)
+        if self.spare is not None and hasattr(self, "flat"):
+            if self.stream.toolkit.is_last_user(self.flat):
+                self.spare.give(self.flat)
 
     def __getitem__(self, edge: Any) -> MessageView:
         return MessageView(self, edge)
@@ -220,20 +233,6 @@ def addresses(views: Mapping[Any, MessageView]) -> dict[Any, int]:
     for view in views.values():
         view.begin_reading()
     return {edge: view.address for edge, view in views.items()}
-
-
-def by_buffer(views: Mapping[Any, MessageView]) -> list[tuple[Any, dict[Any, int]]]:
-    """Group messages by the buffer that holds them.
-
-    Returns for each buffer its flat array, and where its messages begin in it, by edge.
-    """
-    groups: dict[int, tuple[Any, dict[Any, int]]] = {}
-    for edge, view in views.items():
-        group = groups.get(id(view.buffer))
-        if group is None:  # kernels wait for the whole buffer
-            group = groups[id(view.buffer)] = view.memory[0], {}
-        group[1][edge] = view.start
-    return list(groups.values())
 
 
 def stage(views: Iterable[MessageView], stream: Any) -> int:

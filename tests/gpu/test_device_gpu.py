@@ -20,7 +20,7 @@ import kernels
 from devices import backend as device
 from devices.cuda import compiler, driver_info, memory, primitives, streams, toolkit
 from devices.cuda.backend import CudaBackend, Gpu
-from devices.cuda.buffers import MessageBuffer, MessageView, by_buffer
+from devices.cuda.buffers import MessageBuffer, MessageView, addresses
 from devices.cuda.toolkit import Nvidia, Simulator
 from devices.messages import HEADER_BYTES, Envelope, packed_empty
 from drivers.timing import PELog, Stepper
@@ -307,16 +307,15 @@ def test_kinds_of_messages_mix():
     assert gpu.staged_bytes < theirs.nbytes + HEADER_BYTES + host.nbytes
 
 
-def test_messages_are_grouped_by_the_buffer_that_holds_them():
+def test_messages_of_several_buffers_have_addresses():
     """Catches a kernel that looks for a message in the memory of another buffer."""
-    gpu = device.get("gpu")
-    mine, wanted = filled(gpu)
-    theirs, others = filled(device.get("gpu"), first=40)
-    views = {"a": mine["low"], "b": theirs["high"], "c": mine["high"]}
-    (first, places), (second, more) = by_buffer(views)
-    assert (set(places), set(more)) == ({"a", "c"}, {"b"})
-    host = memory.to_host(first)[places["c"] :][:9], memory.to_host(second)[more["b"] :][:9]
-    assert same(host[0], wanted["high"]) and same(host[1], others["high"])
+    gpu, other = device.get("gpu"), device.get("gpu")
+    (mine, _), (theirs, _) = filled(gpu), filled(other, first=40)
+    views = gpu.received({"a": mine["low"], "b": theirs["high"], "c": mine["high"]})
+    found = addresses(views)
+    assert found == {edge: memory.address(view.array) for edge, view in views.items()}
+    assert found["c"] - found["a"] == 8 * (mine.starts["high"] - mine.starts["low"])
+    assert list(gpu.reading.values()) == [theirs]  # its kernels wait for that
     assert mine.memory == (mine.flat, mine.starts) and mine["low"].memory[1] == mine.starts["low"]
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from devices.backend import Array
-from devices.cuda.buffers import by_buffer
-from devices.cuda.compiler import bits, cuda, from_bits, kernel, ported
+from devices.cuda.buffers import addresses
+from devices.cuda.compiler import bits, cuda, from_bits, kernel, ported, viewer
 from devices.cuda.memory import empty, to_host
 from devices.cuda.primitives import copy, launch, thread_index
 from kernels.pic.counters import HERE, HOLES, LEFT, LOST, MISROUTED, OWNERS, TAIL, owner_at
@@ -19,8 +19,10 @@ from kernels.pic.interface import Particles
 from kernels.state_hash.cpu import mix
 
 PARTS = 8  # messages that one launch unpacks; a block has no more neighbours
+ROW_BYTES = 64  # of a message, a particle each
 PARTICLES = "float64[::1]," * 5 + "int64[::1], int64[::1], int64[::1]"
 _mix = ported(mix)
+_row = viewer("float64")
 
 
 @kernel(
@@ -95,62 +97,47 @@ def pack(
 
 
 @kernel(
-    f"void(float64[::1], UniTuple(int64, {PARTS}), UniTuple(int64, {PARTS}),"
-    f"UniTuple(int64, {PARTS}), UniTuple(float64, 4), int64[::1], int64, int64, uint8[::1],"
-    f"int64[::1], {PARTICLES})"
+    f"void(UniTuple(int64, {PARTS}), UniTuple(int64, {PARTS}), UniTuple(float64, 4), int64[::1],"
+    f"int64, int64, uint8[::1], int64[::1], {PARTICLES})"
 )
-def _unpack(message, starts, ends, rows, cell, gaps, free, count, owners, counters,
+def _unpack(starts, ends, cell, gaps, free, count, owners, counters,
             x, y, vx, vy, charge, ids, cells, motions):  # type: ignore[no-untyped-def]  # fmt: skip
-    # Threads from ends[p - 1] up to ends[p] take message p, one row each. starts[p] and rows[p]
-    # are where thread 0 would find its row, in memory and among all received rows.
-    n = np.int64(thread_index())
-    if n >= ends[PARTS - 1]:
+    # Threads from ends[p - 1] up to ends[p] take the message at the address starts[p], a row each.
+    row = np.int64(thread_index())
+    if row >= ends[PARTS - 1]:
         return
-    start, row = starts[0], rows[0] + n
+    start, first = starts[0], np.int64(0)
     for part in range(1, PARTS):
-        if n >= ends[part - 1]:
-            start, row = starts[part], rows[part] + n
-    m = np.uint64(start + 8 * n)
+        if row >= ends[part - 1]:
+            start, first = starts[part], ends[part - 1]
+    came = _row(start + ROW_BYTES * (row - first), 8)
     if row < free:
         at = np.uint64(gaps[np.uint64(row)])
         owners[at] = HERE
     else:
         at = np.uint64(count + row - free)
-    to_x, to_y = message[m], message[m + np.uint64(1)]
+    to_x, to_y = came[0], came[1]
     if not inside(to_x, to_y, cell):
         to_x, to_y = cell[0] + 0.5, cell[2] + 0.5
         cuda.atomic.min(counters, MISROUTED, row)
-    x[at], y[at], vx[at] = to_x, to_y, message[m + np.uint64(2)]
-    vy[at], charge[at] = message[m + np.uint64(3)], message[m + np.uint64(4)]
-    ids[at] = bits(message[m + np.uint64(5)])
-    cells[at] = bits(message[m + np.uint64(6)])
-    motions[at] = bits(message[m + np.uint64(7)])
+    x[at], y[at], vx[at], vy[at], charge[at] = to_x, to_y, came[2], came[3], came[4]
+    ids[at], cells[at], motions[at] = bits(came[5]), bits(came[6]), bits(came[7])
 
 
 def unpack(
     came: Mapping[Any, Any], frame: np.ndarray, gaps: Array, free: int, count: int, owners: Array,
     counters: Array, arrays: Particles,
 ) -> None:  # fmt: skip
-    """Launch one thread per row for all messages in one message buffer."""
-    cell = tuple(frame[:4].tolist())
-    rows = {edge: message.shape[0] for edge, message in came.items()}
-    first_rows = dict(zip(rows, itertools.accumulate(rows.values(), initial=0), strict=False))
-    for buffer, places in by_buffer(came):
-        starts, ends, firsts, threads = [], [], [], 0
-        for edge, start in places.items():
-            if rows[edge]:
-                starts.append(start - 8 * threads)
-                firsts.append(first_rows[edge] - threads)
-                threads += rows[edge]
-                ends.append(threads)
-        if threads:
-            missing = PARTS - len(ends)
-            ends += [threads] * missing
-            starts, firsts = starts + [0] * missing, firsts + [0] * missing
-            _unpack[launch(threads, counters.stream)](
-                buffer, tuple(starts), tuple(ends), tuple(firsts), cell,
-                gaps, free, count, owners, counters, *arrays,
-            )  # fmt: skip
+    """Launch one thread per row for all messages."""
+    full = {edge: message for edge, message in came.items() if message.shape[0]}
+    if not full:
+        return
+    ends = list(itertools.accumulate(message.shape[0] for message in full.values()))
+    starts, missing = list(addresses(full).values()), PARTS - len(ends)
+    _unpack[launch(ends[-1], counters.stream)](
+        (*starts, *[0] * missing), (*ends, *[ends[-1]] * missing), tuple(frame[:4].tolist()),
+        gaps, free, count, owners, counters, *arrays,
+    )  # fmt: skip
 
 
 def row_of(message: Any, row: int) -> np.ndarray:

@@ -278,15 +278,15 @@ class Races:
         for number, array in arrays:
             self.access(stream, array.address, number in stored, f"by {name}")
         if stores.reads_addresses(kernel.function):
-            for _, array in arrays:
-                for address in self.addresses(array):
+            tables = [pool.host_view(a) for _, a in arrays if a.dtype.itemsize == WORD]
+            tables += [np.array(a) for a in arguments if isinstance(a, tuple)]
+            for table in tables:
+                for address in self.addresses(table.reshape(-1).view(np.int64)):
                     self.access(stream, address, False, f"by {name}")
 
-    def addresses(self, array: Any) -> Iterator[int]:
-        """Words of an array that are addresses of memory, one for each piece."""
-        if array.dtype.itemsize != WORD:
-            return
-        words = np.unique(pool.host_view(array).reshape(-1).view(np.int64))
+    def addresses(self, words: np.ndarray) -> Iterator[int]:
+        """Those of some words that are addresses of memory, one for each piece."""
+        words = np.unique(words)
         low, high = np.searchsorted(words, [self.begins[0], self.begins[-1] + (1 << 40)])
         seen: set[int] = set()
         for word in words[low:high].tolist():
