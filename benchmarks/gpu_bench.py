@@ -63,7 +63,7 @@ from devices import backend as device
 
 TOTAL_S = 450.0  # no part begins after it; a part makes at most two runs
 ALL_MEASURED, SOME_FAILED, NO_GPU = 0, 1, 2
-DRAWN_FROM_IT = ("gpu_figure.py", "report.py")
+DRAWN_FROM_IT = ("gpu_figure.py", "report.py", "gpu_section.py")
 
 
 class Part(NamedTuple):

@@ -19,7 +19,7 @@ NO_RESULTS = 2
 def draw_bars(axes: Any, values: dict[str, float], what: str) -> None:
     """Draw a bar for each name."""
     bars = axes.barh(list(values), list(values.values()), color=COLOURS[0])
-    axes.bar_label(bars, fmt="%.2f", padding=3)
+    axes.bar_label(bars, fmt="%.3g", padding=3)
     axes.margins(x=0.15)  # for the labels
     axes.invert_yaxis()
     axes.set_xlabel(what)

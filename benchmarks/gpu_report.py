@@ -18,30 +18,31 @@ def section(document: Mapping[str, Any] | None) -> str:
     if results:
         parts += [sizes(results), blocks(results)]
     if results.get("failures"):
-        failed = "\n".join(f"* {part}: {why}" for part, why in results["failures"].items())
+        failed = "\n".join(
+            f"* {part}: {why.rpartition('run failed: ')[2]}"
+            for part, why in results["failures"].items()
+        )
         parts.append(f"These parts failed:\n\n{failed}\n")
     return "\n".join(parts)
 
 
 def introduction(results: Mapping[str, Any]) -> str:
     """The introduction: the GPU, if there was one, and the rate of a copy."""
-    said = (
-        "No GPU has been available yet, so nothing was measured.\nIt also writes tables of whole "
-        "runs over problem sizes, of several blocks and processes on one GPU, of\nstreams, and of "
-        "copies that a sweep hides."
-    )
+    said = "No GPU was available, so nothing was measured."
     if results:
         copied = results.get("copy_bytes_per_s")
-        ceiling = f"where a copy moves {copied / 1e12:.2f} TB/s" if copied else "its copy not timed"
-        said = f"On one {results['device']}, {ceiling}."
+        ceiling = f"a copy moves {copied / 1e12:.2f} TB/s there" if copied else "its copy not timed"
+        revision = f", revision {results['revision']}" if "revision" in results else ""
+        said = f"They are of one {results['device']}{revision}; {ceiling}."
         if FIGURE.exists():
-            said += " ![Rates on a GPU](figures/gpu.png)"
+            said += "\n\n![Rates on a GPU](figures/gpu.png)"
     return f"## GPU\n\n`make gpu-bench` measures the numbers of this section. {said}\n"
 
 
 def number(value: float | None, unit: float = 1.0, form: str = ".3g") -> str:
-    """A number in a unit, as text; empty for None."""
-    return "" if value is None else format(value / unit, form)
+    """A number in a unit, as text with three digits that count; empty for None."""
+    text = "" if value is None else format(value / unit, form)
+    return f"{float(text):.0f}" if "e+" in text else text
 
 
 def kernels(results: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""docs/performance.md, which `benchmarks/report.py` writes."""
+"""docs/performance.md and a section of docs/results/README.md, which scripts write."""
 
 from __future__ import annotations
 
@@ -12,3 +12,12 @@ def test_the_page_has_what_the_results_say(monkeypatch: pytest.MonkeyPatch) -> N
     import report
 
     assert report.PAGE.read_text() == report.page()
+
+
+def test_the_section_on_a_gpu_has_what_the_results_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches rates on GPUs that were written by hand, and results that the page does not show."""
+    monkeypatch.syspath_prepend(support.ROOT / "benchmarks")
+    import gpu_section
+
+    written = gpu_section.PAGE.read_text()
+    assert written == gpu_section.page() and gpu_section.TITLE in written
