@@ -51,7 +51,8 @@ def checked(validation: dict[str, Any]) -> str:
     clean = sum(text.startswith("0 ") for text in validation["sanitizer"].values())
     failed = sum("initialized before forking" in text for text in validation["failures"])
     return filled(f"""On {validation["date"]}, revision {validation["revision"]} ran on one
-{device}: {tests["passed"]} of {tests["passed"] + tests["failed"]} tests passed, {same} large runs of the four apps under serial and mpi (two ranks on the GPU), in float64 and float32, had the state
+{device}: {tests["passed"]} of {tests["passed"] + tests["failed"]} tests passed, {same} large
+runs of the four apps under serial and mpi (two ranks on the GPU), in float64 and float32, had the state
 hash of the CPU, and {clean} runs under memcheck and racecheck had no error. The {tests["failed"]}
 tests and {failed} runs that failed have one cause: charm with two PEs opened CUDA before its
 runtime forked. That is mended; no GPU has run it since. What fell short of time (synccheck, and
@@ -68,8 +69,8 @@ def sizes(last: dict[str, Any]) -> str:
         rows.append([app, every[-1], entry["unit"], *rates, f"{gpu / cpu:.0f}"])
     columns = ["app", "size", "unit", "GPU, 10^9/s", "CPU, 8 ranks, 10^9/s", "ratio"]
     said = filled(f"""Whole runs in float64 on the {last["device"]} and on 8 of the 16 cores
-beside it, at the largest of the sizes in the figure; [performance.md](../performance.md#gpu) has all
-of them, and the kernels.""")
+beside it, at the largest of the sizes in the figure; [performance.md](../performance.md#gpu) has
+all of them, and the kernels.""")
     return f"![Rates on a GPU](../figures/gpu.png)\n\n{said}\n{table(columns, rows)}"
 
 
