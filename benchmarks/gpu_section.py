@@ -54,7 +54,8 @@ def checked(validation: dict[str, Any]) -> str:
 {device}: {tests["passed"]} of {tests["passed"] + tests["failed"]} tests passed, {same} large
 runs of the four apps under serial and mpi (two ranks on the GPU), in float64 and float32, had the
 state hash of the CPU, and {clean} runs under memcheck and racecheck had no error. The
-{tests["failed"]} tests and {failed} runs that failed have one cause: charm with two PEs opened CUDA before its
+{tests["failed"]} tests and {failed} runs that failed have one cause: charm with two PEs opened
+CUDA before its
 runtime forked. That is mended; no GPU has run it since. What fell short of time (synccheck, and
 sanitizers of float32 and of pairs) is open.""")
 
