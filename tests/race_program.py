@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
+import pool
 from races import RACES, Race
 
 from devices import backend as device
@@ -246,6 +247,7 @@ def races_without(name: str) -> dict[str, Any]:
     child = os.fork()
     if child == 0:
         try:
+            pool.driver().take_over()
             wait = WAITS[name]
             delete(wait)
             RACES.ends_run = True

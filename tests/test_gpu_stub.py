@@ -135,6 +135,83 @@ def test_freed_memory_is_poisoned_and_handed_out_again(environment: dict[str, st
     assert done.stdout.split() == ["True", "127", "True", "127"], done.stderr
 
 
+# What NVIDIA's driver answers to wrong programs; its manual says so of each call.
+ANSWERS = {
+    "NOT_INITIALIZED": ("opened nothing", "forked after CUDA was opened"),
+    "INVALID_CONTEXT": ("no context in this thread",),
+    "INVALID_VALUE": (
+        "copy to freed memory", "copy beyond an allocation", "host's memory as a device's",
+        "device's memory as a host's", "fill of the host's memory", "freed twice",
+        "no thread blocks", "too many thread blocks", "too many threads",
+        "too many threads along z", "too much shared memory",
+    ),
+    "ILLEGAL_ADDRESS": (
+        "kernel on freed memory", "kernel on the host's memory", "kernel beyond an allocation"
+    ),
+    "MISALIGNED_ADDRESS": ("kernel on misaligned memory",),
+    "OUT_OF_MEMORY": ("allocation that does not fit",),
+    "INVALID_HANDLE": (
+        "launch in a destroyed stream", "wait for no event",
+        "time of an event that was not recorded",
+    ),
+}  # fmt: skip
+
+
+def test_wrong_programs_are_refused(environment: dict[str, str]) -> None:
+    """Catches a stub driver that takes what a real one refuses, and one that refuses too much."""
+    program = Path(__file__).with_name("gpu_wrong_programs.py")
+    done = support.execute([support.BIN / "python", program], env=environment)
+    assert done.returncode == 0, done.stderr
+    wanted = {
+        name: [f"CUDA_ERROR_{error}", "CUDA_SUCCESS"]
+        for error, names in ANSWERS.items()
+        for name in names
+    }
+    assert json.loads(done.stdout) == wanted
+
+
+FORKING = """
+import os
+from devices import backend
+backend.get("gpu")
+if os.fork() == 0:
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.launch
+@pytest.mark.timeout(RUN_S + 60)
+def test_no_process_forks_after_it_has_opened_a_gpu(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Catches a GPU that is opened too early: CUDA does not work in the forked process."""
+    forks = tmp_path / "forks"
+    noted = environment | {"MINIAPPS_STUB_FORKS": str(forks)}
+    run = "run jacobi2d --size 9x8 --steps 2 --warmup 0 --audit 0 --device gpu"
+    lines = f"{run} --pe-grid 2x1\n{run}\n{run} --driver mpi -n 2\n{run} --driver charm -n 2"
+    for words, given in (
+        (f"{run} --stall 60", ""),  # a watcher is forked
+        (f"{run} --driver charm -n 2 --odf 2", ""),
+        (f"{run} --driver charm -n 2 --dry-run", ""),
+        ("batch -", lines),
+    ):
+        done = support.execute([*support.PROGRAM, *words.split()], RUN_S, noted, given)
+        assert done.returncode == 0, done.stderr
+    assert not forks.exists(), forks.read_text()
+    done = support.execute([support.BIN / "python", "-c", FORKING], RUN_S, noted)
+    assert done.returncode == 0 and "has opened CUDA" in forks.read_text(), done.stderr
+
+
+def test_a_run_that_does_not_fit_ends_with_a_line(environment: dict[str, str]) -> None:
+    """Catches a traceback, or a hang, where a GPU's memory does not suffice."""
+    small = environment | {"MINIAPPS_STUB_BYTES": str(1 << 16)}
+    run = "run jacobi2d --size 256x256 --steps 2 --device gpu"
+    done = support.execute([*support.PROGRAM, *run.split()], RUN_S, small)
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 3 and "memory" in line.lower()
+
+
 @pytest.mark.parametrize(("threads", "status"), [(128, 0), (2048, 1)])
 def test_launches_that_no_gpu_takes_fail(
     threads: int, status: int, environment: dict[str, str]
@@ -149,7 +226,7 @@ def test_launches_that_no_gpu_takes_fail(
     )
     done = support.execute([support.BIN / "python", "-c", program], env=environment)
     assert done.returncode == status
-    assert ("STUB_ERROR" in done.stderr) if status else (done.stderr == "")
+    assert ("CUDA_ERROR_INVALID_VALUE" in done.stderr) if status else (done.stderr == "")
 
 
 @pytest.mark.launch

@@ -1,41 +1,106 @@
 /* An NVIDIA driver without a GPU: what it calls device memory is the host's, copies are made at once,
-   and a launch looks at its grid and does nothing. Calls that are not here succeed and do nothing.
-   What programs can be bounded by is counted: see tests/gpu_stub.py. */
+   and a launch looks at its grid and does nothing. It refuses what a real driver refuses: calls before
+   cuInit or after a fork, without a current context, with handles that do not exist, with memory that
+   is not there or not of the kind that is asked for. Calls that are not here succeed and do nothing.
+   What programs can be bounded by is counted: see tests/gpu_stub.py.
+
+   Variables of the environment: MINIAPPS_STUB_BYTES, the memory that there is; MINIAPPS_STUB_FORKS, a
+   file that gets a line when a process forks that has opened CUDA. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { OK = 0, INVALID_VALUE = 1 };
-enum { KIB = 1024, CONTEXT = 0x1000, FIRST_HANDLE = 0x2000 };
+enum {
+  OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_CONTEXT = 201,
+  INVALID_HANDLE = 400, ILLEGAL_ADDRESS = 700, MISALIGNED_ADDRESS = 716
+};
+enum { KIB = 1024, CONTEXT = 0x1000, FIRST_HANDLE = 0x2000, STEP = 16 };
+enum { DEVICE = 1, PINNED = 2 }; /* kinds of memory */
+static const size_t BYTES = 1ull << 34;
 
 void *last_launch[3]; /* function, stream, places of parameters */
 long launches, marks, waits, copies, synchronizations;
 static long last_handle = FIRST_HANDLE;
-static void *current;
+static __thread void *current; /* context */
 
-static int nothing(void) { return OK; }
+/* Whether CUDA is open */
+
+static int is_open, is_lost; /* lost: it was open in the process from which this one was forked */
+static int later; /* what went wrong in a kernel: the answer to every call after it */
+
+static int state(void) { return is_open ? later : NOT_INITIALIZED; }
+static int state_in_context(void) { return !is_open || later || current ? state() : INVALID_CONTEXT; }
+
+#define IF_OPEN if (state()) return state()
+#define IN_CONTEXT if (state_in_context()) return state_in_context()
+
+static void before_fork(void) {
+  const char *name = getenv("MINIAPPS_STUB_FORKS");
+  if (!is_open || !name) return;
+  FILE *file = fopen(name, "a");
+  fprintf(file, "process %d forks, and has opened CUDA\n", getpid());
+  fclose(file);
+}
+
+static void after_fork(void) { is_lost = is_lost || is_open, is_open = 0; }
+
+/* For a test that forks a process for each mistake: this driver, as no real one, goes on in it. */
+void take_over(void) { is_open = is_lost, is_lost = 0; }
+
+__attribute__((constructor)) static void watch(void) { pthread_atfork(before_fork, NULL, after_fork); }
+
+int cuInit(unsigned flags) { return is_lost ? NOT_INITIALIZED : (is_open = 1, OK); }
+int cuDriverGetVersion(int *version) { *version = 13000; return OK; }
+static int nothing(void) { return state(); }
+
+/* Handles: of one kind they are numbered, and each is alive until it is destroyed */
+
+struct handles { long first; char *alive; long count; };
+static struct handles streams = {0x1000000}, events = {0x8000000};
+
+static void *made(struct handles *all) {
+  all->alive = realloc(all->alive, all->count + 1);
+  all->alive[all->count] = 1;
+  return (void *)(all->first + STEP * all->count++);
+}
+
+static long number(struct handles *all, void *handle) {
+  long n = ((long)handle - all->first) / STEP;
+  return n >= 0 && n < all->count && all->alive[n] ? n : -1;
+}
+
+static int destroyed(struct handles *all, void *handle) {
+  long n = number(all, handle);
+  if (n < 0) return INVALID_HANDLE;
+  all->alive[n] = 0;
+  return OK;
+}
+
+static int is_stream(void *stream) { return (long)stream <= 2 || number(&streams, stream) >= 0; }
 
 static int make(void **handle) {
-  *handle = (void *)(last_handle += 16);
+  *handle = (void *)(last_handle += STEP);
   return OK;
 }
 
 /* Device and context */
 
-int cuInit(unsigned flags) { return OK; }
-int cuDriverGetVersion(int *version) { *version = 13000; return OK; }
-int cuDeviceGetCount(int *count) { *count = 1; return OK; }
-int cuDeviceGet(int *device, int number) { *device = number; return OK; }
-int cuDeviceGetName(char *name, int size, int device) { strncpy(name, "stub", size); return OK; }
-int cuDeviceGetUuid(char *uuid, int device) { memset(uuid, 1, 16); return OK; }
-int cuDeviceTotalMem(size_t *bytes, int device) { *bytes = 1ull << 34; return OK; }
+int cuDeviceGetCount(int *count) { IF_OPEN; *count = 1; return OK; }
+int cuDeviceGet(int *device, int number) { IF_OPEN; *device = number; return OK; }
+int cuDeviceGetName(char *name, int size, int device) { IF_OPEN; strncpy(name, "stub", size); return OK; }
+int cuDeviceGetUuid(char *uuid, int device) { IF_OPEN; memset(uuid, 1, 16); return OK; }
+int cuDeviceTotalMem(size_t *bytes, int device) { IF_OPEN; *bytes = BYTES; return OK; }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { return cuDeviceTotalMem(bytes, device); }
 
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  IF_OPEN;
   switch (attribute) {
   case 1: case 2: case 3: *value = 1024; break; /* threads of a block, in all and along x and y */
   case 4: *value = 64; break;
@@ -52,69 +117,199 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
   return OK;
 }
 
-int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)CONTEXT; return OK; }
-int cuCtxGetCurrent(void **context) { *context = current; return OK; }
-int cuCtxSetCurrent(void *context) { current = context; return OK; }
-int cuCtxPushCurrent(void *context) { current = context; return OK; }
-int cuCtxPopCurrent(void **context) { *context = current; current = NULL; return OK; }
-int cuCtxGetDevice(int *device) { *device = 0; return OK; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { IF_OPEN; *context = (void *)CONTEXT; return OK; }
+int cuCtxGetCurrent(void **context) { IF_OPEN; *context = current; return OK; }
+int cuCtxSetCurrent(void *context) { IF_OPEN; current = context; return OK; }
+int cuCtxPushCurrent(void *context) { IF_OPEN; current = context; return OK; }
+int cuCtxPopCurrent(void **context) { IN_CONTEXT; *context = current; current = NULL; return OK; }
+int cuCtxGetDevice(int *device) { IN_CONTEXT; *device = 0; return OK; }
 
-/* Memory, streams and events */
+/* Memory: what is allocated, in the order of addresses */
 
-int cuMemGetInfo(size_t *unused, size_t *all) { *unused = *all = 1ull << 34; return OK; }
-int cuMemAlloc(void **memory, size_t bytes) { *memory = calloc(1, bytes + 1); return OK; }
-int cuMemFree(void *memory) { free(memory); return OK; }
-int cuMemHostAlloc(void **memory, size_t bytes) { return cuMemAlloc(memory, bytes); }
-int cuMemFreeHost(void *memory) { return cuMemFree(memory); }
-int cuMemsetD8Async(void *to, int byte, size_t n) { memset(to, byte, n); return OK; }
+static struct range { char *begin; size_t size; int kind; } *ranges;
+static long count;
+static size_t used;
 
-static int copy(void *to, void *from, size_t n) {
-  copies++;
+static long after(char *address) { /* the number of ranges that begin at or before an address */
+  long low = 0, high = count;
+  while (low < high) {
+    long middle = (low + high) / 2;
+    if (ranges[middle].begin <= address) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+static struct range *around(void *address) {
+  long n = after(address) - 1;
+  return n >= 0 && (char *)address < ranges[n].begin + ranges[n].size ? &ranges[n] : NULL;
+}
+
+static int is_device(void *address, size_t n) { /* whether n bytes there lie in one allocation */
+  struct range *found = around(address);
+  return !n || (found && found->kind == DEVICE && (char *)address + n <= found->begin + found->size);
+}
+
+static int is_host(void *address) {
+  struct range *found = around(address);
+  return !found || found->kind == PINNED;
+}
+
+static int allocate(void **memory, size_t bytes, int kind) {
+  IN_CONTEXT;
+  const char *most = getenv("MINIAPPS_STUB_BYTES");
+  if (!bytes) return INVALID_VALUE;
+  if (kind == DEVICE && used + bytes > (most ? strtoull(most, NULL, 10) : BYTES)) return OUT_OF_MEMORY;
+  *memory = calloc(1, bytes + 1);
+  ranges = realloc(ranges, (count + 1) * sizeof *ranges);
+  long n = after(*memory);
+  memmove(ranges + n + 1, ranges + n, (count++ - n) * sizeof *ranges);
+  ranges[n] = (struct range){*memory, bytes, kind};
+  if (kind == DEVICE) used += bytes;
+  return OK;
+}
+
+static int release(void *memory, int kind) {
+  IN_CONTEXT;
+  struct range *found = around(memory);
+  if (!found || found->begin != memory || found->kind != kind) return INVALID_VALUE;
+  if (kind == DEVICE) used -= found->size;
+  memmove(found, found + 1, (ranges + count-- - found - 1) * sizeof *ranges);
+  free(memory);
+  return OK;
+}
+
+int cuMemGetInfo(size_t *unused, size_t *all) { IN_CONTEXT; *unused = *all = BYTES; return OK; }
+int cuMemAlloc(void **memory, size_t bytes) { return allocate(memory, bytes, DEVICE); }
+int cuMemFree(void *memory) { return release(memory, DEVICE); }
+int cuMemHostAlloc(void **memory, size_t bytes) { return allocate(memory, bytes, PINNED); }
+int cuMemFreeHost(void *memory) { return release(memory, PINNED); }
+
+int cuMemsetD8Async(void *to, int byte, size_t n, void *stream) {
+  IN_CONTEXT;
+  if (!is_stream(stream)) return INVALID_HANDLE;
+  if (!is_device(to, n)) return INVALID_VALUE;
+  memset(to, byte, n);
+  return OK;
+}
+
+static int copy(void *to, void *from, size_t n, int right, void *stream) {
+  IN_CONTEXT;
+  if (!is_stream(stream)) return INVALID_HANDLE;
+  if (!right) return INVALID_VALUE;
   memcpy(to, from, n);
   return OK;
 }
 
-int cuMemcpyHtoD(void *to, void *from, size_t n) { memcpy(to, from, n); return OK; }
-int cuMemcpyDtoH(void *to, void *from, size_t n) { memcpy(to, from, n); return OK; }
-int cuMemcpyDtoD(void *to, void *from, size_t n) { memcpy(to, from, n); return OK; }
-int cuMemcpyHtoDAsync(void *to, void *from, size_t n) { return copy(to, from, n); }
-int cuMemcpyDtoHAsync(void *to, void *from, size_t n) { return copy(to, from, n); }
-int cuMemcpyDtoDAsync(void *to, void *from, size_t n) { return copy(to, from, n); }
+static int to_device(void *to, void *from, size_t n, void *stream) {
+  return copy(to, from, n, is_device(to, n) && is_host(from), stream);
+}
+
+static int to_host(void *to, void *from, size_t n, void *stream) {
+  return copy(to, from, n, is_host(to) && is_device(from, n), stream);
+}
+
+int cuMemcpyHtoD(void *to, void *from, size_t n) { return to_device(to, from, n, NULL); }
+int cuMemcpyDtoH(void *to, void *from, size_t n) { return to_host(to, from, n, NULL); }
+int cuMemcpyDtoD(void *to, void *from, size_t n) {
+  return copy(to, from, n, is_device(to, n) && is_device(from, n), NULL);
+}
+int cuMemcpyHtoDAsync(void *to, void *from, size_t n, void *stream) {
+  copies++;
+  return to_device(to, from, n, stream);
+}
+int cuMemcpyDtoHAsync(void *to, void *from, size_t n, void *stream) {
+  copies++;
+  return to_host(to, from, n, stream);
+}
+int cuMemcpyDtoDAsync(void *to, void *from, size_t n, void *stream) {
+  copies++;
+  return copy(to, from, n, is_device(to, n) && is_device(from, n), stream);
+}
+
+/* What a kernel does that is running: a wrong access is the answer to all later calls. */
+void accessed(void *address, size_t bytes, size_t each) {
+  if (later) return;
+  if (!is_device(address, bytes)) later = ILLEGAL_ADDRESS;
+  else if ((uintptr_t)address % each) later = MISALIGNED_ADDRESS;
+}
 
 int cuPointerGetAttribute(void *value, int attribute, void *pointer) {
+  IF_OPEN;
   if (attribute == 2 || attribute == 9) *(int *)value = attribute == 2 ? 2 : 0; /* kind, device */
   else *(void **)value = attribute == 1 ? (void *)CONTEXT : pointer;
   return OK;
 }
 
-int cuStreamCreate(void **stream, unsigned flags) { return make(stream); }
-int cuStreamSynchronize(void *stream) { synchronizations++; return OK; }
-int cuStreamWaitEvent(void *stream, void *event, unsigned flags) { waits++; return OK; }
-int cuEventSynchronize(void *event) { synchronizations++; return OK; }
-int cuEventCreate(void **event, unsigned flags) { *event = calloc(1, sizeof(double)); return OK; }
-int cuEventDestroy(void *event) { free(event); return OK; }
+/* Streams and events */
 
-int cuEventRecord(double *event, void *stream) {
-  struct timespec now;
-  marks++;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  *event = now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
+static double *times; /* of events, in ms; below 0: not recorded */
+
+int cuStreamCreate(void **stream, unsigned flags) { IN_CONTEXT; *stream = made(&streams); return OK; }
+int cuStreamDestroy(void *stream) { IN_CONTEXT; return destroyed(&streams, stream); }
+int cuStreamDestroy_v2(void *stream) { return cuStreamDestroy(stream); }
+
+int cuStreamSynchronize(void *stream) {
+  IN_CONTEXT;
+  synchronizations++;
+  return is_stream(stream) ? OK : INVALID_HANDLE;
+}
+
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+  IN_CONTEXT;
+  waits++;
+  return is_stream(stream) && number(&events, event) >= 0 ? OK : INVALID_HANDLE;
+}
+
+int cuEventCreate(void **event, unsigned flags) {
+  IN_CONTEXT;
+  *event = made(&events);
+  times = realloc(times, events.count * sizeof *times);
+  times[events.count - 1] = -1;
   return OK;
 }
 
-int cuEventElapsedTime(float *ms, double *begin, double *end) { *ms = *end - *begin; return OK; }
+int cuEventDestroy(void *event) { IN_CONTEXT; return destroyed(&events, event); }
+int cuEventDestroy_v2(void *event) { return cuEventDestroy(event); }
+
+int cuEventRecord(void *event, void *stream) {
+  IN_CONTEXT;
+  struct timespec now;
+  long n = number(&events, event);
+  if (n < 0 || !is_stream(stream)) return INVALID_HANDLE;
+  marks++;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  times[n] = now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
+  return OK;
+}
+
+int cuEventQuery(void *event) { IN_CONTEXT; return number(&events, event) >= 0 ? OK : INVALID_HANDLE; }
+
+int cuEventSynchronize(void *event) {
+  synchronizations++;
+  return cuEventQuery(event);
+}
+
+int cuEventElapsedTime(float *ms, void *begin, void *end) {
+  IN_CONTEXT;
+  long first = number(&events, begin), last = number(&events, end);
+  if (first < 0 || last < 0 || times[first] < 0 || times[last] < 0) return INVALID_HANDLE;
+  *ms = times[last] - times[first];
+  return OK;
+}
 
 /* Kernels */
 
-int cuModuleLoadDataEx(void **module, void *image) { return make(module); }
-int cuModuleLoadData(void **module, void *image) { return make(module); }
-int cuLibraryLoadData(void **library, void *code) { return make(library); }
-int cuModuleGetFunction(void **function, void *module, char *name) { return make(function); }
-int cuLibraryGetKernel(void **kernel, void *library, char *name) { return make(kernel); }
-int cuKernelGetFunction(void **function, void *kernel) { *function = kernel; return OK; }
-int cuLibraryGetModule(void **module, void *library) { *module = library; return OK; }
+int cuModuleLoadDataEx(void **module, void *image) { IN_CONTEXT; return make(module); }
+int cuModuleLoadData(void **module, void *image) { IN_CONTEXT; return make(module); }
+int cuLibraryLoadData(void **library, void *code) { IF_OPEN; return make(library); }
+int cuModuleGetFunction(void **function, void *module, char *name) { IN_CONTEXT; return make(function); }
+int cuLibraryGetKernel(void **kernel, void *library, char *name) { IF_OPEN; return make(kernel); }
+int cuKernelGetFunction(void **function, void *kernel) { IN_CONTEXT; *function = kernel; return OK; }
+int cuLibraryGetModule(void **module, void *library) { IN_CONTEXT; *module = library; return OK; }
 
 int cuFuncGetAttribute(int *value, int attribute, void *function) {
+  IF_OPEN;
   *value = attribute ? 16 : 1024; /* 0: threads of a block */
   return OK;
 }
@@ -125,18 +320,40 @@ int cuKernelGetAttribute(int *value, int attribute, void *kernel, int device) {
 
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned x, unsigned y,
                    unsigned z, unsigned shared, void *stream, void *parameters, void *extra) {
+  IN_CONTEXT;
+  if (!function || !is_stream(stream)) return INVALID_HANDLE;
   launches++;
   last_launch[0] = function, last_launch[1] = stream, last_launch[2] = parameters;
-  int fits = gx && gy && gz && gy <= 65535 && gz <= 65535 && x && y && z && x * y * z <= 1024;
-  return fits ? OK : INVALID_VALUE;
+  int grid = gx && gy && gz && gx <= 2147483647 && gy <= 65535 && gz <= 65535;
+  int block = x && y && z && x <= 1024 && y <= 1024 && z <= 64 && (uint64_t)x * y * z <= 1024;
+  return grid && block && shared <= 48 * KIB ? OK : INVALID_VALUE;
 }
 
 int cuLaunchKernelEx(unsigned *how, void *function) {
   return cuLaunchKernel(function, how[0], how[1], how[2], how[3], how[4], how[5], 0, NULL, NULL, NULL);
 }
 
-int cuGetErrorName(int error, char **text) { *text = "STUB_ERROR"; return OK; }
-int cuGetErrorString(int error, char **text) { *text = "refused by the stub driver"; return OK; }
+/* Errors, and functions by name */
+
+static const struct { int error; char *name, *text; } answers[] = {
+  {OK, "CUDA_SUCCESS", "no error"},
+  {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+  {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+  {NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+  {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+  {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+  {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+  {MISALIGNED_ADDRESS, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
+};
+
+static int answer(int error, char **text, int is_name) {
+  for (size_t n = 0; n < sizeof answers / sizeof *answers; n++)
+    if (answers[n].error == error) return *text = is_name ? answers[n].name : answers[n].text, OK;
+  return *text = NULL, INVALID_VALUE;
+}
+
+int cuGetErrorName(int error, char **text) { return answer(error, text, 1); }
+int cuGetErrorString(int error, char **text) { return answer(error, text, 0); }
 
 int cuGetProcAddress_v2(const char *name, void **address, int version, uint64_t flags, int *status) {
   Dl_info own;

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 from collections import Counter
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from pool import PINNED, POISON, give, host_view, take
+from pool import PINNED, answered, give, host_view, new, take
 
 LINE = 512  # bytes; sizes of device memory are multiples
 DEFAULT_STREAM = 1  # how an array names it
-_handles = itertools.count(0x100000, 16)
 _streams: list[int] = []  # that are current, the last one is
 made: Counter[str] = Counter()  # arrays so far, by how they were made
 
@@ -32,17 +30,16 @@ class ndarray(np.ndarray):  # noqa: N801 - CuPy's name
 
 
 def empty(count: int, dtype: Any) -> ndarray:
-    """Not zeros, so that what nobody has written shows."""
-    return (
-        np.frombuffer(bytes([POISON]) * (count * np.dtype(dtype).itemsize), dtype)
-        .copy()
-        .view(ndarray)
-    )
+    """Not zeros, so that what nobody has written shows. Its memory is never freed."""
+    dtype = np.dtype(dtype)
+    return new(count * dtype.itemsize).view(dtype).view(ndarray)
 
 
 def zeros(count: int, dtype: Any) -> ndarray:
     """Zeros."""
-    return np.zeros(count, dtype).view(ndarray)
+    array = empty(count, dtype)
+    array.fill(0)
+    return array
 
 
 def asarray(values: Any) -> ndarray:
@@ -73,7 +70,9 @@ class Memory:
     def __init__(self, size: int) -> None:
         made["memory"] += 1
         self.stream = _streams[-1] if _streams else DEFAULT_STREAM
-        self.bytes = take(self.stream, -(-size // LINE) * LINE) if size else None
+        self.bytes = None
+        if size:
+            self.bytes = take(self.stream, -(-size // LINE) * LINE)
         self.ptr = 0 if self.bytes is None else self.bytes.ctypes.data
 
     def __del__(self) -> None:
@@ -108,7 +107,9 @@ class Stream:
     """A stream: its handle is all that is asked for."""
 
     def __init__(self, non_blocking: bool = False) -> None:
-        self.ptr = next(_handles)
+        handle = ctypes.c_void_p()
+        answered("cuStreamCreate", ctypes.byref(handle), int(non_blocking))
+        self.ptr = int(handle.value or 0)
 
     def __enter__(self) -> Stream:
         _streams.append(self.ptr)

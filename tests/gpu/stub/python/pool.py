@@ -1,7 +1,8 @@
 """The memory that the stand-in for CuPy hands out.
 
 What is freed is poisoned and handed out again at once: device memory to the stream that had it, as
-CuPy's pool does, pinned memory to anybody. ``watchers`` are called for both.
+CuPy's pool does, pinned memory to anybody. ``watchers`` are called for both. The driver allocates
+it, and frees it with the process. Like CuPy, it opens CUDA if nobody has.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import ctypes
 import math
 import sys
 from collections import defaultdict
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,10 +23,45 @@ _unused: defaultdict[tuple[Any, int], list[np.ndarray]] = defaultdict(list)  # b
 watchers = SimpleNamespace(given=lambda *memory: None, freed=lambda *memory: None)
 
 
+@cache
+def driver() -> Any:
+    """The driver, with CUDA open and a context."""
+    library, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+    answers = library.cuInit(0), library.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    if any(answers) or library.cuCtxSetCurrent(context):
+        raise RuntimeError(f"cudaErrorInitializationError: {answers}")
+    return library
+
+
+class OutOfMemoryError(MemoryError):
+    """CuPy's error."""
+
+
+def answered(name: str, *arguments: Any) -> None:
+    """Call the driver. Raises OutOfMemoryError, or RuntimeError for any other answer than 0."""
+    answer = getattr(driver(), name)(*arguments)
+    if answer == 2:
+        raise OutOfMemoryError("Out of memory allocating device memory")
+    if answer:
+        raise RuntimeError(f"{name} answered {answer}")
+
+
+def new(size: int, pinned: bool = False) -> np.ndarray:
+    """New memory of the driver, not zeros."""
+    if not size:
+        return np.empty(0, np.uint8)
+    place = ctypes.c_void_p()
+    name = "cuMemHostAlloc" if pinned else "cuMemAlloc"
+    answered(name, ctypes.byref(place), ctypes.c_size_t(size))
+    memory = np.frombuffer((ctypes.c_char * size).from_address(int(place.value or 0)), np.uint8)
+    memory.fill(POISON)
+    return memory
+
+
 def take(stream: Any, size: int) -> np.ndarray:
     """Memory that was freed last, or new memory: not zeros."""
     unused = _unused[stream, size]
-    memory = unused.pop() if unused else np.full(size, POISON, np.uint8)
+    memory = unused.pop() if unused else new(size, stream is PINNED)
     watchers.given(memory.ctypes.data, size, stream)
     return memory
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from emulation import Emulated
 from gpu_stub import LIBRARY
-from pool import host_view
+from pool import driver, host_view
 
 from devices.cuda.compiler import Kernel
 from devices.cuda.driver import WORD, DeviceArray
@@ -44,7 +44,8 @@ class Stub(Nvidia):
                 else:
                     prepared()
                 check_parameters(on_driver, how[-1], arguments, prepared)
-                on_cpu.launch(*how[:2], arguments)
+                if accesses(arguments):
+                    on_cpu.launch(*how[:2], arguments)
 
             return both
 
@@ -57,6 +58,18 @@ class Stub(Nvidia):
         if not self.computes:
             return on_driver
         return partial(launcher(how), *map(without_memory, arguments), prepared=on_driver)
+
+
+def accesses(arguments: tuple[Any, ...]) -> bool:
+    """Tell the driver which memory a kernel accesses; whether that is right.
+
+    If not, a later call of the driver says so, as the kernel is still running.
+    """
+    library = driver()
+    for array in [a for a in arguments if isinstance(a, DeviceArray) and a.size]:
+        size = array.dtype.itemsize
+        library.accessed(*map(ctypes.c_size_t, (array.address, array.size * size, size)))
+    return library.cuCtxGetCurrent(ctypes.byref(ctypes.c_void_p())) == 0
 
 
 def without_memory(argument: Any) -> Any:
