@@ -50,6 +50,13 @@ def allocated(size: int = 64) -> int:
     return LIBRARY.cuMemAlloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(size))
 
 
+def left(before: int) -> int:
+    """The device memory, in bytes, that is left after an allocation."""
+    unused, everything = ctypes.c_size_t(), ctypes.c_size_t()
+    assert before == LIBRARY.cuMemGetInfo(ctypes.byref(unused), ctypes.byref(everything)) == 0
+    return unused.value
+
+
 def copied(to: Any, source: Any, call: str = "cuMemcpyHtoDAsync") -> int:
     """What a copy of 64 bytes is answered."""
     return getattr(LIBRARY, call)(to, source, ctypes.c_size_t(64), None)
@@ -197,6 +204,14 @@ OPENED: dict[str, tuple[Callable[[], int], Callable[[], int]]] = {
     "wait for no event": (
         lambda: LIBRARY.cuStreamWaitEvent(None, stream(), 0),
         lambda: LIBRARY.cuStreamWaitEvent(None, event(), 0),
+    ),
+    "wait inside an event's handle": (
+        lambda: LIBRARY.cuEventSynchronize(ctypes.c_void_p((event().value or 0) + 8)),
+        lambda: LIBRARY.cuEventSynchronize(event()),
+    ),
+    "allocation of more than is left": (
+        lambda: allocated(left(allocated(1 << 20)) + 1),
+        lambda: allocated(left(allocated(1 << 20))),
     ),
     "time of an event that was not recorded": (
         lambda: elapsed(event(), event(recorded=False)),

@@ -149,9 +149,9 @@ ANSWERS = {
         "kernel on freed memory", "kernel on the host's memory", "kernel beyond an allocation"
     ),
     "MISALIGNED_ADDRESS": ("kernel on misaligned memory",),
-    "OUT_OF_MEMORY": ("allocation that does not fit",),
+    "OUT_OF_MEMORY": ("allocation that does not fit", "allocation of more than is left"),
     "INVALID_HANDLE": (
-        "launch in a destroyed stream", "wait for no event",
+        "launch in a destroyed stream", "wait for no event", "wait inside an event's handle",
         "time of an event that was not recorded",
     ),
 }  # fmt: skip

@@ -23,7 +23,6 @@ enum {
 };
 enum { KIB = 1024, CONTEXT = 0x1000, FIRST_HANDLE = 0x2000, STEP = 16 };
 enum { DEVICE = 1, PINNED = 2 }; /* kinds of memory */
-static const size_t BYTES = 1ull << 34;
 
 void *last_launch[3]; /* function, stream, places of parameters */
 long launches, marks, waits, copies, synchronizations;
@@ -45,6 +44,7 @@ static void before_fork(void) {
   const char *name = getenv("MINIAPPS_STUB_FORKS");
   if (!is_open || !name) return;
   FILE *file = fopen(name, "a");
+  if (!file) return;
   fprintf(file, "process %d forks, and has opened CUDA\n", getpid());
   fclose(file);
 }
@@ -72,8 +72,8 @@ static void *made(struct handles *all) {
 }
 
 static long number(struct handles *all, void *handle) {
-  long n = ((long)handle - all->first) / STEP;
-  return n >= 0 && n < all->count && all->alive[n] ? n : -1;
+  long n = ((long)handle - all->first) / STEP, rest = ((long)handle - all->first) % STEP;
+  return !rest && n >= 0 && n < all->count && all->alive[n] ? n : -1;
 }
 
 static int destroyed(struct handles *all, void *handle) {
@@ -92,11 +92,16 @@ static int make(void **handle) {
 
 /* Device and context */
 
+static size_t total(void) {
+  const char *bytes = getenv("MINIAPPS_STUB_BYTES");
+  return bytes ? strtoull(bytes, NULL, 10) : 1ull << 34;
+}
+
 int cuDeviceGetCount(int *count) { IF_OPEN; *count = 1; return OK; }
 int cuDeviceGet(int *device, int number) { IF_OPEN; *device = number; return OK; }
 int cuDeviceGetName(char *name, int size, int device) { IF_OPEN; strncpy(name, "stub", size); return OK; }
 int cuDeviceGetUuid(char *uuid, int device) { IF_OPEN; memset(uuid, 1, 16); return OK; }
-int cuDeviceTotalMem(size_t *bytes, int device) { IF_OPEN; *bytes = BYTES; return OK; }
+int cuDeviceTotalMem(size_t *bytes, int device) { IF_OPEN; *bytes = total(); return OK; }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { return cuDeviceTotalMem(bytes, device); }
 
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
@@ -157,9 +162,8 @@ static int is_host(void *address) {
 
 static int allocate(void **memory, size_t bytes, int kind) {
   IN_CONTEXT;
-  const char *most = getenv("MINIAPPS_STUB_BYTES");
   if (!bytes) return INVALID_VALUE;
-  if (kind == DEVICE && used + bytes > (most ? strtoull(most, NULL, 10) : BYTES)) return OUT_OF_MEMORY;
+  if (kind == DEVICE && bytes > total() - used) return OUT_OF_MEMORY;
   *memory = calloc(1, bytes + 1);
   ranges = realloc(ranges, (count + 1) * sizeof *ranges);
   long n = after(*memory);
@@ -179,7 +183,13 @@ static int release(void *memory, int kind) {
   return OK;
 }
 
-int cuMemGetInfo(size_t *unused, size_t *all) { IN_CONTEXT; *unused = *all = BYTES; return OK; }
+int cuMemGetInfo(size_t *unused, size_t *all) {
+  IN_CONTEXT;
+  *all = total();
+  *unused = *all - used;
+  return OK;
+}
+
 int cuMemAlloc(void **memory, size_t bytes) { return allocate(memory, bytes, DEVICE); }
 int cuMemFree(void *memory) { return release(memory, DEVICE); }
 int cuMemHostAlloc(void **memory, size_t bytes) { return allocate(memory, bytes, PINNED); }
