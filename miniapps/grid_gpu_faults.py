@@ -45,10 +45,10 @@ def last_cell_not_packed(right: Any) -> Any:
     return edited(right, ("thread < count", "thread + np.uint64(1) < count"))
 
 
-@kernel_fault(f"{HALO}:_unpack")
+@kernel_fault(f"{HALO}:_unpack64")
 def ghosts_shifted(right: Any) -> Any:
-    """Ghosts are read one element too early in the message buffer."""
-    return edited(right, ("buffer[there]", "buffer[there - np.uint64(1)]"))
+    """Ghosts are read one element too early in their message."""
+    return edited(right, ("message[cell]", "message[cell - min(cell, np.uint64(1))]"))
 
 
 @fault(f"{HALO}:face_table")

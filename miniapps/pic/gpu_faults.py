@@ -68,7 +68,7 @@ def rows_of_a_message_taken_twice(right: Any) -> Any:
 @kernel_fault(f"{MIGRATE}:_unpack")
 def arrival_from_the_row_before(right: Any) -> Any:
     """Particles are read from the row before theirs: off by one."""
-    return edited(right, ("start + 8 * n", "start + 8 * max(n - 1, 0)"))
+    return edited(right, ("(row - first)", "max(row - first - 1, 0)"))
 
 
 @kernel_fault(f"{MIGRATE}:_unpack")
