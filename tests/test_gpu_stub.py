@@ -294,7 +294,8 @@ def test_calls_are_timed_and_counted(environment: dict[str, str]) -> None:
     assert (one["cuLaunchKernel"], one["cuEventRecord"], one["cuStreamWaitEvent"]) == tuple("120")
     # Pack, unpack and sweep; the blocks at both ends have one neighbour, the others two.
     assert of_eight["cuLaunchKernel"] == "3"
-    assert float(of_eight["cuStreamWaitEvent"]) == 2 * (6 * 2 + 2) / 8
+    # A block waits for each message, and for half of them before it writes the memory again.
+    assert float(of_eight["cuStreamWaitEvent"]) == 1.5 * (6 * 2 + 2) / 8
 
 
 def rows_of(table: str) -> dict[str, dict[str, str]]:
@@ -312,11 +313,11 @@ MOST = {
     "jacobi2d, periodic": NOTHING | {"launches": 3, "marks": 4},
     "stencil3d, periodic": NOTHING | {"launches": 3, "marks": 4},
     "jacobi2d, 8 blocks": NOTHING
-    | {"launches": 24, "marks": 38, "waits": 28, "synchronizations": 8},
+    | {"launches": 24, "marks": 38, "waits": 21, "synchronizations": 8},
     "stencil3d, 8 blocks": NOTHING
-    | {"launches": 24, "marks": 38, "waits": 48, "synchronizations": 8},
+    | {"launches": 24, "marks": 38, "waits": 36, "synchronizations": 8},
     "pic, 8 blocks": {
-        "launches": 84, "marks": 54, "waits": 36, "copies": 8, "synchronizations": 16, "arrays": 4,
+        "launches": 84, "marks": 54, "waits": 32, "copies": 8, "synchronizations": 16, "arrays": 4,
     },
     "pic": {"launches": 1, "marks": 4, "copies": 1, "synchronizations": 1, "arrays": 0},
     "leanmd": {"launches": 9, "marks": 12, "copies": 1, "synchronizations": 1, "arrays": 0},

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import itertools
 import math
 import operator
 from collections.abc import Callable, Iterator
@@ -77,16 +78,20 @@ class Stream:
     """A queue of work; ``queue`` is CuPy's object for it, ``handle`` the driver's.
 
     ``opening``: a mark to be recorded before the next work. ``last``: the last mark, if neither
-    work nor a wait has come after it, except work that others hand to ``queue``. ``launches``: see
+    work nor a wait has come after it, except work that others hand to ``queue``. ``number``: its
+    own among the streams of the process; ``marks``: how many have been recorded in it; ``after``:
+    by the numbers of other streams, the last of their marks that it waits for. ``launches``: see
     `devices.cuda.launches`.
     """
 
     toolkit: Any
+    numbers = itertools.count()
 
     def __init__(self, queue: Any) -> None:
         self.queue, self.handle = queue, driver.CUstream(queue.ptr)
         self.opening: Event | None = None
         self.last: Event | None = None
+        self.number, self.marks, self.after = next(self.numbers), 0, dict[int, int]()
         self.launches: dict[Any, Callable[[], None]] = {}
 
     def for_work(self) -> Any:
@@ -110,7 +115,7 @@ class Event:
     to wait for when it is asked to wait.
     """
 
-    __slots__ = "handle", "unused"
+    __slots__ = "handle", "number", "stream", "unused"
 
     def __init__(self, unused: list[Any]) -> None:
         self.unused, self.handle = unused, None
@@ -119,6 +124,8 @@ class Event:
         """Record it at the current end of a stream's work."""
         self.handle = self.unused.pop() if self.unused else checked(driver.cuEventCreate(0))
         checked(driver.cuEventRecord(self.handle, stream.handle))
+        stream.marks += 1
+        self.stream, self.number = stream.number, stream.marks
 
     def __del__(self) -> None:
         if self.handle is not None:
@@ -129,7 +136,14 @@ class Event:
         checked(driver.cuEventSynchronize(self.handle))
 
     def wait(self, stream: Stream) -> None:
-        """Let a stream wait until it is reached."""
+        """Let a stream wait until it is reached, unless it waits for it or a later one already.
+
+        Blocks of a process wait for each other's marks twice: before they read a message, and
+        before its memory is written again.
+        """
+        if stream.after.get(self.stream, 0) >= self.number:
+            return
+        stream.after[self.stream] = self.number
         stream.last = None
         checked(driver.cuStreamWaitEvent(stream.handle, self.handle, 0))
 
