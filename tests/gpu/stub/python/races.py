@@ -39,6 +39,7 @@ PASSED_ON = (  # by these files: places of accesses are where they are called
     "devices/cuda/launches.py",
     "devices/cuda/memory.py",
     "devices/cuda/streams.py",
+    "devices/cuda/tasks.py",
     "devices/cuda/toolkit.py",
     "tests/gpu/stub/",
 )
@@ -77,6 +78,10 @@ class Piece:
         self.begin, self.size, self.stream = begin, size, stream
         self.writes: dict[Any, Access] = {}
         self.reads: dict[Any, Access] = {}
+
+    def words(self) -> np.ndarray:
+        """What is in it, as integers."""
+        return np.frombuffer(ctypes.string_at(self.begin, self.size // WORD * WORD), np.int64)
 
 
 class Copy(NamedTuple):
@@ -277,12 +282,27 @@ class Races:
         arrays = [(number, array) for number, array in every if array.size]
         for number, array in arrays:
             self.access(stream, array.address, number in stored, f"by {name}")
-        if stores.reads_addresses(kernel.function):
-            tables = [pool.host_view(a) for _, a in arrays if a.dtype.itemsize == WORD]
-            tables += [np.array(a) for a in arguments if isinstance(a, tuple)]
-            for table in tables:
-                for address in self.addresses(table.reshape(-1).view(np.int64)):
-                    self.access(stream, address, False, f"by {name}")
+        views = stores.views(kernel.function)
+        if not views:
+            return
+        tables = [pool.host_view(a) for _, a in arrays if a.dtype.itemsize == WORD]
+        tables += [np.array(a) for a in arguments if isinstance(a, tuple)]
+        for table in tables:
+            words, written = table.view(np.int64), set[int]()
+            every = [words.reshape(-1)]
+            for view in views:
+                if view.column is None or words.ndim == 1:
+                    continue
+                addresses = self.addresses(words[:, view.column])
+                there = [piece for piece in map(self.piece, addresses) if piece is not None]
+                if view.is_stored:
+                    written |= {piece.begin for piece in there}
+                if view.is_table:
+                    every += [piece.words() for piece in there]
+            for address in self.addresses(np.concatenate(every)):
+                piece = self.piece(address)
+                changed = piece is not None and piece.begin in written
+                self.access(stream, address, changed, f"by {name}")
 
     def addresses(self, words: np.ndarray) -> Iterator[int]:
         """Those of some words that are addresses of memory, one for each piece."""

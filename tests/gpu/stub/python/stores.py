@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import emulation
 
@@ -69,9 +69,48 @@ def _value(node: ast.expr, seen: dict[str, Any]) -> Any:
     return None
 
 
+class View(NamedTuple):
+    """An array that a kernel finds by its address in a table."""
+
+    column: int | None  # of the table, None if the table has one axis or none is given
+    is_table: bool  # of addresses in turn
+    is_stored: bool  # whether it may be written
+
+
 @cache
-def reads_addresses(function: Any) -> bool:
-    """Whether a kernel reads arrays whose addresses are in a table."""
-    outer = inspect.getclosurevars(function)
-    values = [getattr(v, "_defn", v) for v in {**outer.globals, **outer.nonlocals}.values()]
-    return any(getattr(v, "__qualname__", "") == "viewer.<locals>.view" for v in values)
+def views(function: Any) -> tuple[View, ...]:
+    """The arrays that a kernel, and the functions it calls, find by addresses in tables."""
+    tree, outer = emulation._tree(function), inspect.getclosurevars(function)
+    seen, stored = {**outer.globals, **outer.nonlocals}, {*_stored(tree, function)}
+    found, names = [], dict[int, str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            names[id(node.value)] = node.targets[0].id
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            value = _value(node.func, seen)
+            kind, called = _viewed(value), emulation.function_of(value)
+            if kind is not None:
+                column = _column(node.args[0], seen)
+                found.append(View(column, kind == "uint64", names.get(id(node)) in stored))
+            elif called is not None:
+                found += views(called)
+    return tuple(found)
+
+
+def _viewed(value: Any) -> str | None:
+    """The type of elements if a value is a function that `compiler.viewer` has made."""
+    defined = getattr(value, "_defn", value)
+    if getattr(defined, "__qualname__", "") != "viewer.<locals>.view":
+        return None
+    kind = inspect.getclosurevars(defined).nonlocals["kind"]
+    return str(getattr(kind, "dtype", kind))
+
+
+def _column(address: ast.expr, seen: dict[str, Any]) -> int | None:
+    """The column of a table that an expression for an address names."""
+    for node in ast.walk(address):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
+            code = compile(ast.Expression(node.slice.elts[-1]), "<column>", "eval")
+            return int(eval(code, dict(seen)))
+    return None
