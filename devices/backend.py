@@ -108,13 +108,13 @@ class Clock:
         """Return the time between two marks."""
         return last - first
 
-    def read(self, spans: Sequence[tuple[Any, Any]]) -> tuple[float, float, float]:
+    def read(self, spans: Sequence[tuple[Any, Any, float]]) -> tuple[float, float, float]:
         """Return when the first span begins and the last one ends, and the sum of their times.
 
-        Spans are pairs of different marks of `begin` and `mark_after`, in order. Times are those
-        of `time.perf_counter`. Marks before the first span become invalid.
+        Spans are different marks of `begin` and `mark_after`, in order, and the share of the time
+        between them that counts. Times are those of `time.perf_counter`.
         """
-        return spans[0][0], spans[-1][1], sum([last - first for first, last in spans])
+        return spans[0][0], spans[-1][1], sum([share * (b - a) for a, b, share in spans])
 
     def time_of(self, mark: Any) -> float:
         """Return the time of a mark, as `time.perf_counter` gives it."""
@@ -125,6 +125,16 @@ class Device(Memory, Buffers, Clock):
     """A device as one block uses it. Pickled by its name, so that blocks can migrate."""
 
     name = "cpu"
+
+    shares_queue = False
+
+    def share_queue(self) -> bool:
+        """Do the block's work in one queue with that of other blocks of the process, if it has one.
+
+        Returns whether it does: then one launch can do the work of them all. Called before the
+        block has arrays.
+        """
+        return False
 
     def synchronize(self) -> None:
         """Wait until all work that was handed to the device is done."""

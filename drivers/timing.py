@@ -85,6 +85,7 @@ class Spans(NamedTuple):
     """Device marks of one round: pairs around the work inside the block.
 
     ``begun_s``, ``ended_s``: of the round on the host, if the device may lag behind it.
+    ``compute``: (begin, end, share): a launch for several blocks counts as a share for each.
     ``batched_s``: the block's share of the seconds that batches took, measured there. ``slices``:
     (kind, begin, end) of the work between two requests, in a traced run.
     """
@@ -92,7 +93,7 @@ class Spans(NamedTuple):
     device: Clock
     begun_s: float
     ended_s: float
-    compute: list[tuple[Any, Any]]
+    compute: list[tuple[Any, Any, float]]
     batched_s: float
     slices: list[tuple[int, Any, Any]]
 
@@ -107,15 +108,22 @@ class Stepper:
         self.block, self.traced, self.lag = block, traced, block.device.lag
         # On a device that runs in step with the host, the stepper answers these requests itself.
         self.answered_here: set[type] = set() if self.lag else {Pause, Batch}
+        if traced:
+            self.launch_alone()
         self.generator: Life | None = None
         self.witness: Witness | None = None  # of the messages in an audited round
         self.step = SETUP  # the first of the round
         self.finished = False  # the block reported that the whole run is finished
         self._forget()
 
+    def launch_alone(self) -> None:
+        """Let the block launch its own work from now on, so that its own time can be measured."""
+        if self.block.device.shares_queue:
+            self.answered_here.add(Batch)
+
     def _forget(self) -> None:
         self.begun_s = self.ended_s = 0.0
-        self.compute: list[tuple[Any, Any]] = []
+        self.compute: list[tuple[Any, Any, float]] = []
         self.batched_s = 0.0
         self.slices: list[tuple[int, Any, Any]] = []
 
@@ -170,7 +178,7 @@ class Stepper:
             raise error  # noqa: B904 - it has its cause, or is what was raised
         now = device.mark_after(before)
         if now is not before:  # else there was no work for the device
-            self.compute.append((before, now))
+            self.compute.append((before, now, 1.0))
             if self.traced:
                 packed = type(request) in (Post, PostSum)
                 self.slices.append((PACK if packed else COMPUTE, begun, now))
@@ -193,16 +201,26 @@ def answers_to(function: Callable[[list[Any]], list[Any]], tasks: list[Any]) -> 
 
 
 def answer_batches(batches: list[tuple[Stepper, Batch]]) -> Iterator[tuple[Stepper, Any]]:
-    """Run all batches, one call per function; yields each block's stepper and answer."""
+    """Run all batches, one call per function; yields each block's stepper and answer.
+
+    Each block bears an equal share of the time: by marks if all blocks share a queue, else by the
+    host's clock, for functions that wait for their answers.
+    """
     functions: dict[Any, list[tuple[Stepper, Batch]]] = {}
     for stepper, batch in batches:
         functions.setdefault(batch.function, []).append((stepper, batch))
     for function, asked in functions.items():
+        queue, share = asked[0][0].block.device, 1.0 / len(asked)
         before = perf_counter()
+        begin = queue.begin() if queue.shares_queue else None
         answers = answers_to(function, [batch.task for _, batch in asked])
-        share = (perf_counter() - before) / len(asked)
+        end = queue.mark_after(begin) if queue.shares_queue else None
+        seconds = perf_counter() - before
         for (stepper, _), answer in zip(asked, answers, strict=True):
-            stepper.batched_s += share
+            if end is None:
+                stepper.batched_s += share * seconds
+            else:
+                stepper.compute.append((begin, end, share))
             yield stepper, answer
 
 

@@ -10,12 +10,14 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable
+from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
 
 from miniapps.faults import ACTED, Fault, catalogue, fault
 
+FOR_ONE = "sweep"  # what kernels for many blocks call the function for one
 GPU = "devices.cuda.backend:Gpu"
 BUFFER = "devices.cuda.buffers:MessageBuffer"
 
@@ -27,10 +29,17 @@ def edited(right: Any, *changes: tuple[str, str]) -> Any:
     """A kernel, or a function that kernels call, in whose source some words are replaced.
 
     ``changes``: (words, their replacement); the words must occur once. Raises ValueError. It
-    reports itself that it is called, so its fault is `conditional`.
+    reports itself that it is called, so its fault is `conditional`. Of a kernel for many blocks,
+    the function for one is changed; of a tuple or dict, all kernels are.
     """
+    if isinstance(right, tuple):
+        return tuple(edited(one, *changes) for one in right)
+    if isinstance(right, dict):
+        return {key: edited(one, *changes) for key, one in right.items()}
     kernel = hasattr(right, "signatures")  # `devices.cuda.compiler.Kernel`, or numba's simulated
     function = right.function if kernel else right.fn
+    if kernel and FOR_ONE in function.__code__.co_freevars:
+        return _for_many(right, *changes)
     source = textwrap.dedent(inspect.getsource(function))
     for words, replacement in changes:
         if source.count(words) != 1:
@@ -48,6 +57,17 @@ def edited(right: Any, *changes: tuple[str, str]) -> Any:
     if kernel:
         return type(right)(wrong, right.signatures, right.options)
     return type(right)(wrong, device=True)
+
+
+def _for_many(kernel: Any, *changes: tuple[str, str]) -> Any:
+    """A kernel that calls `edited` in place of the function for one block that it closes over."""
+    function = kernel.function
+    cells = [
+        CellType(edited(cell.cell_contents, *changes)) if name == FOR_ONE else cell
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__, strict=True)
+    ]
+    wrong = FunctionType(function.__code__, function.__globals__, closure=tuple(cells))
+    return type(kernel)(wrong, kernel.signatures, kernel.options)
 
 
 def kernel_fault(*targets: str, **options: Any) -> Callable[[Callable[[Any], Any]], Fault]:

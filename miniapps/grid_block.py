@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from kernels.halo.interface import Region, box
 from kernels.jacobi2d.interface import Jacobi2dKernels
 from kernels.stencil3d.interface import Stencil3dKernels
 from miniapps.arrays import copied, ghosted, realigned
-from miniapps.contract import Edge, Index, Measure, Piece
+from miniapps.contract import Batch, Edge, Index, Measure, Piece
 from miniapps.decomposition import Layout
 from miniapps.grid import initial_field, projections, slabs
 from miniapps.kernel_user import KernelUser
@@ -29,6 +29,7 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
     """
 
     kind = "block"
+    has_equal_load = True  # with all other blocks, so its share of a launch for all is as large
 
     def __init__(self, problem: Any, layout: Layout, index: Index, device: Device) -> None:
         self.problem, self.index, self.device = problem, index, device
@@ -39,6 +40,10 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         here = layout.home(self.kind, index)
         away = any(layout.home(*peer.place) != here for peer in self.neighbors.values())
         self.alone = layout.odf == 1 and away
+        several = (len(layout.numbers) if layout.one_home else layout.odf) > 1
+        # Whether one launch does the work of all blocks of the process.
+        self.together = several and self.has_equal_load and device.share_queue()
+        self.packed: Mapping[Edge, Any] | None = None  # the faces, if the last launch packed them
         axes = len(index)
         self.grow = [0] * (2 * axes)  # per side, whether a neighbour is there
         for axis, side in itertools.product(range(axes), (-1, 1)):
@@ -50,7 +55,7 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Attributes without kernels and halo, which are faster to rebuild; arrays on the host."""
-        state = super().__getstate__()
+        state = super().__getstate__() | {"packed": None}
         del state["halo"]
         arrays = {name: self.device.to_host(state[name]) for name in ("old", "new")}
         return state | arrays
@@ -58,6 +63,8 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the block after a migration, with arrays aligned to cache lines."""
         device = state["device"]
+        if state["together"]:
+            device.share_queue()
         for name in ("old", "new"):  # one at a time: one extra copy at most
             state[name] = device.to_device(realigned(state.pop(name)))
         self.__dict__.update(state)
@@ -100,7 +107,8 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
 
     def faces(self) -> Mapping[Edge, Any]:
         """Copies of the block's own cells that neighbours need as ghosts, by edge."""
-        return self.halo.pack(self.old)
+        packed, self.packed = self.packed, None
+        return self.halo.pack(self.old) if packed is None else packed
 
     def fill_ghosts(self, came: Mapping[Edge, Any]) -> None:
         """Copy the received messages into the ghosts."""
@@ -159,6 +167,14 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
             self.old, self.new = self.new, self.old
         self.time += count
 
+    def advance(self, came: Mapping[Edge, Any], count: int) -> Generator[Any, Any, None]:
+        """Fill the ghosts and make the rest of ``count`` sweeps."""
+        if self.together:
+            self.packed = yield Batch(advance_all, (self, came, count))
+            return
+        self.fill_ghosts(came)
+        self.sweep_rest(count)
+
     def sweep_measured(self, count: int) -> float:
         """Do the same as `sweep_rest`; returns the largest change of a cell in the last sweep."""
         if count > 1:
@@ -191,3 +207,22 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
             "max": Measure("max", values.max()),
             "cells": Measure("sum", values.size),
         }
+
+
+def advance_all(
+    tasks: Sequence[tuple[GridBlock, Mapping[Edge, Any], int]],
+) -> list[Mapping[Edge, Any]]:
+    """Do `GridBlock.advance` for blocks that share a queue, and pack their faces for the next one.
+
+    Tasks are (block, messages that came, sweeps), as many sweeps each. Returns the faces.
+    """
+    blocks, sweeps = [block for block, _, _ in tasks], tasks[0][2]
+    halo: Any = kernels.load("halo", blocks[0].device.name)
+    halo.unpack_all([(block.halo, block.old, came) for block, came, _ in tasks])
+    app: Any = blocks[0].kernels
+    swept = app.sweep_all([(b.old, b.new, b.own, tuple(b.grow)) for b in blocks], sweeps)
+    for block in blocks:
+        if swept:
+            block.old, block.new = block.new, block.old
+        block.time += sweeps
+    return halo.pack_all([(block.halo, block.old) for block in blocks])

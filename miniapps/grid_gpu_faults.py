@@ -13,10 +13,22 @@ HALO = "kernels.halo.gpu"
 TILED = {"time_tile": 2}
 
 
-@kernel_fault(f"{KERNELS}:_sweep")
+@kernel_fault(f"{KERNELS}:_sweep", f"{KERNELS}:SWEEP_ALL")
 def last_thread_idle(right: Any) -> Any:
     """The last thread of the grid relaxes nothing: off by one."""
     return edited(right, ("j < y1", "j + np.uint64(1) < y1"))
+
+
+@kernel_fault(f"{KERNELS}:task_here", f"{HALO}:task_here")
+def task_of_another_block(right: Any) -> Any:
+    """Of a launch for many blocks, the first thread blocks of a task do the one before."""
+    return edited(right, ("FIRST] <= layer", "FIRST] < layer"))
+
+
+@kernel_fault(f"{KERNELS}:task_here")
+def task_cut_off(right: Any) -> Any:
+    """Of a launch for many blocks, the last thread blocks of each task do nothing."""
+    return edited(right, ("down < table[row, DOWN]", "down + np.uint64(1) < table[row, DOWN]"))
 
 
 @fault(f"{KERNELS}:blocks")
@@ -29,20 +41,20 @@ def grid_rounded_down(right: Any) -> Any:
     return blocks
 
 
-@fault(f"{KERNELS}:sweep_tile", given=TILED)
+@fault(f"{KERNELS}:sweep_all", given=TILED)
 def ping_pong_exchanged(right: Any) -> Any:
     """The block takes the array of the sweep before for the newest."""
 
-    def sweep_tile(*arguments: Any) -> int:
+    def sweep_all(*arguments: Any) -> int:
         return 1 - int(right(*arguments))
 
-    return sweep_tile
+    return sweep_all
 
 
-@kernel_fault(f"{HALO}:_pack")
+@kernel_fault(f"{HALO}:_pack64")
 def last_cell_not_packed(right: Any) -> Any:
     """The last cell of the last face is not copied into its message."""
-    return edited(right, ("thread < count", "thread + np.uint64(1) < count"))
+    return edited(right, ("thread < tasks[", "thread + np.uint64(1) < tasks["))
 
 
 @kernel_fault(f"{HALO}:_unpack64")
@@ -57,23 +69,25 @@ def last_face_left_out(right: Any) -> Any:
 
     def face_table(shape: tuple[int, ...], faces: Any) -> Any:
         count, rows = right(shape, faces)
-        return int(rows[-1, 0]) if len(rows) else count, rows
+        return int(rows[0, -1]) if rows.size else count, rows
 
     return face_table
 
 
-@fault(f"{HALO}:Halo.unpack", conditional=True)
+@fault(f"{HALO}:unpack_all", conditional=True)
 def old_halo(right: Any) -> Any:
     """After the first messages of a block ghosts are no longer written."""
 
-    def unpack(self: Any, field: Any, came: Any) -> None:
-        self.unpacked = vars(self).get("unpacked", 0) + 1
-        if self.unpacked <= OLD_AFTER:
-            right(self, field, came)
-        else:
+    def unpack_all(tasks: Any) -> None:
+        for halo, *_ in tasks:
+            halo.unpacked = vars(halo).get("unpacked", 0) + 1
+        fresh = [task for task in tasks if task[0].unpacked <= OLD_AFTER]
+        if fresh:
+            right(fresh)
+        if len(fresh) < len(tasks):
             ACTED.now()
 
-    return unpack
+    return unpack_all
 
 
 @fault("devices.cuda.backend:Gpu.received", conditional=True)

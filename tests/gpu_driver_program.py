@@ -155,7 +155,7 @@ def openings() -> None:
         work()
         end = GPU.mark_after(begin)
         assert begin.handle and end is not begin and GPU.mark_after(begin) is not begin
-        assert GPU.read([(begin, end)])[0] == GPU.time_of(begin)
+        assert GPU.read([(begin, end, 1.0)])[0] == GPU.time_of(begin)
     GPU.synchronize()
 
 

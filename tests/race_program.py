@@ -112,7 +112,7 @@ RUNS = {
     "jacobi2d": f"jacobi2d --size 9x7 {GRID} --boundary periodic --steps 7 --pe-grid 2x2 "
     "--time-tile 3 --tolerance 1e-30 --check-every 3",
     "stencil3d": f"stencil3d --size 4x5x6 {GRID} --boundary periodic --steps 6 --pe-grid 1x2x2 "
-    "--time-tile 1",
+    "--time-tile 1 --imbalance paper --imbalance-mode work",  # so blocks share no stream
     "pic": "pic --size 24 --particles 60 -k 1 -m -2 --distribution geometric:0.9 --steps 6 "
     "--warmup 0 --audit 0 --pe-grid 2x2 --event inject:1:50:2,9,3,8:0,3 "
     "--event remove:3:0,23,0,11:0.5",
@@ -146,9 +146,9 @@ MAKE_ROOM = "slot.make_room(shapes, dtype, self.stream)"
 ROOM = "slot.make_room({edge: shape}, np.dtype(dtype), self.stream)"
 STREAM = "streams.wait_for(buffer.ready, self.stream)"
 WAITS = {
-    "message of another block": Wait(Gpu.begin_reading, STREAM, "jacobi2d", "by reference"),
+    "message of another block": Wait(Gpu.begin_reading, STREAM, "stencil3d", "by reference"),
     "message that others read": Wait(
-        Gpu._end_reading, "streams.wait_for(read, buffer.stream)", "stencil3d", "by reference"
+        Gpu._end_reading, "streams.wait_for(read, buffer.stream)", "leanmd", "by reference"
     ),
     "room for MPI": Wait(Gpu.room, f"streams.reached({ROOM})", ALONE, "gpu-aware", ROOM),
     "room that is read": Wait(
@@ -192,6 +192,7 @@ WAITS = {
     "forces of pairs": Wait(pairs._computed, "stream.synchronize()", "pairs", "by reference"),
     "time of a mark": Wait(streams.seconds, "last.synchronize()", ALONE, "staged"),
     "times of a round": Wait(Gpu.read, "last.synchronize()", ALONE, "staged"),
+    "time of day of a mark": Wait(Gpu.time_of, "mark.synchronize()", ALONE, "staged"),
 }
 
 
@@ -234,7 +235,11 @@ def receive_only(aware: bool) -> None:
         flat, start = gpu.received({0: came})[0].memory
         copy(values.size, flat.view(np.uint64)[start:], into, gpu.stream)
     assert (gpu.to_host(into).view(np.float64) == values).all()
-    for read in (gpu.seconds, lambda *marks: gpu.read([marks])):
+    for read in (
+        gpu.seconds,
+        lambda *marks: gpu.read([(*marks, 1.0)]),
+        lambda _, end: gpu.time_of(end),
+    ):
         begin = gpu.begin()
         copy(1, into, into, gpu.stream)
         read(begin, gpu.mark_after(begin))

@@ -21,6 +21,7 @@ from drivers.inbox import Inbox
 from drivers.job import RunError
 from drivers.orders import order_of
 from drivers.sim.driver import SimEngine
+from drivers.timing import PELog
 from miniapps.contract import (
     AllReduce,
     Batch,
@@ -600,6 +601,53 @@ def test_batches(behind: bool, calls: list[list[int]]) -> None:
     Engine(toys).round(0, 1)
     assert [toy.seen for toy in toys] == [[0], ["odd"], [1]]
     assert sorted(seen) == calls
+
+
+class Shared(Behind):
+    """A device whose blocks share a queue, in which each piece of work takes 8 s."""
+
+    lag = 1
+    shares_queue = True
+    now = [0.0]  # of all blocks
+
+    def mark(self) -> float:  # type: ignore[override]
+        """The time until which the queue works."""
+        return self.now[0]
+
+    begin = mark
+
+    def mark_after(self, begin: float) -> float:  # type: ignore[override]
+        """The same."""
+        return self.now[0]
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_time_of_a_batch(traced: bool) -> None:
+    """Catches work for two blocks that counts twice, or as the host's time; a trace without it."""
+    device = Shared()
+
+    def work(tasks: list[Any]) -> list[Any]:
+        device.now[0] += 8.0 * len(tasks)
+        return tasks
+
+    def asks(toy: Toy, count: int) -> Generator[Any, Any, None]:
+        yield Batch(work, toy.index)
+        device.now[0] += 1.0
+
+    layout = Layout.create((7, 5), (True, True), 2, 1, (2, 1))
+    toys = [Toy(layout, index, asks) for index in layout.indices()]
+    for toy in toys:
+        toy.device = device
+    engine, log = Engine(toys, traced), PELog(0)
+    engine.round(0, 1)
+    for number, runner in enumerate(engine.runners.values()):
+        log.add(number, 0, runner.stepper)
+    tables = log.tables()
+    assert tables["blocks"]["compute_s"].tolist() == [9.0, 9.0]
+    assert device.now == [18.0]
+    device.now[0] = 0.0
+    slices = tables["slices"]
+    assert (slices["end_s"] - slices["begin_s"]).tolist() == ([8.0, 1.0] * 2 if traced else [])
 
 
 @pytest.mark.parametrize("device", [Device(), Behind()])

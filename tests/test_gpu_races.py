@@ -55,7 +55,7 @@ def test_each_deleted_wait_is_found(found: dict[str, dict[str, Any]]) -> None:
     """Catches a checker that is blind to a wait, and a wait that nothing needs."""
     assert [name for name, without in found.items() if name and not without["races"]] == []
     (race,) = found["message of another block"]["races"]
-    both = r"written by _pack at (\S+):\d+, and with no order read by _unpacking\S+ at (\S+):\d+"
+    both = r"written by _pack\S+ at (\S+):\d+, and with no order read by _unpack\S+ at (\S+):\d+"
     where = re.fullmatch(both, race)
     assert where and set(where.groups()) == {"kernels/halo/gpu.py"}
 

@@ -206,7 +206,7 @@ from miniapps.gpu_faults import edited, kernel_fault
 found = trials.trials(["jacobi2d"], ["serial"], None, Path(sys.argv[1]))
 mine = {t.fault: t for t in found if t.spec.device == "gpu"}
 name = "gpu: last thread idle"
-same = kernel_fault("kernels.{app}.gpu:_sweep")(lambda right: edited(right, ("j < y1", "j < y1")))
+same = kernel_fault("kernels.{app}.gpu:SWEEP_ALL")(lambda one: edited(one, ("j < y1", "j < y1")))
 said = []
 def tried(key):
     if mine[key].acted:

@@ -88,7 +88,7 @@ def test_no_driver_sees_a_mark() -> None:
     for traced in (False, True):
         requests, stepper = lived(traced)
         assert requests == [Post, Collect, Post, AllReduce]
-        assert sum(end - begin for begin, end in stepper.compute) == 8
+        assert sum(end - begin for begin, end, _ in stepper.compute) == 8
     assert lived(False)[1].slices == []
 
 

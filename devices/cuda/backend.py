@@ -12,7 +12,6 @@ import sys
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from time import perf_counter
 from types import ModuleType
 from typing import Any
 
@@ -23,8 +22,6 @@ from devices.cuda import memory, streams
 from devices.cuda.buffers import MessageBuffer, MessageView, Spare, stage
 from devices.cuda.compiler import declared
 from devices.cuda.toolkit import Toolkit, chosen, require, retire
-
-RENEWED_S = 1.0  # event times are float32: `read` takes a new origin after so many seconds
 
 
 class Slot:
@@ -57,18 +54,32 @@ class Gpu(Device):
 
     def __init__(self, backend: CudaBackend) -> None:
         self.backend, toolkit = backend, backend.toolkit
-        self.stream, self.copies = toolkit.stream(), toolkit.stream()
-        # Several calls per step: a mark recorded as soon as the block's stream gets work, and one
-        # after that work, or the same if there is none.
-        self.begin = partial(toolkit.begin, self.stream)
-        self.mark_after = partial(toolkit.mark_after, self.stream)
-        weakref.finalize(self, retire, toolkit.idle, self.stream, self.copies)
+        self.copies, own = toolkit.stream(), toolkit.stream()
+        self.streams = [self.copies, own]  # of no other block
+        weakref.finalize(self, retire, toolkit.idle, self.streams)
+        self._work_in(own)
+        streams.set_clock(own)
         self.staged_bytes, self.spare = 0, Spare()
         self.slots: dict[Any, list[Slot]] = {}  # by edge; None: messages from the host
         self.reading: dict[int, MessageBuffer] = {}  # which kernels here read, by id
-        epoch = streams.mark(self.stream)
-        epoch.synchronize()
-        self.epoch = epoch, perf_counter()
+
+    def _work_in(self, stream: Any) -> None:
+        """Use a stream for the block's kernels."""
+        toolkit, self.stream = self.backend.toolkit, stream
+        # Several calls per step: a mark recorded as soon as the block's stream gets work, and one
+        # after that work, or the same if there is none.
+        self.begin = partial(toolkit.begin, stream)
+        self.mark_after = partial(toolkit.mark_after, stream)
+
+    def share_queue(self) -> bool:
+        """See `Device.share_queue`."""
+        shared = self.backend.toolkit.shared_stream()
+        if self.stream is not shared:
+            self.streams.remove(self.stream)
+            retire(self.backend.toolkit.idle, [self.stream])
+            self._work_in(shared)
+        self.shares_queue = True
+        return True
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """Return an array on the device, with undefined contents."""
@@ -164,21 +175,19 @@ class Gpu(Device):
         """Return the time between two marks; waits until the second one is reached."""
         return streams.seconds(first, last)
 
-    def read(self, spans: Sequence[tuple[Any, Any]]) -> tuple[float, float, float]:
+    def read(self, spans: Sequence[tuple[Any, Any, float]]) -> tuple[float, float, float]:
         """See `Clock.read`."""
-        (first, _), (_, last) = spans[0], spans[-1]
-        last.synchronize()  # and so all marks before it are reached
-        event, then = self.epoch
-        begin_s = then + event.elapsed_time(first) / 1000.0
-        if begin_s - then > RENEWED_S:
-            self.epoch = first, begin_s
-        end_s = begin_s + first.elapsed_time(last) / 1000.0
-        return begin_s, end_s, sum([one.elapsed_time(other) for one, other in spans]) / 1000.0
+        (*_, (_, last, _)) = spans
+        if last.time_s is None:  # else another block has asked for it
+            last.synchronize()  # and so all marks before it are reached
+        when = partial(streams.time_of, self.stream)
+        times = [(when(first), when(last), share) for first, last, share in spans]
+        return times[0][0], times[-1][1], sum([share * (b - a) for a, b, share in times])
 
     def time_of(self, mark: Any) -> float:
         """Return the time of a mark, as `perf_counter` gives it; waits until it is reached."""
-        event, then = self.epoch
-        return then + streams.seconds(event, mark)
+        mark.synchronize()
+        return streams.time_of(self.stream, mark)
 
     def synchronize(self) -> None:
         """Wait until all work in the block's streams has ended."""

@@ -115,10 +115,11 @@ class Event:
     to wait for when it is asked to wait.
     """
 
-    __slots__ = "handle", "number", "stream", "unused"
+    __slots__ = "handle", "number", "stream", "time_s", "unused"
 
     def __init__(self, unused: list[Any]) -> None:
         self.unused, self.handle = unused, None
+        self.time_s: float | None = None  # when it was reached, once that is asked
 
     def record(self, stream: Stream) -> None:
         """Record it at the current end of a stream's work."""

@@ -1,43 +1,41 @@
-"""Launches that a block repeats: the parameters of a kernel are packed once."""
+"""Launches that come again: the parameters of a kernel are packed once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any
 
 Launch = Callable[[], None]
-P = ParamSpec("P")
-MOST = 256  # launches that a block keeps: those prepared last
+Tasks = Sequence[tuple[Any, ...]]
+MOST = 256  # launches that a stream keeps: those prepared last
 
 
-def repeated(prepare: Callable[P, Launch]) -> Callable[P, None]:
+def repeated(prepare: Callable[[Tasks], Launch]) -> Callable[[Tasks], None]:
     """Return a function that makes the launch which ``prepare`` has returned.
 
-    ``prepare(one, other, *rest)`` returns what `Kernel.prepared` does, in the stream of ``one``, or
-    `nothing`. It is called once for arrays in the same place, of the same shape and type, and the
-    same ``rest``, which must be hashable; nothing else may decide what it returns. Launches have
-    addresses, not arrays, so the memory of a message can be freed. Any other array that a kernel
-    gets must be in ``rest``. All arguments are given by position.
+    ``prepare(tasks)`` returns what `Kernel.prepared` does, for one block or more: a task is ``(one,
+    other, *rest)``, and the arrays of all tasks are in one stream. It is called once for arrays in
+    the same places, of the same shapes and types, and the same rests, which must be hashable;
+    nothing else may decide what it returns. Launches have addresses, not arrays, so the memory of a
+    message can be freed. Any other array that a kernel gets must be in a rest.
     """
 
     @wraps(prepare)
-    def launch(one: Any, other: Any, *rest: Any) -> None:
-        launches = one.stream.launches
+    def launch(tasks: Tasks) -> None:
+        launches = tasks[0][0].stream.launches
         if launches is None:  # the toolkit packs nothing
-            prepare(one, other, *rest)()  # type: ignore[call-arg]
+            prepare(tasks)()
             return
-        key = prepare, one.place, other.place, rest
+        key = prepare, *[(one.place, other.place, *rest) for one, other, *rest in tasks]
         found = launches.get(key)
         if found is None:
             if len(launches) >= MOST:
                 del launches[next(iter(launches))]  # the oldest
-            found = launches[key] = prepare(one, other, *rest)  # type: ignore[call-arg]
+            found = launches[key] = prepare(tasks)
         found()
 
-    # It returns nothing, unlike ``prepare``, as the interfaces of kernels say.
-    launch.__annotations__ = prepare.__annotations__ | {"return": None}
-    return launch  # type: ignore[return-value]
+    return launch
 
 
 def nothing() -> None:

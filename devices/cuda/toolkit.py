@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from devices.backend import DeviceUnavailable
-from devices.cuda import driver_info
+from devices.cuda import driver_info, streams
 from devices.cuda.compiler import Kernel, cuda, simulated
 
 CHOICE = "MINIAPPS_CUDA_TOOLKIT"  # names another toolkit, as module:class
@@ -63,6 +63,7 @@ class Toolkit:
         if number != self.number:
             self.number, self.launchers = number, Launchers(self)
             self.idle = []  # blocks on the GPU used before return their streams to the old list
+            self.shared = None
 
     def described(self) -> str:
         """Return the name of the selected GPU."""
@@ -99,6 +100,13 @@ class Toolkit:
         stream = self.new_stream()
         stream.toolkit = self
         return stream
+
+    def shared_stream(self) -> Any:
+        """Return the stream of all blocks that share one."""
+        if self.shared is None:
+            self.shared = self.stream()
+            streams.set_clock(self.shared)
+        return self.shared
 
     def prepared(
         self, kernel: Kernel, how: tuple[Any, ...], arguments: tuple[Any, ...]
@@ -146,7 +154,7 @@ class Toolkit:
         """Return memory that no array uses to the device, for other processes."""
 
 
-def retire(idle: list[Any], *streams: Any) -> None:
+def retire(idle: list[Any], streams: list[Any]) -> None:
     """Add the streams of a block that is gone to the idle ones."""
     for stream in streams:
         if stream.launches:
@@ -159,6 +167,7 @@ class HostMark:
 
     def __init__(self) -> None:
         self.time = perf_counter()
+        self.time_s: float | None = None
 
     def synchronize(self) -> None:
         """Do nothing: the work has ended."""

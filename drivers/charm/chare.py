@@ -58,6 +58,8 @@ class BlockChare(Chare):
         numbers = self.job.layout.numbers
         self.runner = Routed(self.block, numbers, self.job.traced)
         self.pe.mail.equip(self.runner)
+        if self.job.options.lb_period:
+            self.runner.stepper.launch_alone()
         self.home = charm.myPe()
         self.waiting: Collect | CollectSum | None = None  # the Collect whose messages are missing
         self.answered = False  # `answer` holds the answer to the runner's request
@@ -164,10 +166,16 @@ class BlockChare(Chare):
         self.answer, self.answered, self.waiting = answer, True, None
         return True
 
-    def go_on(self, answer: Any) -> None:
-        """Store the answer to the block's request, and resume the block later."""
+    def go_on(self, answer: Any, at_once: bool = False) -> None:
+        """Store the answer to the block's request, and resume the block now or later.
+
+        Later, if the runtime measures loads: it would count the work for what runs now.
+        """
         self.answer, self.answered = answer, True
-        self.wake_up()
+        if at_once:
+            self.resume()
+        else:
+            self.wake_up()
 
     def resume(self) -> None:
         """Resume the block until it has to wait or its round ends."""

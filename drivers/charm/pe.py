@@ -185,7 +185,7 @@ class PE(Chare):
             chares = {chare.runner.stepper: chare for chare, _ in batches}
             work = [(chare.runner.stepper, batch) for chare, batch in batches]
             for stepper, answer in answer_batches(work):
-                chares[stepper].go_on(answer)
+                chares[stepper].go_on(answer, at_once=not self.job.options.lb_period)
 
     # Messages from other PEs, if there are several kinds of blocks --------------------------------
 

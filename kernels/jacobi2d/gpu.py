@@ -17,26 +17,30 @@ from typing import Any
 import numpy as np
 
 from devices.backend import Array
-from devices.cuda.compiler import WARP, Kernel, blocks, cuda, inlined, kernel, mul
-from devices.cuda.launches import Launch, nothing, repeated
-from devices.cuda.memory import flat, to_host, zeros
+from devices.cuda.compiler import WARP, Kernel, blocks, cuda, inlined, kernel, mul, viewer
+from devices.cuda.launches import Launch, Tasks, repeated
+from devices.cuda.memory import address, flat, to_host, zeros
+from devices.cuda.tasks import TABLE, WORDS, launch_for_all, task_here
 from kernels.stencils.gpu import (
     change,
     changed,
-    check_sizes,
     next_four,
     raise_to,
     reach,
+    sweep_in_turns,
     within,
 )
 
 THREADS = 128  # columns of a thread block
 MARCH = 16  # rows of one, a multiple of 4
 WIDEST, STRIP = 256, 128  # columns and rows of a thread block that makes several sweeps at once
+WEIGHT = 0.2
+REALS = "float64", "float32"
+SIZE, OLD, NEW, ROW, X0, X1, Y0, Y1, GROW = range(WORDS, WORDS + 9)  # of a task, in its row
 
 SWEEP = tuple(
     f"void({real}[::1], {real}[::1], {real}, uint64, uint64, uint64, uint64, uint64)"
-    for real in ("float64", "float32")
+    for real in REALS
 )
 SEVERAL = "void({0}[::1], {0}[::1], {0}, uint64, int32, int32, int32, int32, UniTuple(int32, 4))"
 MEASURED = tuple(signature.replace(")", ", int64[::1])") for signature in SWEEP)
@@ -121,6 +125,26 @@ def _measured(old, new, weight, row, x0, x1, y0, y1, most):  # type: ignore[no-u
     raise_to(most, mine)
 
 
+def _sweeping_all(real: str) -> Kernel:
+    """Return the kernel of `_sweep` for many blocks, whose arrays are of a type."""
+    sweep, cells_at = inlined(_sweep.function), viewer(real)
+
+    @kernel(f"void({real}, {TABLE})", launch_bounds=(THREADS, 10))
+    def sweep_all(weight, count, tasks):  # type: ignore[no-untyped-def]
+        at, mine = task_here(count, tasks)
+        if mine:
+            size = np.int64(tasks[at, SIZE])
+            old = cells_at(np.int64(tasks[at, OLD]), size)
+            new = cells_at(np.int64(tasks[at, NEW]), size)
+            x0, x1, y0, y1 = tasks[at, X0], tasks[at, X1], tasks[at, Y0], tasks[at, Y1]
+            sweep(old, new, weight, tasks[at, ROW], x0, x1, y0, y1)
+
+    return sweep_all
+
+
+SWEEP_ALL = _sweeping_all("float64"), _sweeping_all("float32")
+
+
 def _several(sweeps: int, real: str, fixed: bool = True) -> Kernel:
     """Return a kernel that does several sweeps at once, from `old`, which it only reads, to `new`.
 
@@ -177,19 +201,46 @@ def _several(sweeps: int, real: str, fixed: bool = True) -> Kernel:
 _two64, _two32 = _several(2, "float64"), _several(2, "float32")
 _four64, _four32 = _several(4, "float64"), _several(4, "float32")
 AT_ONCE = {4: (_four64, _four32), 2: (_two64, _two32)}
+
+
+def _several_all(one: Kernel, real: str) -> Kernel:
+    """Return a kernel of `_several` for many blocks, whose arrays are of a type."""
+    sweep, cells_at = inlined(one.function), viewer(real)
+
+    @kernel(f"void({real}, {TABLE})")
+    def fused_all(weight, count, tasks):  # type: ignore[no-untyped-def]
+        at, mine = task_here(count, tasks)
+        if mine:
+            size = np.int64(tasks[at, SIZE])
+            old = cells_at(np.int64(tasks[at, OLD]), size)
+            new = cells_at(np.int64(tasks[at, NEW]), size)
+            x0, x1 = np.int32(tasks[at, X0]), np.int32(tasks[at, X1])
+            y0, y1 = np.int32(tasks[at, Y0]), np.int32(tasks[at, Y1])
+            low_x, high_x = np.int32(tasks[at, GROW]), np.int32(tasks[at, GROW + 1])
+            low_y, high_y = np.int32(tasks[at, GROW + 2]), np.int32(tasks[at, GROW + 3])
+            grow = low_x, high_x, low_y, high_y
+            sweep(old, new, weight, tasks[at, ROW], x0, x1, y0, y1, grow)
+
+    return fused_all
+
+
 _free_two64, _free_two32 = _several(2, "float64", False), _several(2, "float32", False)
 _free_four64, _free_four32 = _several(4, "float64", False), _several(4, "float32", False)
 FREE = {4: (_free_four64, _free_four32), 2: (_free_two64, _free_two32)}
+ALL_AT_ONCE, ALL_FREE = (
+    {
+        (count, real): _several_all(one, real)
+        for count, both in kernels.items()
+        for one, real in zip(both, REALS, strict=True)
+    }
+    for kernels in (AT_ONCE, FREE)
+)
 
 
-@repeated
-def sweep(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int) -> Launch:
+def sweep(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int) -> None:
     """Launch one thread for every `MARCH` cells of a column."""
-    if x0 >= x1 or y0 >= y1:
-        return nothing
-    grid = blocks(y1 - y0, THREADS), blocks(x1 - x0, MARCH)
-    arrays = flat(old), flat(new), 0.2, old.shape[1]
-    return _sweep.prepared((grid, THREADS, old.stream), *arrays, x0, x1, y0, y1)
+    if x0 < x1 and y0 < y1:
+        _sweep_once([(old, new, (x0, x1, y0, y1))])
 
 
 def sweep_residual(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int) -> float:
@@ -202,8 +253,7 @@ def sweep_residual(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int) -
         return 0.0
     most = zeros(1, np.int64, new.stream)
     grid = blocks(y1 - y0, THREADS), blocks(x1 - x0, MARCH)
-    arrays = flat(old), flat(new), 0.2, old.shape[1]
-    _measured[grid, THREADS, new.stream](*arrays, x0, x1, y0, y1, most)
+    _measured[grid, THREADS, new.stream](*_arguments(old, new), x0, x1, y0, y1, most)
     return float(to_host(most).view(np.float64)[0])
 
 
@@ -211,31 +261,61 @@ def sweep_tile(
     old: Array, new: Array, sweeps: int, x0: int, x1: int, y0: int, y1: int, grow: np.ndarray
 ) -> int:
     """Do four, two or one sweeps per launch; each launch exchanges the arrays once."""
-    passes = 0
-    while sweeps:
-        count = next((count for count in AT_ONCE if count <= sweeps), 1)
-        sweeps -= count
-        low_x, high_x, low_y, high_y = (int(side) * sweeps for side in grow)
-        region = x0 - low_x, x1 + high_x, y0 - low_y, y1 + high_y
-        if count == 1:
-            sweep(old, new, *region)
-        else:
-            _sweep_at_once(count, old, new, *region, grow)
-        old, new, passes = new, old, passes + 1
-    return passes % 2
+    return sweep_all([(old, new, (x0, x1, y0, y1), tuple(map(int, grow)))], sweeps)
 
 
-def _sweep_at_once(
-    count: int, old: Array, new: Array, x0: int, x1: int, y0: int, y1: int, grow: np.ndarray
-) -> None:
-    """Launch ``count`` sweeps at once; the last one covers the region x0:x1, y0:y1.
+def sweep_all(tasks: Tasks, sweeps: int) -> int:
+    """Do `sweep_tile` for many blocks at once; tasks are (old, new, region, grow)."""
+    return sweep_in_turns(tasks, sweeps, tuple(AT_ONCE), _launch)
 
-    Each sweep before it covers one cell more on every side with ``grow`` = 1.
-    """
-    threads = min(WIDEST, WARP * blocks(y1 - y0 + 2 * count, WARP))
-    grid = blocks(y1 - y0, threads - 2 * count), blocks(x1 - x0, STRIP)
-    check_sizes(old)
-    fused = (FREE if grow.all() else AT_ONCE)[count][old.dtype.itemsize == 4]
-    sides = tuple(int(side) for side in grow)
-    arrays = flat(old), flat(new), 0.2, old.shape[1]
-    fused[grid, threads, new.stream](*arrays, x0, x1, y0, y1, sides)
+
+def _launch(tasks: Tasks) -> None:
+    """Launch one sweep or several at once; tasks are (old, new, count, region, grow)."""
+    if tasks[0][2] == 1:
+        _sweep_once([(old, new, region) for old, new, _, region, _ in tasks])
+    else:
+        _sweep_at_once(tasks)
+
+
+@repeated
+def _sweep_once(tasks: Tasks) -> Launch:
+    """Launch one sweep of some regions; tasks are (old, new, region)."""
+    old, new, region = tasks[0]
+    grids = [
+        (blocks(y1 - y0, THREADS), blocks(x1 - x0, MARCH), 1) for *_, (x0, x1, y0, y1) in tasks
+    ]
+    if len(tasks) == 1:
+        return _sweep.prepared((grids[0], THREADS, old.stream), *_arguments(old, new), *region)
+    kernel = SWEEP_ALL[old.dtype.itemsize == 4]
+    words = [(*_words(old, new), *region) for old, new, region in tasks]
+    return launch_for_all(kernel, THREADS, old.stream, zip(grids, words, strict=True), WEIGHT)
+
+
+@repeated
+def _sweep_at_once(tasks: Tasks) -> Launch:
+    """Launch several sweeps at once of some regions; tasks are (old, new, count, region, grow)."""
+    old, new, count, region, grow = tasks[0]
+    widest = max(y1 - y0 for *_, (_, _, y0, y1), _ in tasks)
+    threads = min(WIDEST, WARP * blocks(widest + 2 * count, WARP))
+    grids = [
+        (blocks(y1 - y0, threads - 2 * count), blocks(x1 - x0, STRIP), 1)
+        for *_, (x0, x1, y0, y1), _ in tasks
+    ]
+    free = all(all(grow) for *_, grow in tasks)
+    kernel = (FREE if free else AT_ONCE)[count][old.dtype.itemsize == 4]
+    if len(tasks) == 1:
+        where = grids[0], threads, old.stream
+        return kernel.prepared(where, *_arguments(old, new), *region, grow)
+    words = [(*_words(old, new), *region, *grow) for old, new, _, region, grow in tasks]
+    kernel = (ALL_FREE if free else ALL_AT_ONCE)[count, old.dtype.name]
+    return launch_for_all(kernel, threads, old.stream, zip(grids, words, strict=True), WEIGHT)
+
+
+def _arguments(old: Any, new: Any) -> tuple[Any, ...]:
+    """Return the arguments that describe a block's arrays; all kernels begin with them."""
+    return flat(old), flat(new), WEIGHT, old.shape[1]
+
+
+def _words(old: Any, new: Any) -> tuple[int, ...]:
+    """Return the words that describe a block's arrays."""
+    return old.size, address(old), address(new), old.shape[1]

@@ -20,16 +20,17 @@ from typing import Any
 import numpy as np
 
 from devices.backend import Array
-from devices.cuda.compiler import Kernel, blocks, cuda, inlined, kernel, mul
-from devices.cuda.launches import Launch, nothing, repeated
-from devices.cuda.memory import flat, to_host, zeros
+from devices.cuda.compiler import Kernel, blocks, cuda, inlined, kernel, mul, viewer
+from devices.cuda.launches import Launch, Tasks, repeated
+from devices.cuda.memory import address, flat, to_host, zeros
+from devices.cuda.tasks import FIRST, TABLE, WORDS, launch_for_all, task_here
 from kernels.stencils.gpu import (
     change,
     changed,
-    check_sizes,
     next_four,
     raise_to,
     reach,
+    sweep_in_turns,
     within,
 )
 
@@ -39,15 +40,18 @@ MARCHES = 64, 32, 16  # planes of one, multiples of 4: the most that leave `MANY
 MANY = 16384  # 31 times as many as a GPU runs at once, so that few are idle at the end
 LONG, TALL, DEEP = 32, 16, 64  # cells, rows and planes of a thread block that sweeps twice at once
 WEIGHT = 1.0 / 7.0
+REALS = "float64", "float32"
+SIZE, OLD, NEW, PLANE, ROW, X0, X1, Y0, Y1, Z0, Z1 = range(WORDS, WORDS + 11)  # of a task's row
+MARCH = GROW = Z1 + 1  # the word after them, of one sweep or the first of several at once
 
 SWEEP = tuple(
-    f"void({real}[::1], {real}[::1], {real}, uint64, uint64, "
+    f"void({real}[::1], {real}[::1], {real}, uint64, uint64, uint64, "
     "uint64, uint64, uint64, uint64, uint64, uint64, uint64)"
-    for real in ("float64", "float32")
+    for real in REALS
 )
 SEVERAL = (
     "void({0}[::1], {0}[::1], {0}, uint64, uint64, int32, int32, int32, int32, int32, int32, "
-    "UniTuple(int32, 6))"
+    "int32, UniTuple(int32, 6))"
 )
 MEASURED = tuple(signature.replace(")", ", int64[::1])") for signature in SWEEP)
 
@@ -61,10 +65,13 @@ def _average(weight, here, below, above, u, at, row):  # type: ignore[no-untyped
 
 
 @inlined
-def _average_column(old, new, weight, plane, row, march, x0, x1, j, k):  # type: ignore[no-untyped-def]
-    """Relax this thread's cells along x, four at a time; return the largest `change`."""
+def _average_column(old, new, weight, plane, row, layer, march, x0, x1, j, k):  # type: ignore[no-untyped-def]
+    """Relax this thread's cells along x, four at a time; return the largest `change`.
+
+    ``layer``: of thread blocks, the one that begins at ``x0``; those before have other regions.
+    """
     one, four, most = np.uint64(1), np.uint64(4), np.int64(0)
-    i = x0 + np.uint64(cuda.blockIdx.z) * march
+    i = x0 + (np.uint64(cuda.blockIdx.z) - layer) * march
     end = min(i + march, x1)
     at = i * plane + j * row + k
     below, here = old[at - plane], old[at]
@@ -104,20 +111,43 @@ def _line_and_cell(y0, z0):  # type: ignore[no-untyped-def]
 
 @kernel(*SWEEP, launch_bounds=(WIDE * HIGH, AT_A_TIME))
 def _sweep(  # type: ignore[no-untyped-def]
-    old, new, weight, plane, row, march, x0, x1, y0, y1, z0, z1
+    old, new, weight, plane, row, layer, march, x0, x1, y0, y1, z0, z1
 ):
     j, k = _line_and_cell(y0, z0)
     if j < y1 and k < z1:
-        _average_column(old, new, weight, plane, row, march, x0, x1, j, k)
+        _average_column(old, new, weight, plane, row, layer, march, x0, x1, j, k)
+
+
+def _sweeping_all(real: str) -> Kernel:
+    """Return the kernel of `_sweep` for many blocks, whose arrays are of a type."""
+    sweep, cells_at = inlined(_sweep.function), viewer(real)
+
+    @kernel(f"void({real}, {TABLE})", launch_bounds=(WIDE * HIGH, AT_A_TIME))
+    def sweep_all(weight, count, tasks):  # type: ignore[no-untyped-def]
+        at, mine = task_here(count, tasks)
+        if mine:
+            size = np.int64(tasks[at, SIZE])
+            old = cells_at(np.int64(tasks[at, OLD]), size)
+            new = cells_at(np.int64(tasks[at, NEW]), size)
+            x0, x1, y0, y1 = tasks[at, X0], tasks[at, X1], tasks[at, Y0], tasks[at, Y1]
+            sweep(
+                old, new, weight, tasks[at, PLANE], tasks[at, ROW],
+                tasks[at, FIRST], tasks[at, MARCH], x0, x1, y0, y1, tasks[at, Z0], tasks[at, Z1],
+            )  # fmt: skip
+
+    return sweep_all
+
+
+SWEEP_ALL = _sweeping_all("float64"), _sweeping_all("float32")
 
 
 @kernel(*MEASURED, launch_bounds=(WIDE * HIGH, AT_A_TIME))
 def _measured(  # type: ignore[no-untyped-def]
-    old, new, weight, plane, row, march, x0, x1, y0, y1, z0, z1, most
+    old, new, weight, plane, row, layer, march, x0, x1, y0, y1, z0, z1, most
 ):
     (j, k), mine = _line_and_cell(y0, z0), np.int64(0)
     if j < y1 and k < z1:
-        mine = _average_column(old, new, weight, plane, row, march, x0, x1, j, k)
+        mine = _average_column(old, new, weight, plane, row, layer, march, x0, x1, j, k)
     raise_to(most, mine)
 
 
@@ -134,7 +164,7 @@ def _several(sweeps: int, real: str, fixed: bool = True) -> Kernel:
 
     @kernel(SEVERAL.format(real))
     def fused(  # type: ignore[no-untyped-def]
-        old, new, weight, plane, row, x0, x1, y0, y1, z0, z1, grow
+        old, new, weight, plane, row, layer, x0, x1, y0, y1, z0, z1, grow
     ):
         around = cuda.shared.array((2, sweeps, TALL, LONG), real)
         below = cuda.local.array(sweeps, real)
@@ -146,7 +176,7 @@ def _several(sweeps: int, real: str, fixed: bool = True) -> Kernel:
         line = min(max(j, y0 - reach(sweeps, grow[2])), y1 + reach(sweeps, grow[3]) - 1)
         cell = min(max(k, z0 - reach(sweeps, grow[4])), z1 + reach(sweeps, grow[5]) - 1)
         top, bottom = x0 - reach(sweeps, grow[0]), x1 + reach(sweeps, grow[1]) - 1
-        first = np.int32(x0 + cuda.blockIdx.z * DEEP)
+        first = np.int32(x0 + (cuda.blockIdx.z - layer) * DEEP)
         r, end = np.int32(first - sweeps), np.int32(min(first + DEEP, x1) + sweeps)
         low, changing = changed(sweeps, x0, x1, grow[0], grow[1])
         inside = within(j, sweeps, y0, y1, grow[2], grow[3])
@@ -188,29 +218,61 @@ _two64, _two32 = _several(AT_ONCE, "float64"), _several(AT_ONCE, "float32")
 _free64, _free32 = _several(AT_ONCE, "float64", False), _several(AT_ONCE, "float32", False)
 
 
+def _several_all(one: Kernel, real: str) -> Kernel:
+    """Return a kernel of `_several` for many blocks, whose arrays are of a type."""
+    sweep, cells_at = inlined(one.function), viewer(real)
+
+    @kernel(f"void({real}, {TABLE})")
+    def fused_all(weight, count, tasks):  # type: ignore[no-untyped-def]
+        at, mine = task_here(count, tasks)
+        if mine:
+            size = np.int64(tasks[at, SIZE])
+            old = cells_at(np.int64(tasks[at, OLD]), size)
+            new = cells_at(np.int64(tasks[at, NEW]), size)
+            sweep(
+                old, new, weight, tasks[at, PLANE], tasks[at, ROW], np.int32(tasks[at, FIRST]),
+                np.int32(tasks[at, X0]), np.int32(tasks[at, X1]), np.int32(tasks[at, Y0]),
+                np.int32(tasks[at, Y1]), np.int32(tasks[at, Z0]), np.int32(tasks[at, Z1]),
+                (
+                    np.int32(tasks[at, GROW]), np.int32(tasks[at, GROW + 1]),
+                    np.int32(tasks[at, GROW + 2]), np.int32(tasks[at, GROW + 3]),
+                    np.int32(tasks[at, GROW + 4]), np.int32(tasks[at, GROW + 5]),
+                ),
+            )  # fmt: skip
+
+    return fused_all
+
+
+ALL_TWICE = _several_all(_two64, "float64"), _several_all(_two32, "float32")
+ALL_FREE = _several_all(_free64, "float64"), _several_all(_free32, "float32")
+
+
 def _arguments(old: Any, new: Any) -> tuple[Any, ...]:
     """Return the arguments that describe the arrays; all kernels begin with them."""
     _, rows, cells = old.shape
     return flat(old), flat(new), WEIGHT, rows * cells, cells
 
 
+def _words(old: Any, new: Any) -> tuple[int, ...]:
+    """Return the words that describe a block's arrays."""
+    _, rows, cells = old.shape
+    return old.size, address(old), address(new), rows * cells, cells
+
+
 @lru_cache
-def _grid(planes: int, rows: int, cells: int) -> tuple[tuple[int, int, int], int]:
+def _grid(shape: tuple[int, int, int]) -> tuple[tuple[int, int, int], int]:
     """Return the thread blocks that cover a region, and the planes of one."""
+    planes, rows, cells = shape
     across, down = blocks(cells, WIDE), blocks(rows, HIGH)
     enough = (march for march in MARCHES if across * down * blocks(planes, march) >= MANY)
     march = next(enough, MARCHES[-1])
     return (across, down, blocks(planes, march)), march
 
 
-@repeated
-def sweep(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int) -> Launch:
+def sweep(old: Array, new: Array, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int) -> None:
     """Launch one thread for every 16 to 64 cells along x."""
-    if x0 >= x1 or y0 >= y1 or z0 >= z1:
-        return nothing
-    grid, march = _grid(x1 - x0, y1 - y0, z1 - z0)
-    launch = grid, (WIDE, HIGH), old.stream
-    return _sweep.prepared(launch, *_arguments(old, new), march, x0, x1, y0, y1, z0, z1)
+    if x0 < x1 and y0 < y1 and z0 < z1:
+        _sweep_once([(old, new, (x0, x1, y0, y1, z0, z1))])
 
 
 def sweep_residual(
@@ -224,9 +286,9 @@ def sweep_residual(
     if x0 >= x1 or y0 >= y1 or z0 >= z1:
         return 0.0
     most = zeros(1, np.int64, new.stream)
-    grid, march = _grid(x1 - x0, y1 - y0, z1 - z0)
+    grid, march = _grid((x1 - x0, y1 - y0, z1 - z0))
     launch = grid, (WIDE, HIGH), new.stream
-    _measured[launch](*_arguments(old, new), march, x0, x1, y0, y1, z0, z1, most)
+    _measured[launch](*_arguments(old, new), 0, march, x0, x1, y0, y1, z0, z1, most)
     return float(to_host(most).view(np.float64)[0])
 
 
@@ -235,34 +297,55 @@ def sweep_tile(
     grow: np.ndarray,
 ) -> int:  # fmt: skip
     """Do two sweeps or one per launch; each launch exchanges the arrays once."""
-    passes = 0
-    while sweeps:
-        count = AT_ONCE if sweeps >= AT_ONCE else 1
-        sweeps -= count
-        low_x, high_x, low_y, high_y, low_z, high_z = (int(side) * sweeps for side in grow)
-        region = x0 - low_x, x1 + high_x, y0 - low_y, y1 + high_y, z0 - low_z, z1 + high_z
-        if count == 1:
-            sweep(old, new, *region)
-        else:
-            _sweep_at_once(old, new, *region, grow)
-        old, new, passes = new, old, passes + 1
-    return passes % 2
+    return sweep_all([(old, new, (x0, x1, y0, y1, z0, z1), tuple(map(int, grow)))], sweeps)
 
 
-def _sweep_at_once(
-    old: Array, new: Array, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int, grow: np.ndarray
-) -> None:
-    """Launch `AT_ONCE` sweeps at once; the last one covers the given region.
+def sweep_all(tasks: Tasks, sweeps: int) -> int:
+    """Do `sweep_tile` for many blocks at once; tasks are (old, new, region, grow)."""
+    return sweep_in_turns(tasks, sweeps, (AT_ONCE,), _launch)
 
-    Each sweep before it covers one cell more on every side with ``grow`` = 1.
-    """
-    grid = (
-        blocks(z1 - z0, LONG - 2 * AT_ONCE),
-        blocks(y1 - y0, TALL - 2 * AT_ONCE),
-        blocks(x1 - x0, DEEP),
-    )
-    check_sizes(old)
-    kernels = (_free64, _free32) if grow.all() else (_two64, _two32)
-    fused = kernels[old.dtype.itemsize == 4]
-    sides = tuple(int(side) for side in grow)
-    fused[grid, (LONG, TALL), new.stream](*_arguments(old, new), x0, x1, y0, y1, z0, z1, sides)
+
+def _launch(tasks: Tasks) -> None:
+    """Launch one sweep or two at once; tasks are (old, new, count, region, grow)."""
+    if tasks[0][2] == 1:
+        _sweep_once([(old, new, region) for old, new, _, region, _ in tasks])
+    else:
+        _sweep_twice([(old, new, region, grow) for old, new, _, region, grow in tasks])
+
+
+@repeated
+def _sweep_once(tasks: Tasks) -> Launch:
+    """Launch one sweep of some regions; tasks are (old, new, region)."""
+    old, new, region = tasks[0]
+    shapes = [(x1 - x0, y1 - y0, z1 - z0) for *_, (x0, x1, y0, y1, z0, z1) in tasks]
+    grids, marches = zip(*map(_grid, shapes), strict=True)
+    threads = WIDE, HIGH
+    if len(tasks) == 1:
+        where = grids[0], threads, old.stream
+        return _sweep.prepared(where, *_arguments(old, new), 0, marches[0], *region)
+    words = [
+        (*_words(old, new), *region, march)
+        for (old, new, region), march in zip(tasks, marches, strict=True)
+    ]
+    kernel = SWEEP_ALL[old.dtype.itemsize == 4]
+    return launch_for_all(kernel, threads, old.stream, zip(grids, words, strict=True), WEIGHT)
+
+
+@repeated
+def _sweep_twice(tasks: Tasks) -> Launch:
+    """Launch `AT_ONCE` sweeps at once of some regions; tasks are (old, new, region, grow)."""
+    old, new, region, grow = tasks[0]
+    wide, high = LONG - 2 * AT_ONCE, TALL - 2 * AT_ONCE
+    grids = [
+        (blocks(z1 - z0, wide), blocks(y1 - y0, high), blocks(x1 - x0, DEEP))
+        for *_, (x0, x1, y0, y1, z0, z1), _ in tasks
+    ]
+    threads, single = (LONG, TALL), old.dtype.itemsize == 4
+    free = all(all(grow) for *_, grow in tasks)
+    if len(tasks) == 1:
+        kernel = ((_free64, _free32) if free else (_two64, _two32))[single]
+        where = grids[0], threads, old.stream
+        return kernel.prepared(where, *_arguments(old, new), 0, *region, grow)
+    words = [(*_words(old, new), *region, *grow) for old, new, region, grow in tasks]
+    kernel = (ALL_FREE if free else ALL_TWICE)[single]
+    return launch_for_all(kernel, threads, old.stream, zip(grids, words, strict=True), WEIGHT)

@@ -1,11 +1,15 @@
-"""Functions that the GPU kernels of both stencils call: the residual, and the sides of a region."""
+"""What both stencils need on a GPU: the launches that make several sweeps, residual, and sides."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
 from devices.backend import Array
 from devices.cuda.compiler import bits, cuda, inlined
+from devices.cuda.launches import Tasks
 
 MOST = 2**31 - 1024  # cells along an axis: coordinates are int32, those of idle threads too
 
@@ -14,6 +18,45 @@ def check_sizes(array: Array) -> None:
     """Raise ValueError for an array with more cells along an axis than int32 can count."""
     if max(array.shape) > MOST:
         raise ValueError(f"a GPU's time tiles need at most {MOST} cells per axis: {array.shape}")
+
+
+@lru_cache(1024)
+def _regions(
+    sweeps: int, at_once: tuple[int, ...], region: tuple[int, ...], grow: tuple[int, ...]
+) -> list[tuple[int, tuple[int, ...]]]:
+    """Return the launches for some sweeps: how many sweeps each makes, and of which region.
+
+    The last one covers ``region``, each sweep before it one cell more where ``grow`` is 1.
+    """
+    launches = []
+    while sweeps:
+        count = next((count for count in at_once if count <= sweeps), 1)
+        sweeps -= count
+        sides = enumerate(zip(region, grow, strict=True))
+        wider = tuple(at + (g if n % 2 else -g) * sweeps for n, (at, g) in sides)
+        launches.append((count, wider))
+    return launches
+
+
+def sweep_in_turns(
+    tasks: Tasks, sweeps: int, at_once: tuple[int, ...], launch: Callable[[Tasks], None]
+) -> int:
+    """Sweep the arrays of some blocks by few launches, each of which exchanges a block's arrays.
+
+    ``tasks``: (old, new, region, grow) of each block. ``at_once``: how many sweeps a launch can
+    make beside one, the most first. ``launch``: gets tasks (old, new, count, region, grow). Returns
+    what `sweep_tile` does.
+    """
+    if sweeps > 1:
+        for old, *_ in tasks:
+            check_sizes(old)
+    launches = [_regions(sweeps, at_once, region, grow) for _, _, region, grow in tasks]
+    for number, each in enumerate(zip(*launches, strict=True)):
+        turn = 1 if number % 2 == 0 else -1
+        arrays = [(old, new)[::turn] for old, new, _, _ in tasks]
+        grows = (grow for *_, grow in tasks)
+        launch([(*a, *one, g) for a, one, g in zip(arrays, each, grows, strict=True)])
+    return len(launches[0]) % 2
 
 
 @inlined

@@ -13,6 +13,7 @@ KERNELS = "kernels.jacobi2d.gpu"
 PROBLEMS = {"tiny": {"size": (15, 13), "time_tile": 1, "steps": 4, "warmup": 1}}
 TILES = {f"{KERNELS}:{name}": n for name, n in (("THREADS", 4), ("MARCH", 4), ("STRIP", 4))}
 TILES |= {f"{KERNELS}:WARP": 8, f"{KERNELS}:WIDEST": 8}
+SEVERAL = f"{KERNELS}:AT_ONCE", f"{KERNELS}:ALL_AT_ONCE"
 SMALL = TILED | {"size": (9, 7)}
 
 
@@ -41,28 +42,22 @@ def block_indices_swapped(right: Any) -> Any:
     return edited(right, ("cuda.blockIdx.x", "cuda.blockIdx.y"))
 
 
-def in_double(right: Any, *change: str) -> Any:
-    """Change the kernels in double precision among those that make several sweeps at once."""
-    (words, replacement) = change
-    return {n: (edited(both[0], (words, replacement)), *both[1:]) for n, both in right.items()}
-
-
-@kernel_fault(f"{KERNELS}:AT_ONCE", given=SMALL)
+@kernel_fault(*SEVERAL, given=SMALL)
 def tile_without_barrier(right: Any) -> Any:
     """Threads do not wait for the values that their neighbours write to shared memory."""
-    return in_double(right, "cuda.syncthreads()", "pass")
+    return edited(right, ("cuda.syncthreads()", "pass"))
 
 
-@kernel_fault(f"{KERNELS}:AT_ONCE", given=SMALL)
+@kernel_fault(*SEVERAL, given=SMALL)
 def border_of_a_tile_left_out(right: Any) -> Any:
     """The last column of each thread block is not stored."""
-    return in_double(right, "me < wide - sweeps and", "me < wide - sweeps - 1 and")
+    return edited(right, ("me < wide - sweeps and", "me < wide - sweeps - 1 and"))
 
 
-@kernel_fault(f"{KERNELS}:AT_ONCE", given=SMALL)
+@kernel_fault(*SEVERAL, given=SMALL)
 def boundary_swept_in_a_tile(right: Any) -> Any:
     """Fixed cells beyond the last column change between the sweeps of a tile."""
-    return in_double(right, "within(j, sweeps, y0, y1,", "within(j, sweeps, y0, y1 + 1,")
+    return edited(right, ("within(j, sweeps, y0, y1,", "within(j, sweeps, y0, y1 + 1,"))
 
 
 @kernel_fault(f"{KERNELS}:raise_to", given={"tolerance": 1e-3, "check_every": 2})

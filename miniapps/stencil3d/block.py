@@ -19,6 +19,7 @@ class StencilBlock(GridBlock):
     def __init__(
         self, problem: StencilProblem, layout: Layout, index: Index, device: Device
     ) -> None:
+        self.has_equal_load = problem.imbalance == "none"
         super().__init__(problem, layout, index, device)
         self.part, self.parts = layout.pe(index), layout.pes
 
@@ -26,15 +27,18 @@ class StencilBlock(GridBlock):
         """Advance ``count`` sweeps with one halo exchange, then add the synthetic load."""
         yield Post("halo", self.faces())
         interior = self.marked(self.sweep_interior, count)  # overlaps with the messages
-        self.fill_ghosts((yield Collect("halo", self.edges)))
+        came = yield Collect("halo", self.edges)
+        if interior is None:
+            yield from self.advance(came, count)
+            return False
+        self.fill_ghosts(came)
         rest = self.marked(self.sweep_rest, count)
-        if interior is not None and rest is not None:
-            self.bear_load(self.device.seconds(*interior) + self.device.seconds(*rest))
+        self.bear_load(self.device.seconds(*interior) + self.device.seconds(*rest))
         return False
 
-    def marked(self, sweep: Callable[[int], None], count: int) -> tuple[Any, Any] | None:
+    def marked(self, sweep: Callable[[int], None], count: int) -> Any:
         """Run a sweep; returns device marks of its begin and end, None if no load needs them."""
-        if self.problem.imbalance == "none":
+        if self.has_equal_load:
             sweep(count)
             return None
         begin = self.device.mark()

@@ -13,6 +13,7 @@ KERNELS = "kernels.stencil3d.gpu"
 PROBLEMS = {"tiny": {"size": (7, 6, 5), "time_tile": 1, "steps": 3, "warmup": 1}}
 SIZES: dict[str, Any] = {"WIDE": 4, "HIGH": 2, "MARCHES": (4,), "LONG": 7, "TALL": 6, "DEEP": 4}
 TILES = {f"{KERNELS}:{name}": size for name, size in SIZES.items()}
+TWICE = f"{KERNELS}:_two64", f"{KERNELS}:ALL_TWICE"
 SMALL = TILED | {"size": (5, 4, 4)}
 
 
@@ -44,13 +45,13 @@ def thread_indices_swapped(right: Any) -> Any:
     return edited(right, *change, ("threadIdx.other", "threadIdx.x"))
 
 
-@kernel_fault(f"{KERNELS}:_two64", given=SMALL)
+@kernel_fault(*TWICE, given=SMALL)
 def tile_without_barrier(right: Any) -> Any:
     """Threads do not wait for the values that their neighbours write to shared memory."""
     return edited(right, ("cuda.syncthreads()", "pass"))
 
 
-@kernel_fault(f"{KERNELS}:_two64", given=SMALL)
+@kernel_fault(*TWICE, given=SMALL)
 def border_of_a_tile_left_out(right: Any) -> Any:
     """The last cells of each thread block are not stored."""
     return edited(right, ("c < LONG - sweeps", "c < LONG - sweeps - 1"))

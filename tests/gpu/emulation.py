@@ -44,7 +44,7 @@ from devices.cuda.toolkit import Launcher, Simulator
 
 FOLDER = Path(__file__).parent / "__pycache__" / "emulated"
 GRID_MOST, BLOCK_MOST, THREADS_MOST = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024
-COMPARED_THREADS = 512  # of a launch that runs in the simulator too
+COMPARED_THREADS = 1024  # of a launch that runs in the simulator too
 UNWRITTEN = 0x7F  # in every byte of shared memory at first
 OPERATIONS = (
     "mul", "fma", "bits", "from_bits", "rounded", "once", "quad", "estimate", "estimate_of_root",

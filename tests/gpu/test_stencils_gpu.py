@@ -113,7 +113,7 @@ def test_seams_of_tiles(app: str, shape: tuple[int, ...], sweeps: int) -> None:
 def test_planes_of_a_thread_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches large grids that read planes more often than they must, and few thread blocks."""
     stencil3d = importlib.import_module("kernels.stencil3d.gpu")
-    grids = {n: stencil3d._grid(n, n, n) for n in (64, 512, 1024)}
+    grids = {n: stencil3d._grid((n, n, n)) for n in (64, 512, 1024)}
     assert grids == {64: ((2, 8, 4), 16), 512: ((16, 64, 16), 32), 1024: ((32, 128, 16), 64)}
     monkeypatch.setattr(stencil3d, "MANY", 2)  # 32 planes, so the 37 are of two thread blocks
     old = noise((39, 4, 5), 1)
@@ -146,6 +146,36 @@ def check_tile(
             newest = load.sweep_tile(*arrays, sweeps, *own, np.array(grow, np.int64))
             results.append(where.to_host(arrays[newest])[box(own)].copy())
         assert support.same_bits(*results)
+
+
+SEVERAL = {  # small blocks, and some whose thread blocks are of unequal numbers along each axis
+    "jacobi2d": [[(17, 18), (16, 20)], [(23, 140), (37, 15), (150, 300)]],
+    "stencil3d": [[(8, 9, 10), (7, 8, 9)], [(12, 13, 15), (9, 26, 8), (70, 9, 40)]],
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize(("app", "sweeps"), [("jacobi2d", 7), ("stencil3d", 3)])
+def test_sweeps_of_several_blocks(
+    app: str, sweeps: int, large: bool, free: bool, dtype: str
+) -> None:
+    """Catches a launch for many blocks that sweeps a cell of one twice, not at all, or wrongly."""
+    gpu = device.get("gpu")
+    there, here, tasks = [], [], []
+    for number, shape in enumerate(SEVERAL[app][large]):
+        own = tuple(edge for n in shape for edge in (sweeps, n - sweeps))
+        grow = (1,) * len(own) if free else tuple((number + n) % 2 for n in range(len(own)))
+        old = noise(shape, number, dtype)
+        arrays = [old.copy(), old.copy()]
+        newest = kernels.load(app, "cpu").sweep_tile(*arrays, sweeps, *own, np.array(grow))
+        here.append(arrays[newest][box(own)])
+        there.append([gpu.to_device(old), gpu.to_device(old)])
+        tasks.append((*there[-1], own, grow))
+    newest = kernels.load(app, "gpu").sweep_all(tasks, sweeps)
+    for arrays, (*_, own, _), right in zip(there, tasks, here, strict=True):
+        assert support.same_bits(gpu.to_host(arrays[newest])[box(own)].copy(), right.copy())
 
 
 # Halos -------------------------------------------------------------------------------------------
@@ -192,6 +222,23 @@ def test_halo(app: str, width: int, dtype: str) -> None:
     there.unpack(on_gpu, mixed)
     assert support.same_bits(gpu.to_host(on_gpu), field)
     assert not support.same_bits(field, noise(SHAPES[app], 1, dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_halos_of_several_blocks(dtype: str) -> None:
+    """Catches a launch for many blocks that takes the faces, or the field, of another one."""
+    gpu, halos = device.get("gpu"), kernels.load("halo", "gpu")
+    edge, fields, blocks = (0, 1), [], []
+    for number, (rows, columns) in enumerate([(4, 600), (700, 5), (3, 3)]):
+        inside = {edge: (0, rows, columns - 2, columns - 1)}
+        outside = {edge: (0, rows, columns - 1, columns)}
+        fields.append(noise((rows, columns), number, dtype))
+        blocks.append((halos.Halo(gpu, inside, outside), gpu.to_device(fields[-1])))
+    sent = halos.pack_all(blocks)
+    halos.unpack_all([(*block, message) for block, message in zip(blocks, sent, strict=True)])
+    for field, (_, on_gpu) in zip(fields, blocks, strict=True):
+        field[:, -1] = field[:, -2]
+        assert support.same_bits(gpu.to_host(on_gpu), field)
 
 
 def test_ghosts_of_another_shape_are_refused() -> None:
