@@ -180,9 +180,11 @@ class Gpu(Device):
         (*_, (_, last, _)) = spans
         if last.time_s is None:  # else another block has asked for it
             last.synchronize()  # and so all marks before it are reached
-        when = partial(streams.time_of, self.stream)
-        times = [(when(first), when(last), share) for first, last, share in spans]
-        return times[0][0], times[-1][1], sum([share * (b - a) for a, b, share in times])
+        time_of, stream, compute_s = streams.time_of, self.stream, 0.0
+        for first, last, share in spans:
+            end_s = time_of(stream, last)
+            compute_s += share * (end_s - time_of(stream, first))
+        return time_of(stream, spans[0][0]), end_s, compute_s
 
     def time_of(self, mark: Any) -> float:
         """Return the time of a mark, as `perf_counter` gives it; waits until it is reached."""

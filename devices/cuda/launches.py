@@ -27,7 +27,7 @@ def repeated(prepare: Callable[[Tasks], Launch]) -> Callable[[Tasks], None]:
         if launches is None:  # the toolkit packs nothing
             prepare(tasks)()
             return
-        key = prepare, *[(one.place, other.place, *rest) for one, other, *rest in tasks]
+        key = prepare, *[(task[0].place, task[1].place, task[2:]) for task in tasks]
         found = launches.get(key)
         if found is None:
             if len(launches) >= MOST:

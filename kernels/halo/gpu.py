@@ -151,11 +151,14 @@ class Halo:
 
     def pack(self, field: Array) -> Mapping[Any, Any]:
         """Copy all faces into one message buffer, by one launch."""
-        return pack_all([(self, field)])[0]
+        buffer: Any = self.device.messages(self.shapes, field.dtype)
+        _pack_faces([(field, *self.faces_to(field, buffer))])
+        return buffer
 
     def unpack(self, field: Array, came: Mapping[Any, Any]) -> None:
         """Copy all messages by one launch."""
-        unpack_all([(self, field, came)])
+        ghosts = self.ghosts_of(field, came)
+        _unpack_ghosts([(field, ghosts.table, ghosts)])
 
     def faces_to(self, field: Array, buffer: Any) -> tuple[Any, Faces]:
         """Return the memory of a message buffer, and the faces to be copied there."""
