@@ -145,6 +145,10 @@ class Runner:
             self._audited(witness.audited.step, witness.seconds)
             self._audited(witness.audited.step + witness.audited.count, perf_counter() - begun)
 
+    def forget_audits(self, step: int) -> None:
+        """Let the audit of the round before ``step`` count for no round: the clock did not run."""
+        self.audit_s.pop(step, None)
+
     def _audited(self, step: int, seconds: float) -> None:
         """Add seconds to those that audits took in the round that begins at ``step``."""
         self.audit_s[step] = self.audit_s.get(step, 0.0) + seconds
@@ -282,6 +286,11 @@ class Engine:
                 break
         return step
 
+    def forget_audits(self, step: int) -> None:
+        """See `Runner.forget_audits`."""
+        for runner in self.runners.values():
+            runner.forget_audits(step)
+
     def close(self, done: int) -> None:
         """End the run after step ``done``. Raises MessageError if a message is left."""
         for runner in self.runners.values():
@@ -377,6 +386,7 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
             block.device.synchronize()
         engine.transport.barrier()
         log.start()
+        engine.forget_audits(start)
         may_end = start == job.warmup
         for segment in job.segments(start, end):
             count = partial(_count, job, end)
@@ -409,6 +419,7 @@ def take_snapshot(job: Job, engine: Engine, log: PELog, segment: Segment) -> Non
     job.keep(log.pe, segment, engine.blocks)
     engine.transport.barrier()
     log.go_on(end_s)
+    engine.forget_audits(segment.stop)
 
 
 def write_state(store: Store, blocks: Iterable[Any], created: bool) -> bool:

@@ -218,6 +218,7 @@ class PE(Chare):
     def start_log(self) -> None:
         """Discard the timings of the warm-up and set the time origin to now."""
         self.log.start()
+        self.forget_audits()
 
     def stop_log(self) -> None:
         """End the time in which disturbances by other programs are measured."""
@@ -236,6 +237,12 @@ class PE(Chare):
     def go_on(self, end_s: float) -> None:
         """Let the clock continue where the last PE ended its round."""
         self.log.go_on(end_s)
+        self.forget_audits()
+
+    def forget_audits(self) -> None:
+        """See `Runner.forget_audits`; no block has begun its next round."""
+        for chare in self.chares():
+            chare.runner.forget_audits(chare.step)
 
     def note_begin(self, step: int) -> None:
         """Report to the watcher, once per round, that this PE begins the round at ``step``."""

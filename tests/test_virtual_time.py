@@ -1,0 +1,250 @@
+"""Every time of a run against its value by hand: clocks are virtual, and known work moves them.
+
+A small run is made in this process. Each piece of its work takes a number of seconds of its own, so
+that no two mistakes give the same sum. The definitions are those of docs/timing.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+import drivers.audits
+import drivers.engine
+import drivers.job
+import drivers.machine
+import drivers.timing
+from devices import backend
+from drivers.engine import Transport
+from drivers.job import Job
+from drivers.machine import Disturbance
+from drivers.outcome import Part, joined
+from drivers.timing import KIND_NAMES, ROW, SLICE, SYNC, PELog
+from miniapps.contract import Measure
+from miniapps.grid_audit import GridAudit
+from miniapps.grid_block import GridBlock
+from workbench import environment
+from workbench.cli import spec_of
+from workbench.run import batch, record
+
+EPOCH_S = 1e9  # since the epoch, when the virtual clock shows 0
+IMPORTS, COMPILING, BUILDING = 19.0, 7.0, 32.0  # of a run; BUILDING: of a block
+SWEEP = {(0, 0): 2.0, (1, 0): 3.0}  # of a block, per step
+PACK, UNPACK, WAIT = 0.25, 0.125, 0.0625  # of a block, per round; WAIT: for its messages
+BARRIER, SNAPSHOT = 11.0, 13.0
+BEGIN_AUDIT, END_AUDIT = 0.5, 0.75  # of a block, per audited round
+WORDS = "run jacobi2d --size 6x4 --pe-grid 2x1 --time-tile 1 --warmup 2 --steps 4"
+CELLS = 6 * 4
+
+
+class VirtualClock:
+    """Seconds since the program's start, which only `passes` moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def since_epoch(self) -> float:
+        """The time of day."""
+        return EPOCH_S + self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualClock]:
+    """The clock of all modules that read one, and work that moves it."""
+    clock = VirtualClock()
+    modules = drivers.audits, drivers.engine, drivers.job, drivers.machine, drivers.timing, backend
+    for module in modules:
+        monkeypatch.setattr(module, "perf_counter", clock)
+    for name in ("mark", "begin"):
+        monkeypatch.setattr(backend.Clock, name, staticmethod(clock))
+    monkeypatch.setattr(drivers.timing, "time", clock.since_epoch)
+    monkeypatch.setattr(environment, "age_s", lambda: IMPORTS)
+
+    def takes(owner: Any, name: str, seconds: Callable[..., float]) -> None:
+        right = getattr(owner, name)
+
+        def longer(*arguments: Any, **options: Any) -> Any:
+            result = right(*arguments, **options)
+            clock.now += seconds(*arguments, result)
+            return result
+
+        monkeypatch.setattr(owner, name, longer)
+
+    takes(drivers.job.kernels, "load", lambda app, device, _: COMPILING * (not clock.now % 1000))
+    takes(Job, "build", lambda *_: BUILDING)
+    takes(GridBlock, "faces", lambda *_: PACK)
+    takes(GridBlock, "fill_ghosts", lambda *_: UNPACK)
+    takes(GridBlock, "sweep_rest", lambda block, *_: SWEEP[block.index])
+    takes(Transport, "collect", lambda *given: WAIT if given[-1] is not None else 0.0)
+    takes(Transport, "barrier", lambda *_: BARRIER)
+    takes(Job, "keep", lambda *_: SNAPSHOT)
+    takes(GridAudit, "begin", lambda *_: BEGIN_AUDIT)
+    takes(GridAudit, "end", lambda *_: END_AUDIT)
+    yield clock
+
+
+OWN = {index: sweep + PACK + UNPACK for index, sweep in SWEEP.items()}  # compute of a round
+COMPUTE = sum(OWN.values())
+WALL = COMPUTE + 2 * WAIT
+EVERY = "--audit-every 1"  # audits all rounds
+PACKING = KIND_NAMES.index("pack")
+
+
+def solved(words: str) -> dict[str, Any]:
+    """The record of a run."""
+    (result,) = batch.solve_all([spec_of(words.split())])
+    assert isinstance(result, dict) and result["valid"], result
+    return result
+
+
+@pytest.mark.parametrize("more", ["--audit 0", EVERY, f"{EVERY} --snapshot-every 2", "--trace"])
+def test_times_of_a_run(more: str, clock: VirtualClock, tmp_path: Path) -> None:
+    """Catches a time of the record with too much in it, or too little."""
+    begun = clock.now
+    result = solved(f"{WORDS} {more} --output {tmp_path / 'run.h5'}")
+    assert result["rounds"]["wall_s"] == [WALL] * 4
+    assert result["rounds"]["compute_s"] == [[COMPUTE] * 4]
+    assert result["wall_s"] == 4 * WALL and result["compute_s"] == 4 * COMPUTE
+    assert result["step_time_s"] == {"median": WALL, "min": WALL, "max": WALL}
+    assert result["rate"] == {"value": CELLS / WALL, "unit": "points/s"}
+    assert result["utilisation"] == COMPUTE / WALL and result["imbalance"] == 1.0
+    assert (result["import_s"], result["jit_s"]) == (IMPORTS, COMPILING)
+    assert result["first_step_at"] == EPOCH_S + begun + COMPILING + 2 * BUILDING
+    # Snapshots are taken at steps 0, 2, 4 and 6; while the clock stands still, audits end, too.
+    taken = 4 * (SNAPSHOT + BARRIER) + 3 * 2 * END_AUDIT
+    assert result["snapshots_s"] == (taken if "snapshot" in more else 0.0)
+
+
+def test_blocks_that_run_ahead(clock: VirtualClock) -> None:
+    """Catches rounds that begin when a block begins them, and not when the last one has ended."""
+    result = solved(f"{WORDS} --driver sim --sim-seed 3 --audit 0")
+    assert result["wall_s"] == 4 * WALL and result["compute_s"] == 4 * COMPUTE
+    assert sum(result["rounds"]["wall_s"]) == 4 * WALL
+
+
+def test_time_of_audits(clock: VirtualClock) -> None:
+    """Catches audits that count as steps, or whose time is that of rounds that are not timed."""
+    none, every = (solved(f"{WORDS} {more}") for more in ("--audit 0", EVERY))
+    # What the audit at a round's end takes delays the next round; nothing waits for the last one.
+    assert every["audits_s"] == 2 * (4 * BEGIN_AUDIT + 3 * END_AUDIT)
+    assert none["audits_s"] == 0.0 and every["rounds"] == none["rounds"]
+
+
+def test_all_pes_begin_together(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a clock that starts, or goes on, before the last PE is there."""
+    events: list[str] = []
+
+    def note(owner: Any, name: str) -> None:
+        right = getattr(owner, name)
+
+        def noted(*arguments: Any) -> Any:
+            events.append(name)
+            return right(*arguments)
+
+        monkeypatch.setattr(owner, name, noted)
+
+    note(Transport, "barrier")
+    note(PELog, "start")
+    note(PELog, "stop")
+    solved(WORDS)
+    # The first start is that of a new log. Both phases, warm-up and timed, begin and end together.
+    assert events == ["start", *["barrier", "start", "barrier", "stop"] * 2]
+
+
+def test_times_in_the_file(clock: VirtualClock, tmp_path: Path) -> None:
+    """Catches times of blocks and slices that are another block's, or have another origin."""
+    solved(f"{WORDS} --audit 0 --trace --output {tmp_path / 'run.h5'}")
+    with h5py.File(tmp_path / "run.h5") as file:
+        timing = {name: file["timing"][name][()] for name in ("blocks", "slices", "wall_s")}
+    assert timing["wall_s"].tolist() == [WALL] * 4
+    blocks, slices = timing["blocks"], timing["slices"]
+    for number, own in enumerate(OWN.values()):
+        mine = blocks[blocks["block"] == number]
+        # Both pack; the second one finds the message of the first and sweeps; then the first does.
+        ends = WALL * np.arange(1, 5) - (WAIT + OWN[0, 0] - PACK if number else 0)
+        assert mine["compute_s"].tolist() == [own] * 4 and mine["end_s"].tolist() == ends.tolist()
+        begins = WALL * np.arange(4) + number * PACK
+        assert mine["begin_s"].tolist() == begins.tolist()
+        pieces = slices[slices["block"] == number]
+        lengths = pieces["end_s"] - pieces["begin_s"]
+        packing = pieces["kind"] == PACKING
+        assert lengths[packing].tolist() == [PACK] * 4
+        assert lengths[~packing].sum() == 4 * (own - PACK)
+
+
+def test_times_in_the_text(clock: VirtualClock, tmp_path: Path) -> None:
+    """Catches a unit, and a time that is another one, where a run is summed up."""
+    result = solved(f"{WORDS} {EVERY} --snapshot-every 2 --output {tmp_path / 'run.h5'}")
+    lines = [line.strip() for line in record.summary(result).splitlines()]
+    assert lines[-3:] == [
+        "step 5875 ms median (5875 to 5875), 4.085 points/s",
+        "utilisation 97.9%, imbalance 1.000, compiling 7.00 s, imports 19.00 s",
+        "snapshots 100 s, not timed",
+    ]
+
+
+# Several PEs -------------------------------------------------------------------------------------
+
+BUSY = Disturbance(0.25, 8.0, 0.5)
+IDLE = Disturbance(0.125, 16.0, 0.0625)
+
+
+def test_parts_of_two_pes() -> None:
+    """Catches a sum, a mean or a minimum over PEs where the largest counts, and the reverse."""
+    words = WORDS.replace("--time-tile 1", "--time-tile 2").replace("--steps 4", "--steps 5")
+    spec = spec_of([*words.split(), "--driver", "mpi", "-n", "2"])
+    rows, syncs = two_pes()
+    measures = {"words": Measure("sum", np.zeros(4, np.uint64))}
+    nothing = np.empty(0, SLICE)
+    parts = [
+        Part(
+            tables={"blocks": rows[rows["pe"] == pe], "slices": nothing, "balancing": syncs[[pe]]},
+            measures=measures, audits=[], jit_s=jit_s, first_step_at=at, snapshots_s=kept,
+            audit_s=audits, disturbance=disturbed, peak_rss_bytes=peak, staged_bytes=pe + 1,
+        )
+        for pe, jit_s, at, kept, audits, disturbed, peak in [
+            (0, 3.0, 40.0, 5.0, {2: 1.0, 6: 0.25}, BUSY, 100),
+            (1, 2.0, 50.0, 7.0, {2: 0.5, 6: 3.0}, IDLE, 300),
+        ]
+    ]  # fmt: skip
+    outcome = joined(spec.job(), parts, 7, {}, ("staged", "by hand"))
+    # Rounds of 2, 2 and 1 steps end at 4, 7 and 12 s. The audits of the slowest PE take 1, 0 and
+    # 3 s, but the last round is no shorter than its 4 s of compute.
+    assert outcome.wall_s.tolist() == [3.0, 3.0, 4.0]
+    assert outcome.audits_s == 2.0
+    assert outcome.compute_s.tolist() == [[2.0, 1.0, 2.0], [1.0, 3.0, 4.0]]
+    assert (outcome.jit_s, outcome.first_step_at, outcome.snapshots_s) == (3.0, 50.0, 7.0)
+    assert outcome.disturbance == Disturbance(0.25, 16.0, 0.5)
+    assert (outcome.peak_rss_bytes, outcome.pes, outcome.steps_done) == (300, 2, 7)
+    (balanced,) = outcome.balancing
+    # The PE that came last waited 0.5 s, the other one 2 s: the balancing took 0.5 s.
+    assert (balanced["step"], balanced["seconds"], balanced["moved"]) == (4, 0.5, 3)
+    assert balanced["imbalance_before"] == 2 / ((2 + 1) / 2)
+    assert balanced["imbalance_after"] == (3 + 4) / ((1 + 3 + 2 + 4) / 2)
+    timing = record._timing(spec, outcome)
+    assert timing["step_time_s"] == {"median": 1.5, "min": 1.5, "max": 4.0}
+    assert timing["utilisation"] == 13 / (2 * 10)
+    assert timing["imbalance"] == (2 + 3 + 4) / (13 / 2)
+    assert timing["rate"]["value"] == 5 * CELLS / 10
+    assert timing["migrations"] == 3
+
+
+def two_pes() -> tuple[np.ndarray, np.ndarray]:
+    """Rows of two PEs with a block each, in three rounds, and of a balancing before step 4."""
+    ends = [(4.0, 2.0), (5.0, 7.0), (9.0, 12.0)]
+    compute = [(2.0, 1.0), (1.0, 3.0), (2.0, 4.0)]
+    rows = [
+        (pe, pe, number, 0.0, ends[number][pe], compute[number][pe])
+        for number in range(3)
+        for pe in range(2)
+    ]
+    syncs = [(0, 4, 5.0, 7.0, 1), (1, 4, 7.0, 7.5, 2)]
+    return np.array(rows, ROW), np.array(syncs, SYNC)
