@@ -396,6 +396,8 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
                 take_snapshot(job, engine, log, segment)
             if may_end and engine.first.stepper.finished:
                 break
+        for block in engine.blocks:
+            block.device.synchronize()
         engine.transport.barrier()
         log.stop()
     engine.close(done)

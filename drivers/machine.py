@@ -7,6 +7,7 @@ A PE that is ready to run and has no core waits in the system's queue: other pro
 from __future__ import annotations
 
 import resource
+import time
 from time import perf_counter
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ class Reading(NamedTuple):
     """The counters at one moment."""
 
     now_s: float
+    second_s: float  # by another clock, which goes on while the machine sleeps
     queued_s: float  # of this PE, since it was started
     switches: int  # involuntary context switches of this PE
     steal: int  # of all cores of the host, in ticks
@@ -37,11 +39,17 @@ def reading() -> Reading:
     queued = _words("/proc/self/schedstat")[1:2]
     return Reading(
         perf_counter(),
+        second_clock(),
         int(queued[0]) * 1e-9 if queued else 0.0,
         resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw,
         ticks[STEAL] if len(ticks) == FIELDS else 0,
         sum(ticks),
     )
+
+
+def second_clock() -> float:
+    """The seconds since the system was started; elsewhere than on Linux without those asleep."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def disturbance(before: Reading, after: Reading) -> Disturbance:

@@ -31,9 +31,10 @@ class Outcome:
     `timing` defines it; ``compute_s`` (PEs, rounds): inside blocks; ``blocks``: a row per block and
     round, as `timing.ROW`; ``slices`` (where traced) and ``syncs`` as `timing.SLICE` and
     `timing.SYNC`; ``measures`` and ``words`` (the state hash) are joined over all blocks;
-    ``first_step_at``: seconds since the epoch; ``snapshots_s`` and ``audits_s``: what snapshots and
-    audits took, not part of ``wall_s``; ``disturbance``: the largest of any PE in the timed steps;
-    ``peak_rss_bytes``: largest resident memory of a PE;
+    ``first_step_at``: seconds since the epoch; ``passed_s``: the timed part by two other clocks, on
+    the PE where it was longest, snapshots excluded; ``snapshots_s`` and ``audits_s``: what
+    snapshots and audits took, not part of ``wall_s``; ``disturbance``: the largest of any PE in the
+    timed steps; ``peak_rss_bytes``: largest resident memory of a PE;
     ``balancing``: an entry per load-balancing step, as returned by `timing.balancing_summary`;
     ``transport``: the path of messages between GPUs, the reason for it, and the bytes copied to and
     from hosts; ``gpu``: the GPU of the reporting PE; ``audit``: how the run was audited;
@@ -51,6 +52,7 @@ class Outcome:
     words: np.ndarray
     jit_s: float
     first_step_at: float
+    passed_s: tuple[float, float]
     snapshots_s: float
     audits_s: float
     disturbance: Disturbance
@@ -75,6 +77,7 @@ class Part(NamedTuple):
     audits: list[AuditedRound]
     jit_s: float
     first_step_at: float
+    passed_s: tuple[float, float]
     snapshots_s: float
     audit_s: dict[int, float]  # spent on audits, by the first step of the round
     disturbance: Disturbance
@@ -99,6 +102,7 @@ class Part(NamedTuple):
             audits=audits,
             jit_s=jit_s,
             first_step_at=log.born,
+            passed_s=log.passed_s(),
             snapshots_s=log.snapshots_s,
             audit_s=dict(audit_s),
             disturbance=log.disturbance(),
@@ -176,6 +180,7 @@ def joined(
         measures=measures,
         jit_s=max(part.jit_s for part in parts),
         first_step_at=max(part.first_step_at for part in parts),
+        passed_s=max(part.passed_s for part in parts),
         snapshots_s=max(part.snapshots_s for part in parts),
         audits_s=float((elapsed - wall_s).sum()),
         disturbance=Disturbance(*map(max, zip(*(part.disturbance for part in parts), strict=True))),

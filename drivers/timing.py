@@ -244,8 +244,9 @@ class PELog:
 
     def start(self) -> None:
         """Discard earlier timings and set the time origin to now."""
-        self.origin = perf_counter()
         self.opened = self.closed = machine.reading()
+        self.kept_s = self.snapshots_s
+        self.origin = perf_counter()
         self.end_s = 0.0  # of the last round whose times were read
         self.running: deque[tuple[int, int, Spans]] = deque()  # rounds whose times are not read yet
         self.rows: list[tuple[int, int, int, float, float, float]] = []
@@ -278,6 +279,12 @@ class PELog:
     def stop(self) -> None:
         """End the time in which disturbances by other programs are measured."""
         self.closed = machine.reading()
+
+    def passed_s(self) -> tuple[float, float]:
+        """The seconds between `start` and `stop`, without snapshots, by two clocks."""
+        kept_s = self.snapshots_s - self.kept_s
+        before, after = self.opened, self.closed
+        return after.now_s - before.now_s - kept_s, after.second_s - before.second_s - kept_s
 
     def disturbance(self) -> machine.Disturbance:
         """What disturbed this PE between `start` and `stop`."""

@@ -7,18 +7,22 @@ that no two mistakes give the same sum. The definitions are those of docs/timing
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
+import support
+from support import small_problem, whole_record
 
 import drivers.audits
 import drivers.engine
 import drivers.job
 import drivers.machine
 import drivers.timing
+import miniapps as apps
 from devices import backend
 from drivers.engine import Transport
 from drivers.job import Job
@@ -30,7 +34,8 @@ from miniapps.grid_audit import GridAudit
 from miniapps.grid_block import GridBlock
 from workbench import environment
 from workbench.cli import spec_of
-from workbench.run import batch, record
+from workbench.run import batch, clocks, record
+from workbench.run.revalidation import MEASURED
 
 EPOCH_S = 1e9  # since the epoch, when the virtual clock shows 0
 IMPORTS, COMPILING, BUILDING = 19.0, 7.0, 32.0  # of a run; BUILDING: of a block
@@ -66,6 +71,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualClock]:
     for name in ("mark", "begin"):
         monkeypatch.setattr(backend.Clock, name, staticmethod(clock))
     monkeypatch.setattr(drivers.timing, "time", clock.since_epoch)
+    monkeypatch.setattr(drivers.machine, "second_clock", clock)
     monkeypatch.setattr(environment, "age_s", lambda: IMPORTS)
 
     def takes(owner: Any, name: str, seconds: Callable[..., float]) -> None:
@@ -117,6 +123,10 @@ def test_times_of_a_run(more: str, clock: VirtualClock, tmp_path: Path) -> None:
     assert result["rate"] == {"value": CELLS / WALL, "unit": "points/s"}
     assert result["utilisation"] == COMPUTE / WALL and result["imbalance"] == 1.0
     assert (result["import_s"], result["jit_s"]) == (IMPORTS, COMPILING)
+    # The last barrier, and what the audit of the last round takes, are after the last round.
+    passed = 4 * WALL + result["audits_s"] + BARRIER
+    passed += 0.0 if "--audit 0" in more or "snapshot" in more else 2 * END_AUDIT
+    assert result["clocks"] == {"passed_s": passed, "second_s": passed, "launch_s": None}
     assert result["first_step_at"] == EPOCH_S + begun + COMPILING + 2 * BUILDING
     # Snapshots are taken at steps 0, 2, 4 and 6; while the clock stands still, audits end, too.
     taken = 4 * (SNAPSHOT + BARRIER) + 3 * 2 * END_AUDIT
@@ -191,6 +201,62 @@ def test_times_in_the_text(clock: VirtualClock, tmp_path: Path) -> None:
     ]
 
 
+# Second witnesses --------------------------------------------------------------------------------
+
+PASSED = np.array([4 * WALL + BARRIER] * 2)
+CONTRADICTIONS = {  # what a wrong program does to walls, compute and the two clocks; what is said
+    "rounds longer than what passed": (2.0, 1.0, PASSED),
+    "rounds shorter than what passed": (0.4, 0.4, PASSED),
+    "two clocks": (1.0, 1.0, PASSED * (1.0, 1.5)),
+    "compute longer than rounds": (1.0, 1.25, PASSED),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_times_that_contradict_each_other(name: str) -> None:
+    """Catches a run that is valid though other clocks say that its times are wrong."""
+    right = support.solve("jacobi2d", small_problem(apps.load("jacobi2d")), (1, 1), 4).outcome
+    walls, compute = np.full(4, WALL), np.full((1, 4), COMPUTE)
+    right = replace(right, wall_s=walls, compute_s=compute, passed_s=tuple(PASSED), audits_s=0.0)
+    (fine,) = clocks.checks(right)
+    assert fine.ok and fine.name == clocks.NAME
+    longer, more, passed = CONTRADICTIONS[name]
+    wrong = replace(right, wall_s=longer * walls, compute_s=more * compute, passed_s=tuple(passed))
+    (check,) = clocks.checks(wrong)
+    assert not check.ok and check.name == f"{clocks.NAME}: {name}"
+
+
+def test_a_launch_that_was_shorter_than_its_rounds() -> None:
+    """Catches times that the launching process knows to be wrong."""
+    right = whole_record({"app": "jacobi2d", "steps": 4, "warmup": 0, "pes": 1, "odf": 1}, 2.0)
+    right |= {"audits_s": 1.0, "clocks": {"passed_s": 9.0, "second_s": 9.0, "launch_s": None}}
+    assert clocks.seen(right, 9.0) == right | {"clocks": right["clocks"] | {"launch_s": 9.0}}
+    wrong = clocks.seen(right, 8.9)
+    assert not wrong["valid"] and not wrong["checks"][-1]["ok"]
+    assert "rounds longer than the launch" in wrong["checks"][-1]["name"]
+    assert wrong.keys() & MEASURED.keys() == set()
+
+
+WRONG_UNIT = """
+import drivers.outcome as outcome
+right = outcome.wall_of_rounds
+outcome.wall_of_rounds = lambda rows, rounds: 1000 * right(rows, rounds)
+"""
+
+
+@pytest.mark.launch
+@pytest.mark.parametrize("driver", ["mpi -n 2", "charm -n 2"])
+def test_a_wrong_unit_is_not_valid(driver: str, tmp_path: Path) -> None:
+    """Catches a driver that sends no second clock, and a wall time in another unit that passes."""
+    environment = support.in_every_process(tmp_path, WRONG_UNIT)
+    words = f"jacobi2d --size 64x64 --time-tile 1 --steps 200 --warmup 0 --driver {driver}"
+    right, wrong = (support.records_of([words], 60, chosen)[0] for chosen in ({}, environment))
+    assert right["valid"] and right["clocks"]["launch_s"] > right["clocks"]["passed_s"] > 0.0
+    assert not wrong["valid"]
+    said = [check["name"] for check in wrong["checks"] if not check["ok"]]
+    assert said == [f"{clocks.NAME}: rounds longer than what passed"]
+
+
 # Several PEs -------------------------------------------------------------------------------------
 
 BUSY = Disturbance(0.25, 8.0, 0.5)
@@ -207,8 +273,9 @@ def test_parts_of_two_pes() -> None:
     parts = [
         Part(
             tables={"blocks": rows[rows["pe"] == pe], "slices": nothing, "balancing": syncs[[pe]]},
-            measures=measures, audits=[], jit_s=jit_s, first_step_at=at, snapshots_s=kept,
-            audit_s=audits, disturbance=disturbed, peak_rss_bytes=peak, staged_bytes=pe + 1,
+            measures=measures, audits=[], jit_s=jit_s, first_step_at=at, passed_s=(12.0 + pe, 12.5),
+            snapshots_s=kept, audit_s=audits, disturbance=disturbed, peak_rss_bytes=peak,
+            staged_bytes=pe + 1,
         )
         for pe, jit_s, at, kept, audits, disturbed, peak in [
             (0, 3.0, 40.0, 5.0, {2: 1.0, 6: 0.25}, BUSY, 100),
@@ -221,6 +288,7 @@ def test_parts_of_two_pes() -> None:
     assert outcome.wall_s.tolist() == [3.0, 3.0, 4.0]
     assert outcome.audits_s == 2.0
     assert outcome.compute_s.tolist() == [[2.0, 1.0, 2.0], [1.0, 3.0, 4.0]]
+    assert outcome.passed_s == (13.0, 12.5)
     assert (outcome.jit_s, outcome.first_step_at, outcome.snapshots_s) == (3.0, 50.0, 7.0)
     assert outcome.disturbance == Disturbance(0.25, 16.0, 0.5)
     assert (outcome.peak_rss_bytes, outcome.pes, outcome.steps_done) == (300, 2, 7)

@@ -18,13 +18,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import drivers
 from drivers.descriptor import Start
 from workbench import environment, errors
 from workbench.exit_status import FAILED
-from workbench.run import output
+from workbench.run import clocks, output
 from workbench.run.launched import FOLDER, PROGRESS, RUNS, Launched, record_name
 from workbench.run.monitor import LOG, Monitor
 from workbench.run.processes import end_by_signals
@@ -106,11 +107,14 @@ def launch_all(
     with tempfile.TemporaryDirectory(prefix="miniapps-") as name:
         folder = Path(name)
         (folder / RUNS).write_bytes(pickle.dumps(specs))
+        begun = monotonic()
         trouble, status = _monitored(specs, command, limit_s, folder, program)
         _print_notes(folder)
         files = [folder / record_name(number) for number in range(len(specs))]
+        launch_s = monotonic() - begun
         results: list[dict[str, Any] | str] = [
-            json.loads(file.read_text()) for file in takewhile(Path.exists, files)
+            clocks.seen(json.loads(file.read_text()), launch_s)
+            for file in takewhile(Path.exists, files)
         ]
         if len(results) < len(specs):
             results.append(_failed(folder, trouble, status))

@@ -21,6 +21,7 @@ from miniapps import audit
 from miniapps.contract import Check
 from workbench import environment
 from workbench.plural import counted
+from workbench.run import clocks
 from workbench.run.schema import SCHEMA
 from workbench.run.spec import RunSpec
 from workbench.table import fitted, width
@@ -41,6 +42,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         Check("steps missing", float(_steps_missing(spec, outcome)), 0),
         *_balanced(spec, outcome),
         *_audited(spec, outcome, state_hash),
+        *clocks.checks(outcome),
     ]
     valid = all(check.ok for check in checks)
     return {
@@ -66,6 +68,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "first_step_at": outcome.first_step_at,
         "snapshots_s": outcome.snapshots_s,
         "audits_s": outcome.audits_s,
+        "clocks": clocks.recorded(outcome),
         "disturbance": {"load_average": os.getloadavg()[0], **outcome.disturbance._asdict()},
         "peak_rss_bytes": outcome.peak_rss_bytes,
         "versions": versions() | outcome.versions,

@@ -72,6 +72,7 @@ RECORD: Mapping[str, Any] = MappingProxyType(
         ],
         "snapshots_s?": AMOUNT,
         "audits_s?": AMOUNT,
+        "clocks?": {"passed_s": AMOUNT, "second_s": AMOUNT, "launch_s": AMOUNT.or_null()},
         "disturbance?": {
             "load_average": AMOUNT,
             "waited": AMOUNT,
