@@ -202,11 +202,13 @@ def stepping(mark: object, pes: int) -> list[int]:
     return []
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
-    """Wait until a condition holds; returns what it returned."""
+def wait_for(
+    condition: Callable[[], Any], seconds: float = 60.0, shown: Callable[[], Any] = str
+) -> Any:
+    """Wait until a condition holds; returns what it returned. Says ``shown()`` if it never does."""
     end = time.monotonic() + seconds
     while not (found := condition()):
-        assert time.monotonic() < end, "waited too long"
+        assert time.monotonic() < end, f"waited too long: {shown()}"
         time.sleep(0.01)
     return found
 

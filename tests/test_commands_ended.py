@@ -104,7 +104,8 @@ class Command:
         """Its processes, temporary files, and new files that do not hold what was finished."""
         files = {*self.folder.iterdir()} - self.before - {self.folder / "errors"}
         files = {file for file in files if file.name not in KEPT | {"trials"}}
-        return [*self.processes(), *(self.folder / "tmp").iterdir(), *files]
+        processes = [(pid, process_state(pid), words_of(pid)) for pid in self.processes()]
+        return [*processes, *(self.folder / "tmp").iterdir(), *files]
 
 
 @pytest.mark.launch
@@ -115,10 +116,10 @@ def test_a_command_that_is_ended_leaves_nothing(case: str, tmp_path: Path) -> No
     with support.no_shared_memory_left():
         command = Command(name, tmp_path)
         try:
-            support.wait_for(command.at_work)
+            support.wait_for(command.at_work, shown=command.left)
             command.end(how)
             status = command.process.wait(kills.LIMIT_S)
-            support.wait_for(lambda: not command.left(), kills.LIMIT_S)
+            support.wait_for(lambda: not command.left(), kills.LIMIT_S, command.left)
         finally:
             for pid in command.processes():
                 os.kill(pid, signal.SIGKILL)

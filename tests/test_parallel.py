@@ -294,7 +294,7 @@ give_up, calls = os.sched_yield, []
 def counted():
     give_up()
     calls.append(None)
-    if len(calls) == 100:
+    if len(calls) == 2:  # the first is that of `begin`; how many follow depends on the machine
         pathlib.Path({folder!r}, str(os.getpid())).write_text(str(gc.get_threshold()))
 os.sched_yield = counted
 """

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import pickle
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -176,7 +177,7 @@ def guarded(
     A guard process reads its standard input, a pipe from this process, which closes when this
     process ends. The guard then sends SIGTERM to the launcher, so that it ends its ranks, and
     SIGKILL to all that remain. Then it removes the files and folders that were given to the
-    function that this yields.
+    function that this yields, and shared memory of ranks that were killed while they started.
 
     What launcher and PEs write to the usual folder for temporary files lies in ``folder``.
 
@@ -186,7 +187,9 @@ def guarded(
     known = 'case $what in group) group=$name;; file) set -- "$@" "$name";; esac'
     wait = f"while read -r what name; do {known}; done"
     kill = '{ kill -TERM "-$group"; sleep 1; kill -KILL "-$group"; } 2>/dev/null'
-    end = f'[ -z "$group" ] || {kill}; rm -rf -- "$@"'
+    # Processes that are dying may still write to the folder, which then is not empty.
+    remove = 'for n in 1 2 3 4 5; do rm -rf -- "$@" 2>/dev/null && break; sleep 1; done'
+    end = f'[ -z "$group" ] || {{ {kill}; {_removing_orphans(folder)}; }}; {remove}'
     shell = ["/bin/sh", "-c", f"{wait}; {end}"]
     become = ["/bin/sh", "-c", 'echo group $$ >&0; exec "$@" </dev/null', "sh", *command]
     process = None
@@ -211,6 +214,13 @@ def guarded(
         finally:
             if process is None or process.poll() is not None:
                 guard.kill()
+
+
+def _removing_orphans(folder: Path) -> str:
+    """The command that removes MPI's files of shared memory that are newer than a folder."""
+    since = folder.stat().st_ctime
+    program = f"from workbench.run.processes import remove_orphans; remove_orphans({since!r})"
+    return shlex.join([sys.executable, "-P", "-c", program])
 
 
 def _failed(folder: Path, trouble: str | None, status: int) -> str:

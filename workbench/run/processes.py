@@ -171,6 +171,12 @@ def orphans(since: float) -> set[Path]:
     return found
 
 
+def remove_orphans(since: float) -> None:
+    """Remove the files that `orphans` finds."""
+    for file in orphans(since):
+        file.unlink(missing_ok=True)
+
+
 def _unmapped(since: float) -> set[Path]:
     """As `orphans`, and besides files that a process has just created and will map."""
     found = set()
