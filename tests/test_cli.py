@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -711,3 +712,24 @@ def test_apps_outside_the_source_tree(miniapps: Callable[..., Any], tmp_path: Pa
     )
     done = miniapps("list", env={"MINIAPPS_PATH": str(tmp_path / "missing")})
     assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "MINIAPPS_PATH" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "way", ["serial", "sim", pytest.param("mpi -n 2", marks=pytest.mark.launch)]
+)
+def test_a_reader_that_leaves(way: str, tmp_path: Path) -> None:
+    """Catches a run that fails because nobody reads what it prints, and its record that is lost."""
+    file = tmp_path / "record.json"
+    words = [support.BIN / "miniapps", *SMALL, "--driver", *way.split(), "--json", file]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as pipe:
+        done = subprocess.run(
+            words,
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            env=support.clean_environment({}),
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(file.read_text())["valid"] is True

@@ -7,7 +7,6 @@ is wrong; 2 bad input, reported in one line before anything is launched; 3 the r
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import signal
 import sys
@@ -19,7 +18,7 @@ import miniapps
 from drivers.descriptor import Balancing
 from drivers.exits import error_of
 from miniapps.parameters import InputError, one_line, require
-from workbench import environment
+from workbench import environment, standard_output
 from workbench.arguments import add_app_options, add_driver_options, add_options, add_stall
 from workbench.commands import (
     add_adversary,
@@ -94,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"miniapps: {explained(error)}", file=sys.stderr)
         return FAILED  # 1, Python's own status, means a wrong result
     finally:
-        _end_output()
+        standard_output.end()
 
 
 def carried_out(options: argparse.Namespace, runtime: list[str]) -> int:
@@ -103,14 +102,6 @@ def carried_out(options: argparse.Namespace, runtime: list[str]) -> int:
         return int(options.command(options, runtime))
     except SystemExit as raised:
         raise error_of(raised) from raised
-
-
-def _end_output() -> None:
-    """Flush standard output, unless its reader, such as `head`, has closed it."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def with_names_of_apps(arguments: list[str]) -> list[str]:

@@ -28,7 +28,7 @@ from drivers.exits import error_of, exits_are_errors
 from drivers.job import Job, Watcher
 from drivers.outcome import Outcome, Report
 from miniapps.parameters import require
-from workbench import environment
+from workbench import environment, standard_output
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.plural import counted
 from workbench.run import launch, output, record
@@ -251,10 +251,7 @@ def _progress_of(
 
 def deliver(result: dict[str, Any], json_target: str | None) -> int:
     """Show a record and write it to the requested file; returns the exit status."""
-    if json_target == "-":
-        print(json.dumps(result))
-    else:
-        print(record.summary(result))
     if json_target not in (None, "-"):
         write_text(Path(json_target), json.dumps(result) + "\n")
+    standard_output.write(json.dumps(result) if json_target == "-" else record.summary(result))
     return VALID if result["valid"] else WRONG
