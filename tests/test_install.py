@@ -151,6 +151,8 @@ def test_wheel_holds_every_file_of_the_packages(wheel):
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert held == expected
+    typed = "communication", "devices", "drivers", "kernels", "miniapps", "workbench"
+    assert {f"{package}/py.typed" for package in typed} <= held  # else checkers see no types
 
 
 def test_installed_copy_runs(installed):
