@@ -235,12 +235,19 @@ def fill_new_arrays() -> None:
 
 
 def load_program(path: Path) -> ModuleType:
-    """Import a student's program under a name of its own, without running its main part."""
+    """Import a student's program under a name of its own, without running its main part.
+
+    Python stores nothing in the student's folder.
+    """
     name = f"student_{abs(hash(path)):x}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    usual, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = usual
     return module
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -23,7 +25,7 @@ from lesson_table import (
 )
 
 import lessons
-from lessons.lesson import PARTS, Case, Mistake, Traffic
+from lessons.lesson import PARTS, Case, Mistake, Traffic, load_program
 from lessons.measuring import Work
 from workbench import cli
 from workbench.errors import LOG, explained
@@ -243,3 +245,12 @@ def test_work_is_not_done_more_often_than_needed() -> None:
     for count in (1, 2):
         with pytest.raises(RuntimeError, match=rf"work\(comm, {count}\) is called once more"):
             work(Mock(), count)
+
+
+def test_nothing_is_stored_beside_a_program(tmp_path: Path, monkeypatch) -> None:
+    """Catches Python's compiled code in a student's folder, which stays where a check is killed."""
+    program = tmp_path / "ring.py"
+    program.write_text("answer = 42\n")
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    assert load_program(program).answer == 42
+    assert [*tmp_path.iterdir()] == [program] and not sys.dont_write_bytecode

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import kernels
+from workbench.exit_status import FAILED
 from workbench.run import batch, launch
 from workbench.run.processes import end_with
 from workbench.run.progress_file import FORKED
@@ -73,8 +74,25 @@ def main() -> None:
             connection, _ = server.accept()
             if os.fork() == 0:
                 server.close()
-                become_pe(connection)
+                try:
+                    become_pe(connection)
+                except (OSError, ValueError):
+                    if is_awaited(connection):
+                        raise
+                    os._exit(FAILED)  # its launch was ended while it began
             connection.close()
+
+
+def is_awaited(connection: socket.socket) -> bool:
+    """Whether a PE's stub and the folder of its launch still exist."""
+    if not Path(os.environ.get(launch.FOLDER, os.curdir)).is_dir():
+        return False
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
 
 
 def become_pe(connection: socket.socket) -> None:
