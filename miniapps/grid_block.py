@@ -214,15 +214,21 @@ def advance_all(
 ) -> list[Mapping[Edge, Any]]:
     """Do `GridBlock.advance` for blocks that share a queue, and pack their faces for the next one.
 
-    Tasks are (block, messages that came, sweeps), as many sweeps each. Returns the faces.
+    Tasks are (block, messages that came, sweeps). Returns the faces.
     """
-    blocks, sweeps = [block for block, _, _ in tasks], tasks[0][2]
+    blocks = [block for block, _, _ in tasks]
     halo: Any = kernels.load("halo", blocks[0].device.name)
     halo.unpack_all([(block.halo, block.old, came) for block, came, _ in tasks])
+    for sweeps in {count for _, _, count in tasks}:  # several if some blocks are a round ahead
+        _sweep_all([block for block, _, count in tasks if count == sweeps], sweeps)
+    return halo.pack_all([(block.halo, block.old) for block in blocks])
+
+
+def _sweep_all(blocks: Sequence[GridBlock], sweeps: int) -> None:
+    """Make as many sweeps of each block."""
     app: Any = blocks[0].kernels
     swept = app.sweep_all([(b.old, b.new, b.own, tuple(b.grow)) for b in blocks], sweeps)
     for block in blocks:
         if swept:
             block.old, block.new = block.new, block.old
         block.time += sweeps
-    return halo.pack_all([(block.halo, block.old) for block in blocks])

@@ -16,6 +16,8 @@ import kernels
 import miniapps as apps
 from devices import backend as device
 from drivers.engine import Engine
+from drivers.sim import SimOptions
+from drivers.sim import driver as sim
 from kernels.halo.cpu import Halo as HostHalo
 from kernels.halo.interface import box
 
@@ -289,3 +291,12 @@ def test_block_pickled_in_mid_run(app: str) -> None:
     again = Engine(moved)
     again.round(1, 1)
     assert support.state_hash_of(moved) == support.solve(app, problem, grid, 2).state_hash
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_blocks_that_make_rounds_of_other_lengths(seed: int) -> None:
+    """Catches a launch for all blocks whose sweeps are as many as those of the first block."""
+    problem = apps.load("jacobi2d").Problem(size=(24, 6), initial="noise", time_tile=2)
+    asked = {"odf": 4, "device": "gpu", "driver": sim, "options": SimOptions(seed=seed)}
+    run = support.solve("jacobi2d", problem, (2, 1), 5, **asked)
+    assert run.state_hash == support.solve("jacobi2d", problem, (1, 1), 5).state_hash
