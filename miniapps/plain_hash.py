@@ -15,7 +15,7 @@ import numpy as np
 
 from miniapps.contract import Piece
 
-RUNS = 1, 64  # elements, or rows of particles, in each sample
+RUNS = 1, 64, 1 << 14  # elements along the last axis, or of particles, in each sample
 GOLDEN, ADDED, MULTIPLIED = (
     np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xD1342543DE82EF95, 0x2545F4914F6CDD1D)
 )
@@ -87,13 +87,19 @@ def differences(
 
 
 def _part(piece: Piece, count: int, random: Random) -> Piece:
-    """Up to ``count`` rows of particles, or cells along the last axis in two rows of each other."""
+    """About ``count`` elements of particles, or so many cells of a row, and some beside them."""
+    shape = piece.values.shape
     if piece.ids is not None:
-        first = random.randrange(len(piece.ids))
-        rows = slice(first, first + count)
+        rows = _span(len(piece.ids), max(1, count // piece.values[0].size), random)
         return piece._replace(values=piece.values[rows], ids=piece.ids[rows])
-    start = [random.randrange(n) for n in piece.values.shape]
-    counts = (*(2 for _ in start[1:]), count)
-    box = tuple(slice(at, at + n) for at, n in zip(start, counts, strict=True))
-    origin = tuple(low + at for low, at in zip(piece.origin or (), start, strict=True))
+    beside = 2 if count < max(RUNS) else 1
+    counts = (*(beside for _ in shape[1:]), count)
+    box = tuple(_span(n, some, random) for n, some in zip(shape, counts, strict=True))
+    origin = tuple(low + span.start for low, span in zip(piece.origin or (), box, strict=True))
     return piece._replace(values=piece.values[box], origin=origin)
+
+
+def _span(size: int, count: int, random: Random) -> slice:
+    """A random part of an axis: ``count`` in a row, or all if there are fewer."""
+    first = random.randrange(max(size - count, 0) + 1)
+    return slice(first, first + count)

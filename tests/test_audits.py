@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from miniapps.audit import AuditPlan, checks_of
 from miniapps.contract import SETUP, Check, Piece
 from miniapps.grid_block import GridBlock
 from miniapps.parameters import InputError
-from miniapps.plain_hash import digest_of
+from miniapps.plain_hash import differences, digest_of, words_of
 from workbench.cli import build_parser
 from workbench.run.cases import Case
 from workbench.run.progress_file import NoProgressFile
@@ -377,6 +378,27 @@ def test_wrong_hashes_are_found(app: str, wrong: Any, monkeypatch: pytest.Monkey
     monkeypatch.setattr(state_hash, "hash_cells", wrong)
     monkeypatch.setattr(state_hash, "hash_rows", wrong)
     assert HASHES in support.solve(app, problem, grid, 2, plan=PLAN).failed
+
+
+GRID = Piece("a", np.random.default_rng(1).random((1031, 997)), (0, 0), (1031, 997))
+ROWS = Piece("a", np.random.default_rng(2).random((1031, 6)), None, (1031,), np.arange(1031))
+
+
+@pytest.mark.parametrize("piece", [GRID, ROWS], ids=["cells", "rows"])
+@pytest.mark.parametrize("most", [64, 100, 900])
+def test_hashes_that_are_wrong_for_long_rows_are_found(piece: Piece, most: int) -> None:
+    """Catches samples that are shorter than the rows and blocks of real runs."""
+
+    def third_word_stops(parts: list[Piece]) -> np.ndarray:
+        (part,) = parts
+        words, short = words_of(part), part._replace(values=part.values[..., :most])
+        if part.ids is not None:
+            short = part._replace(values=part.values[:most], ids=part.ids[:most])
+        return np.array([*words[:2], words_of(short)[2], words[3]])
+
+    for seed in range(20):
+        assert differences(lambda parts: words_of(parts[0]), [piece], Random(seed)) == 0
+        assert differences(third_word_stops, [piece], Random(seed)) > 0
 
 
 # What audits are made of -------------------------------------------------------------------------

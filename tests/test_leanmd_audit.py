@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -22,6 +23,7 @@ from miniapps.leanmd import plain, thermo
 from miniapps.leanmd import problem as problem_module
 from miniapps.leanmd.block import LeanmdBlock
 from miniapps.leanmd.checks import REFERENCE_ATOMS
+from miniapps.leanmd.close_pairs import ClosePairs
 from miniapps.leanmd.pairs import Compute
 from miniapps.leanmd.problem import Gradient, LeanmdProblem
 
@@ -35,6 +37,7 @@ PAIRS = LeanmdProblem(
 PLACES, START = "audit: wrong initial positions", "audit: wrong initial velocities"
 POSITIONS, VELOCITIES = "audit: wrong positions", "audit: wrong velocities"
 POTENTIAL, TABLE = "audit: wrong energies or virials", "audit: error of the thermo table"
+CLOSE = "audit: wrong forces of close pairs"
 MIXED, VIRIAL = "ids that left their atoms", "virial error"
 
 
@@ -245,6 +248,58 @@ def test_right_runs_pass(values: dict[str, Any], seed: int) -> None:
 def test_right_pairs_pass() -> None:
     """Catches an audit that fails right runs of *pairs*."""
     assert failed(PAIRS) == set()
+
+
+# Each function below rounds the force of a pair otherwise, by its last bit; ``d`` displacements, i2
+# and i6 1 / r^2 and 1 / r^6. The exact sums hide it: few atoms of a run get another force.
+
+
+def product_rounded(d: np.ndarray, i2: np.ndarray, i6: np.ndarray) -> np.ndarray:
+    """48 i6 is rounded before 24 is subtracted."""
+    return (48 * i6 - 24) * (i6 * i2)
+
+
+def other_order(d: np.ndarray, i2: np.ndarray, i6: np.ndarray) -> np.ndarray:
+    """The three factors are multiplied from the left."""
+    return plain.fused(48, i6, -24) * i6 * i2
+
+
+def square_rounded(d: np.ndarray, i2: np.ndarray, i6: np.ndarray) -> np.ndarray:
+    """The squares of the displacement are added without a fused operation."""
+    i2 = 1 / (d[0] ** 2 + d[1] ** 2 + d[2] ** 2)
+    i6 = i2 * i2 * i2
+    return plain.fused(48, i6, -24) * (i6 * i2)
+
+
+def in_quanta(pull: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """The forces of pairs, rounded as `plain.pair_forces` rounds them."""
+    magic = 1.5 * 2.0**52 * plain.FORCE_UNIT
+    return np.rint((plain.fused(pull, d, magic) - magic) / plain.FORCE_UNIT).astype(np.int64)
+
+
+@pytest.mark.parametrize("rounded", [product_rounded, other_order, square_rounded])
+def test_wrong_roundings_are_found_by_any_seed(rounded: Any) -> None:
+    """Catches close pairs that show a wrong rounding for some seeds only, as random atoms do."""
+    for seed in range(20):
+        pairs = ClosePairs("float64", seed)
+        right = plain.pair_forces(pairs.off, pairs.cutoff)
+        wrong = in_quanta(rounded(pairs.off, *plain.inverses(pairs.off, pairs.cutoff)), pairs.off)
+        assert 8 <= np.count_nonzero((wrong != right).any(axis=0)) <= 200
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("decomposition", ["blocks", "pairs"])
+def test_close_pairs(dtype: str, decomposition: str, monkeypatch: MonkeyPatch) -> None:
+    """Catches close pairs that no block computes, and a comparison that cannot fail."""
+    problem = replace(PAIRS, dtype=dtype, decomposition=decomposition)
+    assert failed(problem) == set()
+    exact = plain.PAIR_FORCES[dtype]
+    monkeypatch.setitem(plain.PAIR_FORCES, dtype, lambda *given: exact(*given) + 1)
+    assert CLOSE in failed(problem)
+    monkeypatch.undo()
+    energies = plain.pair_energies
+    monkeypatch.setattr(plain, "pair_energies", lambda *given: energies(*given) + 1)
+    assert CLOSE in failed(problem)
 
 
 moderate = st.floats(-1e100, 1e100, allow_subnormal=False).filter(

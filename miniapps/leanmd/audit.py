@@ -17,6 +17,7 @@ from miniapps.audit import BaseAudit, Contribution
 from miniapps.contract import Check, Measure, Piece
 from miniapps.decomposition import Layout
 from miniapps.leanmd import plain, plain_input
+from miniapps.leanmd.close_pairs import ClosePairs
 
 ATOMS = 2  # audited around each point, on average
 MARGIN = 0.3  # sigma; atoms that move farther in the audited step are left out
@@ -38,6 +39,7 @@ class Audit(BaseAudit):
         self.far = self.near + problem.cutoff + MARGIN
         blocks = [place for place in layout.numbers if place[0] != "cell"]
         self.chosen = {self.random.choice(blocks) for _ in range(samples)}
+        self.probed = self.random.choice(blocks)  # on its PE, close pairs are computed again
         # After the last audited step: number of atoms, sum of v^2, and momentum along each axis.
         self.motion = np.zeros(5)
         # By the number of steps made: energy, virial and pairs of all atoms, as of `energies`.
@@ -56,8 +58,12 @@ class Audit(BaseAudit):
     # What blocks contribute ----------------------------------------------------------------------
 
     def set_up(self, block: Any) -> Contribution:
-        """The potential of the block's atoms at the start."""
-        return {"potential": potential_of(block)}
+        """The potential of the block's atoms at the start, and wrong forces of close pairs."""
+        found = {"potential": potential_of(block)}
+        if (block.kind, tuple(block.index)) == self.probed:
+            pairs = ClosePairs(self.problem.dtype, self.seed)
+            found["wrong in pairs"] = Measure("sum", pairs.wrong(*block.probed(pairs)))
+        return found
 
     def begin(self, block: Any, step: int, count: int) -> Contribution:
         """The atoms near the points; at the start also sums over all atoms."""
@@ -145,7 +151,7 @@ class Audit(BaseAudit):
     def validate_setup(self, found: Mapping[str, Measure]) -> list[Check]:
         """Keep the potential at the start, for the comparison with the table."""
         self.potentials[0] = found["potential"].value
-        return []
+        return [Check("audit: wrong forces of close pairs", found["wrong in pairs"].value, 0)]
 
     def validate(
         self, step: int, count: int, began: Mapping[str, Measure], ended: Mapping[str, Measure]

@@ -11,9 +11,11 @@ from devices.backend import Device
 from miniapps.contract import Collect, Exchange, Index, Measure, Post
 from miniapps.decomposition import Layout
 from miniapps.leanmd.atoms import Lists, on_device, on_host
+from miniapps.leanmd.close_pairs import ClosePairs
 from miniapps.leanmd.domain import AXES, SIDES, Domain, edge_of
+from miniapps.leanmd.probe import Probe
 from miniapps.leanmd.problem import LeanmdProblem
-from miniapps.leanmd.thermo import Sample, sums_of_potential
+from miniapps.leanmd.thermo import Energies, Sample, sums_of_potential
 
 
 class LeanmdBlock(Domain):
@@ -168,3 +170,8 @@ class LeanmdBlock(Domain):
         count = min(most, self.atoms.count)
         near = self.device.to_host(self.atoms.position)[:, : self.atoms.total]
         return [(near[:, :count], near, sums_of_potential(self.energies(count)))]
+
+    def probed(self, pairs: ClosePairs) -> tuple[np.ndarray, list[Energies]]:
+        """The forces on atoms that are not the block's, and sums of their energies, for audits."""
+        probe = Probe(self.device, pairs)
+        return probe.forces(), probe.energies()

@@ -30,10 +30,12 @@ from miniapps.contract import (
 )
 from miniapps.kernel_user import KernelUser
 from miniapps.leanmd.atoms import Lists
+from miniapps.leanmd.close_pairs import ClosePairs
 from miniapps.leanmd.domain import Domain, raise_too_close, strayed
 from miniapps.leanmd.pair_layout import AROUND, FORWARD, PairLayout
+from miniapps.leanmd.probe import Probe
 from miniapps.leanmd.problem import LeanmdProblem
-from miniapps.leanmd.thermo import TOTALS, Sample, sums_of_potential, wide
+from miniapps.leanmd.thermo import TOTALS, Energies, Sample, sums_of_potential, wide
 
 COMPUTE = 1  # last entry of a cell's edges to computes; its edges to cells have no such entry
 FIRST: Edge = (0,)  # a compute's edges
@@ -245,3 +247,8 @@ class Compute(KernelUser[LeanmdKernels]):
             sums = sums_of_potential(self.energies(edge, count))
             found.append((own[:, :count], others, sums))
         return found
+
+    def probed(self, pairs: ClosePairs) -> tuple[np.ndarray, list[Energies]]:
+        """The forces on atoms that are not the block's, and sums of their energies, for audits."""
+        probe = Probe(self.device, pairs)
+        return probe.forces_in_cell(), probe.energies()

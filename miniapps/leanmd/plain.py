@@ -198,10 +198,16 @@ def potential(some: np.ndarray, others: np.ndarray, cutoff: float) -> tuple[int,
         low, high = some[axis].min() - cutoff, some[axis].max() + cutoff
         others = others[:, (others[axis] >= low) & (others[axis] <= high)]
     _, displacements = pairs_within(some, others, None, cutoff)
+    energy, virial, pairs = pair_energies(displacements, cutoff).sum(axis=1).tolist()
+    return energy, virial, pairs
+
+
+def pair_energies(displacements: np.ndarray, cutoff: float) -> np.ndarray:
+    """Energy, virial and number of the pairs at displacements (3, k): (3, k) int64, in units."""
     inverse2, inverse6 = inverses(displacements, cutoff)
     with np.errstate(invalid="ignore"):
         u = fused(4.0, inverse6, -4.0) * inverse6
         w = fused(48.0, inverse6, -24.0) * inverse6
         energies = np.rint(u / ENERGY_UNIT).astype(np.int64)
         virials = np.rint(w / VIRIAL_UNIT).astype(np.int64)
-    return int(energies.sum()), int(virials.sum()), int(np.count_nonzero(inverse2))
+    return np.stack([energies, virials, (inverse2 != 0).astype(np.int64)])

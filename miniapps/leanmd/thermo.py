@@ -34,7 +34,8 @@ QUANTITIES = MappingProxyType(  # of the table's columns, in reduced units
 
 # Positions of some atoms, (3, m), and of all atoms near them, (3, n), and what `sums_of_potential`
 # returns for the former.
-Sample = tuple[np.ndarray, np.ndarray, tuple[int, int, int]]
+Energies = tuple[int, int, int]
+Sample = tuple[np.ndarray, np.ndarray, Energies]
 
 
 def wide(totals: np.ndarray, first: int) -> int:
@@ -42,7 +43,7 @@ def wide(totals: np.ndarray, first: int) -> int:
     return (int(totals[first]) << 32) + int(totals[first + 1])
 
 
-def sums_of_potential(totals: np.ndarray) -> tuple[int, int, int]:
+def sums_of_potential(totals: np.ndarray) -> Energies:
     """Energy, virial and pairs as whole numbers, from the (6,) integers of the kernel."""
     return wide(totals, 0), wide(totals, 2), wide(totals, 4)
 
