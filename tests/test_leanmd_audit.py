@@ -281,7 +281,7 @@ def in_quanta(pull: np.ndarray, d: np.ndarray) -> np.ndarray:
 def test_wrong_roundings_are_found_by_any_seed(rounded: Any) -> None:
     """Catches close pairs that show a wrong rounding for some seeds only, as random atoms do."""
     for seed in range(20):
-        pairs = ClosePairs("float64", seed)
+        pairs = ClosePairs("float64", seed, atoms=5280)
         right = plain.pair_forces(pairs.off, pairs.cutoff)
         wrong = in_quanta(rounded(pairs.off, *plain.inverses(pairs.off, pairs.cutoff)), pairs.off)
         assert 8 <= np.count_nonzero((wrong != right).any(axis=0)) <= 200

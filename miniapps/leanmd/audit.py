@@ -61,7 +61,7 @@ class Audit(BaseAudit):
         """The potential of the block's atoms at the start, and wrong forces of close pairs."""
         found = {"potential": potential_of(block)}
         if (block.kind, tuple(block.index)) == self.probed:
-            pairs = ClosePairs(self.problem.dtype, self.seed)
+            pairs = ClosePairs(self.problem.dtype, self.seed, self.problem.atoms)
             found["wrong in pairs"] = Measure("sum", pairs.wrong(*block.probed(pairs)))
         return found
 

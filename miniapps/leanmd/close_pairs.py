@@ -11,7 +11,8 @@ import numpy as np
 
 from miniapps.leanmd import plain
 
-SITES = 8  # pairs along each axis
+SITES = 2, 8  # pairs along each axis, at least and at most
+SHARE = 8  # atoms of the run for each pair
 APART = 2.75  # sigma, between the first atoms of neighbouring pairs
 CUTOFF = 1.0  # sigma, below APART - 2 FARTHEST: atoms of two pairs do not interact
 CLOSEST, FARTHEST = 0.661, 0.8  # sigma, in a pair; kernels refuse atoms within 0.66
@@ -23,7 +24,7 @@ PARTS = 8  # sums of energies that are compared: in one sum, wrong roundings may
 
 
 class ClosePairs:
-    """Random pairs, by ``seed``. ``dtype``: the precision of forces.
+    """Random pairs, by ``seed``, for a run of ``atoms``. ``dtype``: the precision of forces.
 
     ``position`` (3, n) float64 of the atoms: multiples of ``quantum``. ``ends``: so many of the
     first atoms have their energies added.
@@ -31,10 +32,11 @@ class ClosePairs:
 
     cutoff = CUTOFF
 
-    def __init__(self, dtype: str, seed: int) -> None:
+    def __init__(self, dtype: str, seed: int, atoms: int) -> None:
         self.dtype, self.quantum = dtype, QUANTUM[dtype]
         random = np.random.default_rng(seed)
-        first = APART * (np.indices((SITES,) * 3).reshape(3, -1) - SITES / 2)
+        sites = int(np.clip(np.cbrt(atoms / SHARE), *SITES))
+        first = APART * (np.indices((sites,) * 3).reshape(3, -1) - sites / 2)
         pairs = first.shape[1]
         above = random.uniform(*JUST_ABOVE, pairs) ** (-1 / 6)
         length = np.where(np.arange(pairs) % 2, above, random.uniform(CLOSEST, FARTHEST, pairs))
