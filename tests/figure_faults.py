@@ -84,7 +84,7 @@ def _fractional(axes: Any, texts: Sequence[Any]) -> Iterator[str]:
 def _crossed(axes: Any) -> Iterator[str]:
     """Labels of bars and points that leave their axes, or that a straight line goes through."""
     grids = [*axes.xaxis.get_gridlines(), *axes.yaxis.get_gridlines()]
-    straight = [line for line in axes.lines if line.get_transform() != axes.transData]
+    straight = [line for line in axes.lines if not has_data(axes, line)]
     for text in axes.texts:
         if getattr(text, "xycoords", "data") != "data":
             continue
@@ -99,6 +99,11 @@ def _crossed(axes: Any) -> Iterator[str]:
 def extent(line: Any) -> Any:
     """Where a straight line is drawn."""
     return line.get_path().transformed(line.get_transform()).get_extents()
+
+
+def has_data(axes: Any, line: Any) -> bool:
+    """Whether both coordinates of a line are data, also if it is drawn a little beside them."""
+    return bool(line.get_transform().contains_branch(axes.transData))
 
 
 def _unexplained(figure: Any, axes: Any) -> Iterator[str]:
@@ -138,7 +143,7 @@ def _unmarked(axes: Any) -> Iterator[str]:
 def _points(axes: Any) -> Iterator[tuple[np.ndarray, bool]]:
     """The data (n, 2) of the lines, intervals and bars of axes; and whether they may have marks."""
     for line in axes.lines:
-        if line.get_gid() != BEYOND and line.get_transform() == axes.transData:
+        if line.get_gid() != BEYOND and has_data(axes, line):
             data = line.get_xydata()
             yield data[np.isfinite(data).all(axis=1)], True
         elif line.get_transform() == axes.get_yaxis_transform():  # horizontal, over all of x

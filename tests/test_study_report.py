@@ -503,24 +503,43 @@ def test_step_time_figure(strong: Canned) -> None:
     np.testing.assert_allclose(steps, [8, 5, 3.5])
     np.testing.assert_allclose(ends, [[r.step.low * 1e3, r.step.high * 1e3] for r in mine])
     np.testing.assert_allclose(ends[0], _ends(trials(8)))
-    shift = np.log2(np.asarray(line.get_xdata(), float)) - [0, 1, 2]
-    np.testing.assert_allclose(shift, shift[0])
-    assert abs(shift[0]) < 0.1
+    assert list(line.get_xdata()) == [1, 2, 4]
     pes, ideal = line_of(axes, "ideal")
-    np.testing.assert_allclose(np.round(pes), [1, 1, 2, 2, 4, 4])
-    np.testing.assert_allclose(ideal, [8, 8, 4, 4, 2, 2])
-    _lies_beside(axes)
+    assert pes == [1, 2, 4]
+    np.testing.assert_allclose(ideal, [8, 4, 2])
+    assert_straight(axes, "ideal", -1)
+    assert_beside(axes)
     assert legend(figure) == ["serial", "mpi", "charm ODF 4", "more PEs than cores", "ideal"]
 
 
-def _lies_beside(axes: Any) -> None:
-    """Each shifted point has the ideal of its number of PEs beside it: none seems above its own."""
-    pes, ideal = line_of(axes, "ideal")
-    for line, *_ in bars(axes):
-        for place in np.asarray(line.get_xdata(), float):
-            if place < max(pes) * 1.5:  # not the oversubscribed ones
-                own = dict(zip(np.round(pes), ideal, strict=True))[np.round(place)]
-                assert np.interp(place, pes, ideal) == pytest.approx(own)
+def assert_straight(axes: Any, label: str, slope: float) -> None:
+    """Assert that a line is straight as it is drawn, and rises by so many octaves per octave."""
+    (line,) = [line for line in axes.lines if line.get_label() == label]
+    x, y = line.get_transform().transform(line.get_xydata()).T
+    np.testing.assert_allclose(y, np.interp(x, x[[0, -1]], y[[0, -1]]))
+    unit = np.diff(axes.transData.transform([(1, 1), (2, 2)]), axis=0)[0]
+    rise = (y[-1] - y[0]) / unit[1] / ((x[-1] - x[0]) / unit[0])
+    assert rise == pytest.approx(slope, abs=1e-9)
+
+
+def assert_beside(axes: Any) -> None:
+    """Assert that points lie above their numbers of PEs, but for less than half of a marker.
+
+    Ordered, and the same for all of a configuration; its intervals are where its points are.
+    """
+    shifts = {}
+    for container in axes.containers:
+        line, _, (ends,) = container.lines
+        shown = line.get_transform().transform(line.get_xydata())[:, 0]
+        exact = axes.transData.transform(line.get_xydata())[:, 0]
+        bars = [ends.get_transform().transform(bar)[:, 0] for bar in ends.get_segments()]
+        np.testing.assert_allclose(bars, np.stack([shown, shown], -1))
+        np.testing.assert_allclose(shown - exact, (shown - exact)[0])
+        width = line.get_markersize() * axes.figure.dpi / 72
+        shifts.setdefault(line.get_color(), float((shown - exact)[0] / width))
+    every = list(shifts.values())
+    assert every == sorted(every) and -0.5 < every[0] < every[-1] < 0.5
+    assert sum(every) == pytest.approx(0) and min(np.diff(every)) > 0.1
 
 
 def _ends(times_ms: list[float]) -> list[float]:
@@ -555,11 +574,12 @@ def test_configurations_are_distinguishable_without_colour(strong: Canned) -> No
 def test_speedup_figure(strong: Canned) -> None:
     """Catches an ideal line that is no diagonal, curves of no law, a law that is not named.
 
-    And a point or a law that seems super-linear, as it is shifted, and the ideal is not.
+    And an ideal with a level piece at each number of PEs, so that it lies above what was measured.
     """
     figure, axes = drawn(strong, "speed-up")
-    assert line_of(axes, "ideal")[1] == [1, 1, 2, 2, 4, 4]
-    _lies_beside(axes)
+    assert line_of(axes, "ideal") == ([1, 2, 4], [1, 2, 4])
+    assert_straight(axes, "ideal", 1)
+    assert_beside(axes)
     np.testing.assert_allclose(bars(axes)[1][1], [1, 1.6, 8 / 3.5])
     laws = [line for line in axes.lines if line.get_label() == "_law"]
     assert len(laws) == 3  # Amdahl and USL of mpi, Amdahl of charm

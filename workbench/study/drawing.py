@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,8 @@ METG = "METG(50 %)"
 NO_GAIN = "no gain"
 REFERENCES = ("ideal", HALF, METG, NO_GAIN)  # lines that are not measured: last in a legend
 LETTERS = 12  # of a line of the legend, per inch of the figure
-DODGE = 0.05  # octaves between points at the same number of PEs, so that none hides another
+MARKER = 5.5  # width, points
+SHIFT = 0.4  # of a marker: the farthest that points lie from their number of PEs, to either side
 
 
 def new_figure(
@@ -45,16 +46,17 @@ def styles_of(configurations: Sequence[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def dodge(position: int, configurations: int) -> float:
-    """The factor that shifts the points of one configuration so that none hides another."""
-    return 2 ** (DODGE * (position - (configurations - 1) / 2))
+def beside(axes: Any, position: int, configurations: int) -> Any:
+    """Where the points of one configuration are drawn, so that none hides another.
 
+    Their data are as measured. They are shifted sideways by less than half of a marker, so that
+    lines without a shift, such as the ideal, go through the markers of points that lie on them.
+    """
+    from matplotlib.transforms import ScaledTranslation
 
-def levels(values: Mapping[int, float], configurations: int) -> tuple[list[float], list[float]]:
-    """Places and values of a line that is level across the shifted points of one number of PEs."""
-    ends = [dodge(0, configurations), dodge(configurations - 1, configurations)]
-    places = [pes * end for pes in values for end in ends]
-    return places, [value for value in values.values() for _ in ends]
+    share = 2 * position / (configurations - 1) - 1 if configurations > 1 else 0.0
+    inches = share * SHIFT * MARKER / 72
+    return axes.transData + ScaledTranslation(inches, 0, axes.figure.dpi_scale_trans)
 
 
 def error_bars(values: Sequence[Interval]) -> tuple[np.ndarray, np.ndarray]:

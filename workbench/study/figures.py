@@ -23,17 +23,17 @@ from workbench.study.campaign import Campaign
 from workbench.study.cells import half_point
 from workbench.study.drawing import (
     HALF,
+    MARKER,
     METG,
     NO_GAIN,
     OVERSUBSCRIBED,
+    beside,
     bounds_of,
     decimal_log_axis,
-    dodge,
     draw_legend,
     draw_line,
     draw_steps,
     error_bars,
-    levels,
     new_figure,
     pe_axis,
     steps_ms,
@@ -62,7 +62,7 @@ STYLE: Mapping[str, Any] = MappingProxyType(
         "grid.color": "#d9d9d9",
         "grid.linewidth": 0.6,
         "lines.linewidth": 1.4,
-        "lines.markersize": 5.5,
+        "lines.markersize": MARKER,
         "errorbar.capsize": 2.5,
         "hatch.linewidth": 0.6,
         "pdf.fonttype": 42,  # text in a PDF stays text
@@ -73,15 +73,14 @@ CAPTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "step-time": (
             "Time per step over PEs",
-            "Means of the trials with 99 % intervals, shifted a little against each other; both "
+            "Means of the trials with 99 % intervals, shifted sideways by less than a marker; both "
             "axes are logarithmic. Dashed: ideal scaling of the fastest configuration on the "
-            "fewest PEs, level across the shifted points.",
+            "fewest PEs.",
         ),
         "speed-up": (
             "Speed-up over PEs",
             "Relative to the fewest PEs of the same configuration, with 99 % intervals. Dashed: "
-            "ideal, level across the shifted points. Thin curves: fitted laws; points do not test "
-            "a law with as many parameters.",
+            "ideal. Thin curves: fitted laws; points do not test a law with as many parameters.",
         ),
         "efficiency": (
             "Parallel efficiency over PEs",
@@ -165,12 +164,11 @@ def step_time_figure(found: list[Result], weak: bool) -> Any:
     configurations = analysis.by_configuration(found)
     styles = styles_of(list(configurations))
     for position, (configuration, mine) in enumerate(configurations.items()):
-        pes = [dodge(position, len(configurations)) * result.pes for result in mine]
-        draw_steps(axes, pes, mine, styles[configuration], configuration)
+        look = styles[configuration] | {"transform": beside(axes, position, len(configurations))}
+        draw_steps(axes, [result.pes for result in mine], mine, look, configuration)
     ideal = ideal_times(found, weak)
     if ideal:
-        times = {pes: seconds * 1e3 for pes, seconds in ideal.items()}
-        _draw_ideal(axes, times, len(configurations))
+        _draw_ideal(axes, {pes: seconds * 1e3 for pes, seconds in ideal.items()})
     axes.set_yscale("log")
     pe_axis(axes, [result.pes for result in found])
     low, high = bounds_of(steps_ms(found))
@@ -195,10 +193,10 @@ def ideal_times(found: list[Result], weak: bool) -> dict[int, float]:
     return {count: base if weak else base * pes[0] / count for count in pes}
 
 
-def _draw_ideal(axes: Any, values: dict[int, float], configurations: int) -> None:
-    """Draw the ideal values by PEs, so that each point can be compared with its own."""
+def _draw_ideal(axes: Any, values: dict[int, float]) -> None:
+    """Draw the ideal values by PEs, which are on a straight line if both axes are logarithmic."""
     look: dict[str, Any] = {"color": "black", "linewidth": 1, "linestyle": "--", "label": "ideal"}
-    axes.plot(*levels(values, configurations), **look)
+    axes.plot(list(values), list(values.values()), **look)
 
 
 def speedup_figure(found: list[Result], weak: bool) -> Any:
@@ -209,7 +207,7 @@ def speedup_figure(found: list[Result], weak: bool) -> Any:
     laws = _draw_laws(axes, found, weak, styles)
     pes = sorted({row.result.pes for row in rows})
     ideal = {count: count / pes[0] for count in pes}
-    _draw_ideal(axes, ideal, len(styles))
+    _draw_ideal(axes, ideal)
     axes.set_yscale("log")
     pe_axis(axes, pes)
     low, high = bounds_of([row.speedup for row in rows])
@@ -230,8 +228,9 @@ def _draw_configurations(
     for position, configuration in enumerate(styles):
         mine = [row for row in rows if row.result.configuration == configuration]
         if mine:
-            pes = [dodge(position, len(styles)) * row.result.pes for row in mine]
-            draw_line(axes, pes, list(map(value, mine)), styles[configuration], label=configuration)
+            look = styles[configuration] | {"transform": beside(axes, position, len(styles))}
+            pes = [row.result.pes for row in mine]
+            draw_line(axes, pes, list(map(value, mine)), look, label=configuration)
     return styles
 
 
@@ -250,7 +249,6 @@ def _draw_laws(
         pes, gains = law_curve(counted, fit, weak)
         style = LAW_STYLES[fit.title]
         colour = styles[configuration]["color"]
-        pes = dodge(list(styles).index(configuration), len(styles)) * pes
         axes.plot(pes, gains, color=colour, linewidth=0.9, linestyle=style, label="_law")
         shown[fit.title] = (f"fit of {fit.title}", style)
     return list(shown.values())
