@@ -18,10 +18,21 @@ from matplotlib.lines import Line2D
 from matplotlib.offsetbox import HPacker, TextArea
 from matplotlib.patches import Patch
 
+from workbench.study.statistics import Interval
+
 NUMBER = set("0123456789.-+e")
 BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2}
 NO_MARKERS = ("none", "", "_", "|")  # the last two are caps of error bars
 HOLLOW, OPEN = "#ffffff", "open"
+
+
+def between_trials(data: Any, *_: Any) -> Interval:
+    """In place of a bootstrap: a mean, or a ratio of two, from the least to the largest trial."""
+    if len(data) == 1:
+        return Interval(*(float(take(data[0])) for take in (np.mean, np.min, np.max)))
+    over, under = data
+    ends = over.min() / under.max(), over.max() / under.min()
+    return Interval(float(over.mean() / under.mean()), *map(float, ends))
 
 
 def laid_out(figure: Any) -> Any:
@@ -48,11 +59,11 @@ def _look_of_lines(several: list[Any]) -> tuple[str, ...]:
     return to_hex(several[0].get_color()), marker, "".join(styles), OPEN if hollow else ""
 
 
-def names(figure: Any) -> dict[tuple[str, ...], str]:
-    """The labels of all legends of a figure, by what their entries look like."""
+def names(axes: Any) -> dict[tuple[str, ...], str]:
+    """The labels of the legend of axes, or else of their figure, by what its entries look like."""
     found: dict[tuple[str, ...], str] = {}
-    for legend in [*figure.legends, *(axes.get_legend() for axes in figure.axes)]:
-        for entry in legend.findobj(HPacker) if legend else ():
+    for legend in [axes.get_legend()] if axes.get_legend() else axes.figure.legends:
+        for entry in legend.findobj(HPacker):
             parts = entry.get_children()
             if not (len(parts) == 2 and isinstance(parts[1], TextArea)):
                 continue
@@ -86,7 +97,7 @@ def intervals(axes: Any) -> dict[str, list[tuple[float, ...]]]:
 
     Points are (x, y, lower end, upper end). A point whose bar has no length has both ends at y.
     """
-    named, found = names(axes.figure), {}
+    named, found = names(axes), {}
     for container in axes.containers:
         if isinstance(container, ErrorbarContainer) and container.lines[0] is not None:
             line, _, (bars,) = container.lines
@@ -112,14 +123,14 @@ def whiskers(axes: Any) -> list[tuple[float, float, float]]:
 
 def lines(axes: Any) -> Iterator[tuple[str, np.ndarray]]:
     """The name, or ``""`` if no legend has it, and the points (n, 2) of each line."""
-    named = names(axes.figure)
+    named = names(axes)
     for line in axes.lines:
         yield name_of(named, line), places(axes, line, line.get_xydata())
 
 
 def bars(axes: Any, upright: bool = False) -> dict[str, dict[str, tuple[float, float]]]:
     """By name and by the nearest tick's label, from where to where each bar reaches."""
-    named = names(axes.figure)
+    named = names(axes)
     axis = axes.xaxis if upright else axes.yaxis
     ticks = dict(zip(axis.get_ticklocs(), map(text_of, axis.get_ticklabels()), strict=True))
     found: dict[str, dict[str, tuple[float, float]]] = {}

@@ -156,7 +156,7 @@ def test_atoms_in_a_box(draw: Callable[..., Drawn]) -> None:
 def test_loads_and_times_of_steps(axes: list[Any]) -> None:
     """Catches times of rounds for those of steps, another unit, PEs exchanged, marks elsewhere."""
     _, load, time, *_ = axes
-    named = names(load.figure)
+    named = names(load)
     for panel, label in ((load, MS), (time, "wall [ms per step]")):
         assert titles(panel) == ("step", label)
         assert panel.get_ylim()[0] == 0
@@ -208,7 +208,7 @@ def test_what_is_beyond_the_axis(draw: Callable[..., Drawn]) -> None:
     (mark,) = [line for line in time.lines if line.get_marker() == "^"]
     assert mark.get_xydata().tolist() == [[14, time.get_ylim()[1]]]
     assert time.get_ylim()[1] == pytest.approx(1.5 * 5)
-    assert "beyond the axis, up to 200 ms" in names(time.figure).values()
+    assert "beyond the axis, up to 200 ms" in names(time).values()
 
 
 # Animation ----------------------------------------------------------------------------------------

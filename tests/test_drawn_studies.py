@@ -14,6 +14,7 @@ import pytest
 from drawn import (
     assert_ticks_are_values,
     bars,
+    between_trials,
     intervals,
     laid_out,
     lines,
@@ -26,7 +27,6 @@ from test_study_report import Canned
 
 from workbench.study import figures, statistics
 from workbench.study.noise import Noise
-from workbench.study.statistics import Interval
 from workbench.study.tables import tables
 
 MS, PES = "time per step [ms]", "PEs"
@@ -43,18 +43,9 @@ TITLES = {  # of the axes of each figure
 }
 
 
-def by_hand(data: Any, *_: Any) -> Interval:
-    """The mean of a sample and its ends, or the same of the ratio of two samples."""
-    if len(data) == 1:
-        return Interval(*(float(take(data[0])) for take in (np.mean, np.min, np.max)))
-    over, under = data
-    ends = over.min() / under.max(), over.max() / under.min()
-    return Interval(float(over.mean() / under.mean()), *map(float, ends))
-
-
 @pytest.fixture(autouse=True)
 def _intervals_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "_bca", by_hand)
+    monkeypatch.setattr(statistics, "_bca", between_trials)
 
 
 def drawn(canned: Canned, name: str, shown: str = "") -> tuple[Any, Any]:
@@ -182,10 +173,10 @@ def test_laws_are_those_of_their_lines() -> None:
         for pes in (1, 2, 4):
             mean = 8 * (serial + (1 - serial) / pes)
             canned.point(driver, pes, (0.9 * mean, mean, 1.1 * mean))
-    figure, axes = drawn(canned, "speed-up")
+    _, axes = drawn(canned, "speed-up")
     points = {line.get_color(): line for line in axes.lines if line.get_marker() in "os"}
     laws = [line for line in axes.lines if line.get_label() == "_law"]
-    assert len(laws) == 4 and {"fit of Amdahl", "fit of USL"} <= {*names(figure).values()}
+    assert len(laws) == 4 and {"fit of Amdahl", "fit of USL"} <= {*names(axes).values()}
     for law in laws:
         measured = points[law.get_color()].get_ydata()
         x, y = law.get_data()
@@ -253,7 +244,7 @@ def test_granularity() -> None:
             trials = (mean - 0.5 + size / 100, mean + 0.5 + size / 100)
             more: dict[str, Any] = {"size": [size, 1], "work": size * 1e6}
             canned.point(driver, 2, trials, odf=odf, **more)
-    figure, axes = drawn(canned, "granularity")
+    _, axes = drawn(canned, "granularity")
     best = 8 / 4.08
     found = dict((name, at) for name, at in lines(axes) if "METG" in name and len(at) == 3)
     shares = {"mpi": (4.08, 2.54, 2.52), "charm ODF 4": (5.08, 4.04, 5.02)}
@@ -266,7 +257,7 @@ def test_granularity() -> None:
     mpi = next(line for line in axes.lines if line.get_label().startswith("mpi"))
     ((x,), (y,)) = crosses[mpi.get_color()].get_data()
     assert y == 0.5 and 2.52 < x < 2.54
-    assert "METG(50 %)" in names(figure).values()
+    assert "METG(50 %)" in names(axes).values()
     (table,) = [table for table in tables(canned.campaign()) if table.title == "Granularity"]
     titled = [column.title for column in table.columns]
     column = [row[titled.index("step of a block [ms]")] for row in table.rows]

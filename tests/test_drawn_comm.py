@@ -1,0 +1,259 @@
+"""Figures of communication benchmarks and of the demo, and their times, against values by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import support
+from drawn import (
+    assert_ticks_are_values,
+    bars,
+    between_trials,
+    intervals,
+    laid_out,
+    lines,
+    names,
+    text_of,
+    titles,
+)
+from matplotlib.colors import to_hex
+
+from communication import session, timing
+from communication.catalogue import CATALOGUE
+from communication.progress import Progress
+from communication.settings import Settings
+from communication.timing import Overlap, overlapped, timed
+from workbench.show import comm_figure, demo_figure
+from workbench.show.plots import COLOURS
+from workbench.study import statistics
+from workbench.study.comm import figures
+from workbench.study.comm.series import Line, Result, quantities
+from workbench.study.statistics import Interval
+
+SIZE = "size of a message"
+HOST = {"processor": "Abacus", "cores": 4}
+SIZES = [0, 8, 1024, 1 << 20]
+
+
+def record_of(name: str, benchmark: str, factor: float) -> dict[str, Any]:
+    """A record whose values have intervals with two different halves, but for the last one."""
+    values = [factor * (n + 1) for n in range(4)]
+    rows = [{"size": size, "value": value, "low": 0.9 * value, "high": 1.5 * value}
+            for size, value in zip(SIZES, values, strict=True)]  # fmt: skip
+    rows[-1] |= {"low": None, "high": None}
+    measures = CATALOGUE[benchmark].measures
+    given = {"name": name, "benchmark": benchmark, "measures": measures, "driver": "mpi", "pes": 2}
+    return given | {"buffer": "numpy", "sizes": SIZES, "results": rows, "host": HOST}
+
+
+def assert_lines(axes: Any, wanted: dict[str, list[tuple[float, ...]]]) -> None:
+    """Assert that lines are those: size in bytes, value, and the ends of its error bar."""
+    found = intervals(axes)
+    assert found.keys() == wanted.keys()
+    for name, points in wanted.items():
+        np.testing.assert_allclose([p[1:] for p in found[name]], [p[1:] for p in points])
+        np.testing.assert_allclose([p[0] for p in found[name]], [p[0] for p in points], rtol=0.3)
+
+
+@pytest.mark.parametrize(("benchmark", "unit"), [("latency", "latency [us]"),
+                                                 ("bw", "bandwidth [MB/s]")])  # fmt: skip
+def test_values_and_ratios(benchmark: str, unit: str) -> None:
+    """Catches another unit or size, error bars upside down, a ratio under another line's name."""
+    records = [record_of(name, benchmark, f) for name, f in (("none", 1), ("both", 3))]
+    ratios = [[Interval(n, n / 2, 3 * n) for n in (2.0, 3.0, 4.0, 5.0)] for _ in records]
+    figure = laid_out(comm_figure.figure_of(records, ratios))
+    left, right = figure.axes
+    assert titles(left) == (SIZE, unit) and titles(right) == (SIZE, "ratio to none")
+    assert_ticks_are_values(figure)
+    assert [text_of(t) for t in left.get_xticklabels()] == ["0 B", "8 B", "1 KiB", "1 MiB"]
+    places = [0.5, 8, 1024, 1 << 20]
+    wanted = {
+        name: [(x, f * n, 0.9 * f * n, 1.5 * f * n) for n, x in enumerate(places, 1)]
+        for name, f in (("none", 1), ("both", 3))
+    }
+    for points in wanted.values():
+        points[-1] = (*points[-1][:2], points[-1][1], points[-1][1])
+    assert_lines(left, wanted)
+    assert_lines(right, {"both": [(x, n, n / 2, 3 * n) for n, x in enumerate(places, 2)]})
+    level = [at[:, 1] for name, at in lines(right) if not name and len(at) == 2]
+    assert any(np.allclose(at, 1) for at in level)
+
+
+def line_of(name: str, unit: str, factor: float, published: dict[int, float]) -> Line:
+    """A line of a claim with three trials of each of two sizes."""
+    trials = {8: factor * np.array([1.0, 2.0, 6.0]), 64: factor * np.array([4.0, 5.0, 9.0])}
+    return Line(name, unit, ({"pes": 2, "oversubscribed": False},), trials, published, {})
+
+
+def claim_of(unit: str, take: str = "ratio") -> Result:
+    """A claim of two lines, of which both have published values."""
+    asked = {"what": "", "of": "slow", "take": take, "to": None, "published": None}
+    claim = {"name": "c", "title": "A claim", "published": "values.json", "quantities": [asked]}
+    published = {8: 10.0, 64: 20.0}, {8: 40.0, 64: 50.0}
+    fast, slow = (line_of(*given) for given in zip(
+        ("fast", "slow"), (unit, unit), (1.0, 2.0), published, strict=True))  # fmt: skip
+    return Result(claim, (fast, slow))
+
+
+@pytest.mark.parametrize(("unit", "title"), [("us", "latency [us]"), ("MB/s", "bandwidth [MB/s]")])
+def test_claims(unit: str, title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches published values beside another line, names exchanged, a ratio upside down."""
+    monkeypatch.setattr(statistics, "_bca", between_trials)
+    result = claim_of(unit)
+    figure = laid_out(figures.claim_figure(result, "Abacus, 4 cores"))
+    left, right = figure.axes
+    assert titles(left) == (SIZE, title) and titles(right) == (SIZE, "ratio to fast")
+    assert_ticks_are_values(figure)
+    assert_lines(
+        left,
+        {
+            "fast": [(8, 3, 1, 6), (64, 6, 4, 9)],
+            "slow": [(8, 6, 2, 12), (64, 12, 8, 18)],
+            "fast, published": [(8, 10, 10, 10), (64, 20, 20, 20)],
+            "slow, published": [(8, 40, 40, 40), (64, 50, 50, 50)],
+        },
+    )
+    ends = [(8, 2, 2 / 6, 12), (64, 2, 8 / 9, 18 / 4)]
+    assert_lines(right, {"slow": ends, "slow, published": [(8, 4, 4, 4), (64, 2.5, 2.5, 2.5)]})
+    colours = {name: key[0] for key, name in names(left).items()}
+    assert all(colours[name] == colours[f"{name}, published"] for name in ("fast", "slow"))
+
+
+@pytest.mark.parametrize(("take", "each"), [("ratio", (20, 10, 0.5)), ("difference", (19, 18, -2))])
+def test_trials_of_a_quantity_are_paired_in_their_order(
+    take: str, each: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches trials of two lines that are paired in another order, which has other ends."""
+    monkeypatch.setattr(statistics, "_bca", between_trials)
+    result = claim_of("us", take)
+    base, other = result.lines
+    trials = {"fast": np.array([1.0, 2.0, 4.0]), "slow": np.array([20.0, 20.0, 2.0])}
+    kept = Result(result.claim, tuple(
+        Line(line.name, "us", line.records, {8: trials[line.name]}, {}, {})
+        for line in (base, other)))  # fmt: skip
+    (found,) = quantities(kept)
+    assert found.value is not None
+    assert (found.value.value, found.value.low) == (pytest.approx(sum(each) / 3), min(each))
+
+
+# The demo -----------------------------------------------------------------------------------------
+
+
+def demo_record(driver: str, pes: int, step_ms: float, **more: Any) -> dict[str, Any]:
+    """A record of the demo."""
+    given = {"app": "jacobi2d", "driver": driver, "pes": pes, "odf": 1, "warmup": 0, "steps": 10}
+    given |= {"balancer": None, "problem": {"size": [64, 64]}, "lb_period": 0}
+    return support.whole_record(given | more, step_ms / 1e3)
+
+
+def test_the_demo() -> None:
+    """Catches speed-ups upside down, bars of another driver, waiting for computing, seconds."""
+    scaling = [
+        demo_record("serial", 1, 12.0),
+        demo_record("mpi", 2, 8.0),
+        demo_record("charm", 2, 6.0, odf=4),
+        demo_record("serial", 1, 30.0, app="stencil3d", problem={"size": [8, 8, 8]}),
+        demo_record("mpi", 2, 10.0, app="stencil3d", problem={"size": [8, 8, 8]}),
+    ]
+    uneven = [
+        demo_record("mpi", 2, 10.0, utilisation=0.6),
+        demo_record("charm", 2, 8.0, odf=4, balancer="Greedy", lb_period=5, utilisation=0.75),
+    ]
+    figure = laid_out(demo_figure.figure_of(scaling, uneven))
+    left, right = figure.axes
+    assert_ticks_are_values(figure)
+    assert left.get_ylabel() == "speed-up of 2 PEs over one process"
+    found = bars(left, upright=True)
+    assert found == {
+        "mpi": {"jacobi2d": (0, 1.5), "stencil3d": (0, 3)},
+        "charm": {"jacobi2d": (0, 2)},
+    }
+    said = {text_of(text) for text in left.texts}
+    assert {"1.50", "3.00", "2.00", "size 64x64", "size 8x8x8"} <= said
+    ((_, ideal),) = [line for line in lines(left) if line[0] == "ideal"]
+    np.testing.assert_allclose(ideal[:, 1], 2)
+    assert right.get_xlabel() == "time per step, mean over PEs [ms]"
+    parts = bars(right)
+    mpi, charm = "mpi 2 PEs", "charm 2 PEs, 4 blocks per PE, balanced"
+    for part, wanted in (("computing", {mpi: (0, 6), charm: (0, 6)}),
+                         ("waiting", {mpi: (6, 10), charm: (6, 8)})):  # fmt: skip
+        assert parts[part].keys() == wanted.keys()
+        for name, ends in wanted.items():
+            np.testing.assert_allclose(parts[part][name], ends)
+    labels = {round(text.get_position()[1]): text_of(text) for text in right.texts}
+    assert labels == {0: "10.0 ms", 1: "8.00 ms"}
+    assert {to_hex(bar.get_facecolor()) for bar in left.patches} == {
+        colour.lower() for colour in COLOURS[:2]
+    }
+
+
+# Times --------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Seconds, which only what is done moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(timing, "perf_counter", lambda: self.now)
+
+    def takes(self, seconds: float, result: Any = None) -> Callable[..., Any]:
+        """A function that takes so long."""
+
+        def act(*_: Any) -> Any:
+            self.now += seconds
+            return result
+
+        return act
+
+
+def test_overlap_is_from_the_first_call_to_the_end_of_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Catches an overlap without its end or its begin, and barriers that count."""
+    clock = Clock(monkeypatch)
+    split: Any = SimpleNamespace(start=clock.takes(2.0), wait=clock.takes(16.0))
+    work: Any = clock.takes(4.0)
+    found = overlapped(split, work, 3, clock.takes(64.0), clock.takes(128.0))
+    assert found == (22.0, 2.0, 16.0)
+
+
+def test_iterations_are_timed_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a barrier or a report of progress that counts, a chunk that is not divided."""
+    clock = Clock(monkeypatch)
+    call = [clock.takes(1.0), clock.takes(2.0)]
+    found = timed(call, 5, 2, clock.takes(64.0), clock.takes(128.0))
+    assert found.mean_s == 3.0 and found.each_s.tolist() == [3.0, 3.0, 3.0]
+
+
+def test_a_barrier_is_in_microseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches milliseconds, a sum over barriers, and the largest where the middle counts."""
+    clock = Clock(monkeypatch)
+    lengths = [1.0, 3.0, 8.0]
+    calls, each = count(), session.BARRIERS + 1
+
+    def barrier() -> None:
+        clock.now += lengths[next(calls) // each]
+
+    place: Any = {"rank": 0, "ranks": 2, "local_rank": 0, "barrier": barrier}
+    settings = Settings(trials=3, iterations=session.BARRIERS)
+    made = session.Session(SimpleNamespace(**place), CATALOGUE["latency"], settings,
+                           Progress(lambda _: None))  # fmt: skip
+    monkeypatch.setattr(made, "_trial", lambda size: {"value": size})
+    found = made.measure()
+    assert found["barrier_us"] == 3e6
+    assert {one["trial"] for one in found["measured"]} == {0, 1, 2}
+
+
+def test_columns_of_overlap() -> None:
+    """Catches parts of a collective that are exchanged, or in another unit."""
+    parts = Overlap(pure_s=3e-6, compute_s=5e-6, overall_s=7e-6, begin_s=11e-6, wait_s=13e-6)
+    sample = timing.Sample(timing.Times(1.0, np.ones(1)), overlap=parts)
+    found = timing.joined(CATALOGUE["ibcast"], 8, 1, [sample, sample], ())
+    names = ("pure_us", "compute_us", "value", "begin_us", "wait_us")
+    assert [found[name] for name in names] == pytest.approx([3, 5, 7, 11, 13])
