@@ -78,6 +78,76 @@ def test_every_dataset_explains_itself(files: dict[str, Path]) -> None:
             assert "record" in file.attrs["description"]
 
 
+LENGTHS = {  # of axes of the preset "minimal"
+    "jacobi2d": {"state/u": {"x": 9, "y": 6}, "snapshots/thumbnail": {"x": 9, "y": 6}},
+    "stencil3d": {
+        "state/u": {"x": 6, "y": 5, "z": 4},
+        "snapshots/thumbnail": {"x": 6, "y": 5},
+    },
+    "leanmd": {"snapshots/thumbnail": {"x": 13, "y": 8}, "particles/atoms/id/value": {"atom": 192}},
+}
+
+
+def test_axes_are_what_they_are_called(files: dict[str, Path]) -> None:
+    """Catches names of axes in another order."""
+    for app, lengths in LENGTHS.items():
+        with h5py.File(files[app]) as file:
+            for name, right in lengths.items():
+                data = file[name]
+                labels = [axis.label for axis in data.dims]
+                found = dict(zip(labels, data.shape, strict=True))
+                assert {label: found[label] for label in right} == right, name
+
+
+SPEED = "sigma tau-1"
+UNITS = {  # of columns, or of all values
+    "jacobi2d": {"state/u": "1", "timing/wall_s": "s"},
+    "pic": {
+        "state/particles": {
+            "x": "cell", "y": "cell", "vx": "cell step-1", "vy": "cell step-1", "charge": "1"
+        },
+    },
+    "leanmd": {
+        "state/atoms": {
+            "x": "sigma", "y": "sigma", "z": "sigma", "vx": SPEED, "vy": SPEED, "vz": SPEED
+        },
+        "particles/atoms/position/value": dict.fromkeys("xyz", "sigma"),
+        "particles/atoms/velocity/value": dict.fromkeys("xyz", SPEED),
+        "particles/atoms/box/edges": dict.fromkeys("xyz", "sigma"),
+        "particles/atoms/position/time": "tau",
+        "particles/atoms/position/step": "1",
+        "observables/kinetic/value": "epsilon",
+        "observables/max_drift/value": "epsilon",
+        "observables/virial/value": "epsilon sigma-3",
+        "observables/si/time/value": "s",
+        "observables/si/temperature/value": "K",
+        "observables/si/kinetic/value": "J",
+        "observables/si/virial/value": "Pa",
+        "parameters/argon/sigma": "m",
+        "parameters/argon/epsilon": "J",
+        "parameters/argon/mass": "kg",
+        "parameters/argon/tau": "s",
+        "parameters/argon/epsilon_over_k": "K",
+        "parameters/argon/pressure": "Pa",
+        "timing/rounds": {"first": "1", "count": "1"},
+        "timing/blocks": {
+            "block": "1", "pe": "1", "round": "1", "begin_s": "s", "end_s": "s", "compute_s": "s"
+        },
+    },
+}  # fmt: skip
+
+
+def test_units_are_those_of_their_values(files: dict[str, Path]) -> None:
+    """Catches units that are exchanged, such as those of positions and velocities."""
+    for app, units in UNITS.items():
+        with h5py.File(files[app]) as file:
+            for name, right in units.items():
+                found = file[name].attrs["units"]
+                if isinstance(right, dict):
+                    found = dict(zip(file[name].attrs["columns"], found, strict=True))
+                assert found == right, name
+
+
 def by_name(data: h5py.Dataset) -> dict[str, np.ndarray]:
     """The columns of a table of particles."""
     return dict(zip(data.attrs["columns"], data[...].T, strict=True))

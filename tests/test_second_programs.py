@@ -1,0 +1,256 @@
+"""Units of what is written, by a round trip through a program that others have written.
+
+ASE computes energies, temperatures and pressures of trajectories anew, in its own units: eV,
+angstrom and its unit of time. pandas reads the tables, VTK a field in a box. Extra-P and ReFrame
+read studies in test_study_export.py, pyh5md reads trajectories in test_h5md.py.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import ase.data
+import ase.io
+import h5py
+import numpy as np
+import pandas
+import pytest
+import support
+from ase import units
+from ase.calculators.lj import LennardJones
+from test_paraview import read
+from test_study_export import a_campaign
+from vtkmodules.util.numpy_support import vtk_to_numpy
+
+from communication import timing
+from communication.catalogue import CATALOGUE
+from workbench import api
+from workbench.comm import anatomy, results, text
+from workbench.show import paraview
+from workbench.study.export import seed_csv, tidy_csv
+
+DT, CUTOFF = 0.001, 2.2
+ATOMS = f"--units argon --dt {DT} --trajectory 1 --thermo 1 --steps 3 --warmup 0"
+SIGMA, EPSILON = 3.405, 119.8 * units.kB  # of argon, in angstrom and eV
+MASS = ase.data.atomic_masses[ase.data.atomic_numbers["Ar"]]
+TAU = SIGMA * (MASS / EPSILON) ** 0.5  # in ASE's unit of time
+
+Run = tuple[dict[str, Any], list[Any]]
+
+
+@pytest.fixture(scope="module")
+def argon(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """A run, and one that goes on from its file: the record, and the frames that ASE reads."""
+    folder = tmp_path_factory.mktemp("argon")
+    first, second = (folder / f"{name}.h5" for name in ("first", "second"))
+    more = f"--cutoff {CUTOFF} --skin 0.7 --rebuild 2 --shift"
+    made = support.records_of([f"leanmd --preset minimal {ATOMS} --output {first}"])
+    made += support.records_of([f"leanmd --input {first} {more} {ATOMS} --output {second}"])
+    for path in (first, second):
+        assert support.in_process("plot", path, "--xyz").returncode == 0
+    frames = [ase.io.read(path.with_suffix(".xyz"), index=":") for path in (first, second)]
+    return list(zip(made, frames, strict=True))
+
+
+def in_angstrom(frame: Any) -> Any:
+    """A frame as argon, with ASE's potential; its numbers are in reduced units."""
+    atoms = frame.copy()
+    atoms.set_cell(frame.cell * SIGMA)
+    atoms.positions = frame.positions * SIGMA
+    atoms.set_masses([MASS] * len(atoms))
+    atoms.set_velocities(frame.get_velocities() * SIGMA / TAU)
+    atoms.calc = LennardJones(sigma=SIGMA, epsilon=EPSILON, rc=CUTOFF * SIGMA)  # shifted
+    return atoms
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_ase_finds_the_same_thermo_table(argon: list[Run], part: int) -> None:
+    """Catches a column of the table in another unit, for all atoms, or of another frame."""
+    record, frames = argon[part]
+    assert len(frames) == len(record["si"]["thermo"]) == 4
+    for frame, row in zip(frames, record["si"]["thermo"], strict=True):
+        atoms = in_angstrom(frame)
+        count = len(atoms)
+        joule = {
+            "kinetic_J": atoms.get_kinetic_energy(),
+            "potential_J": atoms.get_potential_energy(),
+            "total_J": atoms.get_total_energy(),
+        }
+        for name, energy in joule.items():
+            assert row[name] == pytest.approx(energy / units.J / count, rel=1e-6), name
+        kelvin = atoms.get_temperature() * 3 * count / (3 * count - 3)
+        assert row["temperature_K"] == pytest.approx(kelvin, rel=1e-6)
+        for name, ideal in (("virial_Pa", False), ("pressure_Pa", True)):
+            stress = atoms.get_stress(voigt=False, include_ideal_gas=ideal)
+            pascal = -np.trace(stress) / 3 / units.Pascal
+            assert row[name] == pytest.approx(pascal, rel=1e-6), name
+        seconds = row["step"] * DT * TAU / units.s
+        assert row["time_s"] == pytest.approx(seconds, rel=1e-6)
+
+
+def test_units_of_argon_are_those_of_ase(argon: list[Run]) -> None:
+    """Catches a unit that is not made of the others, or a power of ten."""
+    found = argon[0][0]["si"]["units"]
+    right = {
+        "sigma_m": SIGMA / units.m,
+        "epsilon_J": EPSILON / units.J,
+        "mass_kg": MASS / units.kg,
+        "tau_s": TAU / units.s,
+        "epsilon_over_k_K": EPSILON / units.kB,
+        "pressure_Pa": EPSILON / SIGMA**3 / units.Pascal,
+    }
+    assert found == pytest.approx(right, rel=1e-6)
+    assert argon[0][0]["si"]["box_m"] == pytest.approx(
+        argon[0][1][0].cell.lengths() * SIGMA / units.m
+    )
+
+
+def test_atoms_move_by_their_velocities_between_the_times_of_frames(argon: list[Run]) -> None:
+    """Catches a time in steps, of another frame, from 0 again after a restart, or twice as fast.
+
+    Between frames atoms move by the mean of their velocities, but for an error of the third order.
+    """
+    times = []
+    for _, frames in argon:
+        assert [frame.info["time"] for frame in frames] == pytest.approx(
+            [frame.info["step"] * DT for frame in frames]
+        )
+        for one, two in zip(frames[:-1], frames[1:], strict=True):
+            way = two.positions - one.positions
+            way -= np.round(way / one.cell.lengths()) * one.cell.lengths()
+            mean = (one.get_velocities() + two.get_velocities()) / 2
+            passed = (way * mean).sum() / (mean**2).sum()
+            assert two.info["time"] - one.info["time"] == pytest.approx(passed, rel=1e-4)
+        times.append([frame.info["time"] for frame in frames])
+    assert times[1][0] == times[0][-1] == pytest.approx(3 * DT)
+    (_, before), (_, after) = argon
+    assert np.array_equal(before[-1].positions, after[0].positions)
+
+
+def test_drift_is_that_of_ase(argon: list[Run]) -> None:
+    """Catches a drift per step and step again, of all atoms, or of another number of steps."""
+    for record, frames in argon:
+        first, last = (in_angstrom(frame).get_total_energy() for frame in (frames[0], frames[-1]))
+        drift = (last - first) / EPSILON / len(frames[0]) / 3
+        assert record["energy_drift_per_atom_and_step"] == pytest.approx(drift, rel=1e-3, abs=1e-12)
+        momentum = frames[-1].get_momenta().sum(axis=0)
+        np.testing.assert_allclose(record["momentum"], momentum, atol=1e-9)
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+
+def test_pandas_reads_the_runs_of_a_study() -> None:
+    """Catches a time of all steps for one's, milliseconds, a column under another one's title."""
+    campaign = a_campaign(trials=2)
+    found = pandas.read_csv(io.StringIO(tidy_csv(campaign)))
+    runs = list(campaign.of("run"))
+    assert len(found) == len(runs) and found["trial"].max() == 1
+    # Record by hand: five steps of (PEs + trial / 8) / 5 s, for 2623 points each.
+    wall = found["pes"] + found["trial"] / 8
+    for name, right in (
+        ("step_s", wall / 5),
+        ("step_median_s", wall / 4),
+        ("step_min_s", wall / 8),
+        ("step_max_s", wall / 4),
+        ("rate", 61 * 43 / found["step_s"]),
+        ("balancing_s", found["balancer"].notna() * 0.375),
+        ("jit_s", 0.5),
+        ("import_s", 1.5),
+        ("utilisation", 0.5),
+        ("imbalance", 1.25),
+        ("peak_rss_bytes", 2.0**27),
+    ):
+        np.testing.assert_allclose(found[name], np.broadcast_to(right, len(found)), err_msg=name)
+    for name in ("driver", "pes", "odf", "steps", "warmup", "point", "app", "state_hash"):
+        right = [run["record"].get(name, run.get(name)) for run in runs]
+        assert found[name].tolist() == right, name
+    own = api.Runs(campaign.head, campaign.events).runs()
+    assert list(own.columns) == list(found.columns)
+    assert own["step_s"].tolist() == found["step_s"].tolist()
+
+
+def test_pandas_reads_steps_in_seconds() -> None:
+    """Catches rows of rounds for rows of steps, milliseconds, and parts that are exchanged."""
+    campaign = a_campaign(trials=1, pes=(2,), drivers=("mpi",))
+    (run,) = campaign.of("run")
+    (name,) = [name for name in seed_csv(campaign) if name.endswith(".csv")]
+    found = pandas.read_csv(io.StringIO(seed_csv(campaign)[name]))
+    sums = found.groupby("Process")[["Iteration Time", "Computation Time", "Communication Time"]]
+    assert sums.sum().to_numpy().ravel() == pytest.approx([2, 1, 1, 2, 0.5, 1.5])
+    assert run["record"]["wall_s"] == 2
+    assert found["Iteration"].tolist() == [3, 4, 5, 6, 7] * 2
+
+
+def comm_record(name: str, trials: list[dict[str, Any]]) -> dict[str, Any]:
+    """A record with trials of 1000 B, whose messages are timed by hand."""
+    measured = [{"trial": n, "size": 1000} | trial for n, trial in enumerate(trials)]
+    measures = CATALOGUE[name].measures
+    given = {"benchmark": name, "measures": measures, "driver": "mpi", "pes": 2, "buffer": "numpy"}
+    given |= {"pickle": None, "touch": "none", "method": None, "percentiles": [50.0]}
+    return given | {"sizes": [1000], "iterations": [10], "measured": measured}
+
+
+def test_pandas_reads_rates_and_latencies() -> None:
+    """Catches MiB/s under MB/s, messages per iteration, a round trip, ms under us.
+
+    A window of 8 messages of 1000 B takes 16 us: 500 000 messages, 500 million bytes in a second.
+    """
+    times = timing.Times(16e-6, np.array([16e-6, 16e-6]))
+    samples = [timing.Sample(times), timing.Sample(times)]
+    for name, unit, value in (("mbw_mr", "MB/s", 500), ("bw", "MB/s", 500), ("latency", "us", 8)):
+        trial = timing.joined(CATALOGUE[name], 1000, 8, samples, (50,))
+        record = comm_record(name, [trial, trial])
+        found = pandas.read_csv(io.StringIO(text.table(record, results.rows(record)))).iloc[0]
+        assert (found["unit"], found["size"]) == (unit, 1000)
+        for key in ("value", "low", "high", "least", "most"):
+            assert found[key] == pytest.approx(value), key
+        assert found["p50_us"] == pytest.approx(8 if name == "latency" else 16)
+        if unit == "MB/s":
+            assert found["messages_per_s"] == pytest.approx(500_000)
+            assert found["value"] * 1e6 == found["messages_per_s"] * found["size"]
+
+
+def test_pandas_reads_the_parts_of_messages() -> None:
+    """Catches parts that are exchanged, another unit, a mean for the fastest trial."""
+    parts = {part: float(n) for n, part in enumerate(anatomy.PARTS, 1)}
+    row = anatomy.Row("multiple", 8, "send", "a call", (100.0, 104.0), parts)
+    found = pandas.read_csv(io.StringIO(anatomy.text([row]))).iloc[0]
+    assert (found["size"], found["whole_us"], found["mean_us"]) == (8, 100, 102)
+    assert {part: found[f"{part}_us"] for part in parts} == parts
+
+
+def test_pandas_adds_up_the_blocks_of_a_run(tmp_path: Path) -> None:
+    """Catches times of blocks in another unit than those of the run."""
+    path = tmp_path / "run.h5"
+    (record,) = support.records_of([f"jacobi2d --preset minimal --pe-grid 3x1 --output {path}"])
+    with h5py.File(path) as file:
+        rows, rounds = file["timing/blocks"][...], file["timing/rounds"][...]
+        assert json.loads(file.attrs["record"])["wall_s"] == record["wall_s"]
+        assert file["timing/wall_s"][...].sum() == pytest.approx(record["wall_s"])
+    table = api.Record(record, rows).blocks()
+    assert table["compute_s"].sum() == pytest.approx(record["compute_s"])
+    assert table.groupby("block").size().tolist() == [len(rounds)] * 3
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+def test_vtk_reads_a_field_in_a_box(tmp_path: Path) -> None:
+    """Catches cells of another length, and lengths of another axis."""
+    field = np.arange(24.0).reshape(2, 3, 4)
+    with h5py.File(tmp_path / "run.vtkhdf", "w") as made, h5py.File(tmp_path / "s", "w") as state:
+        state["u"] = field
+        group = made.create_group("VTKHDF")
+        group.attrs["Version"] = np.array(paraview.VERSION, np.int64)
+        paraview._write_image(group, state, (10.0, 9.0, 2.0))
+    image = read(tmp_path / "run.vtkhdf")
+    assert image.GetSpacing() == (5.0, 3.0, 0.5)
+    assert image.GetBounds() == (0, 10, 0, 9, 0, 2)
+    values = vtk_to_numpy(image.GetCellData().GetArray("u"))
+    for number, value in enumerate(values):
+        low = image.GetCell(number).GetBounds()[::2]
+        assert value == field[tuple(np.round(np.divide(low, (5, 3, 0.5))).astype(int))]
