@@ -371,7 +371,8 @@ def test_reads_what_pyh5md_writes(tmp_path: Path, store: str) -> None:
 
 LAMMPS_CASES: list[tuple[str, str, int | None, str]] = [
     # what is in the file, what is there instead, the line that must be named, what must be said
-    ("units = lj", "units = metal", 1, "units must be lj"),
+    ("units = lj", "units = metal", 1, "without it, units must be lj"),
+    ("units = lj", "units = si", 1, "units must be lj, real or metal, not 'si'"),
     ("5 atoms", "6 atoms", 27, "6 rows as announced, has 5"),
     ("5 atoms", "4 atoms", 26, "more rows than announced"),
     ("5 atoms", "5.5 atoms", 3, "integer from 1 to 1e+15"),
@@ -390,7 +391,12 @@ LAMMPS_CASES: list[tuple[str, str, int | None, str]] = [
     ("Velocities", "4 atoms\n\nVelocities", 28, "another line 'atoms'"),
     ("2 7 ylo yhi", "", None, "has no line 'ylo yhi'"),
     ("0 0 0 xy", "0 0.5 0 xy", 10, "must be 0 0 0"),
-    ("1 1.0 #", "1 39.948 #", 14, "mass of an atom"),
+    ("1 1.0 #", "2 39.948 #", 14, "the mass of all atoms"),
+    ("1 1.0 #", "1 -39.948 #", 14, "the mass of all atoms"),
+    ("1 1.0 # argon", "1 39.948\n2 83.798", 15, "more rows than announced"),
+    ("1 1 1\n", "1 2 1\n", 18, "epsilon and sigma must be 1 in units lj, are 2 and 1"),
+    ("1 1 1\n", "1 1\n", 18, "must have epsilon and sigma"),
+    ("# lj/cut", "# morse", 18, "the pair style must be lj/cut, not 'morse'"),
     ("1 1.0 #", "1 heavy #", 14, "finite numbers"),
     ("Pair Coeffs # lj/cut", "Bonds", 16, "sections must be"),
     ("Pair Coeffs # lj/cut", "Masses", 16, "another section"),

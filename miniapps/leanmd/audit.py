@@ -24,6 +24,7 @@ MARGIN = 0.3  # sigma; atoms that move farther in the audited step are left out
 FIRST = 8  # atoms of a block whose energy and virial are computed again
 START_ERROR = 1e-10  # of a drawn velocity, over the thermal one; the scale is summed in any order
 TABLE_ERROR = 1e-9  # relative; the sums that the table is compared with are rounded
+FILE_ERROR = 1e-8  # relative, of a velocity from a file in other units; constants have 9 digits
 FROM_FILE = 256  # atoms that are compared with the input file, about
 COLUMNS = 7  # of a contributed row: id, position, velocity
 
@@ -191,13 +192,17 @@ class Audit(BaseAudit):
     def _wrong_in_file(self, rows: np.ndarray) -> tuple[int, int]:
         """How many atoms do not begin where the input file says, and with another velocity."""
         problem, wrong = self.problem, np.zeros(2, int)
-        found = plain_input.atoms_of(problem.input, set(rows[:, 0].astype(int).tolist()))
+        ids = set(rows[:, 0].astype(int).tolist())
+        found = plain_input.atoms_of(problem.input, ids, problem.units == "argon")
+        converted = bool(problem.source.scale.said)  # so the last bits may differ
         for row in rows:
             position, velocity = found.get(int(row[0]), ([math.nan] * 3, None))
             right = np.rint(np.array(position) / problem.quantum) * problem.quantum
             off = remainders((row[1:4] - right)[:, np.newaxis], problem.box)
-            wrong[0] += bool((off != 0).any())
-            wrong[1] += velocity is not None and row[4:].tolist() != velocity
+            wrong[0] += bool((~(np.abs(off) <= converted * problem.quantum)).any())
+            if velocity is not None:
+                error = np.abs(row[4:] - velocity)
+                wrong[1] += not (error <= converted * FILE_ERROR * np.abs(velocity)).all()
         return int(wrong[0]), int(wrong[1])
 
     def _wrong_start(self, rows: np.ndarray, drawn: np.ndarray) -> int:

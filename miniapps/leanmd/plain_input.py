@@ -5,6 +5,7 @@ Nothing here is shared with `miniapps.leanmd.inputs`, which has checked the file
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,16 +15,23 @@ import numpy as np
 
 AT_ONCE = 1 << 16  # rows of which the ids are read
 Atom = tuple[list[float], list[float] | None]  # position from the box's corner, and velocity
+SIGMA = 3.405  # Angstrom, of argon
+OF_HEAT = 119.8 * 0.831446261  # epsilon of argon over one g/mol, in (Angstrom / ps)^2
 
 
-def atoms_of(path: Path, wanted: set[int]) -> dict[int, Atom]:
-    """The atoms of a file with these ids. Raises OSError if the file is gone."""
+def atoms_of(path: Path, wanted: set[int], argon: bool = False) -> dict[int, Atom]:
+    """The atoms of a file with these ids. Raises OSError if the file is gone.
+
+    ``argon``: whether LAMMPS data may be in units of argon, real or metal.
+    """
     with open(path, "rb") as file:
         first, second = file.readline(), file.readline()
     if first.startswith(b"\x89HDF"):
         return of_h5md(path, wanted)
     with open(path, encoding="utf-8") as text:
-        return (of_extended_xyz if b"Lattice" in second else of_lammps_data)(text, wanted)
+        if b"Lattice" in second:
+            return of_extended_xyz(text, wanted)
+        return of_lammps_data(text, wanted, argon)
 
 
 def of_extended_xyz(lines: Iterable[str], wanted: set[int]) -> dict[int, Atom]:
@@ -52,12 +60,12 @@ def of_extended_xyz(lines: Iterable[str], wanted: set[int]) -> dict[int, Atom]:
     return frame
 
 
-def of_lammps_data(lines: Iterable[str], wanted: set[int]) -> dict[int, Atom]:
+def of_lammps_data(lines: Iterable[str], wanted: set[int], argon: bool) -> dict[int, Atom]:
     """The atoms of a LAMMPS data file."""
-    corner, section = [0.0, 0.0, 0.0], ""
+    corner, section, mass = [0.0, 0.0, 0.0], "", 0.0
     found: dict[str, dict[int, list[float]]] = {"Atoms": {}, "Velocities": {}}
     remaining = iter(lines)
-    next(remaining)  # the title
+    title = next(remaining)
     for words in filter(None, (line.partition("#")[0].split() for line in remaining)):
         if words[0][0].isalpha():
             section = words[0]
@@ -66,10 +74,25 @@ def of_lammps_data(lines: Iterable[str], wanted: set[int]) -> dict[int, Atom]:
         elif section in found and int(words[0]) in wanted:
             first = 2 if section == "Atoms" else 1
             found[section][int(words[0])] = [float(word) for word in words[first : first + 3]]
+        elif section == "Masses":
+            mass = float(words[1])
+    length, speed = units_of(title, mass, argon)
     return {
-        atom: ([x - low for x, low in zip(at, corner, strict=True)], found["Velocities"].get(atom))
+        atom: (
+            [(x - low) / length for x, low in zip(at, corner, strict=True)],
+            [v * speed for v in found["Velocities"][atom]] if found["Velocities"] else None,
+        )
         for atom, at in found["Atoms"].items()
     }
+
+
+def units_of(title: str, mass: float, argon: bool) -> tuple[float, float]:
+    """The length of sigma, and the factor to sigma / tau, of a file; ``mass`` 0: none is there."""
+    of_argon = argon and abs(mass - 39.948) < 0.1
+    if re.search(r"units\s*=\s*lj\b", title) or not (re.search(r"units\s*=", title) or of_argon):
+        return 1.0, math.sqrt(mass or 1.0)
+    metal = math.sqrt((mass or 39.948) / OF_HEAT)  # ps per Angstrom times sigma / tau
+    return SIGMA, metal if re.search(r"units\s*=\s*metal\b", title) else 1000 * metal
 
 
 def of_h5md(path: Path, wanted: set[int]) -> dict[int, Atom]:

@@ -130,7 +130,7 @@ class LeanmdProblem(BaseProblem):
         "--units",
         "reduced",
         str,
-        "argon: print and write energies, pressure and temperature in SI units, too",
+        "argon: print and write SI units, too, and read LAMMPS data in units real or metal",
         choices=("reduced", *si.SUBSTANCES),
     )
 
@@ -178,7 +178,8 @@ class LeanmdProblem(BaseProblem):
     @cached_property
     def source(self) -> Input | None:
         """The file that the run starts from, if any. Raises InputError."""
-        return None if self.input is None else opened(self.input)
+        substance = si.SUBSTANCES.get(self.units)
+        return None if self.input is None else opened(self.input, substance)
 
     @property
     def first_step(self) -> int:
@@ -271,7 +272,7 @@ class LeanmdProblem(BaseProblem):
             positions = f"cells {shown(self.cells)} of {atoms} atoms ({seed})"
         if self.source is not None:
             step = f" at step {self.first_step}" if self.first_step else ""
-            positions = f"{self.input}{step}"
+            positions = f"{self.input}{step}{self.source.scale.said}"
             velocities = velocities if self.draws_velocities else positions
         return {"positions": positions, "velocities": velocities}
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from miniapps.leanmd.inputs.scale import Stated, scale_of
 from miniapps.leanmd.inputs.tables import OPTION, Input, box_of, need
 from miniapps.leanmd.inputs.text import (
     MOST_ATOMS,
@@ -18,6 +20,7 @@ from miniapps.leanmd.inputs.text import (
     lines_of,
     numbers_in,
 )
+from miniapps.leanmd.si import Substance
 from miniapps.parameters import InputError
 
 ATOM_FORM, VELOCITY_FORM = "id type x y z [ix iy iz]", "id vx vy vz"
@@ -26,7 +29,8 @@ ROWS = {  # rows of the sections that are read, by their number of columns
     "Atoms": {5: np.dtype(ATOM_FIELDS), 8: np.dtype([*ATOM_FIELDS, ("images", "i8", (3,))])},
     "Velocities": {4: np.dtype([("id", "i8"), ("velocity", "f8", (3,))])},
 }
-OTHER_SECTIONS = ("Masses", "Pair Coeffs", "PairIJ Coeffs", "Atom Type Labels")  # one row each
+MASS, PAIR, PAIR_IJ = "Masses", "Pair Coeffs", "PairIJ Coeffs"
+OTHER_SECTIONS = (MASS, PAIR, PAIR_IJ, "Atom Type Labels")  # one row each
 SPANS = ("xlo xhi", "ylo yhi", "zlo zhi")
 OF_MOLECULES = ("bond", "angle", "dihedral", "improper")
 ONLY = {  # header lines that allow only one value
@@ -37,12 +41,31 @@ ONLY = {  # header lines that allow only one value
 }
 
 
-def from_lammps_data(path: Path) -> Input:
+@dataclass(frozen=True)
+class Header:
+    """The numbers of header lines, masses and coefficients by name, and where they are."""
+
+    numbers: dict[str, list[float]] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+
+    def put(self, name: str, numbers: list[float], location: str) -> None:
+        """Store some numbers."""
+        self.numbers[name], self.places[name] = numbers, location
+
+    def one(self, name: str) -> tuple[float, str] | None:
+        """A number and its place, if it is there."""
+        return (self.numbers[name][0], self.places[name]) if name in self.numbers else None
+
+
+def from_lammps_data(path: Path, substance: Substance | None = None) -> Input:
     """Read the header of a LAMMPS data file and find its sections."""
-    header: dict[str, list[float]] = {}
+    header = Header()
     tables: dict[str, TextTable | None] = {}
     with lines_of(path) as lines:
-        step = _step_in_title(lines, next(lines, ""))
+        title = next(lines, "")
+        units = re.search(r"\bunits\s*+=\s*+(\w{1,40})", title)
+        named = (units[1], lines.location) if units else None
+        step = re.search(r"\btimestep\s*+=\s*+(\d{1,18})\b", title)
         for text in lines:
             words, _, comment = text.partition("#")
             numbers = list(takewhile(is_number, words.split()))
@@ -53,27 +76,24 @@ def from_lammps_data(path: Path) -> Input:
                 need(name not in tables, lines.location, f"there is another section {name} before")
                 tables[name] = _section(lines, name, comment.strip(), header)
     for name in ("atoms", *SPANS):
-        need(name in header, path, f"has no line '{name}'")
-    positions = tables.get("Atoms")
+        need(name in header.numbers, path, f"has no line '{name}'")
+    positions, velocities = tables.get("Atoms"), tables.get("Velocities")
     if positions is None:
         raise InputError(OPTION, path, "has no section Atoms")
-    x, y, z = (header[span][0] for span in SPANS)
+    potential = None
+    if PAIR in header.numbers:
+        epsilon, sigma = header.numbers[PAIR]
+        potential = (epsilon, sigma), header.places[PAIR]
+    stated = Stated(named, header.one(MASS), potential, velocities is not None)
+    scale = scale_of(stated, substance, path)
+    x, y, z = (header.numbers[span][0] for span in SPANS)
     corner = x, y, z
-    box = box_of([header[span][1] - header[span][0] for span in SPANS], path)
-    return Input(path, box, corner, step, positions, tables.get("Velocities"))
+    spans = (header.numbers[span] for span in SPANS)
+    box = box_of([(high - low) / scale.length for low, high in spans], path)
+    return Input(path, box, corner, int(step[1]) if step else 0, positions, velocities, scale)
 
 
-def _step_in_title(lines: Lines, title: str) -> int:
-    """The time step in the title line, else 0. Raises InputError for units other than lj."""
-    units = re.search(r"\bunits\s*=\s*(\w+)", title)
-    need(units is None or units[1] == "lj", lines.location, f"units must be lj: {title.strip()!r}")
-    step = re.search(r"\btimestep\s*=\s*(\d{1,18})\b", title)
-    return int(step[1]) if step else 0
-
-
-def _take_header(
-    location: str, numbers: list[float], name: str, header: dict[str, list[float]]
-) -> None:
+def _take_header(location: str, numbers: list[float], name: str, header: Header) -> None:
     """Store a line of the header: its numbers and their name. Raises InputError."""
     if name in ONLY:
         only = " ".join(f"{number:g}" for number in ONLY[name])
@@ -88,34 +108,43 @@ def _take_header(
         need(good, location, f"the number of atoms must be an integer from 1 to {MOST_ATOMS:g}")
     else:
         box_of([numbers[1] - numbers[0]] * 3, location)
-    need(name not in header, location, f"there is another line '{name}' before")
-    header[name] = numbers
+    need(name not in header.numbers, location, f"there is another line '{name}' before")
+    header.put(name, numbers, location)
 
 
-def _section(
-    lines: Lines, name: str, style: str, header: dict[str, list[float]]
-) -> TextTable | None:
+def _section(lines: Lines, name: str, style: str, header: Header) -> TextTable | None:
     """Skip the section whose name is the current line; returns its table if it is read."""
     known = f"sections must be {', '.join((*ROWS, *OTHER_SECTIONS))}, not {name[:40]!r}"
     neither = "; nor is the file H5MD or extended XYZ" if lines.number < 4 else ""
     need(name in ROWS or name in OTHER_SECTIONS, lines.location, known + neither)
-    need("atoms" in header, lines.location, "the number of atoms must come before")
+    need("atoms" in header.numbers, lines.location, "the number of atoms must come before")
     plain = name != "Atoms" or style in ("", "atomic")
     need(plain, lines.location, f"the atom style must be atomic, not {style!r}")
     words = lines.row(name)
-    if name == "Masses":
-        mass = numbers_in(words[1:], lines.location)
-        need(
-            mass == [1.0], lines.location, f"must be '1 1', the mass of an atom: {' '.join(words)}"
-        )
     if name not in ROWS:
+        _take_row(lines.location, name, style, words, header)
         return None
     form = ATOM_FORM if name == "Atoms" else VELOCITY_FORM
     fields = ROWS[name].get(len(words))
     if fields is None:
         raise InputError(OPTION, lines.location, f"must be {form!r}, is {' '.join(words)[:60]!r}")
     what, kind = ("position", b"1") if name == "Atoms" else ("velocity", None)
-    count = int(header["atoms"][0])
+    count = int(header.numbers["atoms"][0])
     table = TextTable(lines.path, what, lines.start, lines.number, count, fields, form, kind)
     lines.skip_rows(count - 1, count, name)
     return table
+
+
+def _take_row(location: str, name: str, style: str, words: list[str], header: Header) -> None:
+    """Store the mass of the only type, or epsilon and sigma of a Lennard-Jones potential."""
+    if name == MASS:
+        mass = numbers_in(words[1:], location)
+        good = words[0] == "1" and len(mass) == 1 and mass[0] > 0
+        need(good, location, f"must be '1 M', the mass of all atoms: {' '.join(words)[:60]}")
+        header.put(MASS, mass, location)
+    elif name in (PAIR, PAIR_IJ):
+        fits = style == "" or style.startswith("lj/cut")
+        need(fits, location, f"the pair style must be lj/cut, not {style[:40]!r}")
+        values = numbers_in(words[1 if name == PAIR else 2 :][:2], location)
+        need(len(values) == 2, location, f"must have epsilon and sigma: {' '.join(words)[:60]}")
+        header.put(PAIR, values, location)

@@ -14,17 +14,19 @@ from miniapps.leanmd.inputs.h5md import MAGIC, from_h5md
 from miniapps.leanmd.inputs.lammps_data import from_lammps_data
 from miniapps.leanmd.inputs.tables import OPTION, Chunk, Input, Table, blamed, need
 from miniapps.leanmd.inputs.text import is_number
+from miniapps.leanmd.si import Substance
 from miniapps.parameters import InputError
 
 FARTHEST = 1e100  # bound of coordinates and velocities: multiples of a quantum stay finite
 LONG = 1 << 12  # bytes of a line that are looked at
 
 
-def opened(path: Path) -> Input:
+def opened(path: Path, substance: Substance | None = None) -> Input:
     """Detect the format of a file and check all of it. Raises InputError.
 
     Of several frames, the last one is used. Every row is read and checked here, so that a bad one
-    is found before the run begins; `atoms_between` then reads the file again.
+    is found before the run begins; `atoms_between` then reads the file again. ``substance``: in
+    whose units the numbers of a LAMMPS data file may be.
     """
     with blamed(path):
         need(path.exists(), path, "there is no such file")
@@ -38,7 +40,7 @@ def opened(path: Path) -> Input:
     elif re.fullmatch(rb"\s*\d+\s*", first) and (b"Lattice" in second or _is_atom(third)):
         source = from_extended_xyz(path)
     else:
-        source = from_lammps_data(path)
+        source = from_lammps_data(path, substance)
     try:
         _check_ids(source)
     except MemoryError:  # a file may declare a dataset of any size
@@ -72,7 +74,7 @@ def atoms_between(
     """
     ids, positions = [np.empty(0, np.int64)], [np.empty((0, 3))]
     for some, vectors in _checked(source.positions):
-        at = wrapped(vectors - source.corner, np.array(source.box), quantum)
+        at = wrapped((vectors - source.corner) / source.scale.length, np.array(source.box), quantum)
         inside = np.all((at >= low) & (at < high), axis=1)
         ids.append(some[inside])
         positions.append(at[inside])
@@ -85,7 +87,7 @@ def atoms_between(
         for some, vectors in _checked(source.velocities):
             slots = np.searchsorted(kept, some)
             known = padded[slots] == some
-            velocity[:, slots[known]] = vectors[known].T
+            velocity[:, slots[known]] = vectors[known].T / source.scale.speed
     return kept, np.ascontiguousarray(np.concatenate(positions)[order].T), velocity
 
 

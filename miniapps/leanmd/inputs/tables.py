@@ -39,15 +39,25 @@ class Table(Protocol):
 
 
 @dataclass(frozen=True)
+class Scale:
+    """What the numbers of a file are divided by to be in reduced units."""
+
+    length: float = 1.0
+    speed: float = 1.0
+    said: str = ""  # of a conversion, in summaries
+
+
+@dataclass(frozen=True)
 class Input:
     """A file that atoms are read from; it has been checked. It can be pickled."""
 
     path: Path
-    box: Sides  # the lengths of its sides
-    corner: Sides  # its lowest corner
+    box: Sides  # the lengths of its sides, sigma
+    corner: Sides  # its lowest corner, in the units of the file
     step: int  # the time step of this state; 0 if the file does not contain it
     positions: Table
     velocities: Table | None
+    scale: Scale = Scale()  # of the tables and the corner
 
     @property
     def atoms(self) -> int:
