@@ -163,6 +163,8 @@ def add_selftest(commands: Any) -> None:
     parser.add_argument("--preset", default="tiny", metavar="NAME", help=help)
     help = "only so many faults of each app under each driver, drawn at random"
     parser.add_argument("--draw", type=typed(int), metavar="N", help=help)
+    help = "only so many faults of times, units, statistics and figures; others each day"
+    parser.add_argument("--numbers", type=typed(int), metavar="N", help=help)
     help = "append each trial to this file, as a line of JSON"
     parser.add_argument("--json", type=Path, metavar="FILE", help=help)
     help = "leave out the trials that the file of --json has already"
@@ -183,6 +185,7 @@ def _selftest(options: argparse.Namespace, runtime: list[str]) -> int:
             options.draw,
             options.json,
             options.resume,
+            options.numbers,
         )
         return command.selftest(asked, options.markdown)
 

@@ -18,7 +18,8 @@ from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
 from workbench.run.output import append_line
 from workbench.run.scratch import scratch_for_all
-from workbench.selftest import simulated
+from workbench.selftest import altered, numbered, simulated
+from workbench.selftest.altered import Change
 from workbench.selftest.trials import ENDS, SCALES, TINY, Found, Scale, Trial, solve, trials
 from workbench.table import Column, Table, fitted, show, width
 
@@ -36,7 +37,8 @@ class Asked:
 
     ``drawn``: how many trials to draw of each app and driver; None: all. ``report``: a file of
     JSON Lines, to which each trial is appended as it ends; ``resume``: leave out the trials that it
-    has. Raises InputError.
+    has. ``numbers``: how many of the `numbers.FAULTS` to try, others each day; None: all. Raises
+    InputError.
     """
 
     apps: list[str]
@@ -46,11 +48,14 @@ class Asked:
     drawn: int | None = None
     report: Path | None = None
     resume: bool = False
+    numbers: int | None = None
 
     def __post_init__(self) -> None:
         names = ", ".join(SCALES)
         require(self.preset in SCALES, "--preset", self.preset, f"must be one of: {names}")
         require(self.drawn is None or self.drawn > 0, "--draw", self.drawn, "must be 1 or more")
+        some = self.numbers is None or self.numbers >= 0
+        require(some, "--numbers", self.numbers, "must be 0 or more")
         given = not self.resume or self.report is not None
         require(given, "--resume", "given", "needs --json FILE")
 
@@ -58,8 +63,21 @@ class Asked:
     def everything(self) -> bool:
         """Whether every fault is tried wherever it may act."""
         chosen = self.words is not None or self.drawn is not None
+        return self.anywhere and not (chosen or self.resume)
+
+    @property
+    def anywhere(self) -> bool:
+        """Whether all apps and drivers are asked for, in tiny problems."""
         whole = {*self.apps} == {*miniapps.names()} and {*self.names} == {*drivers.names()}
-        return whole and not (chosen or self.resume or self.preset != TINY.preset)
+        return whole and self.preset == TINY.preset
+
+    def changes(self) -> list[Change]:
+        """The faults of numbers to try; they belong to no app or driver."""
+        if not self.anywhere:
+            return []
+        chosen = numbered.chosen(self.words or "", self.numbers)
+        known = trials_in(self.report) if self.report is not None and self.resume else set()
+        return [one for one in chosen if numbered.key_of(one) not in known]
 
     def columns(self, found: Sequence[Found]) -> list[str]:
         """The columns of the table: the drivers, and a simulated GPU where one was tried."""
@@ -68,6 +86,8 @@ class Asked:
 
     def trials(self, marks: Path) -> list[Trial]:
         """The trials to make; the right program's are always among them."""
+        if (self.words or "").startswith(altered.PREFIX):
+            return []
         every = list(trials(self.apps, self.names, self.words, marks, self.preset))
         if self.report is not None and self.resume:
             known = trials_in(self.report)
@@ -91,14 +111,21 @@ def selftest(asked: Asked, markdown: bool) -> int:
     The status is 1 if a fault survives, if a run fails in which no fault has acted, if a run has
     run out of time twice, or, where all are tried, if a fault acts nowhere.
     """
-    found = []
+    found, changed = [], []
     with scratch_for_all() as folder:
         for one in made(asked.trials(folder), SCALES[asked.preset]):
             found.append(one)
             if asked.report is not None:
                 append(asked.report, one)
-    show_table(found, asked.columns(found), markdown)
-    return conclude(found, asked.everything)
+    for change in altered.tried(asked.changes()):
+        changed.append(change)
+        if asked.report is not None and not change.is_right:
+            append_to(asked.report, numbered.line_of(change))
+    if found or not changed:
+        show_table(found, asked.columns(found), markdown)
+    numbered.show_table(changed, markdown)
+    status = conclude(found, asked.everything) if found or not changed else VALID
+    return max(status, numbered.conclude(changed))
 
 
 def made(trials: list[Trial], scale: Scale) -> Iterator[Found]:
@@ -159,6 +186,11 @@ def append(report: Path, one: Found) -> None:
         "caught": TEMPORARY.sub("", one.caught),
         "allowed": one.allowed if one.acted and not one.caught else "",
     }
+    append_to(report, line)
+
+
+def append_to(report: Path, line: dict[str, Any]) -> None:
+    """Append a line to a report."""
     with report.open("ab") as file:
         append_line(report, file.fileno(), json.dumps(line).encode() + b"\n")
 

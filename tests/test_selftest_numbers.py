@@ -1,0 +1,84 @@
+"""Faults of numbers in the selftest: a changed line of a file, which a run or a named test sees."""
+
+from __future__ import annotations
+
+from collections import Counter
+from multiprocessing import get_context
+from typing import Any
+
+import pytest
+import support
+
+from workbench.exit_status import VALID, WRONG
+from workbench.selftest import altered, numbered
+from workbench.selftest.altered import RUN, Change, Tried, in_process
+from workbench.selftest.numbers import FAULTS
+
+LEAST = 10
+FILE = "drivers/outcome.py"
+RIGHT, WRONG_SUM = "jit_s=max(part", "jit_s=min(part"
+PARTS = "test_virtual_time.py::test_parts_of_two_pes"
+
+
+def test_faults_of_numbers_are_those_of_the_sources() -> None:
+    """Catches a fault whose line is no longer there, one with another's name, and a lost list."""
+    broken = []
+    for fault in FAULTS:
+        try:
+            compile(fault.source(), fault.file, "exec")
+        except (ValueError, SyntaxError) as error:
+            broken.append(f"{fault.name}: {error}")
+        file, _, test = fault.seen_by.partition("::")
+        if not fault.by_run and f"def {test}(" not in (support.ROOT / "tests" / file).read_text():
+            broken.append(f"{fault.name}: no such test: {fault.seen_by}")
+    assert broken == []
+    assert [name for name, count in Counter(f.name for f in FAULTS).items() if count > 1] == []
+    assert len(FAULTS) >= LEAST
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (Change("seen", FILE, RIGHT, WRONG_SUM, PARTS), (True, PARTS, "")),
+        (Change("survives", FILE, RIGHT, f" {RIGHT}", PARTS), (True, "", "")),
+        (Change("elsewhere", "communication/file/model.py", '"""', '""""', ""), (True, "", "not")),
+        (Change("run", FILE, RIGHT, RIGHT, f"{RUN}jacobi2d serial"), (True, "", "")),
+    ],
+    ids=lambda given: given.name if isinstance(given, Change) else "",
+)
+def test_a_changed_line_is_made_and_judged(change: Change, found: tuple[Any, ...]) -> None:
+    """Catches a fault that is not made, a survivor that counts as seen, and the reverse."""
+    acted, caught, error = found
+    one = in_process(get_context("fork"), change)
+    assert (one.acted, one.caught) == (acted, caught) and error in one.error, one
+
+
+def test_what_is_said_of_faults_of_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches a good end although a fault survives, was not made, or the right program fails."""
+    change, right = FAULTS[0], Change("none", "", "", "", FAULTS[0].seen_by)
+    seen = Tried(change, True, "test_x")
+    assert numbered.conclude([Tried(right, False, ""), seen]) == VALID
+    assert capsys.readouterr().out == "1 fault of numbers; 1 caught\n"
+    for bad, words in {
+        Tried(change, True, ""): "survives",
+        Tried(change, False, "test_x"): "changes nothing",
+        Tried(change, True, "", "no such test"): "cannot be made: no such test",
+        Tried(right, False, "test_x"): "the right program fails: test_x",
+    }.items():
+        assert numbered.conclude([seen, bad]) == WRONG
+        assert words in capsys.readouterr().out
+
+
+def test_some_faults_of_numbers_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a draw that is always the same, and one that leaves faults out for ever."""
+    drawn = []
+    for day in range(60):
+        monkeypatch.setattr(numbered, "time", lambda day=day: day * numbered.DAY_S + 5.0)
+        some = numbered.chosen("", len(FAULTS) // 4)
+        assert len({*some}) == len(FAULTS) // 4
+        drawn.append(frozenset(some))
+    assert len({*drawn}) > 20 and frozenset().union(*drawn) == {*FAULTS}
+    assert numbered.chosen("", None) == list(FAULTS)
+    assert numbered.chosen(FAULTS[0].name, 5) == [FAULTS[0]]
+    monkeypatch.setattr(altered, "TESTS", support.ROOT / "nowhere")
+    assert {fault.by_run for fault in numbered.chosen("", None)} == {True}

@@ -1,0 +1,70 @@
+"""What `miniapps selftest` says of faults of numbers: which were tried, and what saw each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from time import time
+from typing import Any
+
+from workbench.exit_status import VALID, WRONG
+from workbench.plural import counted
+from workbench.selftest import altered
+from workbench.selftest.altered import Change, Tried
+from workbench.selftest.numbers import FAULTS
+from workbench.table import Column, Table, fitted, show, width
+
+PRESET = "numbers"  # in the report, in place of a size
+DAY_S = 86400
+COLUMNS = Column("fault"), Column("file"), Column("caught by")
+
+
+def chosen(words: str, count: int | None) -> list[Change]:
+    """The faults to try, whose key contains the words; so many, others each day, or all."""
+    those = [one for one in altered.possible(FAULTS) if words in one.key]
+    if count is None or count >= len(those):
+        return those
+    return Random(int(time() // DAY_S)).sample(those, count)
+
+
+def key_of(change: Change) -> tuple[Any, ...]:
+    """What tells a fault from all other trials in a report."""
+    return PRESET, change.witness, change.file, change.key
+
+
+def line_of(one: Tried) -> dict[str, Any]:
+    """The line of a report; the keys are those of other trials."""
+    preset, driver, app, fault = key_of(one.change)
+    trial = {"preset": preset, "fault": fault, "app": app, "driver": driver}
+    found = {"acted": one.acted, "caught": one.caught, "allowed": ""}
+    return trial | {"every_round_audited": False} | found
+
+
+def show_table(found: Sequence[Tried], markdown: bool) -> None:
+    """Print what saw each fault."""
+    rows = [
+        (one.change.key, one.change.file, one.caught or one.wrong)
+        for one in found
+        if not one.is_right
+    ]
+    if markdown:
+        for row in rows:
+            print(f"| {' | '.join(row)} |")
+    elif rows:
+        show([Table("what caught each fault of numbers", COLUMNS, tuple(rows))])
+
+
+def conclude(found: Sequence[Tried]) -> int:
+    """Print what went wrong, and the counts; returns the exit status."""
+    wrong = [one for one in found if one.wrong]
+    lines = [f"{one.change.key}: {one.wrong}" for one in wrong]
+    tried = [one for one in found if not one.is_right]
+    left = len(FAULTS) - len(altered.possible(FAULTS))
+    if tried:
+        seen = sum(bool(one.caught) for one in tried)
+        lines.append(f"{counted(len(tried), 'fault')} of numbers; {seen} caught")
+    if tried and left:
+        lines.append(f"left out: {counted(left, 'fault')} of numbers, as the tests are not here")
+    for line in lines:
+        print(*fitted(line, width()), sep="\n")
+    return WRONG if wrong else VALID
