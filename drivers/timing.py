@@ -238,8 +238,12 @@ class PELog:
 
     def __init__(self, pe: int) -> None:
         self.pe = pe
-        self.born = time()  # since the epoch: when this PE was ready to step
         self.snapshots_s = 0.0  # in which the clock stood still
+        self.ready()
+
+    def ready(self) -> None:
+        """Note that this PE is ready to step: its blocks are there, and set up."""
+        self.born = time()  # since the epoch
         self.start()
 
     def start(self) -> None:

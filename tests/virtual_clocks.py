@@ -1,0 +1,93 @@
+"""Clocks that only known work moves, in every process of a launch that calls `install` first.
+
+`UNIT` seconds are short, because the launching process sees by its own clock how long a launch
+took. Each PE has a clock of its own, and waiting takes no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import drivers.audits
+import drivers.engine
+import drivers.job
+import drivers.machine
+import drivers.timing
+from devices import backend
+from drivers.job import Job
+from drivers.timing import PELog
+from miniapps.grid_audit import GridAudit
+from miniapps.grid_block import GridBlock
+from workbench import environment
+
+UNIT = 2.0**-14
+EPOCH_S = 1e9  # since the epoch, when a clock shows 0
+IMPORTS = 19.0 * UNIT  # the other times are in this unit, too
+COMPILING, BUILDING = 7.0, {(0, 0): 32.0, (1, 0): 40.0}
+SWEEP = {(0, 0): 2.0, (1, 0): 3.0}  # of a block, per step
+PACK, UNPACK = 0.25, 0.125  # of a block, per round
+AUDIT = {(0, 0): (0.125, 0.25), (1, 0): (0.5, 0.75)}  # of a block, at the ends of a round
+SNAPSHOT = {0: 13.0, 1: 17.0}  # of a PE
+BALANCING = {0: 5.0, 1: 6.0}  # of a PE, from its block's wait until it continues
+
+
+class Clock:
+    """Seconds since the program's start."""
+
+    now = 1000.0
+    compiles = False
+
+    def __call__(self) -> float:
+        return self.now
+
+    def since_epoch(self) -> float:
+        """The time of day."""
+        return EPOCH_S + self.now
+
+
+CLOCK = Clock()
+
+
+def takes(owner: Any, name: str, units: Callable[..., float]) -> None:
+    """Let each call of a function move the clock."""
+    right = getattr(owner, name)
+
+    def longer(*arguments: Any, **options: Any) -> Any:
+        result = right(*arguments, **options)
+        CLOCK.now += UNIT * units(*arguments)
+        return result
+
+    setattr(owner, name, longer)
+
+
+def install() -> None:
+    """Replace the clocks of this process."""
+    for module in (
+        drivers.audits, drivers.engine, drivers.job, drivers.machine, drivers.timing, backend,
+    ):  # fmt: skip
+        module.perf_counter = CLOCK  # type: ignore[attr-defined]
+    for mark in ("mark", "begin"):
+        setattr(backend.Clock, mark, staticmethod(CLOCK))
+    drivers.timing.time = CLOCK.since_epoch  # type: ignore[attr-defined]
+    drivers.machine.second_clock = CLOCK
+    environment.age_s = lambda: IMPORTS
+    right_compile = Job.compile
+
+    def compile_kernels(job: Job[Any]) -> float:
+        CLOCK.compiles = True  # only then does loading kernels take time
+        try:
+            return right_compile(job)
+        finally:
+            CLOCK.compiles = False
+
+    Job.compile = compile_kernels  # type: ignore[method-assign]
+    takes(drivers.job.kernels, "load", lambda *_: COMPILING * CLOCK.compiles)
+    takes(Job, "build", lambda job, index: BUILDING[index])
+    takes(Job, "keep", lambda job, pe, *_: SNAPSHOT[pe])
+    takes(GridBlock, "faces", lambda *_: PACK)
+    takes(GridBlock, "fill_ghosts", lambda *_: UNPACK)
+    takes(GridBlock, "sweep_rest", lambda block, *_: SWEEP[block.index])
+    takes(GridAudit, "begin", lambda audit, block, *_: AUDIT[block.index][0])
+    takes(GridAudit, "end", lambda audit, block, *_: AUDIT[block.index][1])
+    takes(PELog, "begin_wait", lambda log, step: BALANCING[log.pe])
