@@ -36,6 +36,8 @@ from workbench import environment
 from workbench.cli import spec_of
 from workbench.run import batch, clocks, record
 from workbench.run.revalidation import MEASURED
+from workbench.show import trace
+from workbench.show.saved import SavedRun
 
 EPOCH_S = 1e9  # since the epoch, when the virtual clock shows 0
 IMPORTS, COMPILING, BUILDING = 19.0, 7.0, 32.0  # of a run; BUILDING: of a block
@@ -188,6 +190,25 @@ def test_times_in_the_file(clock: VirtualClock, tmp_path: Path) -> None:
         packing = pieces["kind"] == PACKING
         assert lengths[packing].tolist() == [PACK] * 4
         assert lengths[~packing].sum() == 4 * (own - PACK)
+
+
+def test_times_in_the_trace(clock: VirtualClock, tmp_path: Path) -> None:
+    """Catches a trace in another unit, an activity of another length, and a gap between two."""
+    solved(f"{WORDS} --audit 0 --trace --output {tmp_path / 'run.h5'}")
+    found = trace.trace(SavedRun.read(tmp_path / "run.h5"))["traceEvents"]
+    spans = [event for event in found if event["ph"] == "X"]
+    now, left = 0.0, iter(spans)
+    for step in range(2, 6):
+        for name, seconds, block in [
+            ("pack", PACK, 0), ("pack", PACK, 1), ("wait", WAIT, None),
+            ("compute", OWN[1, 0] - PACK, 1), ("wait", WAIT, None), ("compute", OWN[0, 0] - PACK, 0),
+        ]:  # fmt: skip
+            event = next(left)
+            named = {} if block is None else {"block": f"block {block} ({block}, 0)", "step": step}
+            assert (event["name"], event["args"]) == (name, named)
+            assert (event["ts"], event["dur"]) == (1e6 * now, 1e6 * seconds)
+            now += seconds
+    assert now == 4 * WALL and not [*left]
 
 
 def test_times_in_the_text(clock: VirtualClock, tmp_path: Path) -> None:
