@@ -45,6 +45,7 @@ SWEEP = {(0, 0): 2.0, (1, 0): 3.0}  # of a block, per step
 PACK, UNPACK, WAIT = 0.25, 0.125, 0.0625  # of a block, per round; WAIT: for its messages
 BARRIER, SNAPSHOT = 11.0, 13.0
 BEGIN_AUDIT, END_AUDIT = 0.5, 0.75  # of a block, per audited round
+HASHING = 0.03125  # of a message that is sent or received, in an audited round
 WORDS = "run jacobi2d --size 6x4 --pe-grid 2x1 --time-tile 1 --warmup 2 --steps 4"
 CELLS = 6 * 4
 
@@ -96,6 +97,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualClock]:
     takes(Job, "keep", lambda *_: SNAPSHOT)
     takes(GridAudit, "begin", lambda *_: BEGIN_AUDIT)
     takes(GridAudit, "end", lambda *_: END_AUDIT)
+    takes(drivers.audits.Witness, "_hash", lambda *_: HASHING)
     yield clock
 
 
@@ -146,7 +148,8 @@ def test_time_of_audits(clock: VirtualClock) -> None:
     """Catches audits that count as steps, or whose time is that of rounds that are not timed."""
     none, every = (solved(f"{WORDS} {more}") for more in ("--audit 0", EVERY))
     # What the audit at a round's end takes delays the next round; nothing waits for the last one.
-    assert every["audits_s"] == 2 * (4 * BEGIN_AUDIT + 3 * END_AUDIT)
+    # Both blocks send a message and receive one.
+    assert every["audits_s"] == 2 * (4 * BEGIN_AUDIT + 3 * END_AUDIT + 4 * 2 * HASHING)
     assert none["audits_s"] == 0.0 and every["rounds"] == none["rounds"]
 
 
@@ -201,7 +204,8 @@ def test_times_in_the_trace(clock: VirtualClock, tmp_path: Path) -> None:
     for step in range(2, 6):
         for name, seconds, block in [
             ("pack", PACK, 0), ("pack", PACK, 1), ("wait", WAIT, None),
-            ("compute", OWN[1, 0] - PACK, 1), ("wait", WAIT, None), ("compute", OWN[0, 0] - PACK, 0),
+            ("compute", OWN[1, 0] - PACK, 1), ("wait", WAIT, None),
+            ("compute", OWN[0, 0] - PACK, 0),
         ]:  # fmt: skip
             event = next(left)
             named = {} if block is None else {"block": f"block {block} ({block}, 0)", "step": step}
