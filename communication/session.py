@@ -43,6 +43,20 @@ BEAT_S = 0.1  # between two reports of progress, where iterations are slow
 BARRIERS = 100  # that are timed, or fewer where there are fewer iterations
 
 
+def most_bytes(benchmark: Benchmark, settings: Settings) -> int:
+    """The memory for the messages to or from one rank that there are at once, at most."""
+    return max(size * _at_once(size, benchmark, settings) for size in settings.sizes(benchmark))
+
+
+def _at_once(size: int, benchmark: Benchmark, settings: Settings) -> int:
+    """How many messages of a window have memory of their own."""
+    if not benchmark.windowed:
+        return 1
+    if settings.touch != NONE:
+        return settings.window
+    return 1 if settings.no_check else min(settings.window, max(1, CHECKED_BYTES // max(size, 1)))
+
+
 class World(Protocol):
     """What a runtime offers to a rank."""
 

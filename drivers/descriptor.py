@@ -205,6 +205,7 @@ class Driver:
     several_kinds: bool = True  # accepts several kinds of blocks
     replays: bool = False  # follows a schedule, see `drivers.schedule`
     waits_alone: bool = False  # a PE's time outside its blocks is communication time
+    shared_bytes: int = 0  # of files of shared memory that each process needs to start
     studied: bool = True  # a study compares it with others unless its user names drivers
     # How it is launched. ``pin`` turns core numbers, one per PE, into arguments for
     # ``Start.runtime``; ``around`` detects the driver's launcher around this process.

@@ -34,11 +34,11 @@ class Outcome:
     ``first_step_at``: seconds since the epoch; ``passed_s``: the timed part by two other clocks, on
     the PE where it was longest, snapshots excluded; ``snapshots_s`` and ``audits_s``: what
     snapshots and audits took, not part of ``wall_s``; ``disturbance``: the largest of any PE in the
-    timed steps; ``peak_rss_bytes``: largest resident memory of a PE;
-    ``balancing``: an entry per load-balancing step, as returned by `timing.balancing_summary`;
-    ``transport``: the path of messages between GPUs, the reason for it, and the bytes copied to and
-    from hosts; ``gpu``: the GPU of the reporting PE; ``audit``: how the run was audited;
-    ``audits``: the audited rounds, with the contributions of all blocks.
+    timed steps; ``peak_rss_bytes``: largest resident memory of a PE; ``balancing``: an entry per
+    load-balancing step, as returned by `timing.balancing_summary`; ``transport``: the path of
+    messages between GPUs, or of those that could not take the usual one, the reason for it, and the
+    bytes copied to and from hosts; ``gpu``: the GPU of the reporting PE; ``audit``: how the run was
+    audited; ``audits``: the audited rounds, with the contributions of all blocks.
     """
 
     pes: int
@@ -154,8 +154,13 @@ def joined(
     done: int,
     versions: dict[str, str],
     transport: tuple[str, str],
+    unusual: tuple[str, str] | None = None,
 ) -> Outcome:
-    """Join the parts of all PEs; ``transport``: the path of messages on a GPU, and the reason."""
+    """Join the parts of all PEs; ``transport``: the path of messages on a GPU, and the reason.
+
+    ``unusual``: the same on the CPU, where they could not take the usual path.
+    """
+    path = unusual if job.device == "cpu" else transport
     rows, slices, syncs = (
         np.concatenate([part.tables[name] for part in parts])
         for name in ("blocks", "slices", "balancing")
@@ -188,7 +193,7 @@ def joined(
         steps_done=done,
         balancing=balancing_summary(rounds, syncs, compute),
         versions=versions,
-        transport=None if job.device == "cpu" else _transport(*transport, parts),
+        transport=None if path is None else _transport(*path, parts),
         gpu=OPENED.get(job.device).described(),
         audit=job.audit,
         audits=audit.joined(one for part in parts for one in part.audits),

@@ -8,8 +8,8 @@ reference to that array is dropped: until then the block, an inbox or a pickle m
 A slot is a header of `HEADER_BYTES` and a message. The header holds the number of the message, by
 which a reader notices that a slot was reused too early, and a byte for each reader, which is 1
 until the reader gives the slot back. The reader must have read the message before it clears that
-byte. No barrier enforces this order, so `usable` is true only for x86, where no store becomes
-visible before an earlier load was made.
+byte. No barrier enforces this order, so this is for x86 only, where no store becomes visible before
+an earlier load was made: see `unusable`.
 
 The memory has no name in any folder (memfd), so nothing is left of it, however its processes end.
 """
@@ -36,6 +36,7 @@ READERS = NUMBER.size  # where the bytes of the readers begin
 MOST_READERS = HEADER_BYTES - READERS
 LOOKS = 8  # slots at which an allocation looks whether they were given back
 PAGE = mmap.PAGESIZE
+ORDERED = ("x86_64", "AMD64")  # processors that keep loads before later stores
 ANOTHER = "its slot in shared memory holds another one, or was given back"
 EARLY = "its slot in shared memory was given back or used again while the message was in use"
 
@@ -62,9 +63,13 @@ class Offer(NamedTuple):
     nbytes: int
 
 
-def usable() -> bool:
-    """Whether this system provides such memory, and keeps loads before later stores."""
-    return hasattr(os, "memfd_create") and platform.machine() in ("x86_64", "AMD64")
+def unusable() -> str | None:
+    """Why this system does not provide such memory, or may reorder loads and stores."""
+    if not hasattr(os, "memfd_create"):
+        return "this system has no memory without a name (memfd)"
+    if platform.machine() not in ORDERED:
+        return f"a processor of kind {platform.machine()} may store before it has loaded"
+    return None
 
 
 class Slot(Envelope):

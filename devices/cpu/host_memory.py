@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+from pathlib import Path
 
+SHARED = Path("/dev/shm")  # where Linux has the files of memory that processes share
 CONTAINER_MEMORY = "/sys/fs/cgroup/memory.max"
 
 
@@ -26,3 +29,16 @@ def peak_bytes() -> int:
     with open("/proc/self/status") as file:
         (peak,) = (line.split()[1] for line in file if line.startswith("VmHWM:"))
     return 1024 * int(peak)
+
+
+def shared_bytes_free() -> int:
+    """What is left of the memory for files that processes share."""
+    return shutil.disk_usage(SHARED).free if SHARED.is_dir() else 0
+
+
+def shared_words() -> str:
+    """How much of it there is, in words."""
+    if not SHARED.is_dir():
+        return f"there is no {SHARED}"
+    found = shutil.disk_usage(SHARED)
+    return f"{SHARED} has {found.free / 1e6:.1f} of {found.total / 1e6:.1f} MB free"

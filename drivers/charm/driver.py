@@ -67,7 +67,7 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
     pes = Group(PE, args=[job, watcher, list(earlier)])
     charm.awaitCreation(pes)
     pes.prepare(local_ranks(pes, job), awaitable=True).get()
-    share_memory(pes, job)
+    why = share_memory(pes, job)
     arrays = {kind: Array(BlockChare, ndims=1) for kind in layout.families()}
     pes.introduce(arrays, awaitable=True).get()
     for place, number in layout.numbers.items():
@@ -92,7 +92,9 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
     parts = [pes[pe].part(ret=True).get() for pe in range(layout.pes)]
     pes.retire(awaitable=True).get()
     earlier.append(pes)
-    return joined(job, parts, done, {"charm": "netlrts"}, PATH)
+    return joined(
+        job, parts, done, {"charm": "netlrts"}, PATH, None if why is None else ("datagrams", why)
+    )
 
 
 def local_ranks(pes: Any, job: Job) -> list[int]:
@@ -104,12 +106,14 @@ def local_ranks(pes: Any, job: Job) -> list[int]:
     return [hosts[:pe].count(host) for pe, host in enumerate(hosts)]
 
 
-def share_memory(pes: Any, job: Job[CharmOptions]) -> None:
-    """Let the PEs of each host read messages in each other's memory."""
-    if job.layout.pes > 1 and job.options.shared_memory:
-        offers = [pes[pe].offer(ret=True).get() for pe in range(job.layout.pes)]
-        pes.open(offers, awaitable=True).get()
-        pes.begin_sharing(awaitable=True).get()
+def share_memory(pes: Any, job: Job[CharmOptions]) -> str | None:
+    """Let the PEs of each host read messages in each other's memory; returns why some cannot."""
+    if job.layout.pes == 1 or not job.options.shared_memory:
+        return None
+    offers = [pes[pe].offer(ret=True).get() for pe in range(job.layout.pes)]
+    pes.open(offers, awaitable=True).get()
+    whys = [pes[pe].begin_sharing(ret=True).get() for pe in range(job.layout.pes)]
+    return next(filter(None, whys), None)
 
 
 def _make(job: Job, pes: Any, arrays: dict[str, Any], start: int, end: int, timed: bool) -> int:

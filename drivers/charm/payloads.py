@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from devices.messages import Allocate, plain_envelope
 from drivers.charm import MOST_BYTES
 from drivers.job import RunError
-from drivers.shared_memory import Handle, Offer, Pool, PoolView, usable
+from drivers.shared_memory import Handle, Offer, Pool, PoolView, unusable
 
 
 def require_countable(what: str, nbytes: int) -> None:
@@ -43,6 +42,7 @@ class Payloads:
         self.views: dict[int, PoolView] = {}  # by PE
         self.readers: set[int] = set()  # the PEs that read the pool of this one
         self.everyone = False  # whether all do
+        self.why: str | None = None  # messages that were to go through shared memory do not
 
     @property
     def allocate(self) -> Allocate:
@@ -51,16 +51,23 @@ class Payloads:
 
     def offer(self) -> Offer | None:
         """Create this PE's pool; returns what others need to open it, None if there is none."""
-        if usable():
-            with suppress(OSError):  # the system provides no memory: messages go by datagrams
-                self.pool = Pool(self.pe, self.least)
-        return None if self.pool is None else self.pool.offer()
+        self.why = unusable()
+        if self.why is not None:
+            return None
+        try:
+            self.pool = Pool(self.pe, self.least)
+        except OSError as error:  # messages go by datagrams
+            self.why = f"shared memory: {error}"
+            return None
+        return self.pool.offer()
 
     def open(self, offers: Mapping[int, Offer]) -> None:
         """Open the pools of PEs of this host."""
         for pe, offer in offers.items():
-            with suppress(OSError):
+            try:
                 self.views[pe] = PoolView(offer, self.pe)
+            except OSError as error:
+                self.why = f"shared memory of PE {pe}: {error}"
 
     def begin(self, pes: int) -> None:
         """Find out which of all PEs have opened this PE's pool; without readers it is not used."""

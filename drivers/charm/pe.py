@@ -17,6 +17,7 @@ from drivers.audits import Auditor
 from drivers.charm import CharmOptions, yielding
 from drivers.charm.mail import Mail
 from drivers.charm.payloads import Payloads, pickled_bytes, require_countable
+from drivers.crashes import watch_crashes
 from drivers.engine import write_state
 from drivers.exits import end_at_once, error_of
 from drivers.job import Job, Segment, Store, Watcher
@@ -72,6 +73,7 @@ class PE(Chare):
         self.payloads = Payloads(charm.myPe(), self.job.options.shared_memory)
         charm.arrayElemLeave = self.packed
         self.watcher.attend(charm.myPe(), self.waits, threaded=False)
+        self.crashes = watch_crashes(self.watcher.fail)  # the runtime has its own handlers
         yielding.begin()
         gc.set_threshold(*garbage.RARELY)
         self.answer()
@@ -86,9 +88,10 @@ class PE(Chare):
         here = {pe: one for pe, one in enumerate(offers) if one is not None and one.host == host}
         self.payloads.open(here)
 
-    def begin_sharing(self) -> None:
-        """Use shared memory from now on, where other PEs read it."""
+    def begin_sharing(self) -> str | None:
+        """Use shared memory from now on, where other PEs read it; returns why some do not."""
         self.payloads.begin(self.job.layout.pes)
+        return self.payloads.why
 
     def waits(self) -> list[Wait]:
         """What each block of this PE does or waits for."""

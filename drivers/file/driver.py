@@ -74,7 +74,14 @@ def _run(group: Group, number: int, job: Job[FileOptions], report: Report, watch
     ran, _ = run_block(job, group, local_rank, partial(Ranks, group, number), watcher)
     if ran.parts is None:
         return 0
-    return report(joined(ran.job, ran.parts, ran.done, {}, PATH))
+    return report(joined(ran.job, ran.parts, ran.done, {}, PATH, unusual_path(job.options)))
+
+
+def unusual_path(options: FileOptions) -> tuple[str, str] | None:
+    """That messages are no files in memory, if they should be, and the reason."""
+    if launch.FOLDER not in os.environ or options.dir is not None or launch.in_memory():
+        return None
+    return "files on disk", f"{launch.MEMORY} cannot be written to"
 
 
 @contextmanager

@@ -35,7 +35,12 @@ until rm -rf -- "$0" || [ $((n += 1)) = 50 ]; do sleep 0.1; done
 
 def usual_folder() -> Path:
     """The folder for messages on one host: in memory, else that for temporary files."""
-    return MEMORY if os.access(MEMORY, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+    return MEMORY if in_memory() else Path(tempfile.gettempdir())
+
+
+def in_memory() -> bool:
+    """Whether messages can be files in memory."""
+    return os.access(MEMORY, os.W_OK | os.X_OK)
 
 
 @contextmanager

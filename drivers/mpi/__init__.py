@@ -61,6 +61,9 @@ def pin(cores: Sequence[int]) -> list[str]:
     return ["-bind-to", f"user:{listed(cores)}"]
 
 
+# MPICH 5 creates 1.06 MB for each rank, and dies by SIGBUS where that is not there.
+SHARED_BYTES = 1_100_000
+
 DRIVER = Driver(
     name="mpi",
     summary="one block per rank, mpi4py",
@@ -75,6 +78,7 @@ DRIVER = Driver(
     options=RankOptions,
     several_kinds=False,
     waits_alone=True,
+    shared_bytes=SHARED_BYTES,
     command=command,
     pin=pin,
     around=around,

@@ -23,7 +23,7 @@ from workbench.comm.spec import CommSpec
 from workbench.exit_status import VALID, WRONG
 from workbench.parser import Prints
 from workbench.run import launch
-from workbench.run.execute import refuse_other_launchers
+from workbench.run.execute import refuse_other_launchers, require_shared
 from workbench.run.replaced import write_text
 from workbench.run.spec import check_writable, require_apart
 from workbench.table import Column, Table, show
@@ -100,9 +100,12 @@ def comm(options: argparse.Namespace, runtime: list[str]) -> int:
     if spec.benchmark == ANATOMY:
         require(options.compare is None, "--compare", "given", "no option of anatomy")
         require(options.figure is None, "--figure", options.figure, "no option of anatomy")
+    started = not (options.no_launch or around is not None)
+    if started and options.launcher is None and not options.dry_run:
+        require_shared("comm", spec.benchmark.name, spec.shared_bytes)
     if options.compare is not None:
         return _compare(spec, options, runtime)
-    if options.no_launch or around is not None:
+    if not started:
         show_it = anatomy.deliver_one if spec.benchmark == ANATOMY else deliver
         return execute(spec, partial(show_it, options=options))
     if spec.benchmark == ANATOMY and not options.dry_run:

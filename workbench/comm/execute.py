@@ -13,6 +13,7 @@ import communication
 from communication.catalogue import ANATOMY
 from communication.progress import Progress
 from communication.session import Dissected, Session, World, WrongData
+from drivers.crashes import crashes_told
 from drivers.job import RunError, Watcher
 from drivers.machine import Disturbance, disturbance, reading
 from drivers.waits import Wait
@@ -42,7 +43,8 @@ def execute(spec: CommSpec, show: Show) -> int:
     def session(world: World) -> int:
         watcher = _watcher(folder, spec)  # opened here: Charm4Py forks when it starts
         try:
-            made = _made(spec, world, watcher)
+            with crashes_told(partial(_end, watcher)):  # once more: Charm4Py has handlers, too
+                made = _made(spec, world, watcher)
             if made is None:
                 return VALID
             if folder is None:
@@ -54,10 +56,14 @@ def execute(spec: CommSpec, show: Show) -> int:
             runtime.fail(FAILED)
             return FAILED
 
-    try:
-        return int(runtime.run(spec.settings, spec.own, session))
-    except Exception as error:
+    def failed(error: Exception) -> None:
         _end(_watcher(folder, spec), error)
+
+    try:
+        with crashes_told(failed):
+            return int(runtime.run(spec.settings, spec.own, session))
+    except Exception as error:
+        failed(error)
         return FAILED
 
 

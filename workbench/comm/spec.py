@@ -13,6 +13,7 @@ import drivers
 from communication.actions import NONE
 from communication.buffers import DEVICE
 from communication.catalogue import ANATOMY, CATALOGUE, Benchmark
+from communication.session import most_bytes
 from communication.settings import OUT_OF_BAND, Settings
 from devices import backend as device
 from drivers.descriptor import Driver, Options
@@ -83,6 +84,13 @@ class CommSpec:
     def block_bytes(self) -> float:
         """There are no blocks."""
         return 0.0
+
+    @property
+    def shared_bytes(self) -> int:
+        """The shared memory that the runtime needs for its ranks, and MPI for windows."""
+        start = drivers.get(self.driver).shared_bytes * self.pes
+        in_windows = self.benchmark.one_sided and self.device == "cpu"
+        return start + (most_bytes(self.benchmark, self.settings) if in_windows else 0)
 
     def arguments(self) -> list[str]:
         """The command line that requests this benchmark."""

@@ -24,6 +24,7 @@ import numpy as np
 import drivers
 import kernels
 from devices.cpu import host_memory
+from drivers.crashes import crashes_told
 from drivers.exits import error_of, exits_are_errors
 from drivers.job import Job, Watcher
 from drivers.outcome import Outcome, Report
@@ -75,6 +76,7 @@ def run(options: Namespace, runtime: list[str]) -> int:
 def check_fits(spec: RunSpec) -> None:
     """Raise InputError if a run on this machine needs more memory or disk than there is."""
     _check_memory(spec)
+    require_shared("run", spec.app, spec.can.shared_bytes * spec.pes)
     _check_disk(spec)
 
 
@@ -85,6 +87,15 @@ def _check_memory(spec: RunSpec) -> None:
         "--force runs it all the same"
     )
     require(spec.device != "cpu" or needed <= there, "run", spec.app, allowed)
+
+
+def require_shared(option: str, value: object, needed: int) -> None:
+    """Raise InputError if there is less memory than that for files that processes share."""
+    allowed = (
+        f"needs {needed / 1e6:.1f} MB of shared memory: {host_memory.shared_words()}; "
+        "a container gets more by --shm-size"
+    )
+    require(needed <= host_memory.shared_bytes_free(), option, value, allowed)
 
 
 def _check_disk(spec: RunSpec) -> None:
@@ -177,6 +188,7 @@ def execute_all(
             yield spec.job(store), partial(report, number, spec, store)
 
     def report(number: int, spec: RunSpec, store: output.Hdf5Store | None, outcome: Outcome) -> int:
+        restore()
         result = record.build(spec, outcome, import_s)
         if spec.timings is not None and result["valid"]:
             np.save(spec.timings, outcome.blocks)
@@ -187,10 +199,19 @@ def execute_all(
         write_text(Path(folder) / launch.record_name(number), json.dumps(result))
         return VALID if result["valid"] else WRONG
 
+    def failed(watcher: Watcher, error: Exception) -> None:
+        restore()
+        _clear(stores)
+        (fail or (watcher if folder is not None else NoProgressFile()).fail)(error)
+        if not specs[0].can.one_process:  # else they may be the user's
+            remove_shared_files()
+
     _clear(stores)
     with (
         exits_are_errors(),
+        standard_output.kept() as restore,
         _progress_of(specs[0], folder, stall_s, partial(_clear, stores)) as watcher,
+        crashes_told(partial(failed, watcher)),
     ):
         try:
             drivers.load(name)
@@ -199,11 +220,7 @@ def execute_all(
             import_s = environment.age_s()
             return drivers.run_all(name, runs(), watcher)
         except BaseException as raised:
-            _clear(stores)
-            error = error_of(raised)
-            (fail or (watcher if folder is not None else NoProgressFile()).fail)(error)
-            if not specs[0].can.one_process:  # else they may be the user's
-                remove_shared_files()
+            failed(watcher, error_of(raised))
             if loaded:
                 drivers.load(name).fail(FAILED)
             return FAILED

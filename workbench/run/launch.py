@@ -11,12 +11,14 @@ import json
 import logging
 import os
 import pickle
+import resource
 import shlex
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from errno import EACCES, EAGAIN, EDQUOT, EMFILE, ENFILE, ENOMEM, ENOSPC, EPERM, EROFS
 from itertools import takewhile
 from pathlib import Path
 from time import monotonic
@@ -34,6 +36,12 @@ from workbench.run.progress_file import ERRORS, ProgressFile, first_error
 from workbench.run.spec import RunSpec
 
 NOTES = "notes"
+# What the system says that refuses something: in a launcher's log, the cause of all that follows.
+REFUSED = [
+    os.strerror(number)
+    for number in (EMFILE, ENFILE, ENOSPC, EDQUOT, ENOMEM, EAGAIN, EACCES, EPERM, EROFS)
+]
+FEW_FILES = 64  # which a process may open: launchers may need more
 
 
 def _program_itself() -> list[str]:
@@ -223,6 +231,12 @@ def _removing_orphans(folder: Path) -> str:
     return shlex.join([sys.executable, "-P", "-c", program])
 
 
+def _few_files() -> str:
+    """That a process may open few files, if so, as launchers do not always name the limit."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return f"; a process may open {limit} files here (ulimit -n)" if limit < FEW_FILES else ""
+
+
 def _failed(folder: Path, trouble: str | None, status: int) -> str:
     """The reason why a run has no record: a PE's own message, else what the monitor found."""
     reported = folder / ERRORS
@@ -230,8 +244,9 @@ def _failed(folder: Path, trouble: str | None, status: int) -> str:
     trouble = first_error(reported) or trouble
     if trouble is None:
         printed = [line for line in log.splitlines() if any(map(str.isalnum, line))]
-        last = printed[-1] if printed else "it printed nothing"
-        trouble = f"the launcher ended with status {status}: {last}"
+        refused = [line for line in printed if any(text in line for text in REFUSED)]
+        said = (refused or printed[-1:] or ["it printed nothing"])[0].strip()
+        trouble = f"the launcher ended with status {status}: {said}{_few_files()}"
     if os.environ.get(errors.LOG):
         print(log, file=sys.stderr)
     return trouble

@@ -279,8 +279,8 @@ def _timing_lines(record: dict[str, Any]) -> list[str]:
         lines.append(f"  snapshots {record['snapshots_s']:.3g} s, not timed")
     if record["transport"]:
         sent = record["transport"]
-        staged = f"{sent['staged_bytes'] / 1e6:.4g} MB through hosts"
-        lines.append(f"  messages {sent['path']}: {sent['reason']}; {staged}")
+        staged = f"; {sent['staged_bytes'] / 1e6:.4g} MB through hosts" if record["gpu"] else ""
+        lines.append(f"  messages {sent['path']}: {sent['reason']}{staged}")
     return lines + [_balancing_line(entry) for entry in record["lb"]]
 
 
