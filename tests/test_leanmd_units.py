@@ -18,7 +18,6 @@ import support
 from test_leanmd_inputs import DATA, refusal
 
 from miniapps.audit import AuditPlan
-from miniapps.leanmd import problem as problem_module
 from miniapps.leanmd.inputs import opened, scale
 from miniapps.leanmd.inputs.tables import Scale
 from miniapps.leanmd.problem import LeanmdProblem
