@@ -129,12 +129,16 @@ def lines(axes: Any) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def bars(axes: Any, upright: bool = False) -> dict[str, dict[str, tuple[float, float]]]:
-    """By name and by the nearest tick's label, from where to where each bar reaches."""
+    """By name and by the nearest tick's label, from where to where each bar reaches.
+
+    Bars are in the order from top to bottom, or if they are upright from left to right.
+    """
     named = names(axes)
     axis = axes.xaxis if upright else axes.yaxis
     ticks = dict(zip(axis.get_ticklocs(), map(text_of, axis.get_ticklabels()), strict=True))
     found: dict[str, dict[str, tuple[float, float]]] = {}
-    for bar in axes.patches:
+    drawn = [(bar.get_window_extent(), bar) for bar in axes.patches]
+    for _, bar in sorted(drawn, key=lambda one: one[0].x0 if upright else -one[0].y0):
         (x0, y0), (x1, y1) = bar.get_bbox().get_points()
         middle, ends = ((x0 + x1) / 2, (y0, y1)) if upright else ((y0 + y1) / 2, (x0, x1))
         nearest = ticks[min(ticks, key=lambda place: abs(place - middle))]

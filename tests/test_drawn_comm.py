@@ -182,7 +182,7 @@ def test_the_demo() -> None:
     mpi, charm = "mpi 2 PEs", "charm 2 PEs, 4 blocks per PE, balanced"
     for part, wanted in (("computing", {mpi: (0, 6), charm: (0, 6)}),
                          ("waiting", {mpi: (6, 10), charm: (6, 8)})):  # fmt: skip
-        assert parts[part].keys() == wanted.keys()
+        assert [*parts[part]] == [*wanted]
         for name, ends in wanted.items():
             np.testing.assert_allclose(parts[part][name], ends)
     labels = {round(text.get_position()[1]): text_of(text) for text in right.texts}

@@ -86,8 +86,8 @@ def assert_level(axes: Any, name: str, value: float, axis: int = 1) -> None:
 
 
 def assert_bars(found: dict[str, tuple[float, float]], wanted: dict[str, Any]) -> None:
-    """Assert that bars are those of the ticks of these names, from where to where."""
-    assert found.keys() == wanted.keys()
+    """Assert that bars are those of the ticks of these names, in order, from where to where."""
+    assert [*found] == [*wanted]
     for name, ends in wanted.items():
         np.testing.assert_allclose(found[name], ends, atol=1e-12)
 
@@ -280,6 +280,7 @@ def test_parts_of_a_step() -> None:
     parts = {"compute": (0, 2.5), "wait": (2.5, 4), "balance": (4, 5)}
     assert_bars({part: found[part][name] for part in found}, parts)
     assert found["wait"]["mpi, 2 PEs"] == pytest.approx((4, 8))
+    assert [*found["compute"]] == ["mpi, 2 PEs", "charm ODF 4, 2 PEs", name]
     said = {round(text.xy[1]): (text.xy[0], text_of(text)) for text in axes.texts}
     assert {at: said[at][1] for at in said} == {0: "8.00 ms", 1: "11.0 ms", 2: "5.00 ms"}
     assert [said[at][0] for at in range(3)] == pytest.approx([8, 11, 5])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import skips
 import support
+from drawn import lines, text_of
 from figure_faults import faults
 
 import kernels
@@ -232,6 +233,40 @@ def test_figure_shows_every_kernel_and_app() -> None:
     assert [label.get_text() for label in configurations.get_yticklabels()] == list(CONFIGURATIONS)
     assert [axes.get_title() for axes in panels] == list(FULL["sizes"])
     assert all(len(axes.lines) == 2 for axes in panels)
+
+
+def test_figure_shows_the_values() -> None:
+    """Catches bars of another kernel, rates in another unit, CPU and GPU exchanged."""
+    from gpu_figure import figure
+
+    document = canned()
+    results = document["results"]
+    for n, (kernel, blocks) in enumerate(
+        zip(results["kernels"].values(), [*results["blocks"]], strict=False), 1
+    ):
+        kernel["share_of_copy"] = n / 10 if kernel["share_of_copy"] else None
+        results["blocks"][blocks] = {"rate": n * 1e9}
+    figured = figure(document)
+    shares, blocks, *panels = [axes for part in figured.subfigs for axes in part.axes]
+    for axes, right in (
+        (shares, {n: k["share_of_copy"] for n, k in results["kernels"].items()}),
+        (blocks, {name: found["rate"] / 1e9 for name, found in results["blocks"].items()}),
+    ):
+        laid = {
+            text_of(t): at for at, t in zip(axes.get_yticks(), axes.get_yticklabels(), strict=True)
+        }
+        bars = {bar.get_y() + bar.get_height() / 2: bar.get_width() for bar in axes.patches}
+        found = {name: bars[at] for name, at in laid.items()}
+        assert found == pytest.approx({name: value for name, value in right.items() if value})
+    assert shares.get_xlabel() == "share of a copy's bytes per second"
+    assert blocks.get_xlabel() == "jacobi2d in blocks, 10^9 points per second"
+    for axes in panels:
+        named = dict(lines(axes))
+        sizes = results["sizes"][axes.get_title()]
+        assert axes.get_ylabel() == "points/s" and axes.get_yscale() == "log"
+        assert [text_of(text) for text in axes.get_xticklabels()] == list(sizes)
+        for name, key in (("CPU, 8 ranks", "cpu"), ("GPU", "gpu")):
+            np.testing.assert_allclose(named[name][:, 1], [found[key] for found in sizes.values()])
 
 
 def test_figure_needs_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
