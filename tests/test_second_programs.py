@@ -41,6 +41,11 @@ TAU = SIGMA * (MASS / EPSILON) ** 0.5  # in ASE's unit of time
 Run = tuple[dict[str, Any], list[Any]]
 
 
+def near(right: Any) -> Any:
+    """What equals numbers in SI units, which are far smaller than the usual absolute tolerance."""
+    return pytest.approx(right, rel=1e-6, abs=0.0)
+
+
 @pytest.fixture(scope="module")
 def argon(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     """A run, and one that goes on from its file: the record, and the frames that ASE reads."""
@@ -80,15 +85,15 @@ def test_ase_finds_the_same_thermo_table(argon: list[Run], part: int) -> None:
             "total_J": atoms.get_total_energy(),
         }
         for name, energy in joule.items():
-            assert row[name] == pytest.approx(energy / units.J / count, rel=1e-6), name
+            assert row[name] == near(energy / units.J / count), name
         kelvin = atoms.get_temperature() * 3 * count / (3 * count - 3)
-        assert row["temperature_K"] == pytest.approx(kelvin, rel=1e-6)
+        assert row["temperature_K"] == near(kelvin)
         for name, ideal in (("virial_Pa", False), ("pressure_Pa", True)):
             stress = atoms.get_stress(voigt=False, include_ideal_gas=ideal)
             pascal = -np.trace(stress) / 3 / units.Pascal
-            assert row[name] == pytest.approx(pascal, rel=1e-6), name
+            assert row[name] == near(pascal), name
         seconds = row["step"] * DT * TAU / units.s
-        assert row["time_s"] == pytest.approx(seconds, rel=1e-6)
+        assert row["time_s"] == near(seconds)
 
 
 def test_units_of_argon_are_those_of_ase(argon: list[Run]) -> None:
@@ -102,10 +107,9 @@ def test_units_of_argon_are_those_of_ase(argon: list[Run]) -> None:
         "epsilon_over_k_K": EPSILON / units.kB,
         "pressure_Pa": EPSILON / SIGMA**3 / units.Pascal,
     }
-    assert found == pytest.approx(right, rel=1e-6)
-    assert argon[0][0]["si"]["box_m"] == pytest.approx(
-        argon[0][1][0].cell.lengths() * SIGMA / units.m
-    )
+    assert found == near(right)
+    box_m = argon[0][1][0].cell.lengths() * SIGMA / units.m
+    assert argon[0][0]["si"]["box_m"] == near(box_m)
 
 
 def test_atoms_move_by_their_velocities_between_the_times_of_frames(argon: list[Run]) -> None:
