@@ -17,14 +17,14 @@ exception can be left out, and the rest is still a schedule; so a failing one ca
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from miniapps.contract import Place
-from miniapps.parameters import InputError, require, require_no_device
+from miniapps.json_input import parsed
+from miniapps.parameters import InputError, contents
 
 Event = tuple[Any, ...]
 VERSION = 1
@@ -64,13 +64,10 @@ def read_schedule(path: Path, option: str) -> tuple[Schedule, dict[str, Any]]:
 
     Raises InputError for ``option`` if the file is not a schedule.
     """
-    require_no_device(option, path)
+    text = contents(option, path, LARGEST)
     try:
-        require(path.stat().st_size <= LARGEST, option, path, "is too large for a schedule")
-        data = json.loads(path.read_text())
-    except OSError as error:
-        raise InputError(option, path, f"cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
+        data = parsed(text)
+    except ValueError:
         raise InputError(option, path, "is not JSON") from None
     try:
         if data.get("schedule") != VERSION:

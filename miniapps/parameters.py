@@ -173,6 +173,21 @@ def require_no_device(option: str, path: Path) -> None:
     require(path.is_file() or not path.exists(), option, path, "is not a file")
 
 
+def contents(option: str, path: Path, most: int) -> str:
+    """The text of a file of at most ``most`` bytes; its encoding is UTF-8. Raises InputError."""
+    require_no_device(option, path)
+    try:
+        with path.open("rb") as file:
+            found = file.read(most + 1)
+    except OSError as error:
+        raise InputError(option, path, f"cannot be read: {error.strerror}") from None
+    require(len(found) <= most, option, path, f"is too large: more than {most} bytes")
+    try:
+        return found.decode()
+    except UnicodeDecodeError:
+        raise InputError(option, path, "is not text") from None
+
+
 def require_tile(tile: int | str) -> None:
     """Raise InputError unless a time tile is "auto" or at least 1."""
     fits = tile == "auto" or (isinstance(tile, int) and tile >= 1)

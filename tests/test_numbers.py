@@ -8,12 +8,14 @@ import math
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import pytest
 from parsers import actions
 from support import in_process, refused
+from test_long_words import limited
 
 import miniapps
 from miniapps.parameters import InputError, Number, Share, require_numbers
@@ -75,6 +77,19 @@ def reads_a_real(read: Callable[[str], Any], text: str) -> bool:
         return isinstance(read(text), float)
     except ValueError:
         return False
+
+
+def test_long_words_of_every_option() -> None:
+    """Catches a value that takes more than linear time to read, or to complain about.
+
+    No argument of a program is longer than 131 072 bytes under Linux.
+    """
+    readers = {reader(action) for _, action in actions()} - {None}
+    assert len(readers) > 20
+    for read in readers:
+        for unit in ("1", "1,", "a:"):
+            with limited(), suppress(ValueError, argparse.ArgumentTypeError):
+                read(unit * (131_072 // len(unit)))
 
 
 def test_an_option_that_says_nothing_is_found() -> None:

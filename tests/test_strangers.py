@@ -49,7 +49,7 @@ def test_what_is_no_json(text: str) -> None:
     assert parsed(rb'["\u00e9", "\ud83d\ude00"]') == ["\u00e9", "\U0001f600"]
 
 
-@pytest.mark.parametrize("text", ["a = " + "[" * 100_000, "a =", "\x00", "a = 1" + "1" * 5000])
+@pytest.mark.parametrize("text", ["a = " + "[" * 30_000, "a =", "\x00", "a = 1" + "1" * 5000])
 def test_what_is_no_toml(tmp_path: Path, text: str) -> None:
     """Catches deep brackets, which end tomllib by RecursionError."""
     path = tmp_path / "study.toml"
@@ -61,7 +61,7 @@ def test_what_is_no_toml(tmp_path: Path, text: str) -> None:
 def test_a_toml_file_of_megabytes(tmp_path: Path) -> None:
     """Catches a file that takes 50 times its size before it is refused."""
     path = tmp_path / "study.toml"
-    path.write_text("#" * (1 << 20) + "\n")
+    path.write_text("#" * (1 << 15) + "\n")
     with pytest.raises(InputError, match="too large"):
         words_of_file(path, False)
 

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import lessons
 from lessons.lesson import IMPORTED, RUNTIMES, Lesson
-from miniapps.parameters import InputError, require
+from miniapps.parameters import InputError, one_line, require
 from workbench.errors import explained
 from workbench.lesson import rules
 
-LONGEST = 1 << 20  # bytes of a program
+LONGEST = 1 << 17  # bytes of a program
 DEPTH = 3  # folders between a student's and the program
 
 
@@ -30,7 +30,10 @@ class Submission(NamedTuple):
 
 
 class Unfit(Exception):
-    """A program that cannot be run; says why, in words."""
+    """A program that cannot be run; says why, in one line."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(one_line(why))
 
 
 def lesson_of(program: Path) -> str:

@@ -25,6 +25,7 @@ from workbench.run import launch
 from workbench.run.execute import execute_all
 from workbench.run.spec import RunSpec
 
+LONGEST = 1 << 14  # characters of a command line
 Result = dict[str, Any] | str  # a record, or the reason why the run failed
 
 
@@ -110,7 +111,13 @@ def lines_of(source: str) -> list[list[str]]:
         if source != "-":
             require_no_device("FILE", Path(source))
         text = sys.stdin.read() if source == "-" else Path(source).read_text()
-        return [shlex.split(line, comments=True) for line in text.splitlines()]
+        lines = text.splitlines()
+        long = next((number for number, line in enumerate(lines, 1) if len(line) > LONGEST), None)
+        what = f"line {long} is longer than {LONGEST} characters"
+        require(long is None, "FILE", source, what)  # shlex takes the square of a word's length
+        return [shlex.split(line, comments=True) for line in lines]
+    except InputError:
+        raise
     except OSError as error:
         raise InputError("FILE", source, f"cannot be read: {error.strerror}") from None
     except ValueError as error:  # of quotation marks, or bytes that are no UTF-8

@@ -7,6 +7,7 @@ values in the table ``quick`` override the others.
 from __future__ import annotations
 
 import argparse
+import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
@@ -17,7 +18,7 @@ from typing import Any
 import drivers
 import miniapps
 from drivers.descriptor import Balancing
-from miniapps.parameters import InputError, integer, require, require_no_device
+from miniapps.parameters import InputError, contents, integer, require
 from workbench.arguments import SHARE, add_number, add_options, add_stall, typed
 from workbench.run.spec import MOST_PES, WARMUP, RunSpec, requested
 from workbench.study.plan import KINDS, MOST_STEPS, NO_BALANCING, SHARED, Study, usual_pes
@@ -27,7 +28,11 @@ from workbench.table import labelled, width
 SHIPPED = Path(__file__).parents[2] / "studies"  # in the source tree and where it is installed
 MOST_TRIALS = 100
 MOST_RUNS = 1000  # of a trial: each is planned before the first begins
-MOST_BYTES = 1 << 20  # of a TOML file
+MOST_BYTES = 1 << 15  # of a TOML file
+MOST_PUBLISHED = 1 << 20  # bytes of a file with published values
+MOST_PARTS = 16  # of a key a.b.c: reading one takes as long as the square of their number
+PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+LONG_KEY = re.compile(rf"(?<![\w-]){PART}(?:[ \t]*+\.[ \t]*+{PART}){{{MOST_PARTS}}}")
 MATRIX = ("pes", "drivers", "odf", "balancers", "lb-periods")  # options that take a list
 ONLY_SLURM = ("--folder", "--sbatch")
 ONLY_HERE = ("--until-ci", "--max-noise", "--no-pin", "--stall", "--campaign")
@@ -268,16 +273,13 @@ def check_policy(options: argparse.Namespace) -> None:
 
 def table_of(path: Path) -> dict[str, Any]:
     """The contents of a TOML file. Raises InputError."""
-    require_no_device("FILE.toml", path)
+    text = contents("FILE.toml", path, MOST_BYTES)
+    many = f"has a key, or a word, of more than {MOST_PARTS} parts with dots between"
+    require(LONG_KEY.search(text) is None, "FILE.toml", path, many)
     try:
-        large = path.stat().st_size > MOST_BYTES
-        table = {} if large else tomllib.loads(path.read_text())
-    except OSError as error:
-        raise InputError("FILE.toml", path, f"cannot be read: {error.strerror}") from None
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # brackets nested a thousand deep recurse
         raise InputError("FILE.toml", path, f"is no TOML: {error}") from None
-    require(not large, "FILE.toml", path, "is too large for a study")
-    return table
 
 
 def words_of_file(path: Path, quick: bool) -> list[str]:

@@ -13,11 +13,12 @@ from typing import Any
 
 import miniapps
 from miniapps.json_input import parsed
-from miniapps.parameters import InputError, require, require_no_device
+from miniapps.parameters import InputError, contents, require
 from workbench.exit_status import VALID, WRONG
 from workbench.run.replaced import replacing, write_text
 from workbench.run.spec import check_writable
 from workbench.study.campaign import Campaign
+from workbench.study.options import MOST_PUBLISHED
 from workbench.study.plan import KINDS
 from workbench.study.provenance import (
     commands_table,
@@ -85,11 +86,9 @@ def published_tables(path: Path) -> list[Table]:
     ``source`` is the title. The longest lists become the columns of one table, each object becomes
     a table with a row per key, and anything else becomes a note.
     """
-    require_no_device("--published", path)
+    text = contents("--published", path, MOST_PUBLISHED)
     try:
-        found = parsed(path.read_bytes())
-    except OSError as error:
-        raise InputError("--published", path, f"cannot be read: {error.strerror}") from None
+        found = parsed(text)
     except ValueError as error:
         raise InputError("--published", path, f"is no JSON: {error}") from None
     has_source = isinstance(found, dict) and isinstance(found.get("source"), str)

@@ -22,7 +22,7 @@ from typing import Any
 
 import drivers
 from miniapps.json_input import parsed_object
-from miniapps.parameters import InputError, require
+from miniapps.parameters import InputError, contents, require
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.plural import counted
 from workbench.run.replaced import write_text
@@ -38,6 +38,7 @@ RESULT_KEYS, TIMING_KEYS = (
     {"valid", "checks", "state_hash"},
     {"wall_s", "rounds"},
 )  # required keys of a record, and of a valid one
+LONGEST = 1 << 16  # bytes of a command, which shlex reads in the square of a word's length
 RUN_FILE = re.compile(r"trial-(\d+)-point-(\d+)\.(json|failed)")
 
 SETTINGS_TEXT = """\
@@ -293,8 +294,8 @@ def _found(
 
 def _status(file: Path) -> int:
     """The exit status in a file."""
-    text = file.read_text().strip()
-    require(text.isdecimal(), "collect", file, "must hold an exit status")
+    text = contents("collect", file, LONGEST).strip()
+    require(text.isdecimal() and len(text) <= 3, "collect", file, "must hold an exit status")
     return int(text)
 
 
@@ -340,10 +341,11 @@ def _add_noise(writer: Writer, job: Path) -> None:
 
 def _command(file: Path) -> str:
     """The command that launched a run, from the file that its job wrote."""
+    text = contents("collect", file, LONGEST)
     try:
-        return plain_command(shlex.split(file.read_text()))
-    except (OSError, ValueError) as error:
-        raise InputError("collect", file, f"cannot be read: {error}") from None
+        return plain_command(shlex.split(text))
+    except ValueError as error:
+        raise InputError("collect", file, f"is no command: {error}") from None
 
 
 def _add(writer: Writer, folder: Path, trial: int, point: int, found: dict[str, Any] | int) -> bool:

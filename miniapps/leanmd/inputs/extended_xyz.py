@@ -18,7 +18,8 @@ from miniapps.leanmd.inputs.tables import OPTION, Input, diagonal, need
 from miniapps.leanmd.inputs.text import MOST_ATOMS, TextTable, lines_of, numbers_in
 from miniapps.parameters import InputError
 
-PAIRS = re.compile(r"""(\w+)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\S+))""")
+# Each word is tried from its begin only, and never again in parts: the time is linear.
+PAIRS = re.compile(r"""\b(\w++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|(\S++))""")
 COLUMNS = {  # names in a file, in lower case, of the columns that are read: field and type
     **dict.fromkeys(("pos", "position", "positions"), ("position", "R3")),
     **dict.fromkeys(("v", "vel", "velo", "velocity", "velocities"), ("velocity", "R3")),

@@ -13,12 +13,11 @@ from miniapps.leanmd.inputs.extended_xyz import from_extended_xyz
 from miniapps.leanmd.inputs.h5md import MAGIC, from_h5md
 from miniapps.leanmd.inputs.lammps_data import from_lammps_data
 from miniapps.leanmd.inputs.tables import OPTION, Chunk, Input, Table, blamed, need
-from miniapps.leanmd.inputs.text import is_number
+from miniapps.leanmd.inputs.text import LONGEST, is_number
 from miniapps.leanmd.si import Substance
 from miniapps.parameters import InputError
 
 FARTHEST = 1e100  # bound of coordinates and velocities: multiples of a quantum stay finite
-LONG = 1 << 12  # bytes of a line that are looked at
 
 
 def opened(path: Path, substance: Substance | None = None) -> Input:
@@ -32,7 +31,7 @@ def opened(path: Path, substance: Substance | None = None) -> Input:
         need(path.exists(), path, "there is no such file")
         need(path.is_file(), path, "is not a file")
         with open(path, "rb") as file:
-            first, second, third = file.readline(), file.readline(), file.readline(LONG)
+            first, second, third = (file.readline(LONGEST) for _ in range(3))
     need(first != b"", path, "is empty")
     if first + second == MAGIC:
         _require_readable(path)

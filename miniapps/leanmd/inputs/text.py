@@ -17,6 +17,7 @@ from miniapps.leanmd.inputs.tables import OPTION, Chunk, blamed, need, slices
 from miniapps.parameters import InputError
 
 MOST_ATOMS = 1e15  # atoms
+LONGEST = 1 << 16  # bytes of a line: a row has some words, a comment with other data a few more
 SAME = MappingProxyType(  # fields that have the same value for all atoms: what is said otherwise
     {
         "kind": "all atoms must be of one kind, which is",
@@ -48,9 +49,10 @@ class Lines:
             raise InputError(OPTION, self.location, "is not text") from None
 
     def _read(self) -> bytes:
-        raw = self.file.readline()
+        raw = self.file.readline(LONGEST + 1)
         self.number += 1
         self.start, self.end = self.end, self.end + len(raw)
+        need(len(raw) <= LONGEST, self.location, f"the line is longer than {LONGEST} bytes")
         return raw
 
     @property

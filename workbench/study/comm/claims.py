@@ -19,10 +19,10 @@ import drivers
 from communication.catalogue import ANATOMY, CATALOGUE, Benchmark
 from communication.settings import Settings, Span
 from miniapps.json_input import parsed
-from miniapps.parameters import InputError, require, require_no_device
+from miniapps.parameters import InputError, contents, require
 from workbench.comm.variants import DRIVER, LIBRARY, VALUES, in_words
 from workbench.run.shapes import COUNT, FLAG, NUMBER, OBJECT, SEVERAL, TEXT, misfit
-from workbench.study.options import COMM, table_of
+from workbench.study.options import COMM, MOST_PUBLISHED, table_of
 
 FILE = "FILE.toml"
 QUICK, PAPER = "quick", "paper"
@@ -304,11 +304,9 @@ def _span(table: Mapping[str, Any]) -> Span | None:
 
 def published_values(path: Path) -> dict[str, Any]:
     """A JSON file with published values, which names its source. Raises InputError."""
-    require_no_device("published", path)
+    text = contents("published", path, MOST_PUBLISHED)
     try:
-        found = parsed(path.read_bytes())
-    except OSError as error:
-        raise InputError("published", path, f"cannot be read: {error.strerror}") from None
+        found = parsed(text)
     except ValueError as error:
         raise InputError("published", path, f"is no JSON: {error}") from None
     named = isinstance(found, dict) and isinstance(found.get("source"), str)
