@@ -490,6 +490,18 @@ def test_figures_show_everything() -> None:
         )
 
 
+def test_figures_name_units() -> None:
+    """Catches a rate in MB/s that is called MiB/s, and a KiB of 1000 bytes."""
+    labels = {"latency": "latency [us]", "bw": "bandwidth [MB/s]", "iallgather": "latency [us]"}
+    for name, label in labels.items():
+        record = by_hand(name, host={"processor": "Abacus", "cores": 4})
+        axes = comm_figure.figure_of([record | {"results": results.rows(record)}]).axes[0]
+        assert axes.get_ylabel() == label and axes.lines[0].get_ydata().tolist() == [2.0]
+        assert [text.get_text() for text in axes.get_xticklabels()] == ["8 B"]
+    sizes = {1: "1 B", 1000: "1000 B", 1024: "1 KiB", 1536: "1536 B", 3 << 20: "3 MiB"}
+    assert {size: comm_figure.in_words(size) for size in sizes} == sizes
+
+
 @pytest.mark.parametrize(("name", "message_s"), [("latency", 5 / 2), ("bw", 5)])
 def test_touching_is_timed_where_it_happens(
     name: str, message_s: float, monkeypatch: pytest.MonkeyPatch

@@ -168,6 +168,26 @@ def test_figure_of_the_demo() -> None:
     assert faults(figure, [*names, *{record["app"] for record in scaling}]) == []
 
 
+def test_numbers_of_the_demo() -> None:
+    """Catches a speed-up upside down, seconds for milliseconds, and waiting that is computing."""
+
+    def record(driver: str, pes: int, step_s: float, **more: Any) -> dict[str, Any]:
+        given = {"app": "jacobi2d", "driver": driver, "pes": pes, "odf": 1, "balancer": None}
+        given |= {"steps": 4, "warmup": 0, "lb_period": 0, "problem": {"size": [8, 8]}} | more
+        return support.whole_record(given, step_s)
+
+    scaling = [record("serial", 1, 0.008), record("mpi", 2, 0.005)]
+    uneven = [record("mpi", 2, 0.004, utilisation=0.75)]
+    left, right = demo_figure.figure_of(scaling, uneven).axes
+    assert [bar.get_height() for bar in left.patches] == pytest.approx([1.6])
+    assert left.get_ylabel() == "speed-up of 2 PEs over one process"
+    spans = [(bar.get_x(), bar.get_width()) for bar in right.patches]
+    assert np.ravel(spans) == pytest.approx([0, 3, 3, 1])
+    assert right.texts[0].get_text() == " 4.00 ms"
+    assert right.get_legend_handles_labels()[1] == ["computing", "waiting"]
+    assert right.get_xlabel() == "time per step, mean over PEs [ms]"
+
+
 def test_intervals_of_several_lines_do_not_hide_each_other() -> None:
     """Catches intervals at one place, a shift past the next size, a line without any that moves.
 

@@ -818,15 +818,25 @@ def test_units_change_no_bit_and_are_those_of_argon(tmp_path: Path) -> None:
     assert plain["thermo"] == argon["thermo"]
     row, shown = argon["thermo"][-1], argon["si"]["thermo"][-1]
     boltzmann, sigma, mass = 1.380649e-23, 3.405e-10, 39.948 * 1.66053907e-27
-    right = {
+    epsilon = 119.8 * boltzmann
+    right = {  # energies of 1e-21 J need a tolerance without an absolute part
         "temperature_K": row["temperature"] * 119.8,
         "kinetic_J": 1.5 * boltzmann * shown["temperature_K"] * 767 / 768,
-        "pressure_Pa": row["pressure"] * 119.8 * boltzmann / sigma**3,
-        "time_s": 4 * 0.005 * sigma * (mass / (119.8 * boltzmann)) ** 0.5,
+        "potential_J": row["potential"] * epsilon,
+        "total_J": shown["kinetic_J"] + shown["potential_J"],
+        "pressure_Pa": row["pressure"] * epsilon / sigma**3,
+        "virial_Pa": row["virial"] * epsilon / sigma**3,
+        "max_drift_J": row["max_drift"] * epsilon,
+        "time_s": 4 * 0.005 * sigma * (mass / epsilon) ** 0.5,
     }
-    assert {name: shown[name] for name in right} == pytest.approx(right, abs=0)
-    box = [side * sigma for side in argon["box"]]
-    assert argon["si"]["box_m"] == pytest.approx(box, abs=0)  # the usual 1e-12 is more than a time
+    assert {key: shown[key] for key in right} == pytest.approx(right, rel=1e-12, abs=0)
+    units = {
+        "sigma_m": sigma, "epsilon_J": epsilon, "mass_kg": mass, "epsilon_over_k_K": 119.8,
+        "tau_s": 2.15635e-12, "pressure_Pa": 4.18976e7,
+    }  # fmt: skip
+    assert argon["si"]["units"] == pytest.approx(units, rel=1e-4, abs=0)
+    sides = [side * sigma for side in argon["box"]]
+    assert argon["si"]["box_m"] == pytest.approx(sides, rel=1e-12, abs=0)
     lines = si.lines(argon["si"])
     assert lines[2].split() == ["s", "K", "J", "J", "J", "Pa"] and len(lines) == 5
     assert max(map(len, lines[1:])) <= 78

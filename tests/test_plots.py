@@ -11,7 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from support import in_process
+from support import in_process, records_of
 
 from miniapps.parameters import InputError
 from workbench.show import plots
@@ -137,6 +137,41 @@ def test_figure_of_a_field(run: Callable[[str], Path], words: str) -> None:
     plane = field if field.ndim == 2 else field[:, :, field.shape[2] // 2]
     shown = run_figure(source).axes[0].images[0].get_array()
     assert np.array_equal(shown, plane.T)
+
+
+def test_corners_of_a_field(tmp_path: Path) -> None:
+    """Catches a field upside down, or mirrored: what is drawn at each corner is what is there."""
+    path = tmp_path / "run.h5"
+    records_of([f"jacobi2d --size 7x5 --initial noise --steps 2 --output {path}"])
+    with h5py.File(path) as file:
+        field = file["state/u"][...]
+    figure = run_figure(path)
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    corners = [(i, j) for i in (0, 6) for j in (0, 4)]
+    assert len({field[at] for at in corners}) == 4
+    for at in corners:
+        x, y = axes.transData.transform([place + 0.5 for place in at])
+        assert axes.images[0].get_cursor_data(SimpleNamespace(x=x, y=y)) == field[at]
+
+
+def test_rounds_of_several_steps(tmp_path: Path) -> None:
+    """Catches times of rounds that are drawn as those of steps, and other steps than theirs."""
+    path = tmp_path / "run.h5"
+    words = "--size 9x8 --time-tile 2 --warmup 4 --steps 5 --audit 0"
+    (record,) = records_of([f"jacobi2d {words} --output {path}"])
+    rounds = record["rounds"]
+    assert (rounds["first"], rounds["count"]) == ([4, 6, 8], [2, 2, 1])
+    with h5py.File(path) as file:
+        walls = file["timing/wall_s"][...]
+    loads = np.array(rounds["compute_s"][0])
+    _, load, time, *_ = run_figure(path).axes
+    for axes, seconds in ((load, loads), (time, walls)):
+        assert list(axes.lines[0].get_xdata()) == rounds["first"]
+        wanted = 1e3 * seconds / rounds["count"]
+        assert axes.lines[0].get_ydata() == pytest.approx(wanted, rel=1e-5)
+    names = [axes.get_ylabel() for axes in (load, time)]
+    assert names == ["computing [ms per step]", "wall [ms per step]"]
 
 
 def test_plot_writes_beside_the_run(run: Callable[[str], Path], tmp_path: Path) -> None:

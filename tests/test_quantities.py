@@ -190,6 +190,19 @@ def test_h5md_units_and_species(files: dict[str, Path]) -> None:
         assert "unit" not in file["particles/atoms/id/value"].attrs  # H5MD: no unit, no attribute
 
 
+def test_units_of_times(files: dict[str, Path]) -> None:
+    """Catches a time that is called milliseconds, and a number of a block with a unit."""
+    with h5py.File(files["jacobi2d"]) as file:
+        timing = file["timing"]
+        assert timing["wall_s"].attrs["units"] == "s"
+        units = {
+            name: list(timing[name].attrs["units"]) for name in ("blocks", "slices", "balancing")
+        }
+    assert units["blocks"] == ["1"] * 3 + ["s"] * 3
+    assert units["slices"] == ["1"] * 4 + ["s"] * 2
+    assert units["balancing"] == ["1"] * 2 + ["s"] * 2 + ["1"]
+
+
 @pytest.fixture
 def empty() -> Iterator[h5py.File]:
     """A file in memory."""

@@ -19,7 +19,7 @@ from support import ROOT, in_process
 
 from miniapps.parameters import InputError
 from workbench.show.plots import COLOURS
-from workbench.study import analysis, figures, provenance, report, tables, validation
+from workbench.study import analysis, drawing, figures, provenance, report, tables, validation
 from workbench.study.campaign import Campaign
 from workbench.study.cells import half_point, number, with_bounds
 from workbench.study.statistics import Interval, mean_interval
@@ -344,6 +344,16 @@ def test_granularity(grains: Canned) -> None:
     assert values(cells(table, "METG(50 %)")) == [4] * 4
 
 
+def test_a_step_of_a_block_is_a_part_of_a_step_of_its_pe() -> None:
+    """Catches the length of a step of several blocks as that of one."""
+    canned = Canned("granularity")
+    for size, mean in ((8, 8.0), (4, 6.0)):
+        canned.point("charm", 2, trials(mean), odf=4, size=[size, 1], work=size * 1e6)
+    table = titled(tables.tables(canned.campaign()), "Granularity")
+    assert values(cells(table, "step [ms]")) == pytest.approx([8, 6])
+    assert values(cells(table, "step of a block [ms]")) == pytest.approx([2, 1.5])
+
+
 def test_points_that_failed_stay_in_the_table(strong: Canned) -> None:
     """Catches a point without runs that vanishes, and reasons that are not said."""
     strong.drop(2, 3, "not valid: missing cells")
@@ -548,6 +558,43 @@ def _ends(times_ms: list[float]) -> list[float]:
     return [found.low, found.high]
 
 
+LABELS = {  # of the axes of figures; that of parts has a row for each configuration
+    "step-time": ("PEs", "time per step [ms]"),
+    "speed-up": ("PEs", "speed-up"),
+    "efficiency": ("PEs", "parallel efficiency"),
+    "odf": ("ODF: blocks per PE", "time per step [ms]"),
+    "gain": ("time per step without balancing / with it", ""),
+    "granularity": ("time per step [ms]", "efficiency"),
+    "parts": ("a PE's time per step [ms]", ""),
+}
+
+
+def test_axes_name_what_they_show(
+    strong: Canned, factors: Canned, balancing: Canned, grains: Canned
+) -> None:
+    """Catches a unit that is another one than that of the numbers, and a ratio upside down."""
+    found = {}
+    for canned in (strong, factors, balancing, grains):
+        for name, figure in figures.figures(canned.campaign()).items():
+            found[name] = (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel())
+    assert found == LABELS
+
+
+def test_error_bars_reach_from_one_bound_to_the_other() -> None:
+    """Catches bars that are turned upside down, which symmetrical intervals do not show."""
+    values, lengths = drawing.error_bars([Interval(5.0, 4.0, 9.0), Interval(2.0, math.nan, 3.0)])
+    assert values.tolist() == [5, 2] and lengths.tolist() == [[1, 0], [4, 1]]
+    canned = Canned()
+    uneven = [2.0, 2.0, 3.0, 2.0, 12.0]
+    canned.point("mpi", 1, uneven)
+    canned.point("mpi", 2, trials(1))
+    _, axes = drawn(canned, "step-time")
+    ((_, _, ends),) = bars(axes)
+    found = analysis.results(canned.campaign())[0].step
+    np.testing.assert_allclose(ends[0], [1e3 * found.low, 1e3 * found.high])
+    assert found.high - found.value > 1.5 * (found.value - found.low)
+
+
 def test_oversubscribed_points_are_hollow(strong: Canned) -> None:
     """Catches a point with more PEs than cores that looks like one of a scaling curve."""
     _, axes = drawn(strong, "step-time")
@@ -610,9 +657,18 @@ def test_parts_figure(balancing: Canned) -> None:
     np.testing.assert_allclose(widths[:, 2], [2, 1.5, 0.5])
     np.testing.assert_allclose(widths.sum(axis=0), [5, 6, 4])
     assert balance[2].get_x() == pytest.approx(3.5)
+    assert [text.get_text() for text in axes.texts] == ["5.00 ms", "6.00 ms", "4.00 ms"]
     assert len({part[0].get_hatch() for part in axes.containers}) == 3
     assert legend(figure) == ["compute", "wait", "balance"]
     assert ticks(axes.yaxis)[2] == "charm ODF 4 Greedy, every 5 steps, 2 PEs"
+
+
+def test_parts_say_the_mean_of_a_step() -> None:
+    """Catches a bound of the interval, or a median, beside a bar."""
+    canned = Canned()
+    canned.point("mpi", 1, [2.0, 2.0, 5.0])
+    figure = figures.figures(canned.campaign())["parts"]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["3.00 ms"]
 
 
 def test_parts_of_steps_that_differ_much_are_shares(strong: Canned) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,11 +27,30 @@ from communication.settings import Settings
 from workbench.comm import results, text
 from workbench.exit_status import VALID
 from workbench.run import launch
+from workbench.run import record as run_record
 from workbench.run.spec import RunSpec
 from workbench.study import analysis, export, noise, runner, tables
 from workbench.study.campaign import Campaign
 from workbench.study.plan import NO_BALANCING
 from workbench.study.runner import Policy
+
+# The text of a run --------------------------------------------------------------------------------
+
+
+def test_load_balancing_and_messages_in_the_text() -> None:
+    """Catches a unit, and numbers before and after that are exchanged, where a run is summed up."""
+    given = {"app": "jacobi2d", "steps": 8, "warmup": 0, "pes": 2, "odf": 1, "driver": "charm"}
+    given |= {"balancer": "Rotate", "lb_period": 4, "snapshots_s": 0.0, "problem": {}, "gpu": None}
+    moved = {"moved": 3, "seconds": 0.004, "paid_after": 2}
+    moved |= {"imbalance_before": 1.5, "imbalance_after": 1.25}
+    sent = {"path": "staged", "reason": "by hand", "staged_bytes": 2_500_000}
+    record = support.whole_record(given | {"lb": [moved], "transport": sent}, 0.25)
+    said = [line.strip() for line in run_record.summary(record).splitlines()]
+    assert "step 250 ms median (250 to 250), 4 points/s" in said
+    assert "messages staged: by hand; 2.5 MB through hosts" in said
+    wanted = "balanced before step 4: moved 3 blocks in 4 ms, imbalance 1.500 -> 1.250; saved more"
+    assert wanted in " ".join(said)
+
 
 # Studies ------------------------------------------------------------------------------------------
 
@@ -58,8 +78,11 @@ def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> It
         asked = {"app": spec.app, **spec.recorded(), "pes": spec.pes}
         asked |= {"problem": spec.prepared.parameters(), "steps": spec.steps, "warmup": spec.warmup}
         record = support.whole_record(asked, step_s, POINTS)
-        record["rounds"]["compute_s"] = [[share * step_s] * STEPS for share in SHARES[spec.pes]]
-        return record | {"imbalance": 1.25 if spec.pes == 2 else 1.0}
+        rounds = {"first": [*range(2, 2 + STEPS, 2)], "count": [2] * (STEPS // 2)}
+        rounds["wall_s"] = [2 * step_s] * (STEPS // 2)
+        loads = [[2 * share * step_s] * (STEPS // 2) for share in SHARES[spec.pes]]
+        imbalance = 1.25 if spec.pes == 2 else 1.0
+        return record | {"rounds": rounds | {"compute_s": loads}, "imbalance": imbalance}
 
     monkeypatch.setattr(noise, "perf_counter", lambda: next(readings))
     monkeypatch.setattr(noise, "REPEATS", 1)
@@ -134,9 +157,21 @@ def test_times_of_a_study_in_tables_and_files(campaign: Campaign) -> None:
     assert (expected["step_s"], expected["rate"]) == (0.25, np.mean([400, 100 / 0.375, 800]))
 
 
+def test_noise_is_compared_with_the_quietest() -> None:
+    """Catches noise that is compared with the loudest or the first sample, and no limit for it."""
+    seconds = [0.2, 0.1, 0.4]
+    campaign = Campaign({}, [{"event": "noise", "seconds": one} for one in seconds])
+    quiet = {"oversubscribed": False, "disturbance": {"waited": 0.01, "steal": 0.0}}
+    judged = [runner._disturbance(campaign, quiet, after_s, 0.05) for after_s in (0.12, 0.13)]
+    assert judged == [None, "disturbed: a fixed piece of work took 30% longer"]
+    said = str(noise.Noise.of([0.25, 0.125, 0.25]))
+    assert "a fixed 250.0 ms of work, timed 3 times, varied by 40.0% (slowest +0.0%)" in said
+
+
 # Communication ------------------------------------------------------------------------------------
 
-CALL_S = {1: 5.0, 2: 6.0, 3: 10.0}  # of an iteration, by trial
+CALL_S = {1: 5.0, 2: 6.0, 3: 10.0}  # of the first iteration, by trial, which is a warm-up
+LATER_S = 0.0625  # that each iteration takes longer than the one before
 BARRIER_S = 0.5
 START_S, ALONE_S, HIDDEN_S = 2.0, 3.0, 1.0  # of a collective: waits alone, and after computing
 MULTIPLIED_S = 2.0**-7
@@ -148,6 +183,7 @@ class Timed:
 
     def __init__(self, name: str, **asked: Any) -> None:
         self.now, self.computed = 0.0, False
+        self.calls = Counter[str]()
         place = {"rank": 0, "ranks": 2, "local_rank": 0, "barrier": self.barrier}
         action = Split(self.start, self.wait) if name[0] == "i" else Call(self.call, "both")
         world: Any = SimpleNamespace(
@@ -164,7 +200,9 @@ class Timed:
         self.now += BARRIER_S
 
     def call(self) -> None:
-        self.now += CALL_S[int(self.session.doing.split()[-1])]
+        doing = self.session.doing
+        self.now += CALL_S[int(doing.split()[-1])] + LATER_S * self.calls[doing]
+        self.calls[doing] += 1
 
     def start(self) -> None:
         self.computed = False
@@ -193,7 +231,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
 
 
 SPAN = settings.Span(16, 16)
-MEAN_S = sum(CALL_S.values()) / 3
+MEANS_S = {trial: call_s + LATER_S * 2.5 for trial, call_s in CALL_S.items()}  # of later ones
 NUMBERS = {  # of trials: the benchmark, and its value in us or MB/s as a function of the seconds
     "latency": lambda call_s: call_s / 2 * 1e6,
     "bw": lambda call_s: WINDOW * 16 / call_s / 1e6,
@@ -210,16 +248,16 @@ def test_times_of_communication(name: str, measured: Callable[..., dict[str, Any
     found = measured(name, span=SPAN, percentiles=settings.Percentiles.parse("0,100"))
     by_trial = sorted((one["trial"], one["value"]) for one in found["measured"])
     assert by_trial == [
-        (trial, pytest.approx(NUMBERS[name](CALL_S[trial + 1]), rel=1e-12)) for trial in range(3)
+        (trial, pytest.approx(NUMBERS[name](MEANS_S[trial + 1]), rel=1e-12)) for trial in range(3)
     ]
     assert found["barrier_us"] == pytest.approx(BARRIER_S * 1e6, rel=1e-12)
     trips = 2 if name == "latency" else 1
     for one in found["measured"]:
-        each_us = CALL_S[one["trial"] + 1] / trips * 1e6
-        assert one["percentiles"] == pytest.approx([each_us] * 2, rel=1e-12)
+        ends = [(CALL_S[one["trial"] + 1] + LATER_S * n) / trips * 1e6 for n in (1, ITERATIONS)]
+        assert one["percentiles"] == pytest.approx(ends, rel=1e-12)
     if name == "mbw_mr":
         rates = [one["messages_per_s"] for one in found["measured"]]
-        assert sorted(rates) == pytest.approx(sorted(WINDOW / s for s in CALL_S.values()))
+        assert sorted(rates) == pytest.approx(sorted(WINDOW / s for s in MEANS_S.values()))
     record = shown_record(name, found, [0 if name == "barrier" else 16])
     rows = results.rows(record)
     assert rows[0]["value"] == pytest.approx(np.mean([value for _, value in by_trial]), rel=1e-12)

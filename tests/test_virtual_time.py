@@ -192,6 +192,8 @@ def test_times_in_the_file(clock: VirtualClock, tmp_path: Path) -> None:
         lengths = pieces["end_s"] - pieces["begin_s"]
         packing = pieces["kind"] == PACKING
         assert lengths[packing].tolist() == [PACK] * 4
+        assert pieces["begin_s"][packing].tolist() == begins.tolist()
+        assert pieces["end_s"][~packing].tolist() == ends.tolist()
         assert lengths[~packing].sum() == 4 * (own - PACK)
 
 

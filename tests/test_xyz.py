@@ -45,6 +45,7 @@ def test_ase_reads_all_frames(run: Path) -> None:
             assert np.array_equal(frame.get_velocities(), speed)
             assert np.array_equal(np.diag(frame.cell), atoms["box/edges"][...]) and frame.pbc.all()
             assert set(frame.symbols) == {"Ar"} and frame.info["step"] == [0, 2, 3][number]
+            assert frame.info["time"] == atoms["position/time"][number]
 
 
 def test_a_run_goes_on_from_it(run: Path) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import conditions
 
 from workbench.run.stall import IDLE
+from workbench.selftest import numbered
 from workbench.selftest.trials import ran_out_of_time
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +31,7 @@ ORDERING = ROOT / "docs/adversary.md"
 KILLS = ROOT / "tests/kills.json"
 FUZZ = ROOT / "tests/fuzz/results.json"
 PRESETS = "tiny", "small", "large"
+NUMBERS = numbered.PRESET  # in place of a preset, in lines of faults that no app or driver has
 REFERENCE, AUDIT, ENDS = "differs from reference", "audit: ", "ends: "
 HEAD = """# Why trust a number from this program?
 
@@ -64,7 +66,8 @@ def trials(lines: Iterable[str]) -> Rows:
     Where the right program failed too, as on a machine that is too slow, its trials show nothing;
     nor does a run that was ended while it still computed.
     """
-    every = [in_time(json.loads(line)) for line in lines]
+    found = [json.loads(line) for line in lines]
+    every = [in_time(trial) for trial in found if trial["preset"] != NUMBERS]
     newest = {(t["preset"], t["app"], t["driver"], t["fault"]): t for t in every}
     return [
         trial
@@ -182,6 +185,31 @@ def not_seen(every: Rows) -> str:
     return head + table(["fault", "app", "sizes", "reason"], rows)
 
 
+def numbers() -> str:
+    """Faults of times, units, statistics and figures, and what saw them; they belong to no app."""
+    lines = map(json.loads, SELFTEST.read_text().splitlines())
+    newest = {t["fault"]: t for t in lines if t["preset"] == NUMBERS}
+    files = sorted({t["app"] for t in newest.values()})
+    rows = []
+    for file in files:
+        some = [t for t in newest.values() if t["app"] == file]
+        by_run = [t for t in some if t["caught"] and t["driver"] == "run"]
+        by_test = [t for t in some if t["caught"] and t["driver"] != "run"]
+        rows.append([f"`{file}`", len(some), len(by_run), len(by_test)])
+    rows.append(["all", *(sum(row[n] for row in rows) for n in (1, 2, 3))])  # type: ignore[misc]
+    missed = [name for name, trial in newest.items() if not trial["caught"]]
+    said = f"Not caught: {', '.join(missed)}." if missed else "All are caught."
+    return prose(f"""## Mistakes about numbers
+
+The checks of a run prove its bits; they cannot prove its seconds. So `miniapps selftest` also
+changes {len(newest)} single lines, one at a time, that decide a time, a unit, a statistic, a figure
+or an exported number. A run must notice it, as its times contradict each other or its record
+contradicts itself, or a test that the fault names, such as those under clocks that only known work
+moves ([timing.md](timing.md#second-witnesses)). {said}""") + table(
+        ["file", "faults", "caught by a run", "caught by a test"], rows
+    )
+
+
 def orders() -> str:
     """Schedules tried, and ordering bugs found."""
     apps = json.loads(SCHEDULES.read_text())["results"]
@@ -294,6 +322,7 @@ and false.""") + table(["kernels", "conditions"], rows)
 
 SECTIONS = {
     faults: SELFTEST,
+    numbers: SELFTEST,
     orders: SCHEDULES,
     mutants: MUTATION,
     kills: KILLS,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 ANEW = "miniapps", "drivers", "communication", "lessons", "workbench"  # kernels stay as they are
 LIBRARIES = "hypothesis", "pytest", "h5py", "scipy.optimize", "scipy.stats", "matplotlib.figure"
-AT_ONCE, LIMIT_S = 2, 120.0
+AT_ONCE, LIMIT_S = 2, 600.0
 PREFIX = "numbers: "  # of the keys of these faults
 RUN = "run "  # begins what is no test but a run, which must not be valid
 FAILED = 1  # the exit status of pytest if a test has failed
@@ -97,11 +97,6 @@ class Tried(NamedTuple):
         if not self.acted:
             return "changes nothing: no module of this file was imported"
         return "" if self.caught else f"survives {self.change.seen_by}"
-
-
-def changes_of(file: str, seen_by: str, changes: Mapping[str, tuple[str, str]]) -> list[Change]:
-    """Changes of one file that the same test sees: their names, with old and new words."""
-    return [Change(name, file, old, new, seen_by) for name, (old, new) in changes.items()]
 
 
 def possible(changes: Iterable[Change]) -> list[Change]:
