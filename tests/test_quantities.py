@@ -203,6 +203,19 @@ def test_units_of_times(files: dict[str, Path]) -> None:
     assert units["balancing"] == ["1"] * 2 + ["s"] * 2 + ["1"]
 
 
+def test_the_last_frame_is_the_state(files: dict[str, Path]) -> None:
+    """Catches positions for velocities, atoms of another frame, and times that are steps."""
+    with h5py.File(files["leanmd"]) as file:
+        rows = file["state/atoms"][...][np.argsort(file["state/atoms.id"][...])]
+        atoms = file["particles/atoms"]
+        order = np.argsort(atoms["id/value"][-1])
+        for name, columns in {"position": rows[:, :3], "velocity": rows[:, 3:]}.items():
+            assert np.array_equal(atoms[f"{name}/value"][-1][order], columns)
+            steps = atoms[f"{name}/step"][...]
+            assert steps.tolist() == [0, 2, 3]
+            assert np.array_equal(atoms[f"{name}/time"][...], steps * 0.005)
+
+
 @pytest.fixture
 def empty() -> Iterator[h5py.File]:
     """A file in memory."""

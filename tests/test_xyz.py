@@ -48,12 +48,19 @@ def test_ase_reads_all_frames(run: Path) -> None:
             assert frame.info["time"] == atoms["position/time"][number]
 
 
-def test_a_run_goes_on_from_it(run: Path) -> None:
-    """Catches numbers that are rounded: not the bits that H5MD gives."""
+def test_a_run_goes_on_from_it(run: Path, tmp_path: Path) -> None:
+    """Catches numbers that are rounded, not the bits that H5MD gives, and a time from 0."""
     more = "--steps 2 --warmup 0 --cutoff 2.2 --skin 0.7 --rebuild 2"
     files = run, run.with_suffix(".xyz")
-    first, second = support.records_of(f"leanmd --input {file} {more}" for file in files)
+    made = f"--trajectory 1 --output {tmp_path}/more"
+    lines = [f"leanmd --input {file} {more} {made}{file.suffix}.h5" for file in files]
+    first, second = support.records_of(lines)
     assert first["state_hash"] == second["state_hash"]
+    for suffix, begun in ((".h5", 3), (".xyz", 0)):  # extended XYZ has no step to go on from
+        with h5py.File(f"{tmp_path}/more{suffix}.h5") as later:
+            position = later["particles/atoms/position"]
+            assert position["step"][...].tolist() == [begun, begun + 1, begun + 2]
+            assert np.array_equal(position["time"][...], position["step"][...] * 0.005)
 
 
 def lost(name: str, value: Any = None) -> Callable[[Any], None]:
