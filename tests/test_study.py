@@ -353,12 +353,45 @@ def test_the_campaign_of_a_file_is_named_after_it(tmp_path, monkeypatch, canned)
         ("kind = 3", "kind 3: must be one of strong"),
         ('kind = "strong"\napp = "x"', "app x: must be one of"),
         ('kind = "strong"\napp = "pic"\ncolour = "red"', "--colour=red"),
+        ('kind = "strong"\napp = "pic"\npublished = 3', "published 3: must be the path"),
         ("kind =", "is no TOML"),
     ],
 )
 def test_a_wrong_file_is_one_line(tmp_path, text, line, refused):
     (tmp_path / "study.toml").write_text(text)
     assert line in refused("study", tmp_path / "study.toml")
+
+
+NAMES_PROGRAMS = [
+    'launcher = "./mine"',
+    'launcher = "slurm"',
+    '[quick]\nlauncher = "./mine"',
+    '"launcher=./mine #" = ""',
+    '"" = "--launcher=./mine"',
+    'allow-launcher = true\nlauncher = "./mine"',
+    'sbatch = ["--output=/x"]',
+    'campaign = "../x.jsonl"',
+    'campaign = "/x.jsonl"',
+    'folder = "a/../../x"',
+]
+
+
+@pytest.mark.parametrize("text", NAMES_PROGRAMS)
+def test_a_file_alone_starts_no_program_and_writes_nowhere_else(tmp_path, text, refused):
+    """Catches a study from elsewhere that runs its own program, or writes where it likes."""
+    file = tmp_path / "study.toml"
+    file.write_text(f'kind = "strong"\napp = "echo"\n{text}\n')
+    line = refused("study", file, *["--quick"] * ("quick" in text), "--dry-run")
+    assert str(file) in line
+
+
+def test_a_launcher_is_the_users(tmp_path):
+    """Catches a launcher of a file that nobody has allowed, or that replaces the user's."""
+    file = tmp_path / "study.toml"
+    file.write_text('kind = "strong"\napp = "echo"\nlauncher = "./mine"\n')
+    for given, launcher in (("--allow-launcher", "./mine"), ("--launcher=mpiexec", "mpiexec")):
+        words = ["study", *options.expanded([str(file), given])]
+        assert cli.build_parser(words).parse_args(words).launcher == launcher
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "studies").rglob("*.toml")), ids=lambda f: f.stem)

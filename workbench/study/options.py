@@ -40,6 +40,10 @@ HALVINGS = 12
 ONLY_GRANULARITY = "only in a study of granularity"
 COMM = "comm"  # the kind of campaigns of communication benchmarks
 SOURCES = ("published", "source", "quick")  # keys of a TOML file that are no options
+KEY = re.compile("[a-z0-9][a-z0-9-]*")  # of a TOML file
+ALLOW = "--allow-launcher"
+PROGRAMS = ("--launcher", "--sbatch", ALLOW)  # of a TOML file: what it would have started
+PLACES = ("--campaign", "--folder")  # of a TOML file: where it would have files written
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -79,7 +83,25 @@ def expanded(arguments: list[str]) -> list[str]:
     rest = [word for word in arguments if word not in ("--quick", files[0])]
     quick = "--quick" in arguments
     name = path.stem + ("-quick" if quick else "")
-    return [*words_of_file(path, quick), f"--name={name}", *rest]
+    words = words_of_file(path, quick)
+    _require_harmless(path, words, {word.partition("=")[0] for word in rest})
+    return [*words, f"--name={name}", *rest]
+
+
+def _require_harmless(path: Path, words: list[str], given: set[str]) -> None:
+    """Raise InputError if a file has a program started, or files written outside this folder.
+
+    ``words``: those of the file; ``given``: the options of the command line, which may allow it or
+    name others instead.
+    """
+    for word in words:
+        option, _, value = word.partition("=")
+        mine = ALLOW in given or (option in given and option != "--sbatch")  # which are added
+        allowed = f"{path} says what to start: give {ALLOW} if you trust it, or --launcher yourself"
+        require(mine or option not in PROGRAMS, option, value, allowed)
+        inside = not Path(value).is_absolute() and ".." not in Path(value).parts
+        allowed = f"{path} names a place outside this folder: give {option} yourself"
+        require(inside or option in given or option not in PLACES, option, value, allowed)
 
 
 def shipped() -> dict[str, Path]:
@@ -135,6 +157,7 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add("--published", type=Path, help=argparse.SUPPRESS)
     add("--name", help=argparse.SUPPRESS)  # of the campaign file; from a TOML file
     add("--launcher", metavar="slurm|PATH", help="write job scripts; or another mpiexec to start")
+    add(ALLOW, action="store_true", help="also one that a TOML file names, and its sbatch options")
     add("--dry-run", action="store_true", help="list the runs; with slurm, write scripts only")
     add("--folder", type=Path, help="for job scripts; default: jobs")
     add("--sbatch", action="append", default=[], metavar="OPTION", help="a line for every script")
@@ -293,10 +316,13 @@ def words_of_file(path: Path, quick: bool) -> list[str]:
     require(app in miniapps.names(), "app", app, f"must be one of {', '.join(miniapps.names())}")
     words = [kind, app]
     for key, value in table.items():
+        require(bool(KEY.fullmatch(key)), "FILE.toml", path, f"has the key {key!r}, no option")
         if key not in SOURCES:
             words += _words(key, value)
     if "published" in table:
-        words += ["--published", str(path.parent / table["published"])]
+        beside = table["published"]
+        require(isinstance(beside, str), "published", beside, "must be the path of a file")
+        words += ["--published", str(path.parent / beside)]
     return words
 
 
