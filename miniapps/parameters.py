@@ -25,9 +25,22 @@ class InputError(ValueError):
         super().__init__(one_line(f"{option} {value}: {allowed}"))
 
 
+def printable(text: str) -> str:
+    """A text that a terminal shows as it is: blanks for ends of lines, escapes for control codes.
+
+    Without it a file's text could move the cursor, change the window's title or hide other text.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else " " if c.isspace() else c.encode("unicode_escape").decode()
+        for c in text
+    )
+
+
 def one_line(text: str) -> str:
-    """A text in one line; what is longer than `LONGEST_LINE` loses its middle."""
-    line = " ".join(text.split())
+    """A printable text in one line; what is longer than `LONGEST_LINE` loses its middle."""
+    line = " ".join(printable(text).split())
     part = LONGEST_LINE // 2
     return line if len(line) <= LONGEST_LINE else f"{line[:part]} ... {line[-part:]}"
 

@@ -22,12 +22,12 @@ from workbench.study.export import (
     SUFFIXES,
     export,
     extra_p,
-    reframe_check,
     seed_csv,
     tidy_csv,
 )
-from workbench.study.export import tolerance as tolerance_of
 from workbench.study.plan import NO_BALANCING, Study
+from workbench.study.reframe import reframe_check
+from workbench.study.reframe import tolerance as tolerance_of
 from workbench.study.runner import header_of
 
 SOURCE = Path("campaign.jsonl")
@@ -343,6 +343,28 @@ def test_reframe_puts_no_launcher_around_a_launcher(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     (script,) = (tmp_path / "stage").rglob("rfm_job.sh")
     assert "\nminiapps run jacobi2d --driver mpi -n 2 " in script.read_text()
+
+
+HARMFUL = [
+    ["--launcher", "./mine"],
+    ["--", "./mine"],
+    ["--output", "../x.h5"],
+    ["--json", "../x.json"],
+    ["--steps", "--launcher=./mine"],
+    ["--steps", "--json=../x"],
+    ["./mine", "5"],
+    ["--trace"],
+]
+
+
+@pytest.mark.parametrize("words", HARMFUL, ids="_".join)
+def test_reframe_starts_nothing_but_runs(words: list[str]) -> None:
+    """Catches arguments of a campaign from elsewhere that start a program or write a file."""
+    campaign = a_campaign()
+    assert "'--steps'" in reframe_check(campaign)
+    campaign.head["points"][1]["arguments"] += words
+    with pytest.raises(InputError, match="export"):
+        reframe_check(campaign)
 
 
 def test_reframe_needs_one_answer() -> None:

@@ -840,14 +840,16 @@ def test_hostile_text_is_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[s
     """Catches words of a file that become elements of the page, or colours of the terminal."""
     canned = Canned()
     canned.point("mpi", 1, trials(8), size=HOSTILE)
-    canned.point(HOSTILE, 2, trials(5), versions={"mpi": HOSTILE + "[red]x[/]"})
-    canned.drop(0, 5, HOSTILE)
+    versions = {"mpi": HOSTILE + "[red]x[/]", HOSTILE: "1"}
+    canned.point("charm", 2, trials(5), versions=versions)
+    canned.drop(0, 5, HOSTILE + "\x1b[31m")
     (published := tmp_path / "p.json").write_text(json.dumps({"source": HOSTILE, "n": [HOSTILE]}))
     assert report.write(canned.write(tmp_path / "my.jsonl"), published) == 1
     page = (tmp_path / "my.html").read_text()
     assert "<script" not in page and page.count("&lt;script&gt;") >= 5
     assert page.count("</svg>") == page.count("<svg ")
-    assert "[red]x[/]" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "[red]x[/]" in said and "\x1b" not in said + page and said.count(r"\x1b[31m") == 2
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+from miniapps.parameters import printable
+
 USUAL_WIDTH = 80  # characters, also where standard output is no terminal
 LEAST = 12  # characters to which the cells of a column of text may be wrapped
 ENOUGH = 3  # columns of numbers that are worth a grid of their own
@@ -51,7 +53,13 @@ def show(tables: Sequence[Table]) -> None:
 
 
 def lines(table: Table, most: int) -> Iterator[str]:
-    """The lines of a table, of at most that many characters unless a single word is longer."""
+    """The lines of a table, of at most that many characters unless a single word is longer.
+
+    Texts may be of files that anybody has written: control characters are shown as escapes.
+    """
+    columns = tuple(replace(column, title=printable(column.title)) for column in table.columns)
+    rows = tuple(tuple(map(printable, row)) for row in table.rows)
+    table = replace(table, columns=columns, rows=rows)
     yield from wrapped(table.title, most)
     yield from _body(table, most)
     for note in table.notes:
@@ -61,7 +69,7 @@ def lines(table: Table, most: int) -> Iterator[str]:
 def wrapped(text: str, most: int, indent: str = "") -> list[str]:
     """A text in lines of at most that many characters; no word is broken."""
     return textwrap.wrap(
-        text,
+        printable(text),
         most,
         initial_indent=indent,
         subsequent_indent=indent,
@@ -72,6 +80,7 @@ def wrapped(text: str, most: int, indent: str = "") -> list[str]:
 
 def fitted(line: str, most: int) -> list[str]:
     """A line, or if it is longer than ``most`` characters, lines that do not break its words."""
+    line = printable(line)
     if len(line) <= most:
         return [line]
     indent = line[: len(line) - len(line.lstrip())]

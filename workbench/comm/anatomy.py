@@ -8,8 +8,6 @@ than the level.
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,6 +21,7 @@ from workbench.comm.spec import CommSpec
 from workbench.comm.text import warnings
 from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
+from workbench.quoting import csv_of
 from workbench.run import launch
 from workbench.run.replaced import write_text
 from workbench.study.statistics import mean_interval
@@ -106,12 +105,7 @@ def described(row: Row) -> dict[str, Any]:
 
 def text(found: Sequence[Row]) -> str:
     """The rows as comma-separated values."""
-    lines = io.StringIO()
-    described_rows = [described(row) for row in found]
-    writer = csv.DictWriter(lines, list(described_rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(described_rows)
-    return lines.getvalue()
+    return csv_of([described(row) for row in found])
 
 
 def tables(records: Sequence[dict[str, Any]], found: Sequence[Row]) -> list[Table]:

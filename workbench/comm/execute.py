@@ -26,6 +26,7 @@ from workbench.run.processes import remove_shared_files
 from workbench.run.progress_file import NoProgressFile, reopened
 from workbench.run.replaced import write_text
 from workbench.run.schema import SCHEMA
+from workbench.run.shapes import in_lines
 
 Show = Callable[[dict[str, Any]], int]
 
@@ -118,7 +119,7 @@ def _record(
     most = Disturbance(*(max(values) for values in zip(*disturbances, strict=True)))
     wrong = found.pop("wrong", None)
     checked = wrong is not None or not settings.no_check
-    return {
+    made = {
         "schema": SCHEMA,
         "benchmark": benchmark.name,
         "measures": benchmark.measures,
@@ -138,3 +139,4 @@ def _record(
         "host": record.host(),
         "oversubscribed": spec.pes > environment.cores_of_run(),
     }
+    return dict(in_lines(made))

@@ -6,8 +6,6 @@ numbers. So programs that read OMB's output read this one. docs/comm.md explains
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from typing import Any
 import communication
 from communication.catalogue import CATALOGUE, LATENCY, OVERLAP, RATE, Benchmark
 from workbench.plural import counted
+from workbench.quoting import csv_of
 from workbench.run.record import DISTURBED, disturbed, disturber
 
 SIZE_WIDTH, WIDTH, NARROW = 10, 18, 12  # of OMB's columns
@@ -162,8 +161,4 @@ def table(record: dict[str, Any], results: list[dict[str, Any]]) -> str:
         row = dict(row)
         each = zip(record["percentiles"], row.pop("percentiles", ()), strict=False)
         made.append(same | {"unit": unit} | row | {f"p{percent:g}_us": us for percent, us in each})
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(made[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(made)
-    return text.getvalue()
+    return csv_of(made)

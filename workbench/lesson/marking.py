@@ -16,6 +16,7 @@ from workbench.lesson import apart, marks, sandbox
 from workbench.lesson.apart import Apart
 from workbench.lesson.mark import Marked, mark_all
 from workbench.lesson.submissions import found_in, require_runtime
+from workbench.quoting import line
 from workbench.run.processes import end_by_signals
 
 ANSWERS = Path(__file__).parents[2] / "teaching" / "answers"
@@ -92,7 +93,7 @@ def mark_folder(options: Namespace) -> int:
     by_hand = [one.submission for one in made if one.by_hand]
     if by_hand and status == VALID:
         status = FAILED
-    notes += [f"mark by hand: {one.lesson} of {marks.plain(one.student)}" for one in by_hand]
+    notes += [f"mark by hand: {one.lesson} of {line(one.student)}" for one in by_hand]
     for note in notes:
         print(note, file=sys.stderr)
     try:

@@ -6,35 +6,22 @@ import csv
 import io
 import json
 from collections.abc import Callable, Sequence
-from html import escape
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from miniapps.parameters import InputError, require
 from workbench.lesson.mark import Mark, Marked
+from workbench.quoting import csv_text, line, markup
 from workbench.run.replaced import write_text
 from workbench.table import Column, Table, lines, width
 
-FORMULA = ("=", "+", "-", "@")  # what a spreadsheet would compute, if a cell began with it
 NBGRADER = (  # the columns of nbgrader's own export
     "assignment,duedate,timestamp,student_id,last_name,first_name,email,raw_score,"
     "late_submission_penalty,score,max_score"
 ).split(",")
 CSV = ("student", "lesson", "runtime", "criterion", "points", "of", "missing_because")
-
-
-def plain(text: str) -> str:
-    """A text in one line, without control characters and halves of characters."""
-    line = " ".join(text.split())
-    return "".join(c if c.isprintable() else "?" for c in line)
-
-
-def cell(text: str) -> str:
-    """A text as a spreadsheet shows it, even if it looks like a formula."""
-    line = plain(text)
-    return f"'{line}" if line.startswith(FORMULA) else line
 
 
 def table(marked: Sequence[Marked]) -> str:
@@ -48,11 +35,11 @@ def table(marked: Sequence[Marked]) -> str:
     )
     rows = tuple(
         (
-            plain(one.submission.student),
+            line(one.submission.student),
             one.submission.lesson,
             str(one.points),
             str(one.most),
-            plain("; ".join(one.reasons[:1])) or "-",
+            line("; ".join(one.reasons[:1])) or "-",
         )
         for one in marked
     )
@@ -61,16 +48,14 @@ def table(marked: Sequence[Marked]) -> str:
 
 def as_csv(marked: Sequence[Marked]) -> str:
     """A line for each criterion."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV)
+    rows: list[Sequence[Any]] = []
     for one in marked:
         student, lesson, _, runtime, _ = one.submission
         for mark in one.marks:
             about = mark.criterion
-            row = (cell(student), lesson, runtime, about.words, mark.points, about.points)
-            writer.writerow((*row, cell(mark.reason)))
-    return text.getvalue()
+            row = (student, lesson, runtime, about.words, mark.points, about.points)
+            rows.append((*row, mark.reason))
+    return csv_text(CSV, rows)
 
 
 def junit(marked: Sequence[Marked]) -> str:
@@ -81,7 +66,7 @@ def junit(marked: Sequence[Marked]) -> str:
     suites = ElementTree.Element("testsuites")
     for number, one in enumerate(marked):
         lost = [mark for mark in one.marks if mark.reason]
-        student, lesson = plain(one.submission.student), one.submission.lesson
+        student, lesson = line(one.submission.student), one.submission.lesson
         about = {"package": lesson, "id": str(number), "name": student, "hostname": "localhost"}
         about |= {"timestamp": "1970-01-01T00:00:00", "tests": str(len(one.marks))}
         about |= {"failures": str(len(lost)), "errors": "0", "time": "0"}
@@ -93,9 +78,9 @@ def junit(marked: Sequence[Marked]) -> str:
             named = {"name": title(mark), "classname": f"{lesson}.{student}", "time": "0"}
             case = ElementTree.SubElement(suite, "testcase", named)
             if mark.reason:
-                why = {"message": plain(mark.reason), "type": "criterion"}
+                why = {"message": line(mark.reason), "type": "criterion"}
                 ElementTree.SubElement(case, "failure", why)
-        ElementTree.SubElement(suite, "system-out").text = plain(one.mistake)
+        ElementTree.SubElement(suite, "system-out").text = line(one.mistake)
         ElementTree.SubElement(suite, "system-err")
     ElementTree.indent(suites)
     head = '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -118,7 +103,7 @@ def gradescope(marked: Sequence[Marked]) -> dict[str, str]:
                 "score": mark.points,
                 "max_score": mark.criterion.points,
                 "status": "failed" if mark.reason else "passed",
-                "output": plain(mark.reason),
+                "output": line(mark.reason),
                 "output_format": "text",
             }
             for one in mine
@@ -139,7 +124,7 @@ def gradescope(marked: Sequence[Marked]) -> dict[str, str]:
 def nbgrader(marked: Sequence[Marked]) -> dict[str, str]:
     """``grades.csv`` with the columns of nbgrader's export, and a page of feedback for each."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, NBGRADER, restval="", lineterminator="\n")
+    writer = csv.DictWriter(text, NBGRADER, restval="", lineterminator="\n")  # ids as they are
     writer.writeheader()
     files = {}
     for one in marked:
@@ -155,12 +140,12 @@ def nbgrader(marked: Sequence[Marked]) -> dict[str, str]:
 def page(one: Marked) -> str:
     """The feedback for a student, as a page for a browser."""
     items = [
-        f"<li>{escape(title(mark))}<br>{escape(plain(mark.reason))}</li>\n" for mark in one.marks
+        f"<li>{markup(title(mark))}<br>{markup(line(mark.reason))}</li>\n" for mark in one.marks
     ]
-    heading = escape(f"{one.submission.lesson}: {one.points} of {one.most} points")
+    heading = markup(f"{one.submission.lesson}: {one.points} of {one.most} points")
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{heading}</title>\n'
-        f"<h1>{heading}</h1>\n<ul>\n{''.join(items)}</ul>\n<p>{escape(one.mistake)}</p>\n</html>\n"
+        f"<h1>{heading}</h1>\n<ul>\n{''.join(items)}</ul>\n<p>{markup(one.mistake)}</p>\n</html>\n"
     )
 
 

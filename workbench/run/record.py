@@ -19,10 +19,13 @@ from drivers.timing import imbalance
 from kernels.state_hash import digest
 from miniapps import audit
 from miniapps.contract import Check
+from miniapps.parameters import require
 from workbench import environment
 from workbench.plural import counted
 from workbench.run import clocks
+from workbench.run.revalidation import MEASURED, RECORD
 from workbench.run.schema import SCHEMA
+from workbench.run.shapes import in_lines, misfit, unprintable
 from workbench.run.spec import RunSpec
 from workbench.table import fitted, width
 
@@ -33,7 +36,7 @@ PACKAGES = ("parallel-miniapps", "numpy", "numba", "mpi4py", "charm4py", "h5py")
 
 
 def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
-    """The record of a finished run, as plain data."""
+    """The record of a finished run, as plain data. Raises InputError if it has no such shape."""
     state_hash = digest(outcome.words)
     problem = spec.prepared
     checks = [
@@ -45,7 +48,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         *clocks.checks(outcome),
     ]
     valid = all(check.ok for check in checks)
-    return {
+    record = {
         "schema": SCHEMA,
         "app": spec.app,
         **spec.recorded(),
@@ -77,6 +80,12 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "transport": outcome.transport,
         "oversubscribed": outcome.pes > environment.cores_of_run(),
     }
+    record = in_lines(record)
+    shape = {**RECORD, **(dict(MEASURED) if valid else {})}
+    shape.pop("rounds", None)  # there may be a million numbers, which `_timing` has computed
+    wrong = misfit(record, shape, "record") or unprintable(record, "record")
+    require(wrong is None, "app", spec.app, str(wrong))
+    return record
 
 
 def _balanced(spec: RunSpec, outcome: Outcome) -> list[Check]:

@@ -22,12 +22,16 @@ from workbench.run.shapes import (
     COUNT,
     FLAG,
     HASH,
+    LINE,
+    NAME,
     NUMBER,
-    OBJECT,
+    PARAMETERS,
     POSITIVE,
     SEVERAL,
-    TEXT,
+    UNIT,
+    VERSIONS,
     misfit,
+    unprintable,
 )
 
 ROUNDED = 2e-5  # relative error of sums and ratios of times with six digits
@@ -35,30 +39,30 @@ EXACT = 1e-9  # relative error of numbers with all digits
 
 CASE: Mapping[str, Any] = MappingProxyType(
     {
-        "driver": TEXT,
+        "driver": NAME,
         "pes": SEVERAL,
         "odf": SEVERAL,
-        "balancer": TEXT.or_null(),
+        "balancer": NAME.or_null(),
         "lb_period": COUNT,
     }
 )
 HOST: Mapping[str, Any] = MappingProxyType(
-    {"processor": TEXT, "system": TEXT, "cores": SEVERAL, "memory_bytes": COUNT}
+    {"processor": LINE, "system": LINE, "cores": SEVERAL, "memory_bytes": COUNT}
 )
 RECORD: Mapping[str, Any] = MappingProxyType(
     {
-        "app": TEXT,
-        "device": TEXT,
+        "app": NAME,
+        "device": NAME,
         **CASE,
         "lb_first?": COUNT.or_null(),
         "pe_grid": [SEVERAL],
         "blocks": [SEVERAL],
         "steps": SEVERAL,
         "warmup": COUNT,
-        "problem": OBJECT,
+        "problem": PARAMETERS,
         "extent?": [POSITIVE],
         "valid": FLAG,
-        "checks": [{"name": TEXT, "value": NUMBER.or_null(), "limit": NUMBER, "ok": FLAG}],
+        "checks": [{"name": LINE, "value": NUMBER.or_null(), "limit": NUMBER, "ok": FLAG}],
         "state_hash": HASH,
         "lb": [
             {
@@ -82,7 +86,7 @@ RECORD: Mapping[str, Any] = MappingProxyType(
         "jit_s": AMOUNT,
         "import_s": AMOUNT,
         "peak_rss_bytes": COUNT,
-        "versions": OBJECT,
+        "versions": VERSIONS,
         "host": HOST,
         "oversubscribed": FLAG,
     }
@@ -91,7 +95,7 @@ MEASURED: Mapping[str, Any] = MappingProxyType(
     {
         "step_time_s": {"median": AMOUNT, "min": AMOUNT, "max": AMOUNT},
         "wall_s": POSITIVE,
-        "rate": {"value": POSITIVE, "unit": TEXT},
+        "rate": {"value": POSITIVE, "unit": UNIT},
         "compute_s": AMOUNT,
         "utilisation": AMOUNT,
         "imbalance": AMOUNT,
@@ -118,7 +122,7 @@ def objection(record: Any) -> str | None:
 
 def contradiction(record: Any) -> str | None:
     """Why no run can have written a record, valid or not; None if one can."""
-    words = misfit(record, RECORD, "record")
+    words = misfit(record, RECORD, "record") or unprintable(record, "record")
     if words is None and record["app"] not in miniapps.names():
         words = f"app {record['app']} is unknown; is it in a folder of {miniapps.APP_PATH}?"
     if words is None and record["valid"]:

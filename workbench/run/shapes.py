@@ -11,8 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from miniapps.parameters import printable
+
 LARGEST = 1 << 53  # of integers: up to here they are exact as floats, too
 MOST = 1e300  # of numbers: sums of them are finite
+NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
+UNITS = re.compile(r"\w[\w /*^.%()-]{0,99}")
+DIGITS = re.compile("[0-9a-f]{64}")
+KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,58 @@ def _number(value: Any, least: float) -> bool:
     return type(value) in (int, float) and least <= value <= MOST  # false for NaN
 
 
+def fits(pattern: re.Pattern[str], value: Any) -> bool:
+    """Whether a value is a text that a pattern describes."""
+    return isinstance(value, str) and bool(pattern.fullmatch(value))
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+def _are_values(value: Any) -> bool:
+    """Whether an object has names as keys, and numbers, texts of one line or lists of them."""
+    if not isinstance(value, dict) or not all(fits(KEY, key) for key in value):
+        return False
+    return all(unprintable(one) is None for one in value.values())
+
+
+def unprintable(value: Any, name: str = "it") -> str | None:
+    """Where a value of JSON has a text of several lines or with control characters, in words."""
+    waiting = [(value, name)]
+    while waiting:
+        value, name = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(key, f"a key of {name}") for key in value]
+            waiting += [(inner, f"{name}.{key}") for key, inner in value.items()]
+        elif isinstance(value, list | tuple):
+            waiting += [(inner, name) for inner in value if type(inner) not in (int, float)]
+        elif isinstance(value, str) and not value.isprintable():
+            return f"{name} must be {LINE.allowed}"
+    return None
+
+
+def in_lines(value: Any) -> Any:
+    """A value of JSON whose texts are `LINE`: what libraries and files say of themselves."""
+    if isinstance(value, str):
+        return printable(value).strip()
+    if isinstance(value, dict):
+        return {key: in_lines(inner) for key, inner in value.items()}
+    if isinstance(value, list) and not (value and isinstance(value[0], int | float)):
+        return [in_lines(inner) for inner in value]
+    return value
+
+
+# Texts: TEXT is free, and each output quotes it; the others have an alphabet.
 TEXT = Kind("a text", lambda value: isinstance(value, str))
+LINE = Kind("a text of one line, without control characters", _is_line)
+NAME = Kind("a name of letters, digits and _.+-", lambda value: fits(NAMED, value))
+UNIT = Kind("a unit", lambda value: fits(UNITS, value))
+PARAMETERS = Kind("an object of names with values of one line", _are_values)
+VERSIONS = Kind(
+    "an object of texts of one line",
+    lambda value: isinstance(value, dict) and all(map(_is_line, [*value, *value.values()])),
+)
 FLAG = Kind("true or false", lambda value: isinstance(value, bool))
 OBJECT = Kind("an object", lambda value: isinstance(value, dict))
 COUNT = Kind("an integer of 0 or more", lambda value: _integer(value, 0))
@@ -43,7 +100,7 @@ SEVERAL = Kind("an integer of 1 or more", lambda value: _integer(value, 1))
 NUMBER = Kind("a finite number", lambda value: _number(value, -MOST))
 AMOUNT = Kind("a finite number of 0 or more", lambda value: _number(value, 0))
 POSITIVE = Kind("a finite number above 0", lambda value: _number(value, 1 / MOST))
-HASH = Kind("64 hexadecimal digits", lambda value: bool(re.fullmatch("[0-9a-f]{64}", str(value))))
+HASH = Kind("64 hexadecimal digits", lambda value: fits(DIGITS, value))
 
 
 def misfit(value: Any, shape: Any, name: str) -> str | None:

@@ -24,6 +24,7 @@ from miniapps.audit import MOST_ROUNDS, MOST_SAMPLES, SEEDS, AuditPlan
 from miniapps.decomposition import Layout
 from miniapps.parameters import InputError, extents, parameter, require, words
 from workbench.arguments import destination, driver_option_names, grouped
+from workbench.run.shapes import unprintable
 
 WARMUP = 10  # steps, as in the studies of ESPM2 2021; the first ones are slower
 MOST_PES = 1 << 20  # and blocks per PE; their factors are searched, which takes time
@@ -332,6 +333,9 @@ class RunSpec:
         require(one, "--driver", self.driver, f"{allowed}: {', '.join(kinds)}")
         self._check_audit()
         self.problem.check_steps(self.warmup + self.steps)
+        for name, value in (self.recorded() | self.problem.parameters()).items():
+            words = unprintable(value, "it")
+            require(words is None, f"--{name.replace('_', '-')}", value, str(words))
         _ = self.prepared
 
 

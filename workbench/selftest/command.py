@@ -16,6 +16,7 @@ import miniapps
 from miniapps.parameters import InputError, require
 from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
+from workbench.quoting import markdown_row
 from workbench.run.output import append_line
 from workbench.run.scratch import scratch_for_all
 from workbench.selftest import altered, numbered, simulated
@@ -201,7 +202,7 @@ def show_table(found: Sequence[Found], names: list[str], markdown: bool) -> None
     if markdown:
         head = ["fault", "app", *names]
         for row in (head, ["---"] * len(head), *rows):
-            print(f"| {' | '.join(row)} |")
+            print(markdown_row(row))
         print()
     else:
         joined = tuple(with_drivers(row, names) for row in rows)

@@ -19,6 +19,7 @@ import numpy as np
 
 from drivers.timing import imbalance
 from miniapps.parameters import InputError
+from workbench.quoting import markup
 from workbench.run.record import fixed_parameters
 from workbench.run.replaced import write_text
 from workbench.show.captions import fitted, machine_text, wrapped
@@ -141,7 +142,7 @@ def _page(runs: list[SavedRun]) -> Any:
 def _column_title(run: SavedRun) -> str:
     """The command line of a run, and which of its blocks have no part of their own."""
     rule = f"; grey: all but the {BLOCKS} most loaded blocks"
-    return run.command() + (rule if run.blocks > BLOCKS else "")
+    return markup(run.command()) + (rule if run.blocks > BLOCKS else "")
 
 
 def _title(runs: list[SavedRun], width: int, small: int) -> str:
@@ -150,11 +151,13 @@ def _title(runs: list[SavedRun], width: int, small: int) -> str:
     Lines have at most ``width`` letters, or ``small`` ones if they are small.
     """
     record = runs[0].record
-    machine = machine_text(run.record["host"] for run in runs)
+    machine = markup(machine_text(run.record["host"] for run in runs))
     versions = record["versions"].items()
     listed = ", ".join(f"{name} {version}" for name, version in versions if version[:1].isdigit())
-    said = fitted([f"{record['app']}: {runs[0].problem()}", machine], width, "<br>")
-    return f'{said}<br><span style="font-size:11px">{wrapped(listed, small, "<br>")}</span>'
+    about = markup(f"{record['app']}: {runs[0].problem()}")
+    said = fitted([about, machine], width, "<br>")
+    listed = wrapped(markup(listed), small, "<br>")
+    return f'{said}<br><span style="font-size:11px">{listed}</span>'
 
 
 class RunPanels:

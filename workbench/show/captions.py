@@ -11,6 +11,7 @@ import drivers
 import miniapps
 from miniapps.parameters import words
 from workbench.plural import counted
+from workbench.quoting import figure
 
 GLUE = "\N{NO-BREAK SPACE}"
 Problem = Mapping[str, Any]  # parameters of a problem, as in a record
@@ -81,7 +82,7 @@ def command_text(record: Mapping[str, Any]) -> str:
 def run_title(record: Mapping[str, Any], width: int) -> str:
     """The title of a figure of one run: its command line, problem and machine."""
     about = [problem_text(record["app"], [record["problem"]]), machine_text([record["host"]])]
-    return f"{wrapped(command_text(record), width)}\n{fitted(about, width)}"
+    return figure(f"{wrapped(command_text(record), width)}\n{fitted(about, width)}")
 
 
 def wrapped(text: str, width: int, line_break: str = "\n") -> str:

@@ -7,9 +7,9 @@ as the window, with the layout of `narrow`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 from typing import Any
 
+from workbench.quoting import markup
 from workbench.show.captions import wrapped
 
 PANELS = (130, 230, 110, 110)  # heights of the panels of a run, pixels
@@ -70,7 +70,7 @@ def page_of(figure: Any, columns: int, title: str, narrow_title: str) -> str:
         to_json_plotly(part) for part in (figure, narrow(figure, columns, narrow_title))
     )
     parts = {"library": get_plotlyjs(), "drawn": drawn, "narrow": changed, "fitting": FITTING}
-    return PAGE.format(title=escape(title), **parts)
+    return PAGE.format(title=markup(title), **parts)
 
 
 def narrow(figure: Any, columns: int, title: str) -> dict[str, Any]:

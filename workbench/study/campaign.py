@@ -139,15 +139,23 @@ class Writer:
         else:  # new, or killed while the head was being written
             require(_line(head).startswith(text), "--campaign", path, "is some other file")
             os.ftruncate(self.file, 0)
+            wrong = self.reader.misfit_of_head(json.loads(_line(head)))
+            require(wrong is None, "--campaign", path, f"no study to write: {wrong}")
             self.campaign = self.reader(head)
             self._append(head)
 
     def add(self, event: str, **entry: Any) -> None:
-        """Add a line; it is on the disk when this returns. Many rounds of a record are merged."""
+        """Add a line; it is on the disk when this returns. Many rounds of a record are merged.
+
+        Raises InputError for what could not be read again.
+        """
         if "record" in entry:
             entry["record"] = with_few_rounds(entry["record"])
-        self._append({"event": event} | entry)
-        self.campaign.events.append({"event": event} | entry)
+        added = {"event": event} | entry
+        wrong = misfit_of_event(self.campaign.head, added)
+        require(wrong is None, "--campaign", self.path, f"{event}: {wrong}")
+        self._append(added)
+        self.campaign.events.append(added)
 
     def _append(self, line: dict[str, Any]) -> None:
         append_line(self.path, self.file, _line(line))

@@ -6,20 +6,17 @@ program from which this project started.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import pprint
-import statistics
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import drivers
 from miniapps.parameters import InputError, require, shown
+from workbench.quoting import csv_of, csv_text
 from workbench.run.record import disturbed
 from workbench.run.replaced import write_text
 from workbench.study.campaign import Campaign
+from workbench.study.reframe import reframe_check
+from workbench.study.titles import configuration
 from workbench.study.validation import mean_step_s
 
 SUFFIXES = {"csv": ".csv", "seed-csv": "", "extra-p": ".extra-p.txt", "reframe": ".reframe.py"}
@@ -49,9 +46,6 @@ idle time, scheduling and load balancing, and does not measure communication.
 """
 RUN_COLUMNS = ("driver", "pes", "odf", "balancer", "lb_period", "steps", "warmup")
 MEASURED_COLUMNS = ("compute_s", "utilisation", "imbalance", "migrations", "jit_s", "import_s")
-LEAST_TOLERANCE = 0.10
-BLIND_TOLERANCE = 0.50  # if there are too few trials to estimate their spread
-TRIALS_FOR_SPREAD = 3
 
 
 def export(campaign: Campaign, form: str, target: Path | None, source: Path) -> list[Path]:
@@ -78,15 +72,6 @@ def export(campaign: Campaign, form: str, target: Path | None, source: Path) -> 
     return list(texts)
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """CSV of a header and rows; None becomes an empty cell."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return text.getvalue()
-
-
 # Tidy CSV -----------------------------------------------------------------------------------------
 
 
@@ -98,7 +83,7 @@ def tidy_csv(campaign: Campaign) -> str:
     """
     rows = [tidy_row(run) for run in campaign.of("run")]
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    return _table(columns, ([row.get(name) for name in columns] for row in rows))
+    return csv_of(rows, columns)
 
 
 def tidy_row(run: dict[str, Any]) -> dict[str, Any]:
@@ -151,17 +136,7 @@ def _named(alone: bool) -> str:
 
 def _run_name(run: dict[str, Any]) -> str:
     """The name of a run's file, such as trial03-point07-charm-2pe-odf4-Greedy30."""
-    return f"trial{run['trial']:02}-point{run['point']:02}-{_configuration(run['record'], '-')}"
-
-
-def _configuration(run: dict[str, Any], joint: str, pes: bool = True) -> str:
-    """The configuration of a record or point, in characters that Extra-P and ReFrame allow."""
-    words = [run["driver"], *([f"{run['pes']}pe"] if pes else [])]
-    if drivers.of_record(run["driver"]).over_decomposition:
-        words.append(f"odf{run['odf']}")
-    if run["balancer"]:
-        words.append(f"{run['balancer']}{run['lb_period']}")
-    return joint.join(words)
+    return f"trial{run['trial']:02}-point{run['point']:02}-{configuration(run['record'], '-')}"
 
 
 def _seed_table(record: dict[str, Any]) -> str:
@@ -176,7 +151,7 @@ def _seed_table(record: dict[str, Any]) -> str:
             waited = (wall - compute) / count if alone else None
             times = (wall / count, waited, compute / count)
             rows += [(process, step, *times) for step in range(first, first + count)]
-    return _table(SEED_COLUMNS, rows)
+    return csv_text(SEED_COLUMNS, rows)
 
 
 # Extra-P ------------------------------------------------------------------------------------------
@@ -207,159 +182,17 @@ def extra_p(campaign: Campaign) -> str:
 
 
 def _region(campaign: Campaign, run: dict[str, Any]) -> str:
-    configuration = _configuration(run["record"], "_", pes=False)
+    named = configuration(run["record"], "_", pes=False)
     if campaign.head["study"]["kind"] != "granularity":
-        return configuration
+        return named
     problems: list[Any] = []
     for point in campaign.head["points"]:
         parameters = _size(point["problem"])
         if parameters not in problems:
             problems.append(parameters)
-    return f"{configuration}_problem{problems.index(_size(run['record']['problem']))}"
+    return f"{named}_problem{problems.index(_size(run['record']['problem']))}"
 
 
 def _size(problem: dict[str, Any]) -> dict[str, Any]:
     """A problem without the temporal-blocking depth, which may differ between numbers of PEs."""
     return {name: value for name, value in problem.items() if name != "time_tile"}
-
-
-# ReFrame ------------------------------------------------------------------------------------------
-
-CHECK_TEXT = '''\
-"""ReFrame check of {app}: the same bits as this campaign, and not slower than its spread allows.
-
-    reframe -c THIS_FILE -r                                  with `miniapps` on the PATH
-    reframe -c THIS_FILE -r -n {example:<30} only these
-    reframe -c THIS_FILE -r -S program=/path/to/miniapps
-
-Every run starts its own PEs on one node, so ReFrame starts it without a launcher. A step may take
-longer than this campaign's mean by `tolerance`: three standard deviations of the trials, at least
-{least:.0%}; {blind:.0%} if there are fewer than {trials} trials. A faster run does not fail.
-The numbers hold on the campaign's machine; elsewhere use --skip-performance-check. Points with more
-PEs than cores have no reference times.
-"""
-
-import json
-import shlex
-
-import reframe as rfm
-import reframe.utility.sanity as sn
-from reframe.core.backends import getlauncher
-from reframe.core.builtins import (
-    parameter,
-    performance_function,
-    run_after,
-    run_before,
-    sanity_function,
-    variable,
-)
-
-APP = {app!r}
-POINTS = {points}
-
-
-@rfm.simple_test
-class MiniappsCheck(rfm.RunOnlyRegressionTest):
-    """A point of the matrix."""
-
-    point = parameter(POINTS)
-    program = variable(str, value="miniapps")
-    valid_systems = ["*"]
-    valid_prog_environs = ["*"]
-    num_tasks = 1
-
-    @run_after("init")
-    def set_up(self):
-        """Set up the run of the point."""
-        asked = POINTS[self.point]
-        self.descr = f"{{APP}}, {{self.point}}"
-        self.executable = self.program
-        self.executable_opts = [*map(shlex.quote, asked["arguments"]), "--json", "record.json"]
-        self.num_cpus_per_task = asked["pes"]
-        if asked["step_s"] is not None:
-            slower = asked["tolerance"]
-            self.reference = {{
-                "*": {{
-                    "step_time": (asked["step_s"], None, slower, "s"),
-                    "rate": (asked["rate"], -slower / (1 + slower), None, {unit!r}),
-                }}
-            }}
-
-    @run_before("run")
-    def use_no_launcher(self):
-        """Start the command itself: it launches its own PEs."""
-        self.job.launcher = getlauncher("local")()
-
-    def record(self):
-        """The run's record, in the stage directory, where ReFrame evaluates it."""
-        with open("record.json") as file:
-            return json.load(file)
-
-    @sanity_function
-    def same_state(self):
-        """Valid, and the same bits as the campaign."""
-        record = self.record()
-        return sn.all(
-            [
-                sn.assert_true(record["valid"], "the run is not valid"),
-                sn.assert_eq(record["state_hash"], POINTS[self.point]["state_hash"]),
-                sn.assert_eq(record["pes"], POINTS[self.point]["pes"]),
-            ]
-        )
-
-    @performance_function("s")
-    def step_time(self):
-        """Mean wall of a step."""
-        record = self.record()
-        return record["wall_s"] / record["steps"]
-
-    @performance_function({unit!r})
-    def rate(self):
-        """Work of all timed steps over their wall."""
-        return self.record()["rate"]["value"]
-'''
-
-
-def reframe_check(campaign: Campaign) -> str:
-    """A check file for ReFrame 4: one run per point, which must end in the campaign's state.
-
-    The reference step time and rate are the campaign's means. Raises InputError if runs of one
-    point ended in different states.
-    """
-    points = {}
-    for number, point in enumerate(campaign.head["points"]):
-        records = [run["record"] for run in campaign.of("run") if run["point"] == number]
-        if records:
-            points[f"{number:02}-{_configuration(point, '-')}"] = _expected(point, records)
-    return CHECK_TEXT.format(
-        app=campaign.head["study"]["app"],
-        unit=next(campaign.of("run"))["record"]["rate"]["unit"],
-        points=pprint.pformat(points, width=100, sort_dicts=False),
-        least=LEAST_TOLERANCE,
-        blind=BLIND_TOLERANCE,
-        trials=TRIALS_FOR_SPREAD,
-        example=next(iter(points)),
-    )
-
-
-def _expected(point: dict[str, Any], records: list[dict[str, Any]]) -> dict[str, Any]:
-    """The arguments of a point's run, and the results that the check expects."""
-    hashes = {record["state_hash"] for record in records}
-    require(len(hashes) == 1, "export", "reframe", "runs of one point ended in different states")
-    times = [mean_step_s(record) for record in records]
-    counts = not any(record["oversubscribed"] for record in records)
-    return {
-        "arguments": json.loads(json.dumps(point["arguments"])),
-        "pes": 1 if drivers.of_record(point["driver"]).one_pe else point["pes"],
-        "state_hash": hashes.pop(),
-        "step_s": statistics.fmean(times) if counts else None,
-        "rate": statistics.fmean(record["rate"]["value"] for record in records) if counts else None,
-        "tolerance": tolerance(times),
-    }
-
-
-def tolerance(times: list[float]) -> float:
-    """The accepted slowdown, as a fraction of the mean: three standard deviations or a minimum."""
-    if len(times) < TRIALS_FOR_SPREAD:
-        return BLIND_TOLERANCE
-    return max(LEAST_TOLERANCE, 3 * statistics.stdev(times) / statistics.fmean(times))

@@ -13,8 +13,9 @@ from typing import Any
 
 import miniapps
 from miniapps.json_input import parsed
-from miniapps.parameters import InputError, contents, require
+from miniapps.parameters import InputError, contents, printable, require
 from workbench.exit_status import VALID, WRONG
+from workbench.quoting import markup
 from workbench.run.replaced import replacing, write_text
 from workbench.run.spec import check_writable
 from workbench.study.campaign import Campaign
@@ -168,7 +169,7 @@ def inline_svg(text: str, name: str, title: str) -> str:
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'href="#', f'href="#{name}-', text)
     text = re.sub(r"url\(#", f"url(#{name}-", text)
-    return text.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
+    return text.replace("<svg", f'<svg role="img" aria-label="{markup(title)}"', 1)
 
 
 def html(
@@ -202,6 +203,7 @@ def rendered(template: str, figures: list[dict[str, Any]], **values: Any) -> str
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=lambda value: printable(value) if type(value) is str else value,
         trim_blocks=True,
         lstrip_blocks=True,
     )

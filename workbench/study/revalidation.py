@@ -18,12 +18,17 @@ from workbench.run.shapes import (
     AMOUNT,
     COUNT,
     FLAG,
+    LINE,
+    NAME,
     NUMBER,
     OBJECT,
+    PARAMETERS,
     POSITIVE,
     SEVERAL,
     TEXT,
+    VERSIONS,
     misfit,
+    unprintable,
 )
 from workbench.study.plan import steps_of
 
@@ -32,25 +37,25 @@ Event = dict[str, Any]
 HEAD: Mapping[str, Any] = MappingProxyType(
     {
         "study": {
-            "kind": TEXT,
-            "app": TEXT,
-            "problem": OBJECT,
+            "kind": NAME,
+            "app": NAME,
+            "problem": PARAMETERS,
             "steps": SEVERAL,
             "warmup": COUNT,
-            "device": TEXT,
+            "device": NAME,
             "shuffle_seed": NUMBER,
             "lb_first?": COUNT.or_null(),
         },
-        "points": [{**CASE, "problem": OBJECT, "steps?": SEVERAL, "arguments": [TEXT]}],
+        "points": [{**CASE, "problem": PARAMETERS, "steps?": SEVERAL, "arguments": [LINE]}],
     }
 )
 RUN: Mapping[str, Any] = MappingProxyType(
-    {"trial": COUNT, "point": COUNT, "command": TEXT, "seconds?": AMOUNT}
+    {"trial": COUNT, "point": COUNT, "command": LINE, "seconds?": AMOUNT}
 )
 EVENTS: Mapping[str, Any] = MappingProxyType(
     {
         "start": {
-            "versions": OBJECT,
+            "versions": VERSIONS,
             "host": HOST,
             "clock_tick_s": AMOUNT,
             "pinned": FLAG,
@@ -63,10 +68,12 @@ EVENTS: Mapping[str, Any] = MappingProxyType(
     }
 )
 
+FREE = ("record", "reason", "left_out")  # of an event: has a shape of its own, or is free text
+
 
 def misfit_of_head(head: dict[str, Any]) -> str | None:
     """Why the first line of a file is no head, in a few words; None if it is one."""
-    words = misfit(head, HEAD, "head")
+    words = misfit(head, HEAD, "head") or unprintable(head, "head")
     if words is not None:
         return words
     keys = {tuple(sorted(point["problem"])) for point in head["points"]}
@@ -76,9 +83,10 @@ def misfit_of_head(head: dict[str, Any]) -> str | None:
 def misfit_of_event(head: dict[str, Any], event: Event) -> str | None:
     """Why a line is no event, in a few words; None if it is one. Other kinds of event may be."""
     kind = event.get("event")
-    if not isinstance(kind, str):
+    if not isinstance(kind, str) or not NAME.fits(kind):
         return "has no event"
     words = misfit(event, EVENTS.get(kind, {}), kind)
+    words = words or unprintable({key: event[key] for key in event if key not in FREE}, kind)
     if words is None and kind in ("run", "dropped") and event["point"] >= len(head["points"]):
         return f"{kind}.point is {event['point']}, of {len(head['points'])} points"
     return words

@@ -25,6 +25,7 @@ from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, contents, require
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.plural import counted
+from workbench.quoting import line
 from workbench.run.replaced import write_text
 from workbench.run.schema import comparable, upgraded, upgraded_head
 from workbench.run.spec import RunSpec
@@ -242,8 +243,8 @@ def _name(trial: int, point: int, **_: Any) -> str:
 def collect(folder: Path, path: Path) -> int:
     """Merge the results and list failed and missing runs; returns WRONG if any, else VALID."""
     collected = merge(folder, path)
-    for line in collected.lines():
-        print(line, file=sys.stdout if collected.complete else sys.stderr)
+    for text in collected.lines():
+        print(line(text), file=sys.stdout if collected.complete else sys.stderr)
     return VALID if collected.complete else WRONG
 
 
@@ -330,8 +331,8 @@ def _add_noise(writer: Writer, job: Path) -> None:
     """Add a job's new noise samples, and before its first one a start event for its machine."""
     events = writer.campaign.events
     known = sum(entry["event"] == "noise" and entry.get("job") == job.stem for entry in events)
-    for number, line in enumerate(job.read_text().splitlines()):
-        noted = object_of(job, number + 1, line)
+    for number, text in enumerate(job.read_text().splitlines()):
+        noted = object_of(job, number + 1, text)
         if number == 0 and known == 0:
             around = {name: noted[name] for name in ("versions", "host", "clock_tick_s")}
             writer.add("start", job=job.stem, pinned=True, **around)

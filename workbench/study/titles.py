@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import drivers
+from workbench.quoting import word
 from workbench.show.captions import machine_text, problem_text
 from workbench.study.campaign import Campaign
 
@@ -25,3 +29,16 @@ def machine_of(campaign: Campaign) -> str:
     """The processor and the cores of each machine of the study."""
     runs = (run["record"] for run in campaign.of("run"))
     return machine_text(source["host"] for source in (*campaign.of("start"), *runs))
+
+
+def configuration(run: dict[str, Any], joint: str, pes: bool = True) -> str:
+    """The configuration of a record or point, in characters that Extra-P and ReFrame allow.
+
+    It is also part of the names of files. Raises InputError.
+    """
+    words = [run["driver"], *([f"{run['pes']}pe"] if pes else [])]
+    if drivers.of_record(run["driver"]).over_decomposition:
+        words.append(f"odf{run['odf']}")
+    if run["balancer"]:
+        words.append(f"{run['balancer']}{run['lb_period']}")
+    return word(joint.join(words), "export")

@@ -21,16 +21,20 @@ from workbench.run.shapes import (
     AMOUNT,
     COUNT,
     FLAG,
+    LINE,
+    NAME,
     NUMBER,
     OBJECT,
     POSITIVE,
     SEVERAL,
-    TEXT,
+    VERSIONS,
     Kind,
+    fits,
     misfit,
+    unprintable,
 )
 from workbench.study.campaign import VERSION, Campaign
-from workbench.study.comm.claims import NAME, TAKES, calls_of
+from workbench.study.comm.claims import CLAIM_NAME, TAKES, calls_of
 from workbench.study.comm.libraries import TITLES, Library
 from workbench.study.comm.plan import Plan, label
 from workbench.study.runner import Policy, pinning
@@ -55,55 +59,55 @@ def _is_series(value: Any) -> bool:
 
 SETTINGS: Mapping[str, Any] = MappingProxyType(
     {
-        "benchmark": TEXT,
-        "driver": TEXT,
+        "benchmark": NAME,
+        "driver": NAME,
         "pes": SEVERAL,
-        "buffer": TEXT,
-        "pickle": TEXT.or_null(),
-        "touch": TEXT,
+        "buffer": NAME,
+        "pickle": NAME.or_null(),
+        "touch": NAME,
         "window": SEVERAL,
-        "thread_level": TEXT.or_null(),
-        "method": TEXT.or_null(),
+        "thread_level": NAME.or_null(),
+        "method": NAME.or_null(),
         "sizes": [COUNT],
     }
 )
 HEAD: Mapping[str, Any] = MappingProxyType(
     {
         "study": {
-            "kind": TEXT,
-            "source": TEXT,
+            "kind": NAME,
+            "source": LINE,
             "shuffle_seed": NUMBER,
             "claims": [
                 {
-                    "name": Kind("of a-z, 0-9 and -", lambda name: bool(NAME.fullmatch(str(name)))),
-                    "title": TEXT,
-                    "says": TEXT,
-                    "benchmark": TEXT,
+                    "name": Kind("of a-z, 0-9 and -", lambda name: fits(CLAIM_NAME, name)),
+                    "title": LINE,
+                    "says": LINE,
+                    "benchmark": NAME,
                     "ranks": SEVERAL,
-                    "lines": [{"name": TEXT, "point": COUNT, "call": TEXT.or_null()}],
-                    "published": TEXT.or_null(),
+                    "lines": [{"name": LINE, "point": COUNT, "call": LINE.or_null()}],
+                    "published": LINE.or_null(),
                     "series": Kind("published values by line and size", _is_series),
                     "quantities": [
                         {
-                            "what": TEXT,
-                            "of": TEXT.or_null(),
-                            "reason?": TEXT.or_null(),
-                            "to": TEXT.or_null(),
-                            "take": TEXT,
+                            "what": LINE,
+                            "of": LINE.or_null(),
+                            "reason?": LINE.or_null(),
+                            "to": LINE.or_null(),
+                            "take": LINE,
                             "sizes?": Kind("two sizes, or null", _is_range),
                         }
                     ],
                 }
             ],
         },
-        "points": [{**SETTINGS, "library": TEXT.or_null(), "arguments": [TEXT]}],
+        "points": [{**SETTINGS, "library": NAME.or_null(), "arguments": [LINE]}],
     }
 )
 RECORD: Mapping[str, Any] = MappingProxyType(
     {
         **SETTINGS,
         "host": HOST,
-        "versions": OBJECT,
+        "versions": VERSIONS,
         "oversubscribed": FLAG,
         "disturbance": {"waited": AMOUNT, "steal": AMOUNT},
     }
@@ -112,7 +116,7 @@ MEASURED: Mapping[str, Any] = MappingProxyType(
     {"measured": [{"trial": COUNT, "size": COUNT}], "barrier_us": AMOUNT}
 )
 ANATOMIES: Mapping[str, Any] = MappingProxyType(
-    {"whole": OBJECT, "sides?": OBJECT, "without_c": TEXT.or_null()}
+    {"whole": OBJECT, "sides?": OBJECT, "without_c": LINE.or_null()}
 )
 
 
@@ -122,7 +126,7 @@ class CommCampaign(Campaign):
     @staticmethod
     def misfit_of_head(head: dict[str, Any]) -> str | None:
         """Why the first line is no head of such a campaign; None if it is one."""
-        words = misfit(head, HEAD, "head")
+        words = misfit(head, HEAD, "head") or unprintable(head, "head")
         if words is not None:
             return words
         points = len(head["points"])
@@ -156,6 +160,7 @@ class CommCampaign(Campaign):
 def objection(point: Mapping[str, Any], record: Mapping[str, Any]) -> str | None:
     """Why the record of a point does not count, whatever other runs are; None if it does."""
     words = misfit(record, {**RECORD, "valid": FLAG.or_null()}, "record")
+    words = words or unprintable(record, "record")
     if words is None and record["valid"] is False:
         return f"wrong data: {record.get('wrong')}"
     anatomy = point["benchmark"] == ANATOMY.name

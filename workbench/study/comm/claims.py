@@ -21,7 +21,7 @@ from communication.settings import Settings, Span
 from miniapps.json_input import parsed
 from miniapps.parameters import InputError, contents, require
 from workbench.comm.variants import DRIVER, LIBRARY, VALUES, in_words
-from workbench.run.shapes import COUNT, FLAG, NUMBER, OBJECT, SEVERAL, TEXT, misfit
+from workbench.run.shapes import COUNT, FLAG, LINE, NUMBER, OBJECT, SEVERAL, misfit
 from workbench.study.options import COMM, MOST_PUBLISHED, table_of
 
 FILE = "FILE.toml"
@@ -29,7 +29,7 @@ QUICK, PAPER = "quick", "paper"
 CALLS = "calls"
 DIFFERENCE = "difference"  # of `TAKES`
 DIMENSIONS = (DRIVER, *VALUES, LIBRARY)
-NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+CLAIM_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 TAKES = MappingProxyType(
     {
         "value": "the value",
@@ -40,7 +40,7 @@ TAKES = MappingProxyType(
 MEASURED: Mapping[str, Any] = MappingProxyType(
     {
         "ranks?": [SEVERAL],
-        "sizes?": TEXT,
+        "sizes?": LINE,
         "iterations?": SEVERAL,
         "warmups?": COUNT,
         "window?": SEVERAL,
@@ -49,33 +49,33 @@ MEASURED: Mapping[str, Any] = MappingProxyType(
 )  # keys that the tables for short campaigns and for the papers' own may replace
 QUANTITY: Mapping[str, Any] = MappingProxyType(
     {
-        "what": TEXT,
-        "of?": TEXT,
-        "to?": TEXT,
-        "take?": TEXT,
-        "sizes?": TEXT,
-        "published?": TEXT,
-        "reason?": TEXT,
+        "what": LINE,
+        "of?": LINE,
+        "to?": LINE,
+        "take?": LINE,
+        "sizes?": LINE,
+        "published?": LINE,
+        "reason?": LINE,
     }
 )
 CLAIM: Mapping[str, Any] = MappingProxyType(
     {
-        "name": TEXT,
-        "title": TEXT,
-        "says?": TEXT,
-        "benchmark": TEXT,
+        "name": LINE,
+        "title": LINE,
+        "says?": LINE,
+        "benchmark": LINE,
         **MEASURED,
-        DRIVER: [TEXT],
-        **{f"{name}?": [TEXT] for name in (*VALUES, LIBRARY, CALLS)},
-        "published?": TEXT,
+        DRIVER: [LINE],
+        **{f"{name}?": [LINE] for name in (*VALUES, LIBRARY, CALLS)},
+        "published?": LINE,
         "series?": OBJECT,
         "quantities?": [QUANTITY],
     }
 )
 SHAPE: Mapping[str, Any] = MappingProxyType(
     {
-        "kind": TEXT,
-        "source?": TEXT,
+        "kind": LINE,
+        "source?": LINE,
         "trials?": SEVERAL,
         "seed?": NUMBER,
         "claims": [CLAIM],
@@ -234,7 +234,7 @@ def _check_over(path: Path, over: Mapping[str, Any], names: list[str]) -> None:
 def _claims(path: Path, table: dict[str, Any]) -> Iterator[Claim]:
     """A claim for each number of ranks. Raises InputError."""
     name, benchmark = table["name"], table["benchmark"]
-    require(bool(NAME.fullmatch(name)), "name", name, "must be of a-z, 0-9 and -")
+    require(bool(CLAIM_NAME.fullmatch(name)), "name", name, "must be of a-z, 0-9 and -")
     known = {**CATALOGUE, ANATOMY.name: ANATOMY}
     require(benchmark in known, "benchmark", benchmark, "one of `miniapps comm --list`")
     choices = _choices(table)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +9,7 @@ from typing import Any
 
 import communication
 from workbench.plural import counted
+from workbench.quoting import csv_of
 from workbench.study.campaign import Campaign
 from workbench.study.cells import columns_of, distinct, number, with_bounds
 from workbench.study.comm.claims import DIFFERENCE, TAKES
@@ -243,13 +242,8 @@ def environment_table(campaign: Campaign) -> Table:
 
 def csv_text(found: Sequence[Result]) -> str:
     """All values as comma-separated values, a row for each claim, line and size."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [*CSV, *POINT], lineterminator="\n")
-    writer.writeheader()
-    for result in found:
-        for line in result.lines:
-            writer.writerows(_csv_rows(result, line))
-    return text.getvalue()
+    rows = [row for result in found for line in result.lines for row in _csv_rows(result, line)]
+    return csv_of(rows, [*CSV, *POINT])
 
 
 def _csv_rows(result: Result, line: Line) -> Iterator[dict[str, Any]]:
