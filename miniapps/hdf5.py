@@ -4,6 +4,9 @@ libhdf5 ends the process, or never returns, on about one in 2500 randomly damage
 is read in a child process first, within limits of memory and time. If the child survives, the
 caller reads the file itself. The time of a core is limited, too: it shows an endless loop sooner,
 because slow disks and busy machines do not count.
+
+A file may also take its data from other files of the machine, by links, external storage or virtual
+datasets. None of these is followed.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import faulthandler
 import math
 import os
+import posixpath
 import resource
 import select
 import signal
@@ -60,6 +64,53 @@ def require_stored(path: Path, *datasets: Any) -> None:
     for data in datasets:
         if data.nbytes > most:
             raise Unreadable(f"{data.name} claims {data.nbytes} bytes, more than the file can hold")
+
+
+def require_own_data(file: Any) -> None:
+    """Raise Unreadable unless all data that an open file shows lie in itself.
+
+    Soft links may lead to places within the top-level group that they are in. All links and
+    datasets are visited, so that nothing is read before.
+    """
+    waiting, seen = [file["/"]], set[Any]()
+    while waiting:
+        group = waiting.pop()
+        for name in group:
+            found = _owned(group, name)
+            if found is not None and (address := _address(found)) not in seen:
+                seen.add(address)
+                waiting.append(found)
+
+
+def _owned(group: Any, name: str) -> Any:
+    """The group that a name of a group stands for, None if it is no group. Raises Unreadable."""
+    import h5py
+
+    link, path = group.get(name, getlink=True), posixpath.join(group.name, name)
+    if isinstance(link, h5py.SoftLink):
+        target = posixpath.join(group.name, link.path)
+        inside = target.split("/")[1:2] == path.split("/")[1:2] != [name]
+        _refuse(not inside, path, f"is a link to {link.path}")
+        return None
+    _refuse(not isinstance(link, h5py.HardLink), path, "is a link to another file")
+    found = group[name]
+    if isinstance(found, h5py.Dataset):
+        _refuse(found.external is not None, path, "has its data in another file")
+        _refuse(found.is_virtual, path, "is a virtual dataset, of data of other files")
+    return found if isinstance(found, h5py.Group) else None
+
+
+def _refuse(wrong: bool, path: str, why: str) -> None:
+    """Raise Unreadable about an object of a file."""
+    if wrong:
+        raise Unreadable(f"{path} {why}; only data in the file itself are read")
+
+
+def _address(group: Any) -> Any:
+    """Where a group lies in its file, by whichever of its names it was opened."""
+    import h5py
+
+    return h5py.h5o.get_info(group.id).addr
 
 
 def _waited(child: int, seconds: float) -> int | None:

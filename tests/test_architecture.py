@@ -33,7 +33,8 @@ ONLY_IN = {
     "plotly": r"workbench/show/(?:animation|page)\.py",
     "playwright": r"tests/conftest\.py",
     "pandas": r"workbench/api\.py|tests/\w+\.py",
-    "h5py": r"(workbench/\w+|tests(/fuzz)?)/\w+\.py|miniapps/leanmd/(inputs/h5md|plain_input)\.py",
+    "h5py": r"(workbench/\w+|tests(/fuzz)?)/\w+\.py"
+    r"|miniapps/(hdf5|leanmd/(inputs/h5md|plain_input))\.py",
 }
 FREE = {
     "devices": {"numpy", "numba", "cupy", "llvmlite"},

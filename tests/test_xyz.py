@@ -16,7 +16,7 @@ import support
 
 from workbench.cli import main
 from workbench.exit_status import BAD_INPUT
-from workbench.show import trajectory
+from workbench.show import saved
 
 ATOMS = "leanmd --preset minimal"
 
@@ -74,6 +74,17 @@ def lost(name: str, value: Any = None) -> Callable[[Any], None]:
     return change
 
 
+def at(name: str, where: Any, value: Any) -> Callable[[Any], None]:
+    """Damage: other values at a place of a dataset of the trajectory."""
+
+    def change(file: Any) -> None:
+        data = file[f"particles/atoms/{name}"]
+        assert data.size > 0
+        data[where] = value
+
+    return change
+
+
 def claim(file: Any) -> None:
     """Damage: positions that claim to be many and are not there."""
     del file["particles/atoms/position/value"]
@@ -95,6 +106,18 @@ DAMAGES: dict[str, Callable[[Any], None]] = {
     "fewer velocities": lost("velocity/value", np.zeros((2, 192, 3))),
     "a number for edges": lost("box/edges", 7.0),
     "a species without a name": lost("species", np.zeros(192, np.uint8)),
+    "a negative box": lost("box/edges", np.array([7.0, -7.0, 7.0])),
+    "no box": lost("box/edges", np.array([7.0, 0.0, 7.0])),
+    "an endless box": lost("box/edges", np.array([7.0, np.inf, 7.0])),
+    "no position": at("position/value", (1, 5, 0), np.nan),
+    "an endless velocity": at("velocity/value", (2, 191, 2), -np.inf),
+    "one id for all": at("id/value", 1, 3),
+    "an id twice": at("id/value", (1, 5), 6),
+    "another atom": at("id/value", (1, 5), 9999),
+    "no time": at("position/time", 1, np.nan),
+    "time that goes back": at("position/time", 2, 0.0),
+    "a step twice": at("position/step", 2, 2),
+    "a step before the first": at("position/step", 0, -1),
     "terabytes": claim,
 }
 
@@ -106,9 +129,9 @@ def test_a_damaged_trajectory(run: Path, tmp_path: Path, damage: str, capsys: An
     path.write_bytes(run.read_bytes())
     with h5py.File(path, "r+") as file:
         DAMAGES[damage](file)
-    for option in ("--xyz", "--paraview"):
+    for words in (["--xyz"], ["--paraview"], ["--animation"]):
         with pytest.raises(SystemExit) as ended:
-            main(["plot", str(path), option])
+            main(["plot", str(path), *words])
         said = capsys.readouterr().err
         assert ended.value.code == BAD_INPUT and said.count("\n") == 1, said
         assert "FILE.h5" in said and path.name in said, said
@@ -119,7 +142,7 @@ def test_a_trajectory_that_ends_the_library(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     """Catches a trajectory that the command itself reads first, and dies of."""
-    monkeypatch.setattr(trajectory, "_read_all", lambda path: os.kill(os.getpid(), SIGSEGV))
+    monkeypatch.setattr(saved, "require_sound", lambda *_: os.kill(os.getpid(), SIGSEGV))
     for option in ("--xyz", "--paraview"):
         with pytest.raises(SystemExit) as ended:
             main(["plot", str(run), option])

@@ -19,7 +19,8 @@ from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
 from workbench.run.hashes import grid_of
 from workbench.run.record import fixed_parameters
-from workbench.show.saved import opened, read_rows, record_in, require_survivable
+from workbench.show.reading import opened, read_rows, require_survivable
+from workbench.show.saved import record_in
 from workbench.table import fitted, width
 
 FINE = 1 << 20  # parts of an extent that is not a number of cells

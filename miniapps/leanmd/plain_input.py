@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from miniapps.hdf5 import require_own_data
+
 AT_ONCE = 1 << 16  # rows of which the ids are read
 Atom = tuple[list[float], list[float] | None]  # position from the box's corner, and velocity
 SIGMA = 3.405  # Angstrom, of argon
@@ -100,6 +102,7 @@ def of_h5md(path: Path, wanted: set[int]) -> dict[int, Atom]:
     import h5py
 
     with h5py.File(path, "r") as file:
+        require_own_data(file)
         groups = file["particles"]
         atoms = groups["atoms"] if "atoms" in groups else next(iter(groups.values()))
         found = {}

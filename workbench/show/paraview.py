@@ -17,13 +17,15 @@ import numpy as np
 
 from miniapps.parameters import require
 from miniapps.quantities import AXES
+from workbench.quoting import word
 from workbench.run.disk import hdf5_file
 from workbench.run.replaced import replacing
 from workbench.run.schema import extent_of
 from workbench.run.spec import check_writable
-from workbench.show.saved import SavedRun, opened
+from workbench.show.reading import opened
+from workbench.show.saved import SavedRun
 from workbench.show.thumbnails import shown_name
-from workbench.show.trajectory import Trajectory, require_whole, trajectory_in
+from workbench.show.trajectory import Trajectory, trajectory_in
 
 VERSION = (2, 0)
 CHUNK = 1 << 20  # values copied at a time
@@ -34,8 +36,6 @@ VELOCITY = tuple(f"v{axis}" for axis in AXES)  # columns
 def write_paraview(source: Path, target: Path) -> Path:
     """Write the final state of a run, or all frames of its trajectory. Raises InputError."""
     run = SavedRun.read(source)
-    if run.has_trajectory:
-        require_whole(source)
     check_writable("--paraview", target)
     with replacing(target) as part, hdf5_file(part, "w") as made, opened(source) as file:
         group = made.create_group("VTKHDF")
@@ -121,7 +121,8 @@ def _final_rows(state: Any, name: str, source: Path) -> Frame:
     data = state[name]
     known = "columns" in data.attrs
     require(known, "--paraview", source, "has no names of columns: run it again with --output")
-    columns = {column: number for number, column in enumerate(data.attrs["columns"])}
+    names = [word(str(column), "--paraview: column") for column in data.attrs["columns"]]
+    columns = {column: number for number, column in enumerate(names)}
     vector = [columns[axis] for axis in AXES if axis in columns]
     speeds = [columns[column] for column in VELOCITY if column in columns]
     values = {

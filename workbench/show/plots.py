@@ -19,7 +19,8 @@ from workbench.show.marks import (
     upper_limit,
     write,
 )
-from workbench.show.saved import SavedRun, opened, periods_of_steps
+from workbench.show.reading import opened
+from workbench.show.saved import SavedRun, periods_of_steps
 from workbench.show.thumbnails import (
     Sides,
     are_counted,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -13,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from drivers.timing import SYNC, compute_per_pe
-from miniapps.hdf5 import Unreadable, require_readable, require_stored
+from miniapps.hdf5 import require_stored
 from miniapps.json_input import parsed_object
-from miniapps.parameters import InputError, require, require_no_device
+from miniapps.parameters import require
 from workbench.run.revalidation import contradiction
 from workbench.run.schema import extent_of, upgraded
 from workbench.show.captions import command_text, problem_text
+from workbench.show.reading import opened, read_rows, require_survivable
 from workbench.show.saved_claims import broken_claim
 from workbench.show.thumbnails import (
     Sides,
@@ -28,37 +28,9 @@ from workbench.show.thumbnails import (
     sides_of,
     thumbnail_of,
 )
+from workbench.show.trajectory import TRAJECTORY, require_sound, trajectory_in
 
-ROWS = 1 << 12  # of a dataset, read at a time
-TRAJECTORY = "particles"  # H5MD's name of the group of trajectories
 Period = tuple[int, int]  # first step, and one past the last step
-
-
-@contextmanager
-def opened(source: Path) -> Iterator[Any]:
-    """Open a run's file. Raises InputError if it is missing or not written by --output."""
-    import h5py
-
-    try:
-        with h5py.File(source) as file:
-            yield file
-    except InputError:
-        raise
-    except Exception as error:  # h5py raises almost any of them for a damaged file
-        what = " ".join(str(error).split())
-        raise InputError("FILE.h5", source, f"must be written by --output ({what})") from None
-
-
-def require_survivable(source: Path, read: Callable[[], object]) -> None:
-    """Call ``read`` in a child process first, because a damaged file may end or stop its reader.
-
-    Raises InputError if it does, or if there is no such file.
-    """
-    require_no_device("FILE.h5", source)
-    try:
-        require_readable(source, read)
-    except (OSError, Unreadable) as error:
-        raise InputError("FILE.h5", source, f"must be written by --output ({error})") from None
 
 
 def record_in(file: Any, source: Path) -> dict[str, Any]:
@@ -67,14 +39,6 @@ def record_in(file: Any, source: Path) -> dict[str, Any]:
     reason = contradiction(record)
     require(reason is None, "FILE.h5", source, f"record: {reason}")
     return record
-
-
-def read_rows(*datasets: Any) -> None:
-    """Read datasets, some rows at a time, and their attributes."""
-    for data in datasets:
-        dict(data.attrs)
-        for first in range(0, len(data), ROWS):
-            data[first : first + ROWS]
 
 
 @dataclass(frozen=True)
@@ -129,6 +93,8 @@ class SavedRun:
             )
             broken = broken_claim(run)
             require(broken is None, "FILE.h5", source, f"contradicts itself: {broken}")
+            if run.has_trajectory:
+                require_sound(trajectory_in(file, source), file["state"], source)
             return run
 
     @property

@@ -11,8 +11,9 @@ import numpy as np
 
 from miniapps.hdf5 import require_stored
 from miniapps.parameters import require
-from workbench.show.saved import TRAJECTORY, opened, require_survivable
 
+TRAJECTORY = "particles"  # H5MD's name of the group of trajectories
+STATE_IDS = "atoms.id"  # the dataset of the final state with the ids of all atoms
 ELEMENTS = "id", "position", "velocity"
 NO_SPECIES = "LJ"  # of the atoms in files of earlier versions, which do not name it
 AT_ONCE = 1 << 16  # atoms read at a time
@@ -40,15 +41,8 @@ class Trajectory:
         return int(self.ids.shape[1])
 
 
-def require_whole(source: Path) -> None:
-    """Raise InputError unless the trajectory in a file can be read to its end."""
-    require_survivable(source, lambda: _read_all(source))
-    with opened(source) as file:
-        trajectory_in(file, source)
-
-
 def trajectory_in(file: Any, source: Path) -> Trajectory:
-    """The trajectory in a file that `opened` has opened. Raises InputError if it is damaged."""
+    """The trajectory in a file that is open. Raises InputError if it is damaged."""
     (group,) = file[TRAJECTORY].values()
     ids, positions, velocities = (group[f"{name}/value"] for name in ELEMENTS)
     steps, times, edges = (group[name] for name in ("position/step", "position/time", "box/edges"))
@@ -90,12 +84,34 @@ def _species(group: Any, source: Path) -> str:
     return str(*names)
 
 
-def _read_all(source: Path) -> None:
-    """Read all atoms of all frames."""
-    with opened(source) as file:
-        found = trajectory_in(file, source)
-        found.steps[...], found.times[...]
-        for data in (found.ids, found.positions, found.velocities):
-            for frame in range(len(data)):
-                for first in range(0, found.atoms, AT_ONCE):
-                    data[frame, first : first + AT_ONCE]
+def require_sound(found: Trajectory, state: Any, source: Path) -> None:
+    """Raise InputError unless all frames have the atoms of the final state, and finite numbers.
+
+    ``state``: the group of the final state in the same file. Reads all, some atoms at a time.
+    """
+    broken = next((claim for claim, holds in _claims_of_values(found, state) if not holds), None)
+    require(broken is None, "FILE.h5", source, f"trajectory: {broken}")
+
+
+def _claims_of_values(found: Trajectory, state: Any) -> Iterator[tuple[str, bool]]:
+    """What must hold of the values, in words, and whether it does; each relies on those before."""
+    sides = found.sides
+    yield "box/edges must be finite and above 0", bool((np.isfinite(sides) & (sides > 0)).all())
+    steps, times = found.steps[...], found.times[...]
+    yield "steps must be 0 or more and increase", steps[0] >= 0 and bool((np.diff(steps) > 0).all())
+    rising = np.isfinite(times).all() and times[0] >= 0 and (np.diff(times) > 0).all()
+    yield "times must be finite, 0 or more, and increase", bool(rising)
+    ids = np.sort(state[STATE_IDS][...])
+    yield f"there must be {ids.size} atoms, as in the state", ids.size == found.atoms
+    yield "the state must have each id once", bool((np.diff(ids) > 0).all())
+    for frame, step in enumerate(steps):
+        same = np.array_equal(np.sort(found.ids[frame]), ids)
+        yield f"at step {step} each atom of the state must be there once", same
+        for name, data in (("positions", found.positions), ("velocities", found.velocities)):
+            yield f"{name} at step {step} must be finite", _are_finite(data, frame)
+
+
+def _are_finite(data: Any, frame: int) -> bool:
+    """Whether all numbers of a frame are finite."""
+    starts = range(0, data.shape[1], AT_ONCE)
+    return all(np.isfinite(data[frame, first : first + AT_ONCE]).all() for first in starts)

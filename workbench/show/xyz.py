@@ -13,10 +13,12 @@ from types import MappingProxyType
 import numpy as np
 
 from miniapps.parameters import require
+from workbench.quoting import symbol
 from workbench.run.replaced import replacing
 from workbench.run.spec import check_writable
-from workbench.show.saved import SavedRun, opened
-from workbench.show.trajectory import NO_SPECIES, Trajectory, require_whole, trajectory_in
+from workbench.show.reading import opened
+from workbench.show.saved import SavedRun
+from workbench.show.trajectory import NO_SPECIES, Trajectory, trajectory_in
 
 PROPERTIES = "species:S:1:pos:R:3:momenta:R:3:masses:R:1:id:I:1"
 SYMBOLS = MappingProxyType({NO_SPECIES: "X"})  # ASE's symbol of atoms that are of no element
@@ -26,7 +28,6 @@ def write_xyz(source: Path, target: Path) -> Path:
     """Write all frames of a run's trajectory. Raises InputError if the file has none."""
     run = SavedRun.read(source)
     require(run.has_trajectory, "--xyz", source, "has no trajectory of atoms")
-    require_whole(source)
     check_writable("--xyz", target)
     with replacing(target) as part, part.open("w") as made:
         made.writelines(_lines(source))
@@ -55,10 +56,10 @@ def _frame(found: Trajectory, number: int) -> Iterator[str]:
 
 def _rows(found: Trajectory, number: int) -> Iterator[str]:
     """The lines of a frame's atoms, sorted by id."""
-    symbol = SYMBOLS.get(found.species, found.species)
+    name = symbol(SYMBOLS.get(found.species, found.species), "--xyz: species")
     ids = found.ids[number]
     order = np.argsort(ids)
     columns = (data[number][order].tolist() for data in (found.positions, found.velocities))
     for at, speed, of in zip(*columns, ids[order].tolist(), strict=True):
         vectors = " ".join(map(repr, [*at, *speed]))
-        yield f"{symbol} {vectors} 1.0 {of}\n"
+        yield f"{name} {vectors} 1.0 {of}\n"

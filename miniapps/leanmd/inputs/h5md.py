@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.hdf5 import require_stored
+from miniapps.hdf5 import require_own_data, require_stored
 from miniapps.leanmd.inputs.tables import (
     OPTION,
     Chunk,
@@ -106,6 +106,7 @@ def _hdf5(path: Path) -> Iterator[Any]:
 
     try:
         with h5py.File(path, "r") as file:
+            require_own_data(file)
             yield file
     except InputError:
         raise
