@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import kernels
+from devices import variables
 from devices.backend import get
 from devices.cpu import host_memory
 from miniapps.arrays import ghosted
@@ -37,9 +38,9 @@ def best_tile(
     """The best number of sweeps per exchange, at most ``limit``, for blocks of a shape on the CPU.
 
     ``grow``: per axis, whether the block has neighbours there. Blocks that do not fit into memory
-    are not measured: the run will end when it allocates them.
+    are not measured: the run will end when it allocates them. Nor is plain Python.
     """
-    if not fits(shape, dtype):
+    if not fits(shape, dtype) or variables.kernels_are_python():
         return min(UNTUNED, limit)
     file = cache_file()
     key = _key(app, shape, grow, dtype)

@@ -10,13 +10,13 @@ from typing import Any
 import conditions
 import numpy as np
 import pytest
-import python_vectors
 import support
 import test_pic
 from placed_atoms import Placed
 
 import kernels
 import miniapps
+from devices.cpu import plain
 from miniapps.contract import MessageError
 from miniapps.leanmd.domain import Explosion
 from miniapps.pic import faults
@@ -108,7 +108,7 @@ def test_every_condition_of_leanmd(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a branch of a kernel that neither the preset tiny nor a failing run enters."""
     kernels.load("leanmd", "cpu")  # compiled before the vectors are replaced
     for name in ("vectors", "quads"):
-        monkeypatch.setitem(sys.modules, f"devices.cpu.{name}", python_vectors.module())
+        monkeypatch.setitem(sys.modules, f"devices.cpu.{name}", plain)
     outcomes, app = conditions.as_python(monkeypatch, LEANMD), miniapps.load("leanmd")
     with np.errstate(all="ignore"):
         tiny = support.small_problem(app, rebuild=1)
@@ -136,7 +136,7 @@ def test_every_condition_of_leanmd(monkeypatch: pytest.MonkeyPatch) -> None:
 def of_stencil(patch: pytest.MonkeyPatch, app: str) -> conditions.Outcomes:
     """A stencil's kernels as plain Python, in which 500 cells do not fit into the cache."""
     for name in ("vectors", "prefetch"):
-        patch.setitem(sys.modules, f"devices.cpu.{name}", python_vectors.module())
+        patch.setitem(sys.modules, f"devices.cpu.{name}", plain)
     outcomes = conditions.as_python(patch, [f"kernels.{app}.cpu"])
     patch.setattr(kernels.load(app, "cpu"), "IN_CACHE", 500)
     return outcomes

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import drivers
+from devices import variables
 from devices.cuda import driver_info as nvidia
 from drivers.descriptor import Driver, pip_install, program
 from miniapps.parameters import InputError
@@ -78,6 +79,7 @@ def groups() -> Iterator[Group]:
         if not driver.one_process:
             yield Group(driver.name, driver.without, several_processes(driver))
     yield Group("GPU", "no --device gpu", gpu())
+    yield Group("Environment", "", set_by_user())
 
 
 def cpu() -> Iterator[Finding]:
@@ -176,6 +178,15 @@ def gpu() -> Iterator[Finding]:
     for driver in drivers.found().values():
         if driver.gpu_aware:
             yield gpu_aware(driver)
+
+
+def set_by_user() -> Iterator[Finding]:
+    """Variables that are set and change what others measure; a record lists them, too."""
+    found = environment.set_variables()
+    if not found:
+        yield Finding("variables", True, "none is set that changes results or speed", "")
+    for name, value in found.items():
+        yield Finding(f"{name}={value}", True, str(variables.changed_by(name)), "")
 
 
 def kernel_compiler() -> Finding:

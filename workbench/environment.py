@@ -1,10 +1,14 @@
-"""Cores and threads that this process may use, and its age."""
+"""Cores and threads that this process may use, its age, and variables that its user has set."""
 
 from __future__ import annotations
 
+import json
 import os
 
+from devices import variables
+
 CORES_VARIABLE = "MINIAPPS_CORES"  # set by the launching process for the PEs
+SET_VARIABLE = "MINIAPPS_SET"  # likewise: `set_variables` of the launching process
 SLURM_CORES = "SLURM_JOB_CPUS_PER_NODE"  # such as 4(x2),3
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -13,6 +17,18 @@ def one_thread() -> None:
     """Limit numerical libraries to one thread per process, unless the user has set a number."""
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")
+
+
+def set_variables() -> dict[str, str]:
+    """The variables of `devices.variables` that the user has set, with their values.
+
+    Launchers set more of them for their ranks, which are left out where this program starts it.
+    """
+    if SET_VARIABLE in os.environ:
+        found: dict[str, str] = json.loads(os.environ[SET_VARIABLE])
+        return found
+    found = variables.set_in(os.environ)
+    return {name: value for name, value in found.items() if name not in ONE_THREAD or value != "1"}
 
 
 def cores() -> int:

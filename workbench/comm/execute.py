@@ -136,6 +136,7 @@ def _record(
         **found,
         "disturbance": {"load_average": os.getloadavg()[0], **most._asdict()},
         "versions": record.versions() | world.versions,
+        "environment": environment.set_variables(),
         "host": record.host(),
         "oversubscribed": spec.pes > environment.cores_of_run(),
     }

@@ -171,9 +171,12 @@ def _print_notes(folder: Path) -> None:
         print(*dict.fromkeys(notes.read_text().splitlines()), sep="\n", file=sys.stderr)
 
 
-def _cores() -> dict[str, str]:
-    """The number of cores, which a pinned PE cannot find out itself."""
-    return {environment.CORES_VARIABLE: str(environment.cores_of_run())}
+def _around() -> dict[str, str]:
+    """What a PE cannot find out itself: the cores, if it is pinned, and what the user has set."""
+    return {
+        environment.CORES_VARIABLE: str(environment.cores_of_run()),
+        environment.SET_VARIABLE: json.dumps(environment.set_variables()),
+    }
 
 
 @contextmanager
@@ -215,7 +218,7 @@ def guarded(
                     stdin=pipe,
                     stdout=log,
                     stderr=log,
-                    env=os.environ | {FOLDER: str(folder), "TMPDIR": str(folder), **_cores()},
+                    env=os.environ | {FOLDER: str(folder), "TMPDIR": str(folder), **_around()},
                     start_new_session=True,
                 )
             yield process, remember

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import miniapps
+from devices import variables
 from devices.cpu import host_memory
 from drivers.descriptor import Balancing
 from drivers.outcome import Outcome
@@ -75,6 +76,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         "disturbance": {"load_average": os.getloadavg()[0], **outcome.disturbance._asdict()},
         "peak_rss_bytes": outcome.peak_rss_bytes,
         "versions": versions() | outcome.versions,
+        "environment": environment.set_variables(),
         "host": host(),
         "gpu": outcome.gpu,
         "transport": outcome.transport,
@@ -263,6 +265,8 @@ def summary(record: dict[str, Any]) -> str:
         lines.append("  NOT VALID: no timing is given")
     if record["valid"] and disturbed(record) > DISTURBED:
         lines.append(f"  DISTURBED: {disturber(record)}; times are too long")
+    if variables.kernels_are_python(record.get("environment", {})):
+        lines.append(f"  {variables.DISABLE_JIT}: kernels ran as plain Python; no speed to quote")
     if record["oversubscribed"]:
         cores = counted(record["host"]["cores"], "core")
         lines.append(f"  oversubscribed: {record['pes']} PEs on {cores}; no speed to quote")

@@ -31,7 +31,8 @@ def ahead(place, start, size):
 def owner_of(x, y, frame, size):
     """Return the owner of a particle at (x, y); `PicKernels.push` describes ``frame``."""
     right, up = ahead(x, frame[0], size), ahead(y, frame[2], size)
-    owner = HERE + 3 * ((right >= frame[1] - frame[0]) + (right >= frame[4]))
+    # Without compiler the comparisons are NumPy's: they add up as numbers only if the first is one.
+    owner = HERE + 3 * (0 + (right >= frame[1] - frame[0]) + (right >= frame[4]))
     owner += (up >= frame[3] - frame[2]) - 2 * (up >= frame[7])
     known = (x >= 0.0) & (right < frame[5])
     known &= (y >= 0.0) & (up < size) & ((up < frame[6]) | (up >= frame[7]))
@@ -74,8 +75,8 @@ def _move(count, steps, x, y, vx, vy, charge, mesh, frame, size, owners):
                 to_x, to_y = x[n] + (vx[n] + 0.5 * ax), y[n] + (vy[n] + 0.5 * ay)
                 vx[n] += ax
                 vy[n] += ay
-                x[n] = to_x - size * ((to_x >= size) + (to_x >= 2.0 * size) - (to_x < 0.0))
-                y[n] = to_y - size * ((to_y >= size) + (to_y >= 2.0 * size) - (to_y < 0.0))
+                x[n] = to_x - size * (0 + (to_x >= size) + (to_x >= 2.0 * size) - (to_x < 0.0))
+                y[n] = to_y - size * (0 + (to_y >= size) + (to_y >= 2.0 * size) - (to_y < 0.0))
         for n in range(first, end):
             owners[n] = owner_of(x[n], y[n], frame, size)
 

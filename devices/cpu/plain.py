@@ -1,11 +1,10 @@
-"""`devices.cpu.vectors`, `quads` and `prefetch` as plain Python, for kernels run as Python.
+"""The functions of `vectors`, `quads` and `prefetch` for kernels that run as plain Python.
 
-Registers are NumPy arrays.
+They do so in a debugger, with ``NUMBA_DISABLE_JIT=1``, and in tests. Registers are NumPy arrays.
 """
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -113,17 +112,13 @@ def sums(lanes: np.ndarray, factor: Any) -> np.ndarray:
     return lanes.reshape(4, 4).sum(axis=0, dtype=np.int32).astype(np.int64) * factor
 
 
-def module() -> ModuleType:
-    """A module with these functions."""
-    made = ModuleType("devices.cpu.vectors")
-    lines = broadcast_line, line, line_width, prefetch, shift_left, shift_right
-    quads = append, records, as_floats, bits_of, rounded, sums
-    functions = bits, broadcast, lane, load, numbers, store, *lines, *quads
-    vars(made).update({function.__name__: function for function in functions})
-    vars(made).update(WIDTH=WIDTH, fma=fused, where=np.where)
-    for name, by in (("i", 1), ("j", 4)):
-        numbers_of = np.arange(16, dtype=np.int32) // by % 4
-        setattr(made, f"numbers_of_{name}", numbers_of.copy)
-        for axis in range(3):
-            setattr(made, f"{'xyz'[axis]}_of_{name}", picked(axis, by))
-    return made
+def numbers_of(by: int) -> Any:
+    """A function for the number of atom i, by 1, or j, by 4, in each lane."""
+    lanes = np.arange(16, dtype=np.int32) // by % 4
+    return lanes.copy
+
+
+fma, where = fused, np.where
+x_of_i, y_of_i, z_of_i = (picked(axis, 1) for axis in range(3))
+x_of_j, y_of_j, z_of_j = (picked(axis, 4) for axis in range(3))
+numbers_of_i, numbers_of_j = numbers_of(1), numbers_of(4)
