@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import count
 from types import SimpleNamespace
@@ -28,6 +29,7 @@ from communication.catalogue import CATALOGUE
 from communication.progress import Progress
 from communication.settings import Settings
 from communication.timing import Overlap, overlapped, timed
+from workbench.comm import text
 from workbench.show import comm_figure, demo_figure
 from workbench.show.plots import COLOURS
 from workbench.study import statistics
@@ -257,3 +259,47 @@ def test_columns_of_overlap() -> None:
     found = timing.joined(CATALOGUE["ibcast"], 8, 1, [sample, sample], ())
     names = ("pure_us", "compute_us", "value", "begin_us", "wait_us")
     assert [found[name] for name in names] == pytest.approx([3, 5, 7, 11, 13])
+
+
+# Text ---------------------------------------------------------------------------------------------
+
+ROW = {
+    **{"size": 8, "iterations": 100, "value": 2.0, "low": 1.5, "high": 2.75, "least": 1.0},
+    **{"most": 3.0, "touch_us": 4.0, "unchanged": 5.0, "messages_per_s": 6.0, "compute_us": 7.0},
+    **{"pure_us": 8.0, "overlap_percent": 9.0, "begin_us": 10.0, "wait_us": 11.0},
+    "percentiles": [12.0, 13.0],
+}
+SPREAD = {"Min": 1, "Max": 3, "Iterations": 100, "P50": 12, "P99": 13, "Low": 1.5, "High": 2.75}
+COLUMNS: dict[str, dict[str, float]] = {  # by a word of their titles, in order
+    "latency": {"Avg Latency(us)": 2, **SPREAD, "Touch(us)": 4, "Unchanged(us)": 5},
+    "bw": {"Bandwidth (MB/s)": 2, **SPREAD, "Touch(us)": 4, "Unchanged(MB/s)": 5},
+    "mbw_mr": {"MB/s": 2, "Messages/s": 6, **SPREAD, "Touch(us)": 4, "Unchanged(MB/s)": 5},
+    "iallgather": {
+        **{"Overall(us)": 2, "Compute(us)": 7, "Init(us)": 10, "Wait(us)": 11, "Comm.(us)": 8},
+        **{"Overlap(%)": 9, **SPREAD, "Touch(us)": 4, "Unchanged(us)": 5},
+    },
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_have_the_values_of_their_titles(name: str) -> None:
+    """Catches columns that are exchanged, and another unit in a title."""
+    record = record_of("one", name, 1) | {"percentiles": [50.0, 99.0], "touch": "both", "window": 8}
+    record |= {"measured": [{"unchanged": 5.0}], "trials": 3, "barrier_us": 1.0, "valid": True}
+    record |= {"disturbance": {"waited": 0.0, "steal": 0.0}, "oversubscribed": False}
+    made = list(text.lines(record, [ROW], full=True))
+    heading = next(line for line in made if "Min" in line)
+    (row,) = [line for line in made if not line.startswith("#")]
+    values = [float(word) for word in row.split()]
+    assert values == [8, *COLUMNS[name].values()]
+    places = [heading.find(title) for title in COLUMNS[name]]
+    assert places == sorted(places) and places[0] > 0
+    ends = [m.end() for m in re.finditer(r"\S+", row)][1:]
+    for place, end, before in zip(places, ends, [10, *ends], strict=False):
+        assert before <= place < end  # a title is above its own number
+    rate = name in ("bw", "mbw_mr")
+    units = {title: unit for title in SPREAD if title not in ("Iterations", "P50", "P99")
+             for unit in ["(MB/s)" if rate else "(us)"]}  # fmt: skip
+    assert all(
+        re.search(rf"{title}[ a-zA-Z]*{re.escape(unit)}", heading) for title, unit in units.items()
+    )
