@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable
 from itertools import count
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 import support
 from drawn import (
@@ -33,7 +35,7 @@ from workbench.comm import text
 from workbench.show import comm_figure, demo_figure
 from workbench.show.plots import COLOURS
 from workbench.study import statistics
-from workbench.study.comm import figures
+from workbench.study.comm import figures, tables, written
 from workbench.study.comm.series import Line, Result, quantities
 from workbench.study.statistics import Interval
 
@@ -89,7 +91,8 @@ def test_values_and_ratios(benchmark: str, unit: str) -> None:
 def line_of(name: str, unit: str, factor: float, published: dict[int, float]) -> Line:
     """A line of a claim with three trials of each of two sizes."""
     trials = {8: factor * np.array([1.0, 2.0, 6.0]), 64: factor * np.array([4.0, 5.0, 9.0])}
-    return Line(name, unit, ({"pes": 2, "oversubscribed": False},), trials, published, {})
+    record = {"pes": 2, "oversubscribed": False}
+    return Line(name, unit, (record,) * 3, trials, published, dict.fromkeys(tables.POINT, ""))
 
 
 def claim_of(unit: str, take: str = "ratio") -> Result:
@@ -124,6 +127,50 @@ def test_claims(unit: str, title: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_lines(right, {"slow": ends, "slow, published": [(8, 4, 4, 4), (64, 2.5, 2.5, 2.5)]})
     colours = {name: key[0] for key, name in names(left).items()}
     assert all(colours[name] == colours[f"{name}, published"] for name in ("fast", "slow"))
+
+
+@pytest.mark.parametrize("unit", ["us", "MB/s"])
+def test_tables_of_claims(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches bounds that are exchanged, a unit of another line, published for measured values.
+
+    In the tables, and in the file that pandas reads.
+    """
+    monkeypatch.setattr(statistics, "_bca", between_trials)
+    result = claim_of(unit)
+    values, ratios = tables.values_table(result), tables.ratios_table(result)
+    titled = [column.title for column in values.columns]
+    lines_ = [f"fast [{unit}]", "fast, published", f"slow [{unit}]", "slow, published"]
+    assert titled == ["bytes", *lines_]
+    assert [[numbers(cell) for cell in row] for row in values.rows] == [
+        [[8], [3, 1, 6], [10], [6, 2, 12], [40]],
+        [[64], [6, 4, 9], [20], [12, 8, 18], [50]],
+    ]
+    assert [column.title for column in ratios.columns] == ["bytes", "slow", "slow, published"]
+    assert [[numbers(cell) for cell in row] for row in ratios.rows] == [
+        [[8], [2, 0.33, 12], [4]],
+        [[64], [2, 0.89, 4.5], [2.5]],
+    ]
+    found = pandas.read_csv(io.StringIO(tables.csv_text([result]))).set_index(["line", "size"])
+    assert set(found["unit"]) == {unit} and set(found["trials"]) == {3}
+    for line, size, of in (("fast", 8, (3, 1, 6)), ("slow", 64, (12, 8, 18))):
+        assert tuple(found.loc[line, size][["value", "low", "high"]]) == of
+    slow = found.loc["slow", 8][["ratio", "ratio_low", "ratio_high", "published_ratio"]]
+    assert list(slow) == pytest.approx([2, 2 / 6, 12, 4])
+    assert list(found["published"]) == [10, 20, 40, 50]
+    assert found.loc["fast"]["ratio"].isna().all()
+
+
+@pytest.mark.parametrize(("unit", "ratio"), [("us", 2.0), ("MB/s", 0.5)])
+def test_a_higher_rate_takes_less_time(unit: str, ratio: float) -> None:
+    """Catches a ratio of rates where one of times is meant."""
+    fast, slow = claim_of(unit).lines
+    found = written.times_as_long(slow, fast, 8)
+    assert found is not None and found.value == pytest.approx(ratio)
+
+
+def numbers(cell: str) -> list[float]:
+    """The numbers of a cell."""
+    return [float(word) for word in re.findall(r"[\d.]+", cell)]
 
 
 @pytest.mark.parametrize(("take", "each"), [("ratio", (20, 10, 0.5)), ("difference", (19, 18, -2))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import math
@@ -784,6 +785,21 @@ def test_ids_of_figures_do_not_clash(written: tuple[Path, str]) -> None:
     assert len(ids) == len(set(ids)) > 100
     used = set(re.findall(r'href="#([^"]+)"', page)) | set(re.findall(r"url\(#([^)]+)\)", page))
     assert used and used <= set(ids)
+
+
+def test_figures_of_the_page_have_their_own_captions(written: tuple[Path, str]) -> None:
+    """Catches a figure beside the caption of another one. An SVG names its texts in comments."""
+    page = (written[0] / "my.html").read_text()
+    labels = {"step-time": "time per step [ms]", "speed-up": "speed-up"}
+    labels |= {"efficiency": "parallel efficiency", "parts": "a PE's time per step [ms]"}
+    parts = dict(re.findall(r'<figure id="figure-([\w-]+)"(.*?)</figure>', page, re.DOTALL))
+    assert parts.keys() == labels.keys()
+    for name, part in parts.items():
+        title, caption = figures.CAPTIONS[name]
+        svg, below = part.split("</svg>")
+        assert f'aria-label="{title}"' in svg and f"<!-- {labels[name]} -->" in svg
+        said = " ".join(html.unescape(re.sub("<[^>]*>", "", below)).split())
+        assert title in said and caption in said
 
 
 @pytest.mark.usefixtures("no_figures")
