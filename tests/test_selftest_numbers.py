@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import pytest
 import support
+import verification
 
+import drivers
+import miniapps
+from miniapps.parameters import InputError
 from workbench.exit_status import VALID, WRONG
 from workbench.selftest import altered, numbered
 from workbench.selftest.altered import RUN, Change, Tried, in_process
+from workbench.selftest.command import Asked, append_to
 from workbench.selftest.numbers import FAULTS
 
-LEAST = 10
+LEAST = 150
 FILE = "drivers/outcome.py"
 RIGHT, WRONG_SUM = "jit_s=max(part", "jit_s=min(part"
 PARTS = "test_virtual_time.py::test_parts_of_two_pes"
@@ -67,6 +74,39 @@ def test_what_is_said_of_faults_of_numbers(capsys: pytest.CaptureFixture[str]) -
     }.items():
         assert numbered.conclude([seen, bad]) == WRONG
         assert words in capsys.readouterr().out
+
+
+def test_faults_of_numbers_belong_to_no_app() -> None:
+    """Catches a selftest of one app that makes them all, and one of all apps that makes none."""
+    apps, names = miniapps.names(), drivers.names()
+    assert len(Asked(apps, names).changes()) == len(FAULTS)
+    assert len(Asked(apps, names, numbers=7).changes()) == 7
+    assert Asked(apps, names, words="messages: lost").changes() == []
+    for asked in (
+        Asked(apps[:1], names),
+        Asked(apps, names[:1]),
+        Asked(apps, names, preset="small"),
+    ):
+        assert asked.changes() == []
+    only = Asked(apps, names, words=FAULTS[0].key)
+    assert only.changes() == [FAULTS[0]] and only.trials(Path("nowhere")) == []
+    with pytest.raises(InputError, match="--numbers -1: must be 0 or more"):
+        Asked(apps, names, numbers=-1)
+
+
+def test_a_report_of_faults_of_numbers_goes_on(tmp_path: Path) -> None:
+    """Catches a fault that is made again, or is left out, and one that the page does not count."""
+    report = tmp_path / "report.jsonl"
+    for fault in FAULTS[:3]:
+        append_to(report, numbered.line_of(Tried(fault, True, "test_x")))
+    asked = Asked(miniapps.names(), drivers.names(), report=report, resume=True)
+    assert asked.changes() == list(FAULTS[3:])
+    lines = report.read_text().splitlines()
+    assert verification.trials(lines) == []
+    assert "| all | 3 | 0 | 3 |" in verification.numbers(lines)
+    missed = verification.numbers([json.dumps(numbered.line_of(Tried(FAULTS[0], True, "")))])
+    assert "| all | 1 | 0 | 0 |" in missed
+    assert f"Not caught: {FAULTS[0].key}." in " ".join(missed.split())
 
 
 def test_some_faults_of_numbers_a_day(monkeypatch: pytest.MonkeyPatch) -> None:

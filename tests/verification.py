@@ -186,10 +186,14 @@ def not_seen(every: Rows) -> str:
     return head + table(["fault", "app", "sizes", "reason"], rows)
 
 
-def numbers() -> str:
+def of_numbers() -> str:
+    """Faults of numbers, from the same file."""
+    return numbers(SELFTEST.read_text().splitlines())
+
+
+def numbers(lines: Iterable[str]) -> str:
     """Faults of times, units, statistics and figures, and what saw them; they belong to no app."""
-    lines = map(json.loads, SELFTEST.read_text().splitlines())
-    newest = {t["fault"]: t for t in lines if t["preset"] == NUMBERS}
+    newest = {t["fault"]: t for t in map(json.loads, lines) if t["preset"] == NUMBERS}
     files = sorted({t["app"] for t in newest.values()})
     rows = []
     for file in files:
@@ -345,7 +349,7 @@ and false.""") + table(["kernels", "conditions"], rows)
 
 SECTIONS = {
     faults: SELFTEST,
-    numbers: SELFTEST,
+    of_numbers: SELFTEST,
     orders: SCHEDULES,
     mutants: MUTATION,
     kills: KILLS,
