@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import in_process
+from support import in_process, records_of
 
 from miniapps.parameters import InputError
 from workbench.show.animation import (
@@ -141,6 +141,17 @@ def test_curves_and_marks(charm: SavedRun) -> None:
     assert sorted(lines) == sorted(2 * [entry["step"] for entry in charm.record["lb"]])
     for frame, (first, _) in zip(figure.frames, periods_of(figure), strict=True):
         assert [tuple(trace.x) for trace in frame.data[2:4]] == [(first, first)] * 2
+
+
+def test_curves_of_rounds_of_several_steps(tmp_path: Path) -> None:
+    """Catches times of rounds that are shown as those of steps."""
+    words = "--size 9x8 --time-tile 2 --warmup 4 --steps 5 --audit 0 --snapshot-every 2"
+    records_of([f"jacobi2d {words} --output {tmp_path / 'run.h5'}"])
+    run = SavedRun.read(tmp_path / "run.h5")
+    lines = [trace for trace in animation([run]).data if trace.type == "scatter"]
+    _, wall = (trace for trace in lines if trace.mode == "lines" and len(trace.x) > 2)
+    assert wall.x.tolist() == [4, 6, 8]
+    assert wall.y == pytest.approx(1e3 * run.wall_s / [2, 2, 1], rel=1e-5)
 
 
 def test_colours_are_loads(charm: SavedRun) -> None:

@@ -89,6 +89,15 @@ def test_when_balancings_are_due(period: int, first: int | None, due: list[int])
     assert [step for before, step in rounds if balancing.due(before, step)] == late
 
 
+def test_disturbance_by_hand() -> None:
+    """Catches a share of another time, nanoseconds as seconds, and ticks of one core as of all."""
+    before = machine.Reading(10.0, 1.0, 2.0, 100, 7, 1000)
+    after = machine.Reading(14.0, 5.0, 3.0, 180, 12, 1050)
+    assert machine.disturbance(before, after) == machine.Disturbance(0.25, 20.0, 0.1)
+    late = after._replace(queued_s=9.0)
+    assert machine.disturbance(before, late).waited == 1.0
+
+
 def test_a_program_on_the_same_core_is_seen() -> None:
     """Catches times that another program made longer, and nothing says so."""
     cores = os.sched_getaffinity(0)

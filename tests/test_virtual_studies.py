@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import support
 
-from communication import actions, settings, timing
+from communication import actions, parts, settings, timing
 from communication.actions import Call, Split
 from communication.catalogue import CATALOGUE
 from communication.progress import Progress
@@ -281,6 +281,24 @@ def test_times_of_overlapping(measured: Callable[..., dict[str, Any]]) -> None:
         }  # fmt: skip
         assert {key: one[key] / 1e6 for key in wanted} == pytest.approx(wanted, rel=1e-12)
         assert one["overlap_percent"] == pytest.approx(100 * (2 * pure - overall) / pure)
+
+
+def test_times_of_the_parts_of_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a round trip as one message, the slowest loop, and another unit than us."""
+    now, calls = [0.0], Counter[str]()
+
+    def longer(name: str, seconds: float) -> None:
+        now[0] += seconds + LATER_S * calls[name]
+        calls[name] += 1
+
+    monkeypatch.setattr(parts, "perf_counter", lambda: now[0])
+    way = parts.Way(lambda: longer("send", 3.0), lambda: longer("receive", 5.0))
+    rank: Any = SimpleNamespace(leads=True)
+    later_s = LATER_S * 3.5  # of the mean of eight calls
+    assert parts.Anatomy._seconds(rank, way, 8) == (3.0 + 5.0) / 2 + later_s
+    assert parts.repeated(lambda: longer("alone", 2.0), 8) == 2.0 + later_s
+    monkeypatch.setattr(parts, "calls_of", lambda nbytes: 8)
+    assert parts.fastest(lambda: longer("loop", 1.0), 16) == 1e6 * (1.0 + later_s)
 
 
 def shown_record(name: str, found: dict[str, Any], sizes: list[int]) -> dict[str, Any]:
