@@ -98,7 +98,7 @@ verification: install
 	$(BIN)/python tests/verification.py
 
 selftest: install
-	$(BIN)/miniapps selftest $(APPS) $(if $(NUMBERS),--numbers $(NUMBERS))
+	$(BIN)/miniapps selftest $(APPS) $(if $(DRAW),--draw $(DRAW)) $(if $(NUMBERS),--numbers $(NUMBERS))
 
 # All mutants of kernels and blocks, or those of FILES; half an hour of a core.
 mutation: install

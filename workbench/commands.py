@@ -161,7 +161,7 @@ def add_selftest(commands: Any) -> None:
     parser.add_argument("--fault", metavar="WORDS", help="only faults whose name contains this")
     help = "of the problems, with few steps: small, large, or tiny (default), made smaller"
     parser.add_argument("--preset", default="tiny", metavar="NAME", help=help)
-    help = "only so many faults of each app under each driver, drawn at random"
+    help = "only so many faults of each app under each driver; others each day"
     parser.add_argument("--draw", type=typed(int), metavar="N", help=help)
     help = "only so many faults of times, units, statistics and figures; others each day"
     parser.add_argument("--numbers", type=typed(int), metavar="N", help=help)

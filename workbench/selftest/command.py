@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import drivers
@@ -98,7 +97,7 @@ class Asked:
         groups: dict[tuple[str, str], list[Trial]] = {}
         for trial in every:
             groups.setdefault((trial.app, trial.driver), []).append(trial)
-        draw = Random(0)
+        draw = numbered.today()
         return [
             trial
             for right, *wrong in groups.values()

@@ -24,7 +24,12 @@ def chosen(words: str, count: int | None) -> list[Change]:
     those = [one for one in altered.possible(FAULTS) if words in one.key]
     if count is None or count >= len(those):
         return those
-    return Random(int(time() // DAY_S)).sample(those, count)
+    return today().sample(those, count)
+
+
+def today() -> Random:
+    """What draws the faults of this day: in a CI that tries some, all have their turn."""
+    return Random(int(time() // DAY_S))
 
 
 def key_of(change: Change) -> tuple[Any, ...]:
