@@ -155,6 +155,11 @@ def value_at(axes: Any, artist: Any, x: float, y: float) -> float:
     return float(np.ravel(artist.get_cursor_data(event))[0])
 
 
+def in_hex(colour: Any) -> str:
+    """A colour as in `workbench.show.plots.COLOURS`, in small letters."""
+    return to_hex(colour)
+
+
 def text_of(text: Any) -> str:
     """The words of a text in one line."""
     return " ".join(text.get_text().split())

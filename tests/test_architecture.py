@@ -29,8 +29,8 @@ ONLY_IN = {
     "numba_cuda": r"devices/cuda/\w+\.py",
     "cuda": r"devices/cuda/driver\.py|tests/gpu_budget\.py",
     "cuda.pathfinder": r"workbench/doctor\.py",
-    "matplotlib": r"workbench/(show/\w+|study/(drawing|figures))\.py|"
-    r"tests/(figure_faults|drawn|test_drawn_\w+)\.py",
+    "matplotlib": r"workbench/(show/\w+|study/(drawing|figures))\.py"
+    r"|tests/(figure_faults|drawn)\.py",
     "plotly": r"workbench/show/(?:animation|page)\.py",
     "playwright": r"tests/conftest\.py",
     "pandas": r"workbench/api\.py|tests/\w+\.py",

@@ -17,6 +17,7 @@ from drawn import (
     assert_ticks_are_values,
     bars,
     between_trials,
+    in_hex,
     intervals,
     laid_out,
     lines,
@@ -24,7 +25,6 @@ from drawn import (
     text_of,
     titles,
 )
-from matplotlib.colors import to_hex
 
 from communication import session, timing
 from communication.catalogue import CATALOGUE
@@ -236,7 +236,7 @@ def test_the_demo() -> None:
             np.testing.assert_allclose(parts[part][name], ends)
     labels = {round(text.get_position()[1]): text_of(text) for text in right.texts}
     assert labels == {0: "10.0 ms", 1: "8.00 ms"}
-    assert {to_hex(bar.get_facecolor()) for bar in left.patches} == {
+    assert {in_hex(bar.get_facecolor()) for bar in left.patches} == {
         colour.lower() for colour in COLOURS[:2]
     }
 
