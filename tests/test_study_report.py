@@ -796,9 +796,9 @@ def test_figures_of_the_page_have_their_own_captions(written: tuple[Path, str]) 
     assert parts.keys() == labels.keys()
     for name, part in parts.items():
         title, caption = figures.CAPTIONS[name]
-        svg, below = part.split("</svg>")
+        svg, below = map(html.unescape, part.split("</svg>"))
         assert f'aria-label="{title}"' in svg and f"<!-- {labels[name]} -->" in svg
-        said = " ".join(html.unescape(re.sub("<[^>]*>", "", below)).split())
+        said = " ".join(re.sub("<[^>]*>", "", below).split())
         assert title in said and caption in said
 
 
