@@ -6,7 +6,7 @@ import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -85,8 +85,11 @@ def test_what_stops_a_program_is_recognised(runtime: str, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("runtime", sorted({runtime for _, runtime in RUNTIMES}))
-def test_answers_pass_and_mistakes_differ(runtime: str) -> None:
-    """Catches a check that wants one style, and a mistake that passes or looks like another."""
+def test_answers_pass_and_mistakes_differ(runtime: str, monkeypatch) -> None:
+    """Catches a check that wants one style, and a mistake that passes or looks like another.
+
+    Those that do the same in the first case that fails must differ on two processes.
+    """
     taught = [lessons.load(name) for name, taught_in in RUNTIMES if taught_in == runtime]
     right, known = {}, {}
     for lesson in sorted(taught, key=lambda lesson: lesson.most_pes):
@@ -106,10 +109,28 @@ def test_answers_pass_and_mistakes_differ(runtime: str) -> None:
     for mistakes in known.values():
         found = [wrong[one] for one in mistakes if one in wrong and not wrong[one].stops]
         assert len(found) == len(mistakes), mistakes
+        monkeypatch.setattr(running, "STALL_S", 1.0)
+        assert_told_apart(mistakes, found)
         for one, outcome in zip(mistakes, found, strict=True):
-            assert sum(outcome.same(other) for other in found) == 1, one.path
             assert row(one.lesson, Mistake(one.path), outcome) in page, "make lesson-table"
             assert NOT_ALLOWED.get(one.path.stem.removeprefix("numba_"), "") in outcome.reason
+
+
+def assert_told_apart(mistakes: list[Program], found: list[check.Outcome]) -> None:
+    """Fail unless every two mistakes of a lesson differ, in these outcomes or on two processes."""
+    alike = [
+        one
+        for one, outcome in zip(mistakes, found, strict=True)
+        if sum(map(outcome.same, found)) > 1
+    ]
+    if not alike:
+        return
+    lesson, runtime, _ = alike[0]
+    cases = lesson.cases_for(runtime, 2, command.PUBLIC_SEED)
+    later = check.outcomes(lesson, runtime, [one.path for one in alike], cases)
+    for (one, first), (other, second) in combinations(zip(alike, later, strict=True), 2):
+        same = len(first) == len(second) and all(map(check.Outcome.same, first, second))
+        assert not same, f"{one.path} is as {other.path}"
 
 
 def test_the_table_has_all_lessons_and_mistakes() -> None:

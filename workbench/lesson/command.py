@@ -6,6 +6,7 @@ import re
 import time
 from argparse import SUPPRESS, Namespace
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,8 @@ def check_program(program: Path) -> int:
             for outcome in outcomes:
                 say(outcome, check.where(lesson, runtime, outcome.case))
                 if outcome.reason:
-                    explain(lesson, runtime, program, so_far, note)
+                    more = partial(in_further_cases, lesson, runtime, program.resolve(), processes)
+                    explain(lesson, runtime, program, so_far, note, more)
                     return WRONG
     if not right_with_own_numbers(lesson, runtime, program.resolve(), note):
         return WRONG
@@ -165,6 +167,18 @@ def check_program(program: Path) -> int:
     if note:
         print(f"\nbut {note}")
     return VALID
+
+
+def in_further_cases(lesson: Lesson, runtime: str, program: Path, processes: int) -> list[Outcome]:
+    """What becomes of a program on more processes than some, until it is stopped."""
+    found: list[Outcome] = []
+    for count in (one for one in check.PROCESSES if one > processes):
+        cases = lesson.cases_for(runtime, count, PUBLIC_SEED)
+        for outcomes in check.outcomes(lesson, runtime, [program], cases):
+            found += outcomes
+        if any(outcome.stops for outcome in found):
+            break
+    return found
 
 
 def say(outcome: Outcome, words: str) -> None:
@@ -189,10 +203,15 @@ def right_with_own_numbers(lesson: Lesson, runtime: str, program: Path, note: st
 
 
 def explain(
-    lesson: Lesson, runtime: str, program: Path, known: Sequence[Outcome], note: str
+    lesson: Lesson,
+    runtime: str,
+    program: Path,
+    known: Sequence[Outcome],
+    note: str,
+    more: naming.More = tuple,
 ) -> None:
     """Print what explains what a program did, and what may help."""
-    found = naming.explanation(lesson, runtime, program, known)
+    found = naming.explanation(lesson, runtime, program, known, more)
     print(f"\n{found.words or 'no known mistake looks like this'}")
     note = note or left_open(known)
     if note and not found.sure:

@@ -17,6 +17,8 @@ NOT_ALL = (
     "Your program fails as with this mistake in the first case that fails, but does not do the "
     "same in all cases: its mistake may be another one."
 )
+SEVERAL = "One of these mistakes; in all cases that were tried they do the same:"
+More = Callable[[], Sequence[Outcome]]
 Same = Callable[[Outcome, Outcome], bool]
 
 
@@ -24,16 +26,19 @@ class Named(NamedTuple):
     """A known mistake. ``exact``: it alone does all that the program does; else it is the nearest.
 
     The nearest one does the same, or has the same symptom, in the first case in which the program
-    is wrong.
+    is wrong. ``others``: more mistakes that do all that the program does.
     """
 
     mistake: Mistake
     exact: bool
+    others: tuple[Mistake, ...] = ()
 
     @property
     def words(self) -> str:
         """What to tell the student."""
         known = self.mistake.words
+        if self.others:
+            return "\n\n".join([SEVERAL, *(one.words for one in (self.mistake, *self.others))])
         return known if self.exact else f"{NEAREST}: {known}\n\n{NOT_ALL}"
 
 
@@ -45,9 +50,17 @@ class Explanation(NamedTuple):
 
 
 def explanation(
-    lesson: Lesson, runtime: str, program: Path, known: Sequence[Outcome]
+    lesson: Lesson,
+    runtime: str,
+    program: Path,
+    known: Sequence[Outcome],
+    more: More = tuple,
 ) -> Explanation:
-    """Why a program is wrong, from its outcomes, of which one is not right."""
+    """Why a program is wrong, from its outcomes, of which one is not right.
+
+    ``more()`` runs it in further cases, before one mistake is named as the only one: on one process
+    several may do the same.
+    """
     skeleton = lesson.skeleton(runtime)
     left = unfilled(program.read_bytes(), skeleton)
     missing = f"{UNFILLED}: {', '.join(left.parts)}\n\n" if left.parts else ""
@@ -56,7 +69,9 @@ def explanation(
         same = (words for words, text in texts if unfilled(text, skeleton).all)
         return Explanation((missing + next(same, "")).strip(), True)
     found = recognised(lesson, runtime, known)
-    if found and found.exact:
+    if found and (found.exact or found.others) and (further := more()):
+        found = recognised(lesson, runtime, [*known, *further])
+    if found and (found.exact or found.others):
         return Explanation(found.words, True)
     return Explanation((missing + (found.words if found else "")).strip(), False)
 
@@ -79,7 +94,8 @@ def recognised(lesson: Lesson, runtime: str, known: Sequence[Outcome]) -> Named 
     same = [mistake for mistake, outcome in seen if wrong.same(outcome)]
     if same:
         left, all_agree = narrowed(lesson, runtime, same, groups, Outcome.same)
-        return Named(left[0], all_agree and len(left) == 1)
+        more = tuple(left[1:]) if all_agree else ()
+        return Named(left[0], all_agree and not more, more)
     others = [one for one in every if one not in alike and kind(one.stops) == kind(wrong.stops)]
     seen += first_outcomes(lesson, runtime, others, wrong)
     resembling = [pair for pair in seen if wrong.resembles(pair[1])]
