@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from miniapps.contract import Place
-from miniapps.json_input import parsed
+from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, contents
 
 Event = tuple[Any, ...]
@@ -66,15 +66,15 @@ def read_schedule(path: Path, option: str) -> tuple[Schedule, dict[str, Any]]:
     """
     text = contents(option, path, LARGEST)
     try:
-        data = parsed(text)
+        data = parsed_object(text)
     except ValueError:
-        raise InputError(option, path, "is not JSON") from None
+        raise InputError(option, path, "is no JSON object") from None
     try:
         if data.get("schedule") != VERSION:
             raise ValueError(f"must have the entry schedule: {VERSION}")
         holds = dict(_pair(pair) for pair in _list(data.get("holds")))
         moves = dict(_move(move) for move in _list(data.get("moves")))
-    except (AttributeError, TypeError, ValueError) as error:
+    except ValueError as error:
         raise InputError(option, path, f"is not a schedule: {error}") from None
     return Schedule(holds, moves), data
 
@@ -95,7 +95,7 @@ def _pair(data: Any) -> tuple[Event, Event]:
 
 def _event(data: Any) -> Event:
     """An event. Raises ValueError if the data are none."""
-    what, *parts = _list(data)
+    what, *parts = _list(data) or [None]
     form = FORMS.get(what) if isinstance(what, str) else None
     if form is None or len(form) != len(parts):
         raise ValueError(f"expected an event, found {str(data)[:40]}")

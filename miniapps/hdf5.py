@@ -33,6 +33,18 @@ class Unreadable(Exception):
     """A file that must not be read; the text says why, in one line."""
 
 
+def damage(error: Exception) -> str:
+    """What is wrong with a file, from the error that reading it raised, in one line.
+
+    The words of h5py and of the project tell it; those that Python has for a value of another type,
+    or for a missing attribute, are about a program.
+    """
+    if isinstance(error, TypeError | AttributeError | IndexError | NameError | AssertionError):
+        return "it has another structure"
+    what = error.args[0] if isinstance(error, KeyError) and error.args else error
+    return " ".join(str(what).split()) or "it has another structure"
+
+
 def require_readable(path: Path, read: Callable[[], object]) -> None:
     """Call ``read`` in a child process, which reads all that will be needed of a file.
 

@@ -6,6 +6,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -261,6 +262,13 @@ class Solved:
     def failed(self) -> set[str]:
         """Names of the checks that do not hold, "mode (1, 2) error" shortened to "mode"."""
         return {check.name.split(" (")[0] for check in self.checks if not check.ok}
+
+
+# Words of Python's about a program, which say nothing about a file to those who have only that.
+OF_PYTHON = re.compile(
+    r"[A-Z]\w+Error\b|object (has no|is not|does not|cannot)|NoneType|unpack|unsupported operand"
+    r"|argument (must|of type)|indices must|out of range|positional argument|unhashable"
+)
 
 
 class Gather:

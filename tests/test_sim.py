@@ -228,19 +228,23 @@ WRONG_FILES = {
     "a fraction": '{"schedule": 1, "holds": [], "moves": [[0.5, ["block", [0]], 1]]}',
     "true": '{"schedule": 1, "holds": [], "moves": [[true, ["block", [0]], 1]]}',
     "no PE": '{"schedule": 1, "holds": [], "moves": [[0, ["block", [0]], null]]}',
+    "null": "null",
+    "an empty event": '{"schedule": 1, "holds": [[[], ["batch", 1]]], "moves": []}',
+    "a number for a pair": '{"schedule": 1, "holds": [1], "moves": []}',
     "NaN": '{"schedule": 1, "holds": [], "moves": [[NaN, ["block", [0]], 1]]}',
 }
 
 
 @pytest.mark.parametrize("name", WRONG_FILES)
 def test_files_that_are_no_schedules(name: str, tmp_path: Any, capsys: Any) -> None:
-    """Catches a traceback from a damaged schedule."""
+    """Catches a traceback from a damaged schedule, and what Python says of a program."""
     path = tmp_path / "schedule.json"
     path.write_text(WRONG_FILES[name])
     with pytest.raises(SystemExit) as ended:
         main(["run", "echo", "--driver", "sim", "--schedule", str(path)])
     said = capsys.readouterr().err
     assert ended.value.code == 2 and said.count("\n") == 1 and "--schedule" in said
+    assert not support.OF_PYTHON.search(said), said
 
 
 def test_command_line_without_mpi_and_charm(tmp_path: Any) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from kernels.state_hash import WORDS
 from miniapps.decomposition import Layout, split
-from miniapps.hdf5 import require_stored
+from miniapps.hdf5 import damage, require_stored
 from miniapps.parameters import InputError, require
 from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
@@ -68,7 +68,7 @@ def diff(first: Path, second: Path) -> int:
 
 def _not_written(files: str, error: Exception) -> InputError:
     """The error for files that lack what --output writes."""
-    return InputError("diff", files, f"must be written by --output ({error})")
+    return InputError("diff", files, f"must be written by --output ({damage(error)})")
 
 
 def _run(path: Path, file: Any) -> Run:

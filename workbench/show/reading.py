@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from miniapps.hdf5 import Unreadable, require_own_data, require_readable
+from miniapps.hdf5 import Unreadable, damage, require_own_data, require_readable
 from miniapps.parameters import InputError, require_no_device
 
 ROWS = 1 << 12  # of a dataset, read at a time
@@ -25,8 +25,8 @@ def opened(source: Path) -> Iterator[Any]:
     except InputError:
         raise
     except Exception as error:  # h5py raises almost any of them for a damaged file
-        what = " ".join(str(error).split())
-        raise InputError("FILE.h5", source, f"must be written by --output ({what})") from None
+        what = f"must be written by --output ({damage(error)})"
+        raise InputError("FILE.h5", source, what) from None
 
 
 def require_survivable(source: Path, read: Callable[[], object]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.hdf5 import require_own_data, require_stored
+from miniapps.hdf5 import damage, require_own_data, require_stored
 from miniapps.leanmd.inputs.tables import (
     OPTION,
     Chunk,
@@ -111,8 +111,8 @@ def _hdf5(path: Path) -> Iterator[Any]:
     except InputError:
         raise
     except Exception as error:  # h5py raises almost any of them for a damaged file
-        what = " ".join(str(error).split())
-        raise InputError(OPTION, path, f"is not H5MD that can be read: {what}") from error
+        what = f"is not H5MD that can be read: {damage(error)}"
+        raise InputError(OPTION, path, what) from error
 
 
 def _particles(file: Any, path: Path) -> Any:
