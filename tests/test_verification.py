@@ -16,14 +16,15 @@ def test_the_page_is_the_one_that_the_command_writes() -> None:
 
 def test_the_readme_has_as_many_faults_as_the_page() -> None:
     """Catches a number of faults that stays behind when some are added."""
-    shown = [
-        re.findall(pattern, (support.ROOT / page).read_text())
-        for page, pattern in (
-            ("README.md", r"detect (\d+) known mistakes"),
-            ("docs/verification.md", r"(\d+) different mistakes\s+act"),
-        )
-    ]
-    assert len(shown[0]) == 1 and shown[0] == shown[1]
+    readme, page = (
+        (support.ROOT / name).read_text() for name in ("README.md", "docs/verification.md")
+    )
+    for here, there in (
+        (r"detect (\d+) known mistakes", r"(\d+) different mistakes\s+act"),
+        (r"mistakes, and (\d+) in times", r"also\s+changes (\d+) single\s+lines"),
+    ):
+        (shown,) = re.findall(here, readme)
+        assert [shown] == re.findall(there, page)
 
 
 def test_trials_beside_a_wrong_program_do_not_count() -> None:
