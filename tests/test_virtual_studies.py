@@ -10,6 +10,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -40,7 +41,8 @@ from workbench.study.runner import Policy
 def test_load_balancing_and_messages_in_the_text() -> None:
     """Catches a unit, and numbers before and after that are exchanged, where a run is summed up."""
     given = {"app": "jacobi2d", "steps": 8, "warmup": 0, "pes": 2, "odf": 1, "driver": "charm"}
-    given |= {"balancer": "Rotate", "lb_period": 4, "snapshots_s": 0.0, "problem": {}, "gpu": None}
+    given |= {"balancer": "Rotate", "lb_period": 4, "snapshots_s": 0.0, "problem": {}}
+    given |= {"gpu": "Abacus"}  # else no bytes are staged
     moved = {"moved": 3, "seconds": 0.004, "paid_after": 2}
     moved |= {"imbalance_before": 1.5, "imbalance_after": 1.25}
     sent = {"path": "staged", "reason": "by hand", "staged_bytes": 2_500_000}
@@ -68,7 +70,7 @@ LAUNCH_S = 3.0
 @pytest.fixture
 def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Iterator[Campaign]:
     """A campaign whose launches take known times; `Campaign.read` has read it from its file."""
-    readings, now, made = iter(np.arange(10**6) * READING_S), [50.0], dict.fromkeys(STEP_S, 0)
+    readings, now, made = (n * READING_S for n in count()), [50.0], dict.fromkeys(STEP_S, 0)
 
     def launched(spec: RunSpec, command: list[str], limit: float | None) -> dict[str, Any]:
         key = spec.driver, spec.pes
