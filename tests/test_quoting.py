@@ -239,7 +239,3 @@ def test_other_outputs_quote() -> None:
     assert 'aria-label="a&quot; x=&quot;"' in inline_svg("<svg>", "n", 'a" x="')
     assert quoting.markdown_row(["a|b", "c\nd"]) == "| a&#124;b | c d |"
     assert quoting.figure("5 $x$") == r"5 \$x\$"
-    for text in ("Ar 1 2 3", "Ar\n", "", "1", "é", "A,B"):
-        with pytest.raises(InputError):
-            quoting.symbol(text, "--xyz")
-    assert quoting.symbol("Ar_1", "--xyz") == "Ar_1"

@@ -276,6 +276,26 @@ def test_fuzzing_sees_the_status_that_a_command_returns(
         target.attempt(str(status).encode())
 
 
+@pytest.mark.parametrize(("kind", "inputs"), [("export", 8), ("trajectory", 8)])
+def test_hostile_files_are_exported_as_data(
+    kind: str, inputs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a text that an export obeys, or data of another file, by the programs that read it.
+
+    Also an export that refuses everything.
+    """
+    monkeypatch.syspath_prepend(ROOT / "tests/fuzz")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    fuzzer, targets = importlib.import_module("fuzz.run"), importlib.import_module("targets")
+    monkeypatch.setattr(targets, "SCRATCH", tmp_path)
+    target = targets.TARGETS[kind]
+    seeds = target.seeds()
+    assert all(map(target.attempt, seeds))
+    done = [target.attempt(fuzzer.changed(target, seeds[n % len(seeds)], n)) for n in range(inputs)]
+    assert any(done)
+
+
 def test_fuzzing_a_kind(tmp_path: Path) -> None:
     """Catches a fuzzer that reads nothing, or whose result lacks what the documentation tells."""
     result = tmp_path / "result.json"

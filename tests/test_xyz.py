@@ -106,6 +106,8 @@ DAMAGES: dict[str, Callable[[Any], None]] = {
     "fewer velocities": lost("velocity/value", np.zeros((2, 192, 3))),
     "a number for edges": lost("box/edges", 7.0),
     "a species without a name": lost("species", np.zeros(192, np.uint8)),
+    "another element": lost("species", np.zeros(192, h5py.enum_dtype({"Qq": 0}, "u1"))),
+    "lines for a species": lost("species", np.zeros(192, h5py.enum_dtype({"Ar\n1": 0}, "u1"))),
     "a negative box": lost("box/edges", np.array([7.0, -7.0, 7.0])),
     "no box": lost("box/edges", np.array([7.0, 0.0, 7.0])),
     "an endless box": lost("box/edges", np.array([7.0, np.inf, 7.0])),

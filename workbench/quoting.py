@@ -20,7 +20,6 @@ from miniapps.parameters import printable, require
 
 FORMULA = ("=", "+", "-", "@")  # what a spreadsheet would compute, if a cell began with it
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
-SYMBOL = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 PLAIN = (str, int, float, bool, type(None))
 
 
@@ -31,13 +30,6 @@ def word(text: str, where: str) -> str:
     """
     allowed = "must be of letters, digits and _.+-, and begin with a letter or digit"
     require(bool(WORD.fullmatch(text)), where, repr(text), allowed)
-    return text
-
-
-def symbol(text: str, where: str) -> str:
-    """The symbol of a species, which is one word in files of atoms."""
-    allowed = "must be of letters, digits and _, and begin with a letter"
-    require(bool(SYMBOL.fullmatch(text)), where, repr(text), allowed)
     return text
 
 

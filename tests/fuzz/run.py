@@ -34,6 +34,7 @@ LONGEST = 1 << 18  # bytes of an input that is changed
 MOST_SHOWN = 1 << 16  # bytes of a failing input in the result
 KINDS = (
     "command line", "TOML", "H5MD", "extended XYZ", "LAMMPS data", "campaign", "record", "schedule",
+    "export", "trajectory",
 )  # fmt: skip
 RESULT = Path(__file__).with_name("results.json")
 PACKAGES = ["miniapps", "drivers", "workbench"]  # whose branches are watched
@@ -136,10 +137,10 @@ def fuzz(kind: str, inputs: int, seed: int, folder: Path) -> int:
     targets, guided = imported()
     target = targets.TARGETS[kind]
     targets.SCRATCH = folder
-    targets.replace_what_runs()
     about = {"memory factor": target.factor, "of large inputs": 0.0, "guided": guided}
     (folder / "about").write_text(json.dumps(about))
     seeds = target.seeds()
+    targets.replace_what_runs()
     for data in seeds:  # also imports what is imported late, and compiles
         target.attempt(data)
     signal.signal(signal.SIGPROF, _too_long)

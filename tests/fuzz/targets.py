@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import exports
 import h5py
 import mutations
 import numpy as np
@@ -505,6 +506,14 @@ TARGETS = {
     "schedule": Target(
         schedule_seeds, mutated_json, read_schedule_file, PARSED,
         lambda: large_values(b'{"schedule": 1, "holds": '),
+    ),
+    "export": Target(
+        exports.campaign_seeds, exports.mutated_campaign, exports.read_campaign,
+        PARSED, lambda: [],
+    ),
+    "trajectory": Target(
+        exports.trajectory_seeds, exports.mutated_trajectory, exports.read_trajectory,
+        DENSEST, lambda: [],
     ),
 }  # fmt: skip
 

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from miniapps.hdf5 import require_stored
+from miniapps.leanmd.si import SUBSTANCES
 from miniapps.parameters import require
 
 TRAJECTORY = "particles"  # H5MD's name of the group of trajectories
 STATE_IDS = "atoms.id"  # the dataset of the final state with the ids of all atoms
 ELEMENTS = "id", "position", "velocity"
 NO_SPECIES = "LJ"  # of the atoms in files of earlier versions, which do not name it
+ELEMENT_SYMBOLS = tuple(substance.symbol for substance in SUBSTANCES.values())
 AT_ONCE = 1 << 16  # atoms read at a time
 
 
@@ -79,8 +81,10 @@ def _species(group: Any, source: Path) -> str:
 
     if "species" not in group:
         return NO_SPECIES
-    names = h5py.check_enum_dtype(group["species"].dtype) or ()
-    require(len(names) == 1, "FILE.h5", source, "trajectory: must have one named species")
+    names = h5py.check_enum_dtype(group["species"].dtype) or {}
+    known = len(names) == 1 and names.keys() <= {NO_SPECIES, *ELEMENT_SYMBOLS}
+    allowed = f"must have one species, of {', '.join((NO_SPECIES, *ELEMENT_SYMBOLS))}"
+    require(known, "FILE.h5", source, f"trajectory: {allowed}")
     return str(*names)
 
 

@@ -13,7 +13,6 @@ from types import MappingProxyType
 import numpy as np
 
 from miniapps.parameters import require
-from workbench.quoting import symbol
 from workbench.run.replaced import replacing
 from workbench.run.spec import check_writable
 from workbench.show.reading import opened
@@ -56,10 +55,10 @@ def _frame(found: Trajectory, number: int) -> Iterator[str]:
 
 def _rows(found: Trajectory, number: int) -> Iterator[str]:
     """The lines of a frame's atoms, sorted by id."""
-    name = symbol(SYMBOLS.get(found.species, found.species), "--xyz: species")
+    symbol = SYMBOLS.get(found.species, found.species)  # one of few, as `trajectory_in` says
     ids = found.ids[number]
     order = np.argsort(ids)
     columns = (data[number][order].tolist() for data in (found.positions, found.velocities))
     for at, speed, of in zip(*columns, ids[order].tolist(), strict=True):
         vectors = " ".join(map(repr, [*at, *speed]))
-        yield f"{name} {vectors} 1.0 {of}\n"
+        yield f"{symbol} {vectors} 1.0 {of}\n"
