@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from miniapps.parameters import InputError
+from miniapps.parameters import InputError, printable
 from miniapps.tiling import cache_folder
 from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
-from workbench.quoting import line
 from workbench.run import launch
 from workbench.run.execute import check_fits
 from workbench.run.launched import Launched
@@ -263,7 +262,7 @@ def _one_run(
     writer.add("noise", seconds=after_s)
     name = f"{subject.label(writer.campaign.head, point)}: {outcome}"
     rest = f"; {_time_left(writer.campaign, left - 1)}" if left > 1 else ""
-    print(line(f"trial {trial + 1}, {name}{rest}"), file=sys.stderr, flush=True)
+    print(printable(f"trial {trial + 1}, {name}{rest}"), file=sys.stderr, flush=True)
     return noisy is None
 
 

@@ -22,10 +22,9 @@ from typing import Any
 
 import drivers
 from miniapps.json_input import parsed_object
-from miniapps.parameters import InputError, contents, require
+from miniapps.parameters import InputError, contents, printable, require
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.plural import counted
-from workbench.quoting import line
 from workbench.run.replaced import write_text
 from workbench.run.schema import comparable, upgraded, upgraded_head
 from workbench.run.spec import RunSpec
@@ -244,7 +243,7 @@ def collect(folder: Path, path: Path) -> int:
     """Merge the results and list failed and missing runs; returns WRONG if any, else VALID."""
     collected = merge(folder, path)
     for text in collected.lines():
-        print(line(text), file=sys.stdout if collected.complete else sys.stderr)
+        print(printable(text), file=sys.stdout if collected.complete else sys.stderr)
     return VALID if collected.complete else WRONG
 
 
