@@ -149,6 +149,34 @@ def test_standard_files_are_restored() -> None:
     assert end_of(work) == (0, "here\nthere\n")
 
 
+PRINT = "[print('x' * 60) for _ in range(3000)]; print('y' * (1 << 20))"
+
+
+@pytest.mark.launch
+def test_a_block_prints_as_much_as_it_likes(tmp_path: Path) -> None:
+    """Mistake: under charm a print that never returns, as its pipe is read by the same PE."""
+    run = ("run", "jacobi2d", "--size", "40x40", "--time-tile", "1", "--driver", "charm", "-n", "2")
+    done = support.miniapps(*run, env={"PYTHONPATH": sabotage(tmp_path, PRINT)})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+REMOVE = "import os, shutil; shutil.rmtree(os.environ['MINIAPPS_RUN_FOLDER'])"
+
+
+@pytest.mark.launch
+def test_a_run_whose_temporary_folder_is_removed_is_delivered(tmp_path: Path) -> None:
+    """Mistake: a right result is lost, as nobody can write it, and the line names only a file."""
+    run = ("run", "jacobi2d", "--size", "40x40", "--time-tile", "1", "--driver", "mpi", "-n", "2")
+    done = support.miniapps(*run, env={"PYTHONPATH": sabotage(tmp_path, REMOVE)})
+    assert (done.returncode, done.stderr) == (0, "") and "  state " in done.stdout
+
+
+def test_a_removed_folder_is_named(tmp_path: Path) -> None:
+    """Mistake: a traceback for the log, in place of what has happened."""
+    said = launches._failed(tmp_path, "PE 1 died", 1)
+    assert said == f"the run's temporary folder was removed: {tmp_path}; PE 1 died"
+
+
 # What a launcher says -------------------------------------------------------------------------
 
 LOG = """[proxy:0] HYDU_create_process (launch.c:24): pipe error (Too many open files)
@@ -161,6 +189,7 @@ def test_the_cause_in_a_launchers_log_is_told(
 ) -> None:
     """Mistake: the last line of a launcher, which says only that something went wrong."""
     monkeypatch.setattr(resource, "getrlimit", lambda _: (16, 16))
+    (tmp_path / launches.RUNS).touch()
     (tmp_path / launches.LOG).write_text(LOG)
     said = launches._failed(tmp_path, None, 255)
     assert "pipe error (Too many open files); a process may open 16 files here" in said

@@ -10,6 +10,7 @@ from communication.charm.chare import PE
 from communication.charm.world import Ranks
 from communication.session import World
 from communication.settings import Settings
+from drivers.charm import output
 from drivers.charm.pe import fail
 from drivers.descriptor import Options
 
@@ -25,6 +26,7 @@ def run(settings: Settings, own: Options, session: Callable[[World], int]) -> in
         @coro
         def take_part(self) -> None:
             """Run the session, which handles every error."""
+            output.restore()
             status = session(Ranks(self, settings))
             if charm.myPe() == 0:
                 charm.exit(status)
@@ -32,5 +34,6 @@ def run(settings: Settings, own: Options, session: Callable[[World], int]) -> in
     def main(_: list[str]) -> None:
         Group(Rank).take_part()
 
+    output.keep()
     charm.start(main, classes=[Rank])
     return 0

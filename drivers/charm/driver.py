@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from charm4py import Array, Future, Group, charm
 
-from drivers.charm import CharmOptions
+from drivers.charm import CharmOptions, output
 from drivers.charm.chare import BlockChare
 from drivers.charm.pe import FAILED, PE, fail
 from drivers.exits import error_of
@@ -52,6 +52,7 @@ def run_all(runs: Iterable[tuple[Job[CharmOptions], Report]], watcher: Watcher) 
             status = FAILED
         charm.exit(status)
 
+    output.keep()
     charm.start(main, modules=["drivers.charm.pe", "drivers.charm.chare"])
     return 0
 

@@ -14,7 +14,7 @@ from charm4py import Chare, Future, Reducer, charm
 
 from drivers import garbage
 from drivers.audits import Auditor
-from drivers.charm import CharmOptions, yielding
+from drivers.charm import CharmOptions, output, yielding
 from drivers.charm.mail import Mail
 from drivers.charm.payloads import Payloads, pickled_bytes, require_countable
 from drivers.crashes import watch_crashes
@@ -74,6 +74,7 @@ class PE(Chare):
         charm.arrayElemLeave = self.packed
         self.watcher.attend(charm.myPe(), self.waits, threaded=False)
         self.crashes = watch_crashes(self.watcher.fail)  # the runtime has its own handlers
+        output.restore()
         yielding.begin()
         gc.set_threshold(*garbage.RARELY)
         self.answer()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +23,6 @@ from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.run import launch, record
 from workbench.run.processes import remove_shared_files
 from workbench.run.progress_file import NoProgressFile, reopened
-from workbench.run.replaced import write_text
 from workbench.run.schema import SCHEMA
 from workbench.run.shapes import in_lines
 
@@ -50,7 +48,7 @@ def execute(spec: CommSpec, show: Show) -> int:
                 return VALID
             if folder is None:
                 return show(made)
-            write_text(Path(folder) / launch.record_name(0), json.dumps(made))
+            launch.write_record(Path(folder), 0, made)
             return VALID if made["valid"] is not False else WRONG
         except Exception as error:
             _end(watcher, error)

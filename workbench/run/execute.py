@@ -196,7 +196,7 @@ def execute_all(
             store.close(result, outcome)
         if folder is None:
             return show(number, result)
-        write_text(Path(folder) / launch.record_name(number), json.dumps(result))
+        launch.write_record(Path(folder), number, result)
         return VALID if result["valid"] else WRONG
 
     def failed(watcher: Watcher, error: Exception) -> None:

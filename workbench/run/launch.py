@@ -29,8 +29,10 @@ from drivers.descriptor import Start
 from workbench import environment, errors
 from workbench.exit_status import FAILED
 from workbench.run import clocks, output
-from workbench.run.launched import FOLDER, PROGRESS, RUNS, Launched, record_name
-from workbench.run.monitor import LOG, Monitor
+from workbench.run.launched import FOLDER as FOLDER
+from workbench.run.launched import PROGRESS, RUNS, Launched, record_name
+from workbench.run.launched import write_record as write_record
+from workbench.run.monitor import LOG, Monitor, printed
 from workbench.run.processes import end_by_signals
 from workbench.run.progress_file import ERRORS, ProgressFile, first_error
 from workbench.run.spec import RunSpec
@@ -243,12 +245,15 @@ def _few_files() -> str:
 def _failed(folder: Path, trouble: str | None, status: int) -> str:
     """The reason why a run has no record: a PE's own message, else what the monitor found."""
     reported = folder / ERRORS
-    log = (folder / LOG).read_text(errors="replace").strip()
+    log = printed(folder / LOG).strip()
     trouble = first_error(reported) or trouble
+    if not (folder / RUNS).exists():
+        removed = f"the run's temporary folder was removed: {folder}"
+        trouble = removed if trouble is None else f"{removed}; {trouble}"
     if trouble is None:
-        printed = [line for line in log.splitlines() if any(map(str.isalnum, line))]
-        refused = [line for line in printed if any(text in line for text in REFUSED)]
-        said = (refused or printed[-1:] or ["it printed nothing"])[0].strip()
+        lines = [line for line in log.splitlines() if any(map(str.isalnum, line))]
+        refused = [line for line in lines if any(text in line for text in REFUSED)]
+        said = (refused or lines[-1:] or ["it printed nothing"])[0].strip()
         trouble = f"the launcher ended with status {status}: {said}{_few_files()}"
     if os.environ.get(errors.LOG):
         print(log, file=sys.stderr)

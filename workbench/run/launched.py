@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from drivers.descriptor import Options
+from workbench.run.replaced import write_text
 
 FOLDER = "MINIAPPS_RUN_FOLDER"  # environment variable: where a launched run keeps its files
 PROGRESS, RUNS = "progress", "runs.pickle"
@@ -14,6 +16,12 @@ PROGRESS, RUNS = "progress", "runs.pickle"
 def record_name(number: int) -> str:
     """The name of a run's record file in the folder of its launch."""
     return f"record-{number}.json"
+
+
+def write_record(folder: Path, number: int, record: dict[str, Any]) -> None:
+    """Give the launching process a run's record, even if the folder was removed meanwhile."""
+    folder.mkdir(exist_ok=True)
+    write_text(folder / record_name(number), json.dumps(record))
 
 
 class Launched(Protocol):

@@ -37,6 +37,11 @@ STARTING_CHECK_S, STARTING_LOOK_S = 0.02, 0.25
 GRACE_S = 1.0  # after a PE has failed, for the launcher to end the run itself
 
 
+def printed(log: Path) -> str:
+    """What the launcher and the PEs have printed; empty if the file was removed."""
+    return log.read_text(errors="replace") if log.exists() else ""
+
+
 class Monitor:
     """Monitors a launched run until it ends or must be killed.
 
@@ -157,7 +162,7 @@ class Monitor:
         """
         if not self.lost:
             return None
-        log = self.log.read_text(errors="replace")
+        log = printed(self.log)
         named = [
             pe
             for pe in self.lost
@@ -168,7 +173,7 @@ class Monitor:
 
     def _lost_of_launcher(self) -> str | None:
         """Name the PE that the launcher has seen die before its first or after its last step."""
-        died = re.search(r"\bPID (\d+) ", self.log.read_text(errors="replace"))
+        died = re.search(r"\bPID (\d+) ", printed(self.log))
         return self._of_process(int(died[1]), "died") if died else None
 
     def end_all(self) -> None:

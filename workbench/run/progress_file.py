@@ -148,6 +148,7 @@ class ProgressFile:
         """Write for the launching process, in one line, why this process failed."""
         mine = [pe for pe, slot in enumerate(self.slots()) if slot.pid == self.pid]
         where = f"PE {mine[0]}, " if mine and self.pes > 1 else ""
+        self.path.parent.mkdir(exist_ok=True)  # it may have been removed
         with self.path.with_name(ERRORS).open("a") as file:
             file.write(where + explained(error) + "\n")
 
