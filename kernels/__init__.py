@@ -13,6 +13,7 @@ import importlib
 import importlib.util
 from types import ModuleType
 
+from devices import variables
 from devices.backend import OPENED
 
 
@@ -28,7 +29,12 @@ def import_compiler() -> None:
 
 
 def load(app: str, device: str) -> ModuleType:
-    """Return the kernels of an app for a device ("cpu" or "gpu"), compiled."""
+    """Return the kernels of an app for a device ("cpu" or "gpu"), compiled.
+
+    They are plain Python if the user has set ``NUMBA_DISABLE_JIT``.
+    """
+    if device == "cpu" and variables.kernels_are_python():
+        importlib.import_module("devices.cpu.plain").replace_intrinsics()
     module = importlib.import_module(f"kernels.{app}.{device}")
     OPENED.get(device).compile(module)
     return module

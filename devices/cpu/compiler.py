@@ -15,7 +15,6 @@ import llvmlite.binding
 import numba.core.config
 import numba.core.cpu
 import numba.core.options
-import numpy as np
 from numba import njit as njit
 from numba import vectorize as vectorize
 
@@ -55,17 +54,6 @@ def _leave_blas_alone() -> None:
         del sys.modules["scipy.linalg"]
 
 
-def _leave_kernels_in_python() -> None:
-    """Replace what exists inside ``njit`` only, as ``njit`` compiles nothing, and wrap as it does.
-
-    That is what NUMBA_DISABLE_JIT is for: kernels run in a debugger. `fused` is compiled even then.
-    """
-    plain = importlib.import_module("devices.cpu.plain")
-    for name in ("prefetch", "quads", "vectors"):
-        sys.modules[f"devices.cpu.{name}"] = plain
-    np.seterr(all="ignore")
-
-
 # Options of njit that guarantee to LLVM that a kernel's arguments share no memory. It vectorises a
 # gather only if it knows that the stores in the same loop do not touch the gathered elements.
 DISTINCT: dict[str, Any] = {"noalias": True}
@@ -74,5 +62,3 @@ use_checked_files()
 _use_full_vectors()
 _offer_noalias()
 _leave_blas_alone()
-if numba.core.config.DISABLE_JIT:  # type: ignore[attr-defined]
-    _leave_kernels_in_python()

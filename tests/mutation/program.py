@@ -15,8 +15,9 @@ from functools import cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-import python_vectors
 from mutation.operators import ROOT, TRUTH, compiled, functions, truth_of
+
+from devices.cpu import plain as python_vectors
 
 ENTRIES = tuple(  # importing them imports all kernels for the CPU
     f"kernels.{name}.cpu"
@@ -78,7 +79,7 @@ def plain() -> Mapping[str, ModuleType]:
     for name in right:
         del sys.modules[name]
     sys.modules[COMPILER] = _compiler()
-    sys.modules.update(dict.fromkeys(VECTORS, python_vectors.module()))
+    sys.modules.update(dict.fromkeys(VECTORS, python_vectors))
     try:
         for name in ENTRIES:
             importlib.import_module(name)
