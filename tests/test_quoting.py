@@ -25,6 +25,7 @@ from workbench.cli import spec_of
 from workbench.run.batch import solve_all
 from workbench.run.revalidation import contradiction
 from workbench.run.shapes import in_lines, unprintable
+from workbench.study import slurm
 from workbench.study.campaign import Campaign, Writer
 from workbench.study.comm.campaign import CommCampaign
 from workbench.study.comm.campaign import objection as comm_objection
@@ -132,6 +133,22 @@ def test_what_is_written_can_be_read(tmp_path: Path) -> None:
     assert in_lines({"mpi": "MPI\n1\x1b\n", "n": [1, 2], "l": ["\0"]}) == {
         "mpi": "MPI 1\\x1b", "n": [1, 2], "l": ["\\x00"],
     }  # fmt: skip
+
+
+def test_the_noise_of_a_job_is_validated(tmp_path: Path) -> None:
+    """Catches a line of a job's file that ends `collect` by a traceback, or spoils the campaign."""
+    head, start, _ = parts(FILE)
+    around = {name: start[name] for name in ("versions", "host", "clock_tick_s")} | {"seconds": 0.1}
+    writer = Writer(tmp_path / "x.jsonl", head)
+    for number, wrong in enumerate(({}, around | {"versions": {"a": "b\n"}}, {"seconds": "1"})):
+        job = tmp_path / f"trial-00-pes-000{number}.noise"
+        job.write_text(json.dumps(wrong))
+        with pytest.raises(InputError, match="start"):
+            slurm._add_noise(writer, job)
+    job.write_text(json.dumps(around))
+    slurm._add_noise(writer, job)
+    writer.close()
+    assert len(list(Campaign.read(tmp_path / "x.jsonl").of("noise"))) == 1
 
 
 def test_a_text_of_the_command_line_comes_in_no_record(tmp_path: Path) -> None:

@@ -333,10 +333,10 @@ def _add_noise(writer: Writer, job: Path) -> None:
     for number, text in enumerate(job.read_text().splitlines()):
         noted = object_of(job, number + 1, text)
         if number == 0 and known == 0:
-            around = {name: noted[name] for name in ("versions", "host", "clock_tick_s")}
+            around = {name: noted.get(name) for name in ("versions", "host", "clock_tick_s")}
             writer.add("start", job=job.stem, pinned=True, **around)
         if number >= known:
-            writer.add("noise", job=job.stem, seconds=noted["seconds"])
+            writer.add("noise", job=job.stem, seconds=noted.get("seconds"))
 
 
 def _command(file: Path) -> str:
