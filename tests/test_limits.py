@@ -1,0 +1,213 @@
+"""The limits of checks: those on the page, refused just above, and far above a right run."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import support
+from placed_atoms import Placed
+from test_leanmd import begun, blocks_of, by_id
+
+import miniapps
+from kernels.leanmd.units import ENERGY_UNIT, SINGLE_UNIT
+from miniapps import grid, grid_audit
+from miniapps.jacobi2d.problem import JacobiProblem
+from miniapps.leanmd import audit as leanmd_audit
+from miniapps.leanmd import checks, plain
+from miniapps.leanmd.problem import LIST_SKIN, LeanmdProblem
+from miniapps.pic import audit as pic_audit
+from miniapps.pic import problem as pic
+from workbench.cli import spec_of
+
+STILL = LeanmdProblem(dt=0.005)
+CODE: dict[str, Any] = {
+    "stencils: rounding, float64, per sweep": JacobiProblem().rounding(1)
+    - JacobiProblem().rounding(0),
+    "stencils: rounding, float64, at once": JacobiProblem().rounding(0),
+    "stencils: beyond bounds, at least": 1e-12,
+    "stencils: cells of the reference": grid.REFERENCE_CELLS,
+    "stencils: updates of the reference": grid.REFERENCE_UPDATES,
+    "stencils: initial sines in audits, in units of the last place": 8,
+    "pic: position error, cells": pic.POSITION_LIMIT,
+    "pic: position error in audits, cells": pic_audit.ERROR_LIMIT,
+    "pic: cells of the reference": pic.REFERENCE_CELLS,
+    "pic: updates of the reference": pic.REFERENCE_UPDATES,
+    "pic: particles followed per sample": pic_audit.PARTICLES_PER_SAMPLE,
+    "leanmd: momentum change per atom": checks.MOMENTUM_LIMIT,
+    "leanmd: virial error, float64": checks.VIRIAL_LIMITS["float64"],
+    "leanmd: virial error, float32": checks.VIRIAL_LIMITS["float32"],
+    "leanmd: energy drift at dt 0.005": STILL.drift_limit,
+    "leanmd: energy drift, rounding": dataclasses.replace(STILL, dt=1e-12).drift_limit,
+    "leanmd: atoms of the reference": checks.REFERENCE_ATOMS,
+    "leanmd: pairs of the reference": checks.REFERENCE_UPDATES,
+    "leanmd: skin of lists, sigma": LIST_SKIN,
+    "leanmd: atoms audited around a point": leanmd_audit.ATOMS,
+    "leanmd: atoms of a block with audited energies": leanmd_audit.FIRST,
+    "leanmd: atoms compared with a file": leanmd_audit.FROM_FILE,
+    "leanmd: drawn velocities in audits, relative": leanmd_audit.START_ERROR,
+    "leanmd: thermo table in audits, relative": leanmd_audit.TABLE_ERROR,
+    "leanmd: velocities of a converted file, relative": leanmd_audit.FILE_ERROR,
+    "all apps: samples of an audit": spec_of(["run", "echo"]).audit,
+}
+
+
+def table() -> dict[str, float]:
+    """The limits of docs/validation.md."""
+    text = (support.ROOT / "docs/validation.md").read_text()
+    part = text.partition("## Limits and sizes")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", part, re.MULTILINE)
+    assert all(len(why) > 5 for _, _, why in rows)
+    return {name: float(value) for name, value, _ in rows[1:] if set(value) != {"-"}}
+
+
+def test_the_table_has_the_limits_of_the_code() -> None:
+    """Catches a limit that is loosened, or a size that is reduced, in the code or on the page."""
+    said = table()
+    skin = said.pop("leanmd: part of the skin that an atom may move")
+    assert skin == 0.5
+    assert said == pytest.approx(CODE, rel=1e-2)
+    assert said.keys() == CODE.keys()
+
+
+# Just above, and at the noise of right runs -------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A right run, which can be judged again with other measures."""
+
+    app: str
+    problem: Any
+    steps: int
+    solved: support.Solved
+
+    def value(self, check: str) -> tuple[float, float]:
+        """The value and the limit of a check of the run as it is."""
+        (found,) = (one for one in self.solved.checks if one.name == check)
+        return found.value, found.limit
+
+    def holds(self, check: str, name: str, value: Any) -> bool:
+        """Whether a check holds if a measure has another value."""
+        measures = self.solved.outcome.measures
+        changed = measures | {name: measures[name]._replace(value=value)}
+        validate = miniapps.load(self.app).validate
+        checks = validate(self.problem, self.steps, changed, self.solved.state_hash)
+        (found,) = (one for one in checks if one.name == check)
+        return found.ok
+
+
+def run_of(app: str, steps: int, **values: Any) -> Run:
+    """A right run."""
+    problem = miniapps.load(app).Problem(**values)
+    return Run(app, problem, steps, support.solve(app, problem, (1,) * len(problem.shape), steps))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_virials(dtype: str) -> None:
+    """Catches a limit of 1e-2, under which a compute may lose one of a hundred pairs."""
+    run = run_of(
+        "leanmd", 3, cells=(3, 3, 3), per_cell=12, decomposition="pairs", dtype=dtype, thermo=1
+    )
+    limit = table()[f"leanmd: virial error, {dtype}"]
+    noise, _ = run.value("virial error")
+    assert noise < limit / 10
+    assert run.holds("virial error", "virial error", 0.999 * limit)
+    assert not run.holds("virial error", "virial error", 1.001 * limit)
+
+
+@pytest.mark.parametrize("dt", [0.005, 0.001])
+def test_drift_and_momentum(dt: float) -> None:
+    """Catches a drift of 0.05 that is allowed, or one that does not fall with the time step."""
+    run = run_of("leanmd", 20, lattice=(4, 4, 4), cutoff=2.0, dt=dt, thermo=1)
+    rows = run.solved.outcome.measures["rows"].value
+    said = table()
+    rounding = said["leanmd: energy drift, rounding"]
+    limit = (said["leanmd: energy drift at dt 0.005"] - rounding) * (dt / 0.005) ** 2 + rounding
+    assert run.value("energy drift") == (pytest.approx(0, abs=limit / 2), pytest.approx(limit))
+    most = said["leanmd: momentum change per atom"]
+    noise, _ = run.value("momentum change per atom")
+    assert noise < most / 10
+    for factor, holds in ((0.99, True), (1.01, False)):
+        changed = rows.copy()
+        changed[-1, 3] = changed[0, 3] + round(factor * most * run.problem.atoms / ENERGY_UNIT)
+        assert run.holds("momentum change per atom", "rows", changed) == holds
+
+
+def test_positions_of_pic() -> None:
+    """Catches a position error that is allowed and is no rounding."""
+    run = run_of("pic", 5, size=40, particles=400)
+    assert run.value("position error")[0] < 1e-7
+    assert run.holds("position error", "error", 0.999e-6)
+    assert not run.holds("position error", "error", 1.001e-6)
+
+
+@pytest.mark.parametrize("steps", [1, 40])
+def test_rounding_of_stencils(steps: int) -> None:
+    """Catches a limit of the projections, or of the bounds, that lets a wrong cell pass."""
+    run = run_of("jacobi2d", steps, size=(40, 30))
+    said = table()
+    limit = said["stencils: rounding, float64, at once"]
+    limit += said["stencils: rounding, float64, per sweep"] * steps
+    modes = run.solved.outcome.measures["modes"].value
+    names = [one.name for one in run.solved.checks if one.name.startswith("mode")]
+    scale = max(map(abs, grid.value_limits(run.problem))) * run.problem.work()
+    for number, name in enumerate(names):
+        noise, allowed = run.value(name)
+        assert noise < allowed / 5 and allowed == pytest.approx(limit, rel=0.02)
+        for factor, holds in ((0.7, True), (1.3, False)):
+            changed = modes.copy()
+            changed[number, 1] += factor * limit * scale
+            assert run.holds(name, "modes", changed) == holds
+    high = grid.value_limits(run.problem)[1]
+    for factor, holds in ((0.9, True), (1.1, False)):
+        beyond = high * (1 + factor * said["stencils: beyond bounds, at least"])
+        assert run.holds("beyond bounds", "max", beyond) == holds
+
+
+def test_sines_of_audits() -> None:
+    """Catches an allowance for sines that an initial value of another place is within."""
+    problem = JacobiProblem(size=(40, 30), initial="mode")
+    layout = problem.cut(1, 1, (1, 1))
+    audit = grid_audit.GridAudit(problem.prepared(layout, "cpu"), layout, 3, 16)
+    cells = np.zeros(1, [("cell", "i8"), ("value", "f8")])
+    cells["cell"] = 7 * 30 + 5
+    right = grid_audit.start(problem, cells["cell"])
+    for units, wrong in ((0, 0), (7, 0), (9, 1)):
+        cells["value"] = right + units * np.finfo(float).eps
+        assert audit._wrong_starts(cells) == wrong
+
+
+def test_half_of_the_skin() -> None:
+    """Catches lists that are kept until an atom has moved by 0.506 of the skin: 3.9 for 4."""
+    problem = LeanmdProblem(lattice=(4, 4, 4), cutoff=2.0, skin=0.2)
+    (domain,) = blocks_of(problem)
+    half = table()["leanmd: part of the skin that an atom may move"] * 0.2
+    domain.time = domain.built = 0
+    for moved, rebuilds in ((0.9999 * half, False), (1.0001 * half, True)):
+        asked = domain.must_rebuild(moved**2)
+        next(asked)
+        with pytest.raises(StopIteration) as end:
+            asked.send(moved**2)
+        assert end.value.value is rebuilds
+
+
+def test_the_cutoff_in_single_precision() -> None:
+    """Catches a cutoff that is larger or smaller by 1e-7, two units of the last place."""
+    cutoff = 2.5
+    for off in range(-6, 7):
+        distance = cutoff * (1 + off * 2.0**-24)
+        at = np.array([[1.0, 1.0 + distance], [1.0, 1.0], [1.0, 1.0]])
+        problem = Placed(
+            cells=(4, 4, 4), at=at, speed=np.zeros_like(at), dtype="float32", cutoff=cutoff
+        )
+        (owner,) = begun(problem)
+        position = by_id([owner], "position")
+        force = by_id([owner], "force")
+        right = plain.forces(position, position, problem.box, cutoff, "float32")
+        assert np.array_equal(force, right), off
+    assert math.isclose(SINGLE_UNIT, 2.0**-17)
