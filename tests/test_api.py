@@ -101,12 +101,23 @@ def test_options_are_words() -> None:
     assert [*api._words("size", (7, 5))] == ["--size=7x5"]
 
 
-def test_inside_a_launcher_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches a program under mpiexec, each of whose ranks launches the whole run."""
+def test_inside_a_launcher_it_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Catches a program under mpiexec, each of whose ranks launches the whole run.
+
+    Or a traceback on each rank.
+    """
     around = SimpleNamespace(name="mpiexec", size=2)
     monkeypatch.setattr(drivers, "launchers", lambda: {"some": around})
-    with pytest.raises(miniapps.InputError, match="call it outside mpiexec"):
-        miniapps.run("echo", **TINY)
+    said = []
+    for speaks in (False, True):
+        monkeypatch.setattr(drivers, "rank_zero_speaks", lambda speaks=speaks: speaks)
+        with pytest.raises(miniapps.InputError, match="call it outside mpiexec") as caught:
+            miniapps.run("echo", **TINY)
+        assert isinstance(caught.value, SystemExit) and caught.value.code == 2
+        said.append(capsys.readouterr().err.count("\n"))
+    assert said == [1, 0]
 
 
 def test_a_failed_run_raises(monkeypatch: pytest.MonkeyPatch) -> None:

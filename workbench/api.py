@@ -7,6 +7,7 @@ input, RunError for a failed run. Only the methods that return tables import pan
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,8 +19,9 @@ import drivers
 import miniapps
 from drivers.descriptor import pip_install
 from drivers.job import RunError
-from miniapps.parameters import require, shown
+from miniapps.parameters import InputError, require, shown
 from workbench.cli import build_parser
+from workbench.exit_status import BAD_INPUT
 from workbench.run import launch, record
 from workbench.run.execute import check_fits, require_pinnable
 from workbench.run.processes import signals_kept
@@ -130,11 +132,25 @@ def _words(name: str, value: Any) -> Iterator[str]:
         yield from [option, shown(value)] if name in RENAMED else [f"{option}={shown(value)}"]
 
 
+class InsideLauncher(InputError, SystemExit):
+    """Many processes call `run`; whoever does not catch it ends with status 2, without a traceback.
+
+    Rank 0 says why.
+    """
+
+    def __init__(self, allowed: str, app: str) -> None:
+        super().__init__("miniapps.run", app, allowed)
+        self.code = BAD_INPUT
+        if not drivers.rank_zero_speaks():
+            print(f"miniapps: {self}", file=sys.stderr)
+
+
 def _spec(asked: argparse.Namespace, timings: Path) -> RunSpec:
     """The checked specification of the run, which leaves its timings in a file."""
     for launcher in drivers.launchers().values():
-        allowed = f"starts its PEs itself: call it outside {launcher.name}"
-        require(launcher.size == 1, "miniapps.run", asked.app, allowed)
+        if launcher.size != 1:
+            allowed = f"starts its PEs itself: call it outside {launcher.name}, or use the command"
+            raise InsideLauncher(allowed, asked.app)
     drivers.get(asked.driver).require_modules()
     spec = RunSpec.create(asked, timings)
     if not asked.force and asked.launcher is None:
