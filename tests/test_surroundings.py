@@ -16,6 +16,7 @@ import h5py
 import pytest
 import support
 
+from devices.cpu import disk_cache
 from devices.cpu.disk_cache import caching, checked, tell
 from workbench import cli
 from workbench.run import processes
@@ -101,6 +102,26 @@ def test_a_full_disk_only_costs_the_cache(tmp_path, caplog, monkeypatch):
         assert kernel_in(tmp_path)(21) == 42
     line = "miniapps: compiled kernels are not cached on disk: No space left on device"
     assert caplog.messages == [line]
+
+
+def test_kernels_are_kept_where_neither_sources_nor_home_can_be_written(
+    tmp_path, monkeypatch, caplog
+):
+    """Mistake: "no locator available" and no run; or code that is taken from another user."""
+    last = tmp_path / "last"
+    monkeypatch.setattr(disk_cache, "LAST", last)
+    usual = caching.CacheImpl._locator_classes
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", usual[-1:])
+    assert kernel_in(tmp_path)(21) == 42 and list(last.rglob("*.nbc")) and not caplog.messages
+    assert last.stat().st_mode & 0o777 == 0o700
+    for spoil in (lambda: last.chmod(0o777), lambda: last.rename(tmp_path / "x")):
+        spoil()
+        if not last.exists():
+            last.symlink_to(tmp_path / "x")
+        with pytest.raises(PermissionError, match="is not this user's alone"):
+            disk_cache.require_own(last)
+    assert kernel_in(tmp_path)(21) == 42
+    assert len(caplog.messages) == 1 and "are not cached on disk" in caplog.messages[0]
 
 
 NOTE = """

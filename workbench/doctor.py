@@ -128,7 +128,7 @@ def kernel_cache() -> Finding:
         os.environ.get("NUMBA_CACHE_DIR", Path(__file__).parents[1] / "kernels" / "__pycache__")
     )
     writable = os.access(folder if folder.exists() else folder.parent, os.W_OK)
-    cost = "every start compiles, for some seconds"
+    cost = "kernels are kept in a home, or in /tmp if there is none; else every start compiles"
     return Finding("kernel cache", writable, str(folder), cost, needed=False)
 
 

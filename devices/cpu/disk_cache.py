@@ -7,10 +7,13 @@ checksum here, at 1 ms per MB, and a file that lacks it is written anew.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
+import os
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -19,6 +22,11 @@ from typing import Any, BinaryIO
 from numba.core import caching
 
 SUM_BYTES = hashlib.sha256().digest_size
+
+
+LAST = Path(f"/tmp/miniapps-kernels-{os.getuid()}")  # not TMPDIR, which a launched run removes
+
+NOWHERE = Path("/proc/nowhere")  # where nothing is, and nothing can be made
 
 
 class Damaged(Exception):
@@ -77,6 +85,51 @@ def check(path: str) -> None:
         raise Damaged(path)
 
 
+def last_locator(caching: Any) -> Any:
+    """Return where a caching module of numba's keeps code if it can write to none of its folders.
+
+    Numba itself would refuse to compile. What is loaded from this folder is executed, so it is used
+    only if nobody else can write to it; else nothing is kept, which costs every start some seconds.
+    """
+    name = "UserWideCacheLocator"
+    base: Any = getattr(caching, name, None) or getattr(caching, f"_{name}")
+
+    class LastLocator(base):
+        def __init__(self, py_func: Any, py_file: str) -> None:
+            super().__init__(py_func, py_file)
+            folder = LAST if is_own(LAST) else NOWHERE
+            self._cache_path = str(folder / self.get_suitable_cache_subpath(py_file))
+
+        def ensure_cache_path(self) -> None:
+            require_own(LAST)
+            super().ensure_cache_path()
+
+        @classmethod
+        def from_function(cls, py_func: Any, py_file: str) -> Any:
+            return cls(py_func, py_file) if Path(py_file).exists() else None
+
+    return LastLocator
+
+
+def is_own(folder: Path) -> bool:
+    """Whether a folder is this user's alone, so that code may be loaded from it."""
+    try:
+        require_own(folder)
+    except OSError:
+        return False
+    return True
+
+
+def require_own(folder: Path) -> None:
+    """Make a folder, if there is none. Raises OSError unless it is this user's alone."""
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    if not mine or found.st_mode & 0o022:
+        raise PermissionError(errno.EPERM, f"{folder} is not this user's alone")
+
+
 @contextmanager
 def tolerant(self: Any) -> Iterator[None]:
     """Go on without the cache if its files cannot be read or written."""
@@ -96,3 +149,5 @@ def use_checked_files(caching: Any = caching, sources: Any = None) -> None:
     """Let a caching module of numba's keep compiled functions in `checked` files."""
     caching.IndexDataCacheFile = checked(caching.IndexDataCacheFile, sources)
     caching.Cache._guard_against_spurious_io_errors = tolerant
+    locators = getattr(caching, "CacheImpl", None) or caching._CacheImpl
+    locators._locator_classes = [*locators._locator_classes, last_locator(caching)]
