@@ -2,7 +2,7 @@
 
 In Python 0 counts as false, as None does. Only None means that the grid ends there: write
 `if rank is not None:`. On one process all neighbours are process 0; with more of them, process 0
-waits for lines that nobody sends.
+waits for lines that no process sends.
 """
 
 OWN = slice(1, -1)
