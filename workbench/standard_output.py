@@ -39,8 +39,9 @@ def kept() -> Iterator[Callable[[], None]]:
 
     def restore() -> None:
         for name, number, copy in zip(NAMES, NUMBERS, copies, strict=True):
-            os.dup2(copy, number)
+            # A file that has replaced it, as Charm4Py's does, closes the number when it is dropped.
             setattr(sys, name, _opened(files[name], number))
+            os.dup2(copy, number)
 
     try:
         yield restore
