@@ -220,6 +220,7 @@ def execute_all(
             import_s = environment.age_s()
             return drivers.run_all(name, runs(), watcher)
         except BaseException as raised:
+            _clear(stores)  # an interrupt is no error: it goes on from the next line
             failed(watcher, error_of(raised))
             if loaded:
                 drivers.load(name).fail(FAILED)
