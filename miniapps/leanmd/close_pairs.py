@@ -20,7 +20,7 @@ CLOSEST, FARTHEST = 0.661, 0.8  # sigma, in a pair; kernels refuse atoms within 
 # difference has a bit more than the product, so code that rounds the product, too, shows.
 JUST_ABOVE = 2**9 / 48, (2**9 + 24) / 48
 QUANTUM = {"float64": 2.0**-44, "float32": 2.0**-20}  # sigma, of positions
-PARTS = 8  # sums of energies that are compared: in one sum, wrong roundings may cancel
+PART = 64  # pairs whose energies are added: in one sum, wrong roundings may cancel
 
 
 class ClosePairs:
@@ -46,7 +46,7 @@ class ClosePairs:
         order = [*range(pairs), *range(pairs, 2 * pairs, 2), *range(pairs + 1, 2 * pairs, 2)]
         self.position = np.stack([first, first + off], axis=2).reshape(3, -1)[:, order]
         self.off = np.stack([-off, off], axis=2).reshape(3, -1)[:, order]
-        self.ends = [n * 2 * pairs // PARTS for n in range(1, PARTS + 1)]
+        self.ends = [*range(2 * PART, 2 * pairs, 2 * PART), 2 * pairs]
 
     def wrong(self, forces: np.ndarray, energies: list[tuple[int, int, int]]) -> int:
         """How many atoms have wrong forces, and how many sums are wrong.
