@@ -15,10 +15,10 @@ from test_leanmd import begun, blocks_of, by_id
 
 import miniapps
 from kernels.leanmd.units import ENERGY_UNIT, SINGLE_UNIT
-from miniapps import grid, grid_audit
+from miniapps import audit, grid, grid_audit, plain_hash
 from miniapps.jacobi2d.problem import JacobiProblem
 from miniapps.leanmd import audit as leanmd_audit
-from miniapps.leanmd import checks, plain
+from miniapps.leanmd import checks, close_pairs, plain
 from miniapps.leanmd.problem import LIST_SKIN, LeanmdProblem
 from miniapps.pic import audit as pic_audit
 from miniapps.pic import problem as pic
@@ -55,6 +55,11 @@ CODE: dict[str, Any] = {
     "leanmd: drawn velocities in audits, relative": leanmd_audit.START_ERROR,
     "leanmd: thermo table in audits, relative": leanmd_audit.TABLE_ERROR,
     "leanmd: velocities of a converted file, relative": leanmd_audit.FILE_ERROR,
+    "leanmd: close pairs, along each axis at most": close_pairs.SITES[1],
+    "leanmd: atoms of a run for each close pair": close_pairs.SHARE,
+    "stencils: cells of all patches of an audit": grid_audit.PATCH_CELLS,
+    "all apps: elements of the longest sample of a state hash": max(plain_hash.RUNS),
+    "all apps: rounds of an audit besides the first and the last": audit.DRAWN_ROUNDS,
     "all apps: samples of an audit": spec_of(["run", "echo"]).audit,
 }
 
