@@ -52,15 +52,9 @@ KNOWN: Mapping[str, str] = MappingProxyType(
 
 def changed_by(name: str) -> str | None:
     """What a variable changes; None if the table does not have it."""
-    fitting = [
-        known for known in KNOWN if name == known or (name.startswith(known) and _many(known))
-    ]
-    return KNOWN[max(fitting, key=len)] if fitting else None
-
-
-def _many(known: str) -> bool:
-    """Whether an entry is the beginning of several names."""
-    return known.endswith("_")
+    begun = (known for known in KNOWN if known.endswith("_") and name.startswith(known))
+    found = name if name in KNOWN else max(begun, key=len, default=None)
+    return None if found is None else KNOWN[found]
 
 
 def set_in(environment: Mapping[str, str]) -> dict[str, str]:

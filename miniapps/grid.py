@@ -29,6 +29,7 @@ INITIALS = ("ones", "mode", "ramp", "noise")
 DTYPES = ("float64", "float32")
 HEATED = 255.0
 RAMP = (1e6, 1e3, 1.0)
+BEYOND_LIMIT = 1e-12  # of a cell beyond the bounds of the field, at least
 REFERENCE_CELLS, REFERENCE_UPDATES = 1e6, 2e7  # largest problem that a run solves again
 SLAB_CELLS = 1 << 17  # cells handled at a time where a temporary is needed: 1 MiB
 
@@ -281,7 +282,7 @@ def validate(
     spread = measures["min"].value, measures["max"].value
     rounding = problem.rounding(steps)
     beyond = max(low - float(spread[0]), float(spread[1]) - high) / scale
-    checks = [Check("beyond bounds", beyond, max(1e-12, rounding))]
+    checks = [Check("beyond bounds", beyond, max(BEYOND_LIMIT, rounding))]
     checks.append(Check("missing cells", abs(measures["cells"].value - problem.work()), 0))
     modes = checked_modes(problem, steps)
     for mode, (before, after) in zip(modes, measures["modes"].value, strict=True):

@@ -22,6 +22,7 @@ from miniapps.grid_reference import BEYOND, mean, start
 CELL = np.dtype([("cell", np.int64), ("value", np.float64)])  # global number, in C order, and value
 PATCH_CELLS = 1 << 16  # contributed to a round, 1 MiB; if the patches have more, there are fewer
 START_CELLS = 1000  # of the initial field that are compared
+SINE_ERROR = 8  # of a product of initial sines, in units of the last place
 
 Cell = tuple[int, ...]
 
@@ -150,7 +151,7 @@ class GridAudit(BaseAudit):
         """The number of cells with a wrong initial value; sines may differ in their last bits."""
         kind = np.dtype(self.problem.dtype)
         right = start(self.problem, cells["cell"]).astype(kind)
-        limit = 8 * np.finfo(kind).eps if self.problem.initial == "mode" else 0.0
+        limit = SINE_ERROR * np.finfo(kind).eps if self.problem.initial == "mode" else 0.0
         return int(np.sum(~(np.abs(cells["value"] - right) <= limit)))
 
 

@@ -38,11 +38,15 @@ def printable(text: str) -> str:
     )
 
 
+def line(text: str) -> str:
+    """A text in one line, without control characters."""
+    return " ".join(printable(text).split())
+
+
 def one_line(text: str) -> str:
-    """A printable text in one line; what is longer than `LONGEST_LINE` loses its middle."""
-    line = " ".join(printable(text).split())
-    part = LONGEST_LINE // 2
-    return line if len(line) <= LONGEST_LINE else f"{line[:part]} ... {line[-part:]}"
+    """The same; what is longer than `LONGEST_LINE` loses its middle."""
+    whole, part = line(text), LONGEST_LINE // 2
+    return whole if len(whole) <= LONGEST_LINE else f"{whole[:part]} ... {whole[-part:]}"
 
 
 def parameter(

@@ -29,10 +29,10 @@ CODE: dict[str, Any] = {
     "stencils: rounding, float64, per sweep": JacobiProblem().rounding(1)
     - JacobiProblem().rounding(0),
     "stencils: rounding, float64, at once": JacobiProblem().rounding(0),
-    "stencils: beyond bounds, at least": 1e-12,
+    "stencils: beyond bounds, at least": grid.BEYOND_LIMIT,
     "stencils: cells of the reference": grid.REFERENCE_CELLS,
     "stencils: updates of the reference": grid.REFERENCE_UPDATES,
-    "stencils: initial sines in audits, in units of the last place": 8,
+    "stencils: initial sines in audits, in units of the last place": grid_audit.SINE_ERROR,
     "stencils: initial cells compared in audits": grid_audit.START_CELLS,
     "pic: cells whose particles are drawn again": pic_audit.CELLS,
     "leanmd: move in an audited step, above which atoms are left out, sigma": leanmd_audit.MARGIN,

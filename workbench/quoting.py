@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
+from miniapps.parameters import line as line
 from miniapps.parameters import printable, require
 
 FORMULA = ("=", "+", "-", "@")  # what a spreadsheet would compute, if a cell began with it
@@ -49,11 +50,6 @@ def _require_plain(value: Any) -> None:
     require(fits, "export", repr(value), "is no text and no finite number")
 
 
-def line(text: str) -> str:
-    """A text in one line, without control characters."""
-    return " ".join(printable(text).split())
-
-
 def cell(value: Any) -> Any:
     """A cell of a table in CSV, which a spreadsheet shows as it is even if it looks like a formula.
 
@@ -68,9 +64,10 @@ def cell(value: Any) -> Any:
 def is_number(text: str) -> bool:
     """Whether a text is a number."""
     try:
-        return bool(float(text)) or True
+        float(text)
     except ValueError:
         return False
+    return True
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
