@@ -313,11 +313,15 @@ def test_fuzzing_may_be_interrupted(tmp_path: Path) -> None:
     run = subprocess.Popen(
         [sys.executable, ROOT / "tests/fuzz/run.py", *words],
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in background
         env=os.environ | {"TMPDIR": str(tmp_path)},
     )
-    wait_for(lambda: any(log.stat().st_size for log in tmp_path.glob("*/log")))
-    os.killpg(run.pid, signal.SIGINT)
-    assert run.wait(30) == 0
+    try:
+        wait_for(lambda: any(log.stat().st_size for log in tmp_path.glob("*/log")))
+        os.killpg(run.pid, signal.SIGINT)
+        assert run.wait(30) == 0
+    finally:
+        run.terminate()  # else a million inputs go on
     found = json.loads(result.read_text())["extended XYZ"]
     assert found["inputs"] > 0 and found["failed"] == []
 
