@@ -196,6 +196,7 @@ class Simulator(Toolkit):
 
         The kernel's options are about machine code, which there is none of.
         """
+        importlib.import_module("devices.cuda.turns").take_turns()  # imported where numba simulates
         return cuda.jit(list(kernel.signatures))(kernel.function).__getitem__
 
     def new_stream(self) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from threading import BrokenBarrierError
+from threading import active_count
+from time import sleep
+from types import SimpleNamespace
 from typing import Any
 
 import emulation
 import numpy as np
 import pytest
-import simulated
+from numba.cuda.simulator import kernelapi
 
 from devices.cuda.compiler import cuda, inlined, kernel, mul
 from devices.cuda.toolkit import Simulator
@@ -85,6 +87,12 @@ def _some_wait(a, b):  # type: ignore[no-untyped-def]
     b[cuda.threadIdx.x] = a[0]
 
 
+@kernel(ONE)
+def _beyond_before_all_wait(a, b):  # type: ignore[no-untyped-def]
+    b[cuda.grid(1) + 1] = a[0]
+    cuda.syncthreads()
+
+
 @kernel("void(int64[::1], int64[::1])")
 def _handed_out(counter, places):  # type: ignore[no-untyped-def]
     places[cuda.atomic.add(counter, 0, 1)] = cuda.grid(1)
@@ -156,17 +164,41 @@ def test_barriers() -> None:
         launched(_some_wait, a, b)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "error"), [(_beyond, IndexError), (_some_wait, BrokenBarrierError)]
-)
-def test_a_wrong_thread_ends_the_simulators_block(wrong: Any, error: Any, monkeypatch: Any) -> None:
-    """Catches an error of one thread that is lost, and threads that wait for one that has ended."""
-    monkeypatch.setattr(simulated, "WAIT_S", 0.2)
+def simulated(declared: Any) -> np.ndarray:
+    """What a kernel makes of 0, 1, ..., N - 1 in numba's simulator."""
     toolkit = Simulator()
     stream = toolkit.stream()
     a, b = (toolkit.array("zeros", N, np.float64, stream) for _ in range(2))
-    with simulated.waiting(), pytest.raises(error):
-        toolkit.compile(wrong)((1, N, stream))(a, b)
+    a.copy_to_device(np.arange(float(N)))
+    toolkit.compile(declared)((1, N, stream))(a, b)
+    return b.copy_to_host()
+
+
+def test_threads_of_a_block_have_one_shared_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches threads that run at once: those that make the array at one time get one each."""
+
+    def slowly(*what: Any) -> np.ndarray:
+        sleep(0.02)
+        return np.empty(*what)
+
+    monkeypatch.setattr(kernelapi, "np", SimpleNamespace(**vars(np) | {"empty": slowly}))
+    assert simulated(_turned).tolist() == [*range(N)][::-1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "said"),
+    [
+        (_beyond, IndexError, "out of bounds"),
+        (_beyond_before_all_wait, IndexError, "out of bounds"),
+        (_some_wait, RuntimeError, "_some_wait: 3 of 8 threads wait at a barrier"),
+    ],
+)
+def test_a_wrong_thread_ends_the_simulators_block(wrong: Any, error: Any, said: str) -> None:
+    """Catches an error of one thread that is lost, and threads that outlive it or wait for ever."""
+    threads = active_count()
+    with pytest.raises(error, match=said):
+        simulated(wrong)
+    assert active_count() == threads
 
 
 def test_what_cannot_be_emulated_is_said() -> None:
