@@ -13,4 +13,5 @@ def has_barrier(function: FunctionType) -> bool:
     called: list[Any] = [function.__globals__.get(name) for name in code.co_names]
     called += [cell.cell_contents for cell in cells.values()]
     inner = [one.fn for one in called if isinstance(getattr(one, "fn", None), FunctionType)]
-    return "syncthreads" in code.co_names or any(map(has_barrier, inner))
+    waits = any(name.startswith("syncthreads") for name in code.co_names)
+    return waits or any(map(has_barrier, inner))

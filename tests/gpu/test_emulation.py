@@ -72,6 +72,11 @@ def _turned(a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel(ONE)
+def _counted(a, b):  # type: ignore[no-untyped-def]
+    b[cuda.threadIdx.x] = cuda.syncthreads_count(a[cuda.threadIdx.x] > 2)
+
+
+@kernel(ONE)
 def _no_barrier(a, b):  # type: ignore[no-untyped-def]
     shared = cuda.shared.array(N, "float64")
     i = cuda.threadIdx.x
@@ -183,6 +188,11 @@ def test_threads_of_a_block_have_one_shared_array(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(kernelapi, "np", SimpleNamespace(**vars(np) | {"empty": slowly}))
     assert simulated(_turned).tolist() == [*range(N)][::-1]
+
+
+def test_a_barrier_that_counts_is_one() -> None:
+    """Catches kernels whose threads never wait, as their barrier has another name."""
+    assert simulated(_counted).tolist() == [N - 3] * N
 
 
 @pytest.mark.parametrize(
