@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import re
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,15 +17,22 @@ from placed_atoms import Placed
 from test_leanmd import begun, blocks_of, by_id
 
 import miniapps
-from kernels.leanmd.units import ENERGY_UNIT, SINGLE_UNIT
+from communication import session
+from kernels.leanmd.units import CLOSEST, ENERGY_UNIT, FASTEST, SINGLE_UNIT
 from miniapps import audit, grid, grid_audit, plain_hash
+from miniapps.audit import AuditPlan, BaseAudit
 from miniapps.jacobi2d.problem import JacobiProblem
 from miniapps.leanmd import audit as leanmd_audit
 from miniapps.leanmd import checks, close_pairs, plain
+from miniapps.leanmd.inputs import scale
 from miniapps.leanmd.problem import LIST_SKIN, LeanmdProblem
 from miniapps.pic import audit as pic_audit
 from miniapps.pic import problem as pic
+from miniapps.pic.problem import PicProblem
 from workbench.cli import spec_of
+from workbench.run import clocks, record, revalidation
+from workbench.show import saved_claims
+from workbench.study import reframe, statistics, tables
 
 STILL = LeanmdProblem(dt=0.005)
 CODE: dict[str, Any] = {
@@ -41,6 +51,7 @@ CODE: dict[str, Any] = {
     "pic: cells of the reference": pic.REFERENCE_CELLS,
     "pic: updates of the reference": pic.REFERENCE_UPDATES,
     "pic: particles followed per sample": pic_audit.PARTICLES_PER_SAMPLE,
+    "pic: steps computed again between audited rounds": pic_audit.STEPS,
     "leanmd: momentum change per atom": checks.MOMENTUM_LIMIT,
     "leanmd: virial error, float64": checks.VIRIAL_LIMITS["float64"],
     "leanmd: virial error, float32": checks.VIRIAL_LIMITS["float32"],
@@ -56,11 +67,40 @@ CODE: dict[str, Any] = {
     "leanmd: thermo table in audits, relative": leanmd_audit.TABLE_ERROR,
     "leanmd: velocities of a converted file, relative": leanmd_audit.FILE_ERROR,
     "leanmd: close pairs, along each axis at most": close_pairs.SITES[1],
+    "leanmd: close pairs, along each axis at least": close_pairs.SITES[0],
+    "leanmd: close pairs, closest, sigma": close_pairs.CLOSEST,
+    "leanmd: close pairs, farthest, sigma": close_pairs.FARTHEST,
+    "leanmd: close pairs whose energies are added": close_pairs.PART,
     "leanmd: atoms of a run for each close pair": close_pairs.SHARE,
+    "leanmd: closest atoms of a run, sigma": CLOSEST,
+    "leanmd: fastest atom of a run, sigma / tau": FASTEST,
+    "leanmd: mass in a file for argon, relative": scale.SAME_MASS,
+    "leanmd: epsilon and sigma in a file for argon, relative": scale.SAME_POTENTIAL,
     "stencils: cells of all patches of an audit": grid_audit.PATCH_CELLS,
     "all apps: elements of the longest sample of a state hash": max(plain_hash.RUNS),
     "all apps: rounds of an audit besides the first and the last": audit.DRAWN_ROUNDS,
     "all apps: samples of an audit": spec_of(["run", "echo"]).audit,
+    "all apps: samples of an audit, at most": audit.MOST_SAMPLES,
+    "all apps: rounds that --audit-every may audit": audit.MOST_ROUNDS,
+    "all apps: elements of the second sample of a state hash": sorted(plain_hash.RUNS)[1],
+    "times: sums over rounds, s": clocks.ROUNDED_S,
+    "times: between two readings of clocks, s": clocks.READ_S,
+    "times: after the last round, s": clocks.LATE_S,
+    "times: after the last round, over the rounds": clocks.LATE,
+    "times: two clocks, relative": clocks.APART,
+    "records: times with six digits, relative": revalidation.ROUNDED,
+    "records: numbers with all digits, relative": revalidation.EXACT,
+    "records: rows that a file of an invalid run may lack, for each row": saved_claims.MISSING,
+    "studies: confidence level": statistics.LEVEL,
+    "studies: part of a run that is disturbed": record.DISTURBED,
+    "studies: residual of a fit": tables.POOR,
+    "studies: trials of an interval": tables.FEW,
+    "studies: shortest run, s": tables.SHORT_S,
+    "studies: slowdown that a ReFrame check accepts, at least": reframe.LEAST_TOLERANCE,
+    "studies: trials from which that check knows the spread": reframe.TRIALS_FOR_SPREAD,
+    "studies: slowdown that it accepts without them": reframe.BLIND_TOLERANCE,
+    "communication: iterations whose bytes are compared": session.CHECKED,
+    "communication: bytes of messages that are compared at once": session.CHECKED_BYTES,
 }
 
 
@@ -219,3 +259,192 @@ def test_the_cutoff_in_single_precision() -> None:
         right = plain.forces(position, position, problem.box, cutoff, "float32")
         assert np.array_equal(force, right), off
     assert math.isclose(SINGLE_UNIT, 2.0**-17)
+
+
+# The same of audits -------------------------------------------------------------------------------
+
+ARGON_IN_REAL_UNITS = """\
+LAMMPS data file via hand, units = real
+
+2 atoms
+1 atom types
+
+0 40 xlo xhi
+0 40 ylo yhi
+0 40 zlo zhi
+
+Masses
+
+1 39.95
+
+Atoms # atomic
+
+1 1 1.0 2.0 3.0
+2 1 20.0 21.0 30.0
+
+Velocities
+
+1 0.001 0.002 -0.003
+2 -0.001 0.002 0.003
+"""
+
+
+def called(
+    patch: pytest.MonkeyPatch, kind: type[BaseAudit], name: str, problem: Any
+) -> tuple[Any, list[Any]]:
+    """An audit, and the arguments of the first call of one of its methods in a right run."""
+    calls, right = [], getattr(kind, name)
+
+    def noted(auditing: Any, *given: Any) -> Any:
+        calls.append((auditing, list(given)))
+        return right(auditing, *given)
+
+    app = "pic" if isinstance(problem, PicProblem) else "leanmd"
+    with patch.context() as inside:
+        inside.setattr(kind, name, noted)
+        grid = (1,) * len(problem.shape)
+        assert not support.solve(app, problem, grid, 2, plan=AuditPlan(16, 0, 1)).failed
+    return calls[0]
+
+
+def test_drawn_velocities_in_audits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches drawn velocities that may be off by more than sums in another order explain."""
+    problem = LeanmdProblem(lattice=(4, 4, 4), cutoff=2.0)
+    auditing, (rows, drawn) = called(monkeypatch, leanmd_audit.Audit, "_wrong_start", problem)
+    limit = table()["leanmd: drawn velocities in audits, relative"]
+    for factor, wrong in ((0.9, 0), (1.1, 1)):
+        changed = rows.copy()
+        changed[3, 5] += factor * limit * math.sqrt(problem.temperature)
+        assert auditing._wrong_start(changed, drawn) == wrong
+    monkeypatch.setattr(leanmd_audit, "START_ERROR", limit / 1000)
+    assert auditing._wrong_start(rows, drawn) == 0
+
+
+def test_velocities_of_converted_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches velocities in other units that may be off by more than their constants explain."""
+    path = tmp_path / "argon.data"
+    path.write_text(ARGON_IN_REAL_UNITS)
+    problem = LeanmdProblem(input=path, units="argon")
+    auditing, (rows,) = called(monkeypatch, leanmd_audit.Audit, "_wrong_in_file", problem)
+    limit = table()["leanmd: velocities of a converted file, relative"]
+    for factor, wrong in ((0.8, 0), (1.2, 1)):
+        changed = rows.copy()
+        changed[0, 5] *= 1 + factor * limit
+        assert auditing._wrong_in_file(changed) == (0, wrong)
+    monkeypatch.setattr(leanmd_audit, "FILE_ERROR", limit / 5)
+    assert auditing._wrong_in_file(rows) == (0, 0)
+
+
+def test_the_thermo_table_in_audits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a table that may be off by more than the rounding of its sums."""
+    problem = LeanmdProblem(lattice=(4, 4, 4), cutoff=2.0, thermo=1)
+    auditing, (*given, results) = called(
+        monkeypatch, leanmd_audit.Audit, "validate_results", problem
+    )
+    limit = table()["leanmd: thermo table in audits, relative"]
+    (noise,) = auditing.validate_results(*given, results)
+    assert noise.value < limit / 10
+    for name in ("temperature", "kinetic", "potential", "total", "pressure", "virial"):
+        for factor, holds in ((0.9, True), (1.1, False)):
+            changed = copy.deepcopy(results)
+            row = changed["thermo"][-1]
+            row[name] += factor * limit * max(1.0, abs(row[name]))
+            (check,) = auditing.validate_results(*given, changed)
+            assert check.ok == holds, name
+
+
+@pytest.mark.parametrize("column", [1, 2, 3, 4])
+def test_positions_of_pic_in_audits(column: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches positions or velocities of followed particles that may be off by no rounding."""
+    problem = PicProblem(size=40, particles=400)
+    auditing, (step, count, began, ended) = called(
+        monkeypatch, pic_audit.Audit, "validate", problem
+    )
+    limit = table()["pic: position error in audits, cells"]
+    for factor, holds in ((0.0, True), (0.99, True), (1.01, False)):
+        rows = ended["particles"].value.copy()
+        rows[0, column : column + 1].view(np.float64)[:] += factor * limit
+        changed = ended | {"particles": ended["particles"]._replace(value=rows)}
+        *_, check = auditing.validate(step, count, began, changed)
+        assert check.name == "audit: distance from exact positions" and check.ok == holds
+
+
+def test_gaps_between_audited_rounds_of_pic() -> None:
+    """Catches an audit that goes on from what the blocks hold where it can compute all steps."""
+    limit, problem = int(table()["pic: steps computed again between audited rounds"]), PicProblem()
+    for gap, jumps in ((limit, []), (limit + 1, [limit + 1])):
+        auditing: Any = pic_audit.Audit(problem, None, 1, 16)  # type: ignore[arg-type]
+        jumped: list[int] = []
+        auditing.followed = SimpleNamespace(
+            time=3,
+            jump=lambda step, _, jumped=jumped: jumped.append(step - 3),
+            push=lambda time: None,
+            differing=lambda found: 0,
+            error=lambda found: 0.0,
+        )
+        measures = dict.fromkeys(("particles", "sums"), miniapps.contract.Measure("join", None))
+        auditing.validate(3 + gap, 1, measures, measures)
+        assert jumped == jumps
+
+
+# Of times and records -----------------------------------------------------------------------------
+
+
+def test_times_just_above() -> None:
+    """Catches clocks that may differ by more than docs/timing.md says."""
+    said = {name: value for name, value in table().items() if name.startswith("times: ")}
+    rounded, read, late, share, apart = said.values()
+    right = run_of("jacobi2d", 4, size=(8, 8)).solved.outcome
+    right = dataclasses.replace(
+        right,
+        wall_s=np.full(4, 5.0),
+        compute_s=np.full((1, 4), 4.0),
+        audits_s=2.0,
+        passed_s=(22, 22),
+    )
+    own, most = 22.0, 16.0
+
+    def says(**changes: Any) -> str:
+        (check,) = clocks.checks(dataclasses.replace(right, **changes))
+        return "" if check.ok else check.name.partition(": ")[2]
+
+    for factor, wrong in ((0.99, False), (1.01, True)):
+        short = own - factor * rounded
+        assert bool(says(passed_s=(short, short))) is wrong
+        on_gpu = own - factor * read
+        assert bool(says(passed_s=(on_gpu, on_gpu), gpu={})) is wrong
+        long = own + factor * (share * own + late)
+        assert bool(says(passed_s=(long, long))) is wrong
+        assert bool(says(passed_s=(own, own + factor * (apart * own + read)))) is wrong
+        more = np.full((1, 4), (own + factor * rounded) / 4)
+        assert bool(says(compute_s=more)) is wrong
+    assert not says() and most < own
+
+
+def test_records_just_above() -> None:
+    """Catches numbers of a record that may differ from its rounds by more than their digits."""
+    said = table()
+    given = {"app": "jacobi2d", "steps": 4, "warmup": 0, "pes": 1, "odf": 1, "lb_period": 0}
+    right = support.whole_record(given, 2.0)
+    rounded = said["records: times with six digits, relative"]
+    exact = said["records: numbers with all digits, relative"]
+    for factor, holds in ((0.9, True), (1.1, False)):
+        wall = right["wall_s"] * (1 + factor * rounded)
+        longer = right | {"wall_s": wall, "compute_s": wall / 2}
+        busier = right | {"utilisation": 0.5 * (1 + factor * exact)}
+        for changed in (longer, busier):
+            claims = revalidation._claims_of_rounds(changed)
+            assert all(right for _, right in claims) is holds
+
+
+def test_audits_that_are_too_large() -> None:
+    """Catches an audit that a user may ask for, and that does not fit into memory."""
+    said = {name: int(value) for name, value in table().items() if "audit" in name}
+    samples = said["all apps: samples of an audit, at most"]
+    assert spec_of(["run", "echo", "--audit", str(samples)]).audit == samples
+    words = support.refused(["run", "echo", "--audit", samples + 1])
+    assert f"must be from 0 to {samples}" in words
+    rounds = said["all apps: rounds that --audit-every may audit"]
+    words = ["run", "echo", "--warmup", "0", "--audit-every", "1", "--steps"]
+    assert spec_of([*words, str(rounds)]).steps == rounds
+    assert f"at most {rounds} are allowed" in support.refused([*words, rounds + 1])
