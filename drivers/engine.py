@@ -417,11 +417,16 @@ def take_snapshot(job: Job, engine: Engine, log: PELog, segment: Segment) -> Non
     """
     if segment.last is None:
         return
-    end_s = float(engine.transport.all_reduce(log.last_end(), "max"))
+    end_s = log.rested(audits_before(engine.runners.values(), segment.stop))
+    end_s = float(engine.transport.all_reduce(end_s, "max"))
     job.keep(log.pe, segment, engine.blocks)
     engine.transport.barrier()
     log.go_on(end_s)
-    engine.forget_audits(segment.stop)
+
+
+def audits_before(runners: Iterable[Runner], step: int) -> float:
+    """The seconds that the blocks of a PE have audited after the round before ``step``."""
+    return sum(runner.audit_s.get(step, 0.0) for runner in runners)
 
 
 def write_state(store: Store, blocks: Iterable[Any], created: bool) -> bool:

@@ -299,8 +299,16 @@ class PELog:
         self._drain()
         return self.end_s
 
+    def rested(self, audits_s: float) -> float:
+        """When this PE ended its last round and what it audited after it, s; waits for its device.
+
+        Later rounds pay for these ``audits_s``, as they do where no snapshot comes between. Blocks
+        of a PE that end their rounds in turn may have audited before the last of them.
+        """
+        return min(self.last_end() + audits_s, perf_counter() - self.origin)
+
     def go_on(self, end_s: float) -> None:
-        """Continue at ``end_s``, when the last PE ended its round, as if no time had passed."""
+        """Continue at ``end_s``, when the last PE was `rested`, as if no time had passed."""
         now = perf_counter()
         self.snapshots_s += now - self.origin - end_s
         self.origin = now - end_s

@@ -230,6 +230,7 @@ class BlockChare(Chare):
         self.step, self.at = before + self.count, self.at + 1
         if before == SETUP:
             pe.log.ready()  # the last block of this PE says it last
+            self.runner.forget_audits(self.step)
             self.wake_up()
             return
         pe.log.add(self.number, self.at - 1, self.runner.stepper)

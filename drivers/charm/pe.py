@@ -18,7 +18,7 @@ from drivers.charm import CharmOptions, output, yielding
 from drivers.charm.mail import Mail
 from drivers.charm.payloads import Payloads, pickled_bytes, require_countable
 from drivers.crashes import watch_crashes
-from drivers.engine import write_state
+from drivers.engine import audits_before, write_state
 from drivers.exits import end_at_once, error_of
 from drivers.job import Job, Segment, Store, Watcher
 from drivers.outcome import Part
@@ -222,31 +222,27 @@ class PE(Chare):
     def start_log(self) -> None:
         """Discard the timings of the warm-up and set the time origin to now."""
         self.log.start()
-        self.forget_audits()
+        for chare in self.chares():
+            chare.runner.forget_audits(chare.step)
 
     def stop_log(self) -> None:
         """End the time in which disturbances by other programs are measured."""
         self.log.stop()
 
     def keep(self, segment: Segment, latest: Future) -> None:
-        """Store the blocks of this PE in a snapshot. ``latest``: when the last PE ended its round.
+        """Store the blocks of this PE in a snapshot. ``latest``: when the last PE was `rested`.
 
         The runtime would count the time as load if a chare did this.
         """
         with self.guard():
-            end_s = self.log.last_end()
+            runners = (chare.runner for chare in self.chares())
+            end_s = self.log.rested(audits_before(runners, segment.stop))
             self.job.keep(charm.myPe(), segment, (chare.block for chare in self.chares()))
             self.reduce(latest, end_s, Reducer.max)
 
     def go_on(self, end_s: float) -> None:
-        """Let the clock continue where the last PE ended its round."""
+        """Let the clock continue where the last PE was `rested`."""
         self.log.go_on(end_s)
-        self.forget_audits()
-
-    def forget_audits(self) -> None:
-        """See `Runner.forget_audits`; no block has begun its next round."""
-        for chare in self.chares():
-            chare.runner.forget_audits(chare.step)
 
     def note_begin(self, step: int) -> None:
         """Report to the watcher, once per round, that this PE begins the round at ``step``."""
