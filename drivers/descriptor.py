@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol
 
+from devices.cpu import host_memory
 from miniapps.parameters import InputError, parameter, require
 
 BALANCING = "load balancing"  # a group of options in the help
@@ -62,6 +63,10 @@ class Options:
     def runtime(self) -> list[str]:
         """The arguments that pass these options to the runtime when it starts."""
         return []
+
+    def shared_files(self) -> tuple[Path, str]:
+        """The folder of the files that processes share, and how its user gets more room there."""
+        return host_memory.SHARED, "a container gets more by --shm-size"
 
 
 @dataclass(frozen=True)
@@ -205,7 +210,8 @@ class Driver:
     several_kinds: bool = True  # accepts several kinds of blocks
     replays: bool = False  # follows a schedule, see `drivers.schedule`
     waits_alone: bool = False  # a PE's time outside its blocks is communication time
-    shared_bytes: int = 0  # of files of shared memory that each process needs to start
+    shared_bytes: int = 0  # of files that processes share: what each of them needs at least
+    by_files: bool = False  # each message is such a file
     studied: bool = True  # a study compares it with others unless its user names drivers
     # How it is launched. ``pin`` turns core numbers, one per PE, into arguments for
     # ``Start.runtime``; ``around`` detects the driver's launcher around this process.

@@ -65,7 +65,15 @@ def beyond_the_end() -> None:
         memory[0] = 1
 
 
+def calls_itself() -> None:
+    """Fill the stack of C: what Python limits are calls of Python functions alone."""
+    sys.setrecursionlimit(1 << 30)
+    again = ctypes.CFUNCTYPE(None)(lambda: again())
+    again()
+
+
 CRASHES = {
+    "SIGSEGV (Segmentation fault) at test_crashes.py": calls_itself,
     "SIGSEGV (Segmentation fault) at __init__.py": lambda: ctypes.string_at(0),
     "SIGBUS (Bus error) at test_crashes.py": beyond_the_end,
     "SIGABRT (Aborted) at test_crashes.py": lambda: ctypes.PyDLL(None).abort(),
@@ -84,6 +92,8 @@ def test_a_crash_is_told(words: str) -> None:
     status, said = end_of(crash)
     assert status == 3 and said.startswith(words)
     assert ("/dev/shm has" in said) == ("SIGBUS" in words)
+    full = CRASHES[words] is calls_itself
+    assert said.endswith("MB (ulimit -s): a recursion is too deep") == full
 
 
 def test_a_report_that_crashes_too_ends_the_process() -> None:
@@ -221,13 +231,32 @@ def test_mpi_says_what_it_needs_before(shared: Any, refused: Callable[..., str])
     assert "needs 2.2 MB" in refused("comm", "latency")
 
 
+def test_files_say_what_they_need_before(
+    shared: Any, refused: Callable[..., str], tmp_path: Path
+) -> None:
+    """Mistake: a run, or a benchmark, by files that ends at its first message, as the disk is full.
+
+    Also that of another folder than the one where messages are.
+    """
+    shared(0.01)
+    run = ("run", "jacobi2d", "--driver", "file", "-n", "2")
+    said = refused(*run)
+    assert "needs 0.0164 MB of shared memory: /dev/shm has 0.0 of 64.0 MB free; a contain" in said
+    assert said.count("--file-dir chooses another folder") == 1
+    said = refused(*run, "--file-dir", tmp_path)
+    assert f"{tmp_path} has 0.0 of 64.0 MB free; --file-dir chooses another folder" in said
+    shared(3)
+    message = ("comm", "latency", "--driver", "file", "-m")
+    assert "needs 4.21 MB of shared memory: /dev/shm has 3.0 of" in refused(*message, 1 << 22)
+
+
 def test_windows_of_mpi_say_what_they_need_before(shared: Any, refused: Callable[..., str]) -> None:
     """Mistake: "PE 1 died in step 0", for a window of MPI that does not fit into /dev/shm."""
     shared(64)
     said = refused("comm", "put_latency", "-m", "67108864:67108864")
     assert "needs 69.3 MB of shared memory: /dev/shm has 64.0 of 64.0 MB free" in said
     shared(3)
-    assert "needs 6.4 MB" in refused("comm", "get_bw", "-m", "65536", "-i", "1")
+    assert "needs 6.39 MB" in refused("comm", "get_bw", "-m", "65536", "-i", "1")
 
 
 @pytest.mark.parametrize("name", ["put_latency", "get_bw"])

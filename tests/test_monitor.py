@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from devices.cpu import host_memory
 from workbench.run import monitor
 from workbench.run.progress_file import ProgressFile
 
@@ -34,3 +35,27 @@ def test_a_run_that_steps_is_checked_seldom_and_its_end_is_seen_at_once(
         assert watching.wait() is None
     assert len(checks) == 2  # the second after its end
     assert time.monotonic() - begin < 30
+
+
+@pytest.mark.parametrize(("kills", "said"), [(0, ""), (1, "1 process"), (3, "3 processes")])
+def test_a_pe_that_the_kernel_has_killed_for_its_memory(
+    kills: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches "died" without the likely cause, and one that is none: kills before the run."""
+    counters = tmp_path / "vmstat"
+    counters.write_text("nr_free_pages 5\noom_kill 7\n")
+    monkeypatch.setattr(host_memory, "COUNTERS", counters)
+    monkeypatch.setattr(monitor, "GRACE_S", -1.0)
+    progress = ProgressFile(tmp_path / "progress", 1)
+    spec: Any = SimpleNamespace(app="jacobi2d", driver="mpi", steps=10, warmup=0)
+    with subprocess.Popen(["sleep", "100"]) as launcher, subprocess.Popen(["sleep", "100"]) as pe:
+        progress.pid = pe.pid
+        progress.heartbeat(0, 4)
+        watching = monitor.Monitor(spec, ["sleep"], progress, launcher, None, lambda file: None)
+        pe.kill()
+        pe.wait()
+        counters.write_text(f"nr_free_pages 5\noom_kill {7 + kills}\n")
+        trouble = watching.check()
+        launcher.kill()
+    cause = f"; meanwhile the kernel has killed {said} of this host, as memory ran out"
+    assert trouble == f"PE 0 (process {pe.pid}) died in step 4{cause if kills else ''}"

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 SHARED = Path("/dev/shm")  # where Linux has the files of memory that processes share
+COUNTERS = Path("/proc/vmstat")  # of the kernel
 CONTAINER_MEMORY = "/sys/fs/cgroup/memory.max"
 
 
@@ -31,14 +32,23 @@ def peak_bytes() -> int:
     return 1024 * int(peak)
 
 
-def shared_bytes_free() -> int:
-    """What is left of the memory for files that processes share."""
-    return shutil.disk_usage(SHARED).free if SHARED.is_dir() else 0
+def shared_bytes_free(folder: Path = SHARED) -> int:
+    """What is left of the memory, or of the disk, for files in a folder that processes share."""
+    return shutil.disk_usage(folder).free if folder.is_dir() else 0
 
 
-def shared_words() -> str:
+def shared_words(folder: Path = SHARED) -> str:
     """How much of it there is, in words."""
-    if not SHARED.is_dir():
-        return f"there is no {SHARED}"
-    found = shutil.disk_usage(SHARED)
-    return f"{SHARED} has {found.free / 1e6:.1f} of {found.total / 1e6:.1f} MB free"
+    if not folder.is_dir():
+        return f"there is no {folder}"
+    found = shutil.disk_usage(folder)
+    return f"{folder} has {found.free / 1e6:.1f} of {found.total / 1e6:.1f} MB free"
+
+
+def out_of_memory_kills() -> int:
+    """How many processes of this host the kernel has killed so far because memory ran out."""
+    try:
+        text = COUNTERS.read_text()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("oom_kill "))

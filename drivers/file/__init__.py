@@ -36,6 +36,13 @@ class FileOptions(Options):
         """The launcher's options that choose the folder."""
         return [] if self.dir is None else ["--dir", str(self.dir.resolve())]
 
+    def shared_files(self) -> tuple[Path, str]:
+        """The folder of messages."""
+        folder, more = super().shared_files()
+        chosen = self.dir or launch.usual_folder()
+        other = "--file-dir chooses another folder"
+        return chosen, f"{more}, {other}" if chosen == folder else other
+
 
 def around() -> Launcher | None:
     """The launcher of this driver or the step of a Slurm job that started this process, if any."""
@@ -63,6 +70,9 @@ def job_command(words: str, pes: int, options: Options) -> str:
     return f'{step} -n {pes} --cpu-bind=cores "$MINIAPPS" {words}'
 
 
+# Two messages of a page each: one that the receiver has not taken yet, and the next.
+SHARED_BYTES = 2 * 4096
+
 DRIVER = Driver(
     name="file",
     summary="one block per rank, messages are files in a shared folder",
@@ -73,6 +83,8 @@ DRIVER = Driver(
     like="mpi",
     several_kinds=False,
     waits_alone=True,
+    shared_bytes=SHARED_BYTES,
+    by_files=True,
     studied=False,  # it shows what messages cost without a network, not what a runtime gains
     command=command,
     pin=pin,

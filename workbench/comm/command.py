@@ -102,7 +102,7 @@ def comm(options: argparse.Namespace, runtime: list[str]) -> int:
         require(options.figure is None, "--figure", options.figure, "no option of anatomy")
     started = not (options.no_launch or around is not None)
     if started and options.launcher is None and not options.dry_run:
-        require_shared("comm", spec.benchmark.name, spec.shared_bytes)
+        require_shared("comm", spec.benchmark.name, spec.shared_bytes, spec.own)
     if options.compare is not None:
         return _compare(spec, options, runtime)
     if not started:

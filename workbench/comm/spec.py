@@ -87,8 +87,11 @@ class CommSpec:
 
     @property
     def shared_bytes(self) -> int:
-        """The shared memory that the runtime needs for its ranks, and MPI for windows."""
-        start = drivers.get(self.driver).shared_bytes * self.pes
+        """The shared memory that the runtime needs for its ranks, and for windows or a message."""
+        driver = drivers.get(self.driver)
+        start = driver.shared_bytes * self.pes
+        if driver.by_files:
+            return start + max(self.settings.sizes(self.benchmark))
         in_windows = self.benchmark.one_sided and self.device == "cpu"
         return start + (most_bytes(self.benchmark, self.settings) if in_windows else 0)
 

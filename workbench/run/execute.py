@@ -25,6 +25,7 @@ import drivers
 import kernels
 from devices.cpu import host_memory
 from drivers.crashes import crashes_told
+from drivers.descriptor import Options
 from drivers.exits import error_of, exits_are_errors
 from drivers.job import Job, Watcher
 from drivers.outcome import Outcome, Report
@@ -76,7 +77,7 @@ def run(options: Namespace, runtime: list[str]) -> int:
 def check_fits(spec: RunSpec) -> None:
     """Raise InputError if a run on this machine needs more memory or disk than there is."""
     _check_memory(spec)
-    require_shared("run", spec.app, spec.can.shared_bytes * spec.pes)
+    require_shared("run", spec.app, spec.can.shared_bytes * spec.pes, spec.own)
     _check_disk(spec)
 
 
@@ -89,13 +90,16 @@ def _check_memory(spec: RunSpec) -> None:
     require(spec.device != "cpu" or needed <= there, "run", spec.app, allowed)
 
 
-def require_shared(option: str, value: object, needed: int) -> None:
-    """Raise InputError if there is less memory than that for files that processes share."""
+def require_shared(option: str, value: object, needed: int, own: Options) -> None:
+    """Raise InputError if there is less memory than that for files that processes share.
+
+    ``own``: the driver's options, which say where these files are.
+    """
+    folder, more = own.shared_files()
     allowed = (
-        f"needs {needed / 1e6:.1f} MB of shared memory: {host_memory.shared_words()}; "
-        "a container gets more by --shm-size"
+        f"needs {needed / 1e6:.3g} MB of shared memory: {host_memory.shared_words(folder)}; {more}"
     )
-    require(needed <= host_memory.shared_bytes_free(), option, value, allowed)
+    require(needed <= host_memory.shared_bytes_free(folder), option, value, allowed)
 
 
 def _check_disk(spec: RunSpec) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from devices.cpu import host_memory
+from workbench.plural import counted
 from workbench.run.launched import Launched
 from workbench.run.processes import (
     Stopped,
@@ -63,6 +65,7 @@ class Monitor:
         self.program, self.remember = list(program), remember
         self.bar = ProgressBar(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
         self.stall = Stall(progress, limit_s)
+        self.killed = host_memory.out_of_memory_kills()  # before the run
         self.lost: dict[int, float] = {}  # PEs whose process is gone, and when that was seen
         self.stopped = Stopped()
         self.looked = 0.0  # when all processes of the run were last looked at
@@ -129,7 +132,7 @@ class Monitor:
             self.settled = not starting
         died = [pid for pid, seen in self.born.items() if now - seen > GRACE_S]
         if starting and died:
-            return f"a PE (process {died[0]}) died before its first step"
+            return f"a PE (process {died[0]}) died before its first step{self._out_of_memory()}"
         return None
 
     def _processes(self) -> list[int]:
@@ -169,12 +172,22 @@ class Monitor:
             if f"PID {self.progress.slot(pe).pid} " in log or f"request socket to node {pe} " in log
         ]
         pe = min(named or self.lost, key=lambda pe: (self.lost[pe], pe))
-        return self._of_process(self.progress.slot(pe).pid, "died")
+        return self._of_process(self.progress.slot(pe).pid, "died") + self._out_of_memory()
 
     def _lost_of_launcher(self) -> str | None:
         """Name the PE that the launcher has seen die before its first or after its last step."""
         died = re.search(r"\bPID (\d+) ", printed(self.log))
-        return self._of_process(int(died[1]), "died") if died else None
+        if died is None:
+            return None
+        return self._of_process(int(died[1]), "died") + self._out_of_memory()
+
+    def _out_of_memory(self) -> str:
+        """That the kernel has killed processes meanwhile, the likely cause if one has died."""
+        killed = host_memory.out_of_memory_kills() - self.killed
+        if killed <= 0:
+            return ""
+        many = counted(killed, "process")
+        return f"; meanwhile the kernel has killed {many} of this host, as memory ran out"
 
     def end_all(self) -> None:
         """Kill the remaining processes of the run on this host, and remove what they share."""
