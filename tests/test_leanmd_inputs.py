@@ -429,7 +429,7 @@ XYZ_CASES: list[tuple[str, str, int | None, str]] = [
     ("4 0 0 0 5 0", "4 0 0 0 five 0", 6, "finite numbers"),
     ('Lattice="4 0 0 0 5 0 0 0 6.5"', 'Origin="0 0 0"', 6, 'Lattice="ax 0 0 0 by'),
     ("T T T", "T T F", 6, "pbc must be"),
-    ("units=lj", "units=metal", 6, "units must be lj"),
+    ("units=lj", "units=metal", 6, "units must be lj, not 'metal'; only LAMMPS data in"),
     (":pos:R:3:id", ":force:R:3:id", 6, "must have pos:R:3"),
     (":pos:R:3:id", ":pos:R:2:more:R:1:id", 6, "must be pos:R:3"),
     (":pos:R:3:id", ":pos:I:3:id", 6, "must be pos:R:3"),
@@ -480,7 +480,7 @@ H5MD_CASES: list[tuple[dict[str, Any], str]] = [
     ({"boundary": ["periodic", "none", "periodic"]}, "must be periodic"),
     ({"boundary": []}, "must be periodic"),
     ({"version": [2, 0]}, "must be H5MD of version 1"),
-    ({"position/value/unit": "nm"}, "the unit must be 'sigma', is 'nm'"),
+    ({"position/value/unit": "nm"}, "the unit must be 'sigma', is 'nm'; only LAMMPS data in"),
     ({"velocity/value/unit": "nm ps-1"}, "the unit must be 'sigma tau-1', is 'nm ps-1'"),
     ({"box/edges/unit": "nm"}, "the unit must be 'sigma', is 'nm'"),
 ]

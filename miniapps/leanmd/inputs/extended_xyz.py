@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.leanmd.inputs.tables import OPTION, Input, diagonal, need
+from miniapps.leanmd.inputs.tables import ONLY_LAMMPS, OPTION, Input, diagonal, need
 from miniapps.leanmd.inputs.text import MOST_ATOMS, TextTable, lines_of, numbers_in
 from miniapps.parameters import InputError
 
@@ -66,7 +66,8 @@ def from_extended_xyz(path: Path) -> Input:
     form = keys.get("Properties", PLAIN)
     need("Lattice" in keys, location, NO_BOX)
     fields = _fields(form, columns, location)
-    need(keys.get("units", "lj") == "lj", location, f"units must be lj, not {keys.get('units')!r}")
+    units = keys.get("units", "lj")
+    need(units == "lj", location, f"units must be lj, not {units!r}; {ONLY_LAMMPS}")
     periodic = keys.get("pbc", "T T T").split() == ["T", "T", "T"]
     need(periodic, location, f"pbc must be 'T T T', not {keys.get('pbc')!r}")
     lattice = numbers_in(keys["Lattice"].split(), location)

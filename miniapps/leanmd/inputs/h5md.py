@@ -12,6 +12,7 @@ import numpy as np
 
 from miniapps.hdf5 import damage, require_own_data, require_stored
 from miniapps.leanmd.inputs.tables import (
+    ONLY_LAMMPS,
     OPTION,
     Chunk,
     Input,
@@ -143,7 +144,8 @@ def _element(path: Path, group: Any, name: str, step: int | None = None) -> Elem
     require_stored(path, data)
     unit = _text(data.attrs.get("unit", ""))
     allowed = UNITS.get(name, (unit,))
-    need(unit in allowed, location, f"the unit must be {allowed[-1]!r}, is {unit!r}")
+    must = f"the unit must be {allowed[-1]!r}, is {unit!r}; {ONLY_LAMMPS}"
+    need(unit in allowed, location, must)
     if fixed:
         return Element(data.name, data.shape, None, None)
     need(data.ndim >= 1 and len(data) >= 1, location, "has no frames")
