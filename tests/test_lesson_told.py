@@ -30,9 +30,10 @@ FOUND = "        everything[(comm.rank - turn) % comm.size] = came\n"
 ROUNDED = "np.rint(mine / UNIT).astype(np.int64).sum()"
 MINE = "    everything[comm.rank] = mine\n"
 SENT = 'field[FIRST["up" if side in ("up", "down") else "left"]].copy()'
-# By lesson: changes of the model answer for mpi4py, each with the mistake that must be named, or
-# with part of the reason that is given, if it is none of the known ones.
-PROGRAMS: dict[str, list[tuple[dict[str, str], str]]] = {
+# By lesson: changes of the model answer, each with the mistake that must be named, or with part of
+# the reason that is given, if it is none of the known ones.
+Changes = dict[str, list[tuple[dict[str, str], str]]]
+FOR_MPI4PY: Changes = {
     "halo": [
         ({"field[GHOSTS[side]] = came": "field[GHOSTS[OPPOSITE[side]]] = came"}, "wrong_side"),
         ({"TAGS[OPPOSITE[side]]": "TAGS[side]"}, "own_tag"),
@@ -66,15 +67,46 @@ PROGRAMS: dict[str, list[tuple[dict[str, str], str]]] = {
         ({FOUND: FOUND.replace("- turn", "- turn - 1")}, "values differ"),
     ],
 }
+RECEIVE = "receive(self.step, OPPOSITE[side], line)"
+COPIED = "self.field[FIRST[side]].copy()"
+UNITS = "np.rint(self.mine / UNIT).astype(np.int64).sum()"
+KEPT = "        self.everything[owner] = came\n"
+FOR_CHARM4PY: Changes = {
+    "halo": [
+        ({RECEIVE: "receive(self.step, side, line)"}, "own_side"),
+        ({COPIED: "self.field[GHOSTS[side]].copy()"}, "sends_ghosts"),
+        ({"self.done(self.field[1:-1, 1:-1].copy())": "self.done(self.field)"}, "whole_array"),
+        ({"0.2 * (f[1:-1, 1:-1] + around)": "0.25 * around"}, "values differ"),
+        ({"self.done(self.field[1:-1, 1:-1]": "self.done(self.field[2:, 2:]"}, "values differ"),
+        ({'(1, OWN), "down": (-2, OWN)': '(2, OWN), "down": (-3, OWN)'}, "values differ"),
+        ({"        self.sweep()\n": "        self.sweep()\n            self.sweep()\n"}, "differ"),
+    ],
+    "sum": [
+        ({UNITS: "np.rint(self.mine.sum() / UNIT).astype(np.int64)"}, "rounds_the_sum"),
+        ({UNITS: UNITS.replace("rint", "floor")}, "rounded_down"),
+        ({"Reducer.sum": "Reducer.max"}, "largest"),
+        ({"2.0**-40": "2.0**-30"}, "values differ"),
+        ({"everywhere * UNIT": "everywhere / UNIT"}, "values differ"),
+        ({"everywhere * UNIT": "2 * everywhere * UNIT"}, "values differ"),
+        ({"Reducer.sum": "Reducer.min"}, "values differ"),
+    ],
+    "ring": [
+        ({"self.everything[self.rank] = mine": "pass"}, "values differ"),
+        ({KEPT: "        self.everything[owner] = 2 * came\n"}, "values differ"),
+    ],
+}
+PROGRAMS = {"mpi4py": FOR_MPI4PY, "charm4py": FOR_CHARM4PY}
 
 
-def looked_up(programs: Mapping[str, Sequence[tuple[Path, str]]]) -> Callable[..., Any]:
+def looked_up(
+    runtime: str, programs: Mapping[str, Sequence[tuple[Path, str]]]
+) -> Callable[..., Any]:
     """`check.outcomes`; all programs of a lesson have run before, in a launch for each count."""
     known: dict[tuple[Path, Case], check.Outcome] = {}
     for count, name in product(COUNTS, programs):
         lesson, paths = lessons.load(name), [path for path, _ in programs[name]]
-        cases = lesson.cases_for("mpi4py", count, command.PUBLIC_SEED)
-        found = check.outcomes(lesson, "mpi4py", paths, cases)
+        cases = lesson.cases_for(runtime, count, command.PUBLIC_SEED)
+        found = check.outcomes(lesson, runtime, paths, cases)
         known |= {
             (path, one.case): one for path, those in zip(paths, found, strict=True) for one in those
         }
@@ -87,21 +119,26 @@ def looked_up(programs: Mapping[str, Sequence[tuple[Path, str]]]) -> Callable[..
     return outcomes
 
 
-def told(lesson: Lesson, program: Path) -> tuple[naming.Explanation, check.Outcome] | None:
+def told(
+    lesson: Lesson, runtime: str, program: Path
+) -> tuple[naming.Explanation, check.Outcome] | None:
     """What `lesson check` says about a program, and its first wrong outcome; None if it passes."""
     known: list[check.Outcome] = []
     for count in COUNTS:
-        cases = lesson.cases_for("mpi4py", count, command.PUBLIC_SEED)
-        (outcomes,) = check.outcomes(lesson, "mpi4py", [program], cases)
+        cases = lesson.cases_for(runtime, count, command.PUBLIC_SEED)
+        (outcomes,) = check.outcomes(lesson, runtime, [program], cases)
         known += outcomes
         wrong = next((one for one in known if one.reason), None)
         if wrong is not None:
-            more = partial(command.in_further_cases, lesson, "mpi4py", program, count)
-            return naming.explanation(lesson, "mpi4py", program, known, more), wrong
+            more = partial(command.in_further_cases, lesson, runtime, program, count)
+            return naming.explanation(lesson, runtime, program, known, more), wrong
     return None
 
 
-def test_what_is_told_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("runtime", PROGRAMS)
+def test_what_is_told_is_true(
+    runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Catches a mistake that is named because it does the same on one process, and another is made.
 
     Also for every known mistake: of two that do the same at first, the one that was made is named.
@@ -109,10 +146,10 @@ def test_what_is_told_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(running, "STALL_S", 1.0)
     monkeypatch.setattr(check, "PROCESSES", COUNTS)
     cases = {}  # by lesson: programs, each with what must be told
-    for name, changed in PROGRAMS.items():
-        answer = (support.ROOT / "teaching/answers" / name / "for_mpi4py.py").read_text()
-        known = ending(lessons.load(name), "mpi4py")
-        cases[name] = [(one.path, one.path.stem.removeprefix("mpi4py_")) for one in known]
+    for name, changed in PROGRAMS[runtime].items():
+        answer = (support.ROOT / "teaching/answers" / name / f"for_{runtime}.py").read_text()
+        known = ending(lessons.load(name), runtime)
+        cases[name] = [(one.path, one.path.stem.removeprefix(f"{runtime}_")) for one in known]
         for number, (changes, said) in enumerate(changed):
             text, program = answer, tmp_path / f"{name}_{number}.py"
             for old, new in changes.items():
@@ -120,20 +157,21 @@ def test_what_is_told_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
                 text = text.replace(old, new)
             program.write_text(text)
             cases[name].append((program, said))
-    monkeypatch.setattr(check, "outcomes", looked_up(cases))
+    monkeypatch.setattr(check, "outcomes", looked_up(runtime, cases))
     for name, programs in cases.items():
         lesson = lessons.load(name)
         words = {
-            one.path.stem.removeprefix("mpi4py_"): one.words for one in ending(lesson, "mpi4py")
+            one.path.stem.removeprefix(f"{runtime}_"): one.words for one in ending(lesson, runtime)
         }
         for program, said in programs:
-            found = told(lesson, program)
+            found = told(lesson, runtime, program)
             if found is None:
                 assert program.parent != tmp_path, said  # a mistake that needs more processes
                 continue
             explained, wrong = found
-            if said in words:
-                assert explained == (words[said], True), (program.name, explained.words)
+            if said in words:  # after what is not filled in, if the skeleton has it, too
+                assert explained.sure and explained.words.endswith(words[said]), explained
+                assert naming.SEVERAL not in explained.words, explained
             else:
                 assert said in wrong.reason, (program.name, wrong.reason)
                 assert not explained.sure, (program.name, explained.words)
