@@ -26,6 +26,7 @@ import h5py
 import mutations
 import numpy as np
 
+from miniapps.hdf5 import require_readable
 from miniapps.parameters import InputError, one_line
 from workbench import cli
 from workbench.study import export
@@ -248,13 +249,26 @@ def trajectory_seeds() -> list[bytes]:
 
 
 def mutated_trajectory(data: bytes, dice: random.Random) -> bytes:
-    """A file with another species, other numbers, or data that lie in another file."""
-    memory = io.BytesIO(data)
+    """A file with another species, other numbers, or data that lie in another file.
+
+    It may have been changed before, and libhdf5 ends the process on some damaged files: so another
+    process tries first.
+    """
+    file = os.memfd_create("trajectory")
     try:
-        with h5py.File(memory, "r+") as file:
-            dice.choice((_other_species, _other_number, _other_number, _elsewhere))(file, dice)
+        os.truncate(file, len(data))  # only its size matters
+        require_readable(Path(f"/proc/self/fd/{file}"), lambda: _mutated(data, dice))
+        return _mutated(data, dice)
     except Exception:  # changed twice in the same place
         return mutations.of_bytes(data, dice)
+    finally:
+        os.close(file)
+
+
+def _mutated(data: bytes, dice: random.Random) -> bytes:
+    memory = io.BytesIO(data)
+    with h5py.File(memory, "r+") as file:
+        dice.choice((_other_species, _other_number, _other_number, _elsewhere))(file, dice)
     return memory.getvalue()
 
 
