@@ -138,3 +138,14 @@ def test_density_in_a_box() -> None:
     counted = counts(np.random.default_rng(1).random((1000, 3)) * (*box, 9.0), box, 20)
     areas = 26.5 / 26 * np.bincount(np.arange(26) * 20 // 26)[:, None] * (3.5 / 3)
     np.testing.assert_allclose(density(counted, box) * areas, counted)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e300, -1.0, 9.0])
+def test_positions_of_a_file_must_be_within_the_domain(wrong: float, tmp_path: Path) -> None:
+    """Catches a warning of NumPy in place of a refusal, and a figure with particles elsewhere."""
+    with h5py.File(tmp_path / "run.h5", "w") as file:
+        file["particles"], file["particles.id"] = np.full((3, 5), 2.0), np.arange(3)
+        assert thumbnail_of(file, (8.0, 8.0)).sum() == 3
+        file["particles"][1, 1] = wrong
+        with pytest.raises(ValueError, match="positions in state/particles must be within"):
+            thumbnail_of(file, (8.0, 8.0))

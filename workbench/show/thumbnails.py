@@ -118,8 +118,12 @@ def are_counted(states: Any) -> bool:
     return f"{shown_name(states)}.id" in states
 
 
-def thumbnail_of(states: Any, sides: Sides) -> np.ndarray:
-    """The thumbnail of a state in an HDF5 group, which is read in chunks."""
+def thumbnail_of(states: Any, sides: Sides, strict: bool = True) -> np.ndarray:
+    """The thumbnail of a state in an HDF5 group, which is read in chunks.
+
+    Raises ValueError for particles that are not within the domain, if ``strict``: in a file from
+    elsewhere. A run must also write a state that is not valid.
+    """
     name = shown_name(states)
     data = states[name]
     total = np.zeros(())
@@ -128,6 +132,9 @@ def thumbnail_of(states: Any, sides: Sides) -> np.ndarray:
         values = data[first : first + chunk]
         origin = (first, *[0] * (data.ndim - 1))
         if are_counted(states):
+            positions = values[:, : len(sides)]
+            if strict and not ((positions >= 0) & (positions <= sides)).all():
+                raise ValueError(f"positions in state/{name} must be within the domain")
             total = total + share(Piece(name, values, None, ()), sides)
         else:
             total = total + share(Piece(name, values, origin, data.shape), sides)
@@ -170,7 +177,7 @@ class Thumbnails:
             step: sum(part["thumbnail"][...] for part in parts) for step, parts in frames.items()
         }
         if steps not in thumbnails:
-            thumbnails[steps] = thumbnail_of(file["state"], self.sides)
+            thumbnails[steps] = thumbnail_of(file["state"], self.sides, strict=False)
         snapshots = file.require_group("snapshots")
         snapshots["step"] = np.array(list(thumbnails), np.int64)
         snapshots["thumbnail"] = np.array(list(thumbnails.values()), np.float32)
