@@ -100,7 +100,7 @@ verification: install
 selftest: install
 	$(BIN)/miniapps selftest $(APPS) $(if $(DRAW),--draw $(DRAW)) $(if $(NUMBERS),--numbers $(NUMBERS))
 
-# All mutants of kernels and blocks, or those of FILES; half an hour of a core.
+# All mutants of kernels, blocks and files of numbers, or those of FILES; hours of a core.
 mutation: install
 	PYTHONPATH=tests $(BIN)/python -m mutation.run $(FILES)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from mutation import problems, run
-from mutation.operators import ROOT, Mutant, mutants_of
+from mutation import numbers, problems, run
+from mutation.files import NUMBERS, PHYSICS, ROOT, matching
+from mutation.operators import Mutant, functions, mutants_of
 
 JACOBI = "kernels/jacobi2d/cpu.py"
 GRID = "miniapps/grid_block.py"
@@ -93,7 +96,22 @@ def test_explanations(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     assert run.main() == 0
 
 
+def test_tests_kill_mutants_of_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches tests that are made without the mutant, or not those that reach it."""
+    file = "drivers/timing.py"
+    wrong = mutant(file, "imbalance: mean = compute.mean(axis=1).sum()")
+    tree = dict(functions(ast.parse((ROOT / file).read_text())))["imbalance",]
+    right = replace(wrong, after="the same", tree=tree)
+    elsewhere = mutant(file, "PELog.stop: without self.closed = machine.reading()")
+    monkeypatch.setattr(numbers, "warm_up", lambda: None)
+    found: dict[Mutant, str] = {}
+    trials = numbers.Trials([wrong, right, elsewhere], found.__setitem__, [file], None, 1)
+    numbers.try_all(["test_timing.py"], trials)
+    by = "tests/test_timing.py::test_imbalance_is_the_slowest_pe_over_the_mean_round_by_round"
+    assert found == {wrong: by, right: "", elsewhere: numbers.UNREACHED}
+
+
 def test_documented_results() -> None:
     """Catches a table in the documentation that is not that of the committed results."""
     assert run.table() in (ROOT / "docs/checks.md").read_text()
-    assert set(json.loads(run.RESULT.read_text())) <= set(run.files())
+    assert set(json.loads(run.RESULT.read_text())) <= set(matching((*PHYSICS, *NUMBERS)))

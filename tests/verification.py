@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import conditions
+from mutation.files import NUMBERS as OF_NUMBERS
+from mutation.files import PHYSICS, matching
 
 from workbench.run.stall import IDLE
 from workbench.selftest import numbered
@@ -248,23 +250,31 @@ at most
 
 
 def mutants() -> str:
-    """The mutation score per file."""
+    """The mutation score per file: kernels and blocks, and files of numbers."""
     files = json.loads(MUTATION.read_text())
-    files = files.get("files", files)
-    keys = "mutants", "killed", "explained"
-    rows = [
-        [f"`{file}`", *(one[key] for key in keys), score(one)]
-        for file, one in sorted(files.items())
-    ]
-    total = {key: sum(one[key] for one in files.values()) for key in keys}
-    rows.append(["all", *(total[key] for key in keys), score(total)])
-    return prose("""## Mutants
-
-A mutant is the program with one operator, comparison, constant or statement of a file changed.
-It is killed if a run fails, is not valid or gives another result, or a test fails; the others
-were looked at, and explained if they cannot change a result.""") + table(
-        ["file", "mutants", "killed", "explained", "killed or explained"], rows
+    physics, numbers = (
+        mutant_table({file: files[file] for file in matching(patterns) if file in files})
+        for patterns in (PHYSICS, OF_NUMBERS)
     )
+    head = prose("""## Mutants
+
+A mutant is the program with one operator, comparison, constant or statement of a file changed
+([checks.md](checks.md#mutation)). One of a kernel or a block is killed if a run fails, is not valid
+or gives another result, or a test fails. Those that survive were looked at, and explained if they
+cannot change a result.""")
+    between = prose("""No state shows a wrong time, unit, statistic or figure. So a mutant of such a
+file is killed only if a test fails. Explained are also changes of the layout, such as the size of a
+margin.""")
+    return f"{head}{physics}\n{between}{numbers}"
+
+
+def mutant_table(files: dict[str, dict[str, int]]) -> str:
+    """Scores per file and of all."""
+    keys = "mutants", "killed", "explained"
+    total = {key: sum(one[key] for one in files.values()) for key in keys}
+    entries = [*((f"`{file}`", one) for file, one in sorted(files.items())), ("all", total)]
+    rows = [[name, *(one[key] for key in keys), score(one)] for name, one in entries]
+    return table(["file", "mutants", "killed", "explained", "killed or explained"], rows)
 
 
 def score(one: dict[str, int]) -> str:

@@ -13,13 +13,12 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
 import numpy as np
+from mutation.files import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 OTHER: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,

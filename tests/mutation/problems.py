@@ -304,12 +304,7 @@ class Example:
 
 
 def cases_of(file: str) -> Sequence[Case]:
-    """The runs of the apps that use a file, its own app, the two stencils or all; and examples.
-
-    None for the files of `NUMBERS`.
-    """
-    if file in NUMBERS:
-        return ()
+    """The runs of the apps that use a file, its own app, the two stencils or all; and examples."""
     parts = set(file.split("/"))
     own = [app for app in RUNS if app in parts]
     if not own:
@@ -340,25 +335,7 @@ TESTS = {  # of files, what runs cannot show
     "kernels/state_hash/__init__.py": ("test_state_hash.py",),
 }
 
-VIRTUAL = "test_virtual_time.py", "test_virtual_drivers.py", "test_timing.py"
-DRAWN = "test_drawn_studies.py", "test_study_report.py"
-NUMBERS = {  # of files with times, units and statistics, which no state shows: tests alone see them
-    "drivers/timing.py": VIRTUAL,
-    "drivers/outcome.py": VIRTUAL,
-    "workbench/run/clocks.py": VIRTUAL,
-    "workbench/run/record.py": (*VIRTUAL, "test_checks.py"),
-    "workbench/study/statistics.py": ("test_statistics.py",),
-    "workbench/study/analysis.py": DRAWN,
-    "workbench/study/noise.py": DRAWN,
-    "workbench/study/parts.py": DRAWN,
-    "workbench/study/laws.py": ("test_statistics.py", *DRAWN),
-    "workbench/study/cells.py": DRAWN,
-    "communication/timing.py": ("test_virtual_studies.py", "test_comm.py", "test_drawn_comm.py"),
-    "miniapps/leanmd/si.py": ("test_second_programs.py", "test_leanmd_units.py"),
-    "miniapps/leanmd/thermo.py": ("test_leanmd.py", "test_second_programs.py"),
-}
-
 
 def tests_of(file: str) -> Sequence[str]:
     """The tests of a file, by their names in pytest."""
-    return {**TESTS, **NUMBERS}.get(file, ())
+    return TESTS.get(file, ())

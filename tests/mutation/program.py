@@ -15,7 +15,8 @@ from functools import cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from mutation.operators import ROOT, TRUTH, compiled, functions, truth_of
+from mutation.files import ROOT
+from mutation.operators import TRUTH, compiled, functions, truth_of
 
 from devices.cpu import plain as python_vectors
 
@@ -58,11 +59,11 @@ def getattr_of(module: ModuleType, function: str) -> Any:
 
 
 def _raw(found: Any) -> Any:
-    """The function inside a property, a static method, and so on; of a cache, which is cleared."""
+    """The function inside a property, a context manager and so on, or a cache, which is cleared."""
     if hasattr(found, "cache_clear"):
         found.cache_clear()
         return found.__wrapped__
-    for attribute in ("fget", "func", "__func__"):
+    for attribute in ("fget", "func", "__func__", "__wrapped__"):
         found = getattr(found, attribute, found)
     return found
 

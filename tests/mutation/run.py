@@ -1,7 +1,8 @@
-"""The mutation score of kernels and blocks: ``PYTHONPATH=tests python -m mutation.run [FILE ...]``.
+"""The mutation score: ``PYTHONPATH=tests python -m mutation.run [FILE ...]``.
 
-A mutant is the program with one small change in one function (`mutation.operators`). It makes the
-small runs of `mutation.problems`, serial and under the sim driver, with their validation and their
+A mutant is the program with one small change in one function (`mutation.operators`). A mutant of a
+file of numbers is tried by tests (`mutation.numbers`). One of a kernel or a block makes the small
+runs of `mutation.problems`, serial and under the sim driver, with their validation and their
 audits. It is killed by
 
 * *checks*, if a run that should be valid is not, ends by an error, or takes too long;
@@ -9,7 +10,7 @@ audits. It is killed by
   the right program. `test_mutation.py` knows these, a run does not;
 * *tests*, if only a test of the function fails (`mutation.problems.TESTS`).
 
-A mutant that survives all three must be in `explained.toml`, with the reason why its results are
+A mutant that survives must be in `explained.toml`, with the reason why its results are
 right; otherwise the exit status is 1. A changed kernel runs as plain Python, which is stricter: an
 index out of bounds and a negative unsigned integer are errors there. GPU kernels are not tried.
 """
@@ -19,41 +20,26 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
-import resource
-import select
-import signal
 import sys
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
 
 import pytest
-from mutation import program
-from mutation.operators import ROOT, Mutant, mutants_of
+from mutation import numbers, program
+from mutation.files import NUMBERS, PHYSICS, ROOT, matching
+from mutation.operators import Mutant, mutants_of
 from mutation.problems import Case, Seen, cases_of, known, tests_of
+from mutation.processes import ENDED, forked
 
-FILES = (
-    "kernels/*/__init__.py",
-    "kernels/*/cpu.py",
-    "kernels/*/cpu/*.py",
-    "kernels/pic/*.py",
-    "miniapps/*_block.py",
-    "miniapps/*/block.py",
-    "miniapps/*/pairs.py",
-    "miniapps/*/domain.py",
-    "miniapps/*/atoms.py",
-    "miniapps/*/particles.py",
-)
 EXPLAINED = Path(__file__).with_name("explained.toml")
 KNOWN = Path(__file__).with_name("known.json")  # what the cases show
 RESULT = ROOT / "benchmarks/results/mutation.json"
 SLOWER, LEAST_S = 10.0, 1.0  # how much longer than the right program a mutant may take
-MEMORY = 2 << 30  # bytes that a mutant may take more than the right program
 CHECKS, RESULTS, TESTS = "checks", "results", "tests"  # what killed a mutant
 SURVIVED, EXPLAINED_TOO = "survives", "explained"
 
@@ -63,35 +49,6 @@ class Outcome(NamedTuple):
 
     by: str
     how: str
-
-
-def forked(work: Callable[[], str], limit_s: float) -> str:
-    """The result of a function that a new process calls, which may take so much time of a core.
-
-    A process that ends otherwise gives "ended by signal N", one that takes too long among them.
-    """
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            os.close(reader)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            os.dup2(1, 2)
-            signal.setitimer(signal.ITIMER_VIRTUAL, limit_s)
-            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-            resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, resource.RLIM_INFINITY))
-            os.write(writer, work().encode()[:4000])
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        if not select.select([pipe], [], [], 30 + 10 * limit_s)[0]:  # it waits for ever
-            os.kill(pid, signal.SIGKILL)
-        said = pipe.read().decode(errors="replace")
-    _, status = os.waitpid(pid, 0)
-    return said if status == 0 else f"{CHECKS}\nended by signal {status & 127}\n0"
 
 
 def by_runs(runs: Sequence[Case], right: Mapping[Case, Seen]) -> Outcome:
@@ -138,21 +95,26 @@ class Trials:
         key = stage, mutant.function
         if key not in self.limits:
             self.limits[key] = self._limit(stage, mutant.function)
-        found = forked(lambda: self._tried(stage, mutant.function, mutant.code), self.limits[key])
-        by, how, _ = found.split("\n", 2)
+        by, how, _ = self._found(stage, mutant.function, mutant.code, self.limits[key])
         return Outcome(TESTS if stage == "tests" and by != SURVIVED else by, how)
+
+    def _found(self, stage: str, function: str, code: CodeType, limit_s: float) -> list[str]:
+        """The lines of what `_tried` says in a process of its own."""
+        found = forked(lambda: self._tried(stage, function, code), limit_s)
+        return [CHECKS, found, "0"] if found.startswith(ENDED) else found.split("\n")
 
     def _tried(self, stage: str, function: str, code: CodeType) -> str:
         """Change a function in this process; returns the outcome and the seconds that it took."""
         program.change(self.file, function, code)
         begin = time.process_time()
         outcome = by_runs(self.runs, self.right) if stage == "runs" else by_tests(self.tests)
-        return "\n".join((*outcome, str(time.process_time() - begin)))
+        how = " ".join(outcome.how.split())
+        return "\n".join((outcome.by, how, str(time.process_time() - begin)))
 
     def _limit(self, stage: str, function: str) -> float:
         """Seconds that a mutant of a function may take; the right one must give what is right."""
         code = program.right_code(self.file, function)
-        by, how, seconds = forked(lambda: self._tried(stage, function, code), 1000.0).split("\n")
+        by, how, seconds = self._found(stage, function, code, 1000.0)
         if by != SURVIVED:
             raise RuntimeError(f"{self.file}: {function}: the right program fails: {by} {how}")
         return LEAST_S + SLOWER * float(seconds)
@@ -195,6 +157,13 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="print every outcome")
     parser.add_argument("--known", action="store_true", help="write known.json, try nothing")
     parser.add_argument("--table", action="store_true", help="print the results, try nothing")
+    parser.add_argument(
+        "--tests", nargs="*", metavar="FILE", default=(), help="which try mutants of numbers"
+    )
+    parser.add_argument(
+        "--reach", metavar="FILE", type=Path, help="keep there what each test reaches"
+    )
+    parser.add_argument("--processes", metavar="N", type=int, default=2, help="at once, if so")
     options = parser.parse_args()
     if options.known:
         KNOWN.write_text(json.dumps(known(), indent=1) + "\n")
@@ -202,35 +171,71 @@ def main() -> int:
         print(table())
     if options.known or options.table:
         return 0
-    return int(sum(tried(file, options) for file in options.files or files()) > 0)
+    chosen = options.files or matching((*PHYSICS, *NUMBERS))
+    of_numbers = set(matching(NUMBERS))
+    open_ones = sum(tried(file, options) for file in chosen if file not in of_numbers)
+    return int(open_ones + by_all_tests([f for f in chosen if f in of_numbers], options) > 0)
 
 
-def files() -> list[str]:
-    """The files with kernels and blocks."""
-    return sorted({str(path.relative_to(ROOT)) for pattern in FILES for path in ROOT.glob(pattern)})
+def chosen_of(file: str, options: Any) -> list[Mutant]:
+    """The mutants of a file that are to be tried."""
+    return [mutant for mutant in mutants_of(file) if options.of in mutant.function]
 
 
 def tried(file: str, options: Any) -> int:
     """Try mutants of one file; returns how many survive without an explanation."""
-    every = [mutant for mutant in mutants_of(file) if options.of in mutant.function]
+    every = chosen_of(file, options)
     if not every:
         return 0
-    trials, explained = Trials(file), Explained(file)
-    counts, begin, open_ones = Counter[str](), time.monotonic(), 0
+    trials, verdicts = Trials(file), Verdicts(file, options)
     for mutant in every:
-        outcome = trials.outcome(mutant)
-        by = EXPLAINED_TOO if outcome.by == SURVIVED and explained.has(mutant) else outcome.by
-        counts[by] += 1
-        open_ones += by == SURVIVED
-        if by == SURVIVED or options.verbose:
+        verdicts.add(mutant, trials.outcome(mutant))
+    return verdicts.end()
+
+
+def by_all_tests(chosen: Sequence[str], options: Any) -> int:
+    """Try mutants of files of numbers; returns how many survive without an explanation."""
+    every = [mutant for file in chosen for mutant in chosen_of(file, options)]
+    verdicts = {file: Verdicts(file, options) for file in chosen}
+    left = Counter(mutant.file for mutant in every)
+
+    def see(mutant: Mutant, killed_by: str) -> None:
+        by = SURVIVED if killed_by in ("", numbers.UNREACHED) else TESTS
+        verdicts[mutant.file].add(mutant, Outcome(by, killed_by))
+        left[mutant.file] -= 1
+        if not left[mutant.file]:
+            verdicts[mutant.file].end()
+
+    if every:
+        trials = numbers.Trials(every, see, matching(NUMBERS), options.reach, options.processes)
+        numbers.try_all(options.tests, trials)
+    return sum(one.counts[SURVIVED] for one in verdicts.values())
+
+
+class Verdicts:
+    """What became of the mutants of a file: said, counted, and at the end written."""
+
+    def __init__(self, file: str, options: Any) -> None:
+        self.file, self.options = file, options
+        self.explained, self.counts, self.begin = Explained(file), Counter[str](), time.monotonic()
+
+    def add(self, mutant: Mutant, outcome: Outcome) -> None:
+        """Note what became of a mutant, and say if it survives."""
+        survives = outcome.by == SURVIVED
+        by = EXPLAINED_TOO if survives and self.explained.has(mutant) else outcome.by
+        self.counts[by] += 1
+        if by == SURVIVED or self.options.verbose:
             print(f"{by}: {mutant} {outcome.how}".rstrip(), flush=True)
-    found = score(counts)
-    print(f"{file}: {json.dumps(found)}, {time.monotonic() - begin:.0f} s", flush=True)
-    if not options.of:
-        for name in explained.unused():
-            print(f"explained, but does not survive: {file}: {name}")
-        keep(file, found)
-    return open_ones
+
+    def end(self) -> int:
+        """Say and write the score; returns how many survive without an explanation."""
+        found, seconds = score(self.counts), time.monotonic() - self.begin
+        print(f"{self.file}: {json.dumps(found)}, {seconds:.0f} s", flush=True)
+        if not self.options.of:
+            for name in self.explained.unused():
+                print(f"explained, but does not survive: {self.file}: {name}")
+            keep(self.file, found)
+        return self.counts[SURVIVED]
 
 
 def score(counts: Mapping[str, int]) -> dict[str, int]:
@@ -241,8 +246,9 @@ def score(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def table() -> str:
-    """The results as a table in Markdown, with the sums of all files."""
-    results: dict[str, dict[str, int]] = json.loads(RESULT.read_text())
+    """The results of kernels and blocks as a table in Markdown, with the sums of all files."""
+    every: dict[str, dict[str, int]] = json.loads(RESULT.read_text())
+    results = {file: every[file] for file in matching(PHYSICS) if file in every}
     killed = (f"killed by {how}" for how in (CHECKS, RESULTS, TESTS))
     columns = "mutants", *killed, "explained", "unexplained"
     total = {name: sum(found[name] for found in results.values()) for name in columns}

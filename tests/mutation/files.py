@@ -1,0 +1,41 @@
+"""The files whose mutants are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PHYSICS = (  # kernels and blocks, which small runs try
+    "kernels/*/__init__.py",
+    "kernels/*/cpu.py",
+    "kernels/*/cpu/*.py",
+    "kernels/pic/*.py",
+    "miniapps/*_block.py",
+    "miniapps/*/block.py",
+    "miniapps/*/pairs.py",
+    "miniapps/*/domain.py",
+    "miniapps/*/atoms.py",
+    "miniapps/*/particles.py",
+)
+NUMBERS = (  # times, units, statistics and figures, which only tests try
+    *(f"drivers/{name}.py" for name in ("engine", "outcome", "timing")),
+    *(f"workbench/run/{name}.py" for name in ("clocks", "record")),
+    *(
+        f"workbench/study/{name}.py"
+        for name in (
+            *("analysis", "cells", "drawing", "export", "figures", "laws", "noise", "parts"),
+            *("runner", "statistics", "tables"),
+        )
+    ),
+    "workbench/show/*.py",
+    "communication/timing.py",
+    *(f"miniapps/leanmd/{name}.py" for name in ("si", "thermo", "trajectory")),
+)
+
+
+def matching(patterns: Sequence[str]) -> list[str]:
+    """The files of patterns, relative to the project."""
+    return sorted(
+        {str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)}
+    )
