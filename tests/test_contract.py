@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import support
 
+import drivers.timing
 import miniapps
 from devices.backend import Device
 from devices.messages import HEADER_BYTES, packed
@@ -648,6 +649,51 @@ def test_time_of_a_batch(traced: bool) -> None:
     device.now[0] = 0.0
     slices = tables["slices"]
     assert (slices["end_s"] - slices["begin_s"]).tolist() == ([8.0, 1.0] * 2 if traced else [])
+
+
+class Asked(Behind):
+    """A device behind the host, on which blocks launch nothing, and batches wait for answers."""
+
+    lag = 1
+
+    def begin(self) -> float:  # type: ignore[override]
+        """The same mark as after it."""
+        return 0.0
+
+    def mark_after(self, begin: float) -> float:  # type: ignore[override]
+        """The mark of `begin`, as nothing was launched."""
+        return begin
+
+
+def test_times_by_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches rounds without work for the device that have no times, or those of a batch alone."""
+    now = [100.0]
+    monkeypatch.setattr(drivers.timing, "perf_counter", lambda: now[0])
+
+    def work(tasks: list[Any]) -> list[Any]:
+        now[0] += 8.0 * len(tasks)
+        return tasks
+
+    def asks(toy: Toy, count: int) -> Generator[Any, Any, None]:
+        now[0] += 1.0
+        yield Batch(work, toy.index)
+        yield Batch(work, toy.index)
+        now[0] += 2.0
+
+    layout = Layout.create((7, 5), (True, True), 2, 1, (2, 1))
+    toys = [Toy(layout, index, asks) for index in layout.indices()]
+    for toy in toys:
+        toy.device = Asked()
+    engine, log = Engine(toys), PELog(0)
+    for number in range(2):
+        engine.round(number, 1)
+        for block, runner in enumerate(engine.runners.values()):
+            log.add(block, number, runner.stepper)
+    blocks = log.tables()["blocks"]
+    # A round takes 1 s of each block, two batches of 16 s, and 2 s of each block.
+    assert blocks["begin_s"].tolist() == [0.0, 1.0, 38.0, 39.0]
+    assert blocks["end_s"].tolist() == [36.0, 38.0, 74.0, 76.0]
+    assert blocks["compute_s"].tolist() == [16.0] * 4
 
 
 @pytest.mark.parametrize("device", [Device(), Behind()])

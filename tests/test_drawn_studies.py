@@ -25,7 +25,7 @@ from drawn import (
 )
 from test_study_report import Canned
 
-from workbench.study import figures, statistics
+from workbench.study import figures, noise, statistics
 from workbench.study.noise import Noise
 from workbench.study.tables import tables
 
@@ -303,8 +303,32 @@ def test_noise() -> None:
 
     Of 11 samples the second, the middle and the tenth are the first tenth, median and ninth tenth.
     """
-    noise = Noise.of([0.1, 0.09, 0.098, *[0.1] * 6, 0.106, 0.15])
-    assert (noise.samples, noise.median_s) == (11, 0.1)
-    assert (noise.spread, noise.worst) == pytest.approx((0.08, 0.5))
+    found = Noise.of([0.1, 0.09, 0.098, *[0.1] * 6, 0.106, 0.15])
+    assert (found.samples, found.median_s) == (11, 0.1)
+    assert (found.spread, found.worst) == pytest.approx((0.08, 0.5))
     said = "a fixed 100.0 ms of work, timed 11 times, varied by 8.0% (slowest +50.0%)"
-    assert str(noise) == f"machine noise: {said}"
+    assert str(found) == f"machine noise: {said}"
+
+
+def test_noise_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches work that is left out, a time of day, and a tick of 0 or of another length."""
+    readings = [5.0, 5.0, 5.5, 5.75, 5.75, 8.0]
+    monkeypatch.setattr(noise, "READINGS", len(readings))
+    monkeypatch.setattr(noise, "perf_counter", iter(readings).__next__)
+    assert noise.clock_tick() == 0.25
+    now = [100.0]
+
+    def takes(seconds: float) -> Any:
+        def work(*_: Any, out: Any) -> None:
+            now[0] += seconds
+
+        return work
+
+    monkeypatch.setattr(noise, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(noise.np, "multiply", takes(2.0))
+    monkeypatch.setattr(noise.np, "add", takes(1.0))
+    assert noise.sample() == noise.REPEATS * 3.0
+    monkeypatch.setattr(noise, "clock_tick", lambda: 0.25)
+    found = noise.noted()
+    assert (found["clock_tick_s"], found["seconds"]) == (0.25, noise.REPEATS * 3.0)
+    assert found.keys() == {"versions", "host", "clock_tick_s", "seconds"}

@@ -176,6 +176,8 @@ def test_karp_flatt() -> None:
         statistics.karp_flatt(1.0, 1)
     with pytest.raises(ValueError, match="speedup 0.0: must be"):
         statistics.karp_flatt(0.0, 2)
+    with pytest.raises(ValueError, match="speedup inf: must be"):
+        statistics.karp_flatt(math.inf, 2)
 
 
 def test_compare_by_hand() -> None:
@@ -217,6 +219,20 @@ def test_compare_is_exact_with_ten_trials() -> None:
     found = statistics.u_test(one, two)
     assert found.p == stats.mannwhitneyu(one, two, method="exact").pvalue
     assert found.p != stats.mannwhitneyu(one, two, method="asymptotic").pvalue
+
+
+def test_where_the_exact_test_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches an approximation for as many pairs or arrangements as the exact test can take."""
+    for limit, pairs in ((9, True), (8, False)):
+        monkeypatch.setattr(statistics, "LARGEST_EXACT", limit)
+        found = statistics.u_test([3.0, 5.0, 6.0], [1.0, 2.0, 4.0])
+        assert (found.p == pytest.approx(0.2)) == pairs
+    for limit, arrangements in ((20, True), (19, False)):
+        monkeypatch.setattr(statistics, "MOST_ARRANGEMENTS", limit)
+        found = statistics.u_test([3.0, 3.0, 4.0], [1.0, 2.0, 3.0])
+        assert (found.p == pytest.approx(0.3)) == arrangements
+    # Of the 10 ways to choose two of 1, 2, 3, 3, 3 three have two of the 3s, and the largest u.
+    assert statistics.u_test([3.0, 3.0], [1.0, 2.0, 3.0]).p == pytest.approx(2 * 3 / 10)
 
 
 def test_one_trial_with_ties() -> None:

@@ -27,9 +27,9 @@ from devices import backend
 from drivers.engine import Transport
 from drivers.job import Job
 from drivers.machine import Disturbance
-from drivers.outcome import Part, joined
+from drivers.outcome import Outcome, Part, joined
 from drivers.timing import KIND_NAMES, ROW, SLICE, SYNC, PELog
-from miniapps.contract import Measure
+from miniapps.contract import Check, Measure
 from miniapps.grid_audit import GridAudit
 from miniapps.grid_block import GridBlock
 from workbench import environment
@@ -241,18 +241,36 @@ CONTRADICTIONS = {  # what a wrong program does to walls, compute and the two cl
 }
 
 
+def outcome_by_hand() -> Outcome:
+    """A run whose times agree."""
+    right = support.solve("jacobi2d", small_problem(apps.load("jacobi2d")), (1, 1), 4).outcome
+    walls, compute = np.full(4, WALL), np.full((1, 4), COMPUTE)
+    return replace(right, wall_s=walls, compute_s=compute, passed_s=tuple(PASSED), audits_s=0.0)
+
+
 @pytest.mark.parametrize("name", CONTRADICTIONS)
 def test_times_that_contradict_each_other(name: str) -> None:
     """Catches a run that is valid though other clocks say that its times are wrong."""
-    right = support.solve("jacobi2d", small_problem(apps.load("jacobi2d")), (1, 1), 4).outcome
-    walls, compute = np.full(4, WALL), np.full((1, 4), COMPUTE)
-    right = replace(right, wall_s=walls, compute_s=compute, passed_s=tuple(PASSED), audits_s=0.0)
-    (fine,) = clocks.checks(right)
-    assert fine.ok and fine.name == clocks.NAME
+    right = outcome_by_hand()
+    assert clocks.checks(right) == [Check(clocks.NAME, 0.0, 0.0)]
     longer, more, passed = CONTRADICTIONS[name]
-    wrong = replace(right, wall_s=longer * walls, compute_s=more * compute, passed_s=tuple(passed))
+    walls, compute = longer * right.wall_s, more * right.compute_s
+    wrong = replace(right, wall_s=walls, compute_s=compute, passed_s=tuple(passed))
     (check,) = clocks.checks(wrong)
     assert not check.ok and check.name == f"{clocks.NAME}: {name}"
+
+
+def test_how_far_times_may_differ() -> None:
+    """Catches a limit that is another one, and the CPU's for a GPU, whose clock the host sets."""
+    right, own = outcome_by_hand(), 4 * WALL
+    late = own + clocks.LATE * own + clocks.LATE_S
+    for passed, cpu, gpu in [
+        (own - 0.5, False, True), (own - 1.5, False, False),
+        (late - 0.25, True, True), (late + 0.25, False, False),
+    ]:  # fmt: skip
+        for name, fine in ((None, cpu), ("a GPU", gpu)):
+            run = replace(right, passed_s=(passed, passed), gpu=name)
+            assert all(check.ok for check in clocks.checks(run)) == fine
 
 
 def test_a_launch_that_was_shorter_than_its_rounds() -> None:

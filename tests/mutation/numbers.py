@@ -14,21 +14,22 @@ import importlib
 import json
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from pathlib import Path
+from types import CodeType
 from typing import Any, NamedTuple
 
 import pytest
-from _pytest.runner import runtestprotocol
 from mutation import program
 from mutation.files import ROOT
 from mutation.operators import Mutant, compiled, functions
 from mutation.problems import RUNS
 from mutation.processes import ENDED, at_once, forked
 
-BUDGET_S = 8.0  # of a core, for the tests of a mutant
-LONGEST_S = 20.0  # of a core, for a test of the right program
+BUDGET_S = 6.0  # of a core, for the tests of a mutant
+LONGEST_S = 400.0  # of a core, for a file of tests with the right program
 SLOWER, LEAST_S = 4.0, 5.0  # how much longer than with the right program tests may take
 PROBE = "reached"  # what a probed function calls with the line of each statement
 LEFT_OUT = "test_mutation.py", "test_gpu_*.py", "gpu"
@@ -36,7 +37,17 @@ LIBRARIES = (
     *("h5py", "jinja2", "matplotlib.pyplot", "matplotlib.backends.backend_svg", "plotly"),
     *("scipy.optimize", "scipy.stats"),
 )
-OPTIONS = "-q", "-s", "--tb=native", "-p", "no:cacheprovider", "-p", "no:xdist", f"--rootdir={ROOT}"
+OPTIONS = (
+    "-q",
+    "-s",
+    "--tb=native",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:xdist",
+    "--timeout=0",
+    f"--rootdir={ROOT}",
+)
 UNREACHED = "no test reaches it"
 
 Items = Mapping[str, pytest.Item]  # by name
@@ -89,12 +100,14 @@ class Trials:
     def reach(self, items: Items) -> dict[str, Reach]:
         """What each test reaches that passes."""
         kept = json.loads(self.known.read_text()) if self.known and self.known.exists() else {}
-        new = {name: item for name, item in items.items() if name not in kept}
-        found = at_once(partial(reach_of, self.files), list(new.values()), self.processes)
-        kept |= dict(zip(new, found, strict=True))
-        if self.known:
-            self.known.write_text(json.dumps(kept))
-        return {name: Reach(*kept[name]) for name in items if kept[name]}
+        new = (item for name, item in items.items() if name not in kept)
+        files = [list(some) for _, some in groupby(new, lambda item: item.path)]
+        probes = {file: probes_of(file) for file in self.files}
+        for found in at_once(partial(reach_of, probes), files, self.processes):
+            kept |= found
+            if self.known:
+                self.known.write_text(json.dumps(kept))
+        return {name: Reach(*kept[name]) for name in items if kept.get(name)}
 
 
 def warm_up() -> None:
@@ -108,29 +121,81 @@ def warm_up() -> None:
 # What tests reach ---------------------------------------------------------------------------------
 
 
-def reach_of(files: Sequence[str], item: pytest.Item) -> Any:
-    """The fields of `Reach` of a test, None if it does not pass."""
-    said = alone(partial(_noted, files, item), item, LONGEST_S)
-    return None if said.startswith(ENDED) else json.loads(said)
+Probes = Mapping[str, CodeType]  # the code of functions, which says the line of each statement
 
 
-def _noted(files: Sequence[str], item: pytest.Item) -> str:
-    """What a test reaches in this process, as JSON."""
-    lines: dict[str, set[int]] = {file: set() for file in files}
-    for file in files:
-        probe(file, lines[file].add)
-    begin = time.process_time()
-    passed = passes(item, None)
-    seconds = time.process_time() - begin
-    found = {file: sorted(reached) for file, reached in lines.items() if reached}
-    return json.dumps((seconds, found) if passed else None)
+def probes_of(file: str) -> Probes:
+    """The probed functions of a file, by name."""
+    return {
+        ".".join(names): compiled(file, names, _Probed().visit(function))
+        for names, function in functions(ast.parse((ROOT / file).read_text()))
+    }
 
 
-def probe(file: str, reached: Callable[[int], None]) -> None:
-    """Let all functions of a file say the line of each statement before it."""
-    vars(importlib.import_module(program.module_of(file)))[PROBE] = reached
-    for names, function in functions(ast.parse((ROOT / file).read_text())):
-        program.change(file, ".".join(names), compiled(file, names, _Probed().visit(function)))
+def reach_of(probes: Mapping[str, Probes], items: Sequence[pytest.Item]) -> dict[str, Any]:
+    """The fields of `Reach` of each test of a file, None of one that does not pass."""
+    said = alone(partial(_noted, probes, items), items[0], LONGEST_S)
+    return {} if said.startswith(ENDED) else json.loads(said)
+
+
+def _noted(probes: Mapping[str, Probes], items: Sequence[pytest.Item]) -> str:
+    """What tests reach in this process, as JSON."""
+    noted = Noted()
+    for file, codes in probes.items():
+        lines = noted.lines.setdefault(file, set())
+        vars(importlib.import_module(program.module_of(file)))[PROBE] = lines.add
+        for function, code in codes.items():
+            program.change(file, function, code)
+    items[0].config.pluginmanager.register(noted)
+    following = [*items[1:], None]
+    pairs = zip(items, following, strict=True)
+    return json.dumps({item.nodeid: noted.of(item, after) for item, after in pairs})
+
+
+class Noted:
+    """A plugin that notes what tests and shared fixtures reach, and how long they take.
+
+    A test reaches what its fixtures reach, whichever test they were made for.
+    """
+
+    def __init__(self) -> None:
+        self.lines: dict[str, set[int]] = {}  # reached since the last `_taken`
+        self.begin = 0.0
+        self.shared: dict[str, tuple[float, dict[str, set[int]]]] = {}  # by name of the fixture
+
+    def _taken(self) -> tuple[float, dict[str, set[int]]]:
+        """The seconds since this was last called, and what was reached meanwhile."""
+        begin, self.begin = self.begin, time.process_time()
+        taken = {file: set(lines) for file, lines in self.lines.items()}
+        for lines in self.lines.values():
+            lines.clear()
+        return self.begin - begin, taken
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[Any]:
+        """Note what a fixture reaches that several tests share."""
+        if fixturedef.scope == "function":
+            return (yield)
+        before = self._taken()
+        try:
+            return (yield)
+        finally:
+            self.shared[fixturedef.argname] = self._taken()
+            self.begin -= before[0]
+            for file, lines in before[1].items():
+                self.lines[file] |= lines
+
+    def of(self, item: pytest.Item, following: pytest.Item | None) -> Any:
+        """The fields of `Reach` of a test, None if it does not pass."""
+        self._taken()
+        passed = passes(item, following)
+        names = item.fixturenames  # type: ignore[attr-defined]
+        parts = [self._taken(), *(self.shared[name] for name in names if name in self.shared)]
+        lines = {
+            file: sorted(set().union(*(part[1][file] for part in parts))) for file in self.lines
+        }
+        seconds = sum(part[0] for part in parts)
+        return (seconds, {file: some for file, some in lines.items() if some}) if passed else None
 
 
 class _Probed(ast.NodeTransformer):
@@ -174,7 +239,22 @@ def _first_failure(mutant: Mutant, chosen: Sequence[pytest.Item]) -> str:
 
 def passes(item: pytest.Item, following: pytest.Item | None) -> bool:
     """Whether a test passes, which leaves in place what the following one uses, too."""
-    return all(report.passed for report in runtestprotocol(item, False, following))
+    reports = Reports()
+    item.config.pluginmanager.register(reports)
+    item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+    item.config.pluginmanager.unregister(reports)
+    return all(report.passed for report in reports.found)
+
+
+class Reports:
+    """A plugin that keeps the reports of tests."""
+
+    def __init__(self) -> None:
+        self.found: list[pytest.TestReport] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep a report."""
+        self.found.append(report)
 
 
 def alone(work: Callable[[], str], item: pytest.Item, limit_s: float) -> str:

@@ -2,7 +2,8 @@
 
 An operator or comparison becomes another one, a number one more, ``True`` becomes ``False``,
 ``min`` becomes ``max``, a condition its opposite, the branches of a conditional expression change
-places, or a statement is left out. Decorators, default values and docstrings stay as they are.
+places, or a statement is left out. Decorators, default values, annotations, docstrings and zip's
+``strict=True`` stay as they are.
 """
 
 from __future__ import annotations
@@ -119,10 +120,18 @@ def _nodes(function: ast.FunctionDef) -> Iterator[tuple[ast.stmt, ast.AST]]:
     def below(node: ast.AST, statement: ast.stmt) -> Iterator[tuple[ast.stmt, ast.AST]]:
         yield statement, node
         for child in ast.iter_child_nodes(node):
-            yield from below(child, child if isinstance(child, ast.stmt) else statement)
+            if not says_only(node, child):
+                yield from below(child, child if isinstance(child, ast.stmt) else statement)
 
     for statement in function.body:
         yield from below(statement, statement)
+
+
+def says_only(node: ast.AST, child: ast.AST) -> bool:
+    """Whether a part of a node computes nothing: an annotation, or that lengths are the same."""
+    if isinstance(node, ast.keyword):
+        return node.arg == "strict" and getattr(child, "value", None) is True
+    return isinstance(node, ast.AnnAssign) and child is node.annotation
 
 
 class Replacement(ast.NodeTransformer):

@@ -135,7 +135,7 @@ def u_test(first: Numbers, second: Numbers, level: float = LEVEL) -> UTest:
     """
     one, two = sample_of("first", first), sample_of("second", second)
     limit = round(1 - _checked_level(level), 12)  # 1 - 0.99 is more than 0.01
-    least = min(1.0, 2 / math.comb(one.size + two.size, one.size))
+    least = 2 / math.comb(one.size + two.size, one.size)
     u, p = stats.mannwhitneyu(one, two, alternative="two-sided", method=_test_method(one, two))
     p = max(float(p), least)  # the approximation can be below any possible p
     note = ""
