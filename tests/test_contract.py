@@ -604,6 +604,20 @@ def test_batches(behind: bool, calls: list[list[int]]) -> None:
     assert sorted(seen) == calls
 
 
+def test_an_error_names_the_block_and_the_step() -> None:
+    """Catches an error of another kind than the block's, and one that does not say where."""
+
+    def fails(toy: Toy, count: int) -> Generator[Any, Any, None]:
+        yield AllReduce(1, "sum")
+        if toy.index == (1, 0):
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="^no") as caught:
+        engine_of(fails).round(3, 1)
+    assert caught.value.args == ("no",)
+    assert caught.value.__notes__ == ["block (1, 0), step 3"]
+
+
 class Shared(Behind):
     """A device whose blocks share a queue, in which each piece of work takes 8 s."""
 

@@ -425,6 +425,10 @@ def test_same_problem_in_two_states(tmp_path: Path) -> None:
         (0.00071982, "0.0007198"),
         (12345.678, "12,346"),
         (1.234e-9, "1.234e-09"),
+        (-1e-5, "-0.00001000"),
+        (9.999e-6, "9.999e-06"),
+        (999999999.0, "999,999,999"),
+        (1e9, "1.000e+09"),
         (float("nan"), "-"),
         (float("inf"), "infinite"),
     ],
@@ -441,11 +445,20 @@ def test_numbers(value: float, text: str) -> None:
         ((1.234, 1.2, 1.3), "1.23 [1.20, 1.30]"),
         ((1.2345, 1.234, 1.235), "1.234 [1.234, 1.235]"),
         ((2.0, math.nan, math.nan), "2.000 [none]"),
+        ((2.0, 2.0, 2.0), "2.000 [2.000, 2.000]"),
+        ((0.0, -1.0, 1.0), "0.0 [-1.0, 1.0]"),
     ],
 )
 def test_no_more_digits_than_the_interval_allows(bounds: tuple[float, ...], text: str) -> None:
     """Catches four digits where the interval is as wide as the value."""
     assert with_bounds(Interval(*bounds)) == text
+    thousand = Interval(*(1e-3 * bound for bound in bounds))
+    assert with_bounds(thousand, 1e3) == text
+
+
+def test_small_numbers_of_few_digits() -> None:
+    """Catches a number with an exponent that has more digits than others."""
+    assert [number(1.2345e-9, digits) for digits in (2, 3)] == ["1.2e-09", "1.23e-09"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import miniapps
-from drivers import machine
+from drivers import machine, timing
 from drivers.descriptor import Balancing
 from drivers.job import Job, Segment
 from drivers.timing import ROW, compute_per_pe, imbalance, paid_after, wall_of_rounds
@@ -55,6 +55,45 @@ def test_imbalance_is_the_slowest_pe_over_the_mean_round_by_round() -> None:
     compute = compute_per_pe(two_pes(), 2, 3)
     assert imbalance(compute) == pytest.approx((3 + 3 + 1) / (2 + 2 + 1))
     assert imbalance(np.zeros((2, 3))) == 1.0
+
+
+def test_waits_for_a_balancing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches the first block to wait for the last, the last to continue for the first."""
+    now = [100.0]
+    monkeypatch.setattr(timing, "perf_counter", lambda: now[0])
+    log = timing.PELog(3)
+    for now[0] in (101.0, 103.0):
+        log.begin_wait(4)
+    for now[0], came in ((107.0, True), (108.0, False), (109.0, True)):
+        log.end_wait(4, came)
+    assert log.tables()["balancing"].tolist() == [(3, 4, 3.0, 7.0, 2)]
+
+
+def test_what_balancings_have_brought() -> None:
+    """Catches the fastest PE for the slowest, rounds of another balancing, the longest wait."""
+    rounds = [(0, 1), (1, 2), (3, 1), (4, 1)]
+    compute = np.array([[4.0, 2.0, 1.0, 3.0], [2.0, 1.0, 1.0, 0.0]])
+    syncs = np.array(
+        [
+            # pe, step, begin, end, came; at the second one PE 0 had no block, at the third none had
+            (0, 1, 4.0, 12.0, 1),
+            (1, 1, 2.0, 7.0, 2),
+            (0, 3, np.inf, 5.0, 0),
+            (1, 3, 6.0, 6.5, 0),
+            (0, 4, np.inf, 5.0, 0),
+            (1, 4, 6.0, np.inf, 0),
+        ],
+        timing.SYNC,
+    )
+    # The first one costs 5 s. A step takes 4 s before it and 1 s after it, in a round of 2 steps.
+    names = "step", "moved", "imbalance_before", "imbalance_after", "seconds", "paid_after"
+    wanted = [
+        (1, 3, 4 / 3, 4 / 3, 5.0, 2),
+        (3, 0, 4 / 3, 1.0, 0.5, None),
+        (4, 0, 1.0, 2.0, 0.0, None),
+    ]
+    found = timing.balancing_summary(rounds, syncs, compute)
+    assert found == [dict(zip(names, entry, strict=True)) for entry in wanted]
 
 
 def test_when_a_balancing_has_paid() -> None:

@@ -21,7 +21,7 @@ def number(value: float, digits: int = 4) -> str:
     if value and not 1e-5 <= abs(value) < 1e9:
         return f"{value:.{digits - 1}e}"
     decimals = digits - 1 - (math.floor(math.log10(abs(value))) if value else 0)
-    return f"{value:,.{min(max(decimals, 0), 8)}f}"
+    return f"{value:,.{max(decimals, 0)}f}"
 
 
 def with_bounds(interval: Interval, scale: float = 1.0) -> str:
