@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ from drivers import sim
 from drivers.audits import Auditor
 from drivers.engine import Engine, Transport
 from drivers.job import Job
-from drivers.outcome import Outcome
+from drivers.outcome import Outcome, measured
 from kernels import state_hash
-from miniapps import grid_faults
+from miniapps import audit, grid_faults
 from miniapps.audit import AuditPlan, checks_of
 from miniapps.contract import SETUP, Check, Piece
 from miniapps.grid_block import GridBlock
@@ -455,3 +456,12 @@ def test_the_walk_finds_kernels() -> None:
     assert kernels_used_by("miniapps/jacobi2d/block.py") > {"kernels"}
     assert kernels_used_by("miniapps/stencil3d/problem.py")
     assert "miniapps/plain_hash.py" in used_by("miniapps/grid_audit.py")
+
+
+def test_a_block_without_pieces_that_misstates_something() -> None:
+    """Catches what a block misstates that is taken off its wrong bits, and a hash of nothing."""
+    block = SimpleNamespace(state=list, measure=dict, kind="block", index=(0,))
+    checker = SimpleNamespace(seed=1, misstated=lambda block, pieces: 2)
+    found = measured(block, checker)  # type: ignore[arg-type]
+    assert found[audit.HASHES].value == 2
+    assert found[audit.WORDS].value.shape == (0, state_hash.WORDS)

@@ -71,26 +71,26 @@ def test_waits_for_a_balancing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_balancings_have_brought() -> None:
     """Catches the fastest PE for the slowest, rounds of another balancing, the longest wait."""
-    rounds = [(0, 1), (1, 2), (3, 1), (4, 1)]
-    compute = np.array([[4.0, 2.0, 1.0, 3.0], [2.0, 1.0, 1.0, 0.0]])
+    rounds = [(0, 2), (2, 1), (3, 1), (4, 1), (5, 1)]
+    compute = np.array([[8.0, 1.0, 1.0, 1.0, 3.0], [6.0, 1.0, 0.5, 1.0, 0.0]])
     syncs = np.array(
         [
             # pe, step, begin, end, came; at the second one PE 0 had no block, at the third none had
-            (0, 1, 4.0, 12.0, 1),
-            (1, 1, 2.0, 7.0, 2),
-            (0, 3, np.inf, 5.0, 0),
-            (1, 3, 6.0, 6.5, 0),
+            (0, 2, 4.0, 12.0, 1),
+            (1, 2, 2.0, 7.0, 2),
             (0, 4, np.inf, 5.0, 0),
-            (1, 4, 6.0, np.inf, 0),
+            (1, 4, 6.0, 6.5, 0),
+            (0, 5, np.inf, 5.0, 0),
+            (1, 5, 6.0, np.inf, 0),
         ],
         timing.SYNC,
     )
-    # The first one costs 5 s. A step takes 4 s before it and 1 s after it, in a round of 2 steps.
+    # The first one costs 5 s. A step takes 4 s before it, in a round of two, and 1 s after it.
     names = "step", "moved", "imbalance_before", "imbalance_after", "seconds", "paid_after"
     wanted = [
-        (1, 3, 4 / 3, 4 / 3, 5.0, 2),
-        (3, 0, 4 / 3, 1.0, 0.5, None),
-        (4, 0, 1.0, 2.0, 0.0, None),
+        (2, 3, 8 / 7, 2 / 1.75, 5.0, 2),
+        (4, 0, 2 / 1.75, 1.0, 0.5, None),
+        (5, 0, 1.0, 2.0, 0.0, None),
     ]
     found = timing.balancing_summary(rounds, syncs, compute)
     assert found == [dict(zip(names, entry, strict=True)) for entry in wanted]

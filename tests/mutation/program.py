@@ -12,6 +12,7 @@ import importlib
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
+from inspect import unwrap
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -63,9 +64,9 @@ def _raw(found: Any) -> Any:
     if hasattr(found, "cache_clear"):
         found.cache_clear()
         return found.__wrapped__
-    for attribute in ("fget", "func", "__func__", "__wrapped__"):
+    for attribute in ("fget", "func", "__func__"):
         found = getattr(found, attribute, found)
-    return found
+    return unwrap(found) if isinstance(found, FunctionType) else found  # else compiled
 
 
 @cache
