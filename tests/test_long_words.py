@@ -10,7 +10,7 @@ import io
 import json
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -147,8 +147,8 @@ def test_a_comment_as_long_as_is_allowed(tmp_path: Path, unit: str) -> None:
     path.write_bytes(text)
     attempt(opened, path)
     with limited():
-        frame = io.StringIO(text.decode(errors="replace"))
-        assert unit in "'\u2028\r" or "='" in unit or len(of_extended_xyz(frame, {7, 9})) >= 0
+        with suppress(LookupError, ValueError):
+            of_extended_xyz(io.BytesIO(text), {7, 9})
     title = DATA.replace("lj\n", "lj @\n", 1).replace("@", unit * (65_000 // len(unit)))
     with limited():
         of_lammps_data(title.splitlines(), {7, 9}, argon=False)

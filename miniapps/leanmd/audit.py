@@ -191,17 +191,28 @@ class Audit(BaseAudit):
         return int(np.count_nonzero(~known | (off != 0).any(axis=0)))
 
     def _wrong_in_file(self, rows: np.ndarray) -> tuple[int, int]:
-        """How many atoms do not begin where the input file says, and with another velocity."""
+        """How many atoms do not begin where the input file says, and with another velocity.
+
+        All of them, if the box is another one, or if the second program cannot read the file.
+        """
         problem, wrong = self.problem, np.zeros(2, int)
         ids = set(rows[:, 0].astype(int).tolist())
-        found = plain_input.atoms_of(problem.input, ids, problem.units == "argon")
+        try:
+            found = plain_input.read(problem.input, ids, problem.units == "argon")
+        except (LookupError, ValueError):
+            return len(rows), len(rows)
         converted = bool(problem.source.scale.said)  # so the last bits may differ
+        margin = converted * problem.quantum
+        box = np.rint(np.array(found.box) / problem.quantum) * problem.quantum
+        same_box = bool((np.abs(problem.box - box) <= margin).all())
         for row in rows:
-            position, velocity = found.get(int(row[0]), ([math.nan] * 3, None))
+            position, velocity = found.atoms.get(int(row[0]), ([math.nan] * 3, None))
             right = np.rint(np.array(position) / problem.quantum) * problem.quantum
             off = remainders((row[1:4] - right)[:, np.newaxis], problem.box)
-            wrong[0] += bool((~(np.abs(off) <= converted * problem.quantum)).any())
-            if velocity is not None:
+            wrong[0] += not (same_box and (np.abs(off) <= margin).all())
+            if velocity is None:
+                wrong[1] += problem.source.has_velocities
+            else:
                 error = np.abs(row[4:] - velocity)
                 wrong[1] += not (error <= converted * FILE_ERROR * np.abs(velocity)).all()
         return int(wrong[0]), int(wrong[1])

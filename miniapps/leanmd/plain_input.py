@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -19,97 +21,207 @@ AT_ONCE = 1 << 16  # rows of which the ids are read
 Atom = tuple[list[float], list[float] | None]  # position from the box's corner, and velocity
 SIGMA = 3.405  # Angstrom, of argon
 OF_HEAT = 119.8 * 0.831446261  # epsilon of argon over one g/mol, in (Angstrom / ps)^2
+OF_COLUMN = {  # what a column of extended XYZ is; masses are 1, so momenta are velocities
+    **dict.fromkeys(("pos", "position", "positions"), "position"),
+    **dict.fromkeys(("v", "vel", "velo", "velocity", "velocities"), "velocity"),
+    **dict.fromkeys(("p", "momentum", "momenta"), "velocity"),
+    **dict.fromkeys(("id", "ids"), "id"),
+}
+# Keywords of LAMMPS's headers.
+HEADER = re.compile(
+    r"atoms|bonds|angles|dihedrals|impropers|(atom|bond|angle|dihedral|improper) types"
+    r"|extra (bond|angle|dihedral|improper|special) per atom|ellipsoids|lines|triangles|bodies"
+    r"|xlo xhi|ylo yhi|zlo zhi|xy xz yz|[abc]vec|abc origin"
+)
 
 
-def atoms_of(path: Path, wanted: set[int], argon: bool = False) -> dict[int, Atom]:
-    """The atoms of a file with these ids. Raises OSError if the file is gone.
+@dataclass(frozen=True)
+class Found:
+    """What a file says: the sides of the box, and some atoms by their ids."""
 
-    ``argon``: whether LAMMPS data may be in units of argon, real or metal.
+    box: list[float]
+    atoms: dict[int, Atom]
+
+
+def read(path: Path, wanted: set[int], argon: bool = False) -> Found:
+    """The box of a file, and its atoms with these ids. Raises OSError if the file is gone.
+
+    ``argon``: whether LAMMPS data may be in units of argon, real or metal. A file of another syntax
+    ends in a LookupError or a ValueError.
     """
     with open(path, "rb") as file:
-        first, second = file.readline(), file.readline()
-    if first.startswith(b"\x89HDF"):
-        return of_h5md(path, wanted)
-    with open(path, encoding="utf-8") as text:
-        if b"Lattice" in second:
-            return of_extended_xyz(text, wanted)
-        return of_lammps_data(text, wanted, argon)
+        if file.read(4) == b"\x89HDF":
+            return of_h5md(path, wanted)
+        file.seek(0)
+        lines = (line.decode("utf-8-sig", "replace") for line in file)
+        first, second = [*islice(filter(str.strip, lines), 2), "", ""][:2]
+        file.seek(0)
+        if first.strip().isdecimal() and not of_header(second.partition("#")[0].split()):
+            return of_extended_xyz(file, wanted)
+        return of_lammps_data((line.decode(errors="replace") for line in file), wanted, argon)
 
 
-def of_extended_xyz(lines: Iterable[str], wanted: set[int]) -> dict[int, Atom]:
-    """The atoms of the last frame."""
-    frame: dict[int, Atom] = {}
-    remaining = iter(lines)
-    for line in remaining:
-        if not line.strip():
+def number(word: str) -> float:
+    """A number as C or Fortran writes it: 1e0, 1.0D+00."""
+    return float(word.upper().replace("D", "E"))
+
+
+# Extended XYZ --------------------------------------------------------------------------------
+
+
+def of_extended_xyz(file: BinaryIO, wanted: set[int]) -> Found:
+    """The box and the atoms of the last frame."""
+    count, comment = last_frame(file)
+    keys = keys_of(comment)
+    columns = columns_of(keys.get("properties", "species:S:1:pos:R:3"))
+    atoms: dict[int, Atom] = {}
+    for row, line in enumerate(islice(file, count), 1):
+        if "id" not in columns and row not in wanted:
             continue
-        rows = range(int(line))
-        named = re.search(r"""Properties\s*=\s*["']?([^\s"']+)""", next(remaining))
-        assert named is not None
-        words = named[1].lower().split(":")
-        places, column = {}, 0
-        for name, width in zip(words[::3], words[2::3], strict=True):
-            places["vel" if name.startswith("vel") else name] = column
-            column += int(width)
-        frame = {}
-        for row in rows:
-            values = next(remaining).split()
-            atom = int(values[places["id"]]) if "id" in places else row + 1
-            if atom in wanted:
-                at, vel = places["pos"], places.get("vel")
-                speed = None if vel is None else [float(v) for v in values[vel : vel + 3]]
-                frame[atom] = [float(v) for v in values[at : at + 3]], speed
-    return frame
+        values = line.decode(errors="replace").split()
+        atom = int(values[columns["id"]]) if "id" in columns else row
+        if atom in wanted:
+            place, at = columns.get("velocity"), columns["position"]
+            speed = None if place is None else [number(v) for v in values[place : place + 3]]
+            atoms[atom] = [number(x) for x in values[at : at + 3]], speed
+    edges = [number(word) for word in re.sub(r"[\[\]{},]", " ", keys["lattice"]).split()]
+    return Found(edges if len(edges) == 3 else edges[::4], atoms)
 
 
-def of_lammps_data(lines: Iterable[str], wanted: set[int], argon: bool) -> dict[int, Atom]:
-    """The atoms of a LAMMPS data file."""
-    corner, section, mass = [0.0, 0.0, 0.0], "", 0.0
+def last_frame(file: BinaryIO) -> tuple[int, str]:
+    """The number of atoms in the last frame and its comment; the file is then at its first atom."""
+    count = start = 0
+    while line := file.readline():
+        if line.strip():
+            count, start = int(line.decode("utf-8-sig")), file.tell()
+            for _ in range(count + 1):
+                file.readline()
+    file.seek(start)
+    return count, file.readline().decode()
+
+
+def columns_of(properties: str) -> dict[str, int]:
+    """The number of words before each column that is read; of another width it is another one."""
+    found, before, words = {}, 0, properties.lower().split(":")
+    for name, width in zip(words[::3], map(int, words[2::3]), strict=True):
+        what = OF_COLUMN.get(name, "")
+        if width == (1 if what == "id" else 3):
+            found[what] = before
+        before += width
+    return found
+
+
+def keys_of(comment: str) -> dict[str, str]:
+    """The keys of a comment, in lower case, and their values, letter by letter."""
+    found, at = {}, begin_of_word(comment, 0)
+    while at < len(comment):
+        key, at = word_at(comment, at, "=")
+        at, value = begin_of_word(comment, at), "T"
+        if comment[at : at + 1] == "=":
+            at = begin_of_word(comment, at + 1)
+            value, at = word_at(comment, at, "") if key else ("", at)
+        found[key.lower()] = value
+        at = begin_of_word(comment, at)
+    return found
+
+
+def begin_of_word(text: str, at: int) -> int:
+    """The first place from ``at`` on that is not blank."""
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
+
+
+def word_at(text: str, at: int, stops: str) -> tuple[str, int]:
+    """The word at a place, without its quotes, up to one of ``stops``; and the place behind it."""
+    begin = text[at : at + 1]
+    letters, depth = [], 0
+    if begin and begin in "\"'":
+        at += 1
+        while text[at] != begin:
+            at += text[at] == "\\"
+            letters.append(text[at])
+            at += 1
+        return "".join(letters), at + 1
+    lists = begin in ("[", "{") and not stops
+    while at < len(text) and (depth or not text[at].isspace() and text[at] not in stops):
+        depth += lists * ((text[at] in "[{") - (text[at] in "]}"))
+        letters.append(text[at])
+        at += 1
+        if lists and not depth:
+            break
+    return "".join(letters), at
+
+
+# LAMMPS data ---------------------------------------------------------------------------------
+
+
+def of_lammps_data(lines: Iterable[str], wanted: set[int], argon: bool) -> Found:
+    """The box and the atoms of a LAMMPS data file."""
+    low, high, section, mass = [0.0] * 3, [0.0] * 3, "", 0.0
     found: dict[str, dict[int, list[float]]] = {"Atoms": {}, "Velocities": {}}
     remaining = iter(lines)
-    title = next(remaining)
+    title = next(remaining, "")
     for words in filter(None, (line.partition("#")[0].split() for line in remaining)):
-        if words[0][0].isalpha():
+        if not any(word[-1].isdigit() or word[-1] == "." for word in words):
             section = words[0]
-        elif not section and words[-1] in ("xhi", "yhi", "zhi"):
-            corner["xyz".index(words[-1][0])] = float(words[0])
+        elif words[-1] in ("xhi", "yhi", "zhi"):
+            axis = "xyz".index(words[-1][0])
+            low[axis], high[axis] = number(words[0]), number(words[1])
+        elif of_header(words):
+            continue
         elif section in found and int(words[0]) in wanted:
             first = 2 if section == "Atoms" else 1
-            found[section][int(words[0])] = [float(word) for word in words[first : first + 3]]
+            found[section][int(words[0])] = [number(word) for word in words[first : first + 3]]
         elif section == "Masses":
-            mass = float(words[1])
+            mass = number(words[1])
     length, speed = units_of(title, mass, argon)
-    return {
+    atoms = {
         atom: (
-            [(x - low) / length for x, low in zip(at, corner, strict=True)],
+            [(x - corner) / length for x, corner in zip(at, low, strict=True)],
             [v * speed for v in found["Velocities"][atom]] if found["Velocities"] else None,
         )
         for atom, at in found["Atoms"].items()
     }
+    return Found([(to - corner) / length for to, corner in zip(high, low, strict=True)], atoms)
+
+
+def of_header(words: list[str]) -> bool:
+    """Whether these are numbers and a keyword of LAMMPS's header."""
+    first = next((n for n, word in enumerate(words) if word[0].isalpha()), 0)
+    return first > 0 and HEADER.fullmatch(" ".join(words[first:])) is not None
 
 
 def units_of(title: str, mass: float, argon: bool) -> tuple[float, float]:
     """The length of sigma, and the factor to sigma / tau, of a file; ``mass`` 0: none is there."""
+    named = re.search(r"\bunits\s*=\s*(\w+)", title)
     of_argon = argon and abs(mass - 39.948) < 0.1
-    if re.search(r"units\s*=\s*lj\b", title) or not (re.search(r"units\s*=", title) or of_argon):
+    units = named[1] if named else "real" if of_argon else "lj"
+    if units == "lj":
         return 1.0, math.sqrt(mass or 1.0)
     metal = math.sqrt((mass or 39.948) / OF_HEAT)  # ps per Angstrom times sigma / tau
-    return SIGMA, metal if re.search(r"units\s*=\s*metal\b", title) else 1000 * metal
+    return SIGMA, metal if units == "metal" else 1000 * metal
 
 
-def of_h5md(path: Path, wanted: set[int]) -> dict[int, Atom]:
-    """The atoms of the last frame of an H5MD file, of which only their rows are held."""
+# H5MD ----------------------------------------------------------------------------------------
+
+
+def of_h5md(path: Path, wanted: set[int]) -> Found:
+    """The box and the atoms of the last frame of an H5MD file; only their rows are held."""
     import h5py
 
     with h5py.File(path, "r") as file:
         require_own_data(file)
-        groups = file["particles"]
-        atoms = groups["atoms"] if "atoms" in groups else next(iter(groups.values()))
-        found = {}
+        parent = file["particles"]
+        groups = [group for group in parent.values() if isinstance(group, h5py.Group)]
+        atoms = groups[0] if len(groups) == 1 else parent["atoms"]
+        found: dict[int, Atom] = {}
         for row, atom in rows_of(atoms, wanted):
             position, velocity = last(atoms, "position", row), last(atoms, "velocity", row)
-            found[atom] = position.tolist(), None if velocity is None else velocity.tolist()
-        return found
+            speed = None if velocity is None else velocity.astype(float).tolist()
+            found[atom] = position.astype(float).tolist(), speed
+        edges = last(atoms["box"], "edges", slice(None)).astype(float)
+        return Found((edges if edges.ndim == 1 else np.diag(edges)).tolist(), found)
 
 
 def rows_of(atoms: Any, wanted: set[int]) -> Iterator[tuple[int, int]]:

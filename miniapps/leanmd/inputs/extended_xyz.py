@@ -1,9 +1,11 @@
 """Extended XYZ files: frames of a count, a comment that names the columns, and a row per atom.
 
-Of ASE's columns these are read: species and Z, which must be the same for all atoms; pos; momenta,
-with masses, which must be 1. ASE computes velocities as momenta over masses, and takes the masses
-of the elements if a file has none; so momenta without masses are refused. Velocities are those of
-other programs.
+The comment has the syntax of github.com/libAtoms/extxyz, and ASE's single quotes: ``key=word``,
+``key="words"`` or ``key=[list]``. Of its keys those in `KEYS` are read, in any case of letters.
+
+Of the columns these are read: the kind of atom, which must be the same for all; pos; velocities;
+momenta, with masses, which must be 1. ASE computes velocities as momenta over masses, and takes the
+masses of the elements if a file has none; so momenta without masses are refused.
 """
 
 from __future__ import annotations
@@ -14,12 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.leanmd.inputs.tables import ONLY_LAMMPS, OPTION, Input, diagonal, need
-from miniapps.leanmd.inputs.text import MOST_ATOMS, TextTable, lines_of, numbers_in
+from miniapps.leanmd.inputs.tables import ONLY_LAMMPS, OPTION, Input, Sides, diagonal, need
+from miniapps.leanmd.inputs.text import MOST_ATOMS, Lines, TextTable, lines_of, numbers_in
 from miniapps.parameters import InputError
 
-# Each word is tried from its begin only, and never again in parts: the time is linear.
-PAIRS = re.compile(r"""\b(\w++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|(\S++))""")
+KEYS = ("lattice", "properties", "pbc", "units")
+# Each part is taken whole or not at all, so the time is linear.
+QUOTED = r"""\"(?:[^"\\]++|\\.)*+\"|'(?:[^'\\]++|\\.)*+'"""
+LISTED = r"\[(?:[^\[\]]++|\[[^\[\]]*+\])*+\]|\{[^{}]*+\}"
+VALUE = rf"""\s*+=\s*+(?P<value>{QUOTED}|{LISTED}|[^\s"']\S*+)"""
+PAIR = re.compile(rf"""\s*+(?:=|(?P<key>{QUOTED}|[^\s="'][^\s=]*+)(?:{VALUE})?+)\s*+""")
+IN_LIST = re.compile(r"[^\s,\[\]{}]++")  # an item of a list, with blanks or commas between
+TRUE = ("t", "true", "1")
+
 COLUMNS = {  # names in a file, in lower case, of the columns that are read: field and type
     **dict.fromkeys(("pos", "position", "positions"), ("position", "R3")),
     **dict.fromkeys(("v", "vel", "velo", "velocity", "velocities"), ("velocity", "R3")),
@@ -27,8 +36,14 @@ COLUMNS = {  # names in a file, in lower case, of the columns that are read: fie
     **dict.fromkeys(("mass", "masses"), ("mass", "R1")),
     **dict.fromkeys(("z", "number", "numbers"), ("number", "I1")),
     "id": ("id", "I1"),
+    "ids": ("id", "I1"),
     "species": ("kind", "S1"),
+    **dict.fromkeys(("element", "elements"), ("element", "S1")),
+    **dict.fromkeys(("symbol", "symbols"), ("symbol", "S1")),
+    **dict.fromkeys(("type", "types", "atom_type", "atom_types"), ("type", "")),  # of any type
 }
+SHORT = ("v", "p", "z")  # names that mean something else if the width is another, or the type R
+ALONG_X = re.compile(r"v(?:el|elo|elocity)?[_.]?x")  # a column for one component of velocities
 MOMENTA = ("p", "momentum", "momenta")
 PLAIN = "species:S:1:pos:R:3"  # the columns of a file that names none
 TYPES: dict[str, Any] = {
@@ -37,7 +52,7 @@ TYPES: dict[str, Any] = {
     "mass": ("f8",),
     "number": ("i8",),
     "id": ("i8",),
-    "kind": ("S16",),
+    **dict.fromkeys(("kind", "element", "symbol", "type"), ("S16",)),
 }
 
 NO_BOX = 'Lattice="ax 0 0 0 by 0 0 0 cz" is missing, which gives the sides of the box'
@@ -50,35 +65,72 @@ def from_extended_xyz(path: Path) -> Input:
         for text in lines:
             if not text.strip():
                 continue
-            counted = re.fullmatch(r"\s*0*([1-9]\d{0,14})\s*", text, re.ASCII)
-            if counted is None:
-                what = "the number of atoms in a frame"
-                allowed = f"{what} must be here, an integer from 1 to {MOST_ATOMS:g}"
-                raise InputError(
-                    OPTION, lines.location, f"{allowed}; are there more rows than that?"
-                )
-            count = int(counted[1])
+            count = _count(text, lines)
             comment, location = next(lines, ""), lines.location
-            columns = len(lines.row("atoms"))
+            columns = len(next(lines, "").split("#")[0].split())
             start, line = lines.start, lines.number
+            rows = f"the frame must have {count} rows as announced, has 0"
+            need(columns > 0, lines.location, rows)
             lines.skip_rows(count - 1, count, "the frame")
-    keys = {found[1]: "".join(found.groups("")[1:]) for found in PAIRS.finditer(comment)}
-    form = keys.get("Properties", PLAIN)
-    need("Lattice" in keys, location, NO_BOX)
+    keys = _keys(comment, location)
+    need("lattice" in keys, location, NO_BOX)
+    form = keys.get("properties", PLAIN)
+    if "properties" not in keys:
+        what = f"without Properties a row must be 'species x y z', the first has {columns} words"
+        need(columns == 4, location, what)
     fields = _fields(form, columns, location)
-    units = keys.get("units", "lj")
-    need(units == "lj", location, f"units must be lj, not {units!r}; {ONLY_LAMMPS}")
-    periodic = keys.get("pbc", "T T T").split() == ["T", "T", "T"]
-    need(periodic, location, f"pbc must be 'T T T', not {keys.get('pbc')!r}")
-    lattice = numbers_in(keys["Lattice"].split(), location)
-    need(len(lattice) == 9, location, 'Lattice="ax ay az bx by bz cx cy cz" must be there')
-    box = diagonal(np.array(lattice).reshape(3, 3), location)
+    units, pbc = keys.get("units", "lj"), keys.get("pbc", "T")
+    need(units == "lj", location, f"units must be lj, not {units[:40]!r}; {ONLY_LAMMPS}")
+    along = [word.lower() in TRUE for word in IN_LIST.findall(pbc)]
+    periodic = all(along) and len(along) in (1, 3)
+    need(periodic, location, f"pbc must be 'T T T', not {pbc[:40]!r}")
     tables = [
         TextTable(path, what, start, line, count, fields, form)
         for what in ("position", "velocity")
         if what in (fields.names or ())
     ]
+    box = _box(keys["lattice"], location)
     return Input(path, box, (0.0, 0.0, 0.0), 0, tables[0], tables[1] if tables[1:] else None)
+
+
+def _count(text: str, lines: Lines) -> int:
+    """The number of atoms in a frame, which is on the current line."""
+    counted = re.fullmatch(r"\s*0*([1-9]\d{0,14})\s*", text, re.ASCII)
+    if counted is None:
+        allowed = "the number of atoms in a frame must be here, an integer from 1 to"
+        what = f"{allowed} {MOST_ATOMS:g}; are there more rows than that?"
+        raise InputError(OPTION, lines.location, what)
+    return int(counted[1])
+
+
+def _keys(comment: str, location: str) -> dict[str, str]:
+    """The values of `KEYS` in a comment, without their quotes; a key without a value is true."""
+    found: dict[str, str] = {}
+    comment, place = comment.strip(), 0
+    while place < len(comment):
+        pair = PAIR.match(comment, place)
+        if pair is None:
+            what = f"a quotation mark has no second one: {comment[place : place + 40]!r}"
+            raise InputError(OPTION, location, what)
+        place, key = pair.end(), _unquoted(pair["key"] or "")
+        if key.lower() in KEYS:
+            need(key.lower() not in found, location, f"{key} must be there once")
+            found[key.lower()] = _unquoted(pair["value"] or "T")
+    return found
+
+
+def _unquoted(word: str) -> str:
+    """A word without quotes around it, in which a backslash keeps the next character."""
+    return re.sub(r"\\(.)", r"\1", word[1:-1]) if word[:1] in ("'", '"') else word
+
+
+def _box(lattice: str, location: str) -> Sides:
+    """The sides of the box from its edges, nine numbers in any kind of list, or from three."""
+    numbers = numbers_in(IN_LIST.findall(lattice), location)
+    what = f'must be nine numbers, "ax 0 0 0 by 0 0 0 cz", or three, has {len(numbers)}'
+    need(len(numbers) in (3, 9), location, f"Lattice {what}")
+    matrix = np.diag(numbers) if len(numbers) == 3 else np.array(numbers).reshape(3, 3)
+    return diagonal(matrix, location)
 
 
 def _fields(properties: str, columns: int, location: str) -> np.dtype:
@@ -86,7 +138,7 @@ def _fields(properties: str, columns: int, location: str) -> np.dtype:
     words = properties.split(":")
     triples = list(zip(words[::3], words[1::3], words[2::3], strict=False))
     good = len(words) % 3 == 0
-    good = good and all(kind and re.fullmatch("[1-9][0-9]?", width) for _, kind, width in triples)
+    good = good and all(kind and re.fullmatch("[1-9][0-9]{0,3}", n) for _, kind, n in triples)
     need(good, location, f"Properties must be name:type:width and so on, not {properties!r}")
     widths = [int(width) for _, _, width in triples]
     is_all = f"Properties have {sum(widths)} columns, the first row {columns}"
@@ -94,12 +146,19 @@ def _fields(properties: str, columns: int, location: str) -> np.dtype:
     fields: list[Any] = []
     for number, (name, letter, width) in enumerate(triples):
         # Other columns are ignored, so the first letter of each of their words is enough.
-        called, form = COLUMNS.get(name.lower(), (f"column {number}", letter + width))
-        need(letter + width == form, location, f"{name} must be {name}:{form[0]}:{form[1]}")
+        found = letter.upper() + width
+        called, form = COLUMNS.get(name.lower(), (f"column {number}", ""))
+        another = found[:1] == "R" or width != form[1:]
+        if name.lower() in SHORT and found != form and another:
+            called, form = f"column {number}", ""
+        need(found == (form or found), location, f"{name} must be {name}:{form[:1]}:{form[1:]}")
         fields.append((called, *TYPES.get(called, ("S1", (int(width),)))))
     names = [field[0] for field in fields]
-    moving = any(name.lower() in MOMENTA for name, _, _ in triples)
+    moving = any(name.lower() in MOMENTA for name, _, _ in triples) and "velocity" in names
     need(not moving or "mass" in names, location, NO_MASSES)
     need(len(set(names)) == len(names), location, "Properties have two columns of the same meaning")
     need("position" in names, location, "Properties must have pos:R:3")
+    for name in (name for name, _, _ in triples if "velocity" not in names):
+        apart = ALONG_X.fullmatch(name.lower())
+        need(not apart, location, f"velocities must be one column vel:R:3, not {name}")
     return np.dtype(fields)

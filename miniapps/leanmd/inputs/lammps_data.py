@@ -30,7 +30,8 @@ ROWS = {  # rows of the sections that are read, by their number of columns
     "Velocities": {4: np.dtype([("id", "i8"), ("velocity", "f8", (3,))])},
 }
 MASS, PAIR, PAIR_IJ = "Masses", "Pair Coeffs", "PairIJ Coeffs"
-OTHER_SECTIONS = (MASS, PAIR, PAIR_IJ, "Atom Type Labels")  # one row each
+LABELS = "Atom Type Labels"
+OTHER_SECTIONS = (MASS, PAIR, PAIR_IJ, LABELS)  # one row each
 SPANS = ("xlo xhi", "ylo yhi", "zlo zhi")
 OF_MOLECULES = ("bond", "angle", "dihedral", "improper")
 ONLY = {  # header lines that allow only one value
@@ -38,7 +39,10 @@ ONLY = {  # header lines that allow only one value
     "xy xz yz": [0.0, 0.0, 0.0],
     **{f"{name}s": [0.0] for name in OF_MOLECULES},
     **{f"{name} types": [0.0] for name in OF_MOLECULES},
+    **dict.fromkeys(("ellipsoids", "lines", "triangles", "bodies"), [0.0]),
 }
+RESERVED = tuple(f"extra {name} per atom" for name in (*OF_MOLECULES, "special"))  # memory
+TILTED = ("avec", "bvec", "cvec", "abc origin")
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class Header:
 
     numbers: dict[str, list[float]] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
+    labels: list[str] = field(default_factory=list)  # that stand for type 1 in rows
 
     def put(self, name: str, numbers: list[float], location: str) -> None:
         """Store some numbers."""
@@ -71,7 +76,8 @@ def from_lammps_data(path: Path, substance: Substance | None = None) -> Input:
             numbers = list(takewhile(is_number, words.split()))
             name = " ".join(words.split()[len(numbers) :])
             if numbers:
-                _take_header(lines.location, numbers_in(numbers, lines.location), name, header)
+                found = numbers_in(numbers, lines.location)
+                _take_header(lines.location, found, name, header, in_sections=bool(tables))
             elif name:
                 need(name not in tables, lines.location, f"there is another section {name} before")
                 tables[name] = _section(lines, name, comment.strip(), header)
@@ -93,8 +99,22 @@ def from_lammps_data(path: Path, substance: Substance | None = None) -> Input:
     return Input(path, box, corner, int(step[1]) if step else 0, positions, velocities, scale)
 
 
-def _take_header(location: str, numbers: list[float], name: str, header: Header) -> None:
+def is_header(text: str) -> bool:
+    """Whether a line is one of a header that LAMMPS can read."""
+    words = text.partition("#")[0].split()
+    numbers = list(takewhile(is_number, words))
+    known = "atoms", *SPANS, *ONLY, *RESERVED, *TILTED
+    return bool(numbers) and " ".join(words[len(numbers) :]) in known
+
+
+def _take_header(
+    location: str, numbers: list[float], name: str, header: Header, in_sections: bool
+) -> None:
     """Store a line of the header: its numbers and their name. Raises InputError."""
+    sides = f"'{name}' is of a general triclinic box, which is not read: give {', '.join(SPANS)}"
+    need(name not in TILTED, location, sides)
+    if name in RESERVED and len(numbers) == 1:
+        return
     if name in ONLY:
         only = " ".join(f"{number:g}" for number in ONLY[name])
         what = "there are plain atoms of one type, in a box with right angles"
@@ -102,7 +122,9 @@ def _take_header(location: str, numbers: list[float], name: str, header: Header)
         return
     known = name == "atoms" and len(numbers) == 1 or name in SPANS and len(numbers) == 2
     what = "a line of the header or the name of a section must be here"
-    need(known, location, f"{what}; are there more rows than announced?")
+    text = " ".join([*(f"{number:g}" for number in numbers[:4]), name])[:40]
+    more = "; are there more rows than announced?" if in_sections else f", not {text!r}"
+    need(known, location, what + more)
     if name == "atoms":
         good = 1 <= numbers[0] <= MOST_ATOMS and numbers[0].is_integer()
         need(good, location, f"the number of atoms must be an integer from 1 to {MOST_ATOMS:g}")
@@ -118,8 +140,8 @@ def _section(lines: Lines, name: str, style: str, header: Header) -> TextTable |
     neither = "; nor is the file H5MD or extended XYZ" if lines.number < 4 else ""
     need(name in ROWS or name in OTHER_SECTIONS, lines.location, known + neither)
     need("atoms" in header.numbers, lines.location, "the number of atoms must come before")
-    plain = name != "Atoms" or style in ("", "atomic")
-    need(plain, lines.location, f"the atom style must be atomic, not {style!r}")
+    if name == "Atoms":
+        _require_atomic(lines.location, style.split())
     words = lines.row(name)
     if name not in ROWS:
         _take_row(lines.location, name, style, words, header)
@@ -128,20 +150,37 @@ def _section(lines: Lines, name: str, style: str, header: Header) -> TextTable |
     fields = ROWS[name].get(len(words))
     if fields is None:
         raise InputError(OPTION, lines.location, f"must be {form!r}, is {' '.join(words)[:60]!r}")
-    what, kind = ("position", b"1") if name == "Atoms" else ("velocity", None)
+    what, kind = ("velocity", None) if name != "Atoms" else ("position", b"1")
+    if kind is not None and words[1] in header.labels:
+        kind = words[1].encode()
     count = int(header.numbers["atoms"][0])
     table = TextTable(lines.path, what, lines.start, lines.number, count, fields, form, kind)
     lines.skip_rows(count - 1, count, name)
     return table
 
 
+def _require_atomic(location: str, words: list[str]) -> None:
+    """Raise InputError if the comment behind "Atoms" names another style than atomic.
+
+    LAMMPS writes one word, or hybrid and several; other comments say something else.
+    """
+    other = len(words) == 1 or words[:1] == ["hybrid"]
+    shown = " ".join(words)[:40]
+    good = words[:1] == ["atomic"] or not other
+    need(good, location, f"the atom style must be atomic, not {shown!r}")
+
+
 def _take_row(location: str, name: str, style: str, words: list[str], header: Header) -> None:
-    """Store the mass of the only type, or epsilon and sigma of a Lennard-Jones potential."""
+    """Store the mass or the label of the only type, or epsilon and sigma of the potential."""
     if name == MASS:
         mass = numbers_in(words[1:], location)
-        good = words[0] == "1" and len(mass) == 1 and mass[0] > 0
+        good = words[0] in ("1", *header.labels) and len(mass) == 1 and mass[0] > 0
         need(good, location, f"must be '1 M', the mass of all atoms: {' '.join(words)[:60]}")
         header.put(MASS, mass, location)
+    elif name == LABELS:
+        good = words[0] == "1" and len(words) == 2
+        need(good, location, f"must be '1 LABEL', the only type: {' '.join(words)[:60]}")
+        header.labels.append(words[1])
     elif name in (PAIR, PAIR_IJ):
         fits = style == "" or style.startswith("lj/cut")
         need(fits, location, f"the pair style must be lj/cut, not {style[:40]!r}")

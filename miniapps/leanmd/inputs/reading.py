@@ -11,12 +11,18 @@ import numpy as np
 from miniapps.hdf5 import Unreadable, require_readable
 from miniapps.leanmd.inputs.extended_xyz import from_extended_xyz
 from miniapps.leanmd.inputs.h5md import MAGIC, from_h5md
-from miniapps.leanmd.inputs.lammps_data import from_lammps_data
+from miniapps.leanmd.inputs.lammps_data import from_lammps_data, is_header
 from miniapps.leanmd.inputs.tables import OPTION, Chunk, Input, Table, blamed, need
-from miniapps.leanmd.inputs.text import LONGEST, is_number
+from miniapps.leanmd.inputs.text import BYTE_ORDER_MARK, LONGEST
 from miniapps.leanmd.si import Substance
 from miniapps.parameters import InputError
 
+COMPRESSED = (
+    ("gzip", b"\x1f\x8b"),
+    ("bzip2", b"BZh"),
+    ("xz", b"\xfd7zXZ"),
+    ("zstd", b"\x28\xb5\x2f\xfd"),
+)
 FARTHEST = 1e100  # bound of coordinates and velocities: multiples of a quantum stay finite
 
 
@@ -31,12 +37,14 @@ def opened(path: Path, substance: Substance | None = None) -> Input:
         need(path.exists(), path, "there is no such file")
         need(path.is_file(), path, "is not a file")
         with open(path, "rb") as file:
-            first, second, third = (file.readline(LONGEST) for _ in range(3))
-    need(first != b"", path, "is empty")
-    if first + second == MAGIC:
+            begin = file.read(LONGEST)
+    need(begin != b"", path, "is empty")
+    for how, magic in COMPRESSED:
+        need(not begin.startswith(magic), path, f"is compressed by {how}: decompress it first")
+    if begin.startswith(MAGIC):
         _require_readable(path)
         source = from_h5md(path)
-    elif re.fullmatch(rb"\s*\d+\s*", first) and (b"Lattice" in second or _is_atom(third)):
+    elif _is_xyz(begin):
         source = from_extended_xyz(path)
     else:
         source = from_lammps_data(path, substance)
@@ -47,10 +55,11 @@ def opened(path: Path, substance: Substance | None = None) -> Input:
     return source
 
 
-def _is_atom(line: bytes) -> bool:
-    """Whether a line may be that of an atom in an XYZ file: something, and three numbers."""
-    words = line.decode(errors="replace").split()
-    return len(words) >= 4 and all(map(is_number, words[1:4]))
+def _is_xyz(begin: bytes) -> bool:
+    """Whether a file begins with a frame's count, and not with a number as the title of LAMMPS."""
+    text = begin.removeprefix(BYTE_ORDER_MARK).decode(errors="replace")
+    first, second = [*(line for line in text.split("\n") if line.strip()), "", ""][:2]
+    return re.fullmatch(r"\s*\d+\s*", first, re.ASCII) is not None and not is_header(second)
 
 
 def _require_readable(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,13 +19,16 @@ from miniapps.parameters import InputError
 
 MOST_ATOMS = 1e15  # atoms
 LONGEST = 1 << 16  # bytes of a line: a row has some words, a comment with other data a few more
+ONE_KIND = "all atoms must be of one kind, which is"
 SAME = MappingProxyType(  # fields that have the same value for all atoms: what is said otherwise
-    {
-        "kind": "all atoms must be of one kind, which is",
-        "number": "all atoms must be of one kind, which is",
-        "mass": "the mass of all atoms must be",
-    }
+    dict.fromkeys(("kind", "element", "symbol", "type", "number"), ONE_KIND)
+    | {"mass": "the mass of all atoms must be"}
 )
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # with which some editors begin a file
+NUMBER = re.compile(  # also of Fortran, as 1.0D+00
+    r"[+-]?(?:(?:\d++\.?\d*+|\.\d++)(?:[ed][+-]?\d++)?|nan|inf|infinity)", re.ASCII | re.IGNORECASE
+)
+FORTRAN = re.compile(rb"(?<=[\d.])[dD](?=[+-]?\d)")  # the D of an exponent
 
 
 class Lines:
@@ -44,7 +48,7 @@ class Lines:
         if not raw:
             raise StopIteration
         try:
-            return raw.decode()
+            return raw.removeprefix(BYTE_ORDER_MARK if self.start == 0 else b"").decode()
         except UnicodeDecodeError:
             raise InputError(OPTION, self.location, "is not text") from None
 
@@ -120,6 +124,8 @@ class TextTable:
     def _parsed(self, lines: list[bytes], first: int) -> np.ndarray:
         """Lines as rows. Bisects the lines to find a bad one, and raises InputError for it."""
         rows = self._loaded(lines)
+        if rows is None:
+            rows = self._loaded([FORTRAN.sub(b"e", line) for line in lines])
         if rows is not None:
             return rows
         if len(lines) < 2:
@@ -148,7 +154,7 @@ class TextTable:
 
 def numbers_in(words: list[str], location: object) -> list[float]:
     """Words as finite numbers. Raises InputError for others."""
-    numbers = [float(word) for word in words if is_number(word)]
+    numbers = [float(re.sub("[dD]", "e", word)) for word in words if is_number(word)]
     good = len(numbers) == len(words) and bool(np.isfinite(numbers).all())
     need(good, location, f"finite numbers are needed, not {' '.join(words)!r}")
     return numbers
@@ -156,8 +162,4 @@ def numbers_in(words: list[str], location: object) -> list[float]:
 
 def is_number(word: str) -> bool:
     """Whether a word is a number; NaN and infinity count as numbers."""
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
+    return NUMBER.fullmatch(word) is not None
