@@ -134,8 +134,7 @@ def begin_of_word(text: str, at: int) -> int:
 
 def word_at(text: str, at: int, stops: str) -> tuple[str, int]:
     """The word at a place, without its quotes, up to one of ``stops``; and the place behind it."""
-    begin = text[at : at + 1]
-    letters, depth = [], 0
+    begin, first, letters = text[at : at + 1], at, []
     if begin and begin in "\"'":
         at += 1
         while text[at] != begin:
@@ -143,14 +142,17 @@ def word_at(text: str, at: int, stops: str) -> tuple[str, int]:
             letters.append(text[at])
             at += 1
         return "".join(letters), at + 1
-    lists = begin in ("[", "{") and not stops
-    while at < len(text) and (depth or not text[at].isspace() and text[at] not in stops):
-        depth += lists * ((text[at] in "[{") - (text[at] in "]}"))
-        letters.append(text[at])
+    end, deepest = {"[": ("]", 2), "{": ("}", 1)}.get("" if stops else begin, ("", 0))
+    depth = deepest and 1
+    while 0 < depth <= deepest and at + 1 < len(text):
         at += 1
-        if lists and not depth:
-            break
-    return "".join(letters), at
+        depth += (text[at] == begin) - (text[at] == end)
+        if not depth:
+            return text[first : at + 1], at + 1
+    at = first  # a word that only begins as a list
+    while at < len(text) and not text[at].isspace() and text[at] not in stops:
+        at += 1
+    return text[first:at], at
 
 
 # LAMMPS data ---------------------------------------------------------------------------------
