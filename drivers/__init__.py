@@ -15,10 +15,10 @@ import os
 import pkgutil
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
+from devices import system
 from drivers.descriptor import Driver, Launcher
 from miniapps.parameters import require
 
@@ -104,12 +104,11 @@ def _ancestors() -> Iterator[str]:
     """The names of this process's ancestors, the nearest first."""
     parent = os.getppid()
     while parent > 1:
-        try:
-            stat = Path(f"/proc/{parent}/stat").read_text()
-        except OSError:
+        name, words = system.stat_of(parent)
+        if not words:
             return
-        yield stat.partition("(")[2].rpartition(")")[0]
-        parent = int(stat.rpartition(")")[2].split()[1])
+        yield name
+        parent = int(words[1])
 
 
 def rank() -> int:

@@ -11,6 +11,8 @@ import time
 from time import perf_counter
 from typing import NamedTuple
 
+from devices import system
+
 STEAL, FIELDS = 7, 8  # in the first line of /proc/stat: its place, and the fields that make a total
 
 
@@ -57,16 +59,17 @@ def disturbance(before: Reading, after: Reading) -> Disturbance:
     passed = max(after.now_s - before.now_s, 1e-9)
     ticks = max(after.ticks - before.ticks, 1)
     return Disturbance(
-        min(1.0, (after.queued_s - before.queued_s) / passed),
-        (after.switches - before.switches) / passed,
-        (after.steal - before.steal) / ticks,
+        _share((after.queued_s - before.queued_s) / passed),
+        max(0.0, (after.switches - before.switches) / passed),
+        _share((after.steal - before.steal) / ticks),
     )
+
+
+def _share(value: float) -> float:
+    """A share of some time; containers may show counters that go back or belong to others."""
+    return min(1.0, max(0.0, value))
 
 
 def _words(path: str) -> list[str]:
     """The words of the first line of a file of the system; none if it does not exist."""
-    try:
-        with open(path) as file:
-            return file.readline().split()
-    except OSError:
-        return []
+    return system.text(path).partition("\n")[0].split()

@@ -171,11 +171,14 @@ class Lesson:
 
     def skeleton(self, runtime: str) -> str:
         """The program as it is handed out."""
-        return (self.folder / f"for_{runtime}.py").read_text()
+        return (self.folder / f"for_{runtime}.py").read_text(encoding="utf-8")
 
     def hints(self) -> list[str]:
         """Three hints, of increasing clarity."""
-        return [text.strip() for text in (self.folder / "hints.md").read_text().split("\n---\n")]
+        return [
+            text.strip()
+            for text in (self.folder / "hints.md").read_text(encoding="utf-8").split("\n---\n")
+        ]
 
     def mistakes(self, runtime: str) -> list[Mistake]:
         """The known mistakes in programs for a runtime."""
@@ -198,7 +201,7 @@ class Mistake:
     @cached_property
     def tree(self) -> ast.Module:
         """The parsed program."""
-        return ast.parse(self.path.read_text())
+        return ast.parse(self.path.read_text(encoding="utf-8"))
 
     @property
     def words(self) -> str:

@@ -16,11 +16,12 @@ import math
 import os
 import posixpath
 import resource
-import select
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
+
+from devices import system
 
 DENSEST = 1032  # bytes that a byte can stand for: the limit of deflate, HDF5's usual compression
 SPARE_MEMORY = 1 << 28  # bytes, for libraries and for files that hold little
@@ -127,12 +128,11 @@ def _address(group: Any) -> Any:
 
 def _waited(child: int, seconds: float) -> int | None:
     """The wait status of a child; None if it was killed because it took longer than allowed."""
-    ended = os.pidfd_open(child)
     in_time = False
     try:
-        in_time = bool(select.select([ended], [], [], seconds)[0])
+        with system.waited_for(child) as wait:
+            in_time = wait(seconds)
     finally:  # an interrupt by the user ends the child, too
-        os.close(ended)
         if not in_time:
             os.kill(child, signal.SIGKILL)
         status = os.waitpid(child, 0)[1]
@@ -147,7 +147,7 @@ def _read_and_exit(read: Callable[[], object], memory: int, core_seconds: int) -
         silent = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silent, 1)
         os.dup2(silent, 2)
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        pages = int((system.text("/proc/self/statm").split() or ["0"])[0])
         _limit(resource.RLIMIT_CORE, 0)
         _limit(resource.RLIMIT_CPU, core_seconds)
         _limit(resource.RLIMIT_AS, pages * resource.getpagesize() + memory)

@@ -143,7 +143,7 @@ def _write(file: Path, known: dict[str, int]) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         aside = file.with_name(f"{file.name}.{os.getpid()}")
-        aside.write_text(json.dumps(known, indent=1))
+        aside.write_text(json.dumps(known, indent=1), encoding="utf-8")
         os.replace(aside, file)
     except OSError:
         return

@@ -36,7 +36,7 @@ def steps_until(stall: Stall, monkeypatch: pytest.MonkeyPatch, steps: int) -> fl
     begin = stall.last_change
     for step in range(steps):
         now = begin + step * STEP_S
-        monkeypatch.setattr("time.time", lambda now=now: now)
+        monkeypatch.setattr("workbench.run.progress_file.monotonic", lambda now=now: now)
         stall.progress.heartbeat(0, step)
         assert checked(stall, now, STEP_S) is None
     return begin + (steps - 1) * STEP_S

@@ -9,7 +9,7 @@ import pytest
 import support
 
 import miniapps
-from devices.cpu import host_memory
+from devices import system
 from miniapps import tiling
 from miniapps.decomposition import Layout
 
@@ -154,7 +154,7 @@ def test_a_container_may_have_less_memory_than_the_machine(
 ) -> None:
     """Catches a measurement of a block that fits into the machine, but not into the container."""
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(host_memory, "CONTAINER_MEMORY", str(limit))
+    monkeypatch.setattr(system, "GROUPS", tmp_path)
     limit.write_text(f"{16 * 64 * 48 - 1}\n")
     assert best() == tiling.UNTUNED and not measured
     limit.write_text("max\n")

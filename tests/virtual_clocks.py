@@ -14,12 +14,11 @@ import drivers.engine
 import drivers.job
 import drivers.machine
 import drivers.timing
-from devices import backend
+from devices import backend, system
 from drivers.job import Job
 from drivers.timing import PELog
 from miniapps.grid_audit import GridAudit
 from miniapps.grid_block import GridBlock
-from workbench import environment
 
 UNIT = 2.0**-14
 EPOCH_S = 1e9  # since the epoch, when a clock shows 0
@@ -71,7 +70,7 @@ def install() -> None:
         setattr(backend.Clock, mark, staticmethod(CLOCK))
     drivers.timing.time = CLOCK.since_epoch  # type: ignore[attr-defined]
     drivers.machine.second_clock = CLOCK
-    environment.age_s = lambda: IMPORTS
+    system.age_s = lambda: IMPORTS
     right_compile = Job.compile
 
     def compile_kernels(job: Job[Any]) -> float:

@@ -34,7 +34,7 @@ from workbench.commands import (
     add_study,
     add_verify,
 )
-from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED, VALID
+from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED
 from workbench.parser import Parser, Prints, command_parser, print_version
 from workbench.run.processes import end_by_signals
 
@@ -61,6 +61,18 @@ def bad_input(message: str) -> NoReturn:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status, 3 if what it prints cannot be written."""
+    try:
+        try:
+            return status_of(arguments)
+        finally:
+            standard_output.end()
+    except OSError as error:
+        print(f"miniapps: standard output cannot be written: {error.strerror}", file=sys.stderr)
+        return FAILED
+
+
+def status_of(arguments: Sequence[str] | None) -> int:
     """Run the command line; returns the exit status."""
     environment.one_thread()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -76,8 +88,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             arguments = ["study", *expanded(arguments[1:])]
         options = build_parser(arguments).parse_args(arguments)
         return carried_out(options, runtime)
-    except BrokenPipeError:
-        return VALID
     except InputError as error:
         bad_input(str(error))
     except KeyboardInterrupt as error:
@@ -92,8 +102,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"miniapps: {explained(error)}", file=sys.stderr)
         return FAILED  # 1, Python's own status, means a wrong result
-    finally:
-        standard_output.end()
 
 
 def carried_out(options: argparse.Namespace, runtime: list[str]) -> int:
@@ -227,4 +235,6 @@ def spec_of(words: list[str]) -> RunSpec:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    import workbench
+
+    raise SystemExit(workbench.main())

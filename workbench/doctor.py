@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import drivers
-from devices import variables
+from devices import system, variables
 from devices.cuda import driver_info as nvidia
 from drivers.descriptor import Driver, pip_install, program
 from miniapps.parameters import InputError
@@ -87,12 +87,31 @@ def cpu() -> Iterator[Finding]:
     host = record.host()
     memory = host["memory_bytes"] / 2**30
     yield Finding("Python", True, f"{platform.python_version()} at {sys.executable}", "")
-    machine = f"{host['processor']}, {counted(host['cores'], 'core')}, {memory:.0f} GiB"
-    yield Finding("machine", True, machine, "")
+    allowed = counted(len(environment.core_numbers()), "core")
+    yield Finding("machine", True, f"{host['processor']}, {allowed}, {memory:.0f} GiB", "")
+    yield from cpu_quota()
+    yield watching()
     every = drivers.found().values()
     yield from packages([name for driver in every for name in driver.modules])
     yield kernel_cache()
     yield from (driver_works(driver) for driver in every if driver.one_process)
+
+
+def cpu_quota() -> Iterator[Finding]:
+    """How much of the cores a control group allows, if it allows less than all of them."""
+    quota, there = system.cpu_quota(), len(environment.core_numbers())
+    if quota is not None and quota < there:
+        found = f"the time of {quota:g} of {counted(there, 'core')}, by the control group"
+        cost = f"runs on more than {counted(environment.cores(), 'PE')} are oversubscribed"
+        yield Finding("CPU quota", False, found, cost, needed=False)
+
+
+def watching() -> Finding:
+    """How this process learns that another one has ended."""
+    told = system.tells_of_ends()
+    found = "the kernel tells" if told else "no pidfd_open in this Python or container"
+    cost = f"a run is looked at {1 / system.POLL_S:.0f} times a second, which costs its PEs time"
+    return Finding("end of processes", told, found, cost, needed=False)
 
 
 def packages(optional: Iterable[str]) -> Iterator[Finding]:
@@ -210,7 +229,9 @@ def gpu_aware(driver: Driver) -> Finding:
     cost = f"--device gpu under {driver.name} copies messages through the host"
     command = [sys.executable, "-m", driver.gpu_aware]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_LIMIT_S)
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=ASK_LIMIT_S
+        )
         aware, why = json.loads(done.stdout.splitlines()[-1])
     except (subprocess.TimeoutExpired, IndexError, ValueError):
         found = f"{driver.runtime} could not be started to ask"

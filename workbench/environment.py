@@ -1,11 +1,11 @@
-"""Cores and threads that this process may use, its age, and variables that its user has set."""
+"""Cores and threads that this process may use, and variables that its user has set."""
 
 from __future__ import annotations
 
 import json
 import os
 
-from devices import variables
+from devices import system, variables
 
 CORES_VARIABLE = "MINIAPPS_CORES"  # set by the launching process for the PEs
 SET_VARIABLE = "MINIAPPS_SET"  # likewise: `set_variables` of the launching process
@@ -32,8 +32,14 @@ def set_variables() -> dict[str, str]:
 
 
 def cores() -> int:
-    """The number of cores that this process may use."""
-    return len(core_numbers())
+    """The number of cores that this process may use; at least 1."""
+    return max(1, whole_cores())
+
+
+def whole_cores() -> int:
+    """As `cores`, but 0 if a quota of the process's control group is less than a core's time."""
+    allowed, quota = len(os.sched_getaffinity(0)), system.cpu_quota()
+    return allowed if quota is None else min(allowed, int(quota))
 
 
 def cores_of_run() -> int:
@@ -45,7 +51,7 @@ def cores_of_run() -> int:
         return int(os.environ[CORES_VARIABLE])
     if SLURM_CORES in os.environ:
         return sum(counts_of_nodes(os.environ[SLURM_CORES]))
-    return cores()
+    return whole_cores()
 
 
 def counts_of_nodes(text: str) -> list[int]:
@@ -69,17 +75,6 @@ def core_numbers() -> list[int]:
 def _siblings(number: int) -> list[int]:
     """The hardware threads of a core, ascending; only the core itself if the system lists none."""
     path = f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"
-    try:
-        with open(path) as file:
-            spans = [span.partition("-") for span in file.read().strip().split(",")]
-    except OSError:
-        return [number]
-    return [n for low, _, high in spans for n in range(int(low), int(high or low) + 1)]
-
-
-def age_s() -> float:
-    """Seconds since this process was started."""
-    with open("/proc/self/stat") as file:
-        started = int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
-    with open("/proc/uptime") as file:
-        return float(file.read().split()[0]) - started
+    spans = [span.partition("-") for span in system.text(path).split(",") if span.strip()]
+    listed = [n for low, _, high in spans for n in range(int(low), int(high or low) + 1)]
+    return listed if number in listed else [number]

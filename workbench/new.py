@@ -46,7 +46,7 @@ def write(name: str, folder: Path) -> list[Path]:
 
 
 def _copy(source: Path, target: Path, name: str) -> Path:
-    write_text(target, renamed(source.read_text(), name))
+    write_text(target, renamed(source.read_text(encoding="utf-8"), name))
     return target
 
 

@@ -1,4 +1,4 @@
-"""Standard output, whose reader may leave before all is written, and which an app may close."""
+"""Standard output, which an app may close, and which may be a file on a full disk."""
 
 from __future__ import annotations
 
@@ -8,24 +8,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from workbench.inherited import output
+
 NAMES, NUMBERS = ("stdout", "stderr"), (1, 2)
 
 
-def write(text: str) -> None:
-    """Print some lines; nothing, now and later, if nobody reads them any more."""
-    try:
-        print(text)
-    except BrokenPipeError:
-        _close()
-    end()
-
-
 def end() -> None:
-    """Write out what has been printed, unless its reader has left."""
+    """Write out what has been printed. Raises OSError, now and not again, if that is impossible."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        _close()
+    except OSError:
+        with open(os.devnull, "wb") as null:  # what is left goes there when Python ends
+            os.dup2(null.fileno(), sys.stdout.fileno())
+        raise
 
 
 @contextmanager
@@ -53,9 +48,4 @@ def kept() -> Iterator[Callable[[], None]]:
 
 def _opened(file: TextIO, number: int) -> TextIO:
     """A file, or another one in its place if it was closed."""
-    return open(number, "w", closefd=False) if file.closed else file
-
-
-def _close() -> None:
-    """Let what is printed from now on go nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return output(number) if file.closed else file

@@ -31,7 +31,7 @@ def compiled(folder: Path) -> Path:
         raise OSError("no mpicc was found")
     made = folder / "pingpong.so"
     line = [compiler, "-O2", "-shared", "-fPIC", str(SOURCE), "-o", str(made)]
-    done = subprocess.run(line, capture_output=True, text=True)
+    done = subprocess.run(line, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["no message"]
         raise OSError(f"mpicc: {said[0]}")

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 from pathlib import Path
 
+from devices import system
+
 SHARED = Path("/dev/shm")  # where Linux has the files of memory that processes share
 COUNTERS = Path("/proc/vmstat")  # of the kernel
-CONTAINER_MEMORY = "/sys/fs/cgroup/memory.max"
 
 
 def memory_bytes() -> int:
     """The memory of this machine, or what a container allows if that is less."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        with open(CONTAINER_MEMORY) as file:
-            allowed = file.read().strip()
-    except OSError:
-        return physical
-    return min(physical, int(allowed)) if allowed.isdigit() else physical
+    allowed = system.memory_limit()
+    return physical if allowed is None else min(physical, allowed)
 
 
 def peak_bytes() -> int:
     """The largest resident memory of this process so far.
 
-    Not `resource.getrusage`: its maximum includes the process that started this one, up to exec.
+    `resource.getrusage` is used only where Linux does not tell: its maximum includes the process
+    that started this one, up to exec.
     """
-    with open("/proc/self/status") as file:
-        (peak,) = (line.split()[1] for line in file if line.startswith("VmHWM:"))
-    return 1024 * int(peak)
+    lines = system.text("/proc/self/status").splitlines()
+    peak = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
+    kibibytes = int(peak[0]) if peak else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return 1024 * kibibytes
 
 
 def shared_bytes_free(folder: Path = SHARED) -> int:
@@ -47,8 +47,5 @@ def shared_words(folder: Path = SHARED) -> str:
 
 def out_of_memory_kills() -> int:
     """How many processes of this host the kernel has killed so far because memory ran out."""
-    try:
-        text = COUNTERS.read_text()
-    except OSError:
-        return 0
-    return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("oom_kill "))
+    lines = system.text(COUNTERS).splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))

@@ -30,10 +30,11 @@ class Gpu(NamedTuple):
 
 def driver_version(file: Path = VERSION_FILE) -> str | None:
     """Return the version of the kernel module, such as 580.65.06; None if it is not loaded."""
-    try:
-        found = re.search(r"NVRM version:.*?\s(\d+\.\d+(?:\.\d+)*)\s", file.read_text())
+    try:  # not `devices.system`: this file is also run alone
+        told = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
+    found = re.search(r"NVRM version:.*?\s(\d+\.\d+(?:\.\d+)*)\s", told)
     return found[1] if found else None
 
 
@@ -58,7 +59,9 @@ def seen() -> list[Gpu]:
     if library() is None:
         return []
     command = [sys.executable, "-I", "-S", __file__]  # without other packages: it starts in 15 ms
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
     return [Gpu(*found) for found in json.loads(done.stdout)] if done.returncode == 0 else []
 
 

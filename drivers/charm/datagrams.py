@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from devices import system
+
 WINDOW = 32  # datagrams that the layer sends before it waits; its default
 DEFAULT_BYTES = 1400
 LARGEST_BYTES = 60_000  # UDP carries 65 507
@@ -23,10 +25,8 @@ def transport_options(pes: int) -> list[str]:
     The windows of all other PEs must fit into the buffer: datagrams that do not fit are lost and
     sent again 10 ms later. Returns no options if only datagrams of the default size fit.
     """
-    try:
-        buffer = int(LARGEST_BUFFER.read_text())
-    except (OSError, ValueError):
-        return []
+    told = system.text(LARGEST_BUFFER).strip()
+    buffer = int(told) if told.isdigit() else 0
     fitting = min(buffer // (WINDOW * max(1, pes - 1)), LARGEST_BYTES)
     if fitting <= DEFAULT_BYTES:
         return []

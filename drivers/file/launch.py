@@ -50,8 +50,10 @@ def owned(within: Path, name: str | None = None) -> Iterator[Path]:
     ``name``: the end of its name, which no folder must have; None: chosen.
     """
     made = Path(tempfile.mkdtemp(prefix=".miniapps-", dir=within))
-    with (made / LOCK).open("w") as lock:
+    with (made / LOCK).open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # before others can see the folder by its name
+        lock.write(mark(made))
+        lock.flush()
         folder = within / f"{PREFIX}{name or made.name.rpartition('-')[2]}"
         made.rename(folder)
         guard = subprocess.Popen(
@@ -65,6 +67,11 @@ def owned(within: Path, name: str | None = None) -> Iterator[Path]:
             yield folder
 
 
+def mark(folder: Path) -> str:
+    """What the lock of a folder says that this program has made; no copy of it has this mark."""
+    return f"{PREFIX}{folder.lstat().st_ino}"
+
+
 def remove_stale(within: Path) -> list[Path]:
     """Remove the folders whose owners are dead; returns them.
 
@@ -72,10 +79,14 @@ def remove_stale(within: Path) -> list[Path]:
     """
     stale = []
     for folder in within.glob(f"{PREFIX}*"):
-        with suppress(OSError), (folder / LOCK).open("r+") as lock:  # of other users, or just gone
+        with (
+            suppress(OSError, ValueError),
+            (folder / LOCK).open("r+", encoding="utf-8") as lock,
+        ):  # of other users, or just gone
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder)
-            stale.append(folder)
+            if lock.read() == mark(folder):
+                shutil.rmtree(folder)
+                stale.append(folder)
     return stale
 
 
@@ -107,8 +118,10 @@ def wait(ranks: dict[int, int]) -> int:
 
 def launch(asked: argparse.Namespace) -> int:
     """Start all ranks and wait for them; returns the exit status. None of them is left."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else the kernel tells no status of a rank
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup: it stays ignored
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
     ranks: dict[int, int] = {}
     with owned(asked.dir) as folder:
         try:

@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from devices import system
+
 KINDS = "mpi_memory_alloc_kinds"
 QUERY = "MPIX_Query_cuda_support"
 VARIABLES = ("MPICH_GPU_SUPPORT_ENABLED", "MV2_USE_CUDA")
@@ -70,9 +72,9 @@ def by_environment(environment: Mapping[str, str]) -> tuple[bool, str] | None:
     return None
 
 
-def loaded_libraries(maps: Path = Path("/proc/self/maps")) -> list[ctypes.CDLL]:
+def loaded_libraries(maps: str = "/proc/self/maps") -> list[ctypes.CDLL]:
     """The MPI libraries that are mapped into this process; CDLL(None) would not find them."""
-    return [ctypes.CDLL(path) for path in mpi_libraries(maps.read_text())]
+    return [ctypes.CDLL(path) for path in mpi_libraries(system.text(maps))]
 
 
 def mpi_libraries(maps: str) -> list[str]:

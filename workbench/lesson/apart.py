@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from devices import system
 from workbench.errors import explained
 from workbench.exit_status import VALID
 from workbench.lesson import running, sandbox
@@ -174,11 +175,10 @@ def memory_of(pids: Sequence[int]) -> int:
     """The memory of processes in bytes; what they share is counted once."""
     own, shared = 0, 0
     for pid in pids:
-        with suppress(OSError, ValueError):
-            text = Path(f"/proc/{pid}/status").read_text()
-            found = dict(line.split(":", 1) for line in text.splitlines())
-            own += int(found.get("RssAnon", "0").split()[0])
-            shared = max(shared, int(found.get("RssShmem", "0").split()[0]))
+        lines = system.text(f"/proc/{pid}/status").splitlines()
+        found = dict(line.split(":", 1) for line in lines if ":" in line)
+        own += int(found.get("RssAnon", "0").split()[0])
+        shared = max(shared, int(found.get("RssShmem", "0").split()[0]))
     return (own + shared) * 1024
 
 

@@ -103,7 +103,7 @@ def start(name: str, runtime: str | None, folder: Path) -> int:
     require_runtime(runtime, "lesson start", name)
     program = program_for(lesson, runtime, folder)
     require(not program.exists(), "lesson start", name, f"{program} exists; it is not overwritten")
-    text = (lesson.folder / "page.md").read_text()
+    text = (lesson.folder / "page.md").read_text(encoding="utf-8")
     page, shown = (folder / f"{name}.{kind}" for kind in ("md", "html"))
     for file, written in ((page, text), (shown, as_html(text))):
         if not file.exists():  # it may be there already: it is the same for all runtimes

@@ -20,5 +20,5 @@ def as_html(markdown: str) -> str:
     body = MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown)
     body = body.replace("<table>", '<div class="scroll"><table>')
     body = body.replace("</table>", "</table></div>")
-    page = Template(TEMPLATE.read_text(), autoescape=True)
+    page = Template(TEMPLATE.read_text(encoding="utf-8"), autoescape=True)
     return page.render(title=title, body=Markup(body))

@@ -66,9 +66,9 @@ def enter(scratch: Path, size: int, hidden: Sequence[Path], processes: int) -> N
     """
     user, group = os.getuid(), os.getgid()
     call("unshare", NAMESPACES)
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"{USER} {user} 1")
-    Path("/proc/self/gid_map").write_text(f"{USER} {group} 1")
+    Path("/proc/self/setgroups").write_text("deny", encoding="utf-8")
+    Path("/proc/self/uid_map").write_text(f"{USER} {user} 1", encoding="utf-8")
+    Path("/proc/self/gid_map").write_text(f"{USER} {group} 1", encoding="utf-8")
     call("prctl", END_WITH_PARENT, signal.SIGKILL)
     inside = os.fork()
     if inside:
@@ -91,7 +91,9 @@ def _limit_processes(most: int) -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (2 * most, 2 * most))
     if RELEASE >= NUMBERS_INSIDE:
         with suppress(OSError):
-            Path("/proc/sys/kernel/pid_max").write_text(str(max(2 * most, LEAST_NUMBERS)))
+            Path("/proc/sys/kernel/pid_max").write_text(
+                str(max(2 * most, LEAST_NUMBERS)), encoding="utf-8"
+            )
 
 
 def adopt() -> None:

@@ -110,7 +110,7 @@ def lines_of(source: str) -> list[list[str]]:
     try:
         if source != "-":
             require_no_device("FILE", Path(source))
-        text = sys.stdin.read() if source == "-" else Path(source).read_text()
+        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
         lines = text.splitlines()
         long = next((number for number, line in enumerate(lines, 1) if len(line) > LONGEST), None)
         what = f"line {long} is longer than {LONGEST} characters"

@@ -23,6 +23,7 @@ import numpy as np
 
 import drivers
 import kernels
+from devices import system
 from devices.cpu import host_memory
 from drivers.crashes import crashes_told
 from drivers.descriptor import Options
@@ -221,7 +222,7 @@ def execute_all(
             drivers.load(name)
             loaded = True
             kernels.import_compiler()
-            import_s = environment.age_s()
+            import_s = system.age_s()
             return drivers.run_all(name, runs(), watcher)
         except BaseException as raised:
             _clear(stores)  # an interrupt is no error: it goes on from the next line
@@ -275,5 +276,5 @@ def deliver(result: dict[str, Any], json_target: str | None) -> int:
     """Show a record and write it to the requested file; returns the exit status."""
     if json_target not in (None, "-"):
         write_text(Path(json_target), json.dumps(result) + "\n")
-    standard_output.write(json.dumps(result) if json_target == "-" else record.summary(result))
+    print(json.dumps(result) if json_target == "-" else record.summary(result), flush=True)
     return VALID if result["valid"] else WRONG

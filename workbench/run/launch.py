@@ -13,6 +13,7 @@ import os
 import pickle
 import resource
 import shlex
+import string
 import subprocess
 import sys
 import tempfile
@@ -124,7 +125,7 @@ def launch_all(
         files = [folder / record_name(number) for number in range(len(specs))]
         launch_s = monotonic() - begun
         results: list[dict[str, Any] | str] = [
-            clocks.seen(json.loads(file.read_text()), launch_s)
+            clocks.seen(json.loads(file.read_text(encoding="utf-8")), launch_s)
             for file in takewhile(Path.exists, files)
         ]
         if len(results) < len(specs):
@@ -148,8 +149,8 @@ def _monitored(
     outputs = [(spec.output, spec.pes) for spec in specs if spec.output is not None]
     parts = [part for one in outputs for part in output.temporary(*one)]
     with guarded(command, folder) as (process, remember):
-        for left in (folder, *parts):
-            remember(left)
+        for part in parts:
+            remember(part)
         monitor = Monitor(specs[0], program, progress, process, limit_s, remember)
         try:
             trouble = monitor.wait()
@@ -162,7 +163,9 @@ def _monitored(
 
 def keep_notes(folder: Path) -> None:
     """Let the launching process print what this process has to report."""
-    notes = logging.FileHandler(folder / NOTES, delay=True)
+    notes = logging.FileHandler(
+        folder / NOTES, encoding="utf-8", errors="backslashreplace", delay=True
+    )
     logging.getLogger("miniapps").addHandler(notes)
 
 
@@ -170,7 +173,11 @@ def _print_notes(folder: Path) -> None:
     """Print what PEs had to report, such as a damaged cache, each line once."""
     notes = folder / NOTES
     if notes.exists():
-        print(*dict.fromkeys(notes.read_text().splitlines()), sep="\n", file=sys.stderr)
+        print(
+            *dict.fromkeys(notes.read_text(encoding="utf-8", errors="replace").splitlines()),
+            sep="\n",
+            file=sys.stderr,
+        )
 
 
 def _around() -> dict[str, str]:
@@ -189,7 +196,7 @@ def guarded(
 
     A guard process reads its standard input, a pipe from this process, which closes when this
     process ends. The guard then sends SIGTERM to the launcher, so that it ends its ranks, and
-    SIGKILL to all that remain. Then it removes the files and folders that were given to the
+    SIGKILL to all that remain. Then it removes the folder, the files that were given to the
     function that this yields, and shared memory of ranks that were killed while they started.
 
     What launcher and PEs write to the usual folder for temporary files lies in ``folder``.
@@ -197,13 +204,17 @@ def guarded(
     The guard is there first, and a shell that becomes the launcher writes its own number to the
     pipe: so no launcher is unknown to its guard.
     """
-    known = 'case $what in group) group=$name;; file) set -- "$@" "$name";; esac'
+    # Any byte may be in a path: `read` would end at a newline, and lose spaces at the end.
+    path = 'path=$(printf "%b." "$name"); set -- "$@" "${path%.}"'
+    known = f"case $what in group) group=$name;; file) {path};; esac"
     wait = f"while read -r what name; do {known}; done"
     kill = '{ kill -TERM "-$group"; sleep 1; kill -KILL "-$group"; } 2>/dev/null'
     # Processes that are dying may still write to the folder, which then is not empty.
-    remove = 'for n in 1 2 3 4 5; do rm -rf -- "$@" 2>/dev/null && break; sleep 1; done'
+    remove = (
+        'for n in 1 2 3 4 5; do rm -f -- "$@"; rm -rf -- "$0" && break; sleep 1; done 2>/dev/null'
+    )
     end = f'[ -z "$group" ] || {{ {kill}; {_removing_orphans(folder)}; }}; {remove}'
-    shell = ["/bin/sh", "-c", f"{wait}; {end}"]
+    shell = ["/bin/sh", "-c", f"{wait}; {end}", str(folder)]
     become = ["/bin/sh", "-c", 'echo group $$ >&0; exec "$@" </dev/null', "sh", *command]
     process = None
     with subprocess.Popen(shell, stdin=subprocess.PIPE, start_new_session=True) as guard:
@@ -211,7 +222,7 @@ def guarded(
         pipe = guard.stdin.fileno()
 
         def remember(file: Path) -> None:
-            os.write(pipe, f"file {file}\n".encode())
+            os.write(pipe, f"file {escaped(file)}\n".encode())
 
         try:
             with (folder / LOG).open("wb") as log:
@@ -227,6 +238,12 @@ def guarded(
         finally:
             if process is None or process.poll() is not None:
                 guard.kill()
+
+
+def escaped(path: Path) -> str:
+    """A path in characters that any shell reads unchanged, for its ``printf %b``."""
+    plain = string.ascii_letters + string.digits + "/._-"
+    return "".join(chr(b) if chr(b) in plain else f"\\0{b:03o}" for b in os.fsencode(path))
 
 
 def _removing_orphans(folder: Path) -> str:

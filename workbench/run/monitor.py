@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from devices import system
 from devices.cpu import host_memory
 from workbench.plural import counted
 from workbench.run.launched import Launched
@@ -22,7 +23,6 @@ from workbench.run.processes import (
     orphans,
     parent_of,
     process_state,
-    process_waited_for,
     shared_files,
     words_of,
 )
@@ -41,7 +41,7 @@ GRACE_S = 1.0  # after a PE has failed, for the launcher to end the run itself
 
 def printed(log: Path) -> str:
     """What the launcher and the PEs have printed; empty if the file was removed."""
-    return log.read_text(errors="replace") if log.exists() else ""
+    return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 
 
 class Monitor:
@@ -67,6 +67,7 @@ class Monitor:
         self.stall = Stall(progress, limit_s)
         self.killed = host_memory.out_of_memory_kills()  # before the run
         self.lost: dict[int, float] = {}  # PEs whose process is gone, and when that was seen
+        self.failed: float | None = None  # when an error that a PE reports was first seen
         self.stopped = Stopped()
         self.looked = 0.0  # when all processes of the run were last looked at
         self.born: dict[int, float] = {}  # processes of PEs, and when each was last seen
@@ -75,7 +76,7 @@ class Monitor:
 
     def wait(self) -> str | None:
         """Wait for the end of the run; returns the failure that was found, if any."""
-        with process_waited_for(self.process.pid) as wait:
+        with system.waited_for(self.process.pid) as wait:
             while self.process.poll() is None:
                 trouble = self.check()
                 if trouble is not None:
@@ -86,7 +87,7 @@ class Monitor:
 
     def check(self) -> str | None:
         """Check every PE once; returns a description of the failure, if any."""
-        now = time.time()
+        now = time.monotonic()
         slots = self.progress.slots()
         self.bar.update(max(slot.step for slot in slots))
         gone = []
@@ -97,7 +98,9 @@ class Monitor:
         self.lost = {pe: self.lost.get(pe, now) for pe in gone}
         if self.lost and now - min(self.lost.values()) > GRACE_S:
             return self._first_lost()
-        if self.errors.exists() and now - self.errors.stat().st_mtime > GRACE_S:
+        if self.failed is None and self.errors.exists():
+            self.failed = now
+        if self.failed is not None and now - self.failed > GRACE_S:
             return first_error(self.errors) or "a PE failed, and could not write why"
         stopped = self.stopped.check(now, [slot.pid for slot in slots if slot.phase != STARTING])
         if stopped:

@@ -59,8 +59,11 @@ class Hdf5Store:
 
     def clear(self) -> None:
         """Remove the temporary files of a failed run."""
-        for left in self.path.parent.glob(f"{glob.escape(aside(self.path).name)}*"):
-            left.unlink(missing_ok=True)
+        part = aside(self.path)
+        for left in part.parent.glob(f"{glob.escape(part.name)}*"):
+            of_pe = left.name.removeprefix(part.name)
+            if not of_pe or of_pe[1:].isdecimal():
+                left.unlink(missing_ok=True)
 
     @property
     def snapshots(self) -> bool:

@@ -8,27 +8,39 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
+from devices import system
 from drivers.exits import Terminated
+from workbench import inherited
 
 ENDING = signal.SIGTERM, signal.SIGHUP
 STOPPED_S = 3.0  # a process that is stopped for longer is not only slowed down
 SUSPENDED_S = 2.0  # between two checks: this process was suspended, and so, perhaps, the run
 SHARED = Path("/dev/shm")  # where MPI libraries keep the memory that ranks share
-SEGMENTS = "mpich_shm_*", "sm_segment.*"  # names of their files: MPICH's and Open MPI's
+# Names of their files: MPICH's and Open MPI's. Others may be a user's data, or installed libraries.
+SEGMENTS = "mpich_shm_*", "sm_segment.*", "vader_segment.*"
 MAPPING_S = 0.1  # between the creation of such a file and its mapping, at most
 
 
 def process_state(pid: int) -> str:
-    """The kernel's state letter of a process; X if it does not exist."""
+    """The kernel's state letter of a process; X if it does not exist, R if only that is known."""
+    words = system.stat_of(pid)[1]
+    return words[0] if words else "R" if exists(pid) else "X"
+
+
+def exists(pid: int) -> bool:
+    """Whether there is a process, be it a zombie, with this number."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return "X"
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it is another user's
+        pass
+    return pid > 0
 
 
 class Stopped:
@@ -74,11 +86,13 @@ def _terminate(number: int, _: object) -> NoReturn:
 def end_by_signals() -> None:
     """Make SIGTERM and SIGHUP end this process as Ctrl-C does: it cleans up first.
 
-    Only the main thread can do this; in another thread of a user's program nothing changes.
+    One that is ignored stays so, as under nohup. Only the main thread can do this; in another
+    thread of a user's program nothing changes.
     """
     if threading.current_thread() is threading.main_thread():
         for number in ENDING:
-            signal.signal(number, _terminate)
+            if signal.getsignal(number) not in (signal.SIG_IGN, inherited.ignore):
+                signal.signal(number, _terminate)
 
 
 @contextmanager
@@ -93,54 +107,28 @@ def signals_kept() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-@contextmanager
-def process_waited_for(pid: int) -> Iterator[Callable[[float], None]]:
-    """Yields a function that waits for some seconds, or until a child process ends if earlier."""
-    file = os.pidfd_open(pid)
-    polled = select.poll()
-    polled.register(file, select.POLLIN)
-
-    def wait(seconds: float) -> None:
-        polled.poll(1000 * seconds)
-
-    try:
-        yield wait
-    finally:
-        os.close(file)
-
-
 def name_of(pid: int) -> str:
     """The name of a process's program; empty if it does not exist."""
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
+    return system.text(f"/proc/{pid}/comm").strip()
 
 
 def words_of(pid: int) -> list[str]:
     """The command line of a process; empty if it does not exist or has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")[:-1]
-    except OSError:
-        return []
+    return system.text(f"/proc/{pid}/cmdline").split("\0")[:-1]
 
 
 def family(pid: int) -> list[int]:
     """A process and all its descendants, parents first; those that have ended are left out."""
     found = [pid]
     for parent in found:
-        with suppress(OSError):
-            children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-            found += map(int, children)
+        found += map(int, system.text(f"/proc/{parent}/task/{parent}/children").split())
     return found
 
 
 def parent_of(pid: int) -> int:
     """The parent of a process; 0 if it does not exist."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except (OSError, IndexError):
-        return 0
+    words = system.stat_of(pid)[1]
+    return int(words[1]) if words else 0
 
 
 def remove_shared_files() -> None:
@@ -150,13 +138,14 @@ def remove_shared_files() -> None:
 
 
 def shared_files(pid: int) -> set[Path]:
-    """The files of shared memory that a process has mapped."""
-    try:
-        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-    except OSError:
-        return set()
+    """The files of MPI's shared memory that a process has mapped."""
+    lines = system.text(f"/proc/{pid}/maps").splitlines()
     paths = {Path(line.split(None, 5)[5]) for line in lines if f" {SHARED}/" in line}
-    return {path for path in paths if path.exists()}
+    return {path for path in paths if _is_segment(path) and path.exists()}
+
+
+def _is_segment(path: Path) -> bool:
+    return path.parent == SHARED and any(map(path.match, SEGMENTS))
 
 
 def orphans(since: float) -> set[Path]:

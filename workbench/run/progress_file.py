@@ -15,9 +15,9 @@ import pickle
 import signal
 import struct
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple
 
 import drivers
@@ -39,7 +39,7 @@ class Slot(NamedTuple):
 
     pid: int
     step: int
-    changed: float
+    changed: float  # s, by the monotonic clock, which nobody sets
     phase: int
 
 
@@ -52,7 +52,7 @@ class ProgressFile:
             path.write_bytes(bytes(SLOT.size * pes + ASKED.size))
         with path.open("r+b") as file:
             self.memory = mmap.mmap(file.fileno(), SLOT.size * pes + ASKED.size)
-            # The clock that stamps files may be milliseconds behind time.time().
+            # The clock that stamps files may be milliseconds behind others.
             self.opened = os.fstat(file.fileno()).st_ctime
         self.integers = memoryview(self.memory).cast("q")
         self.reals = memoryview(self.memory).cast("d")
@@ -73,7 +73,7 @@ class ProgressFile:
         at = FIELDS * pe
         self.integers[at] = self.pid
         self.integers[at + 1] = step
-        self.reals[at + 2] = time.time()
+        self.reals[at + 2] = monotonic()  # the same clock in all processes
         self.integers[at + 3] = phase
 
     def slot(self, pe: int) -> Slot:
@@ -97,7 +97,7 @@ class ProgressFile:
         """
         stack = self._stack(pe)
         if not stack.exists():
-            faulthandler.register(signal.SIGUSR1, stack.open("w"), all_threads=False)
+            faulthandler.register(signal.SIGUSR1, stack.open("wb"), all_threads=False)
         alone = not self.waits
         self.waits[pe] = waits
         if threaded and alone:
@@ -134,7 +134,7 @@ class ProgressFile:
 
     def stack(self, pe: int) -> str | None:
         """The stack that a PE has written; None if it cannot write one."""
-        return self._stack(pe).read_text() if self._stack(pe).exists() else None
+        return self._stack(pe).read_text(errors="replace") if self._stack(pe).exists() else None
 
     def _answer(self, pe: int) -> Path:
         return self.path.with_name(f"waits-{pe}")
@@ -149,7 +149,9 @@ class ProgressFile:
         mine = [pe for pe, slot in enumerate(self.slots()) if slot.pid == self.pid]
         where = f"PE {mine[0]}, " if mine and self.pes > 1 else ""
         self.path.parent.mkdir(exist_ok=True)  # it may have been removed
-        with self.path.with_name(ERRORS).open("a") as file:
+        with self.path.with_name(ERRORS).open(
+            "a", encoding="utf-8", errors="backslashreplace"
+        ) as file:
             file.write(where + explained(error) + "\n")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -158,7 +160,7 @@ class ProgressFile:
 
 def first_error(file: Path) -> str | None:
     """The first line of a file of errors; None if there is none, as when the disk was full."""
-    lines = file.read_text().splitlines() if file.exists() else []
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []
     return lines[0] if lines else None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import miniapps
-from devices import variables
+from devices import system, variables
 from devices.cpu import host_memory
 from drivers.descriptor import Balancing
 from drivers.outcome import Outcome
@@ -36,7 +36,7 @@ FEW_ROUNDS = 500  # the most entries for rounds of a record in a campaign file
 PACKAGES = ("parallel-miniapps", "numpy", "numba", "mpi4py", "charm4py", "h5py")
 
 
-def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
+def build(spec: RunSpec, outcome: Outcome, import_s: float | None) -> dict[str, Any]:
     """The record of a finished run, as plain data. Raises InputError if it has no such shape."""
     state_hash = digest(outcome.words)
     problem = spec.prepared
@@ -68,7 +68,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float) -> dict[str, Any]:
         **(_timing(spec, outcome) if valid else {}),
         "lb": outcome.balancing,
         "jit_s": outcome.jit_s,
-        "import_s": import_s,
+        **({} if import_s is None else {"import_s": import_s}),
         "first_step_at": outcome.first_step_at,
         "snapshots_s": outcome.snapshots_s,
         "audits_s": outcome.audits_s,
@@ -212,11 +212,11 @@ def version(package: str) -> str | None:
 def host() -> dict[str, Any]:
     """A description of the machine, without its name."""
     processor = platform.processor() or platform.machine()
-    try:
-        with open("/proc/cpuinfo") as file:
-            lines = [line for line in file if line.startswith("model name")]
-        processor = lines[0].split(":", 1)[1].strip() if lines else processor
-    except OSError:
+    told = system.text("/proc/cpuinfo").splitlines()
+    lines = [line for line in told if line.startswith("model name")]
+    if lines:
+        processor = lines[0].partition(":")[2].strip()
+    elif not told:
         processor = f"{processor} (no /proc/cpuinfo)"
     return {
         "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
@@ -286,7 +286,7 @@ def _timing_lines(record: dict[str, Any]) -> list[str]:
     lines = [
         f"  step {shown['median']} ms {spread}, {rate['value']:.4g} {rate['unit']}",
         f"  utilisation {record['utilisation']:.1%}, imbalance {record['imbalance']:.3f}, "
-        f"compiling {record['jit_s']:.2f} s, imports {record['import_s']:.2f} s",
+        f"compiling {record['jit_s']:.2f} s, imports {_imports(record)}",
     ]
     if record["snapshots_s"]:
         lines.append(f"  snapshots {record['snapshots_s']:.3g} s, not timed")
@@ -295,6 +295,10 @@ def _timing_lines(record: dict[str, Any]) -> list[str]:
         staged = f"; {sent['staged_bytes'] / 1e6:.4g} MB through hosts" if record["gpu"] else ""
         lines.append(f"  messages {sent['path']}: {sent['reason']}{staged}")
     return lines + [_balancing_line(entry) for entry in record["lb"]]
+
+
+def _imports(record: dict[str, Any]) -> str:
+    return f"{record['import_s']:.2f} s" if "import_s" in record else "unknown"
 
 
 def _balancing_line(entry: dict[str, Any]) -> str:

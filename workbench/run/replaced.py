@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+LONGEST_NAME = 200  # bytes of a name, to which more can be added
+
 
 def aside(path: Path) -> Path:
-    """The temporary path of a file that is not yet complete."""
-    return path.with_name(path.name + ".part")
+    """The temporary path of a file that is not yet complete: a name that only this program uses."""
+    name = path.name
+    if len(os.fsencode(name)) > LONGEST_NAME:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()
+    return path.with_name(f".miniapps-{name}.part")
 
 
 @contextmanager
@@ -34,4 +40,4 @@ def replacing(path: Path) -> Iterator[Path]:
 def write_text(path: Path, text: str) -> None:
     """Write a small file atomically. Raises OSError that names it, and leaves no part of it."""
     with replacing(path) as part:
-        part.write_text(text)
+        part.write_text(text, encoding="utf-8")

@@ -84,7 +84,7 @@ RECORD: Mapping[str, Any] = MappingProxyType(
             "steal": AMOUNT,
         },
         "jit_s": AMOUNT,
-        "import_s": AMOUNT,
+        "import_s?": AMOUNT,
         "peak_rss_bytes": COUNT,
         "versions": VERSIONS,
         "host": HOST,

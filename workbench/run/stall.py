@@ -28,7 +28,7 @@ class Stall:
     def __init__(self, progress: ProgressFile, limit_s: float | None) -> None:
         self.progress, self.limit_s = progress, limit_s
         self.slowest = 0.0
-        self.last_change = self.checked = time.time()
+        self.last_change = self.checked = time.monotonic()
 
     def check(self, now: float, slots: list[Slot]) -> str | None:
         """If no PE has made progress for too long, say so and what each block waits for."""

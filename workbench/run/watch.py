@@ -38,7 +38,8 @@ def watched(
         yield
         return
     library = ctypes.CDLL(None)
-    library.signal(int(ENDING), ctypes.cast(library._exit, ctypes.c_void_p))
+    library.signal.restype = ctypes.c_void_p
+    before = library.signal(int(ENDING), ctypes.cast(library._exit, ctypes.c_void_p))
     run = os.getpid()
     watcher = os.fork()
     if not watcher:
@@ -48,7 +49,7 @@ def watched(
     finally:
         os.kill(watcher, signal.SIGKILL)
         os.waitpid(watcher, 0)
-        signal.signal(ENDING, signal.SIG_DFL)
+        library.signal(int(ENDING), ctypes.c_void_p(before))
 
 
 def _watch(stall: Stall, run: int, clear: Callable[[], None]) -> NoReturn:
@@ -58,7 +59,7 @@ def _watch(stall: Stall, run: int, clear: Callable[[], None]) -> NoReturn:
             signal.signal(number, signal.SIG_IGN)  # they end the run itself
         stopped = Stopped()
         while os.getppid() == run:
-            now = time.time()
+            now = time.monotonic()
             trouble = stall.check(now, stall.progress.slots())
             if stopped.check(now, [run]):
                 trouble = f"process {run} was stopped"

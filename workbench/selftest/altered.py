@@ -68,7 +68,7 @@ class Change:
 
     def source(self) -> str:
         """The changed text of the file. Raises ValueError if it does not have the words once."""
-        text = (ROOT / self.file).read_text()
+        text = (ROOT / self.file).read_text(encoding="utf-8")
         if text.count(self.old) != 1:
             raise ValueError(f"{self.file}: not once in it: {self.old}")
         return text.replace(self.old, self.new)

@@ -14,7 +14,7 @@ from workbench.selftest.altered import Change
 TABLE = Path(__file__).with_suffix(".toml")
 FAULTS = tuple(
     Change(name, file, old, new, seen_by)
-    for file, witnesses in tomllib.loads(TABLE.read_text()).items()
+    for file, witnesses in tomllib.loads(TABLE.read_text(encoding="utf-8")).items()
     for seen_by, faults in witnesses.items()
     for name, (old, new) in faults.items()
 )

@@ -11,7 +11,7 @@ from typing import Any
 from communication.catalogue import CATALOGUE, RATE
 from workbench.plural import counted
 from workbench.show.captions import machine_text, wrapped
-from workbench.show.marks import write
+from workbench.show.marks import styled, write
 from workbench.study.drawing import (
     LETTERS,
     bounds_of,
@@ -33,6 +33,7 @@ def draw(records: Sequence[dict[str, Any]], ratios: Sequence[Any], path: Path) -
     return write(figure_of(records, ratios), path)
 
 
+@styled()
 def figure_of(records: Sequence[dict[str, Any]], ratios: Sequence[Sequence[Interval]] = ()) -> Any:
     """Values of one benchmark's records with their intervals; beside them ``ratios``, if any."""
     figure, axes = new_figure(9.0 if ratios else 5.2, 4.4, 1, 2 if ratios else 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import drivers
 from workbench.show.captions import machine_text, problem_text, wrapped
-from workbench.show.marks import CLEAR, blank_figure, write
+from workbench.show.marks import CLEAR, blank_figure, styled, write
 from workbench.show.plots import COLOURS
 from workbench.study.cells import number
 
@@ -31,6 +31,7 @@ def draw(scaling: list[dict[str, Any]], uneven: list[dict[str, Any]], path: Path
     return write(figure_of(scaling, uneven), path)
 
 
+@styled()
 def figure_of(scaling: list[dict[str, Any]], uneven: list[dict[str, Any]]) -> Any:
     """A figure of the records of several apps, and of one problem with an uneven load."""
     figure = blank_figure(11, 4.6)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,19 @@ FEW = 40  # points of a curve; if there are not more, each has a dot
 COLUMNS = 3  # of a legend
 CLEAR = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # a label that no line crosses
 BELOW: dict[str, Any] = {"loc": "upper center", "frameon": False, "fontsize": 8}
+
+
+@contextmanager
+def styled(**more: Any) -> Iterator[None]:
+    """A context, or decorator, in which figures have matplotlib's own style and ``more`` settings.
+
+    So a user's ``matplotlibrc`` changes no figure; outside, the user's settings are as before.
+    """
+    import matplotlib as mpl
+
+    usual = {name: value for name, value in mpl.rcParamsDefault.items() if "backend" not in name}
+    with mpl.rc_context(usual | more):
+        yield
 
 
 def blank_figure(width: float, height: float) -> Any:
@@ -34,6 +48,7 @@ def blank_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout=Layout())
 
 
+@styled()
 def write(figure: Any, path: Path) -> Path:
     """Write a figure to a file, which is complete or as before; returns its path."""
     with replacing(path) as part:

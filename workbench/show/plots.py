@@ -16,6 +16,7 @@ from workbench.show.marks import (
     finish_curves,
     integer_ticks,
     most_of,
+    styled,
     upper_limit,
     write,
 )
@@ -46,6 +47,7 @@ def write_figure(source: Path, target: Path) -> Path:
     return write(run_figure(source), target)
 
 
+@styled()
 def run_figure(source: Path) -> Any:
     """A Figure of a run: final state, loads of PEs and blocks, step times, placement, migrations.
 

@@ -28,7 +28,7 @@ def write_xyz(source: Path, target: Path) -> Path:
     run = SavedRun.read(source)
     require(run.has_trajectory, "--xyz", source, "has no trajectory of atoms")
     check_writable("--xyz", target)
-    with replacing(target) as part, part.open("w") as made:
+    with replacing(target) as part, part.open("w", encoding="utf-8") as made:
         made.writelines(_lines(source))
     return target
 

@@ -103,7 +103,7 @@ def tidy_row(run: dict[str, Any]) -> dict[str, Any]:
         **{f"step_{name}_s": record["step_time_s"][name] for name in ("median", "min", "max")},
         "rate": record["rate"]["value"],
         "rate_unit": record["rate"]["unit"],
-        **{name: record[name] for name in MEASURED_COLUMNS},
+        **{name: record.get(name) for name in MEASURED_COLUMNS},
         "balancing_s": sum(entry["seconds"] for entry in record["lb"]),
         "peak_rss_bytes": record["peak_rss_bytes"],
         "oversubscribed": record["oversubscribed"],

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.show.captions import fitted
+from workbench.show.marks import styled
 from workbench.show.plots import COLOURS
 from workbench.study import analysis
 from workbench.study.analysis import Result
@@ -117,7 +118,7 @@ def figures(campaign: Campaign) -> dict[str, Any]:
     found = analysis.results(campaign)
     kind = campaign.head["study"]["kind"]
     drawn: dict[str, Any] = {}
-    with styled():
+    with styled(**STYLE):
         if not found:
             return drawn
         if kind in ("strong", "weak"):
@@ -138,19 +139,11 @@ def figures(campaign: Campaign) -> dict[str, Any]:
     return drawn
 
 
-def styled(**more: Any) -> Any:
-    """A context in which figures have the style of all studies, with ``more`` settings."""
-    import matplotlib as mpl
-
-    settings: Any = {**STYLE, **more}
-    return mpl.rc_context(settings)
-
-
 def saved(figure: Any, form: str, salt: str) -> bytes:
     """A figure's file as bytes, the same every time. ``salt`` seeds the ids of an SVG."""
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     buffer = io.BytesIO()
-    with styled(**{"svg.hashsalt": salt}):
+    with styled(**STYLE, **{"svg.hashsalt": salt}):
         figure.savefig(buffer, format=form, dpi=DPI, metadata=dates.get(form))
     return buffer.getvalue()
 

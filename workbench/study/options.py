@@ -113,7 +113,7 @@ def shipped() -> dict[str, Path]:
 def listed() -> Iterator[str]:
     """The names of the project's studies, each with what it repeats or measures."""
     for name, file in shipped().items():
-        table = tomllib.loads(file.read_text())
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
         about = table.get("source") or f"{TITLES[table['kind']]} of {table['app']}"
         yield from labelled(f"{name:33}", about, width())
 

@@ -165,7 +165,7 @@ def _alone() -> Iterator[None]:
     """Refuse to run beside another study of this user: they would disturb each other's times."""
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "study.lock").open("w") as lock:
+    with (folder / "study.lock").open("wb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

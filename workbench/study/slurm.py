@@ -330,7 +330,7 @@ def _add_noise(writer: Writer, job: Path) -> None:
     """Add a job's new noise samples, and before its first one a start event for its machine."""
     events = writer.campaign.events
     known = sum(entry["event"] == "noise" and entry.get("job") == job.stem for entry in events)
-    for number, text in enumerate(job.read_text().splitlines()):
+    for number, text in enumerate(job.read_text(encoding="utf-8").splitlines()):
         noted = object_of(job, number + 1, text)
         if number == 0 and known == 0:
             around = {name: noted.get(name) for name in ("versions", "host", "clock_tick_s")}

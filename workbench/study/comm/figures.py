@@ -10,9 +10,10 @@ from typing import Any
 
 from workbench.show.captions import fitted
 from workbench.show.comm_figure import draw_over_sizes
+from workbench.show.marks import styled
 from workbench.study.comm.series import Line, Result
 from workbench.study.drawing import fitted_legend, new_figure, styles_of
-from workbench.study.figures import LETTERS, styled
+from workbench.study.figures import LETTERS, STYLE
 from workbench.study.statistics import Interval
 
 PUBLISHED = "published"
@@ -21,7 +22,7 @@ Drawn = tuple[str, Sequence[int], Sequence[Interval]]
 
 def figures(found: Sequence[Result], machine: str) -> dict[str, Any]:
     """The figures of all claims with values, by the name of the claim."""
-    with styled():
+    with styled(**STYLE):
         return {
             result.name: claim_figure(result, machine)
             for result in found
