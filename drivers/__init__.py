@@ -11,14 +11,13 @@ that module imports mpi4py or charm4py.
 from __future__ import annotations
 
 import importlib
-import os
 import pkgutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
-from devices import system
+from drivers.ancestors import PMIX_LAUNCHERS, under
 from drivers.descriptor import Driver, Launcher
 from miniapps.parameters import require
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from drivers.outcome import Report
 
 # Programs that start MPI ranks: names of processes, of which Linux keeps 15 characters.
-LAUNCHERS = ("hydra_pmi_proxy", "mpiexec", "mpirun", "orted", "orterun", "prted", "slurmstepd")
+LAUNCHERS = ("hydra_pmi_proxy", "mpiexec", "mpirun", "orterun", *PMIX_LAUNCHERS)
 
 
 @cache
@@ -97,18 +96,7 @@ def rank_zero_speaks() -> bool:
 
     Not if no launcher is among the ancestors: its variables may be left over in the environment.
     """
-    return rank() > 0 and any(name in LAUNCHERS for name in _ancestors())
-
-
-def _ancestors() -> Iterator[str]:
-    """The names of this process's ancestors, the nearest first."""
-    parent = os.getppid()
-    while parent > 1:
-        name, words = system.stat_of(parent)
-        if not words:
-            return
-        yield name
-        parent = int(words[1])
+    return rank() > 0 and under(LAUNCHERS)
 
 
 def rank() -> int:

@@ -165,7 +165,7 @@ def run_block(
     started for this job.
     """
     if group.size != job.layout.pes:
-        raise RunError(f"asked for {job.layout.pes} ranks, started on {group.size}")
+        raise RunError(started_on(job.layout.pes, group.size))
     crc = zlib.crc32(repr((job.problem, job.layout, job.phases())).encode())
     if len({*group.allgather(crc)}) > 1:
         raise RunError("the ranks were started with different problems")
@@ -179,6 +179,12 @@ def run_block(
     store_in_turn(group, job, block)
     parts = group.gather(Part.of(job, engine.runners.values(), log, jit_s))
     return Ran(job, parts, done), transport
+
+
+def started_on(asked: int | None, ranks: int) -> str:
+    """That another number of ranks was started; each is alone if it does not know its launcher."""
+    alone = "; is it the launcher of this MPI library? (srun: --mpi=pmi2 or --mpi=pmix)"
+    return f"asked for {asked} ranks, started on {ranks}{alone if ranks == 1 else ''}"
 
 
 def store_in_turn(group: Group, job: Job[Any], block: Any) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from drivers.descriptor import Launcher
 
 STEP = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")  # set by srun: rank, and number of ranks
+WITHIN_STEP = ("SLURM_PROCID", "SLURM_NTASKS")  # those of a batch script, too, which is no step
 NO_STEPS = ("4294967290", "4294967291")  # salloc's interactive step and batch scripts
 
 
@@ -16,9 +17,10 @@ def launched(name: str, variables: Iterable[tuple[str, str]]) -> Launcher | None
 
     Slurm also sets SLURM_PROCID in batch scripts; it is a rank only inside a step (srun).
     """
-    if os.environ.get("SLURM_STEP_ID") in NO_STEPS:
+    step = os.environ.get("SLURM_STEP_ID")
+    if step in NO_STEPS:
         return None
-    for names in variables:
+    for names in (*variables, *([WITHIN_STEP] if step else [])):
         rank, size = (os.environ.get(variable, "") for variable in names)
         if rank.isdigit() and size.isdigit():
             return Launcher(name, int(size), int(rank))

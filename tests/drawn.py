@@ -7,8 +7,10 @@ entries of the legend that look alike, so that a label that belongs to another l
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.backend_bases import MouseEvent
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -182,3 +184,11 @@ def assert_ticks_are_values(figure: Any) -> None:
                 if text and set(text[0]) <= NUMBER and (not text[1:] or text[1] in BYTES):
                     value = float(text[0]) * BYTES[text[1]] or 0.5 if text[1:] else float(text[0])
                     np.testing.assert_allclose(place, value, rtol=1e-9, atol=1e-12)
+
+
+@contextmanager
+def settings_of_a_user() -> Iterator[None]:
+    """A context in which matplotlib has the settings of some ``matplotlibrc``, and keeps them."""
+    with mpl.rc_context({"axes.facecolor": "red", "font.size": 30}):
+        yield
+        assert mpl.rcParams["font.size"] == 30

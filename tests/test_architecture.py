@@ -369,6 +369,54 @@ def test_length_is_counted() -> None:
     assert too_long(ast.parse("def f():\n" + "    x = 1\n" * (LONGEST - 1))) == []
 
 
+PRODUCT = [name for name in IN_LAYERS if not name.startswith(("tests/", "workbench/skeleton/"))]
+
+
+def without_encoding(tree: ast.AST) -> list[str]:
+    """Calls that read or write text in the encoding of the user's locale, by their lines."""
+    found = []
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        named = {word.arg: word.value for word in call.keywords}
+        words = [one.value for one in call.args if isinstance(one, ast.Constant)]
+        modes = [
+            word for word in words if isinstance(word, str) and re.fullmatch("[rwax][+]?", word)
+        ]
+        path = isinstance(call.func, ast.Name)
+        text = name in ("read_text", "write_text") and isinstance(call.func, ast.Attribute)
+        text |= name == "open" and (bool(modes) or path and len(call.args) == 1)
+        text |= "text" in named or "universal_newlines" in named
+        if text and "encoding" not in named:
+            found.append(f"{name} in line {call.lineno}")
+    return found
+
+
+def test_no_text_is_read_in_the_encoding_of_the_locale() -> None:
+    """Catches a file of the project that is read otherwise, or not at all, with LC_ALL=C."""
+    assert some({file: without_encoding(tree_of(file)) for file in PRODUCT}) == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "seen"),
+    [
+        ("path.read_text()", 1),
+        ("path.write_text(words)", 1),
+        ("open(path)", 1),
+        ("open(path, 'w')", 1),
+        ("path.open('a')", 1),
+        ("run(words, text=True)", 1),
+        ("path.read_text(encoding='utf-8')", 0),
+        ("write_text(path, words)", 0),
+        ("open(path, 'rb')", 0),
+        ("os.open(path, 0)", 0),
+        ("run(words, encoding='utf-8')", 0),
+    ],
+)
+def test_an_encoding_that_is_missing_is_seen(source: str, seen: int) -> None:
+    """Catches a walk that allows everything, or that forbids bytes."""
+    assert len(without_encoding(ast.parse(source))) == seen
+
+
 def mutated_globals(tree: ast.Module) -> list[str]:
     """Module-level names that functions rebind (``global``), or containers that they change."""
     found = [name for n in ast.walk(tree) if isinstance(n, ast.Global) for name in n.names]

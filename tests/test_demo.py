@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import drawn
 import numpy as np
 import support
 from rich.console import Console
@@ -117,11 +118,13 @@ def test_another_state_and_a_failure_show() -> None:
 
 
 def test_what_a_balancer_gains_is_drawn(tmp_path: Path) -> None:
-    """Catches bars of other runs than their labels say."""
+    """Catches bars of other runs than their labels say, and a style that the user has set."""
     scaling = [*canned(demo.SCALING, demo.scaling_cases()).values()]
     uneven = [*canned(demo.UNEVEN, [*demo.uneven_cases()]).values()]
-    figure = demo_figure.figure_of(scaling, uneven)
+    with drawn.settings_of_a_user():
+        figure = demo_figure.figure_of(scaling, uneven)
     left, right = figure.axes
+    assert left.get_facecolor() == (1, 1, 1, 1) and left.xaxis.label.get_size() == 10
     apps = {record["app"] for record in scaling}
     assert {label.get_text() for label in left.get_xticklabels()} == apps
     assert "size 192x192x192" in {note.get_text() for note in left.texts}

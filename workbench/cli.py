@@ -18,7 +18,7 @@ import miniapps
 from drivers.descriptor import Balancing
 from drivers.exits import error_of
 from miniapps.parameters import InputError, one_line, require
-from workbench import environment, standard_output
+from workbench import environment, inherited, standard_output
 from workbench.arguments import add_app_options, add_driver_options, add_options, add_stall
 from workbench.commands import (
     add_adversary,
@@ -235,6 +235,5 @@ def spec_of(words: list[str]) -> RunSpec:
 
 
 if __name__ == "__main__":
-    import workbench
-
-    raise SystemExit(workbench.main())
+    inherited.prepare()
+    raise SystemExit(main())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drivers import slurm
+from drivers.ancestors import PMIX_LAUNCHERS, under
 from drivers.descriptor import (
     Asked,
     Driver,
@@ -47,7 +49,15 @@ class RankOptions(Options):
 
 def around() -> Launcher | None:
     """The MPI launcher that started this process, if any."""
-    return slurm.launched("MPI launcher", VARIABLES)
+    name = "MPI launcher"
+    return slurm.launched(name, VARIABLES) or with_unknown_size(name)
+
+
+def with_unknown_size(name: str) -> Launcher | None:
+    """A launcher that tells by PMIx alone; a variable that is left over in a shell is none."""
+    rank = os.environ.get("PMIX_RANK", "")
+    here = rank.isdigit() and under(PMIX_LAUNCHERS)
+    return Launcher(name, None, int(rank)) if here else None
 
 
 def command(start: Start) -> list[str]:

@@ -16,12 +16,12 @@ from typing import Any
 from mpi4py import MPI
 
 from drivers.engine import Runner
-from drivers.job import Job, Watcher
-from drivers.mpi import RankOptions
+from drivers.job import Job, RunError, Watcher
+from drivers.mpi import RankOptions, around
 from drivers.mpi.gpu_aware import gpu_aware
 from drivers.mpi.links import DeviceLink, Link
 from drivers.outcome import Report, joined
-from drivers.ranks import RankTransport, run_block
+from drivers.ranks import RankTransport, run_block, started_on
 from drivers.reduction import packed_value, result_of
 from miniapps.contract import Edge, Peer
 
@@ -67,7 +67,9 @@ def run(job: Job[RankOptions], report: Report, watcher: Watcher) -> int:
 
     Returns the exit status: the report's on rank 0, else 0.
     """
-    comm = MPI.COMM_WORLD.Dup()
+    comm, launcher = MPI.COMM_WORLD.Dup(), around()
+    if launcher is not None and launcher.size not in (None, comm.size):
+        raise RunError(started_on(launcher.size, comm.size))
     local_rank = comm.Split_type(MPI.COMM_TYPE_SHARED).rank
     ran, transport = run_block(job, comm, local_rank, partial(Ranks, comm), watcher)
     if ran.parts is None:

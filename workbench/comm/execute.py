@@ -15,6 +15,7 @@ from communication.session import Dissected, Session, World, WrongData
 from drivers.crashes import crashes_told
 from drivers.job import RunError, Watcher
 from drivers.machine import Disturbance, disturbance, reading
+from drivers.ranks import started_on
 from drivers.waits import Wait
 from miniapps.contract import Index
 from workbench import environment
@@ -82,7 +83,7 @@ def _end(watcher: Watcher, error: Exception) -> None:
 def _made(spec: CommSpec, world: World, watcher: Watcher) -> dict[str, Any] | None:
     """Make the benchmark on this rank; returns its record on rank 0, else None."""
     if world.ranks != spec.pes:
-        raise RunError(f"asked for {spec.pes} ranks, started on {world.ranks}")
+        raise RunError(started_on(spec.pes, world.ranks))
     rank = world.rank
     progress = Progress(partial(watcher.heartbeat, rank))
 

@@ -149,7 +149,7 @@ def refuse_other_launchers(options: Namespace, runtime: list[str]) -> None:
         allowed = f"cannot run on the {ranks} ranks of this {launcher.name}: {use}"
         require(mine.name in same or ranks == 1, "--driver", mine.name, allowed)
         known = name != mine.name or launcher.size is not None or options.pes is not None
-        require(known, "-n", "missing", f"inside {launcher.name} give -n N, the N of +pN")
+        require(known, "-n", "missing", f"inside {launcher.name} give -n N, as to the launcher")
     able = [driver.name for driver in drivers.found().values() if driver.program]
     fits = options.launcher is None or mine.name in able
     require(fits, "--launcher", options.launcher, f"only with --driver {' or '.join(able)}")

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import pickle
+import re
 import resource
 import shlex
 import string
@@ -259,6 +260,24 @@ def _few_files() -> str:
     return f"; a process may open {limit} files here (ulimit -n)" if limit < FEW_FILES else ""
 
 
+def reason_in(log: str) -> str:
+    """Why a launcher has ended, as it says itself: what the system refused, a banner, a last line.
+
+    Open MPI frames what it has to say by lines of dashes. The reason is in the first paragraph, or
+    in the second if that ends in a colon; advice and the name of the failed function follow.
+    """
+    lines = [line for line in log.splitlines() if any(map(str.isalnum, line))]
+    for line in lines:
+        if any(text in line for text in REFUSED):
+            return line.strip()
+    parts = [part.strip() for part in re.split(r"^-{20,}\s*$", log, flags=re.MULTILINE)]
+    if len(parts) > 1:
+        banner = parts[1] if len(parts) > 2 and parts[1] else parts[0]
+        first, *others = [" ".join(text.split()) for text in re.split(r"\n\s*\n", banner)]
+        return " ".join([first, *others[: first.endswith(":")]])
+    return (lines[-1:] or ["it printed nothing"])[0].strip()
+
+
 def _failed(folder: Path, trouble: str | None, status: int) -> str:
     """The reason why a run has no record: a PE's own message, else what the monitor found."""
     reported = folder / ERRORS
@@ -268,10 +287,7 @@ def _failed(folder: Path, trouble: str | None, status: int) -> str:
         removed = f"the run's temporary folder was removed: {folder}"
         trouble = removed if trouble is None else f"{removed}; {trouble}"
     if trouble is None:
-        lines = [line for line in log.splitlines() if any(map(str.isalnum, line))]
-        refused = [line for line in lines if any(text in line for text in REFUSED)]
-        said = (refused or lines[-1:] or ["it printed nothing"])[0].strip()
-        trouble = f"the launcher ended with status {status}: {said}{_few_files()}"
+        trouble = f"the launcher ended with status {status}: {reason_in(log)}{_few_files()}"
     if os.environ.get(errors.LOG):
         print(log, file=sys.stderr)
     return trouble

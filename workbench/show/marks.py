@@ -26,7 +26,9 @@ def styled(**more: Any) -> Iterator[None]:
     """
     import matplotlib as mpl
 
-    usual = {name: value for name, value in mpl.rcParamsDefault.items() if "backend" not in name}
+    usual: dict[Any, Any] = {
+        name: value for name, value in mpl.rcParamsDefault.items() if "backend" not in name
+    }
     with mpl.rc_context(usual | more):
         yield
 
