@@ -91,7 +91,7 @@ def _cause(number: int, address: int) -> str:
 
 def _is_below_stack(address: int) -> bool:
     """Whether an address is where the stack of the main thread would grow next."""
-    maps = Path("/proc/self/maps").read_text().splitlines()
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
     lows = [int(line.partition("-")[0], 16) for line in maps if line.endswith("[stack]")]
     return any(low - GAP_BYTES <= address < low + mmap.PAGESIZE for low in lows)
 

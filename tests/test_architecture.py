@@ -385,7 +385,7 @@ def without_encoding(tree: ast.AST) -> list[str]:
         path = isinstance(call.func, ast.Name)
         text = name in ("read_text", "write_text") and isinstance(call.func, ast.Attribute)
         text |= name == "open" and (bool(modes) or path and len(call.args) == 1)
-        text |= "text" in named or "universal_newlines" in named
+        text |= getattr(named.get("text"), "value", None) is True
         if text and "encoding" not in named:
             found.append(f"{name} in line {call.lineno}")
     return found

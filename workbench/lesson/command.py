@@ -120,7 +120,7 @@ def program_for(lesson: Lesson, runtime: str, folder: Path) -> Path:
     first = folder / f"{lesson.name}.py"
     package = IMPORTED.get(runtime, runtime)
     imports = re.compile(rf"(?m)^\s*(import|from)\s+{package}\b")
-    if not first.is_file() or imports.search(first.read_text(errors="replace")):
+    if not first.is_file() or imports.search(first.read_text(encoding="utf-8", errors="replace")):
         return first
     return folder / f"{lesson.name}_{runtime}.py"
 
