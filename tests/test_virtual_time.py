@@ -23,7 +23,7 @@ import drivers.job
 import drivers.machine
 import drivers.timing
 import miniapps as apps
-from devices import backend
+from devices import backend, system
 from drivers.engine import Transport
 from drivers.job import Job
 from drivers.machine import Disturbance
@@ -32,7 +32,6 @@ from drivers.timing import KIND_NAMES, ROW, SLICE, SYNC, PELog
 from miniapps.contract import Check, Measure
 from miniapps.grid_audit import GridAudit
 from miniapps.grid_block import GridBlock
-from workbench import environment
 from workbench.cli import spec_of
 from workbench.run import batch, clocks, record
 from workbench.run.revalidation import MEASURED
@@ -75,7 +74,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualClock]:
         monkeypatch.setattr(backend.Clock, name, staticmethod(clock))
     monkeypatch.setattr(drivers.timing, "time", clock.since_epoch)
     monkeypatch.setattr(drivers.machine, "second_clock", clock)
-    monkeypatch.setattr(environment, "age_s", lambda: IMPORTS)
+    monkeypatch.setattr(system, "age_s", lambda: IMPORTS)
 
     def takes(owner: Any, name: str, seconds: Callable[..., float]) -> None:
         right = getattr(owner, name)
