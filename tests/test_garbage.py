@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import sys
 from typing import Any
 
 import pytest
 
+import workbench
 from drivers import garbage
 from drivers.engine import Engine
+from workbench import cli
 from workbench.cli import spec_of
 from workbench.run.batch import solve_all
 
@@ -59,3 +62,19 @@ def test_collections_are_rare_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     during = seen(RUNS[0], lambda play: (gc.get_threshold(), play()), monkeypatch)
     assert set(during) == {garbage.RARELY} != {before}
     assert gc.get_threshold() == before
+
+
+def test_nothing_is_collected_while_the_program_begins_and_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Catches collections of Numba's objects, a quarter of a small run, and none in the run."""
+    seen: list[tuple[str, bool]] = []
+    monkeypatch.setattr(sys, "argv", ["miniapps", "list"])
+    monkeypatch.setattr(gc, "freeze", lambda: seen.append(("frozen", gc.isenabled())))
+    monkeypatch.setattr(
+        workbench, "open_standard_files", lambda: seen.append(("begun", gc.isenabled()))
+    )
+    monkeypatch.setattr(cli, "main", lambda: seen.append(("runs", gc.isenabled())) or 5)
+    assert workbench.main() == 5
+    assert seen == [("begun", False), ("frozen", False), ("runs", True), ("frozen", True)]
+    assert gc.isenabled()
