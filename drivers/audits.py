@@ -23,7 +23,7 @@ class Auditor:
     def __init__(self, job: Job, audit: BaseAudit) -> None:
         assert job.audit is not None
         self.audit = audit
-        self.warmup, self.total = job.warmup, job.warmup + job.steps
+        self.start, self.timed, self.total = job.start, job.timed, job.warmup + job.steps
         self.every, self.steps = job.audit.every, job.audit.steps(self.total)
         self.may_finish = job.problem.may_finish
 
@@ -56,11 +56,12 @@ class Auditor:
         """Whether the round of ``count`` steps at ``step`` is audited in any case."""
         end = step + count
         crossed = self.every and step // self.every != end // self.every
-        return step == SETUP or bool(crossed) or not self.steps.isdisjoint(range(step, end))
+        setup = step == SETUP and not self.start  # a resumed run has no setup
+        return setup or bool(crossed) or not self.steps.isdisjoint(range(step, end))
 
     def is_tentative(self, step: int, count: int) -> bool:
         """Whether that round is audited if it turns out to be the last one."""
-        return step >= self.warmup and self.may_finish(step + count)
+        return step >= self.timed and self.may_finish(step + count)
 
 
 class Witness:

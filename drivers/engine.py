@@ -18,8 +18,10 @@ import numpy as np
 from devices.messages import DeviceMessage
 from drivers import garbage
 from drivers.audits import Auditor
+from drivers.checkpoints import require_state, words_of_state, write_blocks
 from drivers.inbox import Inbox
 from drivers.job import Job, RunError, Segment, Store, Watcher
+from drivers.shares import Share
 from drivers.timing import PELog, Stepper, answer_batches
 from drivers.waits import Wait, sentences, wait_of
 from miniapps.audit import AuditedRound
@@ -37,6 +39,7 @@ from miniapps.contract import (
     PostSum,
     checked_messages,
 )
+from miniapps.saved import SavedState
 
 REQUESTS = Post | PostSum | Collect | CollectSum | AllReduce | Pause | Batch
 
@@ -101,6 +104,10 @@ class Transport:
         """Combine this process's value with those of all others."""
         return np.array(value)[()]
 
+    def gather(self, value: Any) -> list[Any] | None:
+        """The values of all processes, in the first of them; None in others."""
+        return [value]
+
     def begin(self) -> None:
         """Begin a round. Raises MessageError if a message of the last round was not collected."""
 
@@ -118,6 +125,7 @@ class Runner:
         self.block, self.place = block, (block.kind, tuple(block.index))
         self.stepper, self.inbox = Stepper(block, traced), Inbox(block)
         self.request: Any = None  # None: the round has ended
+        self.saved: SavedState | None = None  # what the block takes up instead of its setup
         self.leaving: list[Departure] = []
         self.audits: list[AuditedRound] = []  # what the block contributed to them
         self.audit_s: dict[int, float] = {}  # spent on audits, by the first step of the round
@@ -132,7 +140,7 @@ class Runner:
             stepper.witness = auditor.begin(self.block, self.place, step, count)
             if stepper.witness is not None:
                 self._audited(step, perf_counter() - begun)
-        self.request = stepper.set_up() if step == SETUP else stepper.start(count)
+        self.request = stepper.set_up(self.saved) if step == SETUP else stepper.start(count)
 
     def end(self, auditor: Auditor | None) -> None:
         """End the round, whose last request was answered."""
@@ -370,8 +378,13 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
     Raises RunError, MessageError and any error of a block.
     """
     watcher.attend(pe, engine.waits)
+    for place, runner in engine.runners.items():
+        runner.saved = job.saved_for(place)
     engine.setup()
-    log, done = PELog(pe), 0
+    if job.resumed is not None:
+        words = engine.transport.all_reduce(words_of_state(engine.blocks), "sum")
+        require_state(job, words)
+    log, done = PELog(pe), job.start
     take_snapshot(job, engine, log, job.setup())
 
     def begun(runner: Runner, this: Round) -> None:
@@ -387,13 +400,14 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
         engine.transport.barrier()
         log.start()
         engine.forget_audits(start)
-        may_end = start == job.warmup
+        may_end = start == job.timed
         for segment in job.segments(start, end):
             count = partial(_count, job, end)
             phase = Phase(segment.start, segment.stop, count, may_end, segment.number)
             done = engine.play(phase, begun, ended)
             if done == segment.stop:
                 take_snapshot(job, engine, log, segment)
+                take_checkpoint(job, engine, log, segment)
             if may_end and engine.first.stepper.finished:
                 break
         for block in engine.blocks:
@@ -415,13 +429,37 @@ def take_snapshot(job: Job, engine: Engine, log: PELog, segment: Segment) -> Non
 
     The clock stands still meanwhile, on all PEs.
     """
-    if segment.last is None:
+    if segment.last is None or not job.wants_snapshot(segment.last, segment.stop):
         return
     end_s = log.rested(audits_before(engine.runners.values(), segment.stop))
     end_s = float(engine.transport.all_reduce(end_s, "max"))
     job.keep(log.pe, segment, engine.blocks)
     engine.transport.barrier()
-    log.go_on(end_s)
+    log.snapshots_s += log.go_on(end_s)
+
+
+def take_checkpoint(job: Job, engine: Engine, log: PELog, segment: Segment) -> None:
+    """Write a checkpoint of all blocks, if one is due after a segment.
+
+    The clock stands still meanwhile, on all PEs.
+    """
+    if segment.last is None or not job.wants_checkpoint(segment.last, segment.stop):
+        return
+    keeper, transport = job.keeper, engine.transport
+    assert keeper is not None
+    end_s = log.rested(audits_before(engine.runners.values(), segment.stop))
+    end_s = float(transport.all_reduce(end_s, "max"))
+    shares = transport.gather(Share.of(engine.blocks))
+    if shares is not None:
+        keeper.create(segment.stop, engine.first.stepper.finished, Share.joined(shares))
+    transport.barrier()
+    write_blocks(keeper, engine.blocks)
+    keeper.flush()
+    transport.barrier()
+    if shares is not None:
+        keeper.finish()
+    transport.barrier()
+    log.checkpoints_s += log.go_on(end_s)
 
 
 def audits_before(runners: Iterable[Runner], step: int) -> float:

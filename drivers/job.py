@@ -11,9 +11,11 @@ import kernels
 import miniapps
 from devices import backend as device
 from drivers.descriptor import Options
+from drivers.shares import Keeper
 from miniapps.audit import AuditPlan, BaseAudit, audit_of
-from miniapps.contract import SETUP, Index, Piece
+from miniapps.contract import SETUP, Index, Piece, Place
 from miniapps.decomposition import Layout
+from miniapps.saved import SavedState
 
 if TYPE_CHECKING:
     from drivers.waits import Wait
@@ -26,10 +28,11 @@ class RunError(RuntimeError):
 
 
 class Segment(NamedTuple):
-    """Consecutive rounds of a phase, up to a snapshot or to the end of the phase.
+    """Consecutive rounds of a phase, up to a snapshot or checkpoint, or to the end of the phase.
 
     ``start`` and ``stop`` are steps, ``end`` is that of the phase; ``number``: of the first round
-    in the phase; ``last``: the first step of its last round, if a snapshot is due after it.
+    in the phase; ``last``: the first step of its last round, if a snapshot or a checkpoint is due
+    after it.
     """
 
     start: int
@@ -91,7 +94,9 @@ class Job(Generic[Own]):
     ``warmup`` steps are not timed; the ``steps`` after them are. Both advance the physics.
     ``options`` are the driver's own. If ``traced``, the run records the slices of work of each
     block between two requests. The processes of a host share its first ``gpus_per_host`` GPUs, or
-    all of them. ``audit`` says how the run is audited; None: not at all.
+    all of them. ``audit`` says how the run is audited; None: not at all. ``resumed``: the
+    checkpoint from which the run goes on; it makes the steps that are left. ``keeper`` writes
+    checkpoints.
     """
 
     app: str
@@ -105,6 +110,8 @@ class Job(Generic[Own]):
     gpus_per_host: int | None = None
     options: Own = cast(Any, Options())
     audit: AuditPlan | None = None
+    resumed: SavedState | None = None
+    keeper: Keeper | None = None
 
     def take_device(self, local_rank: int) -> None:
         """Open the device of this process, which has number ``local_rank`` on its host."""
@@ -134,21 +141,44 @@ class Job(Generic[Own]):
         for block in blocks:
             self.store.keep(pe, segment.last, segment.stop, block.state())
 
+    def saved_for(self, place: Place) -> SavedState | None:
+        """What a block takes up instead of its setup; None if the run begins."""
+        return self.resumed and self.resumed.for_block(self.layout.numbers[place])
+
+    @property
+    def start(self) -> int:
+        """The first step that this run makes."""
+        return 0 if self.resumed is None else self.resumed.step
+
+    @property
+    def timed(self) -> int:
+        """The first step that is timed."""
+        return max(self.start, self.warmup)
+
     def phases(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Warm-up and timed phase: (first step, end) of each. Only the second may end early."""
-        return (0, self.warmup), (self.warmup, self.warmup + self.steps)
+        return (self.start, self.timed), (self.timed, self.warmup + self.steps)
 
     def setup(self) -> Segment:
         """The setup as a segment, after which a snapshot of step 0 may be due."""
-        due = self.store is not None and self.store.wants(SETUP, 0)
+        due = self.resumed is None and self.wants_snapshot(SETUP, 0)
         return Segment(SETUP, 0, 0, last=SETUP if due else None)
 
+    def wants_snapshot(self, before: int, step: int) -> bool:
+        """Whether a snapshot is due after the round from step ``before`` to ``step``."""
+        return self.store is not None and self.store.wants(before, step)
+
+    def wants_checkpoint(self, before: int, step: int) -> bool:
+        """Whether a checkpoint is due after the round from step ``before`` to ``step``."""
+        return self.keeper is not None and before >= 0 and self.keeper.wants(before, step)
+
     def segments(self, start: int, end: int) -> Iterator[Segment]:
-        """A phase cut after each round with a snapshot; one segment if there is none."""
+        """A phase cut after each round with a snapshot or checkpoint; else one segment."""
         first, number = start, 0
-        if self.store is not None and self.store.snapshots:
+        if self.keeper is not None or (self.store is not None and self.store.snapshots):
             for at, (step, count) in enumerate(self.rounds(start, end)):
-                if self.store.wants(step, step + count):
+                after = step, step + count
+                if self.wants_snapshot(*after) or self.wants_checkpoint(*after):
                     yield Segment(first, step + count, end, number, step)
                     first, number = step + count, at + 1
         if first < end or start == end:

@@ -15,11 +15,12 @@ from devices.cpu import host_memory
 from drivers.engine import Runner
 from drivers.job import Job
 from drivers.machine import Disturbance
+from drivers.shares import hashed
 from drivers.timing import PELog, balancing_summary, compute_per_pe, wall_of_rounds
 from kernels import state_hash
 from miniapps import audit
 from miniapps.audit import AuditedRound, AuditPlan, BaseAudit
-from miniapps.contract import Measure, Piece, combine
+from miniapps.contract import Measure, combine
 from miniapps.plain_hash import differences
 
 
@@ -32,9 +33,9 @@ class Outcome:
     round, as `timing.ROW`; ``slices`` (where traced) and ``syncs`` as `timing.SLICE` and
     `timing.SYNC`; ``measures`` and ``words`` (the state hash) are joined over all blocks;
     ``first_step_at``: seconds since the epoch; ``passed_s``: the timed part by two other clocks, on
-    the PE where it was longest, snapshots excluded; ``snapshots_s`` and ``audits_s``: what
-    snapshots and audits took, not part of ``wall_s``; ``disturbance``: the largest of any PE in the
-    timed steps; ``peak_rss_bytes``: largest resident memory of a PE; ``balancing``: an entry per
+    the PE where it was longest, snapshots excluded; ``snapshots_s``, ``checkpoints_s`` and
+    ``audits_s``: what these took, not part of ``wall_s``; ``disturbance``: the largest of any PE in
+    the timed steps; ``peak_rss_bytes``: largest resident memory of a PE; ``balancing``: one per
     load-balancing step, as returned by `timing.balancing_summary`; ``transport``: the path of
     messages between GPUs, or of those that could not take the usual one, the reason for it, and the
     bytes copied to and from hosts; ``gpu``: the GPU of the reporting PE; ``audit``: how the run was
@@ -54,6 +55,7 @@ class Outcome:
     first_step_at: float
     passed_s: tuple[float, float]
     snapshots_s: float
+    checkpoints_s: float
     audits_s: float
     disturbance: Disturbance
     peak_rss_bytes: int
@@ -79,6 +81,7 @@ class Part(NamedTuple):
     first_step_at: float
     passed_s: tuple[float, float]
     snapshots_s: float
+    checkpoints_s: float
     audit_s: dict[int, float]  # spent on audits, by the first step of the round
     disturbance: Disturbance
     peak_rss_bytes: int
@@ -104,6 +107,7 @@ class Part(NamedTuple):
             first_step_at=log.born,
             passed_s=log.passed_s(),
             snapshots_s=log.snapshots_s,
+            checkpoints_s=log.checkpoints_s,
             audit_s=dict(audit_s),
             disturbance=log.disturbance(),
             peak_rss_bytes=host_memory.peak_bytes(),
@@ -137,17 +141,6 @@ def measured(block: Any, checker: BaseAudit | None) -> dict[str, Measure]:
     return found | {audit.HASHES: Measure("sum", wrong), audit.WORDS: Measure("join", own)}
 
 
-def hashed(pieces: list[Piece]) -> np.ndarray:
-    """The state hash of one block's pieces: (4,) uint64, to be added over blocks."""
-    words = np.zeros(state_hash.WORDS, np.uint64)
-    for piece in pieces:
-        if piece.ids is not None:
-            words += state_hash.hash_rows(piece.name, piece.values, piece.ids)
-        elif piece.origin is not None:
-            words += state_hash.hash_cells(piece.name, piece.values, piece.origin, piece.shape)
-    return words
-
-
 def joined(
     job: Job,
     parts: Sequence[Part],
@@ -165,7 +158,7 @@ def joined(
         np.concatenate([part.tables[name] for part in parts])
         for name in ("blocks", "slices", "balancing")
     )
-    rounds = list(job.rounds(job.warmup, done))
+    rounds = list(job.rounds(job.timed, done))
     compute = compute_per_pe(rows, len(parts), len(rounds))
     elapsed = wall_of_rounds(rows, len(rounds))
     # All PEs audit the same rounds, so each waits for the one whose audit takes longest. A PE that
@@ -187,6 +180,7 @@ def joined(
         first_step_at=max(part.first_step_at for part in parts),
         passed_s=max(part.passed_s for part in parts),
         snapshots_s=max(part.snapshots_s for part in parts),
+        checkpoints_s=max(part.checkpoints_s for part in parts),
         audits_s=float((elapsed - wall_s).sum()),
         disturbance=Disturbance(*map(max, zip(*(part.disturbance for part in parts), strict=True))),
         peak_rss_bytes=max(part.peak_rss_bytes for part in parts),

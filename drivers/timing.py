@@ -28,6 +28,7 @@ from drivers.exits import error_of
 from drivers.job import RunError
 from drivers.waits import step_name
 from miniapps.contract import SETUP, Batch, Life, Pause, Post, PostSum
+from miniapps.saved import SavedState
 
 ROW = np.dtype(
     [
@@ -127,8 +128,13 @@ class Stepper:
         self.batched_s = 0.0
         self.slices: list[tuple[int, Any, Any]] = []
 
-    def set_up(self) -> Any:
-        """Begin the block's setup; returns its first request, or None if it has no setup."""
+    def set_up(self, saved: SavedState | None = None) -> Any:
+        """Begin the block's setup; returns its first request, or None if it has no setup.
+
+        ``saved``: what the block takes up instead.
+        """
+        if saved is not None:
+            return self._begin(self.block.resume(saved))
         setup = getattr(self.block, "setup", None)
         return None if setup is None else self._begin(setup())
 
@@ -238,7 +244,7 @@ class PELog:
 
     def __init__(self, pe: int) -> None:
         self.pe = pe
-        self.snapshots_s = 0.0  # in which the clock stood still
+        self.snapshots_s = self.checkpoints_s = 0.0  # in which the clock stood still
         self.ready()
 
     def ready(self) -> None:
@@ -249,7 +255,7 @@ class PELog:
     def start(self) -> None:
         """Discard earlier timings and set the time origin to now."""
         self.opened = self.closed = machine.reading()
-        self.kept_s = self.snapshots_s
+        self.kept_s = self.stood_s
         self.origin = perf_counter()
         self.end_s = 0.0  # of the last round whose times were read
         self.running: deque[tuple[int, int, Spans]] = deque()  # rounds whose times are not read yet
@@ -284,9 +290,14 @@ class PELog:
         """End the time in which disturbances by other programs are measured."""
         self.closed = machine.reading()
 
+    @property
+    def stood_s(self) -> float:
+        """The seconds in which the clock stood still so far."""
+        return self.snapshots_s + self.checkpoints_s
+
     def passed_s(self) -> tuple[float, float]:
-        """The seconds between `start` and `stop`, without snapshots, by two clocks."""
-        kept_s = self.snapshots_s - self.kept_s
+        """The seconds between `start` and `stop`, without those for snapshots, by two clocks."""
+        kept_s = self.stood_s - self.kept_s
         before, after = self.opened, self.closed
         return after.now_s - before.now_s - kept_s, after.second_s - before.second_s - kept_s
 
@@ -307,11 +318,15 @@ class PELog:
         """
         return min(self.last_end() + audits_s, perf_counter() - self.origin)
 
-    def go_on(self, end_s: float) -> None:
-        """Continue at ``end_s``, when the last PE was `rested`, as if no time had passed."""
+    def go_on(self, end_s: float) -> float:
+        """Continue at ``end_s``, when the last PE was `rested`, as if no time had passed.
+
+        Returns how long the clock has stood still, s, which the caller adds to what it stood for.
+        """
         now = perf_counter()
-        self.snapshots_s += now - self.origin - end_s
+        stood_s = now - self.origin - end_s
         self.origin = now - end_s
+        return stood_s
 
     def begin_wait(self, step: int) -> None:
         """Record that a block of this PE waits for the load-balancing step before ``step``."""

@@ -41,6 +41,7 @@ class BaseAudit:
 
     def __init__(self, problem: Any, layout: Layout, seed: int, samples: int) -> None:
         self.problem, self.layout, self.seed, self.samples = problem, layout, seed, samples
+        self.start = 0  # the first step that the run makes; above 0, it goes on from a checkpoint
         self.random = Random(seed)
 
     def set_up(self, block: Any) -> Contribution:
@@ -88,32 +89,38 @@ class BaseAudit:
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """How a run is audited: the options ``--audit``, ``--audit-every`` and ``--audit-seed``."""
+    """How a run is audited: the options ``--audit``, ``--audit-every`` and ``--audit-seed``.
+
+    ``start``: the first step that the run makes.
+    """
 
     samples: int
     every: int
     seed: int
+    start: int = 0
 
     @classmethod
-    def asked(cls, samples: int, every: int, seed: int | None) -> Self | None:
+    def asked(cls, samples: int, every: int, seed: int | None, start: int = 0) -> Self | None:
         """The plan for these options, with a random seed if none is given; None for no audit."""
         if not samples:
             return None
-        return cls(samples, every, secrets.randbelow(1 << 32) if seed is None else seed)
+        return cls(samples, every, secrets.randbelow(1 << 32) if seed is None else seed, start)
 
     def steps(self, total: int) -> set[int]:
         """Steps whose rounds are audited in a run of ``total`` steps, apart from `every`."""
         drawn = Random(self.seed)
-        return {0, total - 1, *(drawn.randrange(total) for _ in range(DRAWN_ROUNDS))}
+        some = (drawn.randrange(self.start, total) for _ in range(DRAWN_ROUNDS))
+        return {self.start, total - 1, *some}
 
     def due(self, total: int, done: int) -> set[int]:
         """Steps whose rounds must have been audited in a run that has ended after ``done`` steps.
 
         ``total``: how many it was asked for; a run that meets a tolerance makes fewer.
         """
-        multiples = range(self.every, done + 1, self.every) if self.every else ()
+        every = range(self.every, done + 1, self.every) if self.every else ()
+        multiples = (multiple for multiple in every if multiple > self.start)
         before = {step for step in self.steps(total) if step < done}
-        return {0, done - 1, *before, *(multiple - 1 for multiple in multiples)}
+        return {self.start, done - 1, *before, *(multiple - 1 for multiple in multiples)}
 
 
 @dataclass
@@ -197,7 +204,9 @@ def missing(rounds: Iterable[AuditedRound], due: set[int], layout: Layout) -> se
 def audit_of(app: ModuleType, problem: Any, layout: Layout, plan: AuditPlan) -> BaseAudit:
     """A new audit of a problem; one without a sample if the app has none."""
     make = getattr(app, "Audit", BaseAudit)
-    return make(problem, layout, plan.seed, plan.samples)
+    audit: BaseAudit = make(problem, layout, plan.seed, plan.samples)
+    audit.start = plan.start
+    return audit
 
 
 def worst(checks: Iterable[Check]) -> list[Check]:

@@ -9,9 +9,10 @@ are the requests that it may yield, and docs/contract.md explains both.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -37,6 +38,10 @@ class MessageError(RuntimeError):
 
 class StepError(RuntimeError):
     """A time step failed, for example because two atoms are too close. The message says where."""
+
+
+class CheckpointError(RuntimeError):
+    """The blocks state no checkpoint that can be written. The message says why."""
 
 
 class Peer(NamedTuple):
@@ -172,6 +177,42 @@ class Measure(NamedTuple):
     value: Any
 
 
+class Checkpoint(NamedTuple):
+    """What a block needs to go on, beside its `state`, which every checkpoint has.
+
+    ``pieces``: further arrays, cut into blocks as those of the state are. ``totals``: by name,
+    numbers and arrays that are combined over all blocks; their op is one of REDUCTIONS.
+    """
+
+    pieces: Sequence[Piece] = ()
+    totals: Mapping[str, Measure] = MappingProxyType({})
+
+
+class Saved(Protocol):
+    """A checkpoint, as the blocks of a resumed run read it: each takes what it needs."""
+
+    @property
+    def step(self) -> int:
+        """The number of steps that had been made."""
+
+    def cells(self, name: str, bounds: Sequence[tuple[int, int]]) -> np.ndarray:
+        """The cells within ``bounds`` of the array of that name: a copy."""
+
+    def rows(
+        self, name: str, low: Sequence[float], high: Sequence[float]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Ids (n,) int64 and values (n, ...) of the rows whose position is in [low, high).
+
+        The position is in the first columns; rows come in the order of their ids.
+        """
+
+    def rows_of(self, name: str, ids: np.ndarray) -> np.ndarray:
+        """The rows with these ids, in their order."""
+
+    def total(self, name: str) -> Any:
+        """A total: a sum goes to the first block of the layout, others get 0; else all get it."""
+
+
 class Block(Protocol):
     """One block of a problem: the attributes and methods that drivers and checks use.
 
@@ -213,6 +254,16 @@ class BlockWithSetup(Block, Protocol):
 
     def setup(self) -> Life:
         """Prepare the first step; yields requests as `step` does. It is not timed."""
+
+
+class BlockWithCheckpoint(Block, Protocol):
+    """A block whose run can be continued later, by other drivers and on other blocks."""
+
+    def checkpoint(self) -> Checkpoint:
+        """What a checkpoint needs beside `state`; called between rounds."""
+
+    def resume(self, saved: Saved) -> Life:
+        """Take up the state of a checkpoint; called for every block, instead of its `setup`."""
 
 
 BlockMaker = Callable[[Any, Any, Index, Device], Block]  # of problem, layout, index and device

@@ -14,7 +14,7 @@ from kernels.halo.interface import Region, box
 from kernels.jacobi2d.interface import Jacobi2dKernels
 from kernels.stencil3d.interface import Stencil3dKernels
 from miniapps.arrays import copied, ghosted, realigned
-from miniapps.contract import Batch, Edge, Index, Measure, Piece
+from miniapps.contract import Batch, Checkpoint, Edge, Index, Measure, Piece, Saved
 from miniapps.decomposition import Layout
 from miniapps.grid import initial_field, projections, slabs
 from miniapps.kernel_user import KernelUser
@@ -85,8 +85,11 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         """Layers of ghosts on a side of an axis."""
         return self.problem.time_tile if self.grow[2 * axis + side] else 1
 
-    def _filled(self) -> tuple[np.ndarray, Region]:
-        """An array with the initial field inside and the fixed boundary around, and its region."""
+    def _filled(self, inside: np.ndarray | None = None) -> tuple[np.ndarray, Region]:
+        """An array with a field inside and the fixed boundary around, and its region.
+
+        ``inside``: the field; None: the initial one.
+        """
         axes = range(len(self.bounds))
         field, own = ghosted(
             [high - low for low, high in self.bounds],
@@ -100,6 +103,9 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
                 at = own[2 * axis + 1] if side else own[2 * axis] - 1
                 field[(slice(None),) * axis + (at,)] = self.problem.ghost_values()[side]
         cells = field[box(own)]
+        if inside is not None:
+            cells[...] = inside
+            return field, own
         for slab in slabs(self.bounds):
             low, high = (row - self.bounds[0][0] for row in slab[0])
             cells[low:high] = initial_field(self.problem, slab)
@@ -197,6 +203,18 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         origin = tuple(low for low, _ in self.bounds)
         values = self.device.to_host(self.old)[box(self.own)]
         return [Piece("u", values, origin, self.problem.size)]
+
+    def checkpoint(self) -> Checkpoint:
+        """Nothing beside the field."""
+        return Checkpoint()
+
+    def resume(self, saved: Saved) -> Generator[Any, Any, None]:
+        """Take up the field; the fixed boundary around it is there already."""
+        self.time = saved.step
+        field, _ = self._filled(saved.cells("u", self.bounds))
+        self.old, self.new = self.device.to_device(field), self.device.to_device(copied(field))
+        return
+        yield  # makes this a generator; it sends no request
 
     def measure(self) -> dict[str, Measure]:
         """Projections on the test modes, extremes and the number of cells."""

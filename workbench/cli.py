@@ -22,6 +22,7 @@ from workbench import environment, inherited, standard_output
 from workbench.arguments import add_app_options, add_driver_options, add_options, add_stall
 from workbench.commands import (
     add_adversary,
+    add_checkpoint,
     add_comm,
     add_demo,
     add_diff,
@@ -30,6 +31,7 @@ from workbench.commands import (
     add_list,
     add_new,
     add_plot,
+    add_resume,
     add_selftest,
     add_study,
     add_verify,
@@ -79,6 +81,10 @@ def status_of(arguments: Sequence[str] | None) -> int:
     arguments, runtime = split_runtime_options(arguments)
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        if arguments[:1] == ["resume"]:
+            from workbench.resume import expanded as to_run
+
+            arguments = to_run(arguments[1:])
         if arguments[:1] and arguments[0] not in LAUNCHED:
             end_by_signals()
         arguments = with_names_of_apps(arguments)
@@ -135,6 +141,8 @@ def build_parser(arguments: Sequence[str]) -> Parser:
     add_list(commands)
     add_new(commands)
     _add_run(commands, arguments)
+    add_resume(commands)
+    add_checkpoint(commands)
     _add_batch(commands)
     add_verify(commands)
     add_adversary(commands, arguments)

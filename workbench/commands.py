@@ -26,6 +26,13 @@ PLOT_EXAMPLES = """examples:
 """
 
 
+RESUME_EXAMPLES = """examples:
+  miniapps run pic --checkpoint run.h5 --checkpoint-every 100
+  miniapps resume run.h5
+  miniapps resume run.h5 --driver mpi -n 4 --steps 500
+"""
+
+
 def add_list(commands: Any) -> None:
     """Add `miniapps list`."""
     command_parser(commands, "list", "the apps there are", "example: miniapps list", _list)
@@ -74,6 +81,30 @@ def _new(options: argparse.Namespace, runtime: list[str]) -> int:
 
     print(*new.new(options.name, options.folder), sep="\n")
     return VALID
+
+
+def add_resume(commands: Any) -> None:
+    """Add `miniapps resume`, for its help: `cli.main` makes a `run` of its other words."""
+    help = "go on from a checkpoint, perhaps under another driver or on other PEs"
+    parser = command_parser(commands, "resume", help, RESUME_EXAMPLES, None)
+    parser.add_argument("file", metavar="FILE.h5", help="written by run --checkpoint")
+    help = "options of `miniapps run APP`, as far as they do not change the result"
+    parser.add_argument("options", nargs="*", metavar="OPTIONS", help=help)
+
+
+def add_checkpoint(commands: Any) -> None:
+    """Add `miniapps checkpoint`."""
+    help = "what is in a checkpoint, and whether all its hashes hold; exit status 2 if not"
+    parser = command_parser(commands, "checkpoint", help, "example: miniapps checkpoint run.h5",
+                            _checkpoint)  # fmt: skip
+    parser.add_argument("file", type=Path, metavar="FILE.h5", help="written by run --checkpoint")
+    parser.add_argument("--json", action="store_true", help="print it as one JSON object")
+
+
+def _checkpoint(options: argparse.Namespace, runtime: list[str]) -> int:
+    from workbench import resume
+
+    return resume.checkpoint(options.file, options.json)
 
 
 def add_verify(commands: Any) -> None:

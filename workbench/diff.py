@@ -19,6 +19,7 @@ from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
 from workbench.run.hashes import grid_of
 from workbench.run.record import fixed_parameters
+from workbench.run.revalidation import steps_before
 from workbench.show.reading import opened, read_rows, require_survivable
 from workbench.show.saved import record_in
 from workbench.table import fitted, width
@@ -36,7 +37,7 @@ class Run(NamedTuple):
     @property
     def end(self) -> int:
         """The number of steps made, warm-up included."""
-        return int(self.record["warmup"] + self.record["steps"])
+        return int(steps_before(self.record) + self.record["steps"])
 
 
 def diff(first: Path, second: Path) -> int:

@@ -25,7 +25,7 @@ from miniapps.parameters import InputError
 from workbench import environment
 from workbench.exit_status import FAILED, VALID
 from workbench.plural import counted
-from workbench.run import record
+from workbench.run import record, versions
 from workbench.run.batch import solve
 from workbench.run.cases import Case, spec_of
 
@@ -116,7 +116,7 @@ def watching() -> Finding:
 
 def packages(optional: Iterable[str]) -> Iterator[Finding]:
     """The packages of which a record names the version, but for the ``optional`` ones."""
-    for package, version in record.versions().items():
+    for package, version in versions.versions().items():
         if package != "python" and package not in optional:
             cost = f"nothing works; install it: {pip_install(package)}"
             yield Finding(package, version != "not installed", version, cost)
@@ -124,7 +124,7 @@ def packages(optional: Iterable[str]) -> Iterator[Finding]:
 
 def several_processes(driver: Driver) -> Iterator[Finding]:
     """What a driver with processes of its own needs."""
-    for package, version in record.versions().items():
+    for package, version in versions.versions().items():
         if package in driver.modules and version != "not installed":
             yield Finding(package, True, version, "")
     yield from launcher(driver)
@@ -189,7 +189,7 @@ def gpu() -> Iterator[Finding]:
     seen = [f"{gpu.name}, {gpu.memory_bytes / 2**30:.0f} GiB" for gpu in nvidia.seen()]
     yield Finding("GPU", bool(seen), "; ".join(seen) or "none", needed)
     for name, packages in GPU_PACKAGES.items():
-        versions = filter(None, map(record.version, packages))
+        found = filter(None, map(versions.version, packages))
         version = next(versions, "not installed")
         install = f"{needed}; install it: {pip_install(*extra('gpu'))}"
         yield Finding(name, version != "not installed", version, install)

@@ -10,7 +10,7 @@ from pathlib import Path
 from drivers.crashes import Crash
 from drivers.exits import AppExit
 from drivers.job import RunError
-from miniapps.contract import MessageError, StepError
+from miniapps.contract import CheckpointError, MessageError, StepError
 
 LOG = "MINIAPPS_LOG"  # environment variable: also show tracebacks, and what launchers print
 TRACEBACK = f"{LOG}=1 shows the traceback"
@@ -22,7 +22,7 @@ def explained(error: Exception) -> str:
     An unexpected error is named with the file and line that raised it. Its traceback is printed to
     stderr if the environment asks for it.
     """
-    if isinstance(error, Crash | RunError | MessageError | StepError | OSError):
+    if isinstance(error, Crash | RunError | MessageError | StepError | CheckpointError | OSError):
         what = str(error)
     elif isinstance(error, AppExit):
         what = _unexpected(error.__cause__ or error)

@@ -57,6 +57,7 @@ class BlockChare(Chare):
             self.block = self.job.build(place[1])
         numbers = self.job.layout.numbers
         self.runner = Routed(self.block, numbers, self.job.traced)
+        self.runner.saved = self.job.saved_for(place)
         self.pe.mail.equip(self.runner)
         if self.job.options.lb_period:
             self.runner.stepper.launch_alone()

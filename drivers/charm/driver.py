@@ -19,9 +19,12 @@ from charm4py import Array, Future, Group, charm
 from drivers.charm import CharmOptions, output
 from drivers.charm.chare import BlockChare
 from drivers.charm.pe import FAILED, PE, fail
+from drivers.checkpoints import require_state
 from drivers.exits import error_of
 from drivers.job import Job, RunError, Segment, Watcher
 from drivers.outcome import Outcome, Report, joined
+from drivers.shares import Share
+from kernels.state_hash import WORDS
 from miniapps.contract import SETUP
 
 __all__ = ["fail", "run"]
@@ -81,11 +84,15 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
     pes.settle(awaitable=True).get()
     charm.thisProxy.LBTurnInstrumentOff(awaitable=True).get()
     _advance(arrays, job.setup())
-    _take_snapshot(pes, job.setup())
-    _make(job, pes, arrays, 0, job.warmup, False)
+    if job.resumed is not None:
+        asked = [pes[pe].words(ret=True) for pe in range(layout.pes)]
+        require_state(job, sum((words.get() for words in asked), np.zeros(WORDS, np.uint64)))
+    _take_snapshot(job, pes, job.setup())
+    warmup, timed = job.phases()
+    _make(job, pes, arrays, *warmup, False)
     charm.thisProxy.LBTurnInstrumentOn(awaitable=True).get()
     pes.start_log(awaitable=True).get()
-    done = _make(job, pes, arrays, job.warmup, job.warmup + job.steps, True)
+    done = _make(job, pes, arrays, *timed, True)
     pes.stop_log(awaitable=True).get()
     made = False
     for pe in range(layout.pes if job.store else 0):
@@ -124,16 +131,33 @@ def _make(job: Job, pes: Any, arrays: dict[str, Any], start: int, end: int, time
         done = _advance(arrays, segment, timed)
         if done < segment.stop:
             break
-        _take_snapshot(pes, segment)
+        _take_snapshot(job, pes, segment)
+        _take_checkpoint(job, pes, segment)
     return done
 
 
-def _take_snapshot(pes: Any, segment: Segment) -> None:
+def _take_snapshot(job: Job, pes: Any, segment: Segment) -> None:
     """Store a snapshot of all blocks, if one is due after a segment; the clock stands still."""
-    if segment.last is not None:
+    if segment.last is not None and job.wants_snapshot(segment.last, segment.stop):
         latest = Future()
         pes.keep(segment, latest)
-        pes.go_on(latest.get(), awaitable=True).get()
+        pes.go_on(latest.get(), False, awaitable=True).get()
+
+
+def _take_checkpoint(job: Job, pes: Any, segment: Segment) -> None:
+    """Write a checkpoint of all blocks, if one is due after a segment; the clock stands still."""
+    if segment.last is None or not job.wants_checkpoint(segment.last, segment.stop):
+        return
+    keeper, latest = job.keeper, Future()
+    assert keeper is not None
+    pes.rest(segment, latest)
+    end_s = latest.get()
+    asked = [pes[pe].share(ret=True) for pe in range(job.layout.pes)]
+    finished, shares = zip(*[found.get() for found in asked], strict=True)
+    keeper.create(segment.stop, any(finished), Share.joined(shares))
+    pes.write_checkpoint(awaitable=True).get()
+    keeper.finish()
+    pes.go_on(end_s, True, awaitable=True).get()
 
 
 def _advance(arrays: dict[str, Any], segment: Segment, timed: bool = False) -> int:

@@ -17,11 +17,13 @@ from drivers.audits import Auditor
 from drivers.charm import CharmOptions, output, yielding
 from drivers.charm.mail import Mail
 from drivers.charm.payloads import Payloads, pickled_bytes, require_countable
+from drivers.checkpoints import words_of_state, write_blocks
 from drivers.crashes import watch_crashes
 from drivers.engine import audits_before, write_state
 from drivers.exits import end_at_once, error_of
 from drivers.job import Job, Segment, Store, Watcher
 from drivers.outcome import Part
+from drivers.shares import Share
 from drivers.timing import PELog, answer_batches
 from drivers.waits import Wait, wait_of
 from miniapps.contract import Batch, MessageError, Place
@@ -240,9 +242,40 @@ class PE(Chare):
             self.job.keep(charm.myPe(), segment, (chare.block for chare in self.chares()))
             self.reduce(latest, end_s, Reducer.max)
 
-    def go_on(self, end_s: float) -> None:
-        """Let the clock continue where the last PE was `rested`."""
-        self.log.go_on(end_s)
+    def rest(self, segment: Segment, latest: Future) -> None:
+        """Say when this PE was `rested`, before a checkpoint; ``latest``: when the last one was."""
+        with self.guard():
+            runners = (chare.runner for chare in self.chares())
+            end_s = self.log.rested(audits_before(runners, segment.stop))
+            self.reduce(latest, end_s, Reducer.max)
+
+    def share(self) -> tuple[bool, Share]:
+        """What the blocks of this PE will write, and whether they report that the run ends."""
+        with self.guard():
+            finished = any(chare.runner.stepper.finished for chare in self.chares())
+            share = Share.of(chare.block for chare in self.chares())
+        return finished, share
+
+    def write_checkpoint(self) -> None:
+        """Write the blocks of this PE to the file that PE 0 has created."""
+        with self.guard():
+            assert self.job.keeper is not None
+            write_blocks(self.job.keeper, (chare.block for chare in self.chares()))
+            self.job.keeper.flush()
+
+    def words(self) -> np.ndarray:
+        """The share of this PE's blocks in the state hash."""
+        with self.guard():
+            words = words_of_state(chare.block for chare in self.chares())
+        return words
+
+    def go_on(self, end_s: float, checkpoint: bool) -> None:
+        """Let the clock continue where the last PE was `rested`, after a checkpoint or snapshot."""
+        stood_s = self.log.go_on(end_s)
+        if checkpoint:
+            self.log.checkpoints_s += stood_s
+        else:
+            self.log.snapshots_s += stood_s
 
     def note_begin(self, step: int) -> None:
         """Report to the watcher, once per round, that this PE begins the round at ``step``."""

@@ -51,6 +51,10 @@ class Ranks(RankTransport):
         """Wait for all ranks."""
         self.group.Barrier()
 
+    def gather(self, value: Any) -> list[Any] | None:
+        """The values of all ranks, on rank 0."""
+        return self.group.gather(value)
+
 
 def run(job: Job[FileOptions], report: Report, watcher: Watcher) -> int:
     """Run a job on all ranks; rank 0 reports the outcome. Returns its status, on others 0."""

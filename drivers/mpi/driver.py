@@ -52,6 +52,11 @@ class Ranks(RankTransport):
         """Wait for all ranks."""
         self.comm.Barrier()
 
+    def gather(self, value: Any) -> list[Any] | None:
+        """The values of all ranks, on rank 0."""
+        found: list[Any] | None = self.comm.gather(value)
+        return found
+
 
 def device_path(comm: MPI.Comm, job: Job[RankOptions]) -> tuple[bool, str]:
     """Whether MPI sends messages directly from device memory, and the reason."""

@@ -9,7 +9,17 @@ import numpy as np
 
 from devices.backend import Device
 from devices.messages import packed
-from miniapps.contract import BlockMaker, Edge, Exchange, Index, Measure, Pause, Piece
+from miniapps.contract import (
+    BlockMaker,
+    Checkpoint,
+    Edge,
+    Exchange,
+    Index,
+    Measure,
+    Pause,
+    Piece,
+    Saved,
+)
 from miniapps.decomposition import Layout
 from miniapps.echo.problem import PHASES, WORDS, EchoProblem
 
@@ -62,6 +72,19 @@ class EchoBlock:
         """The block's counters."""
         origin = tuple(low for low, _ in self.bounds)
         return [Piece("counters", self.counters, origin, self.problem.size)]
+
+    def checkpoint(self) -> Checkpoint:
+        """Beside the counters, the numbers of messages, and of wrong ones."""
+        counts = np.array([self.messages, self.wrong])
+        return Checkpoint(totals={"messages": Measure("sum", counts)})
+
+    def resume(self, saved: Saved) -> Generator[Any, Any, None]:
+        """Take up the counters; the first block takes up the numbers of messages of all."""
+        self.time = saved.step
+        self.counters = saved.cells("counters", self.bounds)
+        self.messages, self.wrong = map(int, saved.total("messages"))
+        return
+        yield  # makes this a generator; it sends no request
 
     def measure(self) -> dict[str, Measure]:
         """The number of messages received, of wrong messages, and of edges."""

@@ -17,12 +17,14 @@ from kernels.leanmd.interface import LeanmdKernels
 from kernels.leanmd.units import CLOSE, CLOSE_UNIT, CLOSEST, ENERGY_UNIT, FAST, FASTEST, STRAY
 from miniapps.contract import (
     AllReduce,
+    Checkpoint,
     Edge,
     Exchange,
     Index,
     Measure,
     Pause,
     Piece,
+    Saved,
     StepError,
 )
 from miniapps.decomposition import Layout
@@ -123,6 +125,26 @@ class Domain(KernelUser[LeanmdKernels]):
         yield from self.regroup()
         yield from self.find_forces(True)
         yield from self.report()
+
+    def checkpoint(self) -> Checkpoint:
+        """The thermo table, and the sums that show whether an atom is lost or has another id."""
+        return Checkpoint(
+            totals={
+                "rows": Measure("max", self.rows),
+                "born": Measure("sum", self.born),
+                "mixed up": Measure("sum", self.mixed_up),
+            }
+        )
+
+    def resume(self, saved: Saved) -> Generator[Any, Any, None]:
+        """Take up the atoms in the domain, and find their forces; the thermo table goes on."""
+        ids, rows = saved.rows("atoms", self.low.tolist(), self.high.tolist())
+        self.atoms.set(ids, rows[:, :3].T, rows[:, 3:].T)
+        self.time = saved.step
+        self.rows = saved.total("rows")
+        self.born, self.mixed_up = saved.total("born"), saved.total("mixed up")
+        yield from self.regroup()
+        yield from self.find_forces(True)
 
     def find_forces(self, anew: bool) -> Generator[Any, Any, None]:
         """Set the forces on all atoms; ``anew``: atoms may have changed domain and order."""

@@ -17,6 +17,7 @@ from kernels.leanmd.interface import LeanmdKernels, PairTask
 from kernels.leanmd.units import CLOSE, FORCE_UNIT, NO_ERROR, VIRIAL_UNIT
 from miniapps.contract import (
     Batch,
+    Checkpoint,
     Collect,
     CollectSum,
     Edge,
@@ -27,6 +28,7 @@ from miniapps.contract import (
     Piece,
     Post,
     PostSum,
+    Saved,
 )
 from miniapps.kernel_user import KernelUser
 from miniapps.leanmd.atoms import Lists
@@ -126,6 +128,15 @@ class Compute(KernelUser[LeanmdKernels]):
     def setup(self) -> Generator[Any, Any, None]:
         """Find the first forces and energies."""
         yield from self.answer(True)
+
+    def checkpoint(self) -> Checkpoint:
+        """Nothing: cells send all that a compute needs."""
+        return Checkpoint()
+
+    def resume(self, saved: Saved) -> Generator[Any, Any, None]:
+        """Find the forces on the atoms that cells have taken up."""
+        self.time = saved.step
+        yield from self.answer(False)
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Answer the cells' positions with forces."""

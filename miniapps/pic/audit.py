@@ -92,6 +92,9 @@ class Audit(BaseAudit):
         checks = []
         if step == 0:
             checks.append(self._validate_start(began["columns"].value))
+        elif self.followed is None and self.start:
+            start = Start(self.problem)
+            self._follow(np.array([start.column(x).sum() for x in range(self.problem.size)]))
         followed, self.sums = self.followed, ended["sums"].value
         if followed is None:  # a check of every audit reports that the first round is missing
             return []
@@ -112,11 +115,15 @@ class Audit(BaseAudit):
         """Draw the sample's start, given the numbers of particles in ``columns``, (n, 2) int64."""
         counts = np.zeros(self.problem.size, np.int64)
         np.add.at(counts, *columns.T)
-        self.placed = int(counts.sum())
-        self.followed = Followed(self.problem, counts, self.mask + 1, self.low_bits)
+        self._follow(counts)
         start = Start(self.problem)
         wrong = [x for x in self.columns if start.column(x).sum() != counts[x]]
         return Check("audit: columns that differ", float(len(wrong)), 0)
+
+    def _follow(self, counts: np.ndarray) -> None:
+        """Follow the sample, given how many particles begin in each column."""
+        self.placed = int(counts.sum())
+        self.followed = Followed(self.problem, counts, self.mask + 1, self.low_bits)
 
     def validate_results(
         self, steps: int, measures: Mapping[str, Measure], results: Mapping[str, Any]

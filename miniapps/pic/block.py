@@ -13,6 +13,7 @@ from kernels.pic.interface import PicKernels
 from miniapps.contract import (
     AllReduce,
     BlockMaker,
+    Checkpoint,
     Collect,
     Edge,
     Index,
@@ -22,11 +23,12 @@ from miniapps.contract import (
     Peer,
     Piece,
     Post,
+    Saved,
 )
 from miniapps.decomposition import Layout
 from miniapps.kernel_user import KernelUser
 from miniapps.pic.events import Event
-from miniapps.pic.particles import FLOATS, Particles
+from miniapps.pic.particles import FLOATS, ORIGINS, Particles
 from miniapps.pic.problem import PicProblem
 
 
@@ -270,6 +272,36 @@ class PicBlock(KernelUser[PicKernels]):
         self.look()
         rows = np.stack([self.particles.on_host(name) for name in FLOATS], axis=1)
         return [Piece("particles", rows, None, (), self.particles.on_host("ids"))]
+
+    def checkpoint(self) -> Checkpoint:
+        """Where particles began and how they move; ids and numbers of particles so far."""
+        self.look()
+        mine = self.particles
+        origins = np.stack([mine.on_host(name) for name in ORIGINS], axis=1)
+        return Checkpoint(
+            [Piece("origins", origins, None, (), mine.on_host("ids"))],
+            {
+                "removed": Measure("sum", self.removed),
+                "begun": Measure("sum", self.begun),
+                "taken": Measure("sum", self.taken),
+                "placed": Measure("max", self.placed),
+                "born": Measure("max", self.born),
+            },
+        )
+
+    def resume(self, saved: Saved) -> Generator[Any, Any, None]:
+        """Take up the particles that are in the block."""
+        low, high = zip(*self.bounds, strict=True)
+        ids, rows = saved.rows("particles", low, high)
+        columns = dict(zip(FLOATS, rows.T, strict=True)) | {"ids": ids}
+        columns |= dict(zip(ORIGINS, saved.rows_of("origins", ids).T, strict=True))
+        self.particles.set(columns)
+        self.particles.sort(self.kernels, self.frame[0], self.bounds[0][1] - self.bounds[0][0])
+        self.time = self.came_at = saved.step
+        self.removed, self.begun, self.taken = map(saved.total, ("removed", "begun", "taken"))
+        self.placed, self.born = int(saved.total("placed")), int(saved.total("born"))
+        return
+        yield  # makes this a generator; it sends no request
 
     def measure(self) -> dict[str, Measure]:
         """The largest error of a position, sums of ids, removed ids, and the initial number."""

@@ -17,7 +17,8 @@ from kernels.pic.interface import PicKernels
 
 FLOATS = ("x", "y", "vx", "vy", "charge")
 UNITS = ("cell", "cell", "cell step-1", "cell step-1", "1")  # of these
-INTEGERS = ("ids", "cells", "motions")
+ORIGINS = ("cells", "motions")  # where particles began, and how they move
+INTEGERS = ("ids", *ORIGINS)
 NAMES = FLOATS + INTEGERS  # in the order in which kernels take them
 ROOM = 16  # arrays are 1/16 larger than needed
 FEWEST = 64  # the least size of an array: no array is empty
@@ -105,6 +106,15 @@ class Particles:
         self.reserve(kernels, first + len(numbers))
         self.count += len(numbers)
         kernels.start(first, to_device(numbers), to_device(cells), motion, *how, *self.arrays)
+
+    def set(self, columns: Mapping[str, np.ndarray]) -> None:
+        """Have these particles only, given by all eight quantities, (n,) each, on the host."""
+        self.count = self.unsorted = count = len(columns["ids"])
+        for name in NAMES:
+            array = np.empty(max(FEWEST, count), columns[name].dtype)
+            array[:count] = columns[name]
+            setattr(self, name, self.device.to_device(array))
+        self._make_room()
 
     def drop(self, kernels: PicKernels, gaps: Any, first: int, end: int) -> None:
         """Remove the particles in the array entries ``gaps[first:end]``."""

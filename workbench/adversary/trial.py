@@ -11,8 +11,8 @@ import numpy as np
 
 from drivers.engine import Phase, Round, Runner, nothing
 from drivers.orders import Order
-from drivers.outcome import hashed
 from drivers.schedule import Event
+from drivers.shares import hashed
 from kernels.state_hash import WORDS, digest
 from miniapps.contract import SETUP, AllReduce, Collect, CollectSum, Place
 

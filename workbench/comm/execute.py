@@ -26,6 +26,7 @@ from workbench.run.processes import remove_shared_files
 from workbench.run.progress_file import NoProgressFile, reopened
 from workbench.run.schema import SCHEMA
 from workbench.run.shapes import in_lines
+from workbench.run.versions import versions
 
 Show = Callable[[dict[str, Any]], int]
 
@@ -134,7 +135,7 @@ def _record(
         "wrong": wrong,
         **found,
         "disturbance": {"load_average": os.getloadavg()[0], **most._asdict()},
-        "versions": record.versions() | world.versions,
+        "versions": versions() | world.versions,
         "environment": environment.set_variables(),
         "host": record.host(),
         "oversubscribed": spec.pes > environment.cores_of_run(),

@@ -35,6 +35,7 @@ from workbench import environment, standard_output
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.plural import counted
 from workbench.run import launch, output, record
+from workbench.run.checkpoint import Hdf5Keeper
 from workbench.run.hashes import StepHashes
 from workbench.run.processes import end_by_signals, remove_shared_files
 from workbench.run.progress_bar import ProgressBar, ProgressBarThread
@@ -56,6 +57,8 @@ def run(options: Namespace, runtime: list[str]) -> int:
     drivers.get(options.driver).require_modules()
     spec = RunSpec.create(options)
     require_apart(spec.files() | {"--json": json_file})
+    if spec.resumed is not None and not options.no_launch:  # then the launching process has
+        spec.resumed.verify()
     show = partial(deliver, json_target=options.json)
     here = around is None and not options.no_launch and options.launcher is None and not runtime
     if here and not (options.force or options.dry_run):
@@ -186,6 +189,7 @@ def execute_all(
     if folder is not None:
         launch.keep_notes(Path(folder))
     stores = [store_of(spec) for spec in specs]
+    written = [*stores, *(spec.keeper for spec in specs)]
     name, loaded = specs[0].driver, False
 
     def runs() -> Iterator[tuple[Job, Report]]:
@@ -206,16 +210,16 @@ def execute_all(
 
     def failed(watcher: Watcher, error: Exception) -> None:
         restore()
-        _clear(stores)
+        _clear(written)
         (fail or (watcher if folder is not None else NoProgressFile()).fail)(error)
         if not specs[0].can.one_process:  # else they may be the user's
             remove_shared_files()
 
-    _clear(stores)
+    _clear(written)
     with (
         exits_are_errors(),
         standard_output.kept() as restore,
-        _progress_of(specs[0], folder, stall_s, partial(_clear, stores)) as watcher,
+        _progress_of(specs[0], folder, stall_s, partial(_clear, written)) as watcher,
         crashes_told(partial(failed, watcher)),
     ):
         try:
@@ -225,18 +229,18 @@ def execute_all(
             import_s = system.age_s()
             return drivers.run_all(name, runs(), watcher)
         except BaseException as raised:
-            _clear(stores)  # an interrupt is no error: it goes on from the next line
+            _clear(written)  # an interrupt is no error: it goes on from the next line
             failed(watcher, error_of(raised))
             if loaded:
                 drivers.load(name).fail(FAILED)
             return FAILED
 
 
-def _clear(stores: Sequence[output.Hdf5Store | None]) -> None:
-    """Remove the temporary files that failed runs left beside their outputs."""
-    for store in stores:
-        if store is not None:
-            store.clear()
+def _clear(written: Sequence[output.Hdf5Store | Hdf5Keeper | None]) -> None:
+    """Remove the temporary files that failed runs left beside their outputs and checkpoints."""
+    for one in written:
+        if one is not None:
+            one.clear()
 
 
 def store_of(spec: RunSpec) -> output.Hdf5Store | None:

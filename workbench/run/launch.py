@@ -37,6 +37,7 @@ from workbench.run.launched import write_record as write_record
 from workbench.run.monitor import LOG, Monitor, printed
 from workbench.run.processes import end_by_signals
 from workbench.run.progress_file import ERRORS, ProgressFile, first_error
+from workbench.run.replaced import aside
 from workbench.run.spec import RunSpec
 
 NOTES = "notes"
@@ -149,6 +150,8 @@ def _monitored(
     end_by_signals()
     outputs = [(spec.output, spec.pes) for spec in specs if spec.output is not None]
     parts = [part for one in outputs for part in output.temporary(*one)]
+    keepers = [getattr(spec, "keeper", None) for spec in specs]
+    parts += [aside(keeper.path) for keeper in keepers if keeper is not None]
     with guarded(command, folder) as (process, remember):
         for part in parts:
             remember(part)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 import os
 import platform
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,12 +26,12 @@ from workbench.run.revalidation import MEASURED, RECORD
 from workbench.run.schema import SCHEMA
 from workbench.run.shapes import in_lines, misfit, unprintable
 from workbench.run.spec import RunSpec
+from workbench.run.versions import versions
 from workbench.table import fitted, width
 
 DISTURBED = 0.02  # share of the timed steps; more is said wherever the times are shown
 MANY = 100_000  # PEs x rounds; if there are more, their compute times are in the HDF5 file only
 FEW_ROUNDS = 500  # the most entries for rounds of a record in a campaign file
-PACKAGES = ("parallel-miniapps", "numpy", "numba", "mpi4py", "charm4py", "h5py")
 
 
 def build(spec: RunSpec, outcome: Outcome, import_s: float | None) -> dict[str, Any]:
@@ -57,8 +55,9 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float | None) -> dict[str, 
         "pes": outcome.pes,
         "blocks": list(spec.layout.grid),
         "pe_grid": list(spec.layout.pe_grid),
-        "steps": outcome.steps_done - spec.warmup,
+        "steps": outcome.steps_done - max(spec.warmup, spec.start),
         "warmup": spec.warmup,
+        "resumed": [] if spec.resumed is None else spec.resumed.past(),
         "problem": problem.parameters(),
         "extent": list(problem.extent),
         "valid": valid,
@@ -71,6 +70,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float | None) -> dict[str, 
         **({} if import_s is None else {"import_s": import_s}),
         "first_step_at": outcome.first_step_at,
         "snapshots_s": outcome.snapshots_s,
+        "checkpoints_s": outcome.checkpoints_s,
         "audits_s": outcome.audits_s,
         "clocks": clocks.recorded(outcome),
         "disturbance": {"load_average": os.getloadavg()[0], **outcome.disturbance._asdict()},
@@ -138,7 +138,7 @@ def _timing(spec: RunSpec, outcome: Outcome) -> dict[str, Any]:
     wall = float(outcome.wall_s.sum())
     compute = outcome.compute_s
     problem = spec.prepared
-    done = problem.work_done(spec.warmup, outcome.steps_done, outcome.measures)
+    done = problem.work_done(outcome.rounds[0][0], outcome.steps_done, outcome.measures)
     return {
         "step_time_s": {
             "median": float(np.median(per_step)),
@@ -194,21 +194,6 @@ def fixed_parameters(record: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in record["problem"].items() if name not in free}
 
 
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that affect results and speed."""
-    found = {name: version(name) or "not installed" for name in PACKAGES}
-    return {"python": platform.python_version()} | found
-
-
-@cache
-def version(package: str) -> str | None:
-    """The version of a package, looked up once per process; None if it is not installed."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
 def host() -> dict[str, Any]:
     """A description of the machine, without its name."""
     processor = platform.processor() or platform.machine()
@@ -251,7 +236,7 @@ def summary(record: dict[str, Any]) -> str:
         f"{record['app']} under {record['driver']} on {counted(record['pes'], 'PE')}, "
         f"{record['gpu'] or record['device']}, "
         f"blocks {'x'.join(map(str, record['blocks']))} (ODF {record['odf']})",
-        f"  {counted(record['steps'], 'step')} {_warmup(record['warmup'])}",
+        f"  {counted(record['steps'], 'step')} {_begun(record)}",
     ]
     for check in record["checks"]:
         sign = "ok   " if check["ok"] else "WRONG"
@@ -273,7 +258,11 @@ def summary(record: dict[str, Any]) -> str:
     return "\n".join(part for line in lines for part in fitted(line, width()))
 
 
-def _warmup(steps: int) -> str:
+def _begun(record: dict[str, Any]) -> str:
+    """What came before the timed steps."""
+    steps = record["warmup"]
+    if record.get("resumed"):
+        return f"from the checkpoint of step {record['resumed'][-1]['step']} on"
     return f"after {steps} of warm-up" if steps else "without warm-up"
 
 
@@ -288,8 +277,8 @@ def _timing_lines(record: dict[str, Any]) -> list[str]:
         f"  utilisation {record['utilisation']:.1%}, imbalance {record['imbalance']:.3f}, "
         f"compiling {record['jit_s']:.2f} s, imports {_imports(record)}",
     ]
-    if record["snapshots_s"]:
-        lines.append(f"  snapshots {record['snapshots_s']:.3g} s, not timed")
+    stood = {what: record.get(f"{what}_s") for what in ("snapshots", "checkpoints")}
+    lines += [f"  {what} {seconds:.3g} s, not timed" for what, seconds in stood.items() if seconds]
     if record["transport"]:
         sent = record["transport"]
         staged = f"; {sent['staged_bytes'] / 1e6:.4g} MB through hosts" if record["gpu"] else ""

@@ -59,6 +59,7 @@ RECORD: Mapping[str, Any] = MappingProxyType(
         "blocks": [SEVERAL],
         "steps": SEVERAL,
         "warmup": COUNT,
+        "resumed?": [{"step": SEVERAL, "state_hash": HASH}],
         "problem": PARAMETERS,
         "extent?": [POSITIVE],
         "valid": FLAG,
@@ -75,6 +76,7 @@ RECORD: Mapping[str, Any] = MappingProxyType(
             }
         ],
         "snapshots_s?": AMOUNT,
+        "checkpoints_s?": AMOUNT,
         "audits_s?": AMOUNT,
         "clocks?": {"passed_s": AMOUNT, "second_s": AMOUNT, "launch_s": AMOUNT.or_null()},
         "disturbance?": {
@@ -164,8 +166,9 @@ def _claims_of_rounds(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
     yield "rounds must have as many first steps as counts and times, at least one", alike
     if not alike:
         return
-    made = record["warmup"] + np.cumsum([0, *steps])
-    yield "rounds must follow one another, from the warm-up on", np.array_equal(first, made[:-1])
+    made = steps_before(record) + np.cumsum([0, *steps])
+    begun = "from the warm-up, or from the checkpoint, on"
+    yield f"rounds must follow one another, {begun}", np.array_equal(first, made[:-1])
     if merged == 1 and record["lb_period"]:
         due = Balancing(lb_period=record["lb_period"], lb_first=record.get("lb_first")).steps_due(
             list(zip(first.tolist(), steps.tolist(), strict=True))
@@ -180,6 +183,11 @@ def _claims_of_rounds(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
     share = record["compute_s"] / (pes * wall)
     yield f"utilisation must be {share:.4g}", near(record["utilisation"], share, EXACT)
     yield from _claims_of_loads(record, len(first))
+
+
+def steps_before(record: Mapping[str, Any]) -> int:
+    """The number of steps before the timed ones: of the warm-up, or before the run was resumed."""
+    return max([record["warmup"], *(past["step"] for past in record.get("resumed", []))])
 
 
 def _claims_of_steps(

@@ -22,14 +22,23 @@ from drivers.descriptor import Balancing, Driver, Options
 from drivers.job import Job, Store
 from miniapps.audit import MOST_ROUNDS, MOST_SAMPLES, SEEDS, AuditPlan
 from miniapps.decomposition import Layout
-from miniapps.parameters import InputError, extents, parameter, require, words
+from miniapps.parameters import InputError, extents, parameter, require, shown, words
 from workbench.arguments import destination, driver_option_names, grouped
+from workbench.run.checkpoint import (
+    MOST_KEPT,
+    Hdf5Keeper,
+    Resumed,
+    fixed_parameters,
+    offers_checkpoints,
+    read_checkpoint,
+)
 from workbench.run.shapes import unprintable
 
 WARMUP = 10  # steps, as in the studies of ESPM2 2021; the first ones are slower
 MOST_PES = 1 << 20  # and blocks per PE; their factors are searched, which takes time
 MOST_BLOCKS = 1 << 20  # of a run: each is a Python object
-RUN, DEVICES, OUTPUT, AUDITS = "run", "devices", "output", "audits"  # groups of options
+RUN, DEVICES, OUTPUT = "run", "devices", "output"  # groups of options
+AUDITS, CHECKPOINTS = "audits", "checkpoints"
 
 
 def driver_help() -> str:
@@ -142,6 +151,33 @@ class RunSpec:
     audit_seed: int | None = parameter(
         "--audit-seed", None, int, "of the sample; default: random", group=AUDITS, metavar="S"
     )
+    checkpoint: Path | None = parameter(
+        "--checkpoint",
+        None,
+        Path,
+        "write checkpoints, for `miniapps resume FILE.h5`",
+        group=CHECKPOINTS,
+        metavar="FILE.h5",
+    )
+    checkpoint_every: int = parameter(
+        "--checkpoint-every", 0, int, "every K steps", group=CHECKPOINTS, metavar="K"
+    )
+    checkpoint_keep: int = parameter(
+        "--checkpoint-keep",
+        2,
+        int,
+        "checkpoints, earlier ones as FILE.1.h5 ...; default: 2",
+        group=CHECKPOINTS,
+        metavar="N",
+    )
+    resume: Path | None = parameter(
+        "--resume",
+        None,
+        Path,
+        "go on from a checkpoint of the same problem; easier: `miniapps resume`",
+        group=CHECKPOINTS,
+        metavar="FILE.h5",
+    )
     _: KW_ONLY
     own: Options  # the driver's own
     parts: int | None = None  # of the domain, for drivers with one PE; None: from ``pe_grid``
@@ -227,29 +263,90 @@ class RunSpec:
             self.trace,
             self.gpus_per_host,
             self.own,
-            AuditPlan.asked(self.audit, self.audit_every, self.audit_seed),
+            AuditPlan.asked(self.audit, self.audit_every, self.audit_seed, self.start),
+            None if self.resumed is None else self.resumed.state,
+            self.keeper,
         )
+
+    @cached_property
+    def resumed(self) -> Resumed | None:
+        """The checkpoint that the run goes on from, if any. Raises InputError."""
+        return None if self.resume is None else read_checkpoint("--resume", self.resume.resolve())
+
+    @property
+    def start(self) -> int:
+        """The first step that the run makes."""
+        return 0 if self.resumed is None else self.resumed.state.step
+
+    @property
+    def keeper(self) -> Hdf5Keeper | None:
+        """What writes the run's checkpoints, if any."""
+        if self.checkpoint is None:
+            return None
+        head = {
+            "app": self.app,
+            "steps": self.steps,
+            "warmup": self.warmup,
+            "problem": fixed_parameters(self.app, self.prepared),
+            "words": self.fixing(),
+            "case": self.case(),
+            "own": self._own_words(),
+            "resumed": [] if self.resumed is None else self.resumed.past(),
+        }
+        path, quantities = self.checkpoint.resolve(), self.problem.quantities
+        return Hdf5Keeper(path, self.checkpoint_every, self.checkpoint_keep, head, quantities)
+
+    def fixing(self) -> list[str]:
+        """The words of a command line that fix the result of the run, and its steps."""
+        line = ["--steps", str(self.steps), "--warmup", str(self.warmup)]
+        for field in fields(self.problem):
+            value = getattr(self.problem, field.name)
+            value = value.resolve() if isinstance(value, Path) else value
+            if field.name not in self.problem.needs_output:
+                line += words(field.metadata["option"], value, field.metadata["repeated"])
+        return line
+
+    def case(self) -> dict[str, str]:
+        """How the run is made, and its checkpoints: values of options, which change no result."""
+        return {
+            "--driver": self.driver,
+            "-n": str(self.pes),
+            "--odf": str(self.odf),
+            "--pe-grid": shown(self.layout.pe_grid),
+            "--device": self.device,
+            "--checkpoint-every": str(self.checkpoint_every),
+            "--checkpoint-keep": str(self.checkpoint_keep),
+        }
+
+    def _own_words(self) -> list[str]:
+        """The words that give the driver's own options."""
+        line = []
+        for field in fields(self.own):
+            value = getattr(self.own, field.name)
+            if value != field.default:
+                line += words(driver_option_names(self.can, field, self.problem)[0], value)
+        return line
 
     def arguments(self) -> list[str]:
         """The command line that requests this run, with every "auto" replaced by a value."""
         settled = {
             "pe_grid": self.layout.pe_grid,
             "output": self.output and self.output.resolve(),
+            "checkpoint": self.checkpoint and self.checkpoint.resolve(),
+            "resume": self.resume and self.resume.resolve(),
         }
         line = ["run", self.app]
         for field in grouped(RunSpec):
             value = settled.get(field.name, getattr(self, field.name))
-            new = field.metadata["group"] == AUDITS or field.name == "hash_every"
+            newer = field.metadata["group"] in (AUDITS, CHECKPOINTS)
+            new = newer or field.name == "hash_every"
             if new and value == field.default:
                 continue  # as in campaigns of versions that did not have the option
             if value is True:
                 line.append(field.metadata["option"])
             elif value is not False:
                 line += words(field.metadata["option"], value)
-        for field in fields(self.own):
-            value = getattr(self.own, field.name)
-            if value != field.default:
-                line += words(driver_option_names(self.can, field, self.problem)[0], value)
+        line += self._own_words()
         for field in fields(self.prepared):
             option, repeated = field.metadata["option"], field.metadata["repeated"]
             line += words(option, getattr(self.prepared, field.name), repeated)
@@ -304,9 +401,26 @@ class RunSpec:
         for name, asked in wanted.items():
             require(not asked or self.output is not None, name, asked, "needs --output FILE.h5")
 
+    def _check_checkpoints(self) -> None:
+        """Raise InputError if checkpoints cannot be written, or the run cannot be resumed."""
+        check_writable("--checkpoint", self.checkpoint)
+        every, keep = self.checkpoint_every, self.checkpoint_keep
+        require(every >= 0, "--checkpoint-every", every, "must be 0 or more (0: none)")
+        require(1 <= keep <= MOST_KEPT, "--checkpoint-keep", keep, f"must be from 1 to {MOST_KEPT}")
+        if self.checkpoint is None:
+            needs = "needs --checkpoint FILE.h5"
+            require(not every, "--checkpoint-every", every, needs)
+            require(keep == 2, "--checkpoint-keep", keep, needs)
+        else:
+            require(every > 0, "--checkpoint", self.checkpoint, "needs --checkpoint-every K")
+            able = offers_checkpoints(self.module.Block)
+            require(able, "--checkpoint", self.checkpoint, f"app {self.app} does not offer it")
+        if self.resume is not None and self.resumed is not None:
+            self.resumed.check(self)
+
     def files(self) -> dict[str, Path | None]:
         """The files that the run reads and writes, by option."""
-        files = {"--output": self.output}
+        files = {"--output": self.output, "--checkpoint": self.checkpoint}
         for options in (self.problem, self.own):
             values = {field: getattr(options, field.name) for field in fields(options)}
             paths = {field: value for field, value in values.items() if isinstance(value, Path)}
@@ -325,6 +439,7 @@ class RunSpec:
         self._check_device()
         self.own.check(self)
         self._check_output()
+        self._check_checkpoints()
         allowed = f"has {self.blocks} blocks, at most {MOST_BLOCKS} are allowed"
         require(self.blocks <= MOST_BLOCKS, self.app, self.problem.shape, allowed)
         kinds = list(self.layout.counts())

@@ -9,7 +9,7 @@ import numpy as np
 
 from devices.backend import Device
 from devices.messages import packed
-from miniapps.contract import Collect, Index, Measure, Piece, Post
+from miniapps.contract import Checkpoint, Collect, Index, Measure, Piece, Post, Saved
 from miniapps.decomposition import Layout
 
 from .problem import AdvectProblem
@@ -39,6 +39,16 @@ class AdvectBlock:
     def state(self) -> list[Piece]:
         """The block's cells of the one field, ``u``."""
         return [Piece("u", self.u, (self.low,), self.problem.size)]
+
+    def checkpoint(self) -> Checkpoint:
+        """What the block needs beside `state` to go on later: nothing."""
+        return Checkpoint()
+
+    def resume(self, saved: Saved) -> Generator[Any, Any, None]:
+        """Take up the state of a checkpoint, which any blocks may have written."""
+        self.u = saved.cells("u", [(self.low, self.high)])
+        return
+        yield  # makes this a generator; it sends no request
 
     def measure(self) -> dict[str, Measure]:
         """The block's part of the first Fourier mode, at step 0 and now."""

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.run.record import host, versions
+from workbench.run.record import host
+from workbench.run.versions import versions
 
 CELLS = 1 << 18  # 2 MiB per array: partly in cache, like the runs themselves
 REPEATS = 600

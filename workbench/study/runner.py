@@ -25,8 +25,9 @@ from workbench.plural import counted
 from workbench.run import launch
 from workbench.run.execute import check_fits
 from workbench.run.launched import Launched
-from workbench.run.record import disturbed, disturber, host, versions
+from workbench.run.record import disturbed, disturber, host
 from workbench.run.spec import RunSpec
+from workbench.run.versions import versions
 from workbench.study import noise
 from workbench.study.campaign import VERSION, Campaign, Writer
 from workbench.study.plan import Study, described

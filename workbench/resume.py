@@ -1,0 +1,84 @@
+"""``miniapps resume`` and ``miniapps checkpoint``: going on from a checkpoint, and what is in one."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from workbench.exit_status import VALID
+from workbench.plural import counted
+from workbench.run.checkpoint import Resumed, read_checkpoint
+
+# Options that are as before unless one of these is given.
+UNLESS: Mapping[str, tuple[str, ...]] = {
+    "--driver": ("--driver",),
+    "-n": ("-n", "--driver", "--pe-grid"),
+    "--odf": ("--odf", "--driver"),
+    "--pe-grid": ("--pe-grid", "--driver", "-n"),
+    "--device": ("--device",),
+    "--checkpoint": ("--checkpoint",),
+    "--checkpoint-every": ("--checkpoint-every",),
+    "--checkpoint-keep": ("--checkpoint-keep",),
+}
+
+
+def expanded(words: Sequence[str]) -> list[str]:
+    """The words of `run` that go on from a checkpoint; ``words``: those after `resume`.
+
+    What fixes the result is as before. So are driver, PEs, blocks and checkpoints, unless options
+    for them are given. Raises InputError. Words that do not begin with a file are returned after
+    `resume`, for its parser.
+    """
+    if not words or words[0].startswith("-"):
+        return ["resume", *words]
+    path, given = Path(words[0]), list(words[1:])
+    head = read_checkpoint("FILE.h5", path).head
+    before = head["case"] | {"--checkpoint": str(path.with_name(head["file"]))}
+    line = ["run", head["app"], *head["words"]]
+    for option, others in UNLESS.items():
+        if not any(is_given(other, given) for other in others):
+            line += [option, before[option]]
+    if not is_given("--driver", given):
+        line += head["own"]
+    return [*line, *given, "--resume", str(path)]
+
+
+def is_given(option: str, words: Sequence[str]) -> bool:
+    """Whether words of a command line give an option, which may have its value behind it."""
+    glued = f"{option}=" if option.startswith("--") else option
+    return any(word == option or word.startswith(glued) for word in words)
+
+
+def checkpoint(path: Path, json_wanted: bool) -> int:
+    """Print what is in a checkpoint whose hashes hold. Raises InputError if they do not."""
+    found = read_checkpoint("FILE.h5", path)
+    found.verify()
+    print(json.dumps(dict(found.head)) if json_wanted else "\n".join(summary(found)))
+    return VALID
+
+
+def summary(found: Resumed) -> list[str]:
+    """What is in a checkpoint, in a few lines."""
+    head, warmup = found.head, found.head["warmup"]
+    made = f"step {head['step']} of {warmup + head['steps']}"
+    lines = [
+        f"{head['app']}, {made}{', its tolerance is met' if head['finished'] else ''}",
+        f"  state {head['state_hash']}: all hashes hold",
+        f"  problem {shlex.join(head['words'])}",
+        f"  written under {head['case']['--driver']} on {counted(int(head['case']['-n']), 'PE')}",
+    ]
+    if head["resumed"]:
+        steps = ", ".join(str(past["step"]) for past in head["resumed"])
+        lines.append(f"  by a run that was resumed at step {steps}")
+    return [*lines, *(f"  {line}" for line in arrays(head))]
+
+
+def arrays(head: Mapping[str, Any]) -> list[str]:
+    """The arrays of a checkpoint, with types and shapes."""
+    return [
+        f"{name}: {array['dtype']} {'x'.join(map(str, array['shape']))}"
+        for name, array in head["arrays"].items()
+    ]

@@ -1,0 +1,24 @@
+"""Versions of what affects results and speed, for records and checkpoints."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from functools import cache
+
+PACKAGES = ("parallel-miniapps", "numpy", "numba", "mpi4py", "charm4py", "h5py")
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that affect results and speed."""
+    found = {name: version(name) or "not installed" for name in PACKAGES}
+    return {"python": platform.python_version()} | found
+
+
+@cache
+def version(package: str) -> str | None:
+    """The version of a package, looked up once per process; None if it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
