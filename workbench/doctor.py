@@ -189,8 +189,8 @@ def gpu() -> Iterator[Finding]:
     seen = [f"{gpu.name}, {gpu.memory_bytes / 2**30:.0f} GiB" for gpu in nvidia.seen()]
     yield Finding("GPU", bool(seen), "; ".join(seen) or "none", needed)
     for name, packages in GPU_PACKAGES.items():
-        found = filter(None, map(versions.version, packages))
-        version = next(versions, "not installed")
+        installed = filter(None, map(versions.version, packages))
+        version = next(installed, "not installed")
         install = f"{needed}; install it: {pip_install(*extra('gpu'))}"
         yield Finding(name, version != "not installed", version, install)
     yield kernel_compiler()

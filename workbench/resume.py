@@ -1,4 +1,4 @@
-"""``miniapps resume`` and ``miniapps checkpoint``: going on from a checkpoint, and what is in one."""
+"""``miniapps resume`` goes on from a checkpoint, ``miniapps checkpoint`` says what is in one."""
 
 from __future__ import annotations
 

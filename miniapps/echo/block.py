@@ -74,17 +74,22 @@ class EchoBlock:
         return [Piece("counters", self.counters, origin, self.problem.size)]
 
     def checkpoint(self) -> Checkpoint:
-        """Beside the counters, the numbers of messages, and of wrong ones."""
-        counts = np.array([self.messages, self.wrong])
-        return Checkpoint(totals={"messages": Measure("sum", counts)})
+        """Beside the counters, how many messages have been missing, and how many wrong."""
+        counts = np.array([self.due() - self.messages, self.wrong])
+        return Checkpoint(totals={"missing and wrong": Measure("sum", counts)})
 
     def resume(self, saved: Saved) -> Generator[Any, Any, None]:
-        """Take up the counters; the first block takes up the numbers of messages of all."""
+        """Take up the counters; the first block takes up what all blocks have missed."""
         self.time = saved.step
         self.counters = saved.cells("counters", self.bounds)
-        self.messages, self.wrong = map(int, saved.total("messages"))
+        missing, self.wrong = map(int, saved.total("missing and wrong"))
+        self.messages = self.due() - missing
         return
         yield  # makes this a generator; it sends no request
+
+    def due(self) -> int:
+        """The number of messages that should have come so far."""
+        return len(self.neighbors) * self.time * len(PHASES)
 
     def measure(self) -> dict[str, Measure]:
         """The number of messages received, of wrong messages, and of edges."""

@@ -57,8 +57,6 @@ def run(options: Namespace, runtime: list[str]) -> int:
     drivers.get(options.driver).require_modules()
     spec = RunSpec.create(options)
     require_apart(spec.files() | {"--json": json_file})
-    if spec.resumed is not None and not options.no_launch:  # then the launching process has
-        spec.resumed.verify()
     show = partial(deliver, json_target=options.json)
     here = around is None and not options.no_launch and options.launcher is None and not runtime
     if here and not (options.force or options.dry_run):

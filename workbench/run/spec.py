@@ -32,6 +32,7 @@ from workbench.run.checkpoint import (
     offers_checkpoints,
     read_checkpoint,
 )
+from workbench.run.launched import FOLDER
 from workbench.run.shapes import unprintable
 
 WARMUP = 10  # steps, as in the studies of ESPM2 2021; the first ones are slower
@@ -417,6 +418,8 @@ class RunSpec:
             require(able, "--checkpoint", self.checkpoint, f"app {self.app} does not offer it")
         if self.resume is not None and self.resumed is not None:
             self.resumed.check(self)
+            if FOLDER not in os.environ:  # else the launching process has done it
+                self.resumed.verify()
 
     def files(self) -> dict[str, Path | None]:
         """The files that the run reads and writes, by option."""

@@ -1,0 +1,350 @@
+"""Checkpoints: runs that go on end as if nothing had happened, and no damaged file is taken."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import support
+
+import miniapps
+from drivers.shares import Extent, Share
+from miniapps.contract import Checkpoint, CheckpointError, Piece
+from miniapps.grid_block import GridBlock
+from miniapps.leanmd.domain import Domain
+from miniapps.pic.block import PicBlock
+from miniapps.saved import SavedState
+from workbench.run import checkpoint
+from workbench.run.checkpoint import Hdf5Keeper, read_checkpoint
+
+# Each app with what it carries from step to step: a tolerance, a load, events, a table.
+RUNS = {
+    "jacobi2d": "jacobi2d --preset minimal --steps 13",
+    "jacobi2d, float32": "jacobi2d --size 11x8 --dtype float32 --boundary periodic --steps 12",
+    "stencil3d": "stencil3d --preset minimal --steps 9",
+    "stencil3d, load": "stencil3d --size 7x6x5 --imbalance paper --steps 9",
+    "pic": "pic --preset minimal --steps 9",
+    "leanmd, blocks": "leanmd --preset minimal --steps 9",
+    "leanmd, pairs": "leanmd --lattice 6x6x6 --thermo 2 --steps 7 --decomposition pairs",
+    "echo": "echo --preset minimal --steps 9",
+}
+GRIDS = {
+    "jacobi2d": ("1x1", "2x1", "3x2"),
+    "stencil3d": ("1x1x1", "2x1x1", "1x2x2"),
+    "pic": ("1x1", "2x2", "3x1"),
+    "leanmd": ("1x1x1", "2x1x1"),
+    "echo": ("1x1", "3x1", "2x2"),
+}
+
+
+def record(*words: object) -> dict[str, Any]:
+    """The record of a run that must be valid, made in this process unless PEs are launched."""
+    done = support.in_process(*words, "--json", "-")
+    assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def drawn_case(random: Random, app: str) -> list[str]:
+    """A driver with all blocks in this process, and a grid of blocks; sim migrates them."""
+    case = ["--pe-grid", random.choice(GRIDS[app])]
+    if random.random() < 0.5:
+        return [*case, "--driver", "serial"]
+    seed = random.randrange(1000)
+    return [*case, "--driver", "sim", "--sim-order", "random", "--sim-seed", str(seed)]
+
+
+def physics(found: dict[str, Any]) -> dict[str, Any]:
+    """What a record says of the result: the state, and the app's own entries."""
+    keys = "state_hash", "thermo", "momentum", "energy_drift_per_atom_and_step", "particles_placed"
+    return {key: found[key] for key in keys if key in found}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_resumed_twice_as_if_never_stopped(name: str, tmp_path: Path) -> None:
+    """Catches state that a checkpoint lacks, and results that follow driver, blocks or steps."""
+    words, file, random = RUNS[name].split(), tmp_path / "c.h5", Random(name)
+    app, steps = words[0], int(words[words.index("--steps") + 1])
+    whole = record("run", *words, "--warmup", 1)
+    stops = sorted(random.sample(range(2, steps), 2))
+    kept = "--checkpoint", file, "--checkpoint-every", 1, "--warmup", 1
+    record("run", *words, *drawn_case(random, app), *kept, "--steps", stops[0])
+    second = record("resume", file, *drawn_case(random, app), "--steps", stops[1])
+    last = record("resume", file, *drawn_case(random, app), "--steps", steps)
+    assert physics(last) == physics(whole)
+    assert [past["step"] for past in last["resumed"]] == [stop + 1 for stop in stops]
+    assert last["resumed"][-1]["state_hash"] == second["state_hash"]
+    assert last["steps"] == last["rounds"]["first"][-1] + last["rounds"]["count"][-1] - stops[1] - 1
+    assert {check["name"] for check in whole["checks"]} >= {c["name"] for c in last["checks"]}
+
+
+def test_other_decomposition_of_leanmd(tmp_path: Path) -> None:
+    """Catches checkpoints of cells that blocks cannot take up."""
+    words, file = RUNS["leanmd, pairs"].split(), tmp_path / "c.h5"
+    whole = record("run", *words)
+    record("run", *words, "--checkpoint", file, "--checkpoint-every", 3)
+    found = record("resume", checkpoint.kept(file, 1), "--decomposition", "blocks", "--pe-grid", "1x1x1")
+    assert physics(found) == physics(whole)
+
+
+@pytest.mark.launch
+def test_resumed_under_every_driver(tmp_path: Path) -> None:
+    """Catches a driver that writes or takes up less than all PEs have, or loses migrated blocks."""
+    words, file = ("leanmd", "--preset", "minimal", "--steps", 12), tmp_path / "c.h5"
+    cases = (
+        "--driver mpi -n 2 --steps 3",
+        "--driver charm -n 2 --odf 2 --balancer Rotate --lb-period 2 --steps 6",
+        "--driver file -n 2 --steps 9",
+    )
+    whole = record("run", *words)
+    kept = "--checkpoint", file, "--checkpoint-every", 3
+    for number, case in enumerate(cases):
+        begin = ("resume", file) if number else ("run", *words, *kept)
+        found = record(*begin, *case.split())
+        assert found["pes"] == 2 and found["checkpoints_s"] > 0
+    last = record("resume", file, "--driver", "serial", "--steps", 12)
+    assert physics(last) == physics(whole)
+    assert [past["step"] for past in last["resumed"]] == [3, 6, 9]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of PIC, which has further pieces, totals, and rows that no particle has."""
+    file = tmp_path_factory.mktemp("checkpoint") / "c.h5"
+    record("run", *RUNS["pic"].split(), "--checkpoint", file, "--checkpoint-every", 4)
+    return file
+
+
+def damaged(file: Path, folder: Path, where: int) -> Path:
+    """A copy of a file in which one bit of a byte is another."""
+    copy = folder / "damaged.h5"
+    content = bytearray(file.read_bytes())
+    content[where] ^= 1 << (where % 8)
+    copy.write_bytes(content)
+    return copy
+
+
+def test_every_flipped_bit_of_data_is_seen(written: Path, tmp_path: Path) -> None:
+    """Catches a dataset, or a row without a particle, that no hash covers."""
+    with h5py.File(written) as file:
+        places = {}
+        for group in ("state", "more", "totals"):
+            for name, data in file[group].items():
+                first = data.id.get_offset()
+                size = data.size * data.dtype.itemsize
+                places |= {f"{group}/{name}, {at}": first + at for at in (0, size // 2, size - 1)}
+    assert len(places) == 3 * (4 + 5)
+    for name, where in places.items():
+        line = support.refused(["resume", damaged(written, tmp_path, where)])
+        assert "is damaged" in line, (name, line)
+
+
+def test_changed_attributes_are_seen(written: Path, tmp_path: Path) -> None:
+    """Catches a step or a problem that somebody has edited."""
+    copy = Path(shutil.copy(written, tmp_path / "edited.h5"))
+    with h5py.File(copy, "r+") as file:
+        file.attrs["checkpoint"] = file.attrs["checkpoint"].replace('"step": 8', '"step": 4')
+    assert "attribute checkpoint has another hash" in support.refused(["resume", copy])
+
+
+def rewritten(file: Path, copy: Path, **values: object) -> Path:
+    """A copy of a checkpoint that says something else, and has a hash that fits."""
+    shutil.copy(file, copy)
+    with h5py.File(copy, "r+") as opened:
+        text = json.dumps(json.loads(opened.attrs["checkpoint"]) | values)
+        opened.attrs["checkpoint"] = text
+        opened.attrs["sha256"] = checkpoint.hashlib.sha256(text.encode()).hexdigest()
+    return copy
+
+
+def test_files_that_are_no_checkpoints(written: Path, tmp_path: Path) -> None:
+    """Catches a traceback, or a run, from another file."""
+    empty, short, output = (tmp_path / name for name in ("empty.h5", "short.h5", "output.h5"))
+    empty.touch()
+    short.write_bytes(written.read_bytes()[:-100])
+    record("run", *RUNS["pic"].split(), "--output", output)
+    newer = rewritten(written, tmp_path / "newer.h5", schema=2)
+    for file, why in {
+        empty: "is empty",
+        short: "is damaged",
+        output: "is the --output of a run",
+        newer: "is of schema 2; this version reads 1",
+        tmp_path / "none.h5": "there is no such file",
+        tmp_path: "there is no such file",
+        Path(__file__): "is no HDF5 file",
+    }.items():
+        assert why in support.refused(["resume", file])
+        assert why in support.refused(["checkpoint", file])
+
+
+def test_refused_command_lines(written: Path, tmp_path: Path) -> None:
+    """Catches options that would change the result, and runs that have nothing to do."""
+    problem, other = RUNS["pic"].split(), RUNS["jacobi2d"].split()
+    ended = rewritten(written, tmp_path / "ended.h5", finished=True)
+    new = tmp_path / "new.h5"
+    for words, why in (
+        ((*problem, "--resume", written, "--size", 14), "--size 14: would change the result"),
+        (("resume", written, "--size", 14), "--size 14: would change the result: c.h5 is of 12"),
+        (("resume", written, "--warmup", 3), "--warmup 3: would change the result"),
+        (("resume", written, "--steps", 8), "c.h5 has made 8: must be more"),
+        (("resume", ended), "has met its tolerance"),
+        ((*other, "--resume", written), "is of pic, not jacobi2d"),
+        ((*problem, "--checkpoint", new), "needs --checkpoint-every"),
+        ((*problem, "--checkpoint-every", 2), "needs --checkpoint FILE.h5"),
+        ((*problem, "--checkpoint", new, "--checkpoint-every", -1), "must be 0 or more"),
+        (
+            (*problem, "--checkpoint", new, "--checkpoint-every", 1, "--checkpoint-keep", 0),
+            "must be from 1 to",
+        ),
+        (
+            (*problem, "--checkpoint", new, "--checkpoint-every", 1, "--output", new),
+            "is the file of",
+        ),
+    ):
+        line = support.refused(words if words[0] == "resume" else ("run", *words))
+        assert why in line, line
+    assert not new.exists()
+
+
+def test_apps_without_the_methods_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a run that finds out only when a checkpoint is due."""
+    monkeypatch.delattr(miniapps.load("echo").Block, "resume")
+    words = *RUNS["echo"].split(), "--checkpoint", tmp_path / "c.h5", "--checkpoint-every", 1
+    assert "app echo does not offer it" in support.refused(["run", *words])
+
+
+def test_earlier_checkpoints_are_kept(tmp_path: Path) -> None:
+    """Catches a checkpoint that replaces too many, or too few, and a part that is left."""
+    words = *RUNS["echo"].split(), "--checkpoint", tmp_path / "c.h5", "--checkpoint-every", 2
+    for keep, steps in ((1, [8]), (2, [8, 6]), (3, [8, 6, 4])):
+        for old in tmp_path.iterdir():
+            old.unlink()
+        record("run", *words, "--checkpoint-keep", keep)
+        files = [checkpoint.kept(tmp_path / "c.h5", n) for n in range(keep)]
+        assert sorted(tmp_path.iterdir()) == sorted(files)
+        assert [read_checkpoint("", file).state.step for file in files] == steps
+
+
+@pytest.mark.parametrize("method", ["create", "write", "flush", "finish"])
+def test_a_failure_leaves_the_previous_checkpoint(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a checkpoint that is lost, or a part that is left, when the next one fails."""
+    words, file = RUNS["echo"].split(), tmp_path / "c.h5"
+    usual = getattr(Hdf5Keeper, method)
+
+    def failing(self: Hdf5Keeper, *given: Any) -> None:
+        usual(self, *given)
+        if file.exists() and read_checkpoint("", file).state.step >= 4:
+            with self._told():
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Hdf5Keeper, method, failing)
+    kept = "--checkpoint", file, "--checkpoint-every", 2, "--checkpoint-keep", 1
+    done = support.in_process("run", *words, *kept)
+    assert done.returncode == 3, done
+    assert f"--checkpoint {file} cannot be written: No space left on device" in done.stderr
+    assert [*tmp_path.iterdir()] == [file]
+    monkeypatch.undo()
+    assert record("resume", file)["state_hash"] == record("run", *words)["state_hash"]
+
+
+# Wrong programs -----------------------------------------------------------------------------------
+
+
+def without(name: str, usual: Callable[[Any], Checkpoint], self: Any) -> Checkpoint:
+    """A checkpoint in which one total is that of a run that has just begun."""
+    found = usual(self)
+    total = found.totals[name]
+    nothing = total._replace(value=np.zeros_like(total.value))
+    return found._replace(totals=dict(found.totals) | {name: nothing})
+
+
+def without_time(usual: Callable[..., Any], self: Any, saved: SavedState) -> Any:
+    """A block that takes up everything but the step."""
+    yield from usual(self, saved)
+    self.time = 0
+
+
+def two_ids_changed(usual: Callable[..., Any], self: SavedState, *given: Any) -> Any:
+    """Rows that have each other's ids."""
+    ids, rows = usual(self, *given)
+    ids[:2] = ids[:2][::-1]
+    return ids, rows
+
+
+def shifted_rows(usual: Callable[..., Any], self: Hdf5Keeper, pieces: list[Piece]) -> None:
+    """A block that writes to the place of others."""
+    usual(self, [piece._replace(ids=np.roll(piece.ids, 1)) for piece in pieces])
+
+
+def swapped_velocities(usual: Callable[..., Any], self: Any, saved: SavedState) -> Any:
+    """Atoms that have each other's velocities."""
+    rows = saved.rows
+
+    class Wrong(SavedState):
+        """The same, but for the order of velocities."""
+
+    del rows, Wrong
+    yield from usual(self, saved)
+    self.atoms.velocity[:, :2] = self.atoms.velocity[:, 1::-1]
+
+
+WRONG: dict[str, tuple[str, Any, str, Callable[..., Any]]] = {
+    "a sum of ids is lost": ("pic", PicBlock, "checkpoint", partial(without, "removed")),
+    "starts are lost": ("pic", PicBlock, "checkpoint", partial(without, "begun")),
+    "the number so far is lost": ("pic", PicBlock, "checkpoint", partial(without, "born")),
+    "the table is lost": ("leanmd, blocks", Domain, "checkpoint", partial(without, "rows")),
+    "initial ids are lost": ("leanmd, blocks", Domain, "checkpoint", partial(without, "born")),
+    "the step is lost": ("jacobi2d", GridBlock, "resume", without_time),
+    "atoms change velocities": ("leanmd, blocks", Domain, "resume", swapped_velocities),
+    "ids are mixed up": ("pic", SavedState, "rows", two_ids_changed),
+    "rows of others are written": ("pic", Hdf5Keeper, "write", shifted_rows),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_programs_are_found(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches checks, hashes and comparisons that miss what a checkpoint has lost."""
+    run, kind, method, wrong = WRONG[name]
+    usual = getattr(kind, method)
+    monkeypatch.setattr(kind, method, lambda self, *given: wrong(usual, self, *given))
+    file = tmp_path / "c.h5"
+    words = *RUNS[run].split(), "--checkpoint", file, "--checkpoint-every", 1
+    early = 1 if name == "the number so far is lost" else 4  # before the particles are injected
+    record("run", *words, "--steps", early)
+    done = support.in_process("resume", file, "--steps", 9)
+    assert done.returncode in (1, 2, 3), done.stdout
+
+
+def test_shares_that_do_not_fit() -> None:
+    """Catches blocks of two types whose pieces would be written over each other, and wide ids."""
+    few = Extent("<f8", (3,), (1, 2), 2)
+    with pytest.raises(CheckpointError, match="different types"):
+        few.joined(Extent("<f4", (3,), (3, 4), 2), "x")
+    assert few.joined(Extent("<f8", (3,), (1, 0), 0), "x") == few
+    share = Share(set(), {"x": few._replace(ids=(1, 10**12))}, {"x": np.zeros(4, np.uint64)})
+    with pytest.raises(CheckpointError, match="2 rows with ids from 1 to 1000000000000"):
+        Share.joined([share])
+
+
+def test_what_is_in_a_checkpoint(written: Path) -> None:
+    """Catches a summary of another run, and one that does not say where the run goes on."""
+    done = support.in_process("checkpoint", written)
+    assert done.returncode == 0 and "pic, step 8 of 9" in done.stdout, done
+    found = json.loads(support.in_process("checkpoint", written, "--json").stdout)
+    assert (found["app"], found["step"], found["resumed"]) == ("pic", 8, [])
