@@ -95,7 +95,8 @@ class SavedState:
     def pieces(self, name: str) -> Iterator[tuple[int, Piece]]:
         """An array in pieces of about `CHUNK` elements, without unused rows.
 
-        With each, the number of elements of unused rows that are not 0.
+        With each, how much is wrong that no hash covers: rows with the id of another row, and bytes
+        of unused rows that are not 0.
         """
         stored = self.arrays[name]
         whole = stored.mapped(self.path)
@@ -108,8 +109,11 @@ class SavedState:
                 continue
             ids = self.arrays[f"{name}.id"].mapped(self.path)[first : first + rows]
             used = ids != NOBODY
-            stray = int(np.count_nonzero(values[~used].view(np.uint8))) if not used.all() else 0
-            yield stray, Piece(name, values[used], None, (), np.array(ids[used]))
+            wrong = np.count_nonzero(
+                used & (ids != stored.first + np.arange(first, first + len(ids)))
+            )
+            wrong += np.count_nonzero(values[~used].view(np.uint8))
+            yield int(wrong), Piece(name, values[used], None, (), np.array(ids[used]))
 
     def names(self) -> list[str]:
         """The names of all pieces."""

@@ -18,6 +18,9 @@ import pytest
 import support
 
 import miniapps
+from devices.backend import Device
+from drivers.checkpoints import words_of_state, write_blocks
+from drivers.engine import Engine
 from drivers.shares import Extent, Share
 from miniapps.contract import Checkpoint, CheckpointError, Piece
 from miniapps.grid_block import GridBlock
@@ -26,6 +29,7 @@ from miniapps.pic.block import PicBlock
 from miniapps.saved import SavedState
 from workbench.run import checkpoint
 from workbench.run.checkpoint import Hdf5Keeper, read_checkpoint
+from workbench.skeleton import Block, Problem
 
 # Each app with what it carries from step to step: a tolerance, a load, events, a table.
 RUNS = {
@@ -93,7 +97,9 @@ def test_other_decomposition_of_leanmd(tmp_path: Path) -> None:
     words, file = RUNS["leanmd, pairs"].split(), tmp_path / "c.h5"
     whole = record("run", *words)
     record("run", *words, "--checkpoint", file, "--checkpoint-every", 3)
-    found = record("resume", checkpoint.kept(file, 1), "--decomposition", "blocks", "--pe-grid", "1x1x1")
+    found = record(
+        "resume", checkpoint.kept(file, 1), "--decomposition", "blocks", "--pe-grid", "1x1x1"
+    )
     assert physics(found) == physics(whole)
 
 
@@ -292,12 +298,6 @@ def shifted_rows(usual: Callable[..., Any], self: Hdf5Keeper, pieces: list[Piece
 
 def swapped_velocities(usual: Callable[..., Any], self: Any, saved: SavedState) -> Any:
     """Atoms that have each other's velocities."""
-    rows = saved.rows
-
-    class Wrong(SavedState):
-        """The same, but for the order of velocities."""
-
-    del rows, Wrong
     yield from usual(self, saved)
     self.atoms.velocity[:, :2] = self.atoms.velocity[:, 1::-1]
 
@@ -307,7 +307,6 @@ WRONG: dict[str, tuple[str, Any, str, Callable[..., Any]]] = {
     "starts are lost": ("pic", PicBlock, "checkpoint", partial(without, "begun")),
     "the number so far is lost": ("pic", PicBlock, "checkpoint", partial(without, "born")),
     "the table is lost": ("leanmd, blocks", Domain, "checkpoint", partial(without, "rows")),
-    "initial ids are lost": ("leanmd, blocks", Domain, "checkpoint", partial(without, "born")),
     "the step is lost": ("jacobi2d", GridBlock, "resume", without_time),
     "atoms change velocities": ("leanmd, blocks", Domain, "resume", swapped_velocities),
     "ids are mixed up": ("pic", SavedState, "rows", two_ids_changed),
@@ -324,10 +323,13 @@ def test_wrong_programs_are_found(
     usual = getattr(kind, method)
     monkeypatch.setattr(kind, method, lambda self, *given: wrong(usual, self, *given))
     file = tmp_path / "c.h5"
-    words = *RUNS[run].split(), "--checkpoint", file, "--checkpoint-every", 1
-    early = 1 if name == "the number so far is lost" else 4  # before the particles are injected
-    record("run", *words, "--steps", early)
-    done = support.in_process("resume", file, "--steps", 9)
+    kept = "--checkpoint", file, "--checkpoint-every", 1, "--checkpoint-keep", 9
+    steps = 1 if name == "the number so far is lost" else 4  # before particles are injected
+    record("run", *RUNS[run].split(), *kept)
+    files = [
+        other for other in tmp_path.iterdir() if read_checkpoint("", other).state.step == steps
+    ]
+    done = support.in_process("resume", *files)
     assert done.returncode in (1, 2, 3), done.stdout
 
 
@@ -348,3 +350,30 @@ def test_what_is_in_a_checkpoint(written: Path) -> None:
     assert done.returncode == 0 and "pic, step 8 of 9" in done.stdout, done
     found = json.loads(support.in_process("checkpoint", written, "--json").stdout)
     assert (found["app"], found["step"], found["resumed"]) == ("pic", 8, [])
+
+
+def test_the_skeleton_goes_on(tmp_path: Path) -> None:
+    """Catches an app of `miniapps new` that cannot be resumed, on other blocks."""
+    problem = Problem(size=(101,))
+
+    def engine(parts: int) -> Engine:
+        layout = problem.cut(parts, 1, None)
+        return Engine([Block(problem, layout, index, Device()) for index in layout.indices()])
+
+    def step(engine: Engine, first: int, end: int) -> np.ndarray:
+        for at in range(first, end):
+            engine.round(at, 1)
+        return words_of_state(engine.blocks)
+
+    stopped, keeper = engine(3), Hdf5Keeper(tmp_path / "c.h5", 1, 1, {"resumed": []})
+    step(stopped, 0, 7)
+    keeper.create(7, False, Share.joined([Share.of(stopped.blocks)]))
+    write_blocks(keeper, stopped.blocks)
+    keeper.finish()
+    saved = read_checkpoint("", tmp_path / "c.h5")
+    saved.verify()
+    goes_on = engine(2)
+    for number, runner in enumerate(goes_on.runners.values()):
+        runner.saved = saved.state.for_block(number)
+    goes_on.setup()
+    assert np.array_equal(step(goes_on, 7, 20), step(engine(1), 0, 20))
