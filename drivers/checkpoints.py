@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from drivers.job import Job, RunError
-from drivers.shares import Keeper, hashed, pieces_of
+from drivers.shares import CheckpointWriter, hashed, pieces_of
 from kernels.state_hash import WORDS, digest
 
 
-def write_blocks(keeper: Keeper, blocks: Iterable[Any]) -> None:
+def write_blocks(writer: CheckpointWriter, blocks: Iterable[Any]) -> None:
     """Write the pieces of a PE's blocks to the file that PE 0 has created."""
     for block in blocks:
-        keeper.write(pieces_of(block))
+        writer.write(pieces_of(block))
 
 
 def words_of_state(blocks: Iterable[Any]) -> np.ndarray:

@@ -445,19 +445,19 @@ def take_checkpoint(job: Job, engine: Engine, log: PELog, segment: Segment) -> N
     """
     if segment.last is None or not job.wants_checkpoint(segment.last, segment.stop):
         return
-    keeper, transport = job.keeper, engine.transport
-    assert keeper is not None
+    writer, transport = job.checkpoint_writer, engine.transport
+    assert writer is not None
     end_s = log.rested(audits_before(engine.runners.values(), segment.stop))
     end_s = float(transport.all_reduce(end_s, "max"))
     shares = transport.gather(Share.of(engine.blocks))
     if shares is not None:
-        keeper.create(segment.stop, engine.first.stepper.finished, Share.joined(shares))
+        writer.create(segment.stop, engine.first.stepper.finished, Share.joined(shares))
     transport.barrier()
-    write_blocks(keeper, engine.blocks)
-    keeper.flush()
+    write_blocks(writer, engine.blocks)
+    writer.flush()
     transport.barrier()
     if shares is not None:
-        keeper.finish()
+        writer.finish()
     transport.barrier()
     log.checkpoints_s += log.go_on(end_s)
 

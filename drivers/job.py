@@ -11,7 +11,7 @@ import kernels
 import miniapps
 from devices import backend as device
 from drivers.descriptor import Options
-from drivers.shares import Keeper
+from drivers.shares import CheckpointWriter
 from miniapps.audit import AuditPlan, BaseAudit, audit_of
 from miniapps.contract import SETUP, Index, Piece, Place
 from miniapps.decomposition import Layout
@@ -95,8 +95,8 @@ class Job(Generic[Own]):
     ``options`` are the driver's own. If ``traced``, the run records the slices of work of each
     block between two requests. The processes of a host share its first ``gpus_per_host`` GPUs, or
     all of them. ``audit`` says how the run is audited; None: not at all. ``resumed``: the
-    checkpoint from which the run goes on; it makes the steps that are left. ``keeper`` writes
-    checkpoints.
+    checkpoint from which the run continues; it makes the steps that are left.
+    ``checkpoint_writer`` writes checkpoints.
     """
 
     app: str
@@ -111,7 +111,7 @@ class Job(Generic[Own]):
     options: Own = cast(Any, Options())
     audit: AuditPlan | None = None
     resumed: SavedState | None = None
-    keeper: Keeper | None = None
+    checkpoint_writer: CheckpointWriter | None = None
 
     def take_device(self, local_rank: int) -> None:
         """Open the device of this process, which has number ``local_rank`` on its host."""
@@ -170,12 +170,13 @@ class Job(Generic[Own]):
 
     def wants_checkpoint(self, before: int, step: int) -> bool:
         """Whether a checkpoint is due after the round from step ``before`` to ``step``."""
-        return self.keeper is not None and before >= 0 and self.keeper.wants(before, step)
+        writer = self.checkpoint_writer
+        return writer is not None and before >= 0 and writer.wants(before, step)
 
     def segments(self, start: int, end: int) -> Iterator[Segment]:
         """A phase cut after each round with a snapshot or checkpoint; else one segment."""
         first, number = start, 0
-        if self.keeper is not None or (self.store is not None and self.store.snapshots):
+        if self.checkpoint_writer is not None or (self.store is not None and self.store.snapshots):
             for at, (step, count) in enumerate(self.rounds(start, end)):
                 after = step, step + count
                 if self.wants_snapshot(*after) or self.wants_checkpoint(*after):

@@ -122,7 +122,7 @@ class Share:
         return words
 
 
-class Keeper(Protocol):
+class CheckpointWriter(Protocol):
     """Writes checkpoints. Must be picklable."""
 
     def wants(self, before: int, step: int) -> bool:

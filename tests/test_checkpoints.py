@@ -23,12 +23,11 @@ from drivers.checkpoints import words_of_state, write_blocks
 from drivers.engine import Engine
 from drivers.shares import Extent, Share
 from miniapps.contract import Checkpoint, CheckpointError, Piece
-from miniapps.grid_block import GridBlock
 from miniapps.leanmd.domain import Domain
 from miniapps.pic.block import PicBlock
 from miniapps.saved import SavedState
 from workbench.run import checkpoint
-from workbench.run.checkpoint import Hdf5Keeper, read_checkpoint
+from workbench.run.checkpoint import Hdf5Checkpoints, read_checkpoint
 from workbench.skeleton import Block, Problem
 
 # Each app with what it carries from step to step: a tolerance, a load, events, a table.
@@ -249,15 +248,15 @@ def test_a_failure_leaves_the_previous_checkpoint(
 ) -> None:
     """Catches a checkpoint that is lost, or a part that is left, when the next one fails."""
     words, file = RUNS["echo"].split(), tmp_path / "c.h5"
-    usual = getattr(Hdf5Keeper, method)
+    usual = getattr(Hdf5Checkpoints, method)
 
-    def failing(self: Hdf5Keeper, *given: Any) -> None:
+    def failing(self: Hdf5Checkpoints, *given: Any) -> None:
         usual(self, *given)
         if file.exists() and read_checkpoint("", file).state.step >= 4:
             with self._told():
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Hdf5Keeper, method, failing)
+    monkeypatch.setattr(Hdf5Checkpoints, method, failing)
     kept = "--checkpoint", file, "--checkpoint-every", 2, "--checkpoint-keep", 1
     done = support.in_process("run", *words, *kept)
     assert done.returncode == 3, done
@@ -291,7 +290,7 @@ def two_ids_changed(usual: Callable[..., Any], self: SavedState, *given: Any) ->
     return ids, rows
 
 
-def shifted_rows(usual: Callable[..., Any], self: Hdf5Keeper, pieces: list[Piece]) -> None:
+def shifted_rows(usual: Callable[..., Any], self: Hdf5Checkpoints, pieces: list[Piece]) -> None:
     """A block that writes to the place of others."""
     usual(self, [piece._replace(ids=np.roll(piece.ids, 1)) for piece in pieces])
 
@@ -307,10 +306,10 @@ WRONG: dict[str, tuple[str, Any, str, Callable[..., Any]]] = {
     "starts are lost": ("pic", PicBlock, "checkpoint", partial(without, "begun")),
     "the number so far is lost": ("pic", PicBlock, "checkpoint", partial(without, "born")),
     "the table is lost": ("leanmd, blocks", Domain, "checkpoint", partial(without, "rows")),
-    "the step is lost": ("jacobi2d", GridBlock, "resume", without_time),
+    "the step is lost": ("pic", PicBlock, "resume", without_time),
     "atoms change velocities": ("leanmd, blocks", Domain, "resume", swapped_velocities),
     "ids are mixed up": ("pic", SavedState, "rows", two_ids_changed),
-    "rows of others are written": ("pic", Hdf5Keeper, "write", shifted_rows),
+    "rows of others are written": ("pic", Hdf5Checkpoints, "write", shifted_rows),
 }
 
 
@@ -365,11 +364,14 @@ def test_the_skeleton_goes_on(tmp_path: Path) -> None:
             engine.round(at, 1)
         return words_of_state(engine.blocks)
 
-    stopped, keeper = engine(3), Hdf5Keeper(tmp_path / "c.h5", 1, 1, {"resumed": []})
+    stopped, writer = (
+        engine(3),
+        Hdf5Checkpoints(tmp_path / "c.h5", 1, 1, {"resumed": []}),
+    )
     step(stopped, 0, 7)
-    keeper.create(7, False, Share.joined([Share.of(stopped.blocks)]))
-    write_blocks(keeper, stopped.blocks)
-    keeper.finish()
+    writer.create(7, False, Share.joined([Share.of(stopped.blocks)]))
+    write_blocks(writer, stopped.blocks)
+    writer.finish()
     saved = read_checkpoint("", tmp_path / "c.h5")
     saved.verify()
     goes_on = engine(2)

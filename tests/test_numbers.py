@@ -29,7 +29,8 @@ NO_REALS = {
 # Options whose value is a word or a name that the command reads itself.
 WORDS = {
     "--device", "--driver", "--fault", "--for", "--format", "--json", "--launcher", "--lesson",
-    "--library", "--name", "--preset", "--salt", "--sbatch", "apps", "file", "name", "positional",
+    "--library", "--name", "--preset", "--salt", "--sbatch", "apps", "file", "name", "options",
+    "positional",
 }  # fmt: skip
 # Options with real numbers inside of a text: what their help says. `test_numbers_out_of_range`
 # tries them.

@@ -29,7 +29,7 @@ PLOT_EXAMPLES = """examples:
 RESUME_EXAMPLES = """examples:
   miniapps run pic --checkpoint run.h5 --checkpoint-every 100
   miniapps resume run.h5
-  miniapps resume run.h5 --driver mpi -n 4 --steps 500
+  miniapps resume run.h5 --pe-grid 2x2 --steps 500
 """
 
 
@@ -85,11 +85,11 @@ def _new(options: argparse.Namespace, runtime: list[str]) -> int:
 
 def add_resume(commands: Any) -> None:
     """Add `miniapps resume`, for its help: `cli.main` makes a `run` of its other words."""
-    help = "go on from a checkpoint, perhaps under another driver or on other PEs"
+    help = "continue from a checkpoint, perhaps under another driver or on other PEs"
     parser = command_parser(commands, "resume", help, RESUME_EXAMPLES, None)
     parser.add_argument("file", metavar="FILE.h5", help="written by run --checkpoint")
     help = "options of `miniapps run APP`, as far as they do not change the result"
-    parser.add_argument("options", nargs="*", metavar="OPTIONS", help=help)
+    parser.add_argument("options", nargs=argparse.REMAINDER, metavar="OPTIONS", help=help)
 
 
 def add_checkpoint(commands: Any) -> None:

@@ -1,4 +1,4 @@
-"""``miniapps resume`` goes on from a checkpoint, ``miniapps checkpoint`` says what is in one."""
+"""``miniapps resume`` continues from a checkpoint, ``miniapps checkpoint`` says what is in one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNLESS: Mapping[str, tuple[str, ...]] = {
 
 
 def expanded(words: Sequence[str]) -> list[str]:
-    """The words of `run` that go on from a checkpoint; ``words``: those after `resume`.
+    """The words of `run` that continue from a checkpoint; ``words``: those after `resume`.
 
     What fixes the result is as before. So are driver, PEs, blocks and checkpoints, unless options
     for them are given. Raises InputError. Words that do not begin with a file are returned after

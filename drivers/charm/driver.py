@@ -148,15 +148,15 @@ def _take_checkpoint(job: Job, pes: Any, segment: Segment) -> None:
     """Write a checkpoint of all blocks, if one is due after a segment; the clock stands still."""
     if segment.last is None or not job.wants_checkpoint(segment.last, segment.stop):
         return
-    keeper, latest = job.keeper, Future()
-    assert keeper is not None
+    writer, latest = job.checkpoint_writer, Future()
+    assert writer is not None
     pes.rest(segment, latest)
     end_s = latest.get()
     asked = [pes[pe].share(ret=True) for pe in range(job.layout.pes)]
     finished, shares = zip(*[found.get() for found in asked], strict=True)
-    keeper.create(segment.stop, any(finished), Share.joined(shares))
+    writer.create(segment.stop, any(finished), Share.joined(shares))
     pes.write_checkpoint(awaitable=True).get()
-    keeper.finish()
+    writer.finish()
     pes.go_on(end_s, True, awaitable=True).get()
 
 

@@ -259,9 +259,9 @@ class PE(Chare):
     def write_checkpoint(self) -> None:
         """Write the blocks of this PE to the file that PE 0 has created."""
         with self.guard():
-            assert self.job.keeper is not None
-            write_blocks(self.job.keeper, (chare.block for chare in self.chares()))
-            self.job.keeper.flush()
+            assert self.job.checkpoint_writer is not None
+            write_blocks(self.job.checkpoint_writer, (chare.block for chare in self.chares()))
+            self.job.checkpoint_writer.flush()
 
     def words(self) -> np.ndarray:
         """The share of this PE's blocks in the state hash."""

@@ -53,7 +53,7 @@ def kept(path: Path, number: int) -> Path:
 
 
 def offers_checkpoints(make: Any) -> bool:
-    """Whether the blocks of an app can be resumed; a function is judged by what it returns."""
+    """Whether the blocks of an app can be resumed; for a function, those that it returns."""
     kinds = [make]
     if not inspect.isclass(make):
         found = typing.get_type_hints(make).get("return", Any)
@@ -78,10 +78,11 @@ def fixed_parameters(app: str, problem: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Hdf5Keeper:
-    """Writes checkpoints of a run; a `drivers.shares.Keeper`. ``head``: what each says of the run.
+class Hdf5Checkpoints:
+    """Writes checkpoints of a run; a `drivers.shares.CheckpointWriter`.
 
-    ``path``: as --checkpoint, absolute; ``keep``: how many are kept.
+    ``path``: as --checkpoint, absolute; ``keep``: how many are kept; ``head``: what each says of
+    the run.
     """
 
     path: Path
@@ -344,7 +345,7 @@ def read_checkpoint(option: str, path: Path) -> Resumed:
 def _head(option: str, path: Path, file: Any) -> dict[str, Any]:
     """What a checkpoint says of its run."""
     text = file.attrs.get("checkpoint")
-    other = "is the --output of a run, which lacks what a run needs to go on: use --checkpoint"
+    other = "is the --output of a run, which lacks what a run needs to continue: use --checkpoint"
     require(text is not None or "record" not in file.attrs, option, path, other)
     require(text is not None, option, path, "is no checkpoint")
     head: dict[str, Any] = json.loads(text)

@@ -35,7 +35,6 @@ from workbench import environment, standard_output
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.plural import counted
 from workbench.run import launch, output, record
-from workbench.run.checkpoint import Hdf5Keeper
 from workbench.run.hashes import StepHashes
 from workbench.run.processes import end_by_signals, remove_shared_files
 from workbench.run.progress_bar import ProgressBar, ProgressBarThread
@@ -187,7 +186,6 @@ def execute_all(
     if folder is not None:
         launch.keep_notes(Path(folder))
     stores = [store_of(spec) for spec in specs]
-    written = [*stores, *(spec.keeper for spec in specs)]
     name, loaded = specs[0].driver, False
 
     def runs() -> Iterator[tuple[Job, Report]]:
@@ -208,16 +206,16 @@ def execute_all(
 
     def failed(watcher: Watcher, error: Exception) -> None:
         restore()
-        _clear(written)
+        _clear(specs)
         (fail or (watcher if folder is not None else NoProgressFile()).fail)(error)
         if not specs[0].can.one_process:  # else they may be the user's
             remove_shared_files()
 
-    _clear(written)
+    _clear(specs)
     with (
         exits_are_errors(),
         standard_output.kept() as restore,
-        _progress_of(specs[0], folder, stall_s, partial(_clear, written)) as watcher,
+        _progress_of(specs[0], folder, stall_s, partial(_clear, specs)) as watcher,
         crashes_told(partial(failed, watcher)),
     ):
         try:
@@ -227,18 +225,19 @@ def execute_all(
             import_s = system.age_s()
             return drivers.run_all(name, runs(), watcher)
         except BaseException as raised:
-            _clear(written)  # an interrupt is no error: it goes on from the next line
+            _clear(specs)  # an interrupt is no error: it goes on from the next line
             failed(watcher, error_of(raised))
             if loaded:
                 drivers.load(name).fail(FAILED)
             return FAILED
 
 
-def _clear(written: Sequence[output.Hdf5Store | Hdf5Keeper | None]) -> None:
+def _clear(specs: Sequence[RunSpec]) -> None:
     """Remove the temporary files that failed runs left beside their outputs and checkpoints."""
-    for one in written:
-        if one is not None:
-            one.clear()
+    for spec in specs:
+        for written in (store_of(spec), spec.checkpoint_writer):
+            if written is not None:
+                written.clear()
 
 
 def store_of(spec: RunSpec) -> output.Hdf5Store | None:

@@ -150,8 +150,8 @@ def _monitored(
     end_by_signals()
     outputs = [(spec.output, spec.pes) for spec in specs if spec.output is not None]
     parts = [part for one in outputs for part in output.temporary(*one)]
-    keepers = [getattr(spec, "keeper", None) for spec in specs]
-    parts += [aside(keeper.path) for keeper in keepers if keeper is not None]
+    writers = [getattr(spec, "checkpoint_writer", None) for spec in specs]
+    parts += [aside(writer.path) for writer in writers if writer is not None]
     with guarded(command, folder) as (process, remember):
         for part in parts:
             remember(part)

@@ -26,7 +26,7 @@ from miniapps.parameters import InputError, extents, parameter, require, shown, 
 from workbench.arguments import destination, driver_option_names, grouped
 from workbench.run.checkpoint import (
     MOST_KEPT,
-    Hdf5Keeper,
+    Hdf5Checkpoints,
     Resumed,
     fixed_parameters,
     offers_checkpoints,
@@ -175,7 +175,7 @@ class RunSpec:
         "--resume",
         None,
         Path,
-        "go on from a checkpoint of the same problem; easier: `miniapps resume`",
+        "continue from a checkpoint of the same problem; easier: `miniapps resume`",
         group=CHECKPOINTS,
         metavar="FILE.h5",
     )
@@ -266,12 +266,12 @@ class RunSpec:
             self.own,
             AuditPlan.asked(self.audit, self.audit_every, self.audit_seed, self.start),
             None if self.resumed is None else self.resumed.state,
-            self.keeper,
+            self.checkpoint_writer,
         )
 
     @cached_property
     def resumed(self) -> Resumed | None:
-        """The checkpoint that the run goes on from, if any. Raises InputError."""
+        """The checkpoint that the run continues from, if any. Raises InputError."""
         return None if self.resume is None else read_checkpoint("--resume", self.resume.resolve())
 
     @property
@@ -280,7 +280,7 @@ class RunSpec:
         return 0 if self.resumed is None else self.resumed.state.step
 
     @property
-    def keeper(self) -> Hdf5Keeper | None:
+    def checkpoint_writer(self) -> Hdf5Checkpoints | None:
         """What writes the run's checkpoints, if any."""
         if self.checkpoint is None:
             return None
@@ -295,7 +295,7 @@ class RunSpec:
             "resumed": [] if self.resumed is None else self.resumed.past(),
         }
         path, quantities = self.checkpoint.resolve(), self.problem.quantities
-        return Hdf5Keeper(path, self.checkpoint_every, self.checkpoint_keep, head, quantities)
+        return Hdf5Checkpoints(path, self.checkpoint_every, self.checkpoint_keep, head, quantities)
 
     def fixing(self) -> list[str]:
         """The words of a command line that fix the result of the run, and its steps."""
