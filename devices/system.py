@@ -10,9 +10,12 @@ import select
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 LONGEST = 2**24  # bytes of a file that are read
+AT_ONCE = 2**16  # of them: files of /proc/sys refuse larger reads than 4 MiB
 GROUPS = Path("/sys/fs/cgroup")
 POLL_S = 0.02  # between two looks at a child where the kernel tells nobody of its end
 
@@ -24,7 +27,8 @@ def text(path: str | Path) -> str:
     """
     try:
         with open(path, "rb") as file:
-            return file.read(LONGEST).decode("utf-8", "surrogateescape")
+            parts = islice(iter(partial(file.read, AT_ONCE), b""), LONGEST // AT_ONCE)
+            return b"".join(parts).decode("utf-8", "surrogateescape")
     except OSError:
         return ""
 
