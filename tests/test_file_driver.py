@@ -175,11 +175,17 @@ def test_reductions_that_differ_are_an_error(tmp_path: Path, value: Any, op: str
 # Folders -----------------------------------------------------------------------------------------
 
 
+def left_by_the_dead(within: Path) -> Path:
+    """A folder of messages whose owner and guard were killed."""
+    dead = within / f"{launch.PREFIX}dead"
+    dead.mkdir()
+    (dead / launch.LOCK).write_text(launch.mark(dead))
+    return dead
+
+
 def test_only_folders_of_dead_runs_are_removed(tmp_path: Path) -> None:
     """Catches a start that removes the messages of another run, or leaves those of a dead one."""
-    dead = tmp_path / f"{launch.PREFIX}dead"
-    dead.mkdir()
-    (dead / launch.LOCK).touch()
+    dead = left_by_the_dead(tmp_path)
     (dead / "0-1-16-0").write_bytes(b"old")
     with launch.owned(tmp_path) as living:
         assert launch.remove_stale(tmp_path) == [dead]
@@ -190,9 +196,7 @@ def test_only_folders_of_dead_runs_are_removed(tmp_path: Path) -> None:
 @pytest.mark.launch
 def test_a_run_says_what_it_finds_and_does_not_read_it(tmp_path: Path) -> None:
     """Catches a run that reads old messages, or removes them without a word, or leaves any."""
-    dead = tmp_path / f"{launch.PREFIX}dead"
-    dead.mkdir()
-    (dead / launch.LOCK).touch()
+    dead = left_by_the_dead(tmp_path)
     done = support.miniapps(*RUN, "-n", 2, "--file-dir", tmp_path)
     assert done.returncode == 0, done.stderr
     line = f"miniapps: removed {dead}, the messages of a run that was killed\n"
@@ -204,10 +208,9 @@ def test_a_benchmark_has_its_messages_in_the_folder(tmp_path: Path) -> None:
     """Catches a folder that only the launcher of files knows, and not the ranks of a Slurm step."""
     words = ("comm", "latency", "--driver", "file", "-m", "8:8", "-i", 5, "--trials", 1)
     asked, current = tmp_path / "asked", tmp_path / "current"
-    for folder in (asked, current, asked / f"{launch.PREFIX}dead"):
+    for folder in (asked, current):
         folder.mkdir()
-    dead = asked / f"{launch.PREFIX}dead"
-    (dead / launch.LOCK).touch()
+    dead = left_by_the_dead(asked)
     done = support.miniapps(*words, "--file-dir", asked, "--json", "-")
     assert done.returncode == 0 and f"removed {dead}, the messages" in done.stderr, done.stderr
     assert json.loads(done.stdout)["versions"]["file"] == f"files in {asked}"

@@ -72,7 +72,7 @@ def test_nothing_is_collected_while_the_program_begins_and_ends(
     monkeypatch.setattr(sys, "argv", ["miniapps", "list"])
     monkeypatch.setattr(gc, "freeze", lambda: seen.append(("frozen", gc.isenabled())))
     monkeypatch.setattr(
-        workbench, "open_standard_files", lambda: seen.append(("begun", gc.isenabled()))
+        workbench.inherited, "prepare", lambda: seen.append(("begun", gc.isenabled()))
     )
     monkeypatch.setattr(cli, "main", lambda: seen.append(("runs", gc.isenabled())) or 5)
     assert workbench.main() == 5
