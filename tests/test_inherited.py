@@ -375,3 +375,14 @@ def test_a_job_step_is_told_from_a_batch_script(monkeypatch, more, size):
         monkeypatch.setenv(name, value)
     found = slurm.launched("x", [slurm.STEP])
     assert (found and found.size) == size
+
+
+def test_lines_leave_at_once_where_python_does_not_buffer() -> None:
+    """Catches a buffer of our own, lost with its reason when MPI aborts, under PYTHONUNBUFFERED."""
+    reading, writing = os.pipe()
+    with open(reading, encoding="utf-8") as told, open(writing, "wb", 0) as raw:
+        like = io.TextIOWrapper(raw, "utf-8", write_through=True)
+        text = inherited.output(writing, like)
+        text.write("the reason\n")
+        os.set_blocking(reading, False)
+        assert told.readline() == "the reason\n"

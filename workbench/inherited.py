@@ -72,5 +72,6 @@ def output(number: int, like: TextIO | None = None) -> TextIO:
     if not isinstance(like, io.TextIOWrapper):
         return io.TextIOWrapper(buffer, "utf-8", "backslashreplace", line_buffering=number == 2)
     errors = like.errors if like.errors == "surrogateescape" else "backslashreplace"
-    lines, through = like.line_buffering, like.write_through
-    return io.TextIOWrapper(buffer, like.encoding, errors, None, lines, through)
+    # With PYTHONUNBUFFERED it writes through to no buffer; here lines must leave theirs.
+    lines = number == 2 or like.line_buffering or like.write_through
+    return io.TextIOWrapper(buffer, like.encoding, errors, None, lines)
