@@ -431,8 +431,7 @@ def take_snapshot(job: Job, engine: Engine, log: PELog, segment: Segment) -> Non
     """
     if segment.last is None or not job.wants_snapshot(segment.last, segment.stop):
         return
-    end_s = log.rested(audits_before(engine.runners.values(), segment.stop))
-    end_s = float(engine.transport.all_reduce(end_s, "max"))
+    end_s = stopped(engine, log, segment.stop)
     job.keep(log.pe, segment, engine.blocks)
     engine.transport.barrier()
     log.snapshots_s += log.go_on(end_s)
@@ -447,8 +446,7 @@ def take_checkpoint(job: Job, engine: Engine, log: PELog, segment: Segment) -> N
         return
     writer, transport = job.checkpoint_writer, engine.transport
     assert writer is not None
-    end_s = log.rested(audits_before(engine.runners.values(), segment.stop))
-    end_s = float(transport.all_reduce(end_s, "max"))
+    end_s = stopped(engine, log, segment.stop)
     shares = transport.gather(Share.of(engine.blocks))
     if shares is not None:
         writer.create(segment.stop, engine.first.stepper.finished, Share.joined(shares))
@@ -460,6 +458,12 @@ def take_checkpoint(job: Job, engine: Engine, log: PELog, segment: Segment) -> N
         writer.finish()
     transport.barrier()
     log.checkpoints_s += log.go_on(end_s)
+
+
+def stopped(engine: Engine, log: PELog, step: int) -> float:
+    """When the clock of all PEs stops, s: the last one has ended the round before ``step``."""
+    end_s = log.rested(audits_before(engine.runners.values(), step))
+    return float(engine.transport.all_reduce(end_s, "max"))
 
 
 def audits_before(runners: Iterable[Runner], step: int) -> float:

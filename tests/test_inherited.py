@@ -121,13 +121,13 @@ def test_who_reads_the_output_does_not_change_the_status(words, status):
 
 
 @pytest.mark.launch
-def test_a_full_disk_behind_standard_output_is_told():
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_standard_output_is_told(unbuffered):
     """Mistake: status 0 or 120, and no result."""
     with open("/dev/full", "wb") as full:
         command = [support.BIN / "miniapps", "list"]
-        done = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, env=support.clean_environment()
-        )
+        environment = support.clean_environment() | {"PYTHONUNBUFFERED": unbuffered}
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=environment)
     told = b"miniapps: standard output cannot be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (3, told)
 

@@ -42,7 +42,7 @@ EPOCH_S = 1e9  # since the epoch, when the virtual clock shows 0
 IMPORTS, COMPILING, BUILDING = 19.0, 7.0, 32.0  # of a run; BUILDING: of a block
 SWEEP = {(0, 0): 2.0, (1, 0): 3.0}  # of a block, per step
 PACK, UNPACK, WAIT = 0.25, 0.125, 0.0625  # of a block, per round; WAIT: for its messages
-BARRIER, SNAPSHOT = 11.0, 13.0
+BARRIER, SNAPSHOT, CHECKPOINT = 11.0, 13.0, 17.0
 BEGIN_AUDIT, END_AUDIT = 0.5, 0.75  # of a block, per audited round
 HASHING = 0.03125  # of a message that is sent or received, in an audited round
 WORDS = "run jacobi2d --size 6x4 --pe-grid 2x1 --time-tile 1 --warmup 2 --steps 4"
@@ -94,6 +94,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualClock]:
     takes(Transport, "collect", lambda *given: WAIT if given[-1] is not None else 0.0)
     takes(Transport, "barrier", lambda *_: BARRIER)
     takes(Job, "keep", lambda *_: SNAPSHOT)
+    takes(drivers.engine, "write_blocks", lambda *_: CHECKPOINT)
     takes(GridAudit, "begin", lambda *_: BEGIN_AUDIT)
     takes(GridAudit, "end", lambda *_: END_AUDIT)
     takes(drivers.audits.Witness, "_hash", lambda *_: HASHING)
@@ -104,6 +105,7 @@ OWN = {index: sweep + PACK + UNPACK for index, sweep in SWEEP.items()}  # comput
 COMPUTE = sum(OWN.values())
 WALL = COMPUTE + 2 * WAIT
 EVERY = "--audit-every 1"  # audits all rounds
+KEPT = f"{EVERY} --snapshot-every 2 --checkpoint"
 PACKING = KIND_NAMES.index("pack")
 
 
@@ -114,10 +116,15 @@ def solved(words: str) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize("more", ["--audit 0", EVERY, f"{EVERY} --snapshot-every 2", "--trace"])
+@pytest.mark.parametrize(
+    "more",
+    ["--audit 0", EVERY, f"{EVERY} --snapshot-every 2", "--trace", "--checkpoint", KEPT],
+)
 def test_times_of_a_run(more: str, clock: VirtualClock, tmp_path: Path) -> None:
     """Catches a time of the record with too much in it, or too little."""
     begun = clock.now
+    written = f"--checkpoint {tmp_path / 'saved.h5'} --checkpoint-every 2"
+    more = more.replace("--checkpoint", written)
     result = solved(f"{WORDS} {more} --output {tmp_path / 'run.h5'}")
     assert result["rounds"]["wall_s"] == [WALL] * 4
     assert result["rounds"]["compute_s"] == [[COMPUTE] * 4]
@@ -134,6 +141,9 @@ def test_times_of_a_run(more: str, clock: VirtualClock, tmp_path: Path) -> None:
     # Snapshots are taken at steps 0, 2, 4 and 6, after the audits.
     taken = 4 * (SNAPSHOT + BARRIER)
     assert result["snapshots_s"] == (taken if "snapshot" in more else 0.0)
+    # Checkpoints are written at steps 2, 4 and 6; all wait before, after, and for the last name.
+    written = 3 * (CHECKPOINT + 3 * BARRIER)
+    assert result["checkpoints_s"] == (written if "checkpoint" in more else 0.0)
 
 
 def test_blocks_that_run_ahead(clock: VirtualClock) -> None:
@@ -320,7 +330,7 @@ def test_parts_of_two_pes() -> None:
         Part(
             tables={"blocks": rows[rows["pe"] == pe], "slices": nothing, "balancing": syncs[[pe]]},
             measures=measures, audits=[], jit_s=jit_s, first_step_at=at, passed_s=(12.0 + pe, 12.5),
-            snapshots_s=kept, audit_s=audits, disturbance=disturbed, peak_rss_bytes=peak,
+            snapshots_s=kept, checkpoints_s=2 * kept, audit_s=audits, disturbance=disturbed, peak_rss_bytes=peak,
             staged_bytes=pe + 1,
         )
         for pe, jit_s, at, kept, audits, disturbed, peak in [
@@ -335,7 +345,8 @@ def test_parts_of_two_pes() -> None:
     assert outcome.audits_s == 2.0
     assert outcome.compute_s.tolist() == [[2.0, 1.0, 2.0], [1.0, 3.0, 4.0]]
     assert outcome.passed_s == (13.0, 12.5)
-    assert (outcome.jit_s, outcome.first_step_at, outcome.snapshots_s) == (3.0, 50.0, 7.0)
+    assert (outcome.jit_s, outcome.first_step_at) == (3.0, 50.0)
+    assert (outcome.snapshots_s, outcome.checkpoints_s) == (7.0, 14.0)
     assert outcome.disturbance == Disturbance(0.25, 16.0, 0.5)
     assert (outcome.peak_rss_bytes, outcome.pes, outcome.steps_done) == (300, 2, 7)
     (balanced,) = outcome.balancing

@@ -37,6 +37,7 @@ from workbench.commands import (
     add_verify,
 )
 from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED
+from workbench.inherited import OutputError
 from workbench.parser import Parser, Prints, command_parser, print_version
 from workbench.run.processes import end_by_signals
 
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return status_of(arguments)
         finally:
             standard_output.end()
-    except OSError as error:
+    except OutputError as error:
         print(f"miniapps: standard output cannot be written: {error.strerror}", file=sys.stderr)
         return FAILED
 
@@ -100,6 +101,8 @@ def status_of(arguments: Sequence[str] | None) -> int:
         if not drivers.rank_zero_speaks():
             print(": ".join(filter(None, ["miniapps: interrupted", str(error)])), file=sys.stderr)
         return INTERRUPTED
+    except OutputError:
+        raise
     except OSError as error:
         print(f"miniapps: {error}", file=sys.stderr)
         return FAILED

@@ -47,6 +47,10 @@ def open_standard_files() -> None:
             sys.stdin = open(number, encoding="utf-8")
 
 
+class OutputError(OSError):
+    """What a command prints cannot be written."""
+
+
 class Output(io.FileIO):
     """A file to which writing succeeds even after its reader has left.
 
@@ -54,13 +58,20 @@ class Output(io.FileIO):
     """
 
     def write(self, data: Any) -> Any:
-        """Write as much as is taken now; if nobody reads any more, let all go nowhere."""
+        """Write as much as is taken now; if nobody reads any more, let all go nowhere.
+
+        Raises OutputError, as for a full disk; standard error raises nothing, for nobody could be
+        told.
+        """
         try:
             return super().write(data)
         except BrokenPipeError:
             with open(os.devnull, "wb") as null:
                 os.dup2(null.fileno(), self.fileno())
-            return len(data)
+        except OSError as error:
+            if self.fileno() != 2:
+                raise OutputError(error.errno, error.strerror) from None
+        return len(data)
 
 
 def output(number: int, like: TextIO | None = None) -> TextIO:
