@@ -23,6 +23,7 @@ import drivers
 from workbench.cli import main
 from workbench.run import launch
 
+gc.set_threshold(200_000, 10, 10)  # as rare as in the program; full ones still come
 # No deadline: the first example of a test may compile a kernel.
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=50)
 hypothesis.settings.load_profile("project")

@@ -5,8 +5,6 @@ Importing it checks that no folder on PYTHONPATH hides one of this program's pac
 
 import gc
 import sys
-from collections.abc import Callable
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -35,27 +33,23 @@ def main() -> int:
     """Run the program ``miniapps``; returns the exit status.
 
     Ctrl-C waits until the modules are imported, as some cannot be interrupted: `cli.main` lets it.
-    Nothing is collected before, and nothing when Python ends: to look at all objects of Numba took
-    a quarter of a small run.
     """
-    gc.disable()
     inherited.prepare()
+    from drivers import garbage
+
+    gc.set_threshold(*garbage.RARELY)
     try:
-        return command()()
+        return carry_out()
     finally:
-        gc.freeze()
+        gc.freeze()  # else Python looks at all objects of the process several times when it ends
 
 
-def command() -> Callable[[], int]:
-    """Import what carries out the command line; collections begin."""
+def carry_out() -> int:
+    """Carry out the command line, which needs few of the modules for some commands."""
     if sys.argv[1:3] in STARTED:
         from workbench.lesson import started
 
-        found: Callable[[], int] = partial(started.main, sys.argv[2])
-    else:
-        from workbench import cli
+        return started.main(sys.argv[2])
+    from workbench import cli
 
-        found = cli.main
-    gc.freeze()  # modules are no garbage
-    gc.enable()
-    return found
+    return cli.main()

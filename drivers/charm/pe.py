@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 from charm4py import Chare, Future, Reducer, charm
 
-from drivers import garbage
 from drivers.audits import Auditor
 from drivers.charm import CharmOptions, output, yielding
 from drivers.charm.mail import Mail
@@ -78,7 +76,6 @@ class PE(Chare):
         self.crashes = watch_crashes(self.watcher.fail)  # the runtime has its own handlers
         output.restore()
         yielding.begin()
-        gc.set_threshold(*garbage.RARELY)
         self.answer()
 
     def offer(self) -> Any:
