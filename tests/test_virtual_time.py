@@ -330,8 +330,8 @@ def test_parts_of_two_pes() -> None:
         Part(
             tables={"blocks": rows[rows["pe"] == pe], "slices": nothing, "balancing": syncs[[pe]]},
             measures=measures, audits=[], jit_s=jit_s, first_step_at=at, passed_s=(12.0 + pe, 12.5),
-            snapshots_s=kept, checkpoints_s=2 * kept, audit_s=audits, disturbance=disturbed, peak_rss_bytes=peak,
-            staged_bytes=pe + 1,
+            snapshots_s=kept, checkpoints_s=2 * kept, audit_s=audits, disturbance=disturbed,
+            peak_rss_bytes=peak, staged_bytes=pe + 1,
         )
         for pe, jit_s, at, kept, audits, disturbed, peak in [
             (0, 3.0, 40.0, 5.0, {2: 1.0, 6: 0.25}, BUSY, 100),

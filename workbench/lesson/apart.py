@@ -30,7 +30,7 @@ from workbench.exit_status import VALID
 from workbench.lesson import running, sandbox
 from workbench.lesson.running import End, Ended, Returned, Task
 from workbench.run import launch
-from workbench.run.processes import family, process_state, shared_files
+from workbench.run.processes import family, process_state, remove_orphans
 from workbench.run.scratch import scratch_folder
 
 LOOK_S = 0.05
@@ -101,7 +101,7 @@ class Apart:
 def exchange(order: Order) -> tuple[list[bytes], str]:
     """Start the process inside and watch it; returns its lines, and the limit that it reached."""
     command = [*launch.PROGRAM, "lesson", "inside"]
-    before = set(family(os.getpid()))
+    before, since = set(family(os.getpid())), time.time()
     environment = os.environ | {"TMPDIR": str(order.scratch), "HOME": str(order.scratch)}
     with subprocess.Popen(
         command,
@@ -118,11 +118,10 @@ def exchange(order: Order) -> tuple[list[bytes], str]:
         try:
             trouble = watched(process, reader, order.limits, order.scratch)
         finally:
-            left = [] if order.shut_in else [*map(shared_files, family(process.pid))]
             end(process)
             end_all(os.getpid(), spared=before)
-            for file in set().union(*left):
-                file.unlink(missing_ok=True)
+            if not order.shut_in:
+                remove_orphans(since)
         reader.join()
     return reader.lines, trouble
 

@@ -23,7 +23,7 @@ SUSPENDED_S = 2.0  # between two checks: this process was suspended, and so, per
 SHARED = Path("/dev/shm")  # where MPI libraries keep the memory that ranks share
 # Names of their files: MPICH's and Open MPI's. Others may be a user's data, or installed libraries.
 SEGMENTS = "mpich_shm_*", "sm_segment.*", "vader_segment.*"
-MAPPING_S = 0.1  # between the creation of such a file and its mapping, at most
+MAPPING_S = 1.0  # between the creation of such a file and its mapping, at most
 
 
 def process_state(pid: int) -> str:
