@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import io
 import json
@@ -15,11 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import (
     AbstractContextManager,
     contextmanager,
+    nullcontext,
     redirect_stderr,
     redirect_stdout,
     suppress,
 )
 from dataclasses import dataclass
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType
@@ -44,7 +47,8 @@ from workbench.run import batch, launch
 from workbench.run.cases import Case
 from workbench.run.processes import SHARED
 from workbench.run.progress_file import NoProgressFile, ProgressFile
-from workbench.selftest import faults
+from workbench.run.spec import RunSpec
+from workbench.selftest import faults, warm
 from workbench.selftest.faulty import FaultySpec
 from workbench.study.plan import NO_BALANCING, Study
 
@@ -55,6 +59,8 @@ BIN = Path(sys.executable).parent  # not resolved: a virtual environment's pytho
 SCRIPT = BIN / "miniapps"
 PROGRAM = [SCRIPT] if SCRIPT.exists() else [sys.executable, "-m", "miniapps"]  # not installed
 TOY_APPS = Path(__file__).parent / "toyapps"
+AT_START = dict(os.environ)
+WARMED = "jacobi2d", "stencil3d", "pic", "leanmd"  # apps whose kernels a warm process has loaded
 MARK = "TEST_OF_MINIAPPS"  # environment variable that marks the processes of a test
 FASTEST = {"points": 4e9, "particles": 2e8, "atom-steps": 6e6}  # work per second of a fast core
 GPU_GAIN = 75  # at most, of a GPU over such a core: 3e11 points per second at 4.8 TB/s
@@ -93,8 +99,12 @@ def execute(
 def miniapps(
     *arguments: object, timeout: float = 120, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command ``miniapps`` as a user would."""
-    return execute([*PROGRAM, *arguments], timeout, env)
+    """Run the command ``miniapps`` as a user would; it is forked, but for another environment.
+
+    Lessons shut programs in, which is for processes that have just started.
+    """
+    program = PROGRAM if env is not None or arguments[0] == "lesson" else warm_program()
+    return execute([*program, *arguments], timeout, env)
 
 
 def in_process(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -128,6 +138,10 @@ def run_record(
 
     The command runs in this process, or in one of its own where it needs another environment.
     """
+    if env is None and "--" not in arguments:
+        (record,) = records_of([shlex.join(map(str, arguments))])
+        assert record.get("valid"), f"{arguments}: {record}"
+        return record
     arguments = ("run", *arguments)
     at = arguments.index("--") if "--" in arguments else len(arguments)
     words = (*arguments[:at], "--json", "-", *arguments[at:])
@@ -141,19 +155,42 @@ def records_of(
 ) -> list[dict[str, Any]]:
     """The records of runs, given as arguments of ``miniapps run``, made by few launches.
 
-    A run that failed has ``failed``, the reason, instead of a record. Runs under serial and sim are
-    made in this process, unless they need another environment.
+    A run that failed has ``failed``, the reason, instead of a record. Unless they need another
+    environment, runs under serial and sim are made in this process, and PEs of others are forked.
     """
     lines = [f"run {run}" for run in runs]
     if env is None:
         with mock.patch.dict(os.environ, clean_environment(), clear=True):
-            found = batch.solve_all([spec_of(shlex.split(line)) for line in lines])
+            specs = [spec_of(shlex.split(line)) for line in lines]
+            with pes_forked(specs):
+                found = batch.solve_all(specs)
         found = [{"failed": one} if isinstance(one, str) else one for one in found]
         return json.loads(json.dumps(found))
     done = execute([*PROGRAM, "batch", "-"], timeout, env, "\n".join(lines))
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(records) == len(lines), f"{done.returncode}\n{done.stderr}"
     return records
+
+
+def pes_forked(specs: Iterable[RunSpec]) -> AbstractContextManager[None]:
+    """A context in which PEs of launched runs are forked, which costs a tenth.
+
+    Variables that Python and Numba read when they start need PEs that start.
+    """
+    changed = {name for name, _ in os.environ.items() ^ AT_START.items()}
+    anew = any(name.startswith(("NUMBA_", "PYTHON")) for name in changed)
+    if anew or all(spec.can.one_process for spec in specs):
+        return nullcontext()
+    return launch.pes_started_by(warm_program())
+
+
+@cache
+def warm_program() -> list[str]:
+    """The program by which a launcher has its PEs forked from a warm process of this worker."""
+    tiny = [f"run {app} --preset tiny --steps 8 --driver serial" for app in WARMED]
+    started = warm.started([spec_of(words.split()) for words in tiny])
+    atexit.register(started.__exit__, None, None, None)
+    return started.__enter__()
 
 
 def with_fault(app: str, key: str) -> AbstractContextManager[None]:
@@ -172,7 +209,8 @@ def launched_with(
         FaultySpec.around(case.spec(app, problem, **asked), key or None, folder / key)
         for key in keys
     ]
-    results = batch.solve_all(specs)
+    with pes_forked(specs):
+        results = batch.solve_all(specs)
     assert all(isinstance(result, dict) for result in results), results
     return dict(zip(keys, results, strict=True))  # type: ignore[arg-type]
 
@@ -207,10 +245,11 @@ def wait_for(
     condition: Callable[[], Any], seconds: float = 60.0, shown: Callable[[], Any] = str
 ) -> Any:
     """Wait until a condition holds; returns what it returned. Says ``shown()`` if it never does."""
-    end = time.monotonic() + seconds
+    end, pause_s = time.monotonic() + seconds, 0.01
     while not (found := condition()):
         assert time.monotonic() < end, f"waited too long: {shown()}"
-        time.sleep(0.01)
+        time.sleep(pause_s)
+        pause_s = min(1.2 * pause_s, 0.1)  # to look for processes takes as long as to start one
     return found
 
 

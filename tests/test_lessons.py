@@ -53,6 +53,13 @@ NOT_ALLOWED = {  # mistakes in kernels, and what is said about them
 }
 
 
+@pytest.fixture(autouse=True)
+def _forked(request: pytest.FixtureRequest) -> None:
+    """Fork processes, but for Numba, which is asked for its simulator when it is imported."""
+    if "numba" not in request.node.name:
+        request.getfixturevalue("forked")
+
+
 # The tests of these come first: while they wait for what has stopped, others use the cores.
 STOPPING = [
     (name, runtime, mistake)

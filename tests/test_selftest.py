@@ -286,8 +286,8 @@ def test_forked_pes_make_the_run(driver: str, tmp_path: Path) -> None:
     """A launcher that starts stubs gives the record of one that starts the program."""
     spec = trials_of("jacobi2d", driver, tmp_path)[None].spec
     (usual,) = batch.solve_all([spec])
-    with warm.started([]) as program:
-        (forked,) = batch.solve_all([spec], program=program)
+    with warm.started([]) as program, launch.pes_started_by(program):
+        (forked,) = batch.solve_all([spec])
     assert isinstance(usual, dict) and isinstance(forked, dict)
     assert usual["valid"] and forked["valid"]
     assert forked["state_hash"] == usual["state_hash"]
@@ -318,7 +318,8 @@ def test_a_pe_that_fails_removes_its_shared_memory(
     monkeypatch.setattr(Monitor, "_find_shared", lambda self, pids: None)
     trial = trials_of("jacobi2d", "mpi", tmp_path)["mpi: ranks of different runs"]
     with support.no_shared_memory_left(), warm.started([]) as program:
-        (result,) = batch.solve_all([trial.spec], program=program)
+        with launch.pes_started_by(program):
+            (result,) = batch.solve_all([trial.spec])
     assert isinstance(result, str)
 
 

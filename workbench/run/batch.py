@@ -35,24 +35,14 @@ def solve(spec: RunSpec) -> Result:
     return result
 
 
-def solve_all(
-    specs: Sequence[RunSpec],
-    stall_s: float | None = None,
-    program: Sequence[str] = launch.PROGRAM,
-) -> list[Result]:
+def solve_all(specs: Sequence[RunSpec], stall_s: float | None = None) -> list[Result]:
     """The result of each run, in order. Raises InputError if a launcher is missing."""
-    results = solved(specs, stall_s, program)
-    return [result for _, result in sorted(results, key=lambda found: found[0])]
+    results = sorted(solved(specs, stall_s), key=lambda found: found[0])
+    return [result for _, result in results]
 
 
-def solved(
-    specs: Sequence[RunSpec],
-    stall_s: float | None = None,
-    program: Sequence[str] = launch.PROGRAM,
-) -> Iterator[tuple[int, Result]]:
+def solved(specs: Sequence[RunSpec], stall_s: float | None = None) -> Iterator[tuple[int, Result]]:
     """Number and result of each run, in the order in which runs end.
-
-    ``program``: what a launcher starts as a PE.
 
     Runs of few blocks come first, because under charm the chares of completed runs remain and take
     part in every load-balancing step of later runs.
@@ -61,7 +51,7 @@ def solved(
     for number in sorted(range(len(specs)), key=lambda number: specs[number].blocks):
         groups.setdefault(launch_of(specs[number]), []).append(number)
     for numbers in groups.values():
-        yield from _group([(number, specs[number]) for number in numbers], stall_s, program)
+        yield from _group([(number, specs[number]) for number in numbers], stall_s)
 
 
 def launch_of(spec: RunSpec) -> tuple[Any, ...]:
@@ -71,14 +61,11 @@ def launch_of(spec: RunSpec) -> tuple[Any, ...]:
     return spec.driver, spec.pes, tuple(spec.own.runtime()), spec.device, spec.gpus_per_host
 
 
-def _group(
-    runs: list[tuple[int, RunSpec]], stall_s: float | None, program: Sequence[str]
-) -> Iterator[tuple[int, Result]]:
+def _group(runs: list[tuple[int, RunSpec]], stall_s: float | None) -> Iterator[tuple[int, Result]]:
     """Make runs that share a launch, with another launch after each run that fails."""
     while runs and not (runs[0][1].can.one_process and stall_s is None):
         specs = [spec for _, spec in runs]
-        command = launch.command_for_all(specs, program=program)
-        results = launch.launch_all(specs, command, stall_s, program)
+        results = launch.launch_all(specs, launch.command_for_all(specs), stall_s)
         yield from zip((number for number, _ in runs), results, strict=False)
         runs = runs[len(results) :]
     for number, spec in runs:

@@ -58,7 +58,18 @@ def _program_itself() -> list[str]:
     return [str(script)] if script.exists() else ["-m", "workbench.cli"]
 
 
-PROGRAM = (sys.executable, *_program_itself())  # what the command line of a PE begins with
+PROGRAM = [sys.executable, *_program_itself()]  # what the command line of a PE begins with
+
+
+@contextmanager
+def pes_started_by(program: Sequence[str]) -> Iterator[None]:
+    """Have launchers start another program in place of each PE, such as one that has PEs forked."""
+    usual = PROGRAM.copy()
+    PROGRAM[:] = program
+    try:
+        yield
+    finally:
+        PROGRAM[:] = usual
 
 
 def command(spec: Launched, runtime: list[str], launcher: str | None) -> list[str]:
@@ -75,7 +86,6 @@ def command_for_all(
     specs: Sequence[RunSpec],
     runtime: Sequence[str] = (),
     launcher: str | None = None,
-    program: Sequence[str] = PROGRAM,
 ) -> list[str]:
     """The command that starts PEs for several runs of one driver, made one after the other.
 
@@ -83,7 +93,7 @@ def command_for_all(
     `command`. Raises InputError as `command` does.
     """
     spec = specs[0]
-    words = [*program, "batch", "-", "--no-launch"]
+    words = [*PROGRAM, "batch", "-", "--no-launch"]
     return spec.can.command(Start(words, spec.pes, spec.own, runtime, launcher))
 
 
@@ -108,21 +118,18 @@ def launch(spec: Launched, command: list[str], limit_s: float | None) -> dict[st
 
 
 def launch_all(
-    specs: Sequence[Launched],
-    command: list[str],
-    limit_s: float | None,
-    program: Sequence[str] = PROGRAM,
+    specs: Sequence[Launched], command: list[str], limit_s: float | None
 ) -> list[dict[str, Any] | str]:
     """Run and monitor a command that makes several runs one after the other.
 
-    ``program``: what the command line of a PE begins with. Returns the records of the completed
-    runs, in order, followed by the reason why the next run failed if not all completed.
+    Returns the records of the completed runs, in order, followed by the reason why the next run
+    failed if not all completed.
     """
     with tempfile.TemporaryDirectory(prefix="miniapps-") as name:
         folder = Path(name)
         (folder / RUNS).write_bytes(pickle.dumps(specs))
         begun = monotonic()
-        trouble, status = _monitored(specs, command, limit_s, folder, program)
+        trouble, status = _monitored(specs, command, limit_s, folder)
         _print_notes(folder)
         files = [folder / record_name(number) for number in range(len(specs))]
         launch_s = monotonic() - begun
@@ -140,7 +147,6 @@ def _monitored(
     command: list[str],
     limit_s: float | None,
     folder: Path,
-    program: Sequence[str],
 ) -> tuple[str | None, int]:
     """Run a command to its end; returns the trouble that was found, if any, and its status.
 
@@ -155,7 +161,7 @@ def _monitored(
     with guarded(command, folder) as (process, remember):
         for part in parts:
             remember(part)
-        monitor = Monitor(specs[0], program, progress, process, limit_s, remember)
+        monitor = Monitor(specs[0], PROGRAM, progress, process, limit_s, remember)
         try:
             trouble = monitor.wait()
         finally:

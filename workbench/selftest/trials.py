@@ -20,7 +20,7 @@ from drivers.descriptor import Driver
 from miniapps.faults import Fault
 from miniapps.parameters import InputError
 from miniapps.problem import Variant
-from workbench.run import batch
+from workbench.run import batch, launch
 from workbench.run.cases import Case
 from workbench.run.processes import end_with
 from workbench.run.stall import IDLE, STALLED
@@ -291,7 +291,8 @@ def solve_share(trials: list[Trial], limit_s: float, program: Sequence[str]) -> 
     ``program``: what a launcher starts as a PE.
     """
     if not trials[0].spec.can.one_process:
-        results = batch.solve_all([trial.spec for trial in trials], limit_s, program)
+        with launch.pes_started_by(program):
+            results = batch.solve_all([trial.spec for trial in trials], limit_s)
         pairs = zip(trials, results, strict=True)
         return [Found(trial, trial.acted, seen(result)) for trial, result in pairs]
     return [solve_here(trial) for trial in trials]

@@ -1,8 +1,9 @@
-"""Warm PEs: forked from one process that has imported the apps and loaded their kernels.
+"""Warm processes: forked from one that has imported the program and loaded the apps' kernels.
 
 A launcher starts a `stub` in place of each PE, which hands its place to a fork of the warm process.
 A fork takes a tenth of the time in which Python imports a PE's program, and a fault that is seen
-ends its launch: a self-test has more than a hundred launches.
+ends its launch: a self-test has more than a hundred launches. The stub can also stand for the
+command ``miniapps``, whose PEs then are warm, too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import kernels
+import workbench
+from workbench import cli  # noqa: F401  # imported once, before any fork
 from workbench.exit_status import FAILED
 from workbench.run import batch, launch
 from workbench.run.processes import end_with
@@ -47,9 +50,14 @@ def started(specs: Sequence[RunSpec]) -> Iterator[list[str]]:
             try:
                 if not process.stdout.readline():
                     raise RuntimeError("the process that forks PEs has ended at its start")
-                yield [sys.executable, "-I", "-S", str(Path(stub.__file__)), path]
+                yield stub_for(path)
             finally:
                 process.kill()
+
+
+def stub_for(path: str) -> list[str]:
+    """The program that has a process forked by the warm one with this path."""
+    return [sys.executable, "-I", "-S", str(Path(stub.__file__)), path]
 
 
 def main() -> None:
@@ -65,6 +73,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     path = Path(sys.argv[1])
     batch.solve_all(pickle.loads(path.with_suffix(RUNS).read_bytes()))
+    launch.PROGRAM[:] = stub_for(str(path))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that none remains as a zombie
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(stub.address(str(path)))
@@ -75,7 +84,7 @@ def main() -> None:
             if os.fork() == 0:
                 server.close()
                 try:
-                    become_pe(connection)
+                    take_place(connection)
                 except (OSError, ValueError):
                     if is_awaited(connection):
                         raise
@@ -95,8 +104,11 @@ def is_awaited(connection: socket.socket) -> bool:
         return False
 
 
-def become_pe(connection: socket.socket) -> None:
-    """Take the place of a stub, be a PE of its launch, and end; the stub ends with the status."""
+def take_place(connection: socket.socket) -> None:
+    """Be what a stub stands for, a PE of its launch or the command, and end.
+
+    The stub ends with the status.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     size, files, _, _ = socket.recv_fds(connection, stub.SIZE, FILES)
@@ -110,11 +122,20 @@ def become_pe(connection: socket.socket) -> None:
     os.environ.clear()
     os.environ.update(place["environment"])
     os.chdir(place["folder"])
-    (Path(os.environ[launch.FOLDER]) / f"{FORKED}.{os.getpid()}").touch()
-    status = batch.take_part()
+    if launch.FOLDER in os.environ:
+        (Path(os.environ[launch.FOLDER]) / f"{FORKED}.{os.getpid()}").touch()
+    status = status_of_program()
     connection.send(bytes([status]))
     connection.detach()  # the stub ends when this process has: MPI is finalized at its very end
     sys.exit(status)
+
+
+def status_of_program() -> int:
+    """Run the program; returns its status."""
+    try:
+        return workbench.main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
 
 
 if __name__ == "__main__":
