@@ -104,8 +104,9 @@ def test_a_run_that_runs_out_of_time_is_made_again(
     (found,) = answers(SLOW, SLOW)
     assert command.conclude([found], False) == WRONG
     assert f"ran out of time twice, so it shows nothing: {where}" in capsys.readouterr().out
-    (found,) = answers(STUCK)
-    assert len(asked) == 1 and command.conclude([found], False) == (VALID if acted else WRONG)
+    (found,) = answers(STUCK, STUCK)
+    assert len(asked) == (1 if acted else 2)  # a right program does not lose messages
+    assert command.conclude([found], False) == (VALID if acted else WRONG)
 
 
 def test_the_report_has_one_line_of_an_error() -> None:

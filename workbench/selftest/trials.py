@@ -96,8 +96,11 @@ class Found:
 
     @property
     def out_of_time(self) -> bool:
-        """Whether the run was ended while it still computed, so that it shows nothing."""
-        return ran_out_of_time(self.caught)
+        """Whether the run was ended while it still computed, so that it shows nothing.
+
+        Where no fault has acted, no message is lost either: a busy machine made the PEs wait.
+        """
+        return ran_out_of_time(self.caught) or (not self.acted and stalled(self.caught))
 
     @property
     def allowed(self) -> str:
@@ -327,4 +330,9 @@ def seen(result: batch.Result) -> str:
 
 def ran_out_of_time(caught: str) -> bool:
     """Whether what ended a run is the limit of its time alone: blocks computed, none was lost."""
-    return caught.startswith(ENDS + STALLED) and IDLE not in caught
+    return stalled(caught) and IDLE not in caught
+
+
+def stalled(caught: str) -> bool:
+    """Whether a run was ended because it made no progress."""
+    return caught.startswith(ENDS + STALLED)
