@@ -19,6 +19,7 @@ second test run compiles nothing.
 from __future__ import annotations
 
 import ast
+import fcntl
 import hashlib
 import importlib.util
 import inspect
@@ -359,7 +360,10 @@ class Emulated:
             if self.has_barriers:
                 shared = [numba.typeof(np.empty(*one)) for one in self.module.SHARED]
                 before = (numba.types.UniTuple(numba.int32, 12), *shared)
-            self.compiled[number] = emulated.njit(self.module.run, (*before, *declared))
+            # What another process is compiling now is in its cache afterwards.
+            with open(f"{self.module.__file__}.lock", "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                self.compiled[number] = emulated.njit(self.module.run, (*before, *declared))
         return self.compiled[number]
 
     def _chosen(self, arguments: list[Any]) -> int:
