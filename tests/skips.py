@@ -15,6 +15,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
@@ -58,11 +59,15 @@ def missing(layer: str) -> str | None:
         return f"{', '.join(absent)} not installed"
     if layer == "stub":
         return None if shutil.which("cc") else "no C compiler, cc, was found"
-    if layer != "gpu":
-        return None
+    return None if layer != "gpu" or has_gpu() else "there is no NVIDIA GPU with a working driver"
+
+
+@cache
+def has_gpu() -> bool:
+    """Whether this process can use a GPU; to ask takes another process."""
     from devices.cuda.toolkit import chosen
 
-    return chosen().missing() and "there is no NVIDIA GPU with a working driver"
+    return chosen().missing() is None
 
 
 def installed(wheel: str) -> bool:

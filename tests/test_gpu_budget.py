@@ -7,22 +7,29 @@ from __future__ import annotations
 
 import importlib
 import json
+import pickle
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import gpu_budget
 import pytest
 import skips
+import support
 from numba import cuda
 
 VECTORS = "void(float64[::1], float64[::1], float64[::1])"
 
 
 @pytest.fixture(scope="module")
-def code() -> dict[str, dict[str, gpu_budget.Code]]:
+def code(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, gpu_budget.Code]]:
     """All kernels, compiled."""
     skips.without("compile")
-    return gpu_budget.all_code()
+
+    def make(folder: Path) -> None:
+        (folder / "code").write_bytes(pickle.dumps(gpu_budget.all_code()))
+
+    return pickle.loads((support.made_once(tmp_path_factory, "code", make) / "code").read_bytes())
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -327,6 +328,15 @@ def module_of(text: str, name: str) -> ModuleType:
     return module
 
 
+@contextmanager
+def alone(function: Any) -> Iterator[None]:
+    """Compile a kernel in no other process meanwhile: they find it on disk afterwards."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with open(FOLDER / f"{function.__module__}.{function.__qualname__}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 class Emulated:
     """A kernel as `compiler.Kernel` declares it, ready to be launched on the CPU.
 
@@ -360,9 +370,7 @@ class Emulated:
             if self.has_barriers:
                 shared = [numba.typeof(np.empty(*one)) for one in self.module.SHARED]
                 before = (numba.types.UniTuple(numba.int32, 12), *shared)
-            # What another process is compiling now is in its cache afterwards.
-            with open(f"{self.module.__file__}.lock", "w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with alone(self.function):
                 self.compiled[number] = emulated.njit(self.module.run, (*before, *declared))
         return self.compiled[number]
 

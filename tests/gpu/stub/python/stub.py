@@ -10,7 +10,7 @@ import ctypes
 from functools import partial
 from typing import Any
 
-from emulation import Emulated
+from emulation import Emulated, alone
 from gpu_stub import LIBRARY
 from pool import driver, host_view
 
@@ -30,7 +30,8 @@ class Stub(Nvidia):
 
     def compile(self, kernel: Kernel) -> Launcher:
         """A kernel that is launched on the driver and computed on the CPU."""
-        on_driver = self.on_driver[kernel] = super().compile(kernel)
+        with alone(kernel.function):
+            on_driver = self.on_driver[kernel] = super().compile(kernel)
         on_cpu = Emulated(kernel.function, kernel.signatures, host_view)
 
         def launcher(how: tuple[Any, ...]) -> Any:
