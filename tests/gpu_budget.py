@@ -22,6 +22,7 @@ from unittest import mock
 ROOT = Path(__file__).resolve().parents[1]
 BUDGET = Path(__file__).parent / "gpu" / "budget.json"
 LAUNCHED = "MINIAPPS_TEST_LAUNCHED"  # the file to which tests write the kernels that they launched
+ENDS = "MINIAPPS_TEST_ENDS"  # if it is set, only the first and last case of each test is made
 CAPABILITY, ARCHITECTURE = (9, 0), "sm_90a"
 COMPILED_WITH = ("numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink")
 TO_LTOIR = ("fastmath", "launch_bounds", "lineinfo", "debug", "opt")  # options of `cuda.compile`

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +42,18 @@ def _kernels_that_ran() -> Iterator[None]:
 # tests/test_gpu_stub.py makes launched runs; the simulator has no CuPy; a GPU emulates nothing.
 NOT_SIMULATED = ["test_drivers_gpu.py", "test_cupy_gpu.py"]
 collect_ignore = NOT_SIMULATED if SIMULATED else ["test_emulation.py"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the first and the last case of each test, if that is asked."""
+    if gpu_budget.ENDS not in os.environ:
+        return
+    cases = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    kept = {id(end) for some in cases.values() for end in (some[0], some[-1])}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+    items[:] = [item for item in items if id(item) in kept]
 
 
 class Unimportable(pytest.Module):
