@@ -46,6 +46,7 @@ from devices.cuda.toolkit import Launcher, Simulator
 FOLDER = Path(__file__).parent / "__pycache__" / "emulated"
 GRID_MOST, BLOCK_MOST, THREADS_MOST = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024
 COMPARED_THREADS = 1024  # of a launch that runs in the simulator too
+TYPES: dict[Any, Any] = {}  # of arrays, by dtype, dimensions and flags
 UNWRITTEN = 0x7F  # in every byte of shared memory at first
 OPERATIONS = (
     "mul", "fma", "bits", "from_bits", "rounded", "once", "quad", "estimate", "estimate_of_root",
@@ -376,7 +377,7 @@ class Emulated:
 
     def _chosen(self, arguments: list[Any]) -> int:
         """The number of the signature that arrays have. Raises TypeError where none has."""
-        types = [numba.typeof(a) if isinstance(a, np.ndarray) else None for a in arguments]
+        types = [_type_of(a) if isinstance(a, np.ndarray) else None for a in arguments]
         for number, declared in enumerate(self.signatures):
             if len(declared) == len(types) and all(
                 kind is None or kind == wanted for kind, wanted in zip(types, declared, strict=True)
@@ -418,6 +419,14 @@ class Emulated:
                 name = self.function.__qualname__
                 raise RuntimeError(f"{name}: threads wait at different barriers: {set(waits)}")
             live = live if waits[0] is not None else []
+
+
+def _type_of(array: np.ndarray) -> Any:
+    """Numba's type of an array; numba would look at it anew in each launch."""
+    key = array.dtype, array.ndim, array.flags.num
+    if key not in TYPES:
+        TYPES[key] = numba.typeof(array)
+    return TYPES[key]
 
 
 def _three(sizes: Any) -> tuple[int, int, int]:
