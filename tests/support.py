@@ -47,7 +47,6 @@ from workbench.run import batch, launch
 from workbench.run.cases import Case
 from workbench.run.processes import SHARED
 from workbench.run.progress_file import NoProgressFile, ProgressFile
-from workbench.run.spec import RunSpec
 from workbench.selftest import faults, warm
 from workbench.selftest.faulty import FaultySpec
 from workbench.study.plan import NO_BALANCING, Study
@@ -115,7 +114,7 @@ def in_process(*arguments: object) -> subprocess.CompletedProcess[str]:
     out, err = io.StringIO(), io.StringIO()
     words = [str(word) for word in arguments]
     with mock.patch.dict(os.environ, clean_environment(), clear=True):
-        with redirect_stdout(out), redirect_stderr(err):
+        with redirect_stdout(out), redirect_stderr(err), pes_forked(words):
             try:
                 status = main(words)
             except SystemExit as ended:
@@ -162,7 +161,7 @@ def records_of(
     if env is None:
         with mock.patch.dict(os.environ, clean_environment(), clear=True):
             specs = [spec_of(shlex.split(line)) for line in lines]
-            with pes_forked(specs):
+            with pes_forked(spec.driver for spec in specs):
                 found = batch.solve_all(specs)
         found = [{"failed": one} if isinstance(one, str) else one for one in found]
         return json.loads(json.dumps(found))
@@ -172,14 +171,14 @@ def records_of(
     return records
 
 
-def pes_forked(specs: Iterable[RunSpec]) -> AbstractContextManager[None]:
-    """A context in which PEs of launched runs are forked, which costs a tenth.
+def pes_forked(used: Iterable[str]) -> AbstractContextManager[None]:
+    """A context in which PEs are forked, which costs a tenth, if launching drivers are ``used``.
 
     Variables that Python and Numba read when they start need PEs that start.
     """
     changed = {name for name, _ in os.environ.items() ^ AT_START.items()}
     anew = any(name.startswith(("NUMBA_", "PYTHON")) for name in changed)
-    if anew or all(spec.can.one_process for spec in specs):
+    if anew or not {"mpi", "charm", "file"}.intersection(used):
         return nullcontext()
     return launch.pes_started_by(warm_program())
 
@@ -209,7 +208,7 @@ def launched_with(
         FaultySpec.around(case.spec(app, problem, **asked), key or None, folder / key)
         for key in keys
     ]
-    with pes_forked(specs):
+    with pes_forked(spec.driver for spec in specs):
         results = batch.solve_all(specs)
     assert all(isinstance(result, dict) for result in results), results
     return dict(zip(keys, results, strict=True))  # type: ignore[arg-type]

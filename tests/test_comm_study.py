@@ -25,6 +25,8 @@ from workbench.study.comm import figures, libraries
 from workbench.study.comm.campaign import CommCampaign
 from workbench.study.comm.series import quantities, results
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 
 @pytest.fixture
 def canned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:

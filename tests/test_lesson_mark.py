@@ -55,6 +55,7 @@ def test_marks_of_a_class(tmp_path, capsys, monkeypatch) -> None:
     assert "isolated" in said.err
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize("runtime", ["mpi4py", "charm4py", "numba"])
 def test_skeletons_get_no_points(runtime: str, monkeypatch) -> None:
     """Catches points for a file as it was handed out, and points that add up to another total."""
@@ -80,6 +81,7 @@ def test_skeletons_get_no_points(runtime: str, monkeypatch) -> None:
         assert marked.mistake.startswith(UNFILLED), lesson.name
 
 
+@pytest.mark.usefixtures("forked")
 def test_points_for_what_holds(tmp_path, monkeypatch) -> None:
     """Catches all points or none for a program that hangs in some cases, and no explanation."""
     monkeypatch.setattr(check, "PROCESSES", (2,))
@@ -91,6 +93,7 @@ def test_points_for_what_holds(tmp_path, monkeypatch) -> None:
     assert "waits in Send" in marked.marks[2].reason and "waits for the next" in marked.mistake
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize(("name", "runtime"), [("sum", "mpi4py"), ("ring", "charm4py")])
 def test_marks_name_known_mistakes(name: str, runtime: str) -> None:
     """Catches marks that cannot say what they gave no points for; lesson_names.py does all."""

@@ -64,6 +64,7 @@ WAITS = {
     "tests": ("while not MPI.Request.Testall(requests): pass", 0),
     "receives only": (LARGE_ONLY, 1),
 }
+pytestmark = pytest.mark.usefixtures("forked")
 
 
 def run(folder: Path, programs: dict[str, str]) -> dict[str, Returned]:
