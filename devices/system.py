@@ -6,6 +6,7 @@ Containers hide files, or show others in their place, so each reading has a valu
 from __future__ import annotations
 
 import os
+import resource
 import select
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,11 @@ from pathlib import Path
 LONGEST = 2**24  # bytes of a file that are read
 AT_ONCE = 2**16  # of them: files of /proc/sys refuse larger reads than 4 MiB
 GROUPS = Path("/sys/fs/cgroup")
+FEW = {  # limits of this process with which a run may fail if they are lower, and what each says
+    resource.RLIMIT_NOFILE: (64, "a process may open {} files here (ulimit -n)"),
+    resource.RLIMIT_NPROC: (128, "a user may have {} processes and threads here (ulimit -u)"),
+    resource.RLIMIT_AS: (1 << 30, "a process may have {} bytes of addresses here (ulimit -v)"),
+}
 POLL_S = 0.02  # between two looks at a child where the kernel tells nobody of its end
 
 
@@ -84,6 +90,16 @@ def memory_limit() -> int | None:
     files = ("memory.max", "memory.limit_in_bytes")
     words = [text(folder / file).strip() for folder in own_groups("memory") for file in files]
     return min((int(word) for word in words if word.isdigit()), default=None)
+
+
+def low_limits() -> str:
+    """What to add to the reason of a failure: limits that are low here; usually nothing.
+
+    What fails for them seldom names them.
+    """
+    limits = ((resource.getrlimit(number)[0], *few) for number, few in FEW.items())
+    low = ["; " + what.format(limit) for limit, few, what in limits if 0 <= limit < few]
+    return "".join(low)
 
 
 # The end of a child process ------------------------------------------------------------------

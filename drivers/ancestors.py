@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from devices import system
 
 # Programs that start processes and tell them by PMIx who they are.
-PMIX_LAUNCHERS = ("orted", "prted", "prterun", "prun", "slurmstepd")
+PMIX_LAUNCHERS = ("orted", "prte", "prted", "prterun", "prun", "slurmstepd")
 
 
 def under(programs: Collection[str]) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,14 +15,17 @@ from pathlib import Path
 import pytest
 import support
 
+import drivers
 from devices import system
 from drivers import slurm
 from drivers.file import launch as file_launch
+from drivers.job import RunError
 from drivers.machine import Reading, disturbance
-from workbench import doctor, environment, inherited
-from workbench.run import processes
+from workbench import doctor, environment, errors, inherited
+from workbench.run import launch, processes
 from workbench.run.launch import escaped, guarded, reason_in
 from workbench.run.output import Hdf5Store
+from workbench.run.progress_file import NoProgressFile
 from workbench.run.replaced import aside
 from workbench.run.revalidation import contradiction
 
@@ -66,7 +71,8 @@ if "MINIAPPS_RUN_FOLDER" not in os.environ:
     os.environ["TOP"] = str(os.getpid())
     import atexit
     atexit.register(lambda: open(os.environ["SEEN"], "w").write(
-        f"{signal.pthread_sigmask(signal.SIG_BLOCK, [])} {os.environ.get('MPLBACKEND')}"))
+        f"{signal.pthread_sigmask(signal.SIG_BLOCK, [])} {os.environ.get('MPLBACKEND')} "
+        f"{len(os.listdir('/proc/self/task'))}"))
 else:
     for number in (signal.SIGHUP, signal.SIGTERM):
         os.kill(int(os.environ["TOP"]), number)
@@ -78,7 +84,8 @@ LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONI
 def test_a_run_in_surroundings_that_nobody_meant(tmp_path):
     """Mistake: a run that dies of an ignored signal, or cannot make its files.
 
-    Or one that cannot be ended, or that a name of a folder or of a display ends.
+    Or one that cannot be ended, or that a name of a folder or of a display ends, or one with a
+    thread of NumPy's for each core, which a user with few processes may not start.
     """
     folder = tmp_path / "sp ace\n%s'\"-\xe4"
     folder.mkdir()
@@ -97,24 +104,35 @@ def test_a_run_in_surroundings_that_nobody_meant(tmp_path):
         env=support.clean_environment(LOCALE | mine | {"MPLBACKEND": "none such"}),
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "seen").read_text() == "set() None"
+    assert (tmp_path / "seen").read_text() == "set() None 1"
     assert [file.name for file in folder.iterdir()] == ["o.h5"]
+
+
+WRONG = """
+from miniapps.contract import Check
+from miniapps.echo import Block, Problem, reference
+
+def validate(*_):
+    return [Check("always wrong", 1, 0)]
+"""
 
 
 @pytest.mark.launch
 @pytest.mark.parametrize(
     ("words", "status"),
     [
-        ("run nonesuch", 2),
+        ("run wrong --preset tiny", 1),
         ("run echo --preset tiny --driver mpi -n 2 --launcher /bin/false", 3),
     ],
 )
-def test_who_reads_the_output_does_not_change_the_status(words, status):
-    """Mistake: status 0 of a failed run, or 1, if nobody reads what it says."""
+def test_who_reads_the_output_does_not_change_the_status(words, status, tmp_path):
+    """Mistake: status 0 of a wrong or a failed run if nobody reads what it says."""
+    (tmp_path / "wrong").mkdir()
+    (tmp_path / "wrong" / "__init__.py").write_text(WRONG)
     read, write = os.pipe()
     os.close(read)
     command = [support.BIN / "miniapps", *words.split()]
-    environment = support.clean_environment()
+    environment = support.clean_environment() | {"MINIAPPS_PATH": str(tmp_path)}
     with open(write, "wb") as closed:
         done = subprocess.run(command, stdout=closed, stderr=closed, env=environment)
     assert done.returncode == status
@@ -132,10 +150,11 @@ def test_a_full_disk_behind_standard_output_is_told(unbuffered):
     assert (done.returncode, done.stderr) == (3, told)
 
 
-def test_characters_that_the_locale_lacks_are_printed_as_escapes():
-    """Mistake: UnicodeEncodeError for a path or an app with an umlaut."""
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_characters_that_the_locale_lacks_are_printed_as_escapes(errors):
+    """Mistake: UnicodeEncodeError for a path or an app with an umlaut; C has surrogateescape."""
     read, write = os.pipe()
-    like = io.TextIOWrapper(io.BytesIO(), "ascii")
+    like = io.TextIOWrapper(io.BytesIO(), "ascii", errors)
     print("\u00e4 \udce4", file=inherited.output(write, like), flush=True)
     os.close(write)
     with open(read, "rb") as file:
@@ -220,6 +239,28 @@ def test_a_folder_with_a_lock_of_another_program_is_left_alone(tmp_path):
     assert file_launch.remove_stale(tmp_path) == [folder]
 
 
+def test_a_folder_of_messages_that_nobody_guards_is_removed(tmp_path, monkeypatch):
+    """Mistake: files in memory that stay where the guard cannot be started."""
+
+    def refused(*_: object, **more: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", refused)
+    with pytest.raises(BlockingIOError), file_launch.owned(tmp_path):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_current_folder_that_was_removed_is_told(tmp_path, monkeypatch):
+    """Mistake: "No such file or directory" by Numba or a launcher, and no name of a file."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    done = support.in_process("run", "echo", "--preset", "tiny")
+    told = "miniapps: the current folder has been removed: change to another one\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
 # What the system tells ---------------------------------------------------------------------------
 
 TWO = {"cpu.max": "200000 100000", "memory.max": "4096"}
@@ -288,6 +329,28 @@ def test_a_start_that_cannot_be_known_is_absent(monkeypatch):
     record = support.run_record("echo", "--preset", "tiny")
     assert "import_s" not in record and contradiction(record) is None
     assert "imports unknown" in support.in_process("run", "echo", "--preset", "tiny").stdout
+
+
+@pytest.mark.parametrize(
+    ("number", "limit", "told"),
+    [
+        (resource.RLIMIT_NOFILE, 63, "; a process may open 63 files here (ulimit -n)"),
+        (resource.RLIMIT_NPROC, 0, "; a user may have 0 processes and threads here (ulimit -u)"),
+        (resource.RLIMIT_AS, 9, "; a process may have 9 bytes of addresses here (ulimit -v)"),
+        (resource.RLIMIT_NPROC, 128, ""),
+    ],
+)
+def test_a_low_limit_is_told_with_what_fails_for_it(monkeypatch, tmp_path, number, limit, told):
+    """Mistake: a launcher or a library that cannot go on, and names no limit."""
+    usual = resource.RLIM_INFINITY
+    monkeypatch.setattr(resource, "getrlimit", lambda n: (limit if n == number else usual, usual))
+    assert errors.explained(OSError("no more")) == f"no more{told}"
+    (tmp_path / launch.RUNS).touch()
+    (tmp_path / launch.LOG).write_text("it fails")
+    ended = f"the launcher ended with status 1: it fails{told}"
+    assert launch._failed(tmp_path, None, 1) == ended
+    (tmp_path / launch.ERRORS).write_text("PE 1, no more\n")  # which the PE has explained
+    assert launch._failed(tmp_path, None, 1) == "PE 1, no more"
 
 
 def test_counters_that_go_back_are_no_negative_shares():
@@ -375,6 +438,32 @@ def test_a_job_step_is_told_from_a_batch_script(monkeypatch, more, size):
         monkeypatch.setenv(name, value)
     found = slurm.launched("x", [slurm.STEP])
     assert (found and found.size) == size
+
+
+def test_ranks_of_a_launcher_that_tells_no_number_make_no_runs_of_their_own(monkeypatch):
+    """Mistake: two serial runs under `prun -n 2`; or none where its variable is left over."""
+    run = "run", "echo", "--preset", "tiny", "--dry-run"
+    parents = {os.getppid(): ("bash", ["S", "7"]), 7: ("prte", ["S", "1"])}
+    monkeypatch.setattr(support, "of_a_launcher", lambda variable: variable.startswith("SLURM"))
+    monkeypatch.setenv("PMIX_RANK", "1")
+    assert support.in_process(*run).returncode == 0
+    monkeypatch.setattr(system, "stat_of", lambda process: parents[process])
+    for driver in ("serial", "file", "mpi"):
+        done = support.in_process(*run, "--driver", driver, "-n", 1 if driver == "serial" else 2)
+        assert done.returncode == (0 if driver == "mpi" else 2), done.stderr
+    monkeypatch.setenv("PMIX_RANK", "0")  # which speaks for all
+    done = support.in_process(*run)
+    assert "cannot run on the ranks of this MPI launcher: use --driver mpi" in done.stderr
+
+
+def test_a_rank_without_a_rank_0_gives_its_reason(monkeypatch, capsys):
+    """Mistake: status 3 without a word, where variables of a Slurm step are left over."""
+    for name, value in (("PROCID", "1"), ("STEP_NUM_TASKS", "2"), ("STEP_ID", "0")):
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    for there, told in ((False, "miniapps: run failed: rank 1, alone\n"), (True, "")):
+        monkeypatch.setattr(drivers, "under", lambda programs, there=there: there)
+        NoProgressFile().fail(RunError("alone"))
+        assert capsys.readouterr().err == told
 
 
 def test_lines_leave_at_once_where_python_does_not_buffer() -> None:

@@ -35,6 +35,9 @@ def main() -> int:
     Ctrl-C waits until the modules are imported, as some cannot be interrupted: `cli.main` lets it.
     """
     inherited.prepare()
+    from workbench import environment
+
+    environment.one_thread()  # before NumPy is imported, as its library then starts its threads
     from drivers import garbage
 
     gc.set_threshold(*garbage.RARELY)

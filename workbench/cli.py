@@ -7,6 +7,7 @@ is wrong; 2 bad input, reported in one line before anything is launched; 3 the r
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import signal
 import sys
@@ -81,6 +82,7 @@ def status_of(arguments: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     arguments, runtime = split_runtime_options(arguments)
     try:
+        require_folder()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         if arguments[:1] == ["resume"]:
             from workbench.resume import expanded as to_run
@@ -103,14 +105,22 @@ def status_of(arguments: Sequence[str] | None) -> int:
         return INTERRUPTED
     except OutputError:
         raise
-    except OSError as error:
-        print(f"miniapps: {error}", file=sys.stderr)
-        return FAILED
     except Exception as error:
         from workbench.errors import explained
 
         print(f"miniapps: {explained(error)}", file=sys.stderr)
         return FAILED  # 1, Python's own status, means a wrong result
+
+
+def require_folder() -> None:
+    """End with one line if the current folder has been removed.
+
+    Launchers and Numba would fail for it, and not say what they miss.
+    """
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        bad_input("the current folder has been removed: change to another one")
 
 
 def carried_out(options: argparse.Namespace, runtime: list[str]) -> int:

@@ -7,6 +7,7 @@ import sys
 import traceback
 from pathlib import Path
 
+from devices import system
 from drivers.crashes import Crash
 from drivers.exits import AppExit
 from drivers.job import RunError
@@ -32,7 +33,7 @@ def explained(error: Exception) -> str:
         what = _unexpected(error)
     notes = () if isinstance(error, StepError) else getattr(error, "__notes__", ())
     where = "".join(f"{note}: " for note in notes)
-    return " ".join(f"{where}{what}".split())
+    return " ".join(f"{where}{what}{system.low_limits()}".split())
 
 
 def _unexpected(error: BaseException) -> str:

@@ -82,7 +82,7 @@ def output(number: int, like: TextIO | None = None) -> TextIO:
     buffer = io.BufferedWriter(Output(number, "w", closefd=False))
     if not isinstance(like, io.TextIOWrapper):
         return io.TextIOWrapper(buffer, "utf-8", "backslashreplace", line_buffering=number == 2)
-    errors = like.errors if like.errors == "surrogateescape" else "backslashreplace"
     # With PYTHONUNBUFFERED it writes through to no buffer; here lines must leave theirs.
     lines = number == 2 or like.line_buffering or like.write_through
-    return io.TextIOWrapper(buffer, like.encoding, errors, None, lines)
+    # Not the errors of ``like`` either: in the locale C an umlaut would still be one.
+    return io.TextIOWrapper(buffer, like.encoding, "backslashreplace", None, lines)

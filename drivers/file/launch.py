@@ -56,13 +56,17 @@ def owned(within: Path, name: str | None = None) -> Iterator[Path]:
         lock.flush()
         folder = within / f"{PREFIX}{name or made.name.rpartition('-')[2]}"
         made.rename(folder)
-        guard = subprocess.Popen(
-            ["/bin/sh", "-c", GUARD, str(folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        try:
+            guard = subprocess.Popen(
+                ["/bin/sh", "-c", GUARD, str(folder)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError:  # too many processes: nobody else removes it
+            shutil.rmtree(folder)
+            raise
         with guard:  # closes the pipe at its end, and waits
             yield folder
 

@@ -144,10 +144,10 @@ def refuse_other_launchers(options: Namespace, runtime: list[str]) -> None:
     mine, around = drivers.get(options.driver), drivers.launchers()
     for name, launcher in around.items():
         same = [other for other in around if around[other].size == launcher.size]
-        ranks = launcher.size or 1
+        ranks = "ranks" if launcher.size is None else f"{launcher.size} ranks"
         use = f"use --driver {' or '.join(same)}"
-        allowed = f"cannot run on the {ranks} ranks of this {launcher.name}: {use}"
-        require(mine.name in same or ranks == 1, "--driver", mine.name, allowed)
+        allowed = f"cannot run on the {ranks} of this {launcher.name}: {use}"
+        require(mine.name in same or launcher.size == 1, "--driver", mine.name, allowed)
         known = name != mine.name or launcher.size is not None or options.pes is not None
         require(known, "-n", "missing", f"inside {launcher.name} give -n N, as to the launcher")
     able = [driver.name for driver in drivers.found().values() if driver.program]

@@ -12,7 +12,6 @@ import logging
 import os
 import pickle
 import re
-import resource
 import shlex
 import string
 import subprocess
@@ -27,6 +26,7 @@ from time import monotonic
 from typing import Any
 
 import drivers
+from devices import system
 from drivers.descriptor import Start
 from workbench import environment, errors
 from workbench.exit_status import FAILED
@@ -46,7 +46,6 @@ REFUSED = [
     os.strerror(number)
     for number in (EMFILE, ENFILE, ENOSPC, EDQUOT, ENOMEM, EAGAIN, EACCES, EPERM, EROFS)
 ]
-FEW_FILES = 64  # which a process may open: launchers may need more
 
 
 def _program_itself() -> list[str]:
@@ -263,12 +262,6 @@ def _removing_orphans(folder: Path) -> str:
     return shlex.join([sys.executable, "-P", "-c", program])
 
 
-def _few_files() -> str:
-    """That a process may open few files, if so, as launchers do not always name the limit."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return f"; a process may open {limit} files here (ulimit -n)" if limit < FEW_FILES else ""
-
-
 def reason_in(log: str) -> str:
     """Why a launcher has ended, as it says itself: what the system refused, a banner, a last line.
 
@@ -291,12 +284,13 @@ def _failed(folder: Path, trouble: str | None, status: int) -> str:
     """The reason why a run has no record: a PE's own message, else what the monitor found."""
     reported = folder / ERRORS
     log = printed(folder / LOG).strip()
-    trouble = first_error(reported) or trouble
+    of_pe = first_error(reported)
+    trouble = of_pe or trouble
     if not (folder / RUNS).exists():
         removed = f"the run's temporary folder was removed: {folder}"
         trouble = removed if trouble is None else f"{removed}; {trouble}"
     if trouble is None:
-        trouble = f"the launcher ended with status {status}: {reason_in(log)}{_few_files()}"
+        trouble = f"the launcher ended with status {status}: {reason_in(log)}"
     if os.environ.get(errors.LOG):
         print(log, file=sys.stderr)
-    return trouble
+    return trouble if of_pe else trouble + system.low_limits()

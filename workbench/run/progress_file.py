@@ -190,6 +190,6 @@ class NoProgressFile:
 
     def fail(self, error: Exception) -> None:
         """Print on stderr why this process failed."""
-        if drivers.rank() == 0 or not isinstance(error, RunError):  # all ranks raise RunErrors
+        if not drivers.rank_zero_speaks() or not isinstance(error, RunError):  # all ranks raise it
             where = f"rank {drivers.rank()}, " if drivers.launchers() else ""
             tell(where + explained(error))
