@@ -284,8 +284,8 @@ VOID = {
 def test_options_that_a_file_makes_void(tmp_path: Path, refused: Callable[..., str]) -> None:
     """Catches options that are ignored without a word, because the file has the atoms."""
     path, bare = tmp_path / "ase.xyz", tmp_path / "bare.xyz"
-    path.write_text(OF_ASE)
-    bare.write_text(PLAIN.replace("made by hand", 'Lattice="9 0 0 0 9 0 0 0 9"'))
+    path.write_text(OF_ASE.replace("Lattice=", "units=lj Lattice="))
+    bare.write_text(PLAIN.replace("made by hand", 'units=lj Lattice="9 0 0 0 9 0 0 0 9"'))
     for words, said in VOID.items():
         line = refused("run", "leanmd", "--input", path, *words.split())
         assert words.split()[0] in line and said in line

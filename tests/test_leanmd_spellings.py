@@ -63,6 +63,7 @@ XYZ: dict[str, Changes] = {
     "an escaped newline": [("units=lj", 'title="a\\nb"')],
     "a value with =": [("units=lj", "title=a=b")],
     "an apostrophe": [("units=lj", "don't Ar's=isn't")],
+    "doubled keys that are not read": [("units=lj", "energy=1 energy=2")],
     "bare keys": [("5\nLatt", "5\nmade by hand by hand Latt"), ("units=lj", "relaxed")],
     "a stray =": [("5\nLatt", "5\n= Latt"), ("units=lj", "= =")],
     "an empty value": [("units=lj", 'title="" note=')],
@@ -136,6 +137,7 @@ XYZ: dict[str, Changes] = {
     "blanks around the count": [("5\nLatt", "  5 \nLatt")],
     "zeros before the count": [("5\nLatt", "005\nLatt")],
     "blank first lines": [("5\nLatt", "\n\n5\nLatt")],
+    "a hash in a species": [("Ar ", "#Ar#1 ")],
     "leading blanks of rows": [("Ar ", "   Ar   ")],
     "two frames": [("5\nLatt", f"{OLD_FRAME}5\nLatt")],
     "no Lattice in the first frame": [("5\nLatt", "2\nmade by hand\nAr 1 1 1\nAr 2 2 2\n5\nLatt")],
@@ -323,6 +325,15 @@ def test_without_velocities(tmp_path: Path, text: str) -> None:
     assert wrong(problem, rows) == (0, 0)
     rows[:, 1] += 4 * problem.quantum
     assert wrong(problem, rows) == (5, 0)
+
+
+@pytest.mark.parametrize("units", ["units=lj", 'UNITS="lj"', "", "old.units=lj"])
+def test_units_that_a_file_does_not_name_are_told(tmp_path: Path, units: str) -> None:
+    """Catches lengths in Angstrom that are taken for sigma without a word."""
+    path = written(tmp_path / "file", changed(FRAME, [("units=lj", units)]))
+    named = units.lower().startswith("units")
+    told = f"{path}" if named else f"{path}, which names no units: taken as reduced ones"
+    assert start(path)[0].initial == {"positions": told, "velocities": told}
 
 
 # H5MD, and files of other programs ----------------------------------------------------------------

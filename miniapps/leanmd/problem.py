@@ -272,7 +272,7 @@ class LeanmdProblem(BaseProblem):
             positions = f"cells {shown(self.cells)} of {atoms} atoms ({seed})"
         if self.source is not None:
             step = f" at step {self.first_step}" if self.first_step else ""
-            positions = f"{self.input}{step}{self.source.scale.said}"
+            positions = f"{self.input}{step}{self.source.scale.said}{self.source.note}"
             velocities = velocities if self.draws_velocities else positions
         return {"positions": positions, "velocities": velocities}
 

@@ -67,7 +67,7 @@ def from_extended_xyz(path: Path) -> Input:
                 continue
             count = _count(text, lines)
             comment, location = next(lines, ""), lines.location
-            columns = len(next(lines, "").split("#")[0].split())
+            columns = len(next(lines, "").split())
             start, line = lines.start, lines.number
             rows = f"the frame must have {count} rows as announced, has 0"
             need(columns > 0, lines.location, rows)
@@ -85,12 +85,14 @@ def from_extended_xyz(path: Path) -> Input:
     periodic = all(along) and len(along) in (1, 3)
     need(periodic, location, f"pbc must be 'T T T', not {pbc[:40]!r}")
     tables = [
-        TextTable(path, what, start, line, count, fields, form)
+        TextTable(path, what, start, line, count, fields, form, comments=None)
         for what in ("position", "velocity")
         if what in (fields.names or ())
     ]
     box = _box(keys["lattice"], location)
-    return Input(path, box, (0.0, 0.0, 0.0), 0, tables[0], tables[1] if tables[1:] else None)
+    moving = tables[1] if tables[1:] else None
+    note = "" if "units" in keys else ", which names no units: taken as reduced ones"
+    return Input(path, box, (0.0, 0.0, 0.0), 0, tables[0], moving, note=note)
 
 
 def _count(text: str, lines: Lines) -> int:

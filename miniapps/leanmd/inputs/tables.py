@@ -59,6 +59,7 @@ class Input:
     positions: Table
     velocities: Table | None
     scale: Scale = Scale()  # of the tables and the corner
+    note: str = ""  # on its units, for summaries
 
     @property
     def atoms(self) -> int:

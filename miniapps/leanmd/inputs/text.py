@@ -98,6 +98,7 @@ class TextTable:
     fields: np.dtype  # of a row; "id" and those of `SAME` may be among them
     form: str  # of a row, for messages
     kind: bytes | None = None  # the "kind" that all rows must have; None: that of the first row
+    comments: str | None = "#"  # what begins a comment in a row
 
     def chunks(self) -> Iterator[Chunk]:
         """The rows, some at a time."""
@@ -141,7 +142,7 @@ class TextTable:
             b"".join(lines).decode()
             with warnings.catch_warnings():
                 warnings.simplefilter("error")  # numpy warns if lines hold no data
-                rows = np.loadtxt(lines, self.fields, ndmin=1)
+                rows = np.loadtxt(lines, self.fields, comments=self.comments, ndmin=1)
         except (ValueError, UserWarning):
             return None
         return rows if len(rows) == len(lines) else None
