@@ -7,7 +7,6 @@ import faulthandler
 import json
 import mmap
 import os
-import resource
 import signal
 import sys
 import tempfile
@@ -194,18 +193,13 @@ LOG = """[proxy:0] HYDU_create_process (launch.c:24): pipe error (Too many open 
 """
 
 
-def test_the_cause_in_a_launchers_log_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cause_in_a_launchers_log_is_told(tmp_path: Path) -> None:
     """Mistake: the last line of a launcher, which says only that something went wrong."""
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (16, 16))
     (tmp_path / launches.RUNS).touch()
     (tmp_path / launches.LOG).write_text(LOG)
     said = launches._failed(tmp_path, None, 255)
-    assert "pipe error (Too many open files); a process may open 16 files here" in said
+    assert "pipe error (Too many open files)" in said
     (tmp_path / launches.LOG).write_text("sh: 0: Invalid argument\n")
-    assert "may open 16 files" in launches._failed(tmp_path, None, 2)
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
     assert launches._failed(tmp_path, None, 2).endswith("status 2: sh: 0: Invalid argument")
 
 
