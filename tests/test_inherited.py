@@ -106,6 +106,7 @@ def test_a_run_in_surroundings_that_nobody_meant(tmp_path):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "seen").read_text() == "set() None 1"
     assert [file.name for file in folder.iterdir()] == ["o.h5"]
+    assert (folder / "o.h5").stat().st_mode & 0o777 == 0o600  # root could read it with any
 
 
 WRONG = """
