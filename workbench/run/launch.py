@@ -57,18 +57,27 @@ def _program_itself() -> list[str]:
     return [str(script)] if script.exists() else ["-m", "workbench.cli"]
 
 
-PROGRAM = [sys.executable, *_program_itself()]  # what the command line of a PE begins with
+PROGRAM = (sys.executable, *_program_itself())
+IN_PLACE = (
+    "MINIAPPS_IN_PLACE_OF_PE"  # variable: the words of a program that stands for PEs, as JSON
+)
+
+
+def pe_program() -> list[str]:
+    """What the command line of a PE begins with: this program, or one that stands for it."""
+    return json.loads(os.environ.get(IN_PLACE, "null")) or [*PROGRAM]
 
 
 @contextmanager
 def pes_started_by(program: Sequence[str]) -> Iterator[None]:
     """Have launchers start another program in place of each PE, such as one that has PEs forked."""
-    usual = PROGRAM.copy()
-    PROGRAM[:] = program
+    usual = os.environ.copy()
+    os.environ[IN_PLACE] = json.dumps(program)
     try:
         yield
     finally:
-        PROGRAM[:] = usual
+        os.environ.pop(IN_PLACE)
+        os.environ |= {name: usual[name] for name in [IN_PLACE] if name in usual}
 
 
 def command(spec: Launched, runtime: list[str], launcher: str | None) -> list[str]:
@@ -77,7 +86,7 @@ def command(spec: Launched, runtime: list[str], launcher: str | None) -> list[st
     Raises InputError if the driver is not installed or its launcher is not found.
     """
     driver = drivers.get(spec.driver)
-    words = [*PROGRAM, *spec.arguments(), "--no-launch"]
+    words = [*pe_program(), *spec.arguments(), "--no-launch"]
     return driver.command(Start(words, spec.pes, spec.own, runtime, launcher))
 
 
@@ -92,7 +101,7 @@ def command_for_all(
     `command`. Raises InputError as `command` does.
     """
     spec = specs[0]
-    words = [*PROGRAM, "batch", "-", "--no-launch"]
+    words = [*pe_program(), "batch", "-", "--no-launch"]
     return spec.can.command(Start(words, spec.pes, spec.own, runtime, launcher))
 
 
@@ -160,7 +169,7 @@ def _monitored(
     with guarded(command, folder) as (process, remember):
         for part in parts:
             remember(part)
-        monitor = Monitor(specs[0], PROGRAM, progress, process, limit_s, remember)
+        monitor = Monitor(specs[0], pe_program(), progress, process, limit_s, remember)
         try:
             trouble = monitor.wait()
         finally:

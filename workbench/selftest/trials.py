@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -244,12 +244,13 @@ def solve(chosen: list[Trial], scale: Scale = TINY) -> Iterator[Found]:
         read,
         write,
         warm.started(warming(on_cpu)) if launched else nullcontext(()) as program,
+        launch.pes_started_by(program),
         ProcessPoolExecutor(1, context, simulate, (read,)) as simulator,
         ProcessPoolExecutor(scale.at_once, context, end_with_parent, (read,)) as pool,
     ):
         usual = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for this process alone
         running = [simulator.submit(solve_simulated, on_gpu)] if on_gpu else []
-        running += [pool.submit(solve_share, share, scale.limit_s, program) for share in shares]
+        running += [pool.submit(solve_share, share, scale.limit_s) for share in shares]
         signal.signal(signal.SIGINT, usual)  # those just started go on ignoring it
         try:
             for share in as_completed(running):
@@ -288,14 +289,10 @@ def shared(group: list[Trial], scale: Scale) -> list[list[Trial]]:
     return [part for n in range(parts) if (part := group[n::parts])]
 
 
-def solve_share(trials: list[Trial], limit_s: float, program: Sequence[str]) -> list[Found]:
-    """What became of trials that can share launches; in this process, of one after the other.
-
-    ``program``: what a launcher starts as a PE.
-    """
+def solve_share(trials: list[Trial], limit_s: float) -> list[Found]:
+    """What became of trials that can share launches; in this process, of one after the other."""
     if not trials[0].spec.can.one_process:
-        with launch.pes_started_by(program):
-            results = batch.solve_all([trial.spec for trial in trials], limit_s)
+        results = batch.solve_all([trial.spec for trial in trials], limit_s)
         pairs = zip(trials, results, strict=True)
         return [Found(trial, trial.acted, seen(result)) for trial, result in pairs]
     return [solve_here(trial) for trial in trials]

@@ -8,22 +8,22 @@ command ``miniapps``, whose PEs then are warm, too.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
+import runpy
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import kernels
-import workbench
-from workbench import cli  # noqa: F401  # imported once, before any fork
-from workbench.exit_status import FAILED
+from workbench.exit_status import FAILED, VALID
 from workbench.run import batch, launch
 from workbench.run.processes import end_with
 from workbench.run.progress_file import FORKED
@@ -73,7 +73,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     path = Path(sys.argv[1])
     batch.solve_all(pickle.loads(path.with_suffix(RUNS).read_bytes()))
-    launch.PROGRAM[:] = stub_for(str(path))
+    os.environ[launch.IN_PLACE] = json.dumps(stub_for(str(path)))
+    sys.argv[1:] = ["--version"]
+    with redirect_stdout(io.StringIO()):
+        status_of_program()  # which imports the command line
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that none remains as a zombie
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(stub.address(str(path)))
@@ -119,8 +122,9 @@ def take_place(connection: socket.socket) -> None:
         os.close(file)
     end_with(connection.fileno())
     sys.argv[1:] = place["words"]
+    own = {launch.IN_PLACE: os.environ[launch.IN_PLACE]}
     os.environ.clear()
-    os.environ.update(place["environment"])
+    os.environ.update(place["environment"] | own)
     os.chdir(place["folder"])
     if launch.FOLDER in os.environ:
         (Path(os.environ[launch.FOLDER]) / f"{FORKED}.{os.getpid()}").touch()
@@ -131,11 +135,16 @@ def take_place(connection: socket.socket) -> None:
 
 
 def status_of_program() -> int:
-    """Run the program; returns its status."""
+    """Run the program, of which this file is a part; returns its status."""
+    script = launch.PROGRAM[-1]
     try:
-        return workbench.main()
+        if launch.PROGRAM[1] == "-m":
+            runpy.run_module(script, run_name="__main__")
+        else:
+            runpy.run_path(script, run_name="__main__")
     except SystemExit as ended:
         return int(ended.code or 0)
+    return VALID
 
 
 if __name__ == "__main__":
