@@ -17,6 +17,7 @@ import numpy as np
 
 from devices.messages import DeviceMessage
 from drivers import garbage
+from drivers.agreements import Agreements, End
 from drivers.audits import Auditor
 from drivers.checkpoints import require_state, words_of_state, write_blocks
 from drivers.inbox import Inbox
@@ -372,8 +373,8 @@ class Engine:
 
 
 @garbage.rare()
-def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PELog, int]:
-    """Run setup, warm-up and timed steps on PE ``pe``; returns timings and number of steps.
+def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PELog, End]:
+    """Run setup, warm-up and timed steps on PE ``pe``; returns timings and the end of the run.
 
     Raises RunError, MessageError and any error of a block.
     """
@@ -384,7 +385,7 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
     if job.resumed is not None:
         words = engine.transport.all_reduce(words_of_state(engine.blocks), "sum")
         require_state(job, words)
-    log, done = PELog(pe), job.start
+    log, done, agreements = PELog(pe), job.start, Agreements(job, watcher.signalled)
     take_snapshot(job, engine, log, job.setup())
 
     def begun(runner: Runner, this: Round) -> None:
@@ -401,14 +402,18 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
         log.start()
         engine.forget_audits(start)
         may_end = start == job.timed
-        for segment in job.segments(start, end):
+        for segment in agreements.segments(start, end):
             count = partial(_count, job, end)
             phase = Phase(segment.start, segment.stop, count, may_end, segment.number)
             done = engine.play(phase, begun, ended)
+            finished = may_end and engine.first.stepper.finished
             if done == segment.stop:
                 take_snapshot(job, engine, log, segment)
-                take_checkpoint(job, engine, log, segment)
-            if may_end and engine.first.stepper.finished:
+                agreed = not finished and agree(agreements, engine, done)
+                if agreed or job.ends_with_checkpoint(segment):
+                    take_checkpoint(job, engine, log, done, finished)
+                    agreements.wrote()
+            if finished:
                 break
         for block in engine.blocks:
             block.device.synchronize()
@@ -416,12 +421,19 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
         log.stop()
     engine.close(done)
     watcher.finish(pe)
-    return log, done
+    return log, End(done, agreements.last)
 
 
 def _count(job: Job, end: int, step: int, stop: int) -> int:
     """Number of steps in the round that begins at ``step``; a segment's ``stop`` changes none."""
     return job.count(step, end)
+
+
+def agree(agreements: Agreements, engine: Engine, step: int) -> bool:
+    """Whether all PEs agree to write a checkpoint after a segment that ends at ``step``."""
+    if not agreements.due(step):
+        return False
+    return bool(agreements.agree(engine.transport.all_reduce(agreements.wish(), "max")))
 
 
 def take_snapshot(job: Job, engine: Engine, log: PELog, segment: Segment) -> None:
@@ -437,19 +449,17 @@ def take_snapshot(job: Job, engine: Engine, log: PELog, segment: Segment) -> Non
     log.snapshots_s += log.go_on(end_s)
 
 
-def take_checkpoint(job: Job, engine: Engine, log: PELog, segment: Segment) -> None:
-    """Write a checkpoint of all blocks, if one is due after a segment.
+def take_checkpoint(job: Job, engine: Engine, log: PELog, step: int, finished: bool) -> None:
+    """Write a checkpoint of all blocks; the clock stands still meanwhile, on all PEs.
 
-    The clock stands still meanwhile, on all PEs.
+    ``finished``: whether the blocks report that the run is finished.
     """
-    if segment.last is None or not job.wants_checkpoint(segment.last, segment.stop):
-        return
     writer, transport = job.checkpoint_writer, engine.transport
     assert writer is not None
-    end_s = stopped(engine, log, segment.stop)
+    end_s = stopped(engine, log, step)
     shares = transport.gather(Share.of(engine.blocks))
     if shares is not None:
-        writer.create(segment.stop, engine.first.stepper.finished, Share.joined(shares))
+        writer.create(step, finished, Share.joined(shares))
     transport.barrier()
     write_blocks(writer, engine.blocks)
     writer.flush()

@@ -28,7 +28,7 @@ class RunError(RuntimeError):
 
 
 class Segment(NamedTuple):
-    """Consecutive rounds of a phase, up to a snapshot or checkpoint, or to the end of the phase.
+    """Consecutive rounds of a phase, up to where something may follow, or to the end of the phase.
 
     ``start`` and ``stop`` are steps, ``end`` is that of the phase; ``number``: of the first round
     in the phase; ``last``: the first step of its last round, if a snapshot or a checkpoint is due
@@ -59,6 +59,9 @@ class Watcher(Protocol):
 
     def answer(self, pe: int) -> None:
         """Answer now, if asked; for PEs whose other threads cannot run."""
+
+    def signalled(self) -> bool:
+        """Whether a signal asks the run to write a checkpoint and stop."""
 
     def fail(self, error: Exception) -> None:
         """Report the error that ends this process."""
@@ -96,7 +99,8 @@ class Job(Generic[Own]):
     block between two requests. The processes of a host share its first ``gpus_per_host`` GPUs, or
     all of them. ``audit`` says how the run is audited; None: not at all. ``resumed``: the
     checkpoint from which the run continues; it makes the steps that are left.
-    ``checkpoint_writer`` writes checkpoints.
+    ``checkpoint_writer`` writes checkpoints, also ``checkpoint_every_s`` after the last one. The
+    run stops when its processes are ``time_limit_s`` old. 0: never.
     """
 
     app: str
@@ -112,6 +116,8 @@ class Job(Generic[Own]):
     audit: AuditPlan | None = None
     resumed: SavedState | None = None
     checkpoint_writer: CheckpointWriter | None = None
+    checkpoint_every_s: float = 0.0
+    time_limit_s: float = 0.0
 
     def take_device(self, local_rank: int) -> None:
         """Open the device of this process, which has number ``local_rank`` on its host."""
@@ -173,14 +179,25 @@ class Job(Generic[Own]):
         writer = self.checkpoint_writer
         return writer is not None and before >= 0 and writer.wants(before, step)
 
-    def segments(self, start: int, end: int) -> Iterator[Segment]:
-        """A phase cut after each round with a snapshot or checkpoint; else one segment."""
+    def ends_with_checkpoint(self, segment: Segment) -> bool:
+        """Whether a checkpoint is due after the last round of a segment."""
+        return segment.last is not None and self.wants_checkpoint(segment.last, segment.stop)
+
+    def segments(
+        self, start: int, end: int, is_long: Callable[[int], bool] | None = None
+    ) -> Iterator[Segment]:
+        """A phase cut after each round with a snapshot or checkpoint; else one segment.
+
+        ``is_long``: whether a segment of so many rounds is cut, too.
+        """
         first, number = start, 0
         if self.checkpoint_writer is not None or (self.store is not None and self.store.snapshots):
             for at, (step, count) in enumerate(self.rounds(start, end)):
                 after = step, step + count
-                if self.wants_snapshot(*after) or self.wants_checkpoint(*after):
-                    yield Segment(first, step + count, end, number, step)
+                long = is_long is not None and is_long(at + 1 - number)
+                due = self.wants_snapshot(*after) or self.wants_checkpoint(*after)
+                if due or long:
+                    yield Segment(first, step + count, end, number, step if due else None)
                     first, number = step + count, at + 1
         if first < end or start == end:
             yield Segment(first, end, end, number)

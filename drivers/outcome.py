@@ -12,6 +12,7 @@ import numpy as np
 
 from devices.backend import OPENED
 from devices.cpu import host_memory
+from drivers.agreements import End, Wish
 from drivers.engine import Runner
 from drivers.job import Job
 from drivers.machine import Disturbance
@@ -39,7 +40,8 @@ class Outcome:
     load-balancing step, as returned by `timing.balancing_summary`; ``transport``: the path of
     messages between GPUs, or of those that could not take the usual one, the reason for it, and the
     bytes copied to and from hosts; ``gpu``: the GPU of the reporting PE; ``audit``: how the run was
-    audited; ``audits``: the audited rounds, with the contributions of all blocks.
+    audited; ``audits``: the audited rounds, with the contributions of all blocks; ``stopped``: what
+    has ended the run before its last step.
     """
 
     pes: int
@@ -60,6 +62,7 @@ class Outcome:
     disturbance: Disturbance
     peak_rss_bytes: int
     steps_done: int
+    stopped: Wish
     balancing: list[dict[str, Any]]
     versions: dict[str, str]
     transport: dict[str, Any] | None
@@ -144,7 +147,7 @@ def measured(block: Any, checker: BaseAudit | None) -> dict[str, Measure]:
 def joined(
     job: Job,
     parts: Sequence[Part],
-    done: int,
+    end: End,
     versions: dict[str, str],
     transport: tuple[str, str],
     unusual: tuple[str, str] | None = None,
@@ -158,7 +161,7 @@ def joined(
         np.concatenate([part.tables[name] for part in parts])
         for name in ("blocks", "slices", "balancing")
     )
-    rounds = list(job.rounds(job.timed, done))
+    rounds = list(job.rounds(job.timed, end.step))
     compute = compute_per_pe(rows, len(parts), len(rounds))
     elapsed = wall_of_rounds(rows, len(rounds))
     # All PEs audit the same rounds, so each waits for the one whose audit takes longest. A PE that
@@ -184,7 +187,8 @@ def joined(
         audits_s=float((elapsed - wall_s).sum()),
         disturbance=Disturbance(*map(max, zip(*(part.disturbance for part in parts), strict=True))),
         peak_rss_bytes=max(part.peak_rss_bytes for part in parts),
-        steps_done=done,
+        steps_done=end.step,
+        stopped=end.wish if end.wish.stops else Wish.NOTHING,
         balancing=balancing_summary(rounds, syncs, compute),
         versions=versions,
         transport=None if path is None else _transport(*path, parts),

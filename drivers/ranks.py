@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from drivers.agreements import End
 from drivers.audits import Auditor
 from drivers.engine import Engine, Runner, Transport, run_phases, write_state
 from drivers.headers import phase_code
@@ -149,7 +150,7 @@ class Ran(NamedTuple):
 
     job: Job[Any]
     parts: list[Part] | None
-    done: int
+    end: End
 
 
 def run_block(
@@ -175,10 +176,10 @@ def run_block(
     transport = transport_of(job)
     block = job.build(job.layout.indices()[group.rank])
     engine = Engine([block], job.traced, transport, Auditor.of(job))
-    log, done = run_phases(job, engine, group.rank, watcher)
+    log, end = run_phases(job, engine, group.rank, watcher)
     store_in_turn(group, job, block)
     parts = group.gather(Part.of(job, engine.runners.values(), log, jit_s))
-    return Ran(job, parts, done), transport
+    return Ran(job, parts, end), transport
 
 
 def started_on(asked: int | None, ranks: int) -> str:

@@ -31,10 +31,10 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
     jit_s = job.compile()
     blocks = [job.build(index) for _, index in job.layout.numbers]
     engine = Engine(blocks, job.traced, auditor=Auditor.of(job))
-    log, done = run_phases(job, engine, 0, watcher)
+    log, end = run_phases(job, engine, 0, watcher)
     if job.store is not None:
         write_state(job.store, engine.blocks, False)
-    return report(joined(job, [Part.of(job, engine.runners.values(), log, jit_s)], done, {}, PATH))
+    return report(joined(job, [Part.of(job, engine.runners.values(), log, jit_s)], end, {}, PATH))
 
 
 def fail(status: int) -> None:

@@ -387,7 +387,7 @@ def balancing_summary(
     that came last waited for the balancing only. The imbalances are those of the rounds since the
     previous load-balancing step, and until the next one.
     """
-    firsts, counts = np.array(rounds).T
+    firsts, counts = np.array(rounds).reshape(-1, 2).T
     steps = np.unique(syncs["step"]).tolist()
     slowest = compute.max(axis=0)
     cuts = [0, *np.searchsorted(firsts, steps).tolist(), len(firsts)]

@@ -24,6 +24,7 @@ import drivers.machine
 import drivers.timing
 import miniapps as apps
 from devices import backend, system
+from drivers.agreements import End
 from drivers.engine import Transport
 from drivers.job import Job
 from drivers.machine import Disturbance
@@ -338,7 +339,7 @@ def test_parts_of_two_pes() -> None:
             (1, 2.0, 50.0, 7.0, {2: 0.5, 6: 3.0}, IDLE, 300),
         ]
     ]  # fmt: skip
-    outcome = joined(spec.job(), parts, 7, {}, ("staged", "by hand"))
+    outcome = joined(spec.job(), parts, End(7), {}, ("staged", "by hand"))
     # Rounds of 2, 2 and 1 steps end at 4, 7 and 12 s. The audits of the slowest PE take 1, 0 and
     # 3 s, but the last round is no shorter than its 4 s of compute.
     assert outcome.wall_s.tolist() == [3.0, 3.0, 4.0]

@@ -1,7 +1,8 @@
 """The command ``miniapps``: its parser, and how every command ends.
 
 Options of an app come from the fields of its Problem. Exit status: 0 valid; 1 ran, but the result
-is wrong; 2 bad input, reported in one line before anything is launched; 3 the run failed.
+is wrong; 2 bad input, reported in one line before anything is launched; 3 the run failed; 4 the run
+has stopped early, after a checkpoint.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from workbench.run.processes import end_by_signals
 if TYPE_CHECKING:
     from workbench.run.spec import RunSpec
 
-OF_ONE_LAUNCH = ("json", "launcher", "stall", "pin", "no_launch", "dry_run")
+OF_ONE_LAUNCH = ("json", "launcher", "stall", "pin", "no_launch", "dry_run", "time_limit")
 LAUNCHED = "run", "batch", "comm", "lesson"  # commands that PEs carry out, too; they do not
 SUMMARY = "Small parallel scientific programs, each run unchanged by several drivers."
 

@@ -21,7 +21,9 @@ UNLESS: Mapping[str, tuple[str, ...]] = {
     "--device": ("--device",),
     "--checkpoint": ("--checkpoint",),
     "--checkpoint-every": ("--checkpoint-every",),
+    "--checkpoint-minutes": ("--checkpoint-minutes",),
     "--checkpoint-keep": ("--checkpoint-keep",),
+    "--time-limit": ("--time-limit",),
 }
 
 
@@ -39,7 +41,7 @@ def expanded(words: Sequence[str]) -> list[str]:
     before = head["case"] | {"--checkpoint": str(path.with_name(head["file"]))}
     line = ["run", head["app"], *head["words"]]
     for option, others in UNLESS.items():
-        if not any(is_given(other, given) for other in others):
+        if option in before and not any(is_given(other, given) for other in others):
             line += [option, before[option]]
     if not is_given("--driver", given):
         line += head["own"]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from charm4py import Array, Future, Group, charm
 
+from drivers.agreements import Agreements, End
 from drivers.charm import CharmOptions, output
 from drivers.charm.chare import BlockChare
 from drivers.charm.pe import FAILED, PE, fail
@@ -89,10 +90,12 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
         require_state(job, sum((words.get() for words in asked), np.zeros(WORDS, np.uint64)))
     _take_snapshot(job, pes, job.setup())
     warmup, timed = job.phases()
-    _make(job, pes, arrays, *warmup, False)
+    agreements = Agreements(job, watcher.signalled)
+    done = _make(agreements, pes, arrays, *warmup, False)
     charm.thisProxy.LBTurnInstrumentOn(awaitable=True).get()
     pes.start_log(awaitable=True).get()
-    done = _make(job, pes, arrays, *timed, True)
+    if not agreements.last.stops:
+        done = _make(agreements, pes, arrays, *timed, True)
     pes.stop_log(awaitable=True).get()
     made = False
     for pe in range(layout.pes if job.store else 0):
@@ -100,8 +103,9 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
     parts = [pes[pe].part(ret=True).get() for pe in range(layout.pes)]
     pes.retire(awaitable=True).get()
     earlier.append(pes)
+    end = End(done, agreements.last)
     return joined(
-        job, parts, done, {"charm": "netlrts"}, PATH, None if why is None else ("datagrams", why)
+        job, parts, end, {"charm": "netlrts"}, PATH, None if why is None else ("datagrams", why)
     )
 
 
@@ -124,15 +128,20 @@ def share_memory(pes: Any, job: Job[CharmOptions]) -> str | None:
     return next(filter(None, whys), None)
 
 
-def _make(job: Job, pes: Any, arrays: dict[str, Any], start: int, end: int, timed: bool) -> int:
+def _make(
+    agreements: Agreements, pes: Any, arrays: dict[str, Any], start: int, end: int, timed: bool
+) -> int:
     """Make the rounds and the snapshots of a phase; returns the step that the blocks reached."""
-    done = start
-    for segment in job.segments(start, end):
+    job, done = agreements.job, start
+    for segment in agreements.segments(start, end):
         done = _advance(arrays, segment, timed)
         if done < segment.stop:
             break
         _take_snapshot(job, pes, segment)
-        _take_checkpoint(job, pes, segment)
+        agreed = agreements.due(done) and agreements.agree(agreements.wish())  # PE 0 leads all
+        if agreed or job.ends_with_checkpoint(segment):
+            finished = _take_checkpoint(job, pes, done, timed)
+            agreements.wrote(finished)
     return done
 
 
@@ -144,20 +153,23 @@ def _take_snapshot(job: Job, pes: Any, segment: Segment) -> None:
         pes.go_on(latest.get(), False, awaitable=True).get()
 
 
-def _take_checkpoint(job: Job, pes: Any, segment: Segment) -> None:
-    """Write a checkpoint of all blocks, if one is due after a segment; the clock stands still."""
-    if segment.last is None or not job.wants_checkpoint(segment.last, segment.stop):
-        return
+def _take_checkpoint(job: Job, pes: Any, step: int, timed: bool) -> bool:
+    """Write a checkpoint of all blocks; the clock stands still.
+
+    Returns whether the blocks report that the run is finished, which counts in timed steps only.
+    """
     writer, latest = job.checkpoint_writer, Future()
     assert writer is not None
-    pes.rest(segment, latest)
+    pes.rest(step, latest)
     end_s = latest.get()
     asked = [pes[pe].share(ret=True) for pe in range(job.layout.pes)]
-    finished, shares = zip(*[found.get() for found in asked], strict=True)
-    writer.create(segment.stop, any(finished), Share.joined(shares))
+    reports, shares = zip(*[found.get() for found in asked], strict=True)
+    finished = timed and any(reports)
+    writer.create(step, finished, Share.joined(shares))
     pes.write_checkpoint(awaitable=True).get()
     writer.finish()
     pes.go_on(end_s, True, awaitable=True).get()
+    return finished
 
 
 def _advance(arrays: dict[str, Any], segment: Segment, timed: bool = False) -> int:

@@ -239,11 +239,11 @@ class PE(Chare):
             self.job.keep(charm.myPe(), segment, (chare.block for chare in self.chares()))
             self.reduce(latest, end_s, Reducer.max)
 
-    def rest(self, segment: Segment, latest: Future) -> None:
+    def rest(self, step: int, latest: Future) -> None:
         """Say when this PE was `rested`, before a checkpoint; ``latest``: when the last one was."""
         with self.guard():
             runners = (chare.runner for chare in self.chares())
-            end_s = self.log.rested(audits_before(runners, segment.stop))
+            end_s = self.log.rested(audits_before(runners, step))
             self.reduce(latest, end_s, Reducer.max)
 
     def share(self) -> tuple[bool, Share]:

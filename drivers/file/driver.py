@@ -78,7 +78,7 @@ def _run(group: Group, number: int, job: Job[FileOptions], report: Report, watch
     ran, _ = run_block(job, group, local_rank, partial(Ranks, group, number), watcher)
     if ran.parts is None:
         return 0
-    return report(joined(ran.job, ran.parts, ran.done, {}, PATH, unusual_path(job.options)))
+    return report(joined(ran.job, ran.parts, ran.end, {}, PATH, unusual_path(job.options)))
 
 
 def unusual_path(options: FileOptions) -> tuple[str, str] | None:

@@ -81,7 +81,7 @@ def run(job: Job[RankOptions], report: Report, watcher: Watcher) -> int:
         return 0
     library = MPI.Get_library_version().splitlines()[0].strip()
     path = ("gpu-aware" if transport.direct else "staged"), transport.why
-    return report(joined(ran.job, ran.parts, ran.done, {"mpi": library}, path))
+    return report(joined(ran.job, ran.parts, ran.end, {"mpi": library}, path))
 
 
 def fail(status: int) -> None:

@@ -298,7 +298,7 @@ def run(job: Job[SimOptions], report: Report, watcher: Watcher) -> int:
     network = Network(job.options.pes)
     order, auditor = order_for(job.options), Auditor.of(job)
     engine = SimEngine(blocks, job.traced, network, order, auditor)
-    log, done = run_phases(job, engine, 0, watcher)
+    log, end = run_phases(job, engine, 0, watcher)
     if job.store is not None:
         write_state(job.store, engine.blocks, False)
-    return report(joined(job, [Part.of(job, engine.runners.values(), log, jit_s)], done, {}, PATH))
+    return report(joined(job, [Part.of(job, engine.runners.values(), log, jit_s)], end, {}, PATH))

@@ -25,7 +25,8 @@ from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.plural import counted
 from workbench.run.progress_bar import ProgressBar
 from workbench.run.replaced import write_text
-from workbench.run.spec import RunSpec, check_writable, requested, require_apart
+from workbench.run.spec import RunSpec, requested
+from workbench.run.writable import check_writable, require_apart
 
 PARTS = 6, 4, 3, 2, 1  # blocks to try if --pe-grid is not given
 PRESETS = "minimal", "tiny"  # the first that the app has, if --preset is not given

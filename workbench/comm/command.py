@@ -25,7 +25,7 @@ from workbench.parser import Prints
 from workbench.run import launch
 from workbench.run.execute import refuse_other_launchers, require_shared
 from workbench.run.replaced import write_text
-from workbench.run.spec import check_writable, require_apart
+from workbench.run.writable import check_writable, require_apart
 from workbench.table import Column, Table, show
 
 SUFFIXES = (".png", ".svg", ".pdf")  # of figures

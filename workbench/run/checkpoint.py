@@ -97,7 +97,7 @@ class Hdf5Checkpoints:
 
     def wants(self, before: int, step: int) -> bool:
         """Whether the round from step ``before`` to ``step`` crossed a multiple of ``every``."""
-        return before // self.every < step // self.every
+        return self.every > 0 and before // self.every < step // self.every
 
     def create(self, step: int, finished: bool, share: Share) -> None:
         """Create the file, with room for all that ``share`` lists; its bytes are on the disk."""

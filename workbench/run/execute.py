@@ -11,10 +11,11 @@ import json
 import os
 import shlex
 import shutil
+import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,16 +33,17 @@ from drivers.job import Job, Watcher
 from drivers.outcome import Outcome, Report
 from miniapps.parameters import require
 from workbench import environment, standard_output
-from workbench.exit_status import FAILED, VALID, WRONG
+from workbench.exit_status import FAILED, STOPPED, VALID, WRONG
 from workbench.plural import counted
 from workbench.run import launch, output, record
 from workbench.run.hashes import StepHashes
-from workbench.run.processes import end_by_signals, remove_shared_files
+from workbench.run.processes import end_by_signals, remove_shared_files, stopped_by_signals
 from workbench.run.progress_bar import ProgressBar, ProgressBarThread
 from workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
 from workbench.run.replaced import write_text
-from workbench.run.spec import RunSpec, check_writable, require_apart
+from workbench.run.spec import RunSpec
 from workbench.run.watch import watched
+from workbench.run.writable import check_writable, require_apart
 from workbench.show.thumbnails import Thumbnails, sides_of
 
 
@@ -56,7 +58,7 @@ def run(options: Namespace, runtime: list[str]) -> int:
     drivers.get(options.driver).require_modules()
     spec = RunSpec.create(options)
     require_apart(spec.files() | {"--json": json_file})
-    show = partial(deliver, json_target=options.json)
+    show = partial(deliver, spec, json_target=options.json)
     here = around is None and not options.no_launch and options.launcher is None and not runtime
     if here and not (options.force or options.dry_run):
         check_fits(spec)
@@ -167,7 +169,8 @@ def execute(
     The root calls ``show`` with the record. A whole run that makes no progress for ``stall_s``
     seconds ends this process.
     """
-    return execute_all([spec], lambda _, result: show(result), stall_s)
+    stoppable = spec.checkpoint is not None
+    return execute_all([spec], lambda _, result: show(result), stall_s, stoppable=stoppable)
 
 
 def execute_all(
@@ -175,12 +178,14 @@ def execute_all(
     show: Callable[[int, dict[str, Any]], int],
     stall_s: float | None = None,
     fail: Callable[[Exception], None] | None = None,
+    stoppable: bool = False,
 ) -> int:
     """Make runs of one driver in sequence; this process is the whole of each run or one rank.
 
     The root calls ``show`` with each run's number and record, or, in a launched run, writes the
     record to the launch's folder. ``fail`` is called with the error that ends a run, which else is
-    printed. Returns the highest exit status; stops after a failed run.
+    printed. ``stoppable``: a signal stops the run, if no launching process does it. Returns the
+    highest exit status; stops after a failed run.
     """
     folder = os.environ.get(launch.FOLDER)
     if folder is not None:
@@ -216,6 +221,7 @@ def execute_all(
         exits_are_errors(),
         standard_output.kept() as restore,
         _progress_of(specs[0], folder, stall_s, partial(_clear, specs)) as watcher,
+        stopped_by_signals(watcher.stop) if stoppable and folder is None else nullcontext(),
         crashes_told(partial(failed, watcher)),
     ):
         try:
@@ -255,7 +261,7 @@ def store_of(spec: RunSpec) -> output.Hdf5Store | None:
 @contextmanager
 def _progress_of(
     spec: RunSpec, folder: str | None, stall_s: float | None, clear: Callable[[], None]
-) -> Iterator[Watcher]:
+) -> Iterator[ProgressFile | NoProgressFile]:
     """The run's progress file: the launching process's, else a new one with a progress bar."""
     if folder is not None:
         yield reopened(Path(folder) / launch.PROGRESS, spec.pes)
@@ -273,9 +279,18 @@ def _progress_of(
                     progress.close()
 
 
-def deliver(result: dict[str, Any], json_target: str | None) -> int:
-    """Show a record and write it to the requested file; returns the exit status."""
+def deliver(spec: RunSpec, result: dict[str, Any], json_target: str | None) -> int:
+    """Show a run's record and write it to the requested file; returns the exit status."""
     if json_target not in (None, "-"):
         write_text(Path(json_target), json.dumps(result) + "\n")
     print(json.dumps(result) if json_target == "-" else record.summary(result), flush=True)
-    return VALID if result["valid"] else WRONG
+    status = record.status_of(result)
+    if status == STOPPED:
+        print(f"miniapps: {how_to_go_on(spec, **result['stopped'])}", file=sys.stderr)
+    return status
+
+
+def how_to_go_on(spec: RunSpec, step: int, by: str) -> str:
+    """What to do after a run that was stopped after ``step``."""
+    command = shlex.join(["miniapps", "resume", str(spec.checkpoint)])
+    return f"stopped by {by} after step {step} of {spec.warmup + spec.steps}; continue: {command}"

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from errno import EACCES, EAGAIN, EDQUOT, EMFILE, ENFILE, ENOMEM, ENOSPC, EPERM, EROFS
 from itertools import takewhile
 from pathlib import Path
@@ -35,7 +35,7 @@ from workbench.run.launched import FOLDER as FOLDER
 from workbench.run.launched import PROGRESS, RUNS, Launched, record_name
 from workbench.run.launched import write_record as write_record
 from workbench.run.monitor import LOG, Monitor, printed
-from workbench.run.processes import end_by_signals
+from workbench.run.processes import end_by_signals, stopped_by_signals
 from workbench.run.progress_file import ERRORS, ProgressFile, first_error
 from workbench.run.replaced import aside
 from workbench.run.spec import RunSpec
@@ -117,8 +117,12 @@ def pinning(spec: Launched, launcher: str | None = None) -> list[str]:
 
 
 def launch(spec: Launched, command: list[str], limit_s: float | None) -> dict[str, Any] | int:
-    """Run a command and monitor it; returns the record, or the exit status of a failed run."""
-    (result,) = launch_all([spec], command, limit_s)
+    """Run a command and monitor it; returns the record, or the exit status of a failed run.
+
+    If the run writes checkpoints, a signal stops it after one more.
+    """
+    stoppable = getattr(spec, "checkpoint", None) is not None
+    (result,) = launch_all([spec], command, limit_s, stoppable)
     if isinstance(result, str):
         errors.tell(result)
         return FAILED
@@ -126,9 +130,14 @@ def launch(spec: Launched, command: list[str], limit_s: float | None) -> dict[st
 
 
 def launch_all(
-    specs: Sequence[Launched], command: list[str], limit_s: float | None
+    specs: Sequence[Launched],
+    command: list[str],
+    limit_s: float | None,
+    stoppable: bool = False,
 ) -> list[dict[str, Any] | str]:
     """Run and monitor a command that makes several runs one after the other.
+
+    ``stoppable``: whether the PEs stop if a signal asks for it.
 
     Returns the records of the completed runs, in order, followed by the reason why the next run
     failed if not all completed.
@@ -137,7 +146,7 @@ def launch_all(
         folder = Path(name)
         (folder / RUNS).write_bytes(pickle.dumps(specs))
         begun = monotonic()
-        trouble, status = _monitored(specs, command, limit_s, folder)
+        trouble, status = _monitored(specs, command, limit_s, stoppable, folder)
         _print_notes(folder)
         files = [folder / record_name(number) for number in range(len(specs))]
         launch_s = monotonic() - begun
@@ -154,6 +163,7 @@ def _monitored(
     specs: Sequence[Launched],
     command: list[str],
     limit_s: float | None,
+    stoppable: bool,
     folder: Path,
 ) -> tuple[str | None, int]:
     """Run a command to its end; returns the trouble that was found, if any, and its status.
@@ -166,7 +176,8 @@ def _monitored(
     parts = [part for one in outputs for part in output.temporary(*one)]
     writers = [getattr(spec, "checkpoint_writer", None) for spec in specs]
     parts += [aside(writer.path) for writer in writers if writer is not None]
-    with guarded(command, folder) as (process, remember):
+    stopping = stopped_by_signals(progress.stop) if stoppable else nullcontext()
+    with guarded(command, folder) as (process, remember), stopping:
         for part in parts:
             remember(part)
         monitor = Monitor(specs[0], pe_program(), progress, process, limit_s, remember)

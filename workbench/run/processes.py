@@ -8,7 +8,7 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
@@ -18,6 +18,7 @@ from drivers.exits import Terminated
 from workbench import inherited
 
 ENDING = signal.SIGTERM, signal.SIGHUP
+STOPPING = signal.SIGUSR1, signal.SIGTERM  # end a run that writes checkpoints after one more
 STOPPED_S = 3.0  # a process that is stopped for longer is not only slowed down
 SUSPENDED_S = 2.0  # between two checks: this process was suspended, and so, perhaps, the run
 SHARED = Path("/dev/shm")  # where MPI libraries keep the memory that ranks share
@@ -93,6 +94,32 @@ def end_by_signals() -> None:
         for number in ENDING:
             if signal.getsignal(number) not in (signal.SIG_IGN, inherited.ignore):
                 signal.signal(number, _terminate)
+
+
+@contextmanager
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call ``stop`` by the first SIGUSR1 or SIGTERM; by the next one this process ends as usual.
+
+    One that is ignored stays so. Other threads than the main one cannot do this.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept = {number: signal.getsignal(number) for number in STOPPING}
+    caught = [number for number in kept if kept[number] not in (signal.SIG_IGN, inherited.ignore)]
+
+    def once(*_: object) -> None:
+        for number in caught:
+            signal.signal(number, _terminate)
+        stop()
+
+    for number in caught:
+        signal.signal(number, once)
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

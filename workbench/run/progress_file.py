@@ -28,7 +28,8 @@ from workbench.errors import explained, tell
 ERRORS = "errors"  # file beside the progress file, with a line from each PE that failed
 FORKED = "forked"  # files beside it, with a number: a PE that no process of the launch has started
 SLOT = struct.Struct("=qqdq")  # pid, step, time of the last change, phase
-ASKED = struct.Struct("=q")  # after the slots: whether PEs must write what their blocks wait for
+# After the slots: whether PEs must write what their blocks wait for, and whether they are to stop.
+ASKED = struct.Struct("=qq")
 FIELDS = 4
 ANSWER_S = 0.5  # between two looks at it
 STARTING, RUNNING, FINISHING = range(3)
@@ -93,11 +94,13 @@ class ProgressFile:
     def attend(self, pe: int, waits: Callable[[], list[Wait]], threaded: bool = True) -> None:
         """Answer with ``waits()``, from a thread or in `answer`, what the blocks of a PE wait for.
 
-        By SIGUSR1 the process is made to write its stack, even while it runs no Python code.
+        By SIGUSR1 the process is made to write its stack, even while it runs no Python code. What
+        Python does by this signal, if anything, is done too.
         """
         stack = self._stack(pe)
         if not stack.exists():
-            faulthandler.register(signal.SIGUSR1, stack.open("wb"), all_threads=False)
+            chain = callable(signal.getsignal(signal.SIGUSR1))
+            faulthandler.register(signal.SIGUSR1, stack.open("wb"), False, chain)
         alone = not self.waits
         self.waits[pe] = waits
         if threaded and alone:
@@ -113,6 +116,14 @@ class ProgressFile:
             aside = self._answer(pe).with_suffix(".part")
             aside.write_bytes(pickle.dumps(self.waits[pe]()))
             aside.rename(self._answer(pe))
+
+    def stop(self) -> None:
+        """Ask all PEs to write a checkpoint and stop."""
+        self.integers[FIELDS * self.pes + 1] = 1
+
+    def signalled(self) -> bool:
+        """Whether they are asked to."""
+        return bool(self.integers[FIELDS * self.pes + 1])
 
     def close(self) -> None:
         """End the thread and the handler of `attend` in this process."""
@@ -175,6 +186,17 @@ def reopened(path: Path, pes: int) -> ProgressFile | NoProgressFile:
 
 class NoProgressFile:
     """The watcher of a process without a progress file."""
+
+    def __init__(self) -> None:
+        self.stopping = False
+
+    def stop(self) -> None:
+        """Ask this process to write a checkpoint and stop, with all others."""
+        self.stopping = True
+
+    def signalled(self) -> bool:
+        """Whether it is asked to."""
+        return self.stopping
 
     def heartbeat(self, pe: int, step: int) -> None:
         """Do nothing."""

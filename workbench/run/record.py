@@ -12,6 +12,7 @@ import numpy as np
 import miniapps
 from devices import system, variables
 from devices.cpu import host_memory
+from drivers.agreements import Wish
 from drivers.descriptor import Balancing
 from drivers.outcome import Outcome
 from drivers.timing import imbalance
@@ -20,6 +21,7 @@ from miniapps import audit
 from miniapps.contract import Check
 from miniapps.parameters import require
 from workbench import environment
+from workbench.exit_status import STOPPED, VALID, WRONG
 from workbench.plural import counted
 from workbench.run import clocks
 from workbench.run.revalidation import MEASURED, RECORD
@@ -31,6 +33,8 @@ from workbench.table import fitted, width
 
 DISTURBED = 0.02  # share of the timed steps; more is said wherever the times are shown
 MANY = 100_000  # PEs x rounds; if there are more, their compute times are in the HDF5 file only
+UNTIMED = "timed steps missing, as the run stopped in its warm-up"  # a check
+STOPPED_BY = {Wish.TIME_LIMIT: "--time-limit", Wish.SIGNAL: "signal"}
 FEW_ROUNDS = 500  # the most entries for rounds of a record in a campaign file
 
 
@@ -40,7 +44,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float | None) -> dict[str, 
     problem = spec.prepared
     checks = [
         *spec.module.validate(problem, outcome.steps_done, outcome.measures, state_hash),
-        Check("blocks missing", float(len(spec.layout.numbers) - _blocks_seen(outcome)), 0),
+        _whole(spec, outcome),
         Check("steps missing", float(_steps_missing(spec, outcome)), 0),
         *_balanced(spec, outcome),
         *_audited(spec, outcome, state_hash),
@@ -55,9 +59,10 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float | None) -> dict[str, 
         "pes": outcome.pes,
         "blocks": list(spec.layout.grid),
         "pe_grid": list(spec.layout.pe_grid),
-        "steps": outcome.steps_done - max(spec.warmup, spec.start),
+        "steps": max(0, outcome.steps_done - max(spec.warmup, spec.start)),
         "warmup": spec.warmup,
         "resumed": [] if spec.resumed is None else spec.resumed.past(),
+        **_stopped(outcome),
         "problem": problem.parameters(),
         "extent": list(problem.extent),
         "valid": valid,
@@ -90,6 +95,14 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float | None) -> dict[str, 
     return record
 
 
+def status_of(record: dict[str, Any]) -> int:
+    """The exit status of a run with this record."""
+    wrong = [check for check in record["checks"] if not check["ok"] and check["name"] != UNTIMED]
+    if wrong:
+        return WRONG
+    return STOPPED if "stopped" in record else VALID
+
+
 def _balanced(spec: RunSpec, outcome: Outcome) -> list[Check]:
     """The check that the load was balanced when it was due, if it was to be balanced."""
     if not isinstance(spec.own, Balancing) or not spec.own.lb_period:
@@ -104,14 +117,28 @@ def _audited(spec: RunSpec, outcome: Outcome, state_hash: str) -> list[Check]:
         return []
     run = spec.module, spec.prepared, spec.layout, outcome.audit, outcome.audits
     steps = spec.warmup + spec.steps, outcome.steps_done
-    return audit.checks_of(*run, *steps, outcome.measures, state_hash)
+    return audit.checks_of(*run, *steps, outcome.measures, state_hash, bool(outcome.stopped))
 
 
 def _steps_missing(spec: RunSpec, outcome: Outcome) -> int:
     """The number of steps that were asked for and not made, or made and not asked for."""
     missing = spec.warmup + spec.steps - outcome.steps_done
-    finished = missing > 0 and spec.prepared.may_finish(outcome.steps_done)
-    return 0 if finished else abs(missing)
+    early = outcome.stopped or spec.prepared.may_finish(outcome.steps_done)
+    return 0 if missing > 0 and early else abs(missing)
+
+
+def _stopped(outcome: Outcome) -> dict[str, Any]:
+    """The entry of a run that has stopped early."""
+    if not outcome.stopped:
+        return {}
+    return {"stopped": {"step": outcome.steps_done, "by": STOPPED_BY[outcome.stopped]}}
+
+
+def _whole(spec: RunSpec, outcome: Outcome) -> Check:
+    """The check that all blocks made all rounds; without any round no time can be given."""
+    if outcome.stopped and not outcome.rounds:
+        return Check(UNTIMED, 1, 0)
+    return Check("blocks missing", float(len(spec.layout.numbers) - _blocks_seen(outcome)), 0)
 
 
 def _blocks_seen(outcome: Outcome) -> int:

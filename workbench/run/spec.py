@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import stat
-import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, Field, dataclass, fields, replace
@@ -22,18 +19,13 @@ from drivers.descriptor import Balancing, Driver, Options
 from drivers.job import Job, Store
 from miniapps.audit import MOST_ROUNDS, MOST_SAMPLES, SEEDS, AuditPlan
 from miniapps.decomposition import Layout
-from miniapps.parameters import InputError, extents, parameter, require, shown, words
+from miniapps.parameters import InputError, extents, parameter, require, words
 from workbench.arguments import destination, driver_option_names, grouped
-from workbench.run.checkpoint import (
-    MOST_KEPT,
-    Hdf5Checkpoints,
-    Resumed,
-    fixed_parameters,
-    offers_checkpoints,
-    read_checkpoint,
-)
-from workbench.run.launched import FOLDER
+from workbench.run import checkpointing
+from workbench.run.checkpoint import Hdf5Checkpoints, Resumed, read_checkpoint
+from workbench.run.durations import MINUTES, Duration, duration
 from workbench.run.shapes import unprintable
+from workbench.run.writable import check_writable, require_apart
 
 WARMUP = 10  # steps, as in the studies of ESPM2 2021; the first ones are slower
 MOST_PES = 1 << 20  # and blocks per PE; their factors are searched, which takes time
@@ -163,6 +155,22 @@ class RunSpec:
     checkpoint_every: int = parameter(
         "--checkpoint-every", 0, int, "every K steps", group=CHECKPOINTS, metavar="K"
     )
+    checkpoint_minutes: float = parameter(
+        "--checkpoint-minutes",
+        0.0,
+        MINUTES,
+        "also M minutes after the last one",
+        group=CHECKPOINTS,
+        metavar="M",
+    )
+    time_limit: Duration = parameter(
+        "--time-limit",
+        Duration(0.0),
+        duration,
+        "then write a checkpoint and stop with status 4, such as 55m, 90s or 1h30m",
+        group=CHECKPOINTS,
+        metavar="T",
+    )
     checkpoint_keep: int = parameter(
         "--checkpoint-keep",
         2,
@@ -267,6 +275,8 @@ class RunSpec:
             AuditPlan.asked(self.audit, self.audit_every, self.audit_seed, self.start),
             None if self.resumed is None else self.resumed.state,
             self.checkpoint_writer,
+            60.0 * self.checkpoint_minutes,
+            float(self.time_limit),
         )
 
     @cached_property
@@ -282,44 +292,9 @@ class RunSpec:
     @property
     def checkpoint_writer(self) -> Hdf5Checkpoints | None:
         """What writes the run's checkpoints, if any."""
-        if self.checkpoint is None:
-            return None
-        head = {
-            "app": self.app,
-            "steps": self.steps,
-            "warmup": self.warmup,
-            "problem": fixed_parameters(self.app, self.prepared),
-            "words": self.fixing(),
-            "case": self.case(),
-            "own": self._own_words(),
-            "resumed": [] if self.resumed is None else self.resumed.past(),
-        }
-        path, quantities = self.checkpoint.resolve(), self.problem.quantities
-        return Hdf5Checkpoints(path, self.checkpoint_every, self.checkpoint_keep, head, quantities)
+        return checkpointing.writer_of(self)
 
-    def fixing(self) -> list[str]:
-        """The words of a command line that fix the result of the run, and its steps."""
-        line = ["--steps", str(self.steps), "--warmup", str(self.warmup)]
-        for field in fields(self.problem):
-            value = getattr(self.problem, field.name)
-            value = value.resolve() if isinstance(value, Path) else value
-            if field.name not in self.problem.needs_output:
-                line += words(field.metadata["option"], value, field.metadata["repeated"])
-        return line
-
-    def case(self) -> dict[str, str]:
-        """How the run is made, and its checkpoints: values of options, which change no result."""
-        return {
-            "--driver": self.driver,
-            "-n": str(self.pes),
-            "--odf": str(self.odf),
-            "--pe-grid": shown(self.layout.pe_grid),
-            "--device": self.device,
-            "--checkpoint-every": str(self.checkpoint_every),
-            "--checkpoint-keep": str(self.checkpoint_keep),
-        }
-
-    def _own_words(self) -> list[str]:
+    def own_words(self) -> list[str]:
         """The words that give the driver's own options."""
         line = []
         for field in fields(self.own):
@@ -347,7 +322,7 @@ class RunSpec:
                 line.append(field.metadata["option"])
             elif value is not False:
                 line += words(field.metadata["option"], value)
-        line += self._own_words()
+        line += self.own_words()
         for field in fields(self.prepared):
             option, repeated = field.metadata["option"], field.metadata["repeated"]
             line += words(option, getattr(self.prepared, field.name), repeated)
@@ -402,25 +377,6 @@ class RunSpec:
         for name, asked in wanted.items():
             require(not asked or self.output is not None, name, asked, "needs --output FILE.h5")
 
-    def _check_checkpoints(self) -> None:
-        """Raise InputError if checkpoints cannot be written, or the run cannot be resumed."""
-        check_writable("--checkpoint", self.checkpoint)
-        every, keep = self.checkpoint_every, self.checkpoint_keep
-        require(every >= 0, "--checkpoint-every", every, "must be 0 or more (0: none)")
-        require(1 <= keep <= MOST_KEPT, "--checkpoint-keep", keep, f"must be from 1 to {MOST_KEPT}")
-        if self.checkpoint is None:
-            needs = "needs --checkpoint FILE.h5"
-            require(not every, "--checkpoint-every", every, needs)
-            require(keep == 2, "--checkpoint-keep", keep, needs)
-        else:
-            require(every > 0, "--checkpoint", self.checkpoint, "needs --checkpoint-every K")
-            able = offers_checkpoints(self.module.Block)
-            require(able, "--checkpoint", self.checkpoint, f"app {self.app} does not offer it")
-        if self.resume is not None and self.resumed is not None:
-            self.resumed.check(self)
-            if FOLDER not in os.environ:  # else the launching process has done it
-                self.resumed.verify()
-
     def files(self) -> dict[str, Path | None]:
         """The files that the run reads and writes, by option."""
         files = {"--output": self.output, "--checkpoint": self.checkpoint}
@@ -442,7 +398,7 @@ class RunSpec:
         self._check_device()
         self.own.check(self)
         self._check_output()
-        self._check_checkpoints()
+        checkpointing.check(self)
         allowed = f"has {self.blocks} blocks, at most {MOST_BLOCKS} are allowed"
         require(self.blocks <= MOST_BLOCKS, self.app, self.problem.shape, allowed)
         kinds = list(self.layout.counts())
@@ -543,33 +499,3 @@ def _pes(options: Namespace) -> int:
         require(options.pes in (None, 1), "-n", options.pes, allowed)
         return 1
     return math.prod(options.pe_grid or (1,)) if options.pes is None else options.pes
-
-
-def check_writable(option: str, path: Path | None) -> None:
-    """Raise InputError unless a regular file can be created, or replaced, at the path.
-
-    A device or FIFO would be replaced by a file, or waited for until somebody reads it.
-    """
-    if path is None:
-        return
-    try:
-        require(not path.is_dir(), option, path, "is a directory")
-        folder = Path(os.path.realpath(path)).parent
-        require(folder.is_dir(), option, path, f"there is no directory {folder}")
-        special = os.path.exists(path) and not stat.S_ISREG(path.stat().st_mode)
-        require(not special, option, path, "is there, and is no regular file")
-        loop = path.is_symlink() and os.path.islink(os.path.realpath(path))
-        require(not loop, option, path, "is a symbolic link to itself")
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise InputError(option, path, f"cannot be written: {error.strerror}") from None
-
-
-def require_apart(files: Mapping[str, Path | None]) -> None:
-    """Raise InputError if two options name one file, of which one would replace the other's."""
-    options: dict[str, str] = {}
-    for option, path in files.items():
-        if path is not None:
-            real = os.path.realpath(path)
-            require(real not in options, option, path, f"is the file of {options.get(real)}")
-            options[real] = option

@@ -21,7 +21,7 @@ from workbench.quoting import word
 from workbench.run.disk import hdf5_file
 from workbench.run.replaced import replacing
 from workbench.run.schema import extent_of
-from workbench.run.spec import check_writable
+from workbench.run.writable import check_writable
 from workbench.show.reading import opened
 from workbench.show.saved import SavedRun
 from workbench.show.thumbnails import shown_name

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.parameters import require
-from workbench.run.spec import check_writable
+from workbench.run.writable import check_writable
 from workbench.show.captions import run_title
 from workbench.show.marks import (
     blank_figure,

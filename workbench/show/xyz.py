@@ -14,7 +14,7 @@ import numpy as np
 
 from miniapps.parameters import require
 from workbench.run.replaced import replacing
-from workbench.run.spec import check_writable
+from workbench.run.writable import check_writable
 from workbench.show.reading import opened
 from workbench.show.saved import SavedRun
 from workbench.show.trajectory import NO_SPECIES, Trajectory, trajectory_in

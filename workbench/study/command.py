@@ -15,7 +15,8 @@ from miniapps.parameters import require
 from workbench.arguments import add_app_options
 from workbench.exit_status import VALID
 from workbench.parser import Prints
-from workbench.run.spec import RunSpec, check_writable
+from workbench.run.spec import RunSpec
+from workbench.run.writable import check_writable
 from workbench.study.options import (
     COMM,
     MOST_TRIALS,

@@ -17,7 +17,7 @@ from miniapps.parameters import InputError, contents, printable, require
 from workbench.exit_status import VALID, WRONG
 from workbench.quoting import markup
 from workbench.run.replaced import replacing, write_text
-from workbench.run.spec import check_writable
+from workbench.run.writable import check_writable
 from workbench.study.campaign import Campaign
 from workbench.study.options import MOST_PUBLISHED
 from workbench.study.plan import KINDS

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from miniapps.parameters import require
 from workbench.arguments import SHARE, add_number, add_stall, typed
 from workbench.exit_status import VALID
-from workbench.run.spec import check_writable
+from workbench.run.writable import check_writable
 
 if TYPE_CHECKING:
     from workbench.study.comm.plan import Plan

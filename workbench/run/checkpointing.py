@@ -1,0 +1,91 @@
+"""The options of a run for checkpoints and for resuming: checks, and what writes checkpoints."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from miniapps.parameters import require, shown, words
+from workbench.run.checkpoint import (
+    MOST_KEPT,
+    Hdf5Checkpoints,
+    fixed_parameters,
+    offers_checkpoints,
+)
+from workbench.run.launched import FOLDER
+from workbench.run.writable import check_writable
+
+if TYPE_CHECKING:
+    from workbench.run.spec import RunSpec
+
+
+def check(spec: RunSpec) -> None:
+    """Raise InputError if checkpoints cannot be written, or the run cannot be resumed."""
+    check_writable("--checkpoint", spec.checkpoint)
+    every, keep = spec.checkpoint_every, spec.checkpoint_keep
+    require(every >= 0, "--checkpoint-every", every, "must be 0 or more (0: none)")
+    require(1 <= keep <= MOST_KEPT, "--checkpoint-keep", keep, f"must be from 1 to {MOST_KEPT}")
+    times = {
+        "--checkpoint-every": every,
+        "--checkpoint-minutes": spec.checkpoint_minutes,
+        "--time-limit": spec.time_limit,
+    }
+    if spec.checkpoint is None:
+        for option, value in times.items():
+            require(not value, option, value, "needs --checkpoint FILE.h5")
+        require(keep == 2, "--checkpoint-keep", keep, "needs --checkpoint FILE.h5")
+    else:
+        needs = "needs --checkpoint-every K, --checkpoint-minutes M or --time-limit T"
+        require(any(times.values()), "--checkpoint", spec.checkpoint, needs)
+        able = offers_checkpoints(spec.module.Block)
+        require(able, "--checkpoint", spec.checkpoint, f"app {spec.app} does not offer it")
+    if spec.resume is not None and spec.resumed is not None:
+        spec.resumed.check(spec)
+        if FOLDER not in os.environ:  # else the launching process has done it
+            spec.resumed.verify()
+
+
+def writer_of(spec: RunSpec) -> Hdf5Checkpoints | None:
+    """What writes the run's checkpoints, if any."""
+    if spec.checkpoint is None:
+        return None
+    head = {
+        "app": spec.app,
+        "steps": spec.steps,
+        "warmup": spec.warmup,
+        "problem": fixed_parameters(spec.app, spec.prepared),
+        "words": _fixing(spec),
+        "case": _case(spec),
+        "own": spec.own_words(),
+        "resumed": [] if spec.resumed is None else spec.resumed.past(),
+    }
+    path, quantities = spec.checkpoint.resolve(), spec.problem.quantities
+    return Hdf5Checkpoints(path, spec.checkpoint_every, spec.checkpoint_keep, head, quantities)
+
+
+def _fixing(spec: RunSpec) -> list[str]:
+    """The words of a command line that fix the result of the run, and its steps."""
+    line = ["--steps", str(spec.steps), "--warmup", str(spec.warmup)]
+    for field in fields(spec.problem):
+        value = getattr(spec.problem, field.name)
+        value = value.resolve() if isinstance(value, Path) else value
+        if field.name not in spec.problem.needs_output:
+            line += words(field.metadata["option"], value, field.metadata["repeated"])
+    return line
+
+
+def _case(spec: RunSpec) -> dict[str, str]:
+    """How the run is made, and its checkpoints: values of options, which change no result."""
+    return {
+        "--driver": spec.driver,
+        "-n": str(spec.pes),
+        "--odf": str(spec.odf),
+        "--pe-grid": shown(spec.layout.pe_grid),
+        "--device": spec.device,
+        "--checkpoint-every": str(spec.checkpoint_every),
+        "--checkpoint-minutes": str(spec.checkpoint_minutes),
+        "--checkpoint-keep": str(spec.checkpoint_keep),
+        "--time-limit": str(spec.time_limit),
+    }
