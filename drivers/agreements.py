@@ -2,7 +2,8 @@
 
 A signal may reach one PE only, and clocks differ between PEs. So in a run that writes checkpoints
 all PEs combine what they want by one reduction, after about a second's worth of rounds. Which
-rounds they make does not depend on it.
+rounds they make does not depend on it. If they agree to stop, they make one more round, the last,
+which is audited.
 """
 
 from __future__ import annotations
@@ -54,16 +55,17 @@ class Agreements:
         self.end = job.warmup + job.steps
         self.made, self.rounds = 0, 1  # of the current segment: so far, and at most
         self.begun = self.written = monotonic()  # the current segment, and the last checkpoint
-        self.last = Wish.NOTHING
+        self.stopping = Wish.NOTHING  # after the next round
+        self.stopped = Wish.NOTHING
 
     def segments(self, start: int, end: int) -> Iterator[Segment]:
-        """The segments of a phase, cut also where the PEs agree; none after they agree to stop."""
-        if self.last.stops:
+        """The segments of a phase, cut also where the PEs agree; none after they have stopped."""
+        if self.stopped:
             return
         for segment in self.job.segments(start, end, self._is_long if self.used else None):
             self.begun = monotonic()
             yield segment
-            if self.last.stops:
+            if self.stopped:
                 return
 
     def _is_long(self, rounds: int) -> bool:
@@ -71,9 +73,9 @@ class Agreements:
         self.made = rounds
         return rounds >= self.rounds
 
-    def due(self, step: int) -> bool:
-        """Whether the PEs agree after a segment that ends at ``step``: not where the run ends."""
-        return self.used and step < self.end
+    def due(self, segment: Segment) -> bool:
+        """Whether the PEs agree after a segment: not where no step was made, or the run ends."""
+        return self.used and segment.start < segment.stop < self.end
 
     def wish(self) -> np.ndarray:
         """What this PE wants after a segment, and the seconds that the segment took: (2,)."""
@@ -88,15 +90,14 @@ class Agreements:
         return np.array([float(wish), now - self.begun])
 
     def agree(self, most: np.ndarray) -> Wish:
-        """What happens now. ``most``: the largest of all PEs' `wish`, of which the pace follows."""
-        wish, seconds = most
-        paced = int(self.made * APART_S / max(float(seconds), 1e-9))
+        """What all PEs want. ``most``: the largest of their `wish`, from which the pace follows."""
+        wish, seconds = Wish(int(most[0])), float(most[1])
+        paced = int(self.made * APART_S / max(seconds, 1e-9))
         self.rounds = max(1, min(paced, GROWTH * self.made))
-        self.last = Wish(int(wish))
-        return self.last
+        if wish.stops:
+            self.stopping, self.rounds = wish, 1
+        return wish
 
-    def wrote(self, finished: bool = False) -> None:
-        """Note that a checkpoint has been written now; a run that is ``finished`` ends itself."""
+    def wrote(self) -> None:
+        """Note that a checkpoint has been written now."""
         self.written = monotonic()
-        if finished:
-            self.last = Wish.NOTHING

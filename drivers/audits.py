@@ -26,6 +26,7 @@ class Auditor:
         self.start, self.timed, self.total = job.start, job.timed, job.warmup + job.steps
         self.every, self.steps = job.audit.every, job.audit.steps(self.total)
         self.may_finish = job.problem.may_finish
+        self.last = SETUP - 1  # the step of the round after which the run stops early
 
     @classmethod
     def of(cls, job: Job) -> Self | None:
@@ -57,7 +58,8 @@ class Auditor:
         end = step + count
         crossed = self.every and step // self.every != end // self.every
         setup = step == SETUP and not self.start  # a resumed run has no setup
-        return setup or bool(crossed) or not self.steps.isdisjoint(range(step, end))
+        drawn = not self.steps.isdisjoint(range(step, end))
+        return setup or drawn or bool(crossed) or step == self.last
 
     def is_tentative(self, step: int, count: int) -> bool:
         """Whether that round is audited if it turns out to be the last one."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from devices.messages import DeviceMessage
 from drivers import garbage
-from drivers.agreements import Agreements, End
+from drivers.agreements import Agreements, End, Wish
 from drivers.audits import Auditor
 from drivers.checkpoints import require_state, words_of_state, write_blocks
 from drivers.inbox import Inbox
@@ -409,7 +409,7 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
             finished = may_end and engine.first.stepper.finished
             if done == segment.stop:
                 take_snapshot(job, engine, log, segment)
-                agreed = not finished and agree(agreements, engine, done)
+                agreed = not finished and agree(agreements, engine, segment)
                 if agreed or job.ends_with_checkpoint(segment):
                     take_checkpoint(job, engine, log, done, finished)
                     agreements.wrote()
@@ -421,7 +421,7 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
         log.stop()
     engine.close(done)
     watcher.finish(pe)
-    return log, End(done, agreements.last)
+    return log, End(done, agreements.stopped)
 
 
 def _count(job: Job, end: int, step: int, stop: int) -> int:
@@ -429,11 +429,17 @@ def _count(job: Job, end: int, step: int, stop: int) -> int:
     return job.count(step, end)
 
 
-def agree(agreements: Agreements, engine: Engine, step: int) -> bool:
-    """Whether all PEs agree to write a checkpoint after a segment that ends at ``step``."""
-    if not agreements.due(step):
+def agree(agreements: Agreements, engine: Engine, segment: Segment) -> bool:
+    """Whether all PEs agree to write a checkpoint after a segment."""
+    if not agreements.due(segment):
         return False
-    return bool(agreements.agree(engine.transport.all_reduce(agreements.wish(), "max")))
+    if agreements.stopping:
+        agreements.stopped = agreements.stopping
+        return True
+    wish = agreements.agree(engine.transport.all_reduce(agreements.wish(), "max"))
+    if wish.stops and engine.auditor is not None:
+        engine.auditor.last = segment.stop
+    return wish == Wish.CHECKPOINT
 
 
 def take_snapshot(job: Job, engine: Engine, log: PELog, segment: Segment) -> None:

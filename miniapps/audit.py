@@ -112,17 +112,15 @@ class AuditPlan:
         some = (drawn.randrange(self.start, total) for _ in range(DRAWN_ROUNDS))
         return {self.start, total - 1, *some}
 
-    def due(self, total: int, done: int, stopped: bool = False) -> set[int]:
+    def due(self, total: int, done: int) -> set[int]:
         """Steps whose rounds must have been audited in a run that has ended after ``done`` steps.
 
-        ``total``: how many it was asked for; a run that meets a tolerance makes fewer. One that was
-        ``stopped`` did not know that its last round was the last.
+        ``total``: how many it was asked for; a run that meets a tolerance makes fewer.
         """
         every = range(self.every, done + 1, self.every) if self.every else ()
         multiples = (multiple for multiple in every if multiple > self.start)
         before = {step for step in self.steps(total) if step < done}
-        last = set() if stopped else {done - 1}
-        return {self.start, *last, *before, *(multiple - 1 for multiple in multiples)}
+        return {self.start, done - 1, *before, *(multiple - 1 for multiple in multiples)}
 
 
 @dataclass
@@ -173,13 +171,12 @@ def checks_of(
     steps: int,
     measures: Mapping[str, Measure],
     state_hash: str,
-    stopped: bool = False,
 ) -> list[Check]:
     """The checks of an audited run that has made ``steps`` of the steps it was ``asked`` for.
 
-    ``rounds`` as of `joined`; ``stopped`` as of `AuditPlan.due`.
+    ``rounds`` as of `joined`.
     """
-    lost = missing(rounds, plan.due(asked, steps, stopped), layout)
+    lost = missing(rounds, plan.due(asked, steps), layout)
     different = sum(part.sent != part.got for part in rounds)
     hashes = measures[HASHES].value + (text_of(measures[WORDS].value) != state_hash)
     checks = [

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from charm4py import Array, Future, Group, charm
 
-from drivers.agreements import Agreements, End
+from drivers.agreements import Agreements, End, Wish
 from drivers.charm import CharmOptions, output
 from drivers.charm.chare import BlockChare
 from drivers.charm.pe import FAILED, PE, fail
@@ -94,7 +94,7 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
     done = _make(agreements, pes, arrays, *warmup, False)
     charm.thisProxy.LBTurnInstrumentOn(awaitable=True).get()
     pes.start_log(awaitable=True).get()
-    if not agreements.last.stops:
+    if not agreements.stopped:
         done = _make(agreements, pes, arrays, *timed, True)
     pes.stop_log(awaitable=True).get()
     made = False
@@ -103,7 +103,7 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
     parts = [pes[pe].part(ret=True).get() for pe in range(layout.pes)]
     pes.retire(awaitable=True).get()
     earlier.append(pes)
-    end = End(done, agreements.last)
+    end = End(done, agreements.stopped)
     return joined(
         job, parts, end, {"charm": "netlrts"}, PATH, None if why is None else ("datagrams", why)
     )
@@ -138,11 +138,25 @@ def _make(
         if done < segment.stop:
             break
         _take_snapshot(job, pes, segment)
-        agreed = agreements.due(done) and agreements.agree(agreements.wish())  # PE 0 leads all
-        if agreed or job.ends_with_checkpoint(segment):
+        if _agree(agreements, pes, segment) or job.ends_with_checkpoint(segment):
             finished = _take_checkpoint(job, pes, done, timed)
-            agreements.wrote(finished)
+            agreements.wrote()
+            if finished:  # the run ends itself, after the next look at its blocks
+                agreements.stopped = agreements.stopping = Wish.NOTHING
     return done
+
+
+def _agree(agreements: Agreements, pes: Any, segment: Segment) -> bool:
+    """Whether to write a checkpoint after a segment: PE 0 decides for all, as it leads them."""
+    if not agreements.due(segment):
+        return False
+    if agreements.stopping:
+        agreements.stopped = agreements.stopping
+        return True
+    wish = agreements.agree(agreements.wish())
+    if wish.stops:
+        pes.end_after(segment.stop, awaitable=True).get()
+    return wish == Wish.CHECKPOINT
 
 
 def _take_snapshot(job: Job, pes: Any, segment: Segment) -> None:

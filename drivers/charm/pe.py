@@ -239,6 +239,11 @@ class PE(Chare):
             self.job.keep(charm.myPe(), segment, (chare.block for chare in self.chares()))
             self.reduce(latest, end_s, Reducer.max)
 
+    def end_after(self, step: int) -> None:
+        """Audit the round at ``step``, which is the last one."""
+        if self.auditor is not None:
+            self.auditor.last = step
+
     def rest(self, step: int, latest: Future) -> None:
         """Say when this PE was `rested`, before a checkpoint; ``latest``: when the last one was."""
         with self.guard():

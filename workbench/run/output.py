@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from drivers.job import RunError
 from drivers.outcome import Outcome
 from drivers.timing import BALANCING, BLOCKS, KIND_NAMES, SLICES
@@ -148,7 +150,8 @@ class Hdf5Store:
 
 def _write_timing(timing: Any, outcome: Outcome, traced: bool) -> None:
     """Write the tables of times."""
-    timing["wall_s"], timing["rounds"] = outcome.wall_s, outcome.rounds
+    timing["wall_s"] = outcome.wall_s
+    timing["rounds"] = np.array(outcome.rounds, np.int64).reshape(-1, 2)
     describe(timing["wall_s"], "wall-clock time of each timed round", ["round"], "s")
     steps = "first step and number of steps of each timed round; steps count from 0"
     columns = {"first": "1", "count": "1"}

@@ -117,7 +117,7 @@ def _audited(spec: RunSpec, outcome: Outcome, state_hash: str) -> list[Check]:
         return []
     run = spec.module, spec.prepared, spec.layout, outcome.audit, outcome.audits
     steps = spec.warmup + spec.steps, outcome.steps_done
-    return audit.checks_of(*run, *steps, outcome.measures, state_hash, bool(outcome.stopped))
+    return audit.checks_of(*run, *steps, outcome.measures, state_hash)
 
 
 def _steps_missing(spec: RunSpec, outcome: Outcome) -> int:

@@ -1,0 +1,280 @@
+"""Runs that stop early: after a signal or a time limit, with a checkpoint that goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import support
+from test_checkpoints import RUNS, drawn_case, physics, record
+
+from drivers import agreements
+from drivers.agreements import Agreements, Wish
+from drivers.job import Segment
+from workbench.exit_status import STOPPED
+from workbench.run.checkpoint import read_checkpoint
+from workbench.run.durations import Duration, duration
+from workbench.run.monitor import Monitor
+from workbench.run.progress_file import ProgressFile
+
+TILED = dict.fromkeys(("jacobi2d", "stencil3d"), ["--time-tile", 2])  # steps per round
+
+
+def stopped(*words: object) -> tuple[dict[str, Any], str]:
+    """The record of a run that must stop early, and what it says."""
+    done = support.in_process(*words, "--json", "-")
+    assert done.returncode == STOPPED, f"{words}\n{done.stdout}\n{done.stderr}"
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found, done.stderr
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let PEs agree after every round."""
+    monkeypatch.setattr(agreements, "APART_S", 0.0)
+
+
+def signalled_after(rounds: int) -> Callable[[ProgressFile], bool]:
+    """What takes the place of `ProgressFile.signalled`: the signal comes in that round."""
+    asked = count(1)
+    return lambda _: next(asked) == rounds
+
+
+@pytest.mark.usefixtures("often")
+@pytest.mark.parametrize("name", RUNS)
+def test_stopped_anywhere_as_if_never_stopped(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a stop between a block's round and others', and results without the whole run."""
+    words, file, random = RUNS[name].split(), tmp_path / "c.h5", Random(f"stop {name}")
+    app, words = words[0], [*words, *TILED.get(words[0], [])]
+    begin = ["run", *words, "--checkpoint", file, "--checkpoint-every", 1000]
+    whole = record("run", *words, "--warmup", 1)
+    ends = [0]
+    for _ in range(2):
+        monkeypatch.setattr(ProgressFile, "signalled", signalled_after(random.choice((1, 2))))
+        found, line = stopped(*begin, *drawn_case(random, app), "--audit-every", 2, "--warmup", 1)
+        ends.append(found["stopped"]["step"])
+        assert found["valid"] and found["stopped"] == {"step": ends[-1], "by": "signal"}
+        assert found["steps"] == ends[-1] - max(1, ends[-2])
+        said = f"after step {ends[-1]} of {whole['steps'] + 1}; continue: miniapps resume {file}"
+        assert said in line and line.count("\n") == 1
+        assert read_checkpoint("", file).state.step == ends[-1] > ends[-2]
+        begin = ["resume", file]
+    monkeypatch.setattr(ProgressFile, "signalled", lambda _: False)
+    last = record("resume", file, *drawn_case(random, app))
+    assert physics(last) == physics(whole) and "stopped" not in last
+    assert [past["step"] for past in last["resumed"]] == ends[1:]
+
+
+@pytest.mark.usefixtures("often")
+def test_stopped_in_the_warm_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a run without any time that counts as valid, or as wrong, and lost warm-up steps."""
+    words = *RUNS["stencil3d"].split(), "--time-tile", 1, "--warmup", 4
+    monkeypatch.setattr(ProgressFile, "signalled", signalled_after(2))
+    output = "--output", tmp_path / "o.h5", "--snapshot-every", 1
+    kept = "--checkpoint", tmp_path / "c.h5", "--checkpoint-every", 9
+    found, _ = stopped("run", *words, *kept, *output, "--pe-grid", "2x1x1")
+    assert (found["valid"], found["steps"], found["stopped"]["step"]) == (False, 0, 3)
+    wrong = [check["name"] for check in found["checks"] if not check["ok"]]
+    assert wrong == ["timed steps missing, as the run stopped in its warm-up"]
+    assert physics(record("resume", tmp_path / "c.h5")) == physics(record("run", *words))
+
+
+@pytest.mark.usefixtures("often")
+def test_agreements_change_no_round(tmp_path: Path) -> None:
+    """Catches segments that cut a round of several steps, and load that is balanced otherwise."""
+    words = "run", *RUNS["jacobi2d, float32"].split(), "--time-tile", 5, "--warmup", 0
+    usual = record(*words)
+    found = record(*words, "--checkpoint", tmp_path / "c.h5", "--checkpoint-every", 99)
+    assert found["rounds"]["count"] == usual["rounds"]["count"] == [5, 5, 2]
+    assert found["state_hash"] == usual["state_hash"] and not (tmp_path / "c.h5").exists()
+
+
+@pytest.mark.usefixtures("often")
+def test_a_tolerance_that_is_met_is_no_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a run that is done, but asks to be continued, which is refused."""
+    words = "jacobi2d --size 11x8 --tolerance 10 --check-every 2 --steps 9 --warmup 0".split()
+    whole = record("run", *words)
+    assert whole["steps"] == 2
+    monkeypatch.setattr(ProgressFile, "signalled", signalled_after(1))
+    kept = "--checkpoint", tmp_path / "c.h5", "--checkpoint-every", 99
+    assert record("run", *words, *kept)["state_hash"] == whole["state_hash"]
+
+
+@pytest.mark.usefixtures("often")
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+@pytest.mark.parametrize("times", [1, 2])
+def test_signals(
+    number: signal.Signals, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a signal that ends the run at once, a second one that does not, and lost handlers."""
+    before = [signal.getsignal(one) for one in (signal.SIGUSR1, signal.SIGTERM)]
+    usual = ProgressFile.heartbeat
+
+    def heartbeat(self: ProgressFile, pe: int, step: int) -> None:
+        usual(self, pe, step)
+        for _ in range(times if step == 3 else 0):
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(ProgressFile, "heartbeat", heartbeat)
+    kept = "--checkpoint", tmp_path / "c.h5", "--checkpoint-every", 2, "--checkpoint-keep", 1
+    done = support.in_process("run", *RUNS["echo"].split(), *kept)
+    assert done.returncode == (STOPPED if times == 1 else 128 + number), done
+    assert read_checkpoint("", tmp_path / "c.h5").state.step == (5 if times == 1 else 2)
+    assert [*tmp_path.iterdir()] == [tmp_path / "c.h5"]
+    if before[1] is not signal.SIG_DFL:  # as of the second run of this process on
+        assert [signal.getsignal(one) for one in (signal.SIGUSR1, signal.SIGTERM)] == before
+
+
+@pytest.mark.usefixtures("often")
+def test_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a limit in other units, one that counts from the last resumption, and one for all."""
+    ages = count(100)
+    monkeypatch.setattr(agreements.system, "age_s", lambda: float(next(ages)))
+    file = tmp_path / "c.h5"
+    kept = "--checkpoint", file, "--time-limit", "1m43s", "--warmup", 0
+    found, line = stopped("run", *RUNS["echo"].split(), *kept)
+    assert found["stopped"]["by"] == "--time-limit" and "by --time-limit" in line
+    first = found["stopped"]["step"]
+    assert 1 <= first <= 4  # the record reads the age, too
+    # The limit is kept by `resume`, unless another one is given.
+    found, _ = stopped("resume", file)
+    assert found["stopped"]["step"] == first + 2
+    last = record("resume", file, "--time-limit", "0", "--checkpoint-every", 100)
+    assert physics(last) == physics(record("run", *RUNS["echo"].split(), "--warmup", 0))
+
+
+@pytest.mark.usefixtures("often")
+def test_minutes_between_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches minutes that are seconds, and checkpoints that are too many or do not count."""
+    seconds = count(0, 15)  # a clock that is read three times in a round, and with a checkpoint
+    monkeypatch.setattr(agreements, "monotonic", lambda: float(next(seconds)))
+    file = tmp_path / "c.h5"
+    words = *RUNS["echo"].split(), "--warmup", 0, "--checkpoint", file
+    record("run", *words, "--checkpoint-minutes", 1.5, "--checkpoint-keep", 9)
+    made = sorted(read_checkpoint("", one).state.step for one in tmp_path.iterdir())
+    # Each round takes 30 s; a checkpoint 15 s more, after which the clock begins again.
+    assert made == [2, 5, 8]
+
+
+class Fake(Agreements):
+    """Agreements of a run of many rounds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, writer: Any) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(agreements, "monotonic", lambda: self.now)
+        problem = SimpleNamespace(steps_per_round=lambda step: 1)
+        spec = support.spec_of("run echo --preset minimal --steps 1000000 --warmup 0".split())
+        job = spec.job()
+        object.__setattr__(job, "problem", problem)
+        object.__setattr__(job, "checkpoint_writer", writer)
+        super().__init__(job, lambda: False)
+
+
+def test_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches an agreement per round where rounds are short, and one per minute if they grow."""
+    fake = Fake(monkeypatch, SimpleNamespace(wants=lambda before, step: False))
+    lengths = []
+    for segment in fake.segments(0, 5000):
+        made = segment.stop - segment.start
+        lengths.append(made)
+        fake.now += made / (256 if segment.stop < 1000 else 4)
+        slower = np.array([0.0, 2.0])  # another PE takes twice as long
+        assert fake.agree(fake.wish() * slower) == Wish.NOTHING
+    assert lengths[:6] == [1, 10, 100, 128, 128, 128]
+    assert set(lengths[-50:-1]) == {2} and lengths[12] <= 128
+
+
+def test_without_checkpoints_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches runs that pay for what they do not use."""
+    fake = Fake(monkeypatch, None)
+    assert [*fake.segments(0, 10**12)] == [Segment(0, 10**12, 10**12)]
+    assert not fake.due(Segment(0, 5, 10**12))
+
+
+def test_durations() -> None:
+    """Catches units that are mixed up, a number without unit, and what PEs could not read again."""
+    for text, seconds in {
+        "55m": 3300, "90s": 90, "1h30m": 5400, "2h": 7200, "1h1m1.5s": 3661.5, "0": 0, "0.1s": 0.1,
+    }.items():  # fmt: skip
+        assert duration(text) == duration(str(duration(text))) == seconds
+    for text in ("", "5", "m", "30m1h", "1d", "-5m", "1e3s", "5 m", "nan", "inf", "9" * 400 + "s"):
+        with pytest.raises(ValueError, match="such as 55m, 90s or 1h30m"):
+            duration(text)
+    assert str(Duration(5400.0)) == "5400s"
+
+
+def test_refused_options(tmp_path: Path) -> None:
+    """Catches limits without a checkpoint, and batches, whose processes make other runs too."""
+    words, new = ("run", *RUNS["echo"].split()), ("--checkpoint", tmp_path / "c.h5")
+    for more, why in (
+        (("--time-limit", "5m"), "--time-limit 300s: needs --checkpoint FILE.h5"),
+        (("--checkpoint-minutes", 2), "--checkpoint-minutes 2.0: needs --checkpoint FILE.h5"),
+        (new, "needs --checkpoint-every K, --checkpoint-minutes M or --time-limit T"),
+        ((*new, "--time-limit", 5), "5: must be hours, minutes and seconds"),
+        ((*new, "--checkpoint-minutes", "nan"), "neither inf nor nan"),
+    ):
+        assert why in support.refused((*words, *more))
+    lines = tmp_path / "runs"
+    lines.write_text(f"{' '.join(words)} --checkpoint {new[1]} --time-limit 5m\n")
+    assert "--time-limit given: is no option of a run in a batch" in support.refused(
+        ("batch", lines)
+    )
+
+
+@pytest.mark.launch
+@pytest.mark.parametrize("case", ["mpi -n 2", "charm -n 2 --odf 2 --balancer Greedy --lb-period 1"])
+def test_all_pes_stop(case: str, tmp_path: Path) -> None:
+    """Catches PEs that do not stop together: the limit is over before the first step."""
+    file = tmp_path / "c.h5"
+    words = "leanmd", "--preset", "minimal", "--steps", 3
+    found, _ = stopped(
+        "run", *words, "--checkpoint", file, "--time-limit", "0.01s", "--driver", *case.split()
+    )
+    assert found["valid"] and found["stopped"] == {"step": 2, "by": "--time-limit"}
+    last = record("resume", file, "--driver", "serial", "--time-limit", 0, "--checkpoint-every", 9)
+    assert physics(last) == physics(record("run", *words))
+
+
+@pytest.mark.launch
+def test_a_signal_to_the_launching_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a signal that does not reach the PEs, and one that ends them."""
+    file, sent = tmp_path / "c.h5", []
+    usual = Monitor.check
+
+    def check(self: Monitor) -> str | None:
+        if not sent and min(slot.step for slot in self.progress.slots()) > 0:
+            sent.append(os.kill(os.getpid(), signal.SIGTERM))
+        return usual(self)
+
+    monkeypatch.setattr(Monitor, "check", check)
+    words = "jacobi2d", "--preset", "minimal", "--steps", 10**7
+    found, line = stopped(
+        "run",
+        *words,
+        "--checkpoint",
+        file,
+        "--checkpoint-every",
+        10**6,
+        "--driver",
+        "file",
+        "-n",
+        2,
+    )
+    assert found["valid"] and sent and f"continue: miniapps resume {file}" in line
+    end = found["stopped"]["step"] - found["warmup"]
+    last = record("resume", file, "--driver", "serial", "--steps", end + 3)
+    assert last["resumed"] == [{"step": end + found["warmup"], "state_hash": found["state_hash"]}]
+    assert [*tmp_path.iterdir()] == [file]
