@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from miniapps.parameters import require, shown, words
 from workbench.run.checkpoint import (
@@ -17,12 +17,9 @@ from workbench.run.checkpoint import (
 from workbench.run.launched import FOLDER
 from workbench.run.writable import check_writable
 
-if TYPE_CHECKING:
-    from workbench.run.spec import RunSpec
 
-
-def check(spec: RunSpec) -> None:
-    """Raise InputError if checkpoints cannot be written, or the run cannot be resumed."""
+def check(spec: Any) -> None:
+    """Raise InputError if a run, a `RunSpec`, cannot write checkpoints, or be resumed."""
     check_writable("--checkpoint", spec.checkpoint)
     every, keep = spec.checkpoint_every, spec.checkpoint_keep
     require(every >= 0, "--checkpoint-every", every, "must be 0 or more (0: none)")
@@ -47,7 +44,7 @@ def check(spec: RunSpec) -> None:
             spec.resumed.verify()
 
 
-def writer_of(spec: RunSpec) -> Hdf5Checkpoints | None:
+def writer_of(spec: Any) -> Hdf5Checkpoints | None:
     """What writes the run's checkpoints, if any."""
     if spec.checkpoint is None:
         return None
@@ -65,7 +62,7 @@ def writer_of(spec: RunSpec) -> Hdf5Checkpoints | None:
     return Hdf5Checkpoints(path, spec.checkpoint_every, spec.checkpoint_keep, head, quantities)
 
 
-def _fixing(spec: RunSpec) -> list[str]:
+def _fixing(spec: Any) -> list[str]:
     """The words of a command line that fix the result of the run, and its steps."""
     line = ["--steps", str(spec.steps), "--warmup", str(spec.warmup)]
     for field in fields(spec.problem):
@@ -76,7 +73,7 @@ def _fixing(spec: RunSpec) -> list[str]:
     return line
 
 
-def _case(spec: RunSpec) -> dict[str, str]:
+def _case(spec: Any) -> dict[str, str]:
     """How the run is made, and its checkpoints: values of options, which change no result."""
     return {
         "--driver": spec.driver,

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -220,8 +220,7 @@ def execute_all(
     with (
         exits_are_errors(),
         standard_output.kept() as restore,
-        _progress_of(specs[0], folder, stall_s, partial(_clear, specs)) as watcher,
-        stopped_by_signals(watcher.stop) if stoppable and folder is None else nullcontext(),
+        _progress_of(specs[0], folder, stall_s, partial(_clear, specs), stoppable) as watcher,
         crashes_told(partial(failed, watcher)),
     ):
         try:
@@ -260,19 +259,26 @@ def store_of(spec: RunSpec) -> output.Hdf5Store | None:
 
 @contextmanager
 def _progress_of(
-    spec: RunSpec, folder: str | None, stall_s: float | None, clear: Callable[[], None]
-) -> Iterator[ProgressFile | NoProgressFile]:
+    spec: RunSpec,
+    folder: str | None,
+    stall_s: float | None,
+    clear: Callable[[], None],
+    stoppable: bool,
+) -> Iterator[Watcher]:
     """The run's progress file: the launching process's, else a new one with a progress bar."""
     if folder is not None:
         yield reopened(Path(folder) / launch.PROGRESS, spec.pes)
     elif not spec.can.one_process:
-        yield NoProgressFile()
+        watcher = NoProgressFile()
+        with stopped_by_signals(watcher.stop, stoppable):
+            yield watcher
     else:
         end_by_signals()
         bar = ProgressBar(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
         with tempfile.TemporaryDirectory(prefix="miniapps-") as scratch:
             progress = ProgressFile(Path(scratch) / launch.PROGRESS, 1)
-            with watched(progress, stall_s, clear), ProgressBarThread(bar, progress):
+            stopping = stopped_by_signals(progress.stop, stoppable)
+            with watched(progress, stall_s, clear), ProgressBarThread(bar, progress), stopping:
                 try:
                     yield progress
                 finally:

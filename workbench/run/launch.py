@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from errno import EACCES, EAGAIN, EDQUOT, EMFILE, ENFILE, ENOMEM, ENOSPC, EPERM, EROFS
 from itertools import takewhile
 from pathlib import Path
@@ -176,7 +176,7 @@ def _monitored(
     parts = [part for one in outputs for part in output.temporary(*one)]
     writers = [getattr(spec, "checkpoint_writer", None) for spec in specs]
     parts += [aside(writer.path) for writer in writers if writer is not None]
-    stopping = stopped_by_signals(progress.stop) if stoppable else nullcontext()
+    stopping = stopped_by_signals(progress.stop, stoppable)
     with guarded(command, folder) as (process, remember), stopping:
         for part in parts:
             remember(part)

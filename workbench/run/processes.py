@@ -97,12 +97,13 @@ def end_by_signals() -> None:
 
 
 @contextmanager
-def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+def stopped_by_signals(stop: Callable[[], None], stoppable: bool) -> Iterator[None]:
     """Call ``stop`` by the first SIGUSR1 or SIGTERM; by the next one this process ends as usual.
 
-    One that is ignored stays so. Other threads than the main one cannot do this.
+    Do nothing unless ``stoppable``. A signal that is ignored stays so. Other threads than the main
+    one cannot do this.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if not stoppable or threading.current_thread() is not threading.main_thread():
         yield
         return
     kept = {number: signal.getsignal(number) for number in STOPPING}
