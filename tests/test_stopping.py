@@ -12,6 +12,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import support
@@ -98,6 +99,38 @@ def test_agreements_change_no_round(tmp_path: Path) -> None:
     found = record(*words, "--checkpoint", tmp_path / "c.h5", "--checkpoint-every", 99)
     assert found["rounds"]["count"] == usual["rounds"]["count"] == [5, 5, 2]
     assert found["state_hash"] == usual["state_hash"] and not (tmp_path / "c.h5").exists()
+
+
+@pytest.mark.usefixtures("often")
+def test_frames_go_on_in_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches frames that are lost when a run goes on, and those that come twice."""
+    names = [tmp_path / f"{name}.h5" for name in ("whole", "first", "second", "c")]
+    words = "run", *RUNS["leanmd, blocks"].split(), "--trajectory", 2, "--hash-every", 1
+    record(*words, "--output", names[0])
+    monkeypatch.setattr(ProgressFile, "signalled", signalled_after(4))
+    kept = "--checkpoint", names[3], "--checkpoint-every", 99
+    stopped(*words, *kept, "--output", names[1])
+    on = "resume", names[3], "--trajectory", 2, "--hash-every", 1, "--output"
+    line = support.refused([*on, names[1]])
+    assert "first.h5: is the output of a run that made steps before 5, which would be" in line
+    for _ in range(2):  # the output of the same part is replaced, as that of any run
+        record(*on, names[2])
+    whole, first, second = (frames(name) for name in names[:3])
+    assert [*first, *second] == [*range(0, 5, 2), 5, 6, 8, 9]
+    first.pop(5)  # where the first part ended
+    assert first | second == whole
+
+
+def frames(path: Path) -> dict[int, bytes]:
+    """The atoms in each frame of a trajectory, in the order of their ids."""
+    found = {}
+    with h5py.File(path) as file:
+        atoms = file["particles/atoms"]
+        for frame, step in enumerate(atoms["id/step"][...].tolist()):
+            order = atoms["id/value"][frame].argsort()
+            columns = [atoms[f"{name}/value"][frame][order] for name in ("position", "velocity")]
+            found[step] = np.concatenate(columns).tobytes()
+    return found
 
 
 @pytest.mark.usefixtures("often")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import fields
 from pathlib import Path
@@ -41,7 +42,31 @@ def check(spec: Any) -> None:
     if spec.resume is not None and spec.resumed is not None:
         spec.resumed.check(spec)
         if FOLDER not in os.environ:  # else the launching process has done it
+            _require_new_output(spec)
             spec.resumed.verify()
+
+
+def _require_new_output(spec: Any) -> None:
+    """Raise InputError if the output would replace that of an earlier part of the run."""
+    if spec.output is None or not spec.output.exists():
+        return
+    begun = _begin_of_output(spec.output, spec.app)
+    lost = f"is the output of a run that made steps before {spec.start}, which would be lost"
+    earlier = begun is not None and begun < spec.start
+    require(not earlier, "--output", spec.output, f"{lost}: name another file")
+
+
+def _begin_of_output(path: Path, app: str) -> int | None:
+    """The first step of the run of an app whose output a file is; None for any other file."""
+    import h5py
+
+    try:
+        with h5py.File(path) as file:
+            record = json.loads(file.attrs["record"])
+        past = [{"step": 0}, *record.get("resumed", [])]
+        return int(past[-1]["step"]) if record["app"] == app else None
+    except (OSError, KeyError, ValueError, TypeError, AttributeError):
+        return None
 
 
 def writer_of(spec: Any) -> Hdf5Checkpoints | None:

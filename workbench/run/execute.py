@@ -182,19 +182,17 @@ def execute_all(
 ) -> int:
     """Make runs of one driver in sequence; this process is the whole of each run or one rank.
 
-    The root calls ``show`` with each run's number and record, or, in a launched run, writes the
-    record to the launch's folder. ``fail`` is called with the error that ends a run, which else is
-    printed. ``stoppable``: a signal stops the run, if no launching process does it. Returns the
-    highest exit status; stops after a failed run.
+    The root calls ``show`` with each run's number and record, or leaves the record in a launch's
+    folder. ``fail``, if given, gets the error that ends a run. ``stoppable``: signals stop it.
+    Returns the highest exit status; stops after a failed run.
     """
     folder = os.environ.get(launch.FOLDER)
     if folder is not None:
         launch.keep_notes(Path(folder))
-    stores = [store_of(spec) for spec in specs]
     name, loaded = specs[0].driver, False
 
     def runs() -> Iterator[tuple[Job, Report]]:
-        for number, (spec, store) in enumerate(zip(specs, stores, strict=True)):
+        for number, (spec, store) in enumerate(zip(specs, map(store_of, specs), strict=True)):
             yield spec.job(store), partial(report, number, spec, store)
 
     def report(number: int, spec: RunSpec, store: output.Hdf5Store | None, outcome: Outcome) -> int:
