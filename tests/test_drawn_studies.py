@@ -6,7 +6,6 @@ and differ from the mean by different amounts.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -111,10 +110,12 @@ def scaled(kind: str) -> Canned:
     return canned
 
 
-@cache
-def scaling(kind: str) -> dict[str, Any]:
-    """The figures of a study of scaling."""
-    return figures.figures(scaled(kind).campaign())
+@pytest.fixture(scope="module")
+def scaling() -> dict[str, dict[str, Any]]:
+    """The figures of studies of scaling, by kind."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statistics, "_bca", between_trials)
+        return {kind: figures.figures(scaled(kind).campaign()) for kind in ("strong", "weak")}
 
 
 TIMES: dict[str, list[tuple[float, ...]]] = {
@@ -140,25 +141,27 @@ def times(found: dict[str, list[tuple[float, ...]]], power: int) -> dict[str, An
     ("kind", "ideal"),
     [("strong", [(1, 9), (2, 4.5), (4, 2.25)]), ("weak", [(1, 9), (2, 9), (4, 9)])],
 )
-def test_times_per_step(kind: str, ideal: list[tuple[float, float]]) -> None:
+def test_times_per_step(
+    kind: str, ideal: list[tuple[float, float]], scaling: dict[str, dict[str, Any]]
+) -> None:
     """Catches another unit, error bars upside down, names of other lines, another ideal."""
-    _, axes = read(scaling(kind), "step-time")
+    _, axes = read(scaling[kind], "step-time")
     assert_intervals(axes, TIMES)
     assert_line(axes, "ideal", ideal)
 
 
 @pytest.mark.parametrize(("kind", "power"), [("strong", 0), ("weak", 1)])
-def test_speed_ups(kind: str, power: int) -> None:
+def test_speed_ups(kind: str, power: int, scaling: dict[str, dict[str, Any]]) -> None:
     """Catches a ratio upside down, also of its bounds, another base, a growth that is left out."""
-    _, axes = read(scaling(kind), "speed-up", "scaled speed-up" if power else "")
+    _, axes = read(scaling[kind], "speed-up", "scaled speed-up" if power else "")
     assert_intervals(axes, times(GAINS, power))
     assert_line(axes, "ideal", [(1, 1), (2, 2), (4, 4)])
 
 
 @pytest.mark.parametrize(("kind", "power"), [("strong", -1), ("weak", 0)])
-def test_efficiencies(kind: str, power: int) -> None:
+def test_efficiencies(kind: str, power: int, scaling: dict[str, dict[str, Any]]) -> None:
     """Catches a division by other PEs, bounds that are not divided, percent for a fraction."""
-    _, axes = read(scaling(kind), "efficiency")
+    _, axes = read(scaling[kind], "efficiency")
     assert_intervals(axes, times(GAINS, power))
     assert_level(axes, "ideal", 1)
 

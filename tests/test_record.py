@@ -1,0 +1,189 @@
+"""The record of a run, made of outcomes that are changed by hand, and its summary in words."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import support
+
+import miniapps
+from devices import system
+from drivers.descriptor import Balancing, Options
+from drivers.outcome import Outcome
+from workbench import environment
+from workbench.run import record
+from workbench.run.spec import RunSpec
+
+PES, STEPS, WARMUP = 6, 4, 2
+OF_SERIAL = Options()
+BALANCED = Balancing(balancer="Greedy", lb_period=2, lb_first=3)  # due before steps 3 and 5 of 6
+
+
+@pytest.fixture(scope="module")
+def solved() -> support.Solved:
+    """A run of a problem that may end where its tolerance is tested: after every third step."""
+    values = {"tolerance": 1e-9, "check_every": 3, "time_tile": 1}
+    problem = support.small_problem(miniapps.load("jacobi2d"), **values)
+    return support.solve("jacobi2d", problem, (3, 2), STEPS, WARMUP)
+
+
+def made(solved: support.Solved, own: Any = OF_SERIAL, **changes: Any) -> dict[str, Any]:
+    """The record of the run with another outcome."""
+    spec = RunSpec("jacobi2d", solved.problem, steps=STEPS, warmup=WARMUP, pe_grid=(3, 2), own=own)
+    outcome: Outcome = replace(solved.outcome, pes=PES, **changes)
+    return record.build(spec, outcome, 0.0)
+
+
+def value_of(found: dict[str, Any], name: str) -> float | None:
+    """The value of a check whose limit is 0; None if it was not made."""
+    checks = {check["name"]: (check["value"], check["limit"]) for check in found["checks"]}
+    value, limit = checks.get(name, (None, 0))
+    assert limit == 0
+    return value
+
+
+@pytest.mark.parametrize(("done", "missing"), [(6, 0), (5, 1), (3, 0), (7, 1), (9, 3), (4, 2)])
+def test_steps_that_are_missing(solved: support.Solved, done: int, missing: int) -> None:
+    """Catches a run that ends too early or too late, and a right end where it may finish."""
+    assert value_of(made(solved, steps_done=done), "steps missing") == missing
+    assert value_of(made(solved), "blocks missing") == 0
+
+
+@pytest.mark.parametrize(
+    ("own", "steps", "missing"),
+    [
+        (OF_SERIAL, [], None),
+        (Balancing(), [], None),
+        (BALANCED, [3, 5], 0),
+        (BALANCED, [5], 1),
+        (BALANCED, [], 2),
+        (BALANCED, [3, 4, 5], 1),
+    ],
+)
+def test_balancings_that_are_missing(
+    solved: support.Solved, own: Any, steps: list[int], missing: float | None
+) -> None:
+    """Catches a run that was to be balanced and was not, or when it was not due."""
+    entry = {"moved": 0, "seconds": 0.0, "paid_after": None}
+    entry |= {"imbalance_before": 1.0, "imbalance_after": 1.0}
+    found = made(solved, own, balancing=[entry | {"step": step} for step in steps])
+    assert value_of(found, "balancing steps missing") == missing
+
+
+def test_pes_and_cores(solved: support.Solved, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a load of the last 5 minutes, and PEs with a core each that are too many."""
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.25, 0.5, 0.75))
+    for cores, many in ((PES, False), (PES - 1, True)):
+        monkeypatch.setattr(environment, "cores_of_run", lambda: cores)  # noqa: B023
+        found = made(solved)
+        assert found["oversubscribed"] is many and found["host"]["cores"] == cores
+        assert found["disturbance"]["load_average"] == 0.25
+
+
+def test_compute_of_pes_is_left_out_above_the_limit(
+    solved: support.Solved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a record with one number more than are allowed, and one less."""
+    for most, kept in ((STEPS, True), (STEPS - 1, False)):
+        monkeypatch.setattr(record, "MANY", most)
+        assert ("compute_s" in made(solved)["rounds"]) is kept
+
+
+CPUINFO = "processor\t: 0\nmodel name\t: Abacus 2: fast \nmodel name\t: Other\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "named", "said"),
+    [
+        (CPUINFO, "x", "Abacus 2: fast"),
+        ("CPU part\t: 0xd40\n", "x", "x"),
+        ("", "x", "x (no /proc/cpuinfo)"),
+        ("CPU part\t: 0xd40\n", "", "machine"),
+    ],
+)
+def test_host(told: str, named: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches another core's model, and a kernel's version that changes with each update."""
+    monkeypatch.setattr(system, "text", lambda path: told if path == "/proc/cpuinfo" else "")
+    for name, word in {"processor": named, "machine": "machine", "release": "6.1.12-9"}.items():
+        monkeypatch.setattr(platform, name, lambda word=word: word)
+    found = record.host()
+    assert found["processor"] == said and found["system"].endswith(" 6.1")
+
+
+def summed_up(more: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lines of the summary of a record by hand."""
+    monkeypatch.setenv("COLUMNS", "200")
+    case = {"app": "jacobi2d", "driver": "mpi", "pes": 2, "odf": 1, "warmup": 2, "steps": 4}
+    case |= {"gpu": None, "transport": None, "problem": {}}
+    return record.summary(support.whole_record(case | more, 0.001)).splitlines()
+
+
+DISTURBED = {"load_average": 0.0, "switches_per_s": 0.0}
+GPU = {"path": "staged", "reason": "no peers", "staged_bytes": 1234000}
+WAITED = "a PE waited 50% of the time for a core that other programs used; times are too long"
+STOLEN = "the host of this virtual machine took 50% of the time from its cores; times are too long"
+SUMMARIES: list[tuple[dict[str, Any], set[str], set[str]]] = [  # changes; lines; without words
+    ({}, {"ok    missing cells: 0 (limit 0)", f"state {'ab' * 32}"}, {"DISTURBED", "oversub"}),
+    (
+        {"valid": False, "checks": [{"name": "a", "value": None, "limit": 0.5, "ok": False}]},
+        {"WRONG a: not a number (limit 0.5)", "NOT VALID: no timing is given"},
+        {"ms", "utilisation"},
+    ),
+    (
+        {"checks": [{"name": "a", "value": 0.25, "limit": 0.5, "ok": True}]},
+        {"ok    a: 0.25 (limit 0.5)"},
+        {"NOT VALID"},
+    ),
+    ({"disturbance": DISTURBED | {"waited": 0.5, "steal": 0.5}}, {f"DISTURBED: {WAITED}"}, set()),
+    ({"disturbance": DISTURBED | {"waited": 0.1, "steal": 0.5}}, {f"DISTURBED: {STOLEN}"}, set()),
+    (
+        {"disturbance": DISTURBED | {"waited": record.DISTURBED, "steal": 0.0}},
+        set(),
+        {"DISTURBED"},
+    ),
+    (
+        {"pes": 5, "environment": {"NUMBA_DISABLE_JIT": "1"}},
+        {
+            "oversubscribed: 5 PEs on 4 cores; no speed to quote",
+            "NUMBA_DISABLE_JIT: kernels ran as plain Python; no speed to quote",
+        },
+        {"more"},
+    ),
+    (
+        {"resumed": [{"step": 1}, {"step": 2}, {"step": 3}]},
+        {"4 steps from the checkpoint of step 3 on"},
+        {"warm-up"},
+    ),
+    (
+        {"gpu": "Card", "transport": GPU},
+        {"messages staged: no peers; 1.234 MB through hosts"},
+        {"cpu"},
+    ),
+    ({"transport": GPU}, {"messages staged: no peers"}, {"MB through"}),
+    (
+        {"snapshots_s": 0.0, "checkpoints_s": 0.125},
+        {"checkpoints 0.125 s, not timed"},
+        {"snapshots"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("more", "said", "unsaid"), SUMMARIES)
+def test_summary(
+    more: dict[str, Any], said: set[str], unsaid: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a line that is missing, or said of another run, or its number in another unit."""
+    lines = summed_up(more, monkeypatch)
+    assert said <= {line.strip() for line in lines}
+    assert [word for word in unsaid if any(word in line for line in lines)] == []
+
+
+def test_an_app_says_its_own_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a summary without what only the app knows."""
+    problem = miniapps.load("jacobi2d").Problem
+    monkeypatch.setattr(problem, "lines", lambda found: [f"{found['steps']} by itself"])
+    assert "  4 by itself" in summed_up({}, monkeypatch)
