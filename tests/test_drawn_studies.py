@@ -24,8 +24,9 @@ from drawn import (
 )
 from test_study_report import Canned
 
-from workbench.study import figures, noise, statistics
+from workbench.study import analysis, figures, noise, statistics
 from workbench.study.noise import Noise
+from workbench.study.statistics import Interval
 from workbench.study.tables import tables
 
 MS, PES = "time per step [ms]", "PEs"
@@ -135,6 +136,33 @@ def times(found: dict[str, list[tuple[float, ...]]], power: int) -> dict[str, An
         name: [(p, *(v * (p / points[0][0]) ** power for v in values)) for p, *values in points]
         for name, points in found.items()
     }
+
+
+def numbers_of(interval: Interval) -> tuple[float, ...]:
+    """A value and its bounds."""
+    return interval.value, interval.low, interval.high
+
+
+@pytest.mark.parametrize(("kind", "power"), [("strong", 0), ("weak", 1)])
+def test_scaling_in_numbers(kind: str, power: int) -> None:
+    """Catches another growth, a base that is not 1, a serial fraction where it is not defined."""
+    canned = scaled(kind)
+    canned.point("serial", 1, (1, 2, 3))
+    canned.point("serial", 1, (2, 3, 4))  # nothing can be said of a serial part here
+    rows = analysis.scaling(analysis.results(canned.campaign()), kind == "weak")
+    serial = {("mpi", 2): 1 / 3, ("mpi", 4): 1 / 9} if kind == "strong" else {}
+    for row in rows:
+        name, pes = row.result.configuration, row.result.pes
+        assert row.serial_fraction == pytest.approx(serial.get((name, pes)))
+    for name, base in (("mpi", 1), ("charm ODF 4", 2)):
+        mine = [row for row in rows if row.result.configuration == name]
+        assert {row.base.pes for row in mine} == {base}
+        for row, wanted, divided in zip(
+            mine, times(GAINS, power)[name], times(GAINS, power - 1)[name], strict=True
+        ):
+            assert row.result.pes == wanted[0]
+            assert numbers_of(row.speedup) == pytest.approx(wanted[1:])
+            assert numbers_of(row.efficiency) == pytest.approx(divided[1:])
 
 
 @pytest.mark.parametrize(

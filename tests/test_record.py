@@ -14,6 +14,7 @@ import miniapps
 from devices import system
 from drivers.descriptor import Balancing, Options
 from drivers.outcome import Outcome
+from miniapps.parameters import InputError
 from workbench import environment
 from workbench.run import record
 from workbench.run.spec import RunSpec
@@ -25,8 +26,8 @@ BALANCED = Balancing(balancer="Greedy", lb_period=2, lb_first=3)  # due before s
 
 @pytest.fixture(scope="module")
 def solved() -> support.Solved:
-    """A run of a problem that may end where its tolerance is tested: after every third step."""
-    values = {"tolerance": 1e-9, "check_every": 3, "time_tile": 1}
+    """A run of a problem that may end where its tolerance is tested: after every fifth step."""
+    values = {"tolerance": 1e-9, "check_every": 5, "time_tile": 1}
     problem = support.small_problem(miniapps.load("jacobi2d"), **values)
     return support.solve("jacobi2d", problem, (3, 2), STEPS, WARMUP)
 
@@ -46,7 +47,7 @@ def value_of(found: dict[str, Any], name: str) -> float | None:
     return value
 
 
-@pytest.mark.parametrize(("done", "missing"), [(6, 0), (5, 1), (3, 0), (7, 1), (9, 3), (4, 2)])
+@pytest.mark.parametrize(("done", "missing"), [(6, 0), (5, 0), (4, 2), (3, 3), (7, 1), (10, 4)])
 def test_steps_that_are_missing(solved: support.Solved, done: int, missing: int) -> None:
     """Catches a run that ends too early or too late, and a right end where it may finish."""
     assert value_of(made(solved, steps_done=done), "steps missing") == missing
@@ -93,6 +94,19 @@ def test_compute_of_pes_is_left_out_above_the_limit(
         assert ("compute_s" in made(solved)["rounds"]) is kept
 
 
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [({"steps": -1}, "record.steps"), ({"two\nlines": 1}, "a key of record")],
+)
+def test_what_an_app_may_not_put_into_a_record(
+    solved: support.Solved, result: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a record that no reader understands, or that does what a terminal is told to."""
+    monkeypatch.setattr(type(solved.problem), "results", lambda *_: result)
+    with pytest.raises(InputError, match=said):
+        made(solved)
+
+
 CPUINFO = "processor\t: 0\nmodel name\t: Abacus 2: fast \nmodel name\t: Other\n"
 
 
@@ -123,7 +137,7 @@ def summed_up(more: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[str
 
 
 DISTURBED = {"load_average": 0.0, "switches_per_s": 0.0}
-GPU = {"path": "staged", "reason": "no peers", "staged_bytes": 1234000}
+GPU = {"path": "staged", "reason": "no peers", "staged_bytes": 1234501}
 WAITED = "a PE waited 50% of the time for a core that other programs used; times are too long"
 STOLEN = "the host of this virtual machine took 50% of the time from its cores; times are too long"
 SUMMARIES: list[tuple[dict[str, Any], set[str], set[str]]] = [  # changes; lines; without words
@@ -160,7 +174,7 @@ SUMMARIES: list[tuple[dict[str, Any], set[str], set[str]]] = [  # changes; lines
     ),
     (
         {"gpu": "Card", "transport": GPU},
-        {"messages staged: no peers; 1.234 MB through hosts"},
+        {"messages staged: no peers; 1.235 MB through hosts"},
         {"cpu"},
     ),
     ({"transport": GPU}, {"messages staged: no peers"}, {"MB through"}),

@@ -19,6 +19,7 @@ import support
 from support import ROOT, in_process
 
 from miniapps.parameters import InputError
+from workbench.run.record import DISTURBED
 from workbench.show.plots import COLOURS
 from workbench.study import analysis, drawing, figures, provenance, report, tables, validation
 from workbench.study.campaign import Campaign
@@ -328,6 +329,33 @@ def test_gain_and_ideal_gain(balancing: Canned) -> None:
     assert values(cells(table, "load balancing [ms per run]")) == [5, 5]
 
 
+def test_baselines_of_balancing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a gain over other PEs, over another ODF or over serial; and none at the limit."""
+    canned = Canned("lb")
+    for driver, pes, odf, balancer in (
+        *(("serial", 1, 1, None), ("mpi", 1, 1, None), ("mpi", 2, 1, None), ("sim", 2, 4, None)),
+        *(("charm", 2, 1, None), ("charm", 2, 4, None), ("charm", 1, 4, "Greedy")),
+        ("charm", 2, 4, "Greedy"),
+    ):
+        ms = trials(4 if balancer else 5)
+        canned.point(driver, pes, ms, odf=odf, balancer=balancer, imbalance=1.5)
+    gains = analysis.gains(analysis.results(canned.campaign()))
+    found = [(row.balanced.pes, row.other.configuration) for row in gains]
+    assert found == [(1, "mpi"), (2, "mpi"), (2, "charm ODF 4")]
+    for limit, share in ((0.5, 0.5), (0.75, None)):
+        monkeypatch.setattr(analysis, "LEAST_GAIN", limit)
+        achieved = gains[0].fraction_achieved
+        assert achieved == pytest.approx(share) if share else math.isnan(achieved)
+
+
+def test_a_run_just_below_the_limit_is_not_disturbed() -> None:
+    """Catches a limit that says of runs at it what holds above it."""
+    canned, none = Canned(), {"load_average": 0.0, "switches_per_s": 0.0, "steal": 0.0}
+    for waited in (DISTURBED, DISTURBED + 0.01):
+        canned.point("mpi", 2, trials(5), disturbance=none | {"waited": waited})
+    assert [result.disturbed for result in analysis.results(canned.campaign())] == [0, 3]
+
+
 def test_oversubscribed_is_no_gain() -> None:
     """Catches a gain of balancing between points with more PEs than cores."""
     canned = Canned("lb")
@@ -465,6 +493,7 @@ def test_small_numbers_of_few_digits() -> None:
     ("bounds", "text"),
     [
         ((0.0023, 0.001, 0.004), "2.3 ms [1.0, 4.0]"),
+        ((0.0010495, 0.0010495, 0.0010495), "1.0 ms [1.0, 1.0]"),
         ((math.nan, 0.0, 0.004), "below 4.0 ms"),
         ((math.nan, 0.001, math.inf), "above 1.0 ms"),
         ((math.nan, 0.001, 0.004), "not monotone: 1.0 to 4.0 ms"),

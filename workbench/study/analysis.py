@@ -170,7 +170,7 @@ def _scaled(base: Result, result: Result, weak: bool) -> Scaling:
         efficiency = efficiency_strong(base.times, base.pes, result.times, result.pes)
         gain = speedup(base.times, result.times)
     serial = None
-    if base.pes == 1 and result.pes > 1 and not weak:
+    if result.pes > base.pes == 1 and not weak:
         serial = karp_flatt(gain.value, result.pes)
     return Scaling(result, base, gain, efficiency, serial)
 
@@ -294,7 +294,7 @@ class Granularity:
 def granularity(found: list[Result]) -> list[Granularity]:
     """Efficiency and METG of each configuration (Slaughter et al., Task Bench, SC 2020)."""
     counted = comparable(found)
-    best = max((result.rate / result.pes for result in counted), default=0.0)
+    best = max((result.rate / result.pes for result in counted), default=math.nan)
     rows = []
     for configuration, mine in _configurations_on_pes(counted):
         points = tuple(
@@ -311,6 +311,5 @@ def granularity(found: list[Result]) -> list[Granularity]:
 
 def _configurations_on_pes(found: list[Result]) -> Iterator[tuple[str, list[Result]]]:
     for configuration, mine in by_configuration(found).items():
-        for _, group in groupby(mine, lambda result: result.pes):
-            on_pes = list(group)
-            yield f"{configuration}, {on_pes[0].pe_count}", on_pes
+        for pes, group in groupby(mine, lambda result: result.pes):
+            yield f"{configuration}, {plural.counted(pes, 'PE')}", list(group)

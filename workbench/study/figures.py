@@ -344,9 +344,9 @@ def gain_figure(found: list[Result]) -> Any:
 def extremes(gains: Sequence[analysis.Gain], most: int) -> list[analysis.Gain]:
     """The results with the largest and with the smallest gains, ``most`` in all, in their order."""
     ranked = sorted(range(len(gains)), key=lambda number: gains[number].gain.value)
-    if len(gains) > most:
-        ranked = ranked[: most // 2] + ranked[most // 2 - most :]
-    return [gains[number] for number in sorted(ranked)]
+    half = most // 2
+    kept = {*ranked[:half], *ranked[half - most :]}
+    return [gains[number] for number in sorted(kept)]
 
 
 def granularity_figure(found: list[Result]) -> Any:

@@ -24,6 +24,8 @@ MOST_BARS = 14  # of a panel
 PANELS = 3  # beside each other
 FEW = 4  # points of a configuration, for which it gets no panel of its own
 
+Panels = list[tuple[str, list[Result]]]  # titles, and the points of each
+
 
 def parts_figure(campaign: Campaign, found: list[Result]) -> Any:
     """Stacked bars of compute, wait and load balancing per point; oversubscribed ones come last.
@@ -34,12 +36,8 @@ def parts_figure(campaign: Campaign, found: list[Result]) -> Any:
     """
     order = sorted(found, key=lambda result: (result.oversubscribed, result.number))
     panels = _panels(order)
-    in_threes = panels[0][0] and len(panels) != 4  # four are two above two
-    columns = min(PANELS if in_threes else 2, len(panels))
-    rows = -(-len(panels) // columns)
-    highest = max(len(mine) for _, mine in panels)
-    width = 5.6 if columns == 1 else 11.2
-    figure, grid = new_figure(width, 0.9 + rows * (0.6 + 0.27 * highest), rows, columns)
+    width, height, rows, columns = _layout(panels)
+    figure, grid = new_figure(width, height, rows, columns)
     parts = [part for part in PARTS if any(result.parts[part[0]] for result in order)]
     shares = _are_shares(order)
     longest = 100.0 if shares else 1e3 * max(sum(result.parts.values()) for result in order)
@@ -50,7 +48,7 @@ def parts_figure(campaign: Campaign, found: list[Result]) -> Any:
         axes.set_title(title)
         axes.set_xlim(0, 1.3 * longest)
         if shares:
-            axes.set_xticks(range(0, 101, 25))
+            axes.set_xticks(np.linspace(0, 100, 5))
         axes.set_xlabel("share of a step [%]" if shares else "a PE's time per step [ms]")
     for axes in grid.flat[len(panels) :]:
         axes.remove()
@@ -59,7 +57,16 @@ def parts_figure(campaign: Campaign, found: list[Result]) -> Any:
     return figure
 
 
-def _panels(order: Sequence[Result]) -> list[tuple[str, list[Result]]]:
+def _layout(panels: Panels) -> tuple[float, float, int, int]:
+    """Width and height, inches, and rows and columns of a figure with these panels."""
+    in_threes = panels[0][0] and len(panels) != 4  # four are two above two
+    columns = min(PANELS if in_threes else 2, len(panels))
+    rows = -(-len(panels) // columns)
+    highest = max(len(mine) for _, mine in panels)
+    return 5.6 if columns == 1 else 11.2, 0.9 + rows * (0.6 + 0.27 * highest), rows, columns
+
+
+def _panels(order: Sequence[Result]) -> Panels:
     """Titles and points of the panels.
 
     If the points are few, or few have the same configuration, titles are empty.
@@ -69,8 +76,9 @@ def _panels(order: Sequence[Result]) -> list[tuple[str, list[Result]]]:
         groups = {"": list(order)}
     panels = []
     for configuration, mine in groups.items():
-        if configuration and len({result.pes for result in mine}) == 1:
-            configuration = f"{configuration}, {mine[0].pe_count}"
+        counts = {result.pe_count for result in mine}
+        if configuration and len(counts) == 1:
+            configuration = ", ".join((configuration, *counts))
         parts = -(-len(mine) // MOST_BARS)
         length = -(-len(mine) // parts)
         for first in range(0, len(mine), length):

@@ -6,6 +6,7 @@ points, without a rate, and in no table about speed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from workbench.plural import counted
@@ -113,10 +114,8 @@ def _measured(result: Result | None, factor: float) -> tuple[str, ...]:
 
 def _rate_unit(found: Sequence[Result]) -> tuple[float, str]:
     """A power of 1000 by which to divide the rates for display, and the unit of the quotients."""
-    if not found:
-        return 1.0, "1/s"
-    unit = found[0].records[0]["rate"]["unit"]
-    best = max(result.rate for result in found)
+    unit = found[0].records[0]["rate"]["unit"] if found else "1/s"
+    best = max((result.rate for result in found), default=math.nan)
     for factor, prefix in PREFIXES:
         if best >= factor:
             return factor, f"{prefix} {unit}"

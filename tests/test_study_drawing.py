@@ -1,0 +1,283 @@
+"""Figures of studies in detail: limits, ticks, sizes, legends; what is drawn is read elsewhere."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from drawn import between_trials
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+from test_study_report import Canned
+
+from workbench.study import analysis, drawing, figures, statistics
+from workbench.study.analysis import Result
+from workbench.study.drawing import OVERSUBSCRIBED
+from workbench.study.laws import Fit
+from workbench.study.statistics import Interval
+
+Given = tuple[str, int, list[float]]  # a driver, PEs, and the milliseconds of each trial
+
+
+@pytest.fixture(autouse=True)
+def _quick_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "_bca", between_trials)
+
+
+def results(*given: Given, kind: str = "strong", **more: Any) -> list[Result]:
+    """The results of a study."""
+    canned = Canned(kind)
+    for driver, pes, times in given:
+        canned.point(driver, pes, times, **more)
+    return analysis.results(canned.campaign())
+
+
+def said(figure: Any) -> list[str]:
+    """What the only legend says."""
+    (legend,) = figure.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def line(axes: Any, label: str) -> Any:
+    """The only line of a label."""
+    (found,) = [one for one in axes.lines if one.get_label() == label]
+    return found
+
+
+def axes_of(figure: Any) -> Any:
+    """The only axes of a figure."""
+    (axes,) = figure.axes
+    return axes
+
+
+# Elements -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (1.0, 5.0, [0.8, 1, 1.5, 2, 3, 4, 5, 6]),
+        (1.25, 8.0, [1, 2, 5, 10]),  # a decade with its margins
+        (1.0, 20.0, [1, 2, 5, 10, 20]),
+        (1.25, 800.0, [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]),
+        (1.0, 1000.0, [1, 10, 100, 1000]),
+    ],
+)
+def test_ticks_of_a_decimal_axis(low: float, high: float, ticks: list[float]) -> None:
+    """Catches an axis without a tick that can be read, with too many, or that cuts values off."""
+    axes = Figure().subplots()
+    axes.set_yscale("log")
+    drawing.decimal_log_axis(axes.yaxis, low, high, axes.set_ylim)
+    assert axes.get_ylim() == pytest.approx((low / 1.25, high * 1.25))
+    found = [tick for tick in axes.get_yticks() if low / 1.26 < tick < high * 1.26]
+    assert found == pytest.approx(ticks)
+    assert axes.yaxis.get_major_formatter()(1500.0, 0) == "1500"
+    assert isinstance(axes.yaxis.get_minor_formatter(), NullFormatter)
+
+
+def test_axis_of_pes() -> None:
+    """Catches an axis that ends at a point, and ticks between numbers of PEs."""
+    axes = Figure().subplots()
+    drawing.pe_axis(axes, [4, 1, 2, 2], "blocks")
+    assert axes.get_xscale() == "log" and axes.xaxis.get_transform().base == 2
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2", "4"]
+    assert [*axes.get_xticks()] == [1, 2, 4] and [*axes.get_xticks(minor=True)] == []
+    assert axes.get_xlim() == pytest.approx((2**-0.3, 4 * 2**0.3))
+    assert axes.get_xlabel() == "blocks"
+
+
+@pytest.mark.parametrize(("configurations", "shares"), [(1, [0]), (2, [-1, 1]), (3, [-1, 0, 1])])
+def test_points_beside_each_other(configurations: int, shares: list[float]) -> None:
+    """Catches points that are shifted by more than part of a marker, or upwards."""
+    axes = Figure(dpi=144).subplots()
+    for position, share in enumerate(shares):
+        shown = drawing.beside(axes, position, configurations).transform((0.5, 0.5))
+        shift = shown - axes.transData.transform((0.5, 0.5))
+        assert shift == pytest.approx((share * drawing.SHIFT * drawing.MARKER * 2, 0))
+
+
+def test_bounds_are_those_of_what_can_be_drawn() -> None:
+    """Catches a logarithmic axis down to 0 or NaN, and one that leaves out small numbers."""
+    values = [Interval(0.5, 0.0, 3.0), Interval(2.0, math.nan, math.nan), Interval(0.75, -1, 2)]
+    assert drawing.bounds_of(values) == (0.5, 3.0)
+
+
+def test_open_points() -> None:
+    """Catches bars of open points that look like those of points that count."""
+    axes = Figure().subplots()
+    found = results(("mpi", 2, [1, 2]), ("mpi", 8, [1, 2]))
+    drawing.draw_steps(axes, [2, 8], found, {"color": "red", "marker": "o"}, "mpi")
+    filled, hollow = axes.containers
+    assert (filled.get_label(), hollow.get_label()) == ("mpi", "_open")
+    assert [*filled.lines[0].get_xdata()] == [2] and [*hollow.lines[0].get_xdata()] == [8]
+    assert [one.get_linewidth() for one in hollow.lines[2]] == [0.8] and not hollow.lines[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "columns", "lines"),
+    [(1, 3, 1), (4, 2, 1), (8, 1, 1), (12, 1, 1), (13, 1, 2)],  # of five letters in a label
+)
+def test_legend_has_the_columns_that_fit(words: int, columns: int, lines: int) -> None:
+    """Catches a legend wider than its figure, one of a column where three fit, or two legends."""
+    figure = Figure(figsize=(5.2, 4.2))
+    figure.subplots()
+    labels = [" ".join(["word"] * words)] * 4
+    drawing.fitted_legend(figure, [figure.axes[0].plot([0], [0])[0]] * 4, labels)
+    assert figure.legends[0]._ncols == columns
+    assert {text.count("\n") + 1 for text in said(figure)} == {lines}
+
+
+def test_legend_names_references_last() -> None:
+    """Catches an entry that is lost, or an ideal among what was measured."""
+    figure = Figure()
+    axes = figure.subplots()
+    for label in ("ideal", "mpi"):
+        axes.plot([0, 1], [0, 1], label=label)
+    drawing.draw_legend(figure, axes, True, [("fit", ":")])
+    assert said(figure) == ["mpi", "fit", OVERSUBSCRIBED, "ideal"]
+    _, law, hollow, _ = figure.legends[0].legend_handles
+    assert (law.get_linewidth(), law.get_linestyle()) == (0.9, ":")
+    assert (hollow.get_linestyle(), hollow.get_markerfacecolor()) == ("None", "white")
+
+
+# Scaling ------------------------------------------------------------------------------------------
+
+
+SLOW = ("mpi", 1, [8.0]), ("mpi", 2, [7.0]), ("mpi", 4, [6.0])
+FAST = ("mpi", 1, [8.0]), ("mpi", 2, [2.0])  # four times as fast on two PEs
+
+
+@pytest.mark.parametrize(
+    ("given", "weak", "low", "high"), [(SLOW, False, 2, 8), (SLOW, True, 6, 8), (FAST, False, 2, 8)]
+)
+def test_limits_of_step_times(
+    given: tuple[Given, ...], weak: bool, low: float, high: float
+) -> None:
+    """Catches an axis that cuts off the ideal."""
+    figure = figures.step_time_figure(results(*given), weak)
+    assert axes_of(figure).get_ylim() == pytest.approx((low / 1.25, high * 1.25))
+    ideal = line(axes_of(figure), "ideal")
+    assert (ideal.get_linewidth(), ideal.get_linestyle()) == (1, "--")
+    assert said(figure) == ["mpi", "ideal"]
+    hollow = figures.step_time_figure(results(*given, ("mpi", 8, [7.0])), weak)
+    assert said(hollow) == ["mpi", OVERSUBSCRIBED, "ideal"]
+
+
+@pytest.mark.parametrize(
+    ("given", "high", "best"), [(SLOW, 4.0, 1.0), (FAST, 4.0, 2.0), (SLOW[:2], 2.0, 1.0)]
+)
+def test_limits_of_speed_ups(given: tuple[Given, ...], high: float, best: float) -> None:
+    """Catches an axis that cuts off what is better than ideal, or the ideal."""
+    figure = figures.speedup_figure(results(*given), False)
+    assert axes_of(figure).get_ylim() == pytest.approx((1 / 1.25, high * 1.25))
+    assert OVERSUBSCRIBED not in said(figure)
+    figure = figures.efficiency_figure(results(*given), False)
+    assert axes_of(figure).get_ylim() == pytest.approx((0, 1.08 * best))
+    ideal = line(axes_of(figure), "ideal")
+    assert (ideal.get_linewidth(), ideal.get_linestyle()) == (1, "--")
+    assert said(figure) == ["mpi", "ideal"]
+
+
+def test_ideal_times() -> None:
+    """Catches an ideal of the slower configuration, and one of a single number of PEs."""
+    two = results(("mpi", 2, [8]), ("charm", 2, [6]), ("mpi", 4, [5]), ("mpi", 8, [3]))
+    assert figures.ideal_times(two, False) == pytest.approx({2: 0.006, 4: 0.003})
+    assert figures.ideal_times(two, True) == pytest.approx({2: 0.006, 4: 0.006})
+    assert figures.ideal_times(two[:2], False) == {}
+
+
+def test_laws_that_fit_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a curve of a law that does not fit, and none of one at the limit."""
+    found, interval = results(*SLOW), Interval(1, 1, 1)
+    for residual, drawn in ((figures.POOR, 1), (figures.POOR + 0.01, 0)):
+        fit = Fit("amdahl", {"time": interval, "serial": interval}, residual, "")
+        monkeypatch.setattr(analysis, "fits", lambda *_: [("mpi", "none"), ("mpi", fit)])  # noqa: B023
+        figure = figures.speedup_figure(found, False)
+        laws = [one for one in axes_of(figure).lines if one.get_label() == "_law"]
+        assert [one.get_linewidth() for one in laws] == [0.9] * drawn
+        assert ("fit of Amdahl" in said(figure)) == bool(drawn)
+
+
+def test_title_of_a_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a title that is broken early, or wider than its figure."""
+    monkeypatch.setattr(figures, "title_of", lambda _: " ".join(["word"] * 14))  # 69 letters
+    monkeypatch.setattr(figures, "machine_of", lambda _: " ".join(["node"] * 15))  # 74 letters
+    canned = Canned("odf")
+    canned.point("mpi", 2, [1.0])
+    title = figures.figures(canned.campaign())["odf"]._suptitle
+    assert title.get_text().splitlines()[0] == " ".join(["word"] * 14)
+    assert max(map(len, title.get_text().splitlines())) <= 72 and title.get_fontsize() == 8
+
+
+# Over-decomposition, balancing, granularity -------------------------------------------------------
+
+
+def test_a_driver_without_over_decomposition_is_a_line() -> None:
+    """Catches a band that hides what is behind it, limits that cut points off, an unmarked line."""
+    canned = Canned("odf")
+    canned.point("mpi", 2, [6, 7, 11])
+    canned.point("mpi", 8, [5])
+    canned.point("charm", 2, [3, 4, 5], odf=4)
+    figure = figures.odf_figure(analysis.results(canned.campaign()))
+    axes = axes_of(figure)
+    assert axes.get_ylim() == pytest.approx((3 / 1.25, 11 * 1.25)) and axes.get_yscale() == "log"
+    assert [(band.get_alpha(), band.get_linewidth()) for band in axes.patches] == [(0.18, 0)] * 2
+    names = ["mpi, 2 PEs", f"mpi, 8 PEs, {OVERSUBSCRIBED}", "charm, 2 PEs", OVERSUBSCRIBED]
+    assert said(figure) == names
+
+
+def gain(value: float) -> Any:
+    """A gain by hand."""
+    result = SimpleNamespace(configuration="a", pe_count="2 PEs")
+    interval = Interval(value, value - 0.25, value + 0.5)
+    return SimpleNamespace(gain=interval, ideal=2.0, balanced=result, other=result)
+
+
+@pytest.mark.parametrize(("most", "kept"), [(4, [3, 1, 2]), (3, [3, 1, 2]), (2, [3, 1]), (1, [3])])
+def test_gains_that_are_shown(most: int, kept: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a figure that shows other gains than the smallest and the largest, or in disorder."""
+    every = [gain(value) for value in (3, 1, 2)]
+    assert [row.gain.value for row in figures.extremes(every, most)] == kept
+    monkeypatch.setattr(analysis, "gains", lambda _: every)
+    monkeypatch.setattr(figures, "GAINS", most)
+    figure = figures.gain_figure([])
+    axes, count = axes_of(figure), len(kept)
+    assert figure.get_size_inches() == pytest.approx((5.6, 1.7 + 0.55 * count))
+    title = f"{count} of 3: largest and smallest gains" if count < 3 else ""
+    assert axes.get_title() == title and axes.yaxis_inverted()
+    gains, ideals = [box for box in axes.containers if hasattr(box, "patches")]
+    for bars, middle, hatch in ((gains, -0.19, None), (ideals, 0.19, "////")):
+        assert [bar.get_height() for bar in bars] == pytest.approx([0.38] * count)
+        middles = [bar.get_y() + bar.get_height() / 2 for bar in bars]
+        assert middles == pytest.approx([number + middle for number in range(count)])
+        assert {(bar.get_linewidth(), bar.get_hatch()) for bar in bars} == {(0.5, hatch)}
+    assert gains[0].get_facecolor() != ideals[0].get_facecolor() == (1, 1, 1, 1)
+    none = line(axes, "no gain")
+    assert (none.get_linewidth(), none.get_linestyle()) == (1, "--")
+    assert {text.get_fontsize() for text in axes.get_yticklabels()} == {8}
+    assert said(figure) == ["gain", "ideal gain (max/mean)", "no gain"]
+
+
+def test_grain_of_steps() -> None:
+    """Catches limits that cut points off, and a cross that is not named, or named without one."""
+    canned = Canned("granularity")
+    for size, mean in ((8, 8), (4, 5), (2, 4), (1, 3.2)):
+        canned.point("mpi", 2, [mean], size=[size, 1], work=size * 1e6)
+    found = analysis.results(canned.campaign())
+    for mine, metg in ((found, ["METG(50 %)"]), (found[:2], [])):
+        figure = figures.granularity_figure(mine)
+        axes = axes_of(figure)
+        shortest = min(result.step.value for result in mine) * 1e3
+        assert axes.get_xlim() == pytest.approx((shortest / 1.25, 8 * 1.25))
+        assert axes.get_ylim() == pytest.approx((-0.04, 1.08)) and axes.get_xscale() == "log"
+        half = "half of the best rate per PE"
+        assert said(figure)[1:] == [*metg, half]
+        assert (line(axes, half).get_linewidth(), line(axes, half).get_linestyle()) == (1, "--")
+        for label in ["_metg"] * len(metg):
+            cross = line(axes, label)
+            assert (cross.get_marker(), cross.get_markersize()) == ("x", 9)
+            assert (cross.get_markeredgewidth(), cross.get_zorder()) == (2, 3)
+            np.testing.assert_allclose(cross.get_xydata(), [(4, 0.5)])

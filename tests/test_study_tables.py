@@ -1,0 +1,143 @@
+"""Tables of studies in detail: notes, units and results of points, each case with its opposite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from drawn import between_trials
+from test_study_report import Canned, cells
+
+from workbench.run.record import DISTURBED
+from workbench.study import analysis, statistics, tables
+from workbench.study.laws import Fit
+from workbench.study.statistics import Interval
+
+Points = list[tuple[int, list[float]]]  # PEs, and the milliseconds per step of each trial
+
+NO_INTERVAL = "[none]: one trial has no interval"
+FEW = "fewer than 5 trials: an interval is hardly more than their range"
+SHORT = "runs shorter than 0.2 s: sensitive to brief noise; increase --steps"
+TILES = "the time tile differs between points: set --time-tile to compare them"
+ONE_NUMBER = "only one number of PEs: no scaling"
+LEFT_OUT = "left out: 1 point with more PEs than cores, whose times mean nothing"
+KARP_FLATT = (
+    "Karp-Flatt: the serial fraction that the speed-up over one PE implies; above 1, more PEs are "
+    "slower than one"
+)
+
+
+@pytest.fixture(autouse=True)
+def _quick_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "_bca", between_trials)
+
+
+def study(kind: str, points: Points, **more: Any) -> Canned:
+    """A study under mpi."""
+    canned = Canned(kind)
+    for pes, times in points:
+        canned.point("mpi", pes, times, **more)
+    return canned
+
+
+def all_points(canned: Canned) -> tables.Table:
+    """The table of all points."""
+    campaign = canned.campaign()
+    return tables.points_table(campaign, analysis.results(campaign))
+
+
+@pytest.mark.parametrize(
+    ("kind", "points", "notes"),
+    [
+        ("strong", [(1, [20] * 5)], []),
+        ("strong", [(1, [20] * 4)], [FEW]),
+        ("strong", [(1, [20] * 2)], [FEW]),
+        ("strong", [(1, [20])], [NO_INTERVAL]),
+        ("strong", [(1, [19.9] * 5)], [SHORT]),
+        ("granularity", [(1, [19.9] * 5)], [f"{SHORT} or --max-steps"]),
+        ("strong", [(1, [20] * 5), (2, [20] * 5)], [TILES]),
+        ("strong", [(1, [20]), (2, [20] * 3), (4, [5] * 9)], [NO_INTERVAL, FEW, SHORT, TILES]),
+    ],
+)
+def test_notes_of_points(kind: str, points: Points, notes: list[str]) -> None:
+    """Catches a warning that is not given, or given just beyond its limit."""
+    noise, *said = all_points(study(kind, points)).notes
+    assert noise.startswith("machine noise: ") and said == notes
+
+
+@pytest.mark.parametrize(
+    ("work", "unit", "rates"),
+    [
+        (1e4, "M points/s", ["1.000", "0.5000"]),  # 1e4 points in 10 and in 20 ms
+        (9.9e3, "k points/s", ["990.0", "495.0"]),
+        (9.0, "points/s", ["900.0", "450.0"]),
+        (1e10, "G points/s", ["1,000", "500.0"]),
+    ],
+)
+def test_rates_have_the_unit_of_the_best(work: float, unit: str, rates: list[str]) -> None:
+    """Catches a prefix that is not that of the numbers, and a unit of the slowest point."""
+    table = all_points(study("strong", [(1, [10]), (2, [20])], work=work))
+    assert cells(table, f"rate [{unit}]") == rates
+    assert cells(table, "ms per step") == ["10.00 [10.00, 10.00]", "20.00 [20.00, 20.00]"]
+
+
+def test_results_of_points() -> None:
+    """Catches a reason that is given for another point, and a point with a run that has none."""
+    canned = study("strong", [(1, [20, 20]), (2, []), (2, []), (8, [20]), (4, [20])])
+    canned.drop(1, 0, "one reason")
+    canned.drop(1, 1, "another reason")
+    canned.drop(4, 1, "one reason")
+    disturbance = {
+        "load_average": 0.0,
+        "waited": 2 * DISTURBED,
+        "switches_per_s": 0.0,
+        "steal": 0.0,
+    }
+    canned.point("charm", 2, [20], disturbance=disturbance)
+    assert cells(all_points(canned), "result") == [
+        "valid",
+        "2 dropped: one reason; another reason",
+        "no run that counts",
+        "valid; oversubscribed: times mean nothing",
+        "1 dropped: one reason",
+        "valid; 1 of 1 run disturbed",
+    ]
+    empty = all_points(study("strong", [(1, [])]))
+    assert empty.rows == (("mpi", "1", "the same", "0", "-", "-", "-", "-", "no run that counts"),)
+    assert "rate [1/s]" in [column.title for column in empty.columns]
+
+
+@pytest.mark.parametrize(
+    ("kind", "pes", "notes"),
+    [
+        ("strong", (1,), [ONE_NUMBER]),
+        ("strong", (2,), [ONE_NUMBER, KARP_FLATT]),
+        ("strong", (1, 8), [LEFT_OUT, ONE_NUMBER]),
+        ("strong", (1, 2), [KARP_FLATT]),
+        ("weak", (1, 2), []),
+        ("weak", (2,), [ONE_NUMBER]),
+    ],
+)
+def test_notes_of_scaling(kind: str, pes: tuple[int, ...], notes: list[str]) -> None:
+    """Catches scaling over one number of PEs without a word, and a word on what is not there."""
+    campaign = study(kind, [(count, [20, 21]) for count in pes]).campaign()
+    table = tables.scaling_table(campaign, analysis.results(campaign), kind == "weak")
+    assert [*table.notes] == notes
+
+
+def test_a_law_at_the_limit_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a limit that says of laws at it what holds above it."""
+    one = Interval(1, 1, 1)
+    for residual, notes in ((tables.POOR, 0), (tables.POOR + 0.01, 1)):
+        fit = Fit("amdahl", {"time": one, "serial": one}, residual, "")
+        monkeypatch.setattr(analysis, "fits", lambda *_: [("mpi", fit)])  # noqa: B023
+        assert len(tables.fits_table([], weak=False).notes) == notes
+
+
+def test_a_gain_says_that_its_trials_are_too_few() -> None:
+    """Catches a p that no number of trials like this can make significant."""
+    canned = study("lb", [(2, [20, 21, 22])])
+    canned.point("charm", 2, [10, 11, 12], odf=4, balancer="Greedy")
+    campaign = canned.campaign()
+    (note,) = tables.gains_table(campaign, analysis.results(campaign)).notes
+    assert "3 against 3 trials cannot reach p < 0.01" in note
