@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import between_trials
+from drawn import between_trials, titles
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 from test_study_report import Canned
@@ -159,6 +159,7 @@ def test_limits_of_step_times(
     """Catches an axis that cuts off the ideal."""
     figure = figures.step_time_figure(results(*given), weak)
     assert axes_of(figure).get_ylim() == pytest.approx((low / 1.25, high * 1.25))
+    assert titles(axes_of(figure)) == ("PEs", "time per step [ms]")
     ideal = line(axes_of(figure), "ideal")
     assert (ideal.get_linewidth(), ideal.get_linestyle()) == (1, "--")
     assert said(figure) == ["mpi", "ideal"]
@@ -167,15 +168,20 @@ def test_limits_of_step_times(
 
 
 @pytest.mark.parametrize(
-    ("given", "high", "best"), [(SLOW, 4.0, 1.0), (FAST, 4.0, 2.0), (SLOW[:2], 2.0, 1.0)]
+    ("given", "high", "best"), [(SLOW, 4.0, 1.0), (FAST, 4.0, 2.0), (SLOW[1:], 2.0, 1.0)]
 )
 def test_limits_of_speed_ups(given: tuple[Given, ...], high: float, best: float) -> None:
     """Catches an axis that cuts off what is better than ideal, or the ideal."""
     figure = figures.speedup_figure(results(*given), False)
     assert axes_of(figure).get_ylim() == pytest.approx((1 / 1.25, high * 1.25))
     assert OVERSUBSCRIBED not in said(figure)
+    assert titles(axes_of(figure)) == ("PEs", "speed-up")
+    pes = [count for _, count, _ in given]
+    assert [*line(axes_of(figure), "ideal").get_ydata()] == [count / pes[0] for count in pes]
+    assert titles(axes_of(figures.speedup_figure(results(*given), True)))[1] == "scaled speed-up"
     figure = figures.efficiency_figure(results(*given), False)
     assert axes_of(figure).get_ylim() == pytest.approx((0, 1.08 * best))
+    assert titles(axes_of(figure)) == ("PEs", "parallel efficiency")
     ideal = line(axes_of(figure), "ideal")
     assert (ideal.get_linewidth(), ideal.get_linestyle()) == (1, "--")
     assert said(figure) == ["mpi", "ideal"]
@@ -224,9 +230,17 @@ def test_a_driver_without_over_decomposition_is_a_line() -> None:
     figure = figures.odf_figure(analysis.results(canned.campaign()))
     axes = axes_of(figure)
     assert axes.get_ylim() == pytest.approx((3 / 1.25, 11 * 1.25)) and axes.get_yscale() == "log"
+    assert titles(axes) == ("ODF: blocks per PE", "time per step [ms]")
     assert [(band.get_alpha(), band.get_linewidth()) for band in axes.patches] == [(0.18, 0)] * 2
     names = ["mpi, 2 PEs", f"mpi, 8 PEs, {OVERSUBSCRIBED}", "charm, 2 PEs", OVERSUBSCRIBED]
     assert said(figure) == names
+
+
+def test_without_balancing_there_is_no_gain() -> None:
+    """Catches a figure of another kind of study."""
+    canned = Canned("lb")
+    canned.point("mpi", 2, [6])
+    assert [*figures.figures(canned.campaign())] == ["parts"]
 
 
 def gain(value: float) -> Any:
@@ -248,6 +262,7 @@ def test_gains_that_are_shown(most: int, kept: list[int], monkeypatch: pytest.Mo
     assert figure.get_size_inches() == pytest.approx((5.6, 1.7 + 0.55 * count))
     title = f"{count} of 3: largest and smallest gains" if count < 3 else ""
     assert axes.get_title() == title and axes.yaxis_inverted()
+    assert titles(axes) == ("time per step without balancing / with it", "")
     gains, ideals = [box for box in axes.containers if hasattr(box, "patches")]
     for bars, middle, hatch in ((gains, -0.19, None), (ideals, 0.19, "////")):
         assert [bar.get_height() for bar in bars] == pytest.approx([0.38] * count)
@@ -273,6 +288,7 @@ def test_grain_of_steps() -> None:
         shortest = min(result.step.value for result in mine) * 1e3
         assert axes.get_xlim() == pytest.approx((shortest / 1.25, 8 * 1.25))
         assert axes.get_ylim() == pytest.approx((-0.04, 1.08)) and axes.get_xscale() == "log"
+        assert titles(axes) == ("time per step [ms]", "efficiency")
         half = "half of the best rate per PE"
         assert said(figure)[1:] == [*metg, half]
         assert (line(axes, half).get_linewidth(), line(axes, half).get_linestyle()) == (1, "--")

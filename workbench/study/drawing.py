@@ -127,7 +127,6 @@ def pe_axis(axes: Any, pes: Sequence[int], title: str = "PEs") -> None:
     values = sorted(set(pes))
     axes.set_xscale("log", base=2)
     axes.set_xticks(values, [str(value) for value in values])
-    axes.set_xticks([], minor=True)
     axes.set_xlim(values[0] / 2**0.3, values[-1] * 2**0.3)
     axes.set_xlabel(title)
 

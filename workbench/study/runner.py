@@ -7,6 +7,7 @@ not hit one configuration only. The runs themselves exclude compilation and warm
 from __future__ import annotations
 
 import fcntl
+import math
 import random
 import shlex
 import statistics
@@ -149,8 +150,8 @@ def measure(subject: Subject, policy: Policy, path: Path) -> int:
                 _begin(writer, subject, policy, path)
                 for trial, point, left in _todo(subject, policy, writer.campaign):
                     for attempt in range(ATTEMPTS):
-                        strict = policy.max_noise is not None and attempt < ATTEMPTS - 1
-                        if _one_run(writer, subject, trial, point, policy, left, strict):
+                        most = policy.max_noise if attempt < ATTEMPTS - 1 else None
+                        if _one_run(writer, subject, trial, point, policy, left, most):
                             break
         except KeyboardInterrupt:
             kept = counted(len(writer.campaign.completed), "finished run")
@@ -219,7 +220,7 @@ def _todo(subject: Subject, policy: Policy, campaign: Campaign) -> Iterator[tupl
     for trial in range(policy.most_trials if policy.until_ci else policy.trials):
         order = shuffled(subject.seed, trial, points)
         if trial >= policy.trials:
-            wide = subject.wide(campaign, policy.until_ci or 0.0)
+            wide = subject.wide(campaign, policy.until_ci or math.inf)
             order = [point for point in order if point in wide]
         completed = campaign.completed
         order = [point for point in order if (trial, point) not in completed]
@@ -235,11 +236,11 @@ def _one_run(
     point: int,
     policy: Policy,
     left: int,
-    strict: bool,
+    most: float | None,
 ) -> bool:
     """Launch one run, validate it, store it and print a line about it.
 
-    Returns False if it is to be repeated: other programs disturbed it, and ``strict``.
+    Returns False if it is to be repeated: others took more than ``most`` of its time, if given.
     """
     spec, command = subject.launched(writer.campaign, trial, point)
     entry: dict[str, Any] = {"trial": trial, "point": point, "command": plain_command(command)}
@@ -251,8 +252,8 @@ def _one_run(
     after_s = noise.sample()
     reason = subject.rejection(writer.campaign, point, result)
     noisy = None
-    if strict and reason is None and isinstance(result, dict):
-        noisy = _disturbance(writer.campaign, result, after_s, policy.max_noise or 0.0)
+    if most is not None and reason is None and isinstance(result, dict):
+        noisy = _disturbance(writer.campaign, result, after_s, most)
     if reason is None and noisy is None and isinstance(result, dict):
         writer.add("run", **entry, record=result)
         outcome = subject.shown(result)
