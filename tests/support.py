@@ -98,12 +98,8 @@ def execute(
 def miniapps(
     *arguments: object, timeout: float = 120, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command ``miniapps`` as a user would; it is forked, but for another environment.
-
-    Lessons shut programs in, which is for processes that have just started.
-    """
-    program = PROGRAM if env is not None or arguments[0] == "lesson" else warm_program()
-    return execute([*program, *arguments], timeout, env)
+    """Run the command ``miniapps`` as a user would."""
+    return execute([*PROGRAM, *arguments], timeout, env)
 
 
 def in_process(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -233,7 +233,8 @@ def test_times_in_the_text(clock: VirtualClock, tmp_path: Path) -> None:
     """Catches a unit, and a time that is another one, where a run is summed up."""
     result = solved(f"{WORDS} {EVERY} --snapshot-every 2 --output {tmp_path / 'run.h5'}")
     lines = [line.strip() for line in record.summary(result).splitlines()]
-    assert lines[-3:] == [
+    first = next(number for number, line in enumerate(lines) if line.startswith("step"))
+    assert lines[first : first + 3] == [  # on a busy machine more follows
         "step 5875 ms median (5875 to 5875), 4.085 points/s",
         "utilisation 97.9%, imbalance 1.000, compiling 7.00 s, imports 19.00 s",
         "snapshots 96 s, not timed",
