@@ -37,7 +37,9 @@ def main() -> int:
     inherited.prepare()
     from workbench import environment
 
-    environment.one_thread()  # before NumPy is imported, as its library then starts its threads
+    # Before NumPy is imported, as its library then starts its threads, and a process with threads
+    # cannot be isolated.
+    environment.one_thread()
     from drivers import garbage
 
     gc.set_threshold(*garbage.RARELY)

@@ -8,12 +8,9 @@ from __future__ import annotations
 import signal
 import sys
 
-from workbench import environment
-
 
 def main(name: str) -> int:
     """Run ``lesson take-part`` or ``lesson inside``; returns the exit status."""
-    environment.one_thread()  # before NumPy is imported: a process with threads cannot be isolated
     from miniapps.parameters import InputError
     from workbench.errors import explained
     from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED

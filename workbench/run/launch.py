@@ -58,9 +58,8 @@ def _program_itself() -> list[str]:
 
 
 PROGRAM = (sys.executable, *_program_itself())
-IN_PLACE = (
-    "MINIAPPS_IN_PLACE_OF_PE"  # variable: the words of a program that stands for PEs, as JSON
-)
+# A variable of the environment: the words of a program that stands for PEs, as JSON.
+IN_PLACE = "MINIAPPS_IN_PLACE_OF_PE"
 
 
 def pe_program() -> list[str]:
@@ -71,13 +70,14 @@ def pe_program() -> list[str]:
 @contextmanager
 def pes_started_by(program: Sequence[str]) -> Iterator[None]:
     """Have launchers start another program in place of each PE, such as one that has PEs forked."""
-    usual = os.environ.copy()
+    usual = os.environ.get(IN_PLACE)
     os.environ[IN_PLACE] = json.dumps(program)
     try:
         yield
     finally:
-        os.environ.pop(IN_PLACE)
-        os.environ |= {name: usual[name] for name in [IN_PLACE] if name in usual}
+        del os.environ[IN_PLACE]
+        if usual is not None:
+            os.environ[IN_PLACE] = usual
 
 
 def command(spec: Launched, runtime: list[str], launcher: str | None) -> list[str]:

@@ -1,14 +1,12 @@
-"""Warm processes: forked from one that has imported the program and loaded the apps' kernels.
+"""Warm PEs: forked from one process that has imported the apps and loaded their kernels.
 
 A launcher starts a `stub` in place of each PE, which hands its place to a fork of the warm process.
 A fork takes a tenth of the time in which Python imports a PE's program, and a fault that is seen
-ends its launch: a self-test has more than a hundred launches. The stub can also stand for the
-command ``miniapps``, whose PEs then are warm, too.
+ends its launch: a self-test has more than a hundred launches.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pickle
@@ -19,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 
 import kernels
@@ -50,14 +48,9 @@ def started(specs: Sequence[RunSpec]) -> Iterator[list[str]]:
             try:
                 if not process.stdout.readline():
                     raise RuntimeError("the process that forks PEs has ended at its start")
-                yield stub_for(path)
+                yield [sys.executable, "-I", "-S", str(Path(stub.__file__)), path]
             finally:
                 process.kill()
-
-
-def stub_for(path: str) -> list[str]:
-    """The program that has a process forked by the warm one with this path."""
-    return [sys.executable, "-I", "-S", str(Path(stub.__file__)), path]
 
 
 def main() -> None:
@@ -73,10 +66,6 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     path = Path(sys.argv[1])
     batch.solve_all(pickle.loads(path.with_suffix(RUNS).read_bytes()))
-    os.environ[launch.IN_PLACE] = json.dumps(stub_for(str(path)))
-    sys.argv[1:] = ["--version"]
-    with redirect_stdout(io.StringIO()):
-        status_of_program()  # which imports the command line
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that none remains as a zombie
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(stub.address(str(path)))
@@ -87,7 +76,7 @@ def main() -> None:
             if os.fork() == 0:
                 server.close()
                 try:
-                    take_place(connection)
+                    become_pe(connection)
                 except (OSError, ValueError):
                     if is_awaited(connection):
                         raise
@@ -107,11 +96,8 @@ def is_awaited(connection: socket.socket) -> bool:
         return False
 
 
-def take_place(connection: socket.socket) -> None:
-    """Be what a stub stands for, a PE of its launch or the command, and end.
-
-    The stub ends with the status.
-    """
+def become_pe(connection: socket.socket) -> None:
+    """Take the place of a stub, be a PE of its launch, and end; the stub ends with the status."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     size, files, _, _ = socket.recv_fds(connection, stub.SIZE, FILES)
@@ -122,12 +108,10 @@ def take_place(connection: socket.socket) -> None:
         os.close(file)
     end_with(connection.fileno())
     sys.argv[1:] = place["words"]
-    own = {launch.IN_PLACE: os.environ[launch.IN_PLACE]}
     os.environ.clear()
-    os.environ.update(place["environment"] | own)
+    os.environ.update(place["environment"])
     os.chdir(place["folder"])
-    if launch.FOLDER in os.environ:
-        (Path(os.environ[launch.FOLDER]) / f"{FORKED}.{os.getpid()}").touch()
+    (Path(os.environ[launch.FOLDER]) / f"{FORKED}.{os.getpid()}").touch()
     status = status_of_program()
     connection.send(bytes([status]))
     connection.detach()  # the stub ends when this process has: MPI is finalized at its very end
