@@ -98,6 +98,27 @@ class Agreements:
             self.stopping, self.rounds = wish, 1
         return wish
 
+    def after(
+        self,
+        segment: Segment,
+        most: Callable[[np.ndarray], np.ndarray],
+        end_after: Callable[[int], None],
+    ) -> bool:
+        """Agree after a segment, if it is time; returns whether to write a checkpoint now.
+
+        ``most`` returns the largest of all PEs' wishes, of which it gets this one's;
+        ``end_after(step)`` is called if the round at that step becomes the last one.
+        """
+        if not self.due(segment):
+            return False
+        if self.stopping:
+            self.stopped = self.stopping
+            return True
+        wish = self.agree(most(self.wish()))
+        if wish.stops:
+            end_after(segment.stop)
+        return wish == Wish.CHECKPOINT
+
     def wrote(self) -> None:
         """Note that a checkpoint has been written now."""
         self.written = monotonic()

@@ -17,7 +17,7 @@ import numpy as np
 
 from devices.messages import DeviceMessage
 from drivers import garbage
-from drivers.agreements import Agreements, End, Wish
+from drivers.agreements import Agreements, End
 from drivers.audits import Auditor
 from drivers.checkpoints import require_state, words_of_state, write_blocks
 from drivers.inbox import Inbox
@@ -395,6 +395,13 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
     def ended(runner: Runner, this: Round) -> None:
         log.add(job.layout.numbers[runner.place], this.number, runner.stepper)
 
+    def largest(wish: np.ndarray) -> np.ndarray:
+        return engine.transport.all_reduce(wish, "max")
+
+    def end_after(step: int) -> None:
+        if engine.auditor is not None:
+            engine.auditor.last = step
+
     for start, end in job.phases():
         for block in engine.blocks:
             block.device.synchronize()
@@ -409,7 +416,7 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
             finished = may_end and engine.first.stepper.finished
             if done == segment.stop:
                 take_snapshot(job, engine, log, segment)
-                agreed = not finished and agree(agreements, engine, segment)
+                agreed = not finished and agreements.after(segment, largest, end_after)
                 if agreed or job.ends_with_checkpoint(segment):
                     take_checkpoint(job, engine, log, done, finished)
                     agreements.wrote()
@@ -427,19 +434,6 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
 def _count(job: Job, end: int, step: int, stop: int) -> int:
     """Number of steps in the round that begins at ``step``; a segment's ``stop`` changes none."""
     return job.count(step, end)
-
-
-def agree(agreements: Agreements, engine: Engine, segment: Segment) -> bool:
-    """Whether all PEs agree to write a checkpoint after a segment."""
-    if not agreements.due(segment):
-        return False
-    if agreements.stopping:
-        agreements.stopped = agreements.stopping
-        return True
-    wish = agreements.agree(engine.transport.all_reduce(agreements.wish(), "max"))
-    if wish.stops and engine.auditor is not None:
-        engine.auditor.last = segment.stop
-    return wish == Wish.CHECKPOINT
 
 
 def take_snapshot(job: Job, engine: Engine, log: PELog, segment: Segment) -> None:

@@ -188,7 +188,7 @@ def joined(
         disturbance=Disturbance(*map(max, zip(*(part.disturbance for part in parts), strict=True))),
         peak_rss_bytes=max(part.peak_rss_bytes for part in parts),
         steps_done=end.step,
-        stopped=end.wish if end.wish.stops else Wish.NOTHING,
+        stopped=end.wish,
         balancing=balancing_summary(rounds, syncs, compute),
         versions=versions,
         transport=None if path is None else _transport(*path, parts),

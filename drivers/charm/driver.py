@@ -133,30 +133,23 @@ def _make(
 ) -> int:
     """Make the rounds and the snapshots of a phase; returns the step that the blocks reached."""
     job, done = agreements.job, start
+
+    def end_after(step: int) -> None:
+        pes.end_after(step, awaitable=True).get()
+
     for segment in agreements.segments(start, end):
         done = _advance(arrays, segment, timed)
         if done < segment.stop:
             break
         _take_snapshot(job, pes, segment)
-        if _agree(agreements, pes, segment) or job.ends_with_checkpoint(segment):
+        # PE 0 decides for all, as it leads them.
+        agreed = agreements.after(segment, lambda wish: wish, end_after)
+        if agreed or job.ends_with_checkpoint(segment):
             finished = _take_checkpoint(job, pes, done, timed)
             agreements.wrote()
             if finished:  # the run ends itself, after the next look at its blocks
                 agreements.stopped = agreements.stopping = Wish.NOTHING
     return done
-
-
-def _agree(agreements: Agreements, pes: Any, segment: Segment) -> bool:
-    """Whether to write a checkpoint after a segment: PE 0 decides for all, as it leads them."""
-    if not agreements.due(segment):
-        return False
-    if agreements.stopping:
-        agreements.stopped = agreements.stopping
-        return True
-    wish = agreements.agree(agreements.wish())
-    if wish.stops:
-        pes.end_after(segment.stop, awaitable=True).get()
-    return wish == Wish.CHECKPOINT
 
 
 def _take_snapshot(job: Job, pes: Any, segment: Segment) -> None:
