@@ -29,6 +29,7 @@ from workbench.run.spec import RunSpec
 from workbench.selftest import stub
 
 RUNS = ".pickle"
+READY = b"ready\n"  # the first line that the warm process prints
 FILES = 64  # the numbers of files that a launcher leaves open for a PE are smaller
 
 
@@ -46,8 +47,8 @@ def started(specs: Sequence[RunSpec]) -> Iterator[list[str]]:
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as process:
             assert process.stdout is not None
             try:
-                if not process.stdout.readline():
-                    raise RuntimeError("the process that forks PEs has ended at its start")
+                if process.stdout.readline() != READY:
+                    raise RuntimeError("the process that forks PEs has not started")
                 yield [sys.executable, "-I", "-S", str(Path(stub.__file__)), path]
             finally:
                 process.kill()
@@ -70,7 +71,7 @@ def main() -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(stub.address(str(path)))
         server.listen()
-        print(flush=True)
+        os.write(sys.stdout.fileno(), READY)
         while True:
             connection, _ = server.accept()
             if os.fork() == 0:
