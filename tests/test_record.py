@@ -7,15 +7,18 @@ import platform
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import support
 
 import miniapps
 from devices import system
+from drivers.agreements import Wish
 from drivers.descriptor import Balancing, Options
 from drivers.outcome import Outcome
 from miniapps.parameters import InputError
 from workbench import environment
+from workbench.exit_status import STOPPED, VALID, WRONG
 from workbench.run import record
 from workbench.run.spec import RunSpec
 
@@ -52,6 +55,45 @@ def test_steps_that_are_missing(solved: support.Solved, done: int, missing: int)
     """Catches a run that ends too early or too late, and a right end where it may finish."""
     assert value_of(made(solved, steps_done=done), "steps missing") == missing
     assert value_of(made(solved), "blocks missing") == 0
+
+
+@pytest.mark.parametrize(
+    ("wish", "by"), [(Wish.TIME_LIMIT, "--time-limit"), (Wish.SIGNAL, "signal")]
+)
+def test_a_run_that_stopped(solved: support.Solved, wish: Wish, by: str) -> None:
+    """Catches steps that are missing because the run was to stop, and a stop without its reason."""
+    assert "stopped" not in made(solved)
+    found = made(solved, stopped=wish, steps_done=5)
+    assert value_of(found, "steps missing") == value_of(found, "blocks missing") == 0
+    assert found["stopped"] == {"step": 5, "by": by} and found["steps"] == 3
+
+
+def test_a_run_that_stopped_in_its_warm_up(solved: support.Solved) -> None:
+    """Catches a time of no step, and another status than that of a stop."""
+    none = {"rounds": [], "wall_s": np.zeros(0), "compute_s": np.zeros((PES, 0))}
+    found = made(solved, stopped=Wish.SIGNAL, steps_done=1, **none)
+    assert value_of(found, record.UNTIMED) == 1 and value_of(found, "blocks missing") is None
+    assert (found["steps"], found["valid"], "step_time_s" in found) == (0, False, False)
+
+
+FINE, UNTIMED, BAD = (
+    {"name": name, "ok": ok} for name, ok in (("a", True), (record.UNTIMED, False), ("b", False))
+)
+
+
+@pytest.mark.parametrize(
+    ("checks", "stopped", "status"),
+    [
+        ([FINE], False, VALID),
+        ([FINE], True, STOPPED),
+        ([FINE, UNTIMED], True, STOPPED),
+        ([FINE, BAD], False, WRONG),
+        ([UNTIMED, BAD], True, WRONG),
+    ],
+)
+def test_status(checks: list[dict[str, Any]], stopped: bool, status: int) -> None:
+    """Catches a wrong run that ends as one that stopped, or one that stopped as a wrong one."""
+    assert record.status_of({"checks": checks} | ({"stopped": {}} if stopped else {})) == status
 
 
 @pytest.mark.parametrize(
