@@ -30,7 +30,7 @@ ONLY_IN = {
     "cuda": r"devices/cuda/driver\.py|tests/gpu_budget\.py",
     "cuda.pathfinder": r"workbench/doctor\.py",
     "matplotlib": r"workbench/(show/\w+|study/(drawing|figures))\.py"
-    r"|tests/(figure_faults|drawn|test_study_(drawing|parts))\.py",
+    r"|tests/(figure_faults|drawn)\.py",
     "plotly": r"workbench/show/(?:animation|page)\.py",
     "playwright": r"tests/conftest\.py",
     "pandas": r"workbench/api\.py|tests/\w+\.py",

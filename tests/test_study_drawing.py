@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import between_trials, titles
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from drawn import between_trials, in_hex, titles
 from test_study_report import Canned
 
+from workbench.show.marks import styled
+from workbench.show.plots import COLOURS
 from workbench.study import analysis, drawing, figures, statistics
 from workbench.study.analysis import Result
 from workbench.study.drawing import OVERSUBSCRIBED
@@ -68,19 +68,19 @@ def axes_of(figure: Any) -> Any:
 )
 def test_ticks_of_a_decimal_axis(low: float, high: float, ticks: list[float]) -> None:
     """Catches an axis without a tick that can be read, with too many, or that cuts values off."""
-    axes = Figure().subplots()
+    _, axes = drawing.new_figure()
     axes.set_yscale("log")
     drawing.decimal_log_axis(axes.yaxis, low, high, axes.set_ylim)
     assert axes.get_ylim() == pytest.approx((low / 1.25, high * 1.25))
     found = [tick for tick in axes.get_yticks() if low / 1.26 < tick < high * 1.26]
     assert found == pytest.approx(ticks)
     assert axes.yaxis.get_major_formatter()(1500.0, 0) == "1500"
-    assert isinstance(axes.yaxis.get_minor_formatter(), NullFormatter)
+    assert axes.yaxis.get_minor_formatter()(1500.0, 0) == ""
 
 
 def test_axis_of_pes() -> None:
     """Catches an axis that ends at a point, and ticks between numbers of PEs."""
-    axes = Figure().subplots()
+    _, axes = drawing.new_figure()
     drawing.pe_axis(axes, [4, 1, 2, 2], "blocks")
     assert axes.get_xscale() == "log" and axes.xaxis.get_transform().base == 2
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2", "4"]
@@ -92,7 +92,8 @@ def test_axis_of_pes() -> None:
 @pytest.mark.parametrize(("configurations", "shares"), [(1, [0]), (2, [-1, 1]), (3, [-1, 0, 1])])
 def test_points_beside_each_other(configurations: int, shares: list[float]) -> None:
     """Catches points that are shifted by more than part of a marker, or upwards."""
-    axes = Figure(dpi=144).subplots()
+    figure, axes = drawing.new_figure()
+    figure.dpi = 144
     for position, share in enumerate(shares):
         shown = drawing.beside(axes, position, configurations).transform((0.5, 0.5))
         shift = shown - axes.transData.transform((0.5, 0.5))
@@ -107,7 +108,7 @@ def test_bounds_are_those_of_what_can_be_drawn() -> None:
 
 def test_open_points() -> None:
     """Catches bars of open points that look like those of points that count."""
-    axes = Figure().subplots()
+    _, axes = drawing.new_figure()
     found = results(("mpi", 2, [1, 2]), ("mpi", 8, [1, 2]))
     drawing.draw_steps(axes, [2, 8], found, {"color": "red", "marker": "o"}, "mpi")
     filled, hollow = axes.containers
@@ -122,18 +123,16 @@ def test_open_points() -> None:
 )
 def test_legend_has_the_columns_that_fit(words: int, columns: int, lines: int) -> None:
     """Catches a legend wider than its figure, one of a column where three fit, or two legends."""
-    figure = Figure(figsize=(5.2, 4.2))
-    figure.subplots()
+    figure, axes = drawing.new_figure()
     labels = [" ".join(["word"] * words)] * 4
-    drawing.fitted_legend(figure, [figure.axes[0].plot([0], [0])[0]] * 4, labels)
+    drawing.fitted_legend(figure, axes.plot([0], [0]) * 4, labels)
     assert figure.legends[0]._ncols == columns
     assert {text.count("\n") + 1 for text in said(figure)} == {lines}
 
 
 def test_legend_names_references_last() -> None:
     """Catches an entry that is lost, or an ideal among what was measured."""
-    figure = Figure()
-    axes = figure.subplots()
+    figure, axes = drawing.new_figure()
     for label in ("ideal", "mpi"):
         axes.plot([0, 1], [0, 1], label=label)
     drawing.draw_legend(figure, axes, True, [("fit", ":")])
@@ -182,6 +181,7 @@ def test_limits_of_speed_ups(given: tuple[Given, ...], high: float, best: float)
     figure = figures.efficiency_figure(results(*given), False)
     assert axes_of(figure).get_ylim() == pytest.approx((0, 1.08 * best))
     assert titles(axes_of(figure)) == ("PEs", "parallel efficiency")
+    assert [*axes_of(figure).get_xticks()] == pes
     ideal = line(axes_of(figure), "ideal")
     assert (ideal.get_linewidth(), ideal.get_linestyle()) == (1, "--")
     assert said(figure) == ["mpi", "ideal"]
@@ -205,6 +205,15 @@ def test_laws_that_fit_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
         laws = [one for one in axes_of(figure).lines if one.get_label() == "_law"]
         assert [one.get_linewidth() for one in laws] == [0.9] * drawn
         assert ("fit of Amdahl" in said(figure)) == bool(drawn)
+
+
+def test_curve_of_a_law() -> None:
+    """Catches a curve over other PEs, and one that is not relative to the base."""
+    found = results(("mpi", 2, [8]), ("mpi", 4, [6]))
+    fit: Any = SimpleNamespace(predict=lambda pes: 0.004 * pes)
+    for weak, ends in ((False, [1, 0.5]), (True, [1, 1])):
+        pes, gains = figures.law_curve(found, fit, weak)
+        np.testing.assert_allclose((pes[[0, -1]], gains[[0, -1]]), [[2, 4], ends])
 
 
 def test_title_of_a_figure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +266,8 @@ def test_gains_that_are_shown(most: int, kept: list[int], monkeypatch: pytest.Mo
     assert [row.gain.value for row in figures.extremes(every, most)] == kept
     monkeypatch.setattr(analysis, "gains", lambda _: every)
     monkeypatch.setattr(figures, "GAINS", most)
-    figure = figures.gain_figure([])
+    with styled(**{"axes.grid": True}):
+        figure = figures.gain_figure([])
     axes, count = axes_of(figure), len(kept)
     assert figure.get_size_inches() == pytest.approx((5.6, 1.7 + 0.55 * count))
     title = f"{count} of 3: largest and smallest gains" if count < 3 else ""
@@ -269,7 +279,14 @@ def test_gains_that_are_shown(most: int, kept: list[int], monkeypatch: pytest.Mo
         middles = [bar.get_y() + bar.get_height() / 2 for bar in bars]
         assert middles == pytest.approx([number + middle for number in range(count)])
         assert {(bar.get_linewidth(), bar.get_hatch()) for bar in bars} == {(0.5, hatch)}
-    assert gains[0].get_facecolor() != ideals[0].get_facecolor() == (1, 1, 1, 1)
+    assert [in_hex(bars[0].get_facecolor()) for bars in (gains, ideals)] == [
+        COLOURS[0].lower(),
+        "#ffffff",
+    ]
+    assert [
+        any(one.get_visible() for one in lines)
+        for lines in (axes.get_xgridlines(), axes.get_ygridlines())
+    ] == [True, False]
     none = line(axes, "no gain")
     assert (none.get_linewidth(), none.get_linestyle()) == (1, "--")
     assert {text.get_fontsize() for text in axes.get_yticklabels()} == {8}

@@ -164,6 +164,9 @@ def test_charm_has_no_communication_time_and_the_reason_is_given(tmp_path: Path)
     assert all(float(row["Computation Time"]) > 0 for rows in charm.values() for row in rows)
     others = [rows_of(text) for name, text in files.items() if "mpi" in name or "serial" in name]
     assert all(float(row["Communication Time"]) > 0 for rows in others for row in rows)
+    assert (
+        "the rest of the iteration, under serial and sim and file and mpi:" in files["README.txt"]
+    )
     assert "Communication Time is empty under charm. There a process holds" in files["README.txt"]
     assert any("charm-4pe-odf4-Greedy2.csv" in name for name in files)
 
@@ -238,6 +241,17 @@ def test_extra_p_needs_several_numbers_of_pes(values: dict[str, Any]) -> None:
     """Mistake: a file of which Extra-P can make nothing."""
     with pytest.raises(InputError, match="two or more numbers of PEs"):
         extra_p(a_campaign(**values))
+
+
+def test_extra_p_needs_numbers_of_pes_that_all_have() -> None:
+    """Mistake: a file with a single point, because the others are of one configuration each."""
+    campaign = a_campaign(drivers=("mpi", "charm"), odfs=(1,), pes=(1, 2, 4))
+    kept = {("mpi", 1), ("mpi", 2), ("charm", 2), ("charm", 4)}
+    campaign.events = [
+        run for run in runs_of(campaign) if (run["record"]["driver"], run["record"]["pes"]) in kept
+    ]
+    with pytest.raises(InputError, match="two or more numbers of PEs"):
+        extra_p(campaign)
 
 
 def test_tolerance_follows_the_spread() -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from drawn import between_trials
-from matplotlib.figure import Figure
 from test_study_report import Canned
 
 from workbench.study import analysis, parts, statistics
 from workbench.study.analysis import Result
+from workbench.study.drawing import new_figure
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,7 @@ def test_bars_of_too_many_pes_are_apart(apart: int, positions: list[float]) -> N
     """Catches a line between points that are alike, or above all of them, and bars out of order."""
     given = [("mpi", 8 if number >= 2 - apart else 2, 1, 1.0046 + number) for number in range(2)]
     _, found = points(*given)
-    axes = Figure().subplots()
+    _, axes = new_figure()
     axes.grid(visible=True)
     parts._draw_panel(axes, found, parts.PARTS, False)
     assert [*axes.get_yticks()] == positions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -186,3 +187,25 @@ def test_a_run_is_shown_in_milliseconds() -> None:
     record = support.whole_record({"steps": 2, "warmup": 0, "pes": 1, "odf": 1}, 0.00123449)
     said = runner.RunsOfAnApp(support.small_study(), []).shown(record)
     assert said == "1.234 ms per step"
+
+
+def test_an_interrupted_study_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches an interrupt without a word, and a lock that has no folder or stays."""
+    monkeypatch.setattr(runner, "cache_folder", lambda: tmp_path / "new" / "folder")
+    path, begun = tmp_path / "c.jsonl", []
+
+    def interrupt(*_: Any) -> None:
+        begun.append(path)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "_begin", interrupt)
+    study = support.small_study(drivers=("serial",), pes=(1,))
+    subject = runner.RunsOfAnApp(study, [(spec, []) for spec in study.specs()])
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt) as raised:
+            runner.measure(subject, policy(), path)
+        said = f"{path} has 0 finished runs; the same command continues the study"
+        assert str(raised.value) == said
+    assert begun == [path] * 2
