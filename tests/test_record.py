@@ -96,6 +96,24 @@ def test_status(checks: list[dict[str, Any]], stopped: bool, status: int) -> Non
     assert record.status_of({"checks": checks} | ({"stopped": {}} if stopped else {})) == status
 
 
+def test_times_of_rounds(solved: support.Solved) -> None:
+    """Catches a time per round for one per step, a mean for a median, a rate of other steps."""
+    walls, compute = np.array([1.0, 8.0, 3.0, 8.0]), np.array([[1, 2, 2, 5], [1, 4, 1, 2.0]])
+    rounds = [(2, 1), (3, 2), (5, 1), (6, 4)]
+    changed = replace(
+        solved.outcome, pes=2, rounds=rounds, wall_s=walls, compute_s=compute, steps_done=10
+    )
+    spec = RunSpec("jacobi2d", solved.problem, steps=8, warmup=2, own=OF_SERIAL)
+    found = record._timing(spec, changed)
+    assert found["step_time_s"] == {"median": 2.5, "min": 1, "max": 4}
+    assert (found["wall_s"], found["compute_s"]) == (20, 18)
+    cells = np.prod(solved.problem.size)
+    assert found["rate"] == {"value": 8 * cells / 20, "unit": "points/s"}
+    assert found["utilisation"] == 18 / 40
+    assert found["rounds"]["first"] == [2, 3, 5, 6] and found["rounds"]["count"] == [1, 2, 1, 4]
+    assert found["rounds"]["compute_s"] == compute.tolist()
+
+
 @pytest.mark.parametrize(
     ("own", "steps", "missing"),
     [
@@ -179,6 +197,7 @@ def summed_up(more: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[str
 
 
 DISTURBED = {"load_average": 0.0, "switches_per_s": 0.0}
+MOVED = {"seconds": 0.0012345, "imbalance_before": 1.5, "imbalance_after": 1.25}
 GPU = {"path": "staged", "reason": "no peers", "staged_bytes": 1234501}
 WAITED = "a PE waited 50% of the time for a core that other programs used; times are too long"
 STOLEN = "the host of this virtual machine took 50% of the time from its cores; times are too long"
@@ -219,6 +238,16 @@ SUMMARIES: list[tuple[dict[str, Any], set[str], set[str]]] = [  # changes; lines
         {"messages staged: no peers; 1.235 MB through hosts"},
         {"cpu"},
     ),
+    (
+        {"rounds": {"first": [2, 4], "count": [2, 2], "wall_s": [0.002, 0.002]}},
+        {"step 1 ms median (1 to 1), 1000 points/s"},
+        {"in one round"},
+    ),
+    (
+        {"balancer": "Greedy", "lb_period": 2, "lb": [MOVED]},
+        {"balanced before step 4: moved no block in 1.23 ms, imbalance 1.500 -> 1.250"},
+        {"saved"},
+    ),
     ({"transport": GPU}, {"messages staged: no peers"}, {"MB through"}),
     (
         {"snapshots_s": 0.0, "checkpoints_s": 0.125},
@@ -236,6 +265,16 @@ def test_summary(
     lines = summed_up(more, monkeypatch)
     assert said <= {line.strip() for line in lines}
     assert [word for word in unsaid if any(word in line for line in lines)] == []
+
+
+def test_imports_of_a_run(solved: support.Solved, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a time of imports that nobody has measured, or none although somebody has."""
+    spec = RunSpec("jacobi2d", solved.problem, steps=STEPS, warmup=WARMUP, own=OF_SERIAL)
+    times = [record.build(spec, solved.outcome, seconds) for seconds in (None, 0.5)]
+    assert [found.get("import_s") for found in times] == [None, 0.5]
+    without = summed_up({}, monkeypatch)
+    assert any("imports 1.00 s" in line for line in without)
+    assert record._imports({}) == "unknown"
 
 
 def test_an_app_says_its_own_results(monkeypatch: pytest.MonkeyPatch) -> None:
