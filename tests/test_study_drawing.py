@@ -89,6 +89,14 @@ def test_axis_of_pes() -> None:
     assert axes.get_xlabel() == "blocks"
 
 
+def test_styles() -> None:
+    """Catches two configurations with one style, and a study with more than there are styles."""
+    styles = [*drawing.styles_of([str(number) for number in range(10)]).values()]
+    markers, dashes = ([style[key] for style in styles] for key in ("marker", "linestyle"))
+    assert markers == [*drawing.MARKERS, *drawing.MARKERS[:3]]
+    assert dashes == [*drawing.DASHES, *drawing.DASHES]
+
+
 @pytest.mark.parametrize(("configurations", "shares"), [(1, [0]), (2, [-1, 1]), (3, [-1, 0, 1])])
 def test_points_beside_each_other(configurations: int, shares: list[float]) -> None:
     """Catches points that are shifted by more than part of a marker, or upwards."""

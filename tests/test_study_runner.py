@@ -189,6 +189,33 @@ def test_a_run_is_shown_in_milliseconds() -> None:
     assert said == "1.234 ms per step"
 
 
+@pytest.mark.parametrize(("noise_allowed", "waited"), [(None, []), (0.25, [0.25])])
+def test_one_run(
+    noise_allowed: float | None, waited: list[float], monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """Catches a run on a busy machine, a time that includes the wait, and a line without a unit."""
+    added: list[Any] = []
+    writer = SimpleNamespace(
+        campaign=campaign(), add=lambda event, **what: added.append((event, what))
+    )
+    study = support.small_study()
+    (spec, *_), now, found = study.specs(), iter([10.0, 10.1234567]), []
+    record = support.whole_record({"steps": 2, "warmup": 0, "pes": 1, "odf": 1}, 0.25)
+    subject = SimpleNamespace(
+        launched=lambda *_: (spec, ["/bin/run", "-n"]), rejection=lambda *_: None,
+        label=lambda *_: "mpi", shown=runner.RunsOfAnApp(study, []).shown,
+    )  # fmt: skip
+    monkeypatch.setattr(runner, "_wait_for_quiet", lambda _, most: found.append(most))
+    monkeypatch.setattr(runner.launch, "launch", lambda *_: record)
+    monkeypatch.setattr(runner, "time", SimpleNamespace(perf_counter=lambda: next(now)))
+    monkeypatch.setattr(noise, "sample", lambda: 0.5)
+    asked = policy(max_noise=noise_allowed)
+    assert runner._one_run(writer, subject, 2, 0, asked, 1, None) and found == waited
+    run = {"trial": 2, "point": 0, "command": "run -n", "seconds": 0.123, "record": record}
+    assert added == [("run", run), ("noise", {"seconds": 0.5})]
+    assert capsys.readouterr().err == "trial 3, mpi: 250 ms per step\n"
+
+
 def test_an_interrupted_study_says_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -264,7 +264,7 @@ def _one_run(
     writer.add("noise", seconds=after_s)
     name = f"{subject.label(writer.campaign.head, point)}: {outcome}"
     rest = f"; {_time_left(writer.campaign, left - 1)}" if left > 1 else ""
-    print(printable(f"trial {trial + 1}, {name}{rest}"), file=sys.stderr, flush=True)
+    print(printable(f"trial {trial + 1}, {name}{rest}"), file=sys.stderr)
     return noisy is None
 
 
@@ -298,7 +298,7 @@ def _wait_for_quiet(campaign: Campaign, most: float) -> None:
     while noise.sample() > limit and time.monotonic() - begun < PATIENCE_S:
         if time.monotonic() - begun < RETRY_S:
             text = f"the machine is busy: waiting, at most {PATIENCE_S:.0f} s"
-            print(text, file=sys.stderr, flush=True)
+            print(text, file=sys.stderr)
         time.sleep(RETRY_S)
 
 
@@ -323,4 +323,4 @@ def plain_command(command: Sequence[str]) -> str:
 def _plain(word: str) -> str:
     """A word of a command without folders, a variable's value too if it is a file's full path."""
     name, equals, value = word.rpartition("=")
-    return name + equals + (value if equals and value[:1] != "/" else value.rsplit("/", 1)[-1])
+    return name + equals + (value if equals and value[:1] != "/" else value.rpartition("/")[2])
