@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import distribution
@@ -137,6 +139,56 @@ def test_overlap_is_the_formula() -> None:
     parts = Overlap(10e-6, 10e-6, 14e-6, 3e-6, 1e-6)
     found = joined(CATALOGUE["ibcast"], 8, 1, [sample(10, overlap=parts)] * 2, ())
     assert (found["value"], found["overlap_percent"]) == pytest.approx((14, 60))
+
+
+def test_limits_of_what_is_measured() -> None:
+    """Catches a division by 0, a rate of no time, and the slowest rank as the fastest."""
+    assert overlap_percent(0, 10, 10) == 0 and overlap_percent(0.5, 0.5, 0.75) == 50
+    rates = joined(CATALOGUE["mbw_mr"], 1000, 1, [sample(20), sample(40), *[sample(9)] * 2], ())
+    assert (rates["least"], rates["most"]) == pytest.approx((25, 50))
+    still = joined(CATALOGUE["bw"], 1000, 1, [sample(0), sample(9)], ())
+    assert math.isnan(still["value"]) and math.isnan(still["messages_per_s"])
+    parts = [Overlap(1e-6, 1e-6, overall * 1e-6, 1e-6, 1e-6) for overall in (4, 2, 3)]
+    found = joined(CATALOGUE["ibcast"], 8, 1, [sample(1, overlap=part) for part in parts], ())
+    assert [found[key] for key in ("value", "least", "most")] == pytest.approx([3, 2, 4])
+
+
+def test_work_lasts_as_long_as_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches work that grows to infinity, that is timed cold, or by its last length."""
+    work = timing.Work()
+    work()
+    assert {*work.values} == {1.0} and work.count == timing.CALIBRATED
+    now, made = [0.0], []
+
+    def multiply(*_: Any, out: Any) -> None:
+        now[0] += 0.125
+        made.append(out)
+
+    monkeypatch.setattr(timing.np, "multiply", multiply)
+    monkeypatch.setattr(timing, "perf_counter", lambda: now[0])
+    for seconds, count in ((5.0, 40), (10.0, 80), (0.0, 1)):
+        made.clear()
+        work.last(seconds)
+        assert work.count == count and len(made) == 2 * timing.CALIBRATED
+        made.clear()
+        work()
+        assert len(made) == count
+
+
+def test_each_iteration_says_that_it_goes_on() -> None:
+    """Catches a benchmark that is taken for one that hangs, and iterations that are not apart."""
+    said: list[str] = []
+
+    def note(word: str) -> Callable[[], None]:
+        return lambda: said.append(word)
+
+    timing.timed([note("call")], 3, 2, note("between"), note("beat"))
+    assert said == ["call", "call", "beat", "between", "call", "beat", "between"]
+    said.clear()
+    split: Any = SimpleNamespace(start=note("start"), wait=lambda _: said.append("wait"))
+    work: Any = note("work")
+    timing.overlapped(split, work, 2, note("between"), note("beat"))
+    assert said == ["start", "work", "wait", "beat", "between"] * 2
 
 
 # Parsers of OMB's output, as others have written them: they skip comments, and split at spaces.

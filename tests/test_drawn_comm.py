@@ -278,6 +278,8 @@ def test_iterations_are_timed_and_nothing_else(monkeypatch: pytest.MonkeyPatch) 
     call = [clock.takes(1.0), clock.takes(2.0)]
     found = timed(call, 5, 2, clock.takes(64.0), clock.takes(128.0))
     assert found.mean_s == 3.0 and found.each_s.tolist() == [3.0, 3.0, 3.0]
+    assert timed(call, 1, 2, None, clock.takes(128.0)).mean_s == 3.0
+    assert timed(call, 0, 2, None, clock.takes(128.0)).mean_s == 0.0
 
 
 def test_a_barrier_is_in_microseconds(monkeypatch: pytest.MonkeyPatch) -> None:
