@@ -22,7 +22,6 @@ from drivers.engine import (
     Phase,
     Runner,
     Transport,
-    agree,
     audits_before,
     run_phases,
     take_snapshot,
@@ -194,27 +193,25 @@ def test_witnesses_of_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("due", "stopping", "wish", "agreed", "stopped", "last"),
     [
-        (False, Wish.NOTHING, Wish.CHECKPOINT, False, Wish.NOTHING, 99),
-        (True, Wish.SIGNAL, Wish.NOTHING, True, Wish.SIGNAL, 99),
-        (True, Wish.NOTHING, Wish.NOTHING, False, Wish.NOTHING, 99),
-        (True, Wish.NOTHING, Wish.CHECKPOINT, True, Wish.NOTHING, 99),
-        (True, Wish.NOTHING, Wish.TIME_LIMIT, False, Wish.NOTHING, 7),
+        (False, Wish.NOTHING, Wish.CHECKPOINT, False, Wish.NOTHING, []),
+        (True, Wish.SIGNAL, Wish.NOTHING, True, Wish.SIGNAL, []),
+        (True, Wish.NOTHING, Wish.NOTHING, False, Wish.NOTHING, []),
+        (True, Wish.NOTHING, Wish.CHECKPOINT, True, Wish.NOTHING, []),
+        (True, Wish.NOTHING, Wish.TIME_LIMIT, False, Wish.NOTHING, [7]),
     ],
 )
 def test_agreements(
-    due: bool, stopping: Wish, wish: Wish, agreed: bool, stopped: Wish, last: int
+    due: bool, stopping: Wish, wish: Wish, agreed: bool, stopped: Wish, last: list[int]
 ) -> None:
     """Catches a checkpoint that no PE wants, a stop without one, and a last round not audited."""
-    for auditor in (Auditor(), None):
-        found: Any = SimpleNamespace(
-            due=lambda _: due, stopping=stopping, stopped=Wish.NOTHING, wish=lambda: wish,
-            agree=lambda most: most,
-        )  # fmt: skip
-        engine: Any = SimpleNamespace(
-            auditor=auditor, transport=SimpleNamespace(all_reduce=lambda value, op: value)
-        )
-        assert agree(found, engine, SimpleNamespace(stop=7)) is agreed
-        assert found.stopped == stopped and (auditor is None or auditor.last == last)
+    found: Any = SimpleNamespace(
+        due=lambda _: due, stopping=stopping, stopped=Wish.NOTHING, wish=lambda: wish,
+        agree=lambda most: most,
+    )  # fmt: skip
+    lasts: list[int] = []
+    segment: Any = SimpleNamespace(stop=7)
+    assert Agreements.after(found, segment, lambda wish: wish, lasts.append) is agreed
+    assert found.stopped == stopped and lasts == last
 
 
 # Whole runs ---------------------------------------------------------------------------------------
@@ -286,7 +283,7 @@ def test_a_run_may_end_in_its_timed_steps_only(monkeypatch: pytest.MonkeyPatch) 
     def singly(agreements: Any, start: int, end: int) -> Iterator[Segment]:
         return (Segment(step, step + 1, end, step - start) for step in range(start, end))
 
-    def agree_to_all(_: Any, engine: Any, segment: Segment) -> bool:
+    def agree_to_all(_: Any, segment: Segment, *calls: Any) -> bool:
         agreed.append(segment.stop)
         return True
 
@@ -294,7 +291,7 @@ def test_a_run_may_end_in_its_timed_steps_only(monkeypatch: pytest.MonkeyPatch) 
         written.append(step)
 
     monkeypatch.setattr(Agreements, "segments", singly)
-    monkeypatch.setattr(drivers.engine, "agree", agree_to_all)
+    monkeypatch.setattr(Agreements, "after", agree_to_all)
     monkeypatch.setattr(drivers.engine, "take_checkpoint", note)
     monkeypatch.setattr(Agreements, "wrote", lambda _: noted.append(None))
     told, done = run(2, 4, tolerance=1e9, check_every=1)
