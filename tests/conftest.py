@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
+import of_day
 import pytest
 import skips
 import support
@@ -30,27 +31,32 @@ hypothesis.settings.load_profile("project")
 
 # These files begin first, so that none is left last.
 LONG = {"test_gpu_layers", "test_gpu_races", "test_gpu_stub", "test_install"}
-LAUNCHING = {  # fixtures that do
-    *("miniapps", "run_record", "records", "traced_runs", "trajectories", "restarts"),
-    *("installed", "tree", "browser_page"),
-}
+ONCE = {"records", "traced_runs", "trajectories", "restarts", "installed", "tree"}
+LAUNCHING = ONCE | {"miniapps", "run_record", "browser_page"}  # fixtures that do; those once a file
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests that launch, put the longest files first, and choose those of --quick."""
     for item in items:
-        if LAUNCHING & set(item.fixturenames):  # type: ignore[attr-defined]
+        if LAUNCHING & _fixtures(item):
             item.add_marker(pytest.mark.launch)
     items.sort(key=lambda item: item.path.stem not in LONG)
     if config.getoption("--quick"):
         left_out = [i for i in items if i.get_closest_marker("launch") or _is_slow(i)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    launching = [i for i in items if i.get_closest_marker("launch") and not ONCE & _fixtures(i)]
+    of_day.keep_share(items, [*launching, *filter(_is_slow, items)], config)
 
 
 def pytest_collection_finish() -> None:
     """Leave what has been imported out of garbage collections, which took a few per cent."""
     gc.freeze()
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    """The names of the fixtures that a test has."""
+    return set(item.fixturenames)  # type: ignore[attr-defined]
 
 
 def _is_slow(item: pytest.Item) -> bool:

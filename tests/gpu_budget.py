@@ -191,9 +191,13 @@ def kernels_of(module: ModuleType) -> dict[str, Any]:
     return {f"{own}.{k}": v for k, v in found.items() if v.function.__module__ == own}
 
 
-def all_code() -> dict[str, dict[str, Code]]:
-    """The machine code of every kernel there is, by kernel and signature."""
-    kernels = {name: kernel for module in modules() for name, kernel in kernels_of(module).items()}
+def all_kernels() -> dict[str, Any]:
+    """Every kernel there is, by name."""
+    return {name: kernel for module in modules() for name, kernel in kernels_of(module).items()}
+
+
+def code_of(kernels: dict[str, Any]) -> dict[str, dict[str, Code]]:
+    """The machine code of kernels, by kernel and signature."""
     return {
         name: {signature: compiled(kernel, signature) for signature in kernel.signatures}
         for name, kernel in kernels.items()
@@ -239,7 +243,7 @@ def costs_of(code: dict[str, dict[str, Code]]) -> dict[str, dict[str, dict[str, 
 
 def main() -> None:
     """Write the costs of all kernels as their budget."""
-    kernels = costs_of(all_code())
+    kernels = costs_of(code_of(all_kernels()))
     document = {"compilers": compilers(), "kernels": kernels}
     BUDGET.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
     print(f"{sum(map(len, kernels.values()))} kernels and signatures are in {BUDGET}")

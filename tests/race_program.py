@@ -2,9 +2,10 @@
 
     python tests/race_program.py [WAIT ...]
 
-Prints as JSON, by wait, the races found, and which runs were not valid; "" is with all waits. A
-wait is deleted in a process of its own, in which runs are made until one has a race. All blocks are
-in one process: messages go by reference, through host memory as other drivers stage them, or
+Prints as JSON, by wait, where it stands, the races found without it, and which runs were not valid;
+"" is with all waits. Waits of other days (of_day.py) have neither races nor runs.
+A wait is deleted in a process of its own, in which runs are made until one has a race. All blocks
+are in one process: messages go by reference, through host memory as other drivers stage them, or
 through device memory as a GPU-aware MPI receives them.
 """
 
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
+import of_day
 import pool
 from races import RACES, Race
 
@@ -282,9 +284,11 @@ def main(names: list[str]) -> None:
     races = list(RACES.found)
     RACES.found.clear()
     found: dict[str, Any] = {"": {"races": races, "invalid": wrong}}
-    for name in names or WAITS:
-        where = inspect.getsourcefile(inspect.unwrap(WAITS[name].function))
-        found[name] = races_without(name) | {"file": where, "words": WAITS[name].words}
+    made = names or of_day.share(list(WAITS))
+    for name, wait in WAITS.items():
+        where = inspect.getsourcefile(inspect.unwrap(wait.function))
+        known = {"file": where, "words": wait.words}
+        found[name] = known | (races_without(name) if name in made else {})
     print(json.dumps(found, indent=1))
 
 

@@ -73,6 +73,7 @@ def physics(found: dict[str, Any]) -> dict[str, Any]:
     return {key: found[key] for key in keys if key in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_resumed_twice_as_if_never_stopped(name: str, tmp_path: Path) -> None:
     """Catches state that a checkpoint lacks, and results that follow driver, blocks or steps."""
@@ -313,6 +314,7 @@ WRONG: dict[str, tuple[str, Any, str, Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_programs_are_found(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,11 +1,14 @@
-"""That `make quick` is what it says, and that workers share what is made once."""
+"""That `make quick` is what it says, what a day makes, and that workers share what is made once."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import of_day
 import pytest
 import support
 
@@ -27,6 +30,61 @@ def test_nothing_starts_a_process_under_quick(monkeypatch: pytest.MonkeyPatch) -
     for start in (lambda: support.miniapps("--help"), lambda: subprocess.run(["true"])):
         with pytest.raises(pytest.skip.Exception, match="--quick leaves out"):
             start()
+
+
+@pytest.mark.parametrize("cases", [1, 2, 3, 7])
+def test_every_case_has_its_day(cases: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a case that is never made, and a day on which a test has none."""
+    every = list(range(cases))
+    made = []
+    for day in range(20782, 20782 + of_day.DAYS):
+        monkeypatch.setenv(of_day.DAY, str(day))
+        made.append(of_day.share(every))
+    assert all(made) and sorted({case for day in made for case in day}) == every
+    assert max(map(len, made)) <= -(-cases // of_day.DAYS)
+    monkeypatch.delenv(of_day.DAY)
+    assert of_day.share(every) == every
+
+
+class Item:
+    """A test as pytest collects it."""
+
+    def __init__(self, nodeid: str, mark: str = "", fixture: str = "") -> None:
+        self.nodeid, self.path, self.fixturenames = (
+            nodeid,
+            Path(nodeid.partition("::")[0]),
+            [fixture],
+        )
+        self.marks = {mark}
+
+    def get_closest_marker(self, name: str) -> str | None:
+        """A mark, if it has it."""
+        return name if name in self.marks else None
+
+    def add_marker(self, mark: Any) -> None:
+        """Mark it."""
+        self.marks.add(mark.name)
+
+
+def test_a_day_makes_a_share_of_slow_cases_only(
+    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches cases left out of tests that are quick, and slow ones that are all made."""
+    monkeypatch.setenv(of_day.DAY, "4")
+    slow = [Item(f"test_a.py::test_slow[{n}]", "slow") for n in range(4)]
+    launching = [Item(f"test_a.py::test_runs[{n}]", fixture="miniapps") for n in range(2)]
+    together = [Item(f"test_a.py::test_of_one[{n}]", fixture="records") for n in range(3)]
+    quick = [Item(f"test_a.py::test_quick[{n}]") for n in range(3)]
+    left_out: list[Any] = []
+    hook = SimpleNamespace(pytest_deselected=lambda items: left_out.extend(items))
+    config: Any = SimpleNamespace(getoption=lambda name: False, hook=hook)
+    items: Any = [*slow, *launching, *together, *quick]
+    conftest: Any = pytestconfig.pluginmanager.get_plugin(
+        str(Path(__file__).parent / "conftest.py")
+    )
+    conftest.pytest_collection_modifyitems(config, items)
+    assert items == [slow[1], launching[1], *together, *quick]
+    assert left_out == [slow[0], *slow[2:], launching[0]]
 
 
 class Root:

@@ -714,6 +714,7 @@ def test_apps_outside_the_source_tree(miniapps: Callable[..., Any], tmp_path: Pa
     assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "MINIAPPS_PATH" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "way", ["serial", "sim", pytest.param("mpi -n 2", marks=pytest.mark.launch)]
 )

@@ -168,6 +168,7 @@ def test_right_blocks_launched(configuration: str) -> None:
     check_right(configuration)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("configuration", [*HERE.values(), "--driver mpi -n 2"])
 def test_toys_notice_swapped_edges(configuration: str) -> None:
     """Catches toys that do not look at what they are sent."""

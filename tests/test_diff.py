@@ -61,6 +61,7 @@ def test_rows_are_found_by_their_position() -> None:
     assert not none.any() and len(none) == 256
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("app", ["pic", "stencil3d"])
 def test_equal_runs(app: str, tmp_path: Path, capsys: Any) -> None:
     """Catches hashes that differ for another decomposition or driver."""

@@ -106,6 +106,7 @@ def test_blocks_that_wait_for_ever_are_named(launched, driver, tmp_path):
     assert waits in errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "found"),
     [
@@ -173,6 +174,7 @@ EXITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", EXITS)
 def test_a_block_that_ends_its_process_is_an_error(launched, driver, tmp_path):
     """Mistake: the status of sys.exit is that of the run, without a word, or other ranks hang."""

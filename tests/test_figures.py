@@ -132,6 +132,7 @@ STUDIES: dict[str, tuple[Canned, str, set[str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", STUDIES)
 def test_figures_of_studies(kind: str) -> None:
     """Catches a legend, label or title that is cut off or covered, in each figure of a study.
@@ -299,6 +300,7 @@ def spoiled_background(figure: Any) -> None:
     figure.set_facecolor("none")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "kind"),
     [

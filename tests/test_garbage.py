@@ -40,6 +40,7 @@ def seen(words: str, look: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", RUNS)
 def test_steps_make_no_garbage(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches cycles of objects that steps leave: they would stay, as collections are rare."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import gpu_budget
+import of_day
 import pytest
 import skips
 import support
@@ -58,14 +59,15 @@ def test_kernels_without_a_gpu(tmp_path):
     """Catches kernels, and the host's part around them, that compute something else.
 
     Every kernel must have been launched, and once in the simulator too, with the same bits: one
-    that was not is a kernel that no test launches.
+    that was not is a kernel that no test launches. With the cases of one day that cannot be told.
     """
     skips.without("sim")
     ended = pytest_of(tmp_path, FOLDER, env=SIMULATOR)
     assert all_passed(ended), ended.said[-20000:]
-    assert ended.counts["passed"] > 300
     every = set(json.loads(gpu_budget.BUDGET.read_text())["kernels"])
-    assert set(ended.ran["launched"]) == set(ended.ran["simulated"]) == every
+    assert set(ended.ran["launched"]) == set(ended.ran["simulated"]) <= every
+    assert ended.counts["passed"] > (100 if of_day.is_set() else 300)
+    assert of_day.is_set() or set(ended.ran["launched"]) == every
 
 
 # That the check above can fail -------------------------------------------------------------------
@@ -138,6 +140,7 @@ def test_a_gpu_can_be_required(tmp_path):
     assert "skipped under --require-gpu" in ended.said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("switch", "passes"), [(None, True), ("--require-gpu", False)])
 def test_without_numba_cuda_files_are_skipped(switch, passes, tmp_path):
     """Catches files that cannot even be imported and therefore count as errors, or not at all."""

@@ -17,12 +17,14 @@ import comm_program
 import gpu_budget
 import gpu_runs
 import gpu_stub
+import of_day
 import pytest
 import skips
 import support
 from test_gpu_layers import all_passed, pytest_of
 
 RUN_S = 280.0
+RUNS = of_day.share(gpu_runs.RUNS)
 RACES = "races"
 COMPILE = """
 import sys
@@ -64,8 +66,8 @@ def records(
 
     One process compiles the kernels first: else both PEs of a run would, at the same moment.
     """
-    apps = {run.problem.split()[0] for run in gpu_runs.RUNS}
-    runs = [*(run.problem for run in gpu_runs.RUNS), *(" ".join(r.words) for r in gpu_runs.RUNS)]
+    apps = {run.problem.split()[0] for run in RUNS}
+    runs = [*(run.problem for run in RUNS), *(" ".join(run.words) for run in RUNS)]
 
     def make(folder: Path) -> None:
         command = [support.BIN / "python", "-c", COMPILE, *apps]
@@ -84,7 +86,7 @@ def records(
 
 
 @pytest.mark.timeout(2 * RUN_S + 60)
-@pytest.mark.parametrize("run", gpu_runs.RUNS)
+@pytest.mark.parametrize("run", RUNS)
 def test_runs_end_as_on_the_cpu(run: gpu_runs.Run, records: dict[str, dict[str, Any]]) -> None:
     """Catches calls of numba-cuda that are wrong, or right in its simulator only.
 
@@ -213,6 +215,7 @@ def test_a_run_that_does_not_fit_ends_with_a_line(environment: dict[str, str]) -
     assert done.returncode == 3 and "memory" in line.lower()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("threads", "status"), [(128, 0), (2048, 1)])
 def test_launches_that_no_gpu_takes_fail(
     threads: int, status: int, environment: dict[str, str]
@@ -262,7 +265,7 @@ def test_the_tests_for_a_gpu(environment: dict[str, str], tmp_path: Path) -> Non
     two = environment | {gpu_budget.ENDS: "1"}
     ended = pytest_of(tmp_path, folder, f"--ignore={runs}", env=two)
     assert all_passed(ended), ended.said[-20000:]
-    assert ended.counts["passed"] > 100
+    assert ended.counts["passed"] > (40 if of_day.is_set() else 100)
 
 
 def test_calls_of_the_driver(environment: dict[str, str]) -> None:

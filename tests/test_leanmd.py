@@ -118,6 +118,7 @@ def jittered(**values: Any) -> LeanmdProblem:
     return LeanmdProblem(**({"cells": (4, 3, 4), "per_cell": 18} | values))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decomposition", BOTH)
 @pytest.mark.parametrize("shift", [False, True])
 def test_forces_and_thermo_of_lammps(tmp_path: Path, decomposition: str, shift: bool) -> None:
@@ -279,6 +280,7 @@ def test_two_atoms_circle_by_pairs() -> None:
     assert support.state_hash_of(runs[0]) == support.state_hash_of(runs[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decomposition", BOTH)
 def test_forces_add_up_to_nothing(decomposition: str) -> None:
     """Catches a pair that is seen from one side only, and momentum from anywhere but roundings.

@@ -646,6 +646,7 @@ def taken(path: Path) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lammps", "xyz"])
 def test_damaged_text_is_refused_or_read(tmp_path: Path, kind: str) -> None:
     """Catches any other exception than InputError, and readers that differ, after random damage."""

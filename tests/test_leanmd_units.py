@@ -82,6 +82,7 @@ def of_file(units: str, path: Path) -> LeanmdProblem:
     return LeanmdProblem(input=path, dt=dt * second / tau, units=named)
 
 
+@pytest.mark.slow
 def test_goes_on_as_lammps_does(written: tuple[str, Path, list[list[float]]]) -> None:
     """Catches lengths, masses or velocities that are not converted, or by another factor."""
     units, path, right = written

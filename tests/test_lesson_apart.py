@@ -146,6 +146,7 @@ def nothing_left(tmp_path, monkeypatch):
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", HARMFUL)
 def test_what_harms_is_ended(harm: str, tmp_path, isolated, nothing_left) -> None:
     """Catches a submission that is not ended, or that leaves processes or files."""
@@ -209,6 +210,7 @@ def test_ten_gigabytes_are_not_written(tmp_path, isolated, nothing_left) -> None
     assert Limits().file_size < 10 << 30 and [*tmp_path.glob("mine-*")] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", UNPROTECTED)
 def test_what_harms_is_ended_without_namespaces(harm: str, tmp_path, nothing_left) -> None:
     """Catches limits that only the kernel's namespaces keep."""

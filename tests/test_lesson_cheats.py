@@ -159,6 +159,7 @@ def test_cells_that_no_kernel_computes_are_no_answer(tmp_path, monkeypatch) -> N
     assert found.points == 0 and "kernels stored 0 cells" in found.marks[0].reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cheat", CHEATS)
 def test_a_cheat_gets_no_points(cheat: str, tmp_path, monkeypatch) -> None:
     """Catches a rule that lets a cheat pass, processes that know the seed, and memory left over."""

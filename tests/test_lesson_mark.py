@@ -55,6 +55,7 @@ def test_marks_of_a_class(tmp_path, capsys, monkeypatch) -> None:
     assert "isolated" in said.err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize("runtime", ["mpi4py", "charm4py", "numba"])
 def test_skeletons_get_no_points(runtime: str, monkeypatch) -> None:

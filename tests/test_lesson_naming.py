@@ -78,6 +78,7 @@ class Member(Chare):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMED)
 def test_the_nearest_mistake_is_named(name: str, tmp_path: Path, monkeypatch) -> None:
     """Catches a program without a name, one that is named for sure, and a right one with a name."""

@@ -75,6 +75,7 @@ def test_what_a_page_types_into_python(name: str, tmp_path: Path) -> None:
     assert "0 failed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ring", "halo", "kernel"])
 def test_what_a_right_program_prints(name: str, tmp_path: Path) -> None:
     """Catches an output on a page that no right program prints."""

@@ -135,6 +135,7 @@ def told(
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runtime", PROGRAMS)
 def test_what_is_told_is_true(
     runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -69,6 +69,7 @@ STOPPING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runtime", sorted({runtime for _, runtime, _ in STOPPING}))
 def test_what_stops_a_program_is_recognised(runtime: str, monkeypatch) -> None:
     """Catches a mistake that is taken for another one, and memory that a failed rank leaves."""
@@ -91,6 +92,7 @@ def test_what_stops_a_program_is_recognised(runtime: str, monkeypatch) -> None:
         assert named == Named(mistake, exact=True), one.path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runtime", sorted({runtime for _, runtime in RUNTIMES}))
 def test_answers_pass_and_mistakes_differ(runtime: str, monkeypatch) -> None:
     """Catches a check that wants one style, and a mistake that passes or looks like another.

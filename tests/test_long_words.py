@@ -133,6 +133,7 @@ LAMMPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", [XYZ, LAMMPS], ids=["extended XYZ", "LAMMPS data"])
 def test_atoms(tmp_path: Path, places: list[str]) -> None:
     """Catches a search for keys that begins at every letter of a word: 80 kB took a minute."""
@@ -214,6 +215,7 @@ JSON: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JSON)
 def test_json(tmp_path: Path, name: str) -> None:
     """Catches a value that is checked, or shown in a message, in more than linear time."""

@@ -38,6 +38,7 @@ def mutant(file: str, change: str) -> Mutant:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "change", "by"),
     [

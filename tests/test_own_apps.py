@@ -114,6 +114,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", BROKEN)
 def test_an_app_whose_import_fails(apps: Path, what: str) -> None:
     """Catches a traceback, a line that does not say where, and other apps that go with it."""

@@ -314,6 +314,7 @@ def test_pes_that_wait_give_up_their_cores(tmp_path: Path) -> None:
     assert thresholds == [str(garbage.RARELY)] * record["pes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["mpi", "charm"])
 def test_a_python_without_the_project_installed(driver: str, tmp_path: Path) -> None:
     """Catches a launch that needs the script ``miniapps`` where the packages alone are there."""

@@ -282,6 +282,7 @@ def test_faults_that_need_the_other_case_are_left_out(tmp_path: Path) -> None:
     assert named == {("leanmd pairs", "serial")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["mpi", "charm"])
 def test_forked_pes_make_the_run(driver: str, tmp_path: Path) -> None:
     """A launcher that starts stubs gives the record of one that starts the program."""

@@ -50,6 +50,7 @@ def ran(engine: Engine, steps: int) -> str:
     return support.state_hash_of(engine.blocks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("app", "values"), CASES)
 def test_bits_of_a_serial_run(app: str, values: dict[str, Any]) -> None:
     """Catches a block whose state depends on the order of messages, turns or migrations."""

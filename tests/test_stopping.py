@@ -50,6 +50,7 @@ def signalled_after(rounds: int) -> Callable[[ProgressFile], bool]:
     return lambda _: next(asked) == rounds
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("name", RUNS)
 def test_stopped_anywhere_as_if_never_stopped(

@@ -105,6 +105,7 @@ def test_a_file_that_ends_the_library(
 SAVED = ROOT / "tests/data/schema-1.h5"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["plot", "run leanmd --input", "study report", f"diff {SAVED}"])
 def test_a_real_file_that_ends_the_library(
     tmp_path: Path,
@@ -276,6 +277,7 @@ def test_fuzzing_sees_the_status_that_a_command_returns(
         target.attempt(str(status).encode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "inputs"), [("export", 8), ("trajectory", 8)])
 def test_hostile_files_are_exported_as_data(
     kind: str, inputs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -865,6 +865,7 @@ def start_study(path: Path, *more: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen([BIN / "miniapps", *map(str, words)], env=environment, **quiet)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["serial", "mpi", "charm"])
 def test_the_run_of_a_killed_study_ends_with_it(tmp_path, driver):
     """Mistake: ranks that compute on for minutes, into the times of the study that is resumed."""

@@ -91,6 +91,7 @@ def test_no_word_is_broken() -> None:
     assert line == path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES)
 def test_studies(study: str) -> None:
     """Catches a table of a study that is too wide, names keys, or objects to the study's runs."""

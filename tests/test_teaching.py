@@ -68,6 +68,7 @@ def last_line(output: str) -> str:
     return re.findall(r"largest change.*", output)[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "more"), MPI)
 def test_mpi4py_program(tmp_path: Path, ranks: int, more: list[object]) -> None:
     """Catches a wrong halo, sweep, boundary or uneven split; and N runs of one rank each."""

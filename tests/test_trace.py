@@ -114,6 +114,7 @@ class Slowed:
         return getattr(self.kernels, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("app", "values", "owner", "name"),
     [

@@ -124,6 +124,7 @@ DAMAGES: dict[str, Callable[[Any], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_trajectory(run: Path, tmp_path: Path, damage: str, capsys: Any) -> None:
     """Catches a traceback, a half-written file, and atoms in wrong places without a word."""

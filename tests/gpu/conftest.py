@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import gpu_budget
+import of_day
 import pytest
 import skips
 
@@ -45,7 +46,9 @@ collect_ignore = NOT_SIMULATED if SIMULATED else ["test_emulation.py"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the first and the last case of each test, if that is asked."""
+    """Keep the cases of the day; and of each test the first and last case, if that is asked."""
+    here = [item for item in items if item.path.is_relative_to(Path(__file__).parent)]
+    of_day.keep_share(items, here, config)
     if gpu_budget.ENDS not in os.environ:
         return
     cases = defaultdict[str, list[pytest.Item]](list)

@@ -1,0 +1,44 @@
+"""Which cases of a slow test are made on a day: a third of them; in three days all.
+
+`.ci/run` sets the day, so that all processes of a test run have the same. Where it is not set, as
+under ``make test``, all cases are made.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+import pytest
+
+Case = TypeVar("Case")
+DAY = "TEST_DAY"  # a number that grows by one each day
+DAYS = 3
+
+
+def is_set() -> bool:
+    """Whether only some cases are made."""
+    return DAY in os.environ
+
+
+def share(cases: Sequence[Case]) -> list[Case]:
+    """The cases that are made on this day: every third, and at least one."""
+    if not is_set():
+        return list(cases)
+    day = int(os.environ[DAY])
+    return list(cases[day % DAYS :: DAYS]) or [cases[day % len(cases)]]
+
+
+def keep_share(
+    items: list[pytest.Item], slow: Iterable[pytest.Item], config: pytest.Config
+) -> None:
+    """Leave out of collected items the cases of slow tests that are not made on this day."""
+    cases = defaultdict[str, list[pytest.Item]](list)
+    for item in slow:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    made = {id(item) for some in cases.values() for item in share(some)}
+    left_out = {id(item) for some in cases.values() for item in some} - made
+    config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
+    items[:] = [item for item in items if id(item) not in left_out]
