@@ -45,8 +45,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [i for i in items if i.get_closest_marker("launch") or _is_slow(i)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-    launching = [i for i in items if i.get_closest_marker("launch") and not ONCE & _fixtures(i)]
-    of_day.keep_share(items, [*launching, *filter(_is_slow, items)], config)
+    of_day.keep_share(items, [i for i in items if _is_slow(i) or _launches_cases(i)], config)
 
 
 def pytest_collection_finish() -> None:
@@ -57,6 +56,12 @@ def pytest_collection_finish() -> None:
 def _fixtures(item: pytest.Item) -> set[str]:
     """The names of the fixtures that a test has."""
     return set(item.fixturenames)  # type: ignore[attr-defined]
+
+
+def _launches_cases(item: pytest.Item) -> bool:
+    """Whether each case of a test starts processes of its own."""
+    launches = item.get_closest_marker("launch") is not None and "[" in item.nodeid
+    return launches and not ONCE & _fixtures(item)
 
 
 def _is_slow(item: pytest.Item) -> bool:

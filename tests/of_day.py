@@ -1,4 +1,6 @@
-"""Which cases of a slow test are made on a day: a third of them; in three days all.
+"""Which cases of slow tests are made on a day: a third of them; in three days all.
+
+Slow tests that have one case each count as cases of one test.
 
 `.ci/run` sets the day, so that all processes of a test run have the same. Where it is not set, as
 under ``make test``, all cases are made.
@@ -37,7 +39,8 @@ def keep_share(
     """Leave out of collected items the cases of slow tests that are not made on this day."""
     cases = defaultdict[str, list[pytest.Item]](list)
     for item in slow:
-        cases[item.nodeid.partition("[")[0]].append(item)
+        test, bracket, _ = item.nodeid.partition("[")
+        cases[test if bracket else ""].append(item)
     made = {id(item) for some in cases.values() for item in share(some)}
     left_out = {id(item) for some in cases.values() for item in some} - made
     config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])

@@ -104,6 +104,7 @@ def test_page_holds_an_app_and_changes() -> None:
     assert len(CHANGES) == PAGE.read_text().count("```diff") == 4
 
 
+@pytest.mark.slow
 def test_listed_and_its_options_offered(installed: Made) -> None:
     """Catches an app that has to be registered somewhere to be found."""
     miniapps = installed.tree.miniapps
@@ -132,6 +133,7 @@ def test_nothing_else_changed(installed: Made) -> None:
     assert [file for file in original if now.get(file) != original[file]] == []
 
 
+@pytest.mark.slow
 def test_halo_of_the_wrong_side_is_found(tree: Tree, installed: Made) -> None:
     """Catches checks that cannot fail: the page's wrong version must end with status 1."""
     tree.change(*CHANGES[0])
@@ -148,6 +150,7 @@ def test_halo_of_the_wrong_side_is_found(tree: Tree, installed: Made) -> None:
         assert tree.miniapps("run", "advect", "--preset", "tiny", *words).returncode == 1
 
 
+@pytest.mark.slow
 def test_compiled_kernel_gives_the_same_bits(tree: Tree, installed: Made) -> None:
     """Catches a kernel whose additions are contracted or done in another order."""
     (tree.root / KERNEL).parent.mkdir()

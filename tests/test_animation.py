@@ -333,6 +333,7 @@ def test_a_narrow_page_has_one_panel_below_the_other(
     assert len(texts) == 5 and max(len(line) for t in texts for line in t.split("<br>")) <= 52
 
 
+@pytest.mark.slow
 def test_a_browser_shows_the_animation(
     traced_runs: dict[str, Path],
     browser_page: Callable[[Path], tuple[Any, list[str]]],

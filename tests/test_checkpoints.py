@@ -92,6 +92,7 @@ def test_resumed_twice_as_if_never_stopped(name: str, tmp_path: Path) -> None:
     assert {check["name"] for check in whole["checks"]} >= {c["name"] for c in last["checks"]}
 
 
+@pytest.mark.slow
 def test_other_decomposition_of_leanmd(tmp_path: Path) -> None:
     """Catches checkpoints of cells that blocks cannot take up."""
     words, file = RUNS["leanmd, pairs"].split(), tmp_path / "c.h5"

@@ -78,13 +78,15 @@ def test_a_day_makes_a_share_of_slow_cases_only(
     left_out: list[Any] = []
     hook = SimpleNamespace(pytest_deselected=lambda items: left_out.extend(items))
     config: Any = SimpleNamespace(getoption=lambda name: False, hook=hook)
-    items: Any = [*slow, *launching, *together, *quick]
+    single = [Item(f"test_b.py::test_{n}", "slow") for n in range(3)]
+    alone = Item("test_b.py::test_alone", "launch")
+    items: Any = [*slow, *launching, *together, *quick, *single, alone]
     conftest: Any = pytestconfig.pluginmanager.get_plugin(
         str(Path(__file__).parent / "conftest.py")
     )
     conftest.pytest_collection_modifyitems(config, items)
-    assert items == [slow[1], launching[1], *together, *quick]
-    assert left_out == [slow[0], *slow[2:], launching[0]]
+    assert items == [slow[1], launching[1], *together, *quick, single[1], alone]
+    assert left_out == [slow[0], *slow[2:], launching[0], single[0], single[2]]
 
 
 class Root:

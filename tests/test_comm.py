@@ -204,6 +204,7 @@ def parsed(output: str) -> tuple[str, list[list[float]]]:
     return lines[0], [[float(word) for word in row] for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_the_command_prints_what_parsers_of_omb_read(tmp_path: Path) -> None:
     """Catches a heading or a line of numbers that programs for OMB's output do not find."""

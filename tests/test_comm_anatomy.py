@@ -91,6 +91,7 @@ def test_the_text_has_every_call_and_level() -> None:
     assert anatomy.described(Row("single", 8, C, CALLS[C], (1.0,), {}))["low_us"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.usefixtures("one_launch")
 def test_parts_are_measured(tmp_path: Path) -> None:
@@ -254,6 +255,7 @@ def test_calls_that_are_not_made_have_no_times(tmp_path: Path) -> None:
     assert done.returncode == 3 and "0 of 200 calls were made" in done.stderr, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.usefixtures("one_launch")
 def test_a_compiler_that_fails_leaves_the_column_empty(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -255,6 +255,7 @@ def test_a_campaign_is_not_mistaken_for_one_of_an_app(
     assert "head.study has no app" in refused("study", "export", path, "--format", "csv")
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_a_real_campaign_of_another_library(tmp_path: Path) -> None:
     """Catches launches that only canned records survive, and a ping-pong in C of another MPI."""

@@ -35,6 +35,7 @@ def echo(size: int) -> compare.Case:
     return compare.Case(f"echo, {size} B", "messages", words)
 
 
+@pytest.mark.slow
 def test_a_slowed_copy_is_found(tmp_path):
     """Catches sides that run the same tree, a ratio upside down, and wrong runs with a number."""
     old = compare.side("old", compare.tree_of_work(tmp_path / "old" / "tree"))

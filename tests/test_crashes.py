@@ -172,6 +172,7 @@ def test_a_block_prints_as_much_as_it_likes(tmp_path: Path) -> None:
 REMOVE = "import os, shutil; shutil.rmtree(os.environ['MINIAPPS_RUN_FOLDER'])"
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_a_run_whose_temporary_folder_is_removed_is_delivered(tmp_path: Path) -> None:
     """Mistake: a right result is lost, as nobody can write it, and the line names only a file."""

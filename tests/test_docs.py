@@ -167,6 +167,8 @@ def long_lines(text: str) -> list[str]:
 
 def bad_words(text: str, words: Mapping[str, str] = WORDS) -> list[str]:
     """Words of a text that have a better term, each with that term."""
+    if not re.search(rf"(?<![\w-])(?:{'|'.join(words)})(?![\w])", text, flags=re.I):
+        return []
     return [
         f"{match[0]}: say {term}"
         for word, term in words.items()

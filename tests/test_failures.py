@@ -131,6 +131,7 @@ RAISED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_a_serial_run_without_progress_does_not_end_a_batch(tmp_path):
     """Mistake: one endless loop costs the results of all other runs of the batch."""

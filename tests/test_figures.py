@@ -348,6 +348,7 @@ IS_AS_WIDE = """width => document.querySelector('.main-svg').getBoundingClientRe
     && new Promise(done => requestAnimationFrame(() => setTimeout(() => done(true))))"""
 
 
+@pytest.mark.slow
 def test_texts_of_an_animation(
     traced_runs: dict[str, Path], browser_page: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -377,6 +378,7 @@ def test_texts_of_an_animation(
     assert [fault.partition(":")[0] for fault in page.evaluate(MISPLACED)] == ["outside"]
 
 
+@pytest.mark.slow
 def test_report_in_a_dark_browser(
     browser_page: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -396,6 +398,7 @@ NARROW = """() => [
 ]"""
 
 
+@pytest.mark.slow
 def test_report_on_a_telephone(
     browser_page: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -203,6 +203,7 @@ def test_a_run_says_what_it_finds_and_does_not_read_it(tmp_path: Path) -> None:
     assert done.stderr == line and not [*tmp_path.iterdir()]
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_a_benchmark_has_its_messages_in_the_folder(tmp_path: Path) -> None:
     """Catches a folder that only the launcher of files knows, and not the ranks of a Slurm step."""

@@ -118,6 +118,7 @@ def test_a_result_that_fills_the_disk(line: str, tmp_path: Path) -> None:
     check_result(line, RESULTS[line], tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_results_of_benchmarks_that_fill_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -33,6 +33,7 @@ def script(name: str, *arguments: str, **env: str) -> Any:
     return support.execute([sys.executable, BENCHMARKS / name, *arguments], TINY_S, env)
 
 
+@pytest.mark.slow
 def test_no_results_without_a_gpu() -> None:
     """Catches rates of the simulator, or of nothing, that pass for a GPU's."""
     skips.without("sim")

@@ -105,6 +105,7 @@ def test_all_is_checked_and_written_down(check, checked, validation):
     assert set(written["sanitizer"].values()) == {"0 errors"}
 
 
+@pytest.mark.slow
 def test_commands_are_those_of_the_program(check):
     """Catches a command that the program does not know: each is tried as far as its launch."""
     commands = [step.command for step in check.steps(sys.executable, "compute-sanitizer", 2)]

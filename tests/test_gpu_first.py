@@ -176,6 +176,7 @@ def wheel(folder: Path, name: str, tag: str = "py3-none-any") -> None:
         file.writestr(f"{info}/RECORD", "")
 
 
+@pytest.mark.slow
 def test_wheels_are_installed_beside_the_packages_of_this_python(first):
     """Catches packages that are found no more, and an installation that is repeated or too old."""
     wheel(first.WHEELS, "carried")

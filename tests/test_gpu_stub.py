@@ -233,6 +233,7 @@ def test_launches_that_no_gpu_takes_fail(
     assert ("CUDA_ERROR_INVALID_VALUE" in done.stderr) if status else (done.stderr == "")
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_messages_in_device_memory_are_right(environment: dict[str, str]) -> None:
     """Catches arrays of CuPy or Numba that mpi4py does not take, and parts at wrong addresses."""
@@ -247,6 +248,7 @@ def test_messages_in_device_memory_are_right(environment: dict[str, str]) -> Non
     assert [line for line in lines if line["error"] or not line["values"]] == []
 
 
+@pytest.mark.slow
 def test_kernels_are_found_in_the_cache_of_other_processes(environment: dict[str, str]) -> None:
     """Catches kernels that each process compiles anew, because what they close over has new ids."""
     command = [support.BIN / "python", "-c", CLOSURES]
@@ -268,6 +270,7 @@ def test_the_tests_for_a_gpu(environment: dict[str, str], tmp_path: Path) -> Non
     assert ended.counts["passed"] > (40 if of_day.is_set() else 100)
 
 
+@pytest.mark.slow
 def test_calls_of_the_driver(environment: dict[str, str]) -> None:
     """Catches slices at wrong places, events used twice, and parameters that no kernel takes."""
     program = Path(__file__).with_name("gpu_driver_program.py")
@@ -275,6 +278,7 @@ def test_calls_of_the_driver(environment: dict[str, str]) -> None:
     assert done.returncode == 0 and len(done.stdout.split()) == 11, done.stderr
 
 
+@pytest.mark.slow
 def test_numpy_without_a_name_that_numba_cuda_wants(environment: dict[str, str]) -> None:
     """Catches kernels that numba-cuda does not compile with NumPy 2.5 and later."""
     program = (
@@ -288,6 +292,7 @@ def test_numpy_without_a_name_that_numba_cuda_wants(environment: dict[str, str])
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_calls_are_timed_and_counted(environment: dict[str, str]) -> None:
     """Catches calls that are not timed, or counted for the process instead of per block."""
     script = support.ROOT / "benchmarks" / "gpu_calls.py"
@@ -334,6 +339,7 @@ MOST = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(RUN_S + 60)
 def test_a_step_makes_no_more_calls_than_allowed() -> None:
     """Catches launches, events, copies and arrays that a change adds to every step.

@@ -80,6 +80,7 @@ else:
 LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_a_run_in_surroundings_that_nobody_meant(tmp_path):
     """Mistake: a run that dies of an ignored signal, or cannot make its files.

@@ -163,6 +163,7 @@ def test_installed_copy_runs(installed):
     assert "ok    differs from reference: 0" in done.stdout
 
 
+@pytest.mark.slow
 def test_installed_copy_has_the_studies(installed):
     """Catches a study that comes with the project and is not found where it is installed."""
     every = installed("study", "--list")
@@ -176,6 +177,7 @@ def test_installed_copy_has_the_studies(installed):
     assert "FILE.toml nowhere.toml: cannot be read" in installed("study", "nowhere.toml").stderr
 
 
+@pytest.mark.slow
 def test_installed_copy_writes_a_report(installed):
     """Catches a report whose template is found in the source tree only."""
     study = "study strong echo --preset tiny --drivers serial --pes 1 --trials 1 --no-pin"
@@ -199,6 +201,7 @@ def test_charm_is_refused_where_it_is_not_installed(installed):
     assert line.startswith("miniapps: --driver charm: charm4py is not installed")
 
 
+@pytest.mark.slow
 def test_study_goes_on_without_charm_where_it_is_not_installed(installed):
     """Catches a study that refuses all drivers for one, does not say so, or ends in the middle.
 

@@ -104,6 +104,7 @@ def solve_atoms(apart: float, speed: float, **values: Any) -> None:
     support.solve("leanmd", problem, (1, 1, 1), 1)
 
 
+@pytest.mark.slow
 def test_every_condition_of_leanmd(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a branch of a kernel that neither the preset tiny nor a failing run enters."""
     kernels.load("leanmd", "cpu")  # compiled before the vectors are replaced

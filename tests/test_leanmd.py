@@ -300,6 +300,7 @@ def test_forces_add_up_to_nothing(decomposition: str) -> None:
         assert abs(change) <= problem.atoms * 2 * steps * 2.0**-50
 
 
+@pytest.mark.slow
 def test_single_precision_on_every_grid() -> None:
     """Catches bits that depend on blocks, on pairs or on a migration, and a check of other bits."""
     problem = jittered(dtype="float32", rebuild=3)
@@ -675,6 +676,7 @@ def test_lists_without_room(own: bool) -> None:
     assert set(results[enough:]) == {results[-1]}
 
 
+@pytest.mark.slow
 def test_vector_instructions() -> None:
     """Catches lanes that LLVM takes apart: four divisions one by one would take four times as long.
 

@@ -699,6 +699,7 @@ def replaced(path: Path, name: str, value: Any) -> None:
             file[at] = value if value is not None else h5py.SoftLink("/nowhere")  # leads nowhere
 
 
+@pytest.mark.slow
 def test_strange_hdf5_is_refused_or_read(tmp_path: Path) -> None:
     """Catches any other exception than InputError for HDF5 of another structure than H5MD's.
 

@@ -175,6 +175,7 @@ def test_a_cheat_gets_no_points(cheat: str, tmp_path, monkeypatch) -> None:
     assert found.points == 0 and re.search(wrong_because, found.marks[0].reason)
 
 
+@pytest.mark.slow
 def test_the_model_answer_cannot_be_read(tmp_path, monkeypatch, isolated) -> None:  # noqa: F811
     """Catches a folder of answers that submissions see, even if no rule is looked at."""
     monkeypatch.setattr(check, "PROCESSES", (2,))
@@ -216,6 +217,7 @@ def advance(comm, field, neighbours, steps):
 """
 
 
+@pytest.mark.slow
 def test_results_known_by_heart_are_no_answer(tmp_path, monkeypatch, capsys) -> None:
     """Catches numbers that are the same for everybody, in `check` and in `mark`."""
     monkeypatch.setattr(check, "PROCESSES", (2,))

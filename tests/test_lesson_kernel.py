@@ -85,6 +85,7 @@ WRITTEN = {  # programs, and what is said about them
 }
 
 
+@pytest.mark.slow
 def test_what_kernels_must_not_do(tmp_path: Path) -> None:
     """Catches a simulator that lets a wrong kernel pass, and one that refuses a right one.
 

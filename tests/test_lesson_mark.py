@@ -41,6 +41,7 @@ def mistake(lesson: str, name: str) -> str:
     return (lessons.load(lesson).folder / "mistakes" / f"{name}.py").read_text()
 
 
+@pytest.mark.slow
 def test_marks_of_a_class(tmp_path, capsys, monkeypatch) -> None:
     """Catches isolation in which no answer runs, points for nothing, and marks of another one."""
     monkeypatch.setattr(check, "PROCESSES", (2,))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 import support
 
 TEACHING = support.ROOT / "teaching"
@@ -24,6 +25,7 @@ def test_the_notebook_is_made_from_the_lessons() -> None:
     assert NOTEBOOK.read_text() == nbformat.writes(made()) + "\n"
 
 
+@pytest.mark.slow
 def test_a_cell_checks_a_program(
     tmp_path: Path, execute_cells: Callable[[Any, Path], None]
 ) -> None:

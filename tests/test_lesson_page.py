@@ -96,6 +96,7 @@ def sorted_lines(text: str) -> list[str]:
     return sorted(line for line in text.splitlines() if line)
 
 
+@pytest.mark.slow
 def test_the_last_program_uses_those_of_the_lessons(tmp_path: Path) -> None:
     """Catches a lesson that changed a function which later programs call, and lost digits.
 
@@ -116,6 +117,7 @@ def test_the_last_program_uses_those_of_the_lessons(tmp_path: Path) -> None:
         assert processes != 2 or f"On two processes {balance.replace('n ', 'n is ')}. So" in page
 
 
+@pytest.mark.slow
 def test_a_browser_shows_the_pages(tmp_path, browser_page) -> None:
     """Catches Markdown that is shown as it is, answers that are not folded, and text cut off.
 

@@ -17,6 +17,7 @@ GRID = "miniapps/grid_block.py"
 FEW = problems.JACOBI2D[:2]
 
 
+@pytest.mark.slow
 def test_known_results() -> None:
     """Catches a kernel or block with other results, messages or errors than before.
 
@@ -81,6 +82,7 @@ def test_tests_kill_what_runs_do_not() -> None:
     assert trials.outcome(lazy).by == run.TESTS
 
 
+@pytest.mark.slow
 def test_explanations(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Catches a survivor without an explanation that ends with status 0."""
     file = "miniapps/jacobi2d/block.py"

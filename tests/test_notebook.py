@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 import support
 
 from workbench.show.captions import machine_text
@@ -61,6 +62,7 @@ def test_problems_of_a_notebook_are_seen() -> None:
     assert problems(book) == wrong
 
 
+@pytest.mark.slow
 def test_the_notebook_runs(execute_cells: Callable[[Any, Path], None]) -> None:
     """Catches a notebook of an interface that has changed, and a stored state of another run.
 

@@ -38,6 +38,7 @@ def test_page_and_skeleton_are_the_same() -> None:
     assert skeleton == CODE
 
 
+@pytest.mark.slow
 def test_new_app_passes_its_tests(apps: Path) -> None:
     """Catches a skeleton that does not run under every driver, or keeps its old name."""
     assert not [f for f in (apps / "heat").iterdir() if "advect" in f.read_text().lower()]
@@ -80,6 +81,7 @@ def test_names_of_this_program_are_taken(apps: Path, monkeypatch: pytest.MonkeyP
         miniapps.names()
 
 
+@pytest.mark.slow
 def test_installed_app_runs(apps: Path, tmp_path: Path) -> None:
     """Catches an app that only runs if it is imported as miniapps.NAME."""
     (apps / "pyproject.toml").write_text(PROJECT)

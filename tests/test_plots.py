@@ -174,6 +174,7 @@ def test_rounds_of_several_steps(tmp_path: Path) -> None:
     assert names == ["computing [ms per step]", "wall [ms per step]"]
 
 
+@pytest.mark.slow
 def test_plot_writes_beside_the_run(run: Callable[[str], Path], tmp_path: Path) -> None:
     """Catches a figure that is not written, or not where it was asked for."""
     source = run("pic --preset tiny")

@@ -34,6 +34,7 @@ def test_an_old_output_file_is_read(tmp_path: Path) -> None:
     assert write_animation(OUTPUT, None, tmp_path / "run.html").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_an_old_campaign_is_read_and_reported(tmp_path: Path) -> None:
     """Catches an old campaign whose records, or whose commands, keep their old names."""
     campaign = Campaign.read(CAMPAIGN)

@@ -185,6 +185,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_faults_of_gpu_kernels_are_made_and_taken_away(tmp_path: Path) -> None:
     """Catches a changed kernel that does not run, or outlives its trial; one that nothing sees."""
     skips.without("sim")
@@ -233,6 +234,7 @@ with simulated.made_fast(faults.tiles_of("jacobi2d")):
 """
 
 
+@pytest.mark.slow
 def test_the_simulated_gpu_is_a_column(tmp_path: Path) -> None:
     """Catches trials on a simulated GPU that are left out, or made in a process without one."""
     skips.without("sim")

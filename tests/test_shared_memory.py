@@ -269,6 +269,7 @@ def test_results_do_not_depend_on_the_path(
     assert ways == ({"lent", "not"} if expected is None else expected)
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_pairs_share_what_they_get(run_with_pool: Any) -> None:
     """Catches a message for blocks of several PEs that is given back by one of them for all."""

@@ -443,6 +443,7 @@ def test_a_changed_run_is_not_counted(tmp_path: Path, what: str) -> None:
     assert all(run["reason"] and not run["final"] for run in campaign.of("dropped"))
 
 
+@pytest.mark.slow
 def test_the_report_says_that_a_run_is_not_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

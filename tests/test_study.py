@@ -334,6 +334,7 @@ def test_a_file_asks_for_what_its_words_ask_for(tmp_path):
     assert study_of(*over) == study_of(*words, "--size", "48")
 
 
+@pytest.mark.slow
 def test_the_campaign_of_a_file_is_named_after_it(tmp_path, monkeypatch, canned):
     """Mistake: the small and the large study of a file in one campaign."""
     monkeypatch.chdir(tmp_path)
@@ -883,6 +884,7 @@ def whole_runs(content: bytes) -> int:
     return content[: content.rfind(b"\n") + 1].count(RUN)
 
 
+@pytest.mark.slow
 def test_a_killed_study_loses_the_run_under_way_at_most(tmp_path):
     """Kill -9 inside a run, and between two (as soon as a line has been added)."""
     path, kept, drivers = tmp_path / "c.jsonl", b"", skips.expected("mpi", "charm")

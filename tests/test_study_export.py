@@ -297,6 +297,7 @@ def reframe(campaign: Campaign, folder: Path, *more: str) -> tuple[int, dict[str
     return done.returncode, {case["point"]: case for case in cases}, done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_reframe_runs_the_check(tmp_path: Path) -> None:
     """Mistake: a check that ReFrame cannot load, or that measures something else."""
@@ -316,6 +317,7 @@ def test_reframe_runs_the_check(tmp_path: Path) -> None:
         assert lower == pytest.approx(-1 / 3) and upper is None and value > reference
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_reframe_refuses_other_bits(tmp_path: Path) -> None:
     """Mistake: a check that cannot fail."""

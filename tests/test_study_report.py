@@ -797,6 +797,7 @@ def test_nothing_to_scale_is_not_drawn() -> None:
 # Report -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_files_and_terminal(written: tuple[Path, str]) -> None:
     """Catches a figure that is not written, and numbers that are not printed."""
     folder, said = written
@@ -808,6 +809,7 @@ def test_files_and_terminal(written: tuple[Path, str]) -> None:
     assert "Dropped" not in said
 
 
+@pytest.mark.slow
 def test_same_campaign_same_files(
     strong: Canned, written: tuple[Path, str], tmp_path: Path
 ) -> None:
@@ -966,6 +968,7 @@ def test_command_line(tmp_path: Path) -> None:
 Show = Callable[[Path], tuple[Any, list[str]]]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_svg")
 def test_page_in_a_browser(strong: Canned, tmp_path: Path, browser_page: Show) -> None:
     """Catches a page that loads something, has errors, or does not show what was measured."""
@@ -1009,6 +1012,7 @@ def _check_figures(page: Any) -> None:
         assert figure.locator("svg use, svg path").evaluate_all(inks) > 30
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_svg")
 def test_page_of_every_kind(
     balancing: Canned, grains: Canned, factors: Canned, tmp_path: Path, browser_page: Show

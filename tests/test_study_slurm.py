@@ -96,6 +96,7 @@ def forged(folder: Path, trial: int, point: int, **changes: Any) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_the_jobs_run_and_what_comes_back_is_the_study(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -135,6 +136,7 @@ def test_the_jobs_run_and_what_comes_back_is_the_study(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_run_that_failed_is_said_and_made_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -136,6 +136,7 @@ if "MINIAPPS_RUN_FOLDER" in os.environ:
 """
 
 
+@pytest.mark.slow
 def test_what_pes_report_reaches_the_user_once(tmp_path):
     """Mistake: a line for each rank, or none, because it is in the launcher's log."""
     run = ("run", "jacobi2d", "--preset", "tiny", "--driver", "mpi", "-n", 2)
@@ -161,6 +162,7 @@ if "MINIAPPS_RUN_FOLDER" in os.environ:
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_a_pe_starts_is_no_pe(tmp_path):
     """Mistake: a helper that libraries start while they load ends, and is taken for a lost PE.
 

@@ -141,6 +141,7 @@ def test_what_commands_print(command: str, capsys: pytest.CaptureFixture[str]) -
     assert said.count("\n") >= 2 and too_long(said) == []
 
 
+@pytest.mark.slow
 def test_selftest(capsys: pytest.CaptureFixture[str]) -> None:
     """Catches a table with a column for each driver, which only a very wide terminal shows."""
     assert main(["selftest", "jacobi2d", "--driver", "serial", "--fault", "messages: "]) == VALID
