@@ -19,6 +19,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -275,11 +276,11 @@ def races_without(name: str) -> dict[str, Any]:
 
 def main(names: list[str]) -> None:
     """Print what was found."""
+    every = [pair for pair in product([*RUNS, ALONE], TRANSPORTS) if pair not in LEFT_OUT]
     wrong = [
         f"{run}, {transport}: {why}"
-        for run in [*RUNS, ALONE]
-        for transport in TRANSPORTS
-        if (run, transport) not in LEFT_OUT and (why := make(run, transport)) is not None
+        for run, transport in of_day.share(every)
+        if (why := make(run, transport)) is not None
     ]
     races = list(RACES.found)
     RACES.found.clear()
