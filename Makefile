@@ -16,7 +16,7 @@ ifneq ($(origin PYTHON),file)
   ANEW := $(shell test ! -e .venv || grep -qx "$(VERSION)" .venv/pyvenv.cfg || echo anew)
 endif
 
-.PHONY: install student-package lesson-table notebook executed-notebook adversary ordering-bugs demo test quick verify verification selftest mutation lint bench compare gpu-budget gpu-check gpu-bench gpu-wheels gpu-first clean $(ANEW)
+.PHONY: install docs student-package lesson-table notebook executed-notebook adversary ordering-bugs demo test quick verify verification selftest mutation lint bench compare gpu-budget gpu-check gpu-bench gpu-wheels gpu-first clean $(ANEW)
 
 install: .venv/installed
 
@@ -53,6 +53,14 @@ install: .venv/installed
 .venv/checks: .venv/installed
 	$(PIP) --editable '.[peers,gpu-check]'
 	touch .venv/peers .venv/gpu-check $@
+
+.venv/docs: .venv/installed
+	$(PIP) --editable '.[docs]'
+	touch $@
+
+# The documentation as a site that can be searched: docs/_build/index.html.
+docs: .venv/docs
+	$(BIN)/sphinx-build --quiet --fail-on-warning --builder html docs docs/_build
 
 # The table in docs/adversary.md.
 ordering-bugs: install
