@@ -40,6 +40,12 @@ class SnapshotWriter(Protocol):
         ``steps``: the number of steps of the run, warm-up included.
         """
 
+    def earlier(self, file: Any) -> dict[int, list[Any]]:
+        """The snapshots that `join` has written to a file, by step, as `join` takes them.
+
+        The file stays open until they are joined. Among them may be the final state of its run.
+        """
+
 
 def append(data: Any, rows: Any) -> None:
     """Add rows at the end of a growing dataset."""

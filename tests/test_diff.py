@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from miniapps.contract import Piece
 from miniapps.decomposition import Layout
 from miniapps.echo.block import EchoBlock
+from miniapps.pic.block import PicBlock
 from workbench.cli import main
 from workbench.exit_status import BAD_INPUT, VALID, WRONG
+from workbench.run.checkpoint import kept
 from workbench.run.hashes import share
 
 RUN = "--preset tiny --audit 0 --output"
@@ -99,6 +101,65 @@ def test_the_first_difference_is_named(
     assert main(["diff", str(plain), str(other)]) == WRONG
     said = " ".join(capsys.readouterr().out.split())
     assert "final state: counters differs at (4, 0)" in said and "--hash-every 1" in said
+
+
+def diff(capsys: Any, *files: Path) -> tuple[int, str]:
+    """The exit status of a comparison, and what it prints."""
+    capsys.readouterr()
+    try:
+        status = main(["diff", *map(str, files)])
+    except SystemExit as ended:
+        status = int(ended.code or 0)
+    found = capsys.readouterr()
+    return status, " ".join((found.out + found.err).split())
+
+
+def test_checkpoints(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches checkpoints held equal by their shape, rows without a particle, and lost totals."""
+    words = "--preset minimal --steps 9 --warmup 0 --checkpoint-every 3 --checkpoint"
+    a, b, wrong = (tmp_path / f"{name}.h5" for name in ("a", "b", "wrong"))
+    ends = run("pic", f"{words} {a}", tmp_path / "end.h5")
+    run("pic", f"{words} {b} --pe-grid 3x1", tmp_path / "b-end.h5")
+    assert diff(capsys, a, b)[0] == diff(capsys, ends, a)[0] == VALID
+    assert diff(capsys, kept(a, 1), b) == (WRONG, "a.1.h5 has made 6 steps, b.h5 9")
+    usual = PicBlock.checkpoint
+
+    def one_more(block: Any) -> Any:
+        found = usual(block)
+        born = found.totals["born"]
+        return found._replace(
+            totals=dict(found.totals) | {"born": born._replace(value=born.value + 1)}
+        )
+
+    monkeypatch.setattr(PicBlock, "checkpoint", one_more)
+    run("pic", f"{words} {wrong}", tmp_path / "wrong-end.h5")
+    assert "the states are equal, but born, which" in diff(capsys, a, wrong)[1]
+    assert diff(capsys, ends, wrong)[0] == VALID
+    monkeypatch.undo()
+    run("pic", f"{words} {wrong} --particles 99", tmp_path / "wrong-end.h5")
+    assert "another problem" in diff(capsys, a, wrong)[1]
+    b.write_bytes(b.read_bytes()[:-9])
+    status, said = diff(capsys, a, b)
+    assert status == BAD_INPUT and "b.h5" in said
+
+
+def test_the_first_particle_that_differs(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches rows of a checkpoint that are compared by their place and not by their id."""
+    words = "--preset minimal --steps 9 --warmup 0 --checkpoint-every 9 --checkpoint"
+    ends = run("pic", f"{words} {tmp_path / 'right.h5'} --pe-grid 2x1", tmp_path / "end.h5")
+    usual = PicBlock.state
+
+    def wrong(block: Any) -> Any:
+        (piece,) = usual(block)
+        piece.values[piece.ids == 4, 3] += 1e-9  # ids begin with 1
+        return [piece]
+
+    monkeypatch.setattr(PicBlock, "state", wrong)
+    run("pic", f"{words} {tmp_path / 'wrong.h5'}", tmp_path / "wrong-end.h5")
+    status, said = diff(capsys, ends, tmp_path / "wrong.h5")
+    assert status == WRONG and "particles differs at (3, 3)" in said
 
 
 def test_files_that_cannot_be_compared(tmp_path: Path, capsys: Any) -> None:

@@ -103,23 +103,72 @@ def test_agreements_change_no_round(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("often")
-def test_frames_go_on_in_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches frames that are lost when a run goes on, and those that come twice."""
-    names = [tmp_path / f"{name}.h5" for name in ("whole", "first", "second", "c")]
-    words = "run", *RUNS["leanmd, blocks"].split(), "--trajectory", 2, "--hash-every", 1
-    record(*words, "--output", names[0])
-    monkeypatch.setattr(ProgressFile, "signalled", signalled_after(4))
-    kept = "--checkpoint", names[3], "--checkpoint-every", 99
-    stopped(*words, *kept, "--output", names[1])
-    on = "resume", names[3], "--trajectory", 2, "--hash-every", 1, "--output"
-    line = support.refused([*on, names[1]])
-    assert "first.h5: is the output of a run that made steps before 5, which would be" in line
-    for _ in range(2):  # the output of the same part is replaced, as that of any run
-        record(*on, names[2])
-    whole, first, second = (frames(name) for name in names[:3])
-    assert [*first, *second] == [*range(0, 5, 2), 5, 6, 8, 9]
-    first.pop(5)  # where the first part ended
-    assert first | second == whole
+@pytest.mark.parametrize("last", [1, 4, 5])
+def test_frames_go_on(last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches frames that are lost when a run goes on, come twice, or are of no multiple."""
+    whole, file, saved = (tmp_path / f"{name}.h5" for name in ("whole", "file", "c"))
+    how = "--trajectory", 2, "--hash-every", 1, "--snapshot-every", 3, "--output"
+    words = "run", *RUNS["leanmd, blocks"].split(), "--warmup", 2
+    record(*words, *how, whole)
+    monkeypatch.setattr(ProgressFile, "signalled", signalled_after(last))
+    stopped(*words, *how, file, "--checkpoint", saved, "--checkpoint-every", 99)
+    assert max(frames(file)) == last + 1
+    for _ in range(2):  # once more: what was made after the checkpoint is cut
+        record("resume", saved, "--pe-grid", "1x1x1", *how, file)
+        assert [*frames(file)] == [0, 2, 4, 6, 8, 10, 11] and frames(file) == frames(whole)
+        assert tables(file) == tables(whole)
+
+
+def tables(path: Path) -> dict[str, bytes]:
+    """The bytes of all that a file has of earlier steps, but the frames of a trajectory."""
+    found: dict[str, bytes] = {}
+
+    def add(name: str, data: Any) -> None:
+        if isinstance(data, h5py.Dataset) and name.startswith(("hashes", "snapshots", "obs")):
+            found[name] = data[...].tobytes()
+
+    with h5py.File(path) as file:
+        file.visititems(add)
+    assert {name.partition("/")[0] for name in found} == {"hashes", "snapshots", "observables"}
+    return found
+
+
+@pytest.mark.usefixtures("often")
+def test_frames_of_rounds_of_several_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a frame that is kept, or cut, by its step instead of the round that reached it."""
+    whole, file, saved = (tmp_path / f"{name}.h5" for name in ("whole", "file", "c"))
+    words = "run", *RUNS["jacobi2d, float32"].split(), "--time-tile", 4, "--warmup", 4
+    how = "--hash-every", 3, "--snapshot-every", 7, "--output"
+    record(*words, *how, whole)
+    for last in (0, 1):  # of the rounds 0..4, 4..8, 8..12, 12..16
+        monkeypatch.setattr(ProgressFile, "signalled", signalled_after(last + 1))
+        stopped(*words, *how, file, "--checkpoint", saved, "--checkpoint-every", 99)
+        record("resume", saved, *how, file)
+        with h5py.File(whole) as one, h5py.File(file) as other:
+            for name in ("hashes/step", "hashes/u", "snapshots/step", "snapshots/thumbnail"):
+                assert np.array_equal(one[name], other[name]), (last, name)
+
+
+@pytest.mark.usefixtures("often")
+def test_outputs_that_cannot_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches frames that are lost without a word: of other intervals, and between two parts."""
+    saved, file = tmp_path / "c.h5", tmp_path / "file.h5"
+    words = "run", *RUNS["echo"].split(), "--warmup", 0, "--checkpoint", saved
+    monkeypatch.setattr(ProgressFile, "signalled", signalled_after(2))
+    stopped(*words, "--checkpoint-every", 9, "--hash-every", 1, "--output", file)
+    earlier = file.read_bytes()
+    on = "resume", saved, "--output", file, "--hash-every"
+    line = support.refused([*on, 2])
+    assert "was written with --hash-every 1: give that again, or name another file" in line
+    monkeypatch.setattr(ProgressFile, "signalled", signalled_after(2))
+    stopped("resume", saved)
+    assert "file.h5: ends at step 3, but" in support.refused([*on, 1])
+    monkeypatch.setattr(ProgressFile, "signalled", lambda _: False)
+    assert file.read_bytes() == earlier
+    record("run", "echo", "--size", "5x5", "--steps", 2, "--output", file)
+    record(*on, 1)  # the output of another problem is replaced, as by any run
+    with h5py.File(file) as opened:
+        assert opened["hashes/step"][...].tolist() == [6, 7, 8, 9]
 
 
 def frames(path: Path) -> dict[int, bytes]:

@@ -22,8 +22,8 @@ from drivers.job import RunError
 from miniapps.parameters import InputError, require, shown
 from workbench.cli import build_parser
 from workbench.exit_status import BAD_INPUT
-from workbench.run import launch, record
-from workbench.run.execute import check_fits, require_pinnable
+from workbench.run import launch, record, restarts
+from workbench.run.execute import check_fits, require_pinnable, takes_snapshots
 from workbench.run.processes import signals_kept
 from workbench.run.spec import RunSpec
 from workbench.show import captions
@@ -107,9 +107,12 @@ def run(app: str, **options: Any) -> Record:
     with tempfile.TemporaryDirectory(prefix="miniapps-") as folder, signals_kept():
         timings = Path(folder) / "blocks.npy"
         spec = _spec(asked, timings)
-        pinning = launch.pinning(spec) if asked.pin else []
-        command = launch.command_for_all([spec], pinning, asked.launcher)
-        (result,) = launch.launch_all([spec], command, asked.stall)
+
+        def command(spec: RunSpec) -> list[str]:
+            pinning = launch.pinning(spec) if asked.pin else []
+            return launch.command_for_all([spec], pinning, asked.launcher)
+
+        result = restarts.launch_until_done(spec, command, asked.stall)
         if isinstance(result, str):
             raise RunError(result)
         return Record(result, np.load(timings) if timings.exists() else None)
@@ -155,6 +158,7 @@ def _spec(asked: argparse.Namespace, timings: Path) -> RunSpec:
     spec = RunSpec.create(asked, timings)
     if not asked.force and asked.launcher is None:
         check_fits(spec)
+    restarts.check(spec, True, takes_snapshots(spec))
     if asked.pin:
         require_pinnable(spec, asked.launcher)
     return spec

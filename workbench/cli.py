@@ -46,7 +46,10 @@ from workbench.run.processes import end_by_signals
 if TYPE_CHECKING:
     from workbench.run.spec import RunSpec
 
-OF_ONE_LAUNCH = ("json", "launcher", "stall", "pin", "no_launch", "dry_run", "time_limit")
+OF_ONE_LAUNCH = (
+    *("json", "launcher", "stall", "pin", "no_launch", "dry_run"),
+    *("time_limit", "restart_on_failure", "restart_pes"),
+)
 LAUNCHED = "run", "batch", "comm", "lesson"  # commands that PEs carry out, too; they do not
 SUMMARY = "Small parallel scientific programs, each run unchanged by several drivers."
 

@@ -328,7 +328,7 @@ def add_diff(commands: Any) -> None:
     example = "example: miniapps diff A.h5 B.h5; make both with run --hash-every 1 --output"
     parser = command_parser(commands, "diff", help, example, _diff)
     for name in ("A.h5", "B.h5"):
-        parser.add_argument(name, type=Path, help="written by run --output")
+        parser.add_argument(name, type=Path, help="written by run --output or --checkpoint")
 
 
 def _diff(options: argparse.Namespace, runtime: list[str]) -> int:

@@ -1,4 +1,7 @@
-"""``miniapps diff A.h5 B.h5``: the first step, block and field in which two runs differ."""
+"""``miniapps diff A.h5 B.h5``: the first step, block and field in which two runs differ.
+
+Either file may be a checkpoint, which has a state, but no hashes of earlier steps.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,11 @@ from kernels.state_hash import WORDS
 from miniapps.decomposition import Layout, split
 from miniapps.hdf5 import damage, require_stored
 from miniapps.parameters import InputError, require
+from miniapps.saved import NOBODY
 from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
+from workbench.run.checkpoint import fixed_parameters, is_checkpoint, read_checkpoint
 from workbench.run.hashes import grid_of
-from workbench.run.record import fixed_parameters
 from workbench.run.revalidation import steps_before
 from workbench.show.reading import opened, read_rows, require_survivable
 from workbench.show.saved import record_in
@@ -28,22 +32,23 @@ FINE = 1 << 20  # parts of an extent that is not a number of cells
 
 
 class Run(NamedTuple):
-    """A run's file, opened, and its record."""
+    """A run's file, opened, and its record; of a checkpoint, what it says of its run.
+
+    ``end``: the number of steps made, warm-up included.
+    """
 
     path: Path
     file: Any
     record: dict[str, Any]
-
-    @property
-    def end(self) -> int:
-        """The number of steps made, warm-up included."""
-        return int(steps_before(self.record) + self.record["steps"])
+    end: int
+    is_checkpoint: bool = False
 
 
 def diff(first: Path, second: Path) -> int:
     """Compare two runs and print the first difference; returns the exit status.
 
-    Raises InputError if a file was not written by --output, or the runs are of other problems.
+    Raises InputError if a file was not written by --output or --checkpoint, if a checkpoint is
+    damaged, or if the runs are of other problems.
     """
     for path in (first, second):
         require_survivable(path, partial(_read_all, path))
@@ -52,7 +57,7 @@ def diff(first: Path, second: Path) -> int:
         other = f"is a run of another problem than {first}"
         require(_problem(a) == _problem(b), "diff", second, other)
         try:
-            found, common = _hashes(a, b) or _final(a, b), _steps(a, b)
+            found, common = _hashes(a, b) or _final(a, b) or _more(a, b), _steps(a, b)
         except InputError:
             raise
         except Exception as error:  # damaged: `opened` would name the second file in any case
@@ -62,7 +67,7 @@ def diff(first: Path, second: Path) -> int:
         print(f"equal at the end{seen}:\n  {a.record['state_hash']}")
         return VALID
     print(*fitted(found, width()), sep="\n")
-    if not common:
+    if not common and not (a.is_checkpoint or b.is_checkpoint):
         print("make both runs with --hash-every 1 to find the first step that differs")
     return WRONG
 
@@ -74,14 +79,20 @@ def _not_written(files: str, error: Exception) -> InputError:
 
 def _run(path: Path, file: Any) -> Run:
     """A run's file with its record. Raises InputError, or another error for a damaged file."""
+    if is_checkpoint(file):
+        found = read_checkpoint("FILE.h5", path)
+        found.verify()
+        return Run(path, file, dict(found.head), found.state.step, is_checkpoint=True)
     _datasets(file, path)
-    return Run(path, file, record_in(file, path))
+    record = record_in(file, path)
+    return Run(path, file, record, int(steps_before(record) + record["steps"]))
 
 
 def _read_all(path: Path) -> None:
     """Read all that a comparison reads of a file."""
     with opened(path) as file:
-        record_in(file, path)
+        if not is_checkpoint(file):
+            record_in(file, path)
         read_rows(*_datasets(file, path))
 
 
@@ -94,7 +105,8 @@ def _datasets(file: Any, path: Path) -> list[Any]:
 
 def _problem(run: Run) -> tuple[str, dict[str, Any]]:
     """What two runs must have in common."""
-    return run.record["app"], fixed_parameters(run.record)
+    app = run.record["app"]
+    return app, fixed_parameters(app, run.record["problem"])
 
 
 def _steps(a: Run, b: Run) -> list[int]:
@@ -187,11 +199,26 @@ def _final(a: Run, b: Run) -> str | None:
     return "the state hashes differ, but the stored final states are equal"
 
 
+def _more(a: Run, b: Run) -> str | None:
+    """What two checkpoints with the same state have beside it, if that differs, in words."""
+    if not (a.is_checkpoint and b.is_checkpoint):
+        return None
+    for kind in ("arrays", "totals"):
+        one, other = a.record[kind], b.record[kind]
+        for name in sorted({*one, *other}):
+            if one.get(name) != other.get(name):
+                return f"the states are equal, but {name}, which the app needs beside them, differs"
+    return None
+
+
 def _ordered(run: Run, name: str) -> np.ndarray:
     """A field of the final state; rows of particles or atoms in the order of their ids."""
     values = np.asarray(run.file[f"state/{name}"])
-    ids = run.file["state"].get(f"{name}.id")
-    return values if ids is None else values[np.argsort(ids[...], kind="stable")]
+    found = run.file["state"].get(f"{name}.id")
+    if found is None:
+        return values
+    ids = np.asarray(found)
+    return values[np.argsort(ids, kind="stable")[np.count_nonzero(ids == NOBODY) :]]
 
 
 def _unequal(x: np.ndarray, y: np.ndarray) -> Iterator[tuple[int, ...]]:

@@ -82,6 +82,16 @@ class Trajectory:
         if "si" in record:
             self._write_si(file, record["si"])
 
+    def earlier(self, file: Any) -> dict[int, list[Any]]:
+        """The frames of a file, each in one part, whose atoms are read when they are joined."""
+        atoms = file["particles/atoms"]
+        steps = atoms["id/step"][...] - self.first_step
+        rows = [atoms[f"{name}/value"] for name in COLUMNS]
+        return {
+            step: [{"rows": InFrame(rows, number), "id": InFrame([atoms["id/value"]], number)}]
+            for number, step in enumerate(steps.tolist())
+        }
+
     def _write_head(self, file: Any, record: dict[str, Any]) -> None:
         """Write the program that made the file, and the box."""
         head = file.create_group("h5md")
@@ -160,6 +170,21 @@ class Trajectory:
         describe(element["step"], "steps made before each frame", ["frame"])
         about = Quantity("time of each frame in reduced units", "tau")
         describe_scalars(element["time"], about, ["frame"])
+
+
+@dataclass(frozen=True)
+class InFrame:
+    """A frame of datasets (frames, atoms, ...), side by side; a slice reads that of some atoms."""
+
+    columns: list[Any]
+    frame: int
+
+    def __len__(self) -> int:
+        return int(self.columns[0].shape[1])
+
+    def __getitem__(self, atoms: slice) -> np.ndarray:
+        parts = [data[self.frame, atoms] for data in self.columns]
+        return parts[0] if len(parts) == 1 else np.hstack(parts)
 
 
 def describe_scalars(data: Any, quantity: Quantity, axes: list[str]) -> None:

@@ -62,14 +62,14 @@ def offers_checkpoints(make: Any) -> bool:
     return all(hasattr(kind, "checkpoint") and hasattr(kind, "resume") for kind in known)
 
 
-def fixed_parameters(app: str, problem: Any) -> dict[str, Any]:
-    """The parameters of a problem that fix the result, as JSON has them."""
+def fixed_parameters(app: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Those parameters of a problem that fix the result, as JSON has them, with whole paths."""
     kind = miniapps.load(app).Problem
     free = {*kind.only_output, *(variant.field for variant in kind.variants)}
-    plain = problem.parameters()
-    for option in fields(problem):
-        if isinstance(getattr(problem, option.name), Path):
-            plain[option.name] = str(getattr(problem, option.name).resolve())
+    plain = dict(parameters)
+    for option in fields(kind):
+        if option.metadata["parse"] is Path and plain.get(option.name) is not None:
+            plain[option.name] = str(Path(plain[option.name]).resolve())
     found: dict[str, Any] = json.loads(json.dumps(plain))
     return {name: value for name, value in found.items() if name not in free}
 
@@ -288,7 +288,7 @@ class Resumed:
         """Raise InputError unless a run, a `RunSpec`, continues that of the checkpoint."""
         head, made, of_file = self.head, self.state.step, self.head["app"]
         require(spec.app == of_file, self.option, self.path, f"is of {of_file}, not {spec.app}")
-        asked = fixed_parameters(spec.app, spec.problem)
+        asked = fixed_parameters(spec.app, spec.problem.parameters())
         options = {field.name: field.metadata["option"] for field in fields(spec.problem)}
         for name, value in head["problem"].items():
             same = asked.get(name) == value
@@ -307,6 +307,11 @@ class Resumed:
 def _said(value: Any) -> str:
     """A value of a parameter, as JSON has it, in words of the command line."""
     return shown(tuple(value)) if isinstance(value, list) else shown(value)
+
+
+def is_checkpoint(file: Any) -> bool:
+    """Whether an open HDF5 file says that it is a checkpoint."""
+    return "checkpoint" in file.attrs
 
 
 def read_checkpoint(option: str, path: Path) -> Resumed:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from miniapps.parameters import require, shown, words
+from workbench.run import earlier
 from workbench.run.checkpoint import (
     MOST_KEPT,
     Hdf5Checkpoints,
@@ -34,39 +34,28 @@ def check(spec: Any) -> None:
         for option, value in times.items():
             require(not value, option, value, "needs --checkpoint FILE.h5")
         require(keep == 2, "--checkpoint-keep", keep, "needs --checkpoint FILE.h5")
+        again = spec.restart_on_failure
+        require(not again, "--restart-on-failure", again, "needs --checkpoint FILE.h5")
     else:
         needs = "needs --checkpoint-every K, --checkpoint-minutes M or --time-limit T"
         require(any(times.values()), "--checkpoint", spec.checkpoint, needs)
         able = offers_checkpoints(spec.module.Block)
         require(able, "--checkpoint", spec.checkpoint, f"app {spec.app} does not offer it")
+    _check_restarts(spec)
     if spec.resume is not None and spec.resumed is not None:
         spec.resumed.check(spec)
         if FOLDER not in os.environ:  # else the launching process has done it
-            _require_new_output(spec)
+            earlier.check(spec)
             spec.resumed.verify()
 
 
-def _require_new_output(spec: Any) -> None:
-    """Raise InputError if the output would replace that of an earlier part of the run."""
-    if spec.output is None or not spec.output.exists():
-        return
-    begun = _begin_of_output(spec.output, spec.app)
-    lost = f"is the output of a run that made steps before {spec.start}, which would be lost"
-    earlier = begun is not None and begun < spec.start
-    require(not earlier, "--output", spec.output, f"{lost}: name another file")
-
-
-def _begin_of_output(path: Path, app: str) -> int | None:
-    """The first step of the run of an app whose output a file is; None for any other file."""
-    import h5py
-
-    try:
-        with h5py.File(path) as file:
-            record = json.loads(file.attrs["record"])
-        past = [{"step": 0}, *record.get("resumed", [])]
-        return int(past[-1]["step"]) if record["app"] == app else None
-    except (OSError, KeyError, ValueError, TypeError, AttributeError):
-        return None
+def _check_restarts(spec: Any) -> None:
+    """Raise InputError unless the options of restarts fit the run."""
+    most, pes, none = spec.restart_on_failure, spec.restart_pes, "must be 0 or more (0: none)"
+    require(most >= 0, "--restart-on-failure", most, none)
+    require(pes is None or most > 0, "--restart-pes", pes, "needs --restart-on-failure N")
+    one = f"--driver {spec.driver} has one PE"
+    require(pes is None or not spec.can.one_pe, "--restart-pes", pes, one)
 
 
 def writer_of(spec: Any) -> Hdf5Checkpoints | None:
@@ -77,7 +66,7 @@ def writer_of(spec: Any) -> Hdf5Checkpoints | None:
         "app": spec.app,
         "steps": spec.steps,
         "warmup": spec.warmup,
-        "problem": fixed_parameters(spec.app, spec.prepared),
+        "problem": fixed_parameters(spec.app, spec.prepared.parameters()),
         "words": _fixing(spec),
         "case": _case(spec),
         "own": spec.own_words(),

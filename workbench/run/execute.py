@@ -33,9 +33,10 @@ from drivers.job import Job, Watcher
 from drivers.outcome import Outcome, Report
 from miniapps.parameters import require
 from workbench import environment, standard_output
+from workbench.errors import tell
 from workbench.exit_status import FAILED, STOPPED, VALID, WRONG
 from workbench.plural import counted
-from workbench.run import launch, output, record
+from workbench.run import launch, output, record, restarts
 from workbench.run.hashes import StepHashes
 from workbench.run.processes import end_by_signals, remove_shared_files, stopped_by_signals
 from workbench.run.progress_bar import ProgressBar, ProgressBarThread
@@ -62,19 +63,28 @@ def run(options: Namespace, runtime: list[str]) -> int:
     here = around is None and not options.no_launch and options.launcher is None and not runtime
     if here and not (options.force or options.dry_run):
         check_fits(spec)
+    mine = around is None and not options.no_launch
+    restarts.check(spec, mine or launch.FOLDER in os.environ, takes_snapshots(spec))
     if options.pin:
-        runtime = [*_pinned(spec, options, launched=around is not None), *runtime]
-    if options.no_launch or drivers.get(spec.driver).one_process or around is not None:
+        _pin(spec, options, launched=around is not None)
+
+    def command(spec: RunSpec) -> list[str]:
+        pinning = launch.pinning(spec) if options.pin else []
+        return launch.command(spec, [*pinning, *runtime], options.launcher)
+
+    if not mine or (spec.can.one_process and not spec.restart_on_failure):
         if not options.dry_run:
             return execute(spec, show, options.stall)
         print("nothing to launch: this process does the run, or its part")
         return VALID
-    command = launch.command(spec, runtime, options.launcher)
     if options.dry_run:
-        print(shlex.join(command))
+        print(shlex.join(command(spec)))
         return VALID
-    result = launch.launch(spec, command, options.stall)
-    return show(result) if isinstance(result, dict) else result
+    result = restarts.launch_until_done(spec, command, options.stall, launch.stoppable(spec))
+    if isinstance(result, str):
+        tell(result)
+        return FAILED
+    return show(result)
 
 
 def check_fits(spec: RunSpec) -> None:
@@ -120,16 +130,14 @@ def _check_disk(spec: RunSpec) -> None:
     require(needed <= free, "--output", spec.output, allowed)
 
 
-def _pinned(spec: RunSpec, options: Namespace, launched: bool) -> list[str]:
-    """Pin this process, or return the launcher options that pin the PEs. Raises InputError."""
+def _pin(spec: RunSpec, options: Namespace, launched: bool) -> None:
+    """Pin this process, if it is the only one of the run. Raises InputError if it cannot be."""
     allowed = "only where this process launches the PEs"
     require(not (launched or options.no_launch), "--pin", "given", allowed)
     require_pinnable(spec, options.launcher)
-    if not spec.can.one_process:
-        return launch.pinning(spec)
-    os.environ[environment.CORES_VARIABLE] = str(environment.cores_of_run())
-    os.sched_setaffinity(0, environment.core_numbers()[:1])
-    return []
+    if spec.can.one_process:
+        os.environ[environment.CORES_VARIABLE] = str(environment.cores_of_run())
+        os.sched_setaffinity(0, environment.core_numbers()[:1])
 
 
 def require_pinnable(spec: RunSpec, launcher: str | None) -> None:
@@ -252,7 +260,26 @@ def store_of(spec: RunSpec) -> output.Hdf5Store | None:
         writers = (*writers, Thumbnails(spec.snapshot_every, sides_of(spec.problem.extent)))
     if spec.hash_every:
         writers = (*writers, StepHashes(spec.hash_every, tuple(spec.problem.extent)))
-    return output.Hdf5Store(spec.output.resolve(), writers, spec.problem.quantities)
+    path, quantities = spec.output.resolve(), spec.problem.quantities
+    return output.Hdf5Store(path, writers, quantities, _resumed_after(spec))
+
+
+def _resumed_after(spec: RunSpec) -> tuple[int, int] | None:
+    """The round after which a run goes on, if it is resumed: its first step, and its end.
+
+    Of a timed round only the end is known: what is in the output of an earlier part says the rest.
+    """
+    if spec.resumed is None:
+        return None
+    rounds = spec.job().rounds(0, spec.warmup) if spec.start <= spec.warmup else ()
+    begun = (first for first, count in rounds if first + count == spec.start)
+    return next(begun, spec.start - 1), spec.start
+
+
+def takes_snapshots(spec: RunSpec) -> bool:
+    """Whether a run stores states before the last one."""
+    store = store_of(spec)
+    return store is not None and store.snapshots
 
 
 @contextmanager

@@ -117,6 +117,15 @@ class StepHashes:
             axes = ["snapshot", "part", "column"]
             describe(file[f"hashes/{name}"], about, axes, columns=columns)
 
+    def earlier(self, file: Any) -> dict[int, list[Any]]:
+        """The hashes of a file, each as the sum of one PE."""
+        tables = {name: data[...] for name, data in file["hashes"].items() if name != "step"}
+        steps = file["hashes/step"][...].tolist()
+        return {
+            step: [{name: table[row] for name, table in tables.items()}]
+            for row, step in enumerate(steps)
+        }
+
 
 def _total(parts: list[Any], name: str) -> np.ndarray:
     """The sum over all PEs of the hashes of one name."""

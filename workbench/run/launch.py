@@ -23,7 +23,7 @@ from errno import EACCES, EAGAIN, EDQUOT, EMFILE, ENFILE, ENOMEM, ENOSPC, EPERM,
 from itertools import takewhile
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import drivers
 from devices import system
@@ -116,17 +116,34 @@ def pinning(spec: Launched, launcher: str | None = None) -> list[str]:
     return driver.pin(environment.core_numbers()[: spec.pes])
 
 
+class Ended(NamedTuple):
+    """How a launch ended: the trouble that was found, if any, and the launcher's exit status.
+
+    ``step``: the one that the PE furthest ahead has begun; ``began_s``: when all PEs had begun
+    their first one, by the monotonic clock; None: they had not.
+    """
+
+    trouble: str | None
+    status: int
+    step: int
+    began_s: float | None
+
+
 def launch(spec: Launched, command: list[str], limit_s: float | None) -> dict[str, Any] | int:
     """Run a command and monitor it; returns the record, or the exit status of a failed run.
 
     If the run writes checkpoints, a signal stops it after one more.
     """
-    stoppable = getattr(spec, "checkpoint", None) is not None
-    (result,) = launch_all([spec], command, limit_s, stoppable)
+    (result,) = launch_all([spec], command, limit_s, stoppable(spec))
     if isinstance(result, str):
         errors.tell(result)
         return FAILED
     return result
+
+
+def stoppable(spec: Launched) -> bool:
+    """Whether the PEs of a run stop if a signal asks for it: those that write checkpoints."""
+    return getattr(spec, "checkpoint", None) is not None
 
 
 def launch_all(
@@ -142,11 +159,18 @@ def launch_all(
     Returns the records of the completed runs, in order, followed by the reason why the next run
     failed if not all completed.
     """
+    return launch_to_end(specs, command, limit_s, stoppable)[0]
+
+
+def launch_to_end(
+    specs: Sequence[Launched], command: list[str], limit_s: float | None, stoppable: bool
+) -> tuple[list[dict[str, Any] | str], Ended]:
+    """What `launch_all` returns, and how the launch ended."""
     with tempfile.TemporaryDirectory(prefix="miniapps-") as name:
         folder = Path(name)
         (folder / RUNS).write_bytes(pickle.dumps(specs))
         begun = monotonic()
-        trouble, status = _monitored(specs, command, limit_s, stoppable, folder)
+        ended = _monitored(specs, command, limit_s, stoppable, folder)
         _print_notes(folder)
         files = [folder / record_name(number) for number in range(len(specs))]
         launch_s = monotonic() - begun
@@ -155,8 +179,8 @@ def launch_all(
             for file in takewhile(Path.exists, files)
         ]
         if len(results) < len(specs):
-            results.append(_failed(folder, trouble, status))
-        return results
+            results.append(_failed(folder, ended.trouble, ended.status))
+        return results, ended
 
 
 def _monitored(
@@ -165,8 +189,8 @@ def _monitored(
     limit_s: float | None,
     stoppable: bool,
     folder: Path,
-) -> tuple[str | None, int]:
-    """Run a command to its end; returns the trouble that was found, if any, and its status.
+) -> Ended:
+    """Run a command to its end.
 
     However it ends, no process is left and no temporary file beside an output.
     """
@@ -187,7 +211,8 @@ def _monitored(
             monitor.end_all()
             for part in parts:
                 part.unlink(missing_ok=True)
-    return trouble, process.returncode
+    step = max(slot.step for slot in progress.slots())
+    return Ended(trouble, process.returncode, step, monitor.began_s)
 
 
 def keep_notes(folder: Path) -> None:

@@ -72,6 +72,7 @@ class Monitor:
         self.looked = 0.0  # when all processes of the run were last looked at
         self.born: dict[int, float] = {}  # processes of PEs, and when each was last seen
         self.shared: set[Path] = set()  # files of the PEs' shared memory
+        self.began_s: float | None = None  # when all PEs were seen to have begun their first step
         self.settled = False  # all of these are known, since all PEs have begun to step
 
     def wait(self) -> str | None:
@@ -106,6 +107,8 @@ class Monitor:
         if stopped:
             return self._of_process(stopped[0], "was stopped")
         starting = any(slot.phase == STARTING for slot in slots)
+        if self.began_s is None and not starting:
+            self.began_s = now
         due = now - self.looked > (LOOK_S if self.settled else STARTING_LOOK_S)
         if due or not (starting or self.settled):
             self.looked = now

@@ -31,6 +31,7 @@ from miniapps.contract import Piece
 from miniapps.quantities import Quantity, describe, describe_state
 from miniapps.snapshots import SnapshotWriter, append
 from workbench.run.disk import hdf5_file
+from workbench.run.earlier import earlier_part
 from workbench.run.replaced import aside
 from workbench.run.written import state_hash
 
@@ -58,6 +59,9 @@ class Hdf5Store:
     path: Path  # as --output, absolute
     writers: tuple[SnapshotWriter, ...] = ()
     quantities: Mapping[str, Quantity] = field(default_factory=dict)  # of the app's problem
+    # The round, from a step to the next, after which a checkpoint was written that the run goes on
+    # from: snapshots up to there are kept if the path is the output of an earlier part of the run.
+    resumed: tuple[int, int] | None = None
 
     def clear(self) -> None:
         """Remove the temporary files of a failed run."""
@@ -117,10 +121,13 @@ class Hdf5Store:
         spools = [spool for spool in temporary(self.path, outcome.pes)[1:] if spool.exists()]
         with self._opened(aside(self.path), "r+") as file, ExitStack() as stack:
             parts = [stack.enter_context(h5py.File(spool)) for spool in spools]
+            earlier = earlier_part(self.path, record) is not None
+            old = stack.enter_context(h5py.File(self.path)) if earlier else None
             for writer in self.writers:
                 kept = [part[writer.name] for part in parts if writer.name in part]
                 steps = sorted({int(step) for part in kept for step in part})
                 frames = {s: [part[str(s)] for part in kept if str(s) in part] for s in steps}
+                frames = self._earlier(old, writer) | frames
                 writer.join(file, frames, record, outcome.steps_done)
             file.attrs["record"] = json.dumps(record)
             file.attrs["description"] = DESCRIPTION
@@ -130,6 +137,21 @@ class Hdf5Store:
         for spool in spools:
             spool.unlink()
         os.replace(aside(self.path), self.path)
+
+    def _earlier(self, old: Any, writer: SnapshotWriter) -> dict[int, list[Any]]:
+        """The snapshots up to the checkpoint in the output of an earlier part of the run, if any.
+
+        The last one in a file is of its final state, which may be one more than was asked for.
+        """
+        if old is None or not writer.every or self.resumed is None:
+            return {}
+        before, end = self.resumed
+        rounds = old["timing/rounds"][...]
+        before = next(iter(rounds[rounds.sum(axis=1) == end, 0].tolist()), before)
+        frames = writer.earlier(old)
+        return {
+            s: f for s, f in frames.items() if s < end or (s == end and writer.wants(before, s))
+        }
 
     @contextmanager
     def _opened(self, path: Path, mode: str) -> Iterator[Any]:

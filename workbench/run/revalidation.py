@@ -61,6 +61,16 @@ RECORD: Mapping[str, Any] = MappingProxyType(
         "warmup": COUNT,
         "resumed?": [{"step": SEVERAL, "state_hash": HASH}],
         "stopped?": {"step": SEVERAL, "by": LINE},
+        "restarts?": [
+            {
+                "reason": LINE,
+                "pes": SEVERAL,
+                "step": COUNT,
+                "from": COUNT,
+                "lost_s": AMOUNT,
+                "recovery_s": AMOUNT.or_null(),
+            }
+        ],
         "problem": PARAMETERS,
         "extent?": [POSITIVE],
         "valid": FLAG,

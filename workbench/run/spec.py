@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 from argparse import Namespace
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ from workbench.run.writable import check_writable, require_apart
 WARMUP = 10  # steps, as in the studies of ESPM2 2021; the first ones are slower
 MOST_PES = 1 << 20  # and blocks per PE; their factors are searched, which takes time
 MOST_BLOCKS = 1 << 20  # of a run: each is a Python object
+TIME_OVER_S = 1e-3  # a limit that is over when a process has started
 RUN, DEVICES, OUTPUT = "run", "devices", "output"  # groups of options
 AUDITS, CHECKPOINTS = "audits", "checkpoints"
 
@@ -179,6 +181,30 @@ class RunSpec:
         group=CHECKPOINTS,
         metavar="N",
     )
+    restart_on_failure: int = parameter(
+        "--restart-on-failure",
+        0,
+        int,
+        "times, at most, that the run goes on by itself after a PE has died or hangs",
+        group=CHECKPOINTS,
+        metavar="N",
+    )
+    restart_pes: int | None = parameter(
+        "--restart-pes",
+        None,
+        int,
+        "PEs after such a failure; default: as many as before",
+        group=CHECKPOINTS,
+        metavar="P",
+    )
+    time_used: Duration = parameter(
+        "--time-used",
+        Duration(0.0),
+        duration,
+        argparse.SUPPRESS,  # of the time limit, before the processes of these PEs have started
+        group=CHECKPOINTS,
+        metavar="T",
+    )
     resume: Path | None = parameter(
         "--resume",
         None,
@@ -276,7 +302,7 @@ class RunSpec:
             None if self.resumed is None else self.resumed.state,
             self.checkpoint_writer,
             60.0 * self.checkpoint_minutes,
-            float(self.time_limit),
+            self._time_left_s,
         )
 
     @cached_property
@@ -293,6 +319,12 @@ class RunSpec:
     def checkpoint_writer(self) -> Hdf5Checkpoints | None:
         """What writes the run's checkpoints, if any."""
         return checkpointing.writer_of(self)
+
+    @property
+    def _time_left_s(self) -> float:
+        """How old the processes of the PEs become before the run stops, s; 0: no limit."""
+        left = self.time_limit - self.time_used
+        return max(left, TIME_OVER_S) if self.time_limit else 0.0
 
     def own_words(self) -> list[str]:
         """The words that give the driver's own options."""

@@ -183,6 +183,12 @@ class Thumbnails:
         snapshots["thumbnail"] = np.array(list(thumbnails.values()), np.float32)
         _describe(snapshots, file["state"])
 
+    def earlier(self, file: Any) -> dict[int, list[Any]]:
+        """The thumbnails of a file, each as the sum of one PE."""
+        snapshots = file["snapshots"]
+        pairs = zip(snapshots["step"][...].tolist(), snapshots["thumbnail"][...], strict=True)
+        return {step: [{"thumbnail": thumbnail}] for step, thumbnail in pairs}
+
 
 def _describe(snapshots: Any, state: Any) -> None:
     """Give thumbnails their attributes."""

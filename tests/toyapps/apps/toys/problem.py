@@ -38,6 +38,10 @@ class SlowSnapshots:
     def join(self, file: Any, frames: Any, record: dict[str, Any], steps: int) -> None:
         """Leave the file as it is."""
 
+    def earlier(self, file: Any) -> dict[int, list[Any]]:
+        """None."""
+        return {}
+
 
 class SlowAudit(BaseAudit):
     """Takes a tenth of a second at either end of a round, if it is asked for `SAMPLES`."""

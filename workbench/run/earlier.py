@@ -1,0 +1,66 @@
+"""The output of an earlier part of a run, which the run goes on to write after it was resumed.
+
+Its snapshots up to the checkpoint are kept, those after it are made again. So the file has what
+that of a run has which was never stopped; its record and times are those of the last part.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from miniapps.parameters import require
+from workbench.run.checkpoint import fixed_parameters
+from workbench.run.revalidation import steps_before
+
+INTERVALS = ("snapshot_every", "hash_every")  # of a record
+
+
+def earlier_part(path: Path, run: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The record of an earlier part of a run, whose output is a file; None for any other file.
+
+    ``run``: the entries ``app``, ``problem`` and ``resumed`` of its record.
+    """
+    import h5py
+
+    if not run["resumed"] or not path.is_file():
+        return None
+    try:
+        with h5py.File(path) as file:
+            found: dict[str, Any] = json.loads(file.attrs["record"])
+        problems = [fixed_parameters(one["app"], one["problem"]) for one in (found, run)]
+        same = found["app"] == run["app"] and problems[0] == problems[1]
+        begun = [{"step": 0}, *found.get("resumed", [])][-1]["step"]
+        return found if same and begun < run["resumed"][-1]["step"] else None
+    except (OSError, LookupError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def check(spec: Any) -> None:
+    """Raise InputError if a resumed run, a `RunSpec`, would lose snapshots of an earlier part."""
+    if spec.output is None:
+        return
+    now = {"app": spec.app, "problem": spec.problem.parameters()} | {
+        name: getattr(spec, name) for name in INTERVALS
+    }
+    found = earlier_part(spec.output, now | {"resumed": spec.resumed.past()})
+    if found is None:
+        return
+    kind = type(spec.problem)
+    options = {name: f"--{name.replace('_', '-')}" for name in INTERVALS}
+    wanted = {name: now[name] for name in INTERVALS}
+    before = {name: found.get(name, 0) for name in INTERVALS}
+    for field in (field for field in fields(kind) if field.name in kind.needs_output):
+        options[field.name] = field.metadata["option"]
+        wanted[field.name] = getattr(spec.problem, field.name)
+        before[field.name] = found["problem"].get(field.name)
+    for name, option in options.items():
+        given = f"{option} {before[name]}" if before[name] else f"no {option}"
+        allowed = f"was written with {given}: give that again, or name another file"
+        require(wanted[name] == before[name], "--output", spec.output, allowed)
+    end = steps_before(found) + found["steps"]
+    gap = f"ends at step {end}, but {spec.resume} has made {spec.start}: name another file"
+    require(end >= spec.start or not any(wanted.values()), "--output", spec.output, gap)
