@@ -32,6 +32,11 @@ class Run(NamedTuple):
     migrations: int = 0
 
     @property
+    def app(self) -> str:
+        """The app."""
+        return self.problem.split()[0]
+
+    @property
     def words(self) -> list[str]:
         """The arguments of ``miniapps run``."""
         return f"{self.problem} {self.how} --device gpu".split()

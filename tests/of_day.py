@@ -18,6 +18,8 @@ import pytest
 Case = TypeVar("Case")
 DAY = "TEST_DAY"  # a number that grows by one each day
 DAYS = 3
+# Apps with kernels for a GPU, by day: to compile these takes most of the time of their tests.
+KERNELS = (("leanmd", "pairs"), ("pic",), ("jacobi2d", "stencil3d"))
 
 
 def is_set() -> bool:
@@ -31,6 +33,11 @@ def share(cases: Sequence[Case]) -> list[Case]:
         return list(cases)
     day = int(os.environ[DAY])
     return list(cases[day % DAYS :: DAYS]) or [cases[day % len(cases)]]
+
+
+def with_kernels() -> list[str]:
+    """The apps whose kernels for a GPU are tested on this day; *pairs* is leanmd's."""
+    return [app for apps in share(KERNELS) for app in apps]
 
 
 def keep_share(

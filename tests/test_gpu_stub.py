@@ -24,7 +24,7 @@ import support
 from test_gpu_layers import all_passed, pytest_of
 
 RUN_S = 280.0
-RUNS = of_day.share(gpu_runs.RUNS)
+RUNS = [run for run in gpu_runs.RUNS if run.app in of_day.with_kernels()]
 RACES = "races"
 COMPILE = """
 import sys
@@ -66,7 +66,7 @@ def records(
 
     One process compiles the kernels first: else both PEs of a run would, at the same moment.
     """
-    apps = {run.problem.split()[0] for run in RUNS}
+    apps = {run.app for run in RUNS}
     runs = [*(run.problem for run in RUNS), *(" ".join(run.words) for run in RUNS)]
 
     def make(folder: Path) -> None:

@@ -42,14 +42,14 @@ def _kernels_that_ran() -> Iterator[None]:
 
 # tests/test_gpu_stub.py makes launched runs; the simulator has no CuPy; a GPU emulates nothing.
 NOT_SIMULATED = ["test_drivers_gpu.py", "test_cupy_gpu.py"]
-# Most of the time compiles the kernels of a file, for however many of its cases: so a day has one.
-OF_KERNELS = ["test_leanmd_gpu.py", "test_pic_gpu.py", "test_stencils_gpu.py"]
-OF_OTHER_DAYS = set(OF_KERNELS) - set(of_day.share(OF_KERNELS))
-collect_ignore = [*NOT_SIMULATED, *OF_OTHER_DAYS] if SIMULATED else ["test_emulation.py"]
+OF_KERNELS = {"leanmd": "test_leanmd_gpu.py", "pic": "test_pic_gpu.py"}
+OF_KERNELS |= {"jacobi2d": "test_stencils_gpu.py"}
+OF_OTHER_DAYS = [file for app, file in OF_KERNELS.items() if app not in of_day.with_kernels()]
+collect_ignore = [*OF_OTHER_DAYS, *(NOT_SIMULATED if SIMULATED else ["test_emulation.py"])]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the cases of the day, the first or the last one of each test, if that is asked."""
+    """Keep the first and the last case of each test, if that is asked."""
     if gpu_budget.ENDS not in os.environ:
         return
     cases = defaultdict[str, list[pytest.Item]](list)
@@ -58,7 +58,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = {id(end) for some in cases.values() for end in (some[0], some[-1])}
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
     items[:] = [item for item in items if id(item) in kept]
-    of_day.keep_share(items, items, config)
 
 
 class Unimportable(pytest.Module):

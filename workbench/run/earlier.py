@@ -34,7 +34,7 @@ def earlier_part(path: Path, run: Mapping[str, Any]) -> dict[str, Any] | None:
         problems = [fixed_parameters(one["app"], one["problem"]) for one in (found, run)]
         same = found["app"] == run["app"] and problems[0] == problems[1]
         begun = [{"step": 0}, *found.get("resumed", [])][-1]["step"]
-        return found if same and begun < run["resumed"][-1]["step"] else None
+        return found if same and begun <= run["resumed"][-1]["step"] else None
     except (OSError, LookupError, ValueError, TypeError, AttributeError):
         return None
 
