@@ -14,8 +14,7 @@ from kernels.state_hash import WORDS, digest
 
 def write_blocks(writer: CheckpointWriter, blocks: Iterable[Any]) -> None:
     """Write the pieces of a PE's blocks to the file that PE 0 has created."""
-    for block in blocks:
-        writer.write(pieces_of(block))
+    writer.write(piece for block in blocks for piece in pieces_of(block))
 
 
 def words_of_state(blocks: Iterable[Any]) -> np.ndarray:

@@ -134,8 +134,8 @@ class CheckpointWriter(Protocol):
         ``finished``: whether the blocks report that the run is finished.
         """
 
-    def write(self, pieces: list[Piece]) -> None:
-        """Write the pieces of one block in place; several PEs may call this concurrently."""
+    def write(self, pieces: Iterable[Piece]) -> None:
+        """Write the pieces of some blocks in place; several PEs may call this concurrently."""
 
     def flush(self) -> None:
         """Bring to the disk what this PE has written."""

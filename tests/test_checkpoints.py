@@ -22,7 +22,7 @@ from devices.backend import Device
 from drivers.checkpoints import words_of_state, write_blocks
 from drivers.engine import Engine
 from drivers.shares import Extent, Share
-from miniapps.contract import Checkpoint, CheckpointError, Piece
+from miniapps.contract import Checkpoint, CheckpointError
 from miniapps.leanmd.domain import Domain
 from miniapps.pic.block import PicBlock
 from miniapps.saved import SavedState
@@ -292,7 +292,7 @@ def two_ids_changed(usual: Callable[..., Any], self: SavedState, *given: Any) ->
     return ids, rows
 
 
-def shifted_rows(usual: Callable[..., Any], self: Hdf5Checkpoints, pieces: list[Piece]) -> None:
+def shifted_rows(usual: Callable[..., Any], self: Hdf5Checkpoints, pieces: Any) -> None:
     """A block that writes to the place of others."""
     usual(self, [piece._replace(ids=np.roll(piece.ids, 1)) for piece in pieces])
 

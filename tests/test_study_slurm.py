@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,33 @@ def forged(folder: Path, trial: int, point: int, **changes: Any) -> Path:
     path.write_text(json.dumps(record))
     path.with_suffix(".command").write_text("srun -n 1 miniapps")
     return path
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+@pytest.mark.parametrize("completed", [True, False])
+def test_a_job_whose_time_ends(number: signal.Signals, completed: bool, tmp_path: Path) -> None:
+    """Mistake: a run that outlives its job, or one that counts; a job that is requeued for ever."""
+    (tmp_path / "settings.sh").write_text(slurm.SETTINGS_TEXT)
+    (tmp_path / "scontrol").write_text('#!/bin/bash\necho "$*" >asked\n')
+    (tmp_path / "scontrol").chmod(0o755)
+    made = "keep one sh -c 'echo {\"valid\": true} >one.json'\n" * completed
+    # The run that is ended would leave a record, if it were not.
+    script = f'set -u\n. ./settings.sh\n{made}keep two sh -c "sleep 60; touch two.json"\n'
+    env = support.clean_environment({"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHON": "true"})
+    env |= {"MINIAPPS": "true", "SLURM_JOB_ID": "7"}
+    job = subprocess.Popen(
+        ["bash", "-c", script], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True
+    )
+    support.wait_for((tmp_path / "two.log").exists)
+    job.send_signal(number)
+    _, said = job.communicate(timeout=60)
+    asked = tmp_path / "asked"
+    assert (asked.read_text() if asked.exists() else "") == "requeue 7\n" * completed
+    assert ("no run was completed" in said) is (job.returncode == 1) is not completed
+    left = {file.name for file in tmp_path.glob("*.json")} | {
+        f.name for f in tmp_path.glob("*.fa*")
+    }
+    assert left == {"one.json"} if completed else not left
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import pytest
 import skips
 
 import miniapps
+from miniapps.echo.block import EchoBlock
 from workbench import verify
 from workbench.run import batch
 from workbench.run.cases import Case, spec_of
@@ -30,6 +31,7 @@ def results(monkeypatch: pytest.MonkeyPatch, result: Callable[[int, Any], Any]) 
         return [result(number, spec) for number, spec in enumerate(specs)]
 
     monkeypatch.setattr(verify.batch, "solve_all", solve_all)
+    monkeypatch.setattr(verify, "resumed", lambda app, device: [])
 
 
 def valid(state: str) -> dict[str, Any]:
@@ -55,6 +57,25 @@ def test_all_alike_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a command that fails whatever it finds."""
     results(monkeypatch, lambda number, spec: valid("same"))
     assert verify.verify(["echo"], full=False) == 0
+
+
+def test_a_run_that_goes_on_is_compared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Catches an app whose checkpoint lacks something, which nothing else of `verify` finds."""
+    monkeypatch.setattr(verify, "cases", lambda variants, full: [Case("serial")])
+    assert verify.verify(["echo"], full=False) == 0
+    assert "3 parts, from that checkpoint" in " ".join(capsys.readouterr().out.split())
+    usual = EchoBlock.resume
+
+    def wrong(self: Any, saved: Any) -> Any:
+        yield from usual(self, saved)
+        self.time -= 1
+
+    monkeypatch.setattr(EchoBlock, "resume", wrong)
+    assert verify.verify(["echo"], full=False) == 1
+    monkeypatch.delattr(EchoBlock, "resume")
+    assert [*verify.resumed("echo", "cpu")] == []
 
 
 def test_a_gpu_is_compared_with_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

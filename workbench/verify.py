@@ -1,5 +1,7 @@
 """``miniapps verify``: the same bits from every driver, decomposition, balancer and time tile.
 
+So are those of a run that goes on from a checkpoint, on other blocks than those that wrote it.
+
 Equal hashes prove nothing if all runs are wrong in the same way. So the app's checks also validate
 each run, and compare problems as small as these with the app's NumPy reference. On a GPU, all runs
 are compared with one on the CPU. `workbench.run.batch` makes all runs in a few launches.
@@ -8,7 +10,10 @@ are compared with one on the CPU. `workbench.run.batch` makes all runs in a few 
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -20,6 +25,7 @@ from miniapps.problem import Variant
 from workbench.exit_status import VALID, WRONG
 from workbench.run import batch
 from workbench.run.cases import Case, spec_of
+from workbench.run.checkpoint import offers_checkpoints
 
 COUNTS = (1, 2, 3, 4, 6)  # of ranks with one block each, or of blocks in one process
 PES = (1, 2, 3)  # with several blocks on each
@@ -90,13 +96,16 @@ def verify(apps: list[str], full: bool, device: str = "cpu") -> int:
     for app, mine in itertools.groupby(results, key=lambda found: found[0][0]):
         table = Table("case", "state", "result", title=app)
         expected = None
-        for (_, case, where), found in mine:
+        rows = [
+            (str(case) if where == device else f"{case}, on the {where}", found)
+            for (_, case, where), found in mine
+        ]
+        for shown, found in (*rows, *resumed(app, device)):
             state, result = described(found)
             expected = expected or state
             if result == "ok" and state != expected:
                 result = f"differs from {expected[:12]}"
             wrong += result != "ok"
-            shown = str(case) if where == device else f"{case}, on the {where}"
             table.add_row(shown, state[:12], result, style=None if result == "ok" else "red")
         console.print(table)
     for line in drivers.left_out():
@@ -112,6 +121,26 @@ def on_device(cases: Iterable[Case], device: str) -> Iterator[tuple[Case, str]]:
     if device != "cpu":
         yield Case(drivers.names()[0]), "cpu"
     yield from ((case, device) for case in cases)
+
+
+def resumed(app: str, device: str) -> Iterator[tuple[str, batch.Result]]:
+    """A run that writes a checkpoint, and one that goes on from it, each in words with its result.
+
+    Nothing if the app does not offer checkpoints.
+    """
+    if not offers_checkpoints(miniapps.load(app).Block):
+        return
+    two, three = (Case(drivers.names()[0], parts=parts) for parts in (2, 3))
+    with tempfile.TemporaryDirectory(prefix="miniapps-") as folder:
+        file, usual = Path(folder) / "c.h5", spec_of(app, two, "tiny", device=device)
+        half = (usual.warmup + usual.steps) // 2 + 1  # one checkpoint, half way
+        yield (
+            f"{two}, with a checkpoint",
+            batch.solve(replace(usual, checkpoint=file, checkpoint_every=half)),
+        )
+        if file.exists():
+            after = replace(spec_of(app, three, "tiny", device=device), resume=file)
+            yield f"{three}, from that checkpoint", batch.solve(after)
 
 
 def described(found: batch.Result) -> tuple[str, str]:

@@ -16,7 +16,7 @@ import inspect
 import json
 import os
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -141,8 +141,8 @@ class Hdf5Checkpoints:
                 if extent.ids and extent.span != extent.rows:
                     self._arrays()[f"{name}.id"].mapped(aside(self.path), "r+")[:] = NOBODY
 
-    def write(self, pieces: list[Piece]) -> None:
-        """Write the pieces of one block in place."""
+    def write(self, pieces: Iterable[Piece]) -> None:
+        """Write the pieces of some blocks in place."""
         with self._told():
             arrays = self._arrays()
             for piece in pieces:

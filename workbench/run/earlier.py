@@ -53,14 +53,18 @@ def check(spec: Any) -> None:
     options = {name: f"--{name.replace('_', '-')}" for name in INTERVALS}
     wanted = {name: now[name] for name in INTERVALS}
     before = {name: found.get(name, 0) for name in INTERVALS}
+    asked = json.loads(json.dumps(now["problem"], default=str))
     for field in (field for field in fields(kind) if field.name in kind.needs_output):
         options[field.name] = field.metadata["option"]
-        wanted[field.name] = getattr(spec.problem, field.name)
+        wanted[field.name] = asked[field.name]
         before[field.name] = found["problem"].get(field.name)
     for name, option in options.items():
         given = f"{option} {before[name]}" if before[name] else f"no {option}"
         allowed = f"was written with {given}: give that again, or name another file"
         require(wanted[name] == before[name], "--output", spec.output, allowed)
+    able = all(hasattr(writer, "earlier") for writer in spec.problem.snapshots())
+    lacks = f"{spec.app} does not say how its snapshots go on: name another file"
+    require(able, "--output", spec.output, lacks)
     end = steps_before(found) + found["steps"]
     gap = f"ends at step {end}, but {spec.resume} has made {spec.start}: name another file"
     require(end >= spec.start or not any(wanted.values()), "--output", spec.output, gap)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic, time
 from typing import Any
 
 from miniapps.parameters import InputError, require
@@ -54,11 +53,11 @@ def launch_until_done(
     `launch.launch_all`. Returns the record, which lists the failures, or the reason of the last.
     """
     others = {*_files(spec)} - {_identity(spec.resume)}
-    begun = died = time.monotonic()
+    begun = died = monotonic()
     failures: list[dict[str, Any]] = []
     again = spec
     while True:
-        started = time.monotonic()
+        started = monotonic()
         (result,), ended = launch.launch_to_end([again], command(again), limit_s, stoppable)
         if failures and ended.began_s is not None:
             failures[-1]["recovery_s"] = round(ended.began_s - died, 3)
@@ -66,7 +65,7 @@ def launch_until_done(
             return result | ({"restarts": failures} if spec.restart_on_failure else {})
         if len(failures) == spec.restart_on_failure:
             return result
-        died = time.monotonic()
+        died = monotonic()
         failed, again = again, _continued(spec, others, died - begun)
         failures.append(_failure(failed, again, result, ended.step, died - started))
         _tell(failures, spec, again)
@@ -109,11 +108,13 @@ def _files(spec: RunSpec) -> Iterator[Identity]:
 
 def _identity(path: Path | None) -> Identity | None:
     """What tells a file from others, also when it gets another name; None if it is not there."""
+    if path is None:
+        return None
     try:
-        status = os.stat(path) if path is not None else None
+        status = path.stat()
     except OSError:
         return None
-    return status and (status.st_dev, status.st_ino, status.st_mtime_ns)
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def _failure(
@@ -121,8 +122,8 @@ def _failure(
 ) -> dict[str, Any]:
     """What the record says of a failure, ``passed_s`` after the launch, in step ``step``."""
     lost_s = passed_s
-    if again.resume is not None and again.resume != failed.resume:
-        lost_s = min(passed_s, max(0.0, time.time() - again.resume.stat().st_mtime))
+    if again.resume is not None and again.start > failed.start:
+        lost_s = min(passed_s, max(0.0, time() - again.resume.stat().st_mtime))
     return {
         "reason": reason.splitlines()[0],
         "pes": failed.pes,

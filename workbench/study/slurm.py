@@ -54,6 +54,19 @@ RUN_LIMIT="${RUN_LIMIT:-1800}"                     # seconds after which a run c
 PYTHON=$(command -v "$PYTHON") || { echo "no Python found: set PYTHON" >&2; exit 2; }
 MINIAPPS=$(command -v "$MINIAPPS") || { echo "no miniapps found: set MINIAPPS" >&2; exit 2; }
 
+# A minute before the end of its time, and when it is preempted, a job ends its run and goes back
+# into the queue. There it makes the runs that have no valid record yet. A job that has completed no
+# run does not: its time is too short, or none of its runs is valid.
+running= completed=0
+again() {
+  trap '' USR1 TERM
+  if [ -n "$running" ]; then kill "$running" || true; wait "$running" || true; fi
+  if [ "$completed" -gt 0 ]; then exec scontrol requeue "$SLURM_JOB_ID"; fi
+  echo "no run was completed in the time of this job: give it more" >&2
+  exit 1
+}
+trap again USR1 TERM
+
 # keep NAME COMMAND...: make a run that has no valid record yet; if it fails, store its status.
 keep() {
   local name=$1 status=0
@@ -61,8 +74,12 @@ keep() {
   if grep -qs '"valid": true' "$name.json"; then return 0; fi
   rm -f "$name.failed" "$name.json"
   printf '%q ' "$@" >"$name.command"
-  timeout -k 10 "$RUN_LIMIT" "$@" </dev/null >"$name.log" 2>&1 || status=$?
+  timeout -k 10 "$RUN_LIMIT" "$@" </dev/null >"$name.log" 2>&1 &
+  running=$!
+  wait "$running" || status=$?  # a signal's trap waits for no command but this one
+  running=
   if [ ! -s "$name.json" ]; then echo "$status" >"$name.failed"; fi
+  if grep -qs '"valid": true' "$name.json"; then completed=$((completed + 1)); fi
 }
 
 # steady JOB: store the noise of the machine, and its description.
@@ -107,6 +124,8 @@ JOB_TEXT = """\
 #SBATCH --ntasks={pes}
 #SBATCH --cpus-per-task=1
 #SBATCH --exclusive
+#SBATCH --requeue
+#SBATCH --signal=B:USR1@60
 {extra}# Trial {trial} of the study, its runs on {counted_pes}, in shuffled order.
 set -u
 cd "${{SLURM_SUBMIT_DIR:-$(dirname "$0")}}" || exit 2
