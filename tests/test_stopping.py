@@ -21,11 +21,13 @@ from test_checkpoints import RUNS, drawn_case, physics, record
 from drivers import agreements
 from drivers.agreements import Agreements, Wish
 from drivers.job import Segment
-from workbench.exit_status import STOPPED
+from workbench.exit_status import STOPPED, WRONG
 from workbench.run.checkpoint import read_checkpoint
 from workbench.run.durations import Duration, duration
 from workbench.run.monitor import Monitor
 from workbench.run.progress_file import ProgressFile
+from workbench.run.record import status_of, summary
+from workbench.run.revalidation import MEASURED, contradiction, objection, steps_made
 
 TILED = {"jacobi2d": 2, "jacobi2d, float32": 2, "stencil3d": 1}  # steps per round; others: 1
 
@@ -80,15 +82,17 @@ def test_stopped_anywhere_as_if_never_stopped(
 
 @pytest.mark.usefixtures("often")
 def test_stopped_in_the_warm_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches a run without any time that counts as valid, or as wrong, and lost warm-up steps."""
+    """Catches a run without any time that counts as wrong, or is shown, and lost warm-up steps."""
     words = *RUNS["stencil3d"].split(), "--time-tile", 1, "--warmup", 4
     monkeypatch.setattr(ProgressFile, "signalled", signalled_after(2))
     output = "--output", tmp_path / "o.h5", "--snapshot-every", 1
     kept = "--checkpoint", tmp_path / "c.h5", "--checkpoint-every", 9
     found, _ = stopped("run", *words, *kept, *output, "--pe-grid", "2x1x1")
-    assert (found["valid"], found["steps"], found["stopped"]["step"]) == (False, 0, 3)
-    wrong = [check["name"] for check in found["checks"] if not check["ok"]]
-    assert wrong == ["timed steps missing, as the run stopped in its warm-up"]
+    assert (found["valid"], found["steps"], found["stopped"]["step"]) == (True, 0, 3)
+    assert not found.keys() & MEASURED.keys() and steps_made(found) == 3
+    assert contradiction(found) is None and "there are no times" in str(objection(found))
+    assert "there are no times" in summary(found) and "WRONG" not in summary(found)
+    assert status_of(found | {"valid": False}) == WRONG
     assert physics(record("resume", tmp_path / "c.h5")) == physics(record("run", *words))
 
 

@@ -23,7 +23,7 @@ from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
 from workbench.run.checkpoint import fixed_parameters, is_checkpoint, read_checkpoint
 from workbench.run.hashes import grid_of
-from workbench.run.revalidation import steps_before
+from workbench.run.revalidation import steps_made
 from workbench.show.reading import opened, read_rows, require_survivable
 from workbench.show.saved import record_in
 from workbench.table import fitted, width
@@ -85,7 +85,7 @@ def _run(path: Path, file: Any) -> Run:
         return Run(path, file, dict(found.head), found.state.step, is_checkpoint=True)
     _datasets(file, path)
     record = record_in(file, path)
-    return Run(path, file, record, int(steps_before(record) + record["steps"]))
+    return Run(path, file, record, steps_made(record))
 
 
 def _read_all(path: Path) -> None:

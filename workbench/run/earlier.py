@@ -14,7 +14,7 @@ from typing import Any
 
 from miniapps.parameters import require
 from workbench.run.checkpoint import fixed_parameters
-from workbench.run.revalidation import steps_before
+from workbench.run.revalidation import steps_made
 
 INTERVALS = ("snapshot_every", "hash_every")  # of a record
 
@@ -65,6 +65,6 @@ def check(spec: Any) -> None:
     able = all(hasattr(writer, "earlier") for writer in spec.problem.snapshots())
     lacks = f"{spec.app} does not say how its snapshots go on: name another file"
     require(able, "--output", spec.output, lacks)
-    end = steps_before(found) + found["steps"]
+    end = steps_made(found)
     gap = f"ends at step {end}, but {spec.resume} has made {spec.start}: name another file"
     require(end >= spec.start or not any(wanted.values()), "--output", spec.output, gap)

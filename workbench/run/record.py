@@ -24,7 +24,7 @@ from workbench import environment
 from workbench.exit_status import STOPPED, VALID, WRONG
 from workbench.plural import counted
 from workbench.run import clocks
-from workbench.run.revalidation import MEASURED, RECORD
+from workbench.run.revalidation import MEASURED, RECORD, UNTIMED, untimed
 from workbench.run.schema import SCHEMA
 from workbench.run.shapes import in_lines, misfit, unprintable
 from workbench.run.spec import RunSpec
@@ -33,7 +33,6 @@ from workbench.table import fitted, width
 
 DISTURBED = 0.02  # share of the timed steps; more is said wherever the times are shown
 MANY = 100_000  # PEs x rounds; if there are more, their compute times are in the HDF5 file only
-UNTIMED = "timed steps missing, as the run stopped in its warm-up"  # a check
 STOPPED_BY = {Wish.TIME_LIMIT: "--time-limit", Wish.SIGNAL: "signal"}
 FEW_ROUNDS = 500  # the most entries for rounds of a record in a campaign file
 
@@ -44,13 +43,14 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float | None) -> dict[str, 
     problem = spec.prepared
     checks = [
         *spec.module.validate(problem, outcome.steps_done, outcome.measures, state_hash),
-        _whole(spec, outcome),
+        *_whole(spec, outcome),
         Check("steps missing", float(_steps_missing(spec, outcome)), 0),
         *_balanced(spec, outcome),
         *_audited(spec, outcome, state_hash),
         *clocks.checks(outcome),
     ]
     valid = all(check.ok for check in checks)
+    timed = valid and not _untimed(outcome)
     record = {
         "schema": SCHEMA,
         "app": spec.app,
@@ -69,7 +69,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float | None) -> dict[str, 
         "checks": [_plain_check(check) for check in checks],
         "state_hash": state_hash,
         **problem.results(outcome.measures),
-        **(_timing(spec, outcome) if valid else {}),
+        **(_timing(spec, outcome) if timed else {}),
         "lb": outcome.balancing,
         "jit_s": outcome.jit_s,
         **({} if import_s is None else {"import_s": import_s}),
@@ -88,7 +88,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float | None) -> dict[str, 
         "oversubscribed": outcome.pes > environment.cores_of_run(),
     }
     record = in_lines(record)
-    shape = {**RECORD, **(dict(MEASURED) if valid else {})}
+    shape = {**RECORD, **(dict(MEASURED) if timed else {})}
     shape.pop("rounds", None)  # there may be a million numbers, which `_timing` has computed
     wrong = misfit(record, shape, "record") or unprintable(record, "record")
     require(wrong is None, "app", spec.app, str(wrong))
@@ -97,8 +97,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float | None) -> dict[str, 
 
 def status_of(record: dict[str, Any]) -> int:
     """The exit status of a run with this record."""
-    wrong = [check for check in record["checks"] if not check["ok"] and check["name"] != UNTIMED]
-    if wrong:
+    if not record["valid"]:
         return WRONG
     return STOPPED if "stopped" in record else VALID
 
@@ -134,11 +133,17 @@ def _stopped(outcome: Outcome) -> dict[str, Any]:
     return {"stopped": {"step": outcome.steps_done, "by": STOPPED_BY[outcome.stopped]}}
 
 
-def _whole(spec: RunSpec, outcome: Outcome) -> Check:
-    """The check that all blocks made all rounds; without any round no time can be given."""
-    if outcome.stopped and not outcome.rounds:
-        return Check(UNTIMED, 1, 0)
-    return Check("blocks missing", float(len(spec.layout.numbers) - _blocks_seen(outcome)), 0)
+def _untimed(outcome: Outcome) -> bool:
+    """Whether a run was stopped in its warm-up, so that there is nothing of which to give times."""
+    return bool(outcome.stopped) and not outcome.rounds
+
+
+def _whole(spec: RunSpec, outcome: Outcome) -> list[Check]:
+    """The check that all blocks made all timed rounds, if there was one."""
+    if _untimed(outcome):
+        return []
+    missing = float(len(spec.layout.numbers) - _blocks_seen(outcome))
+    return [Check("blocks missing", missing, 0)]
 
 
 def _blocks_seen(outcome: Outcome) -> int:
@@ -271,7 +276,9 @@ def summary(record: dict[str, Any]) -> str:
         lines.append(f"  {sign} {check['name']}: {value} (limit {check['limit']:.3g})")
     lines += [f"  {line}" for line in miniapps.load(record["app"]).Problem.lines(record)]
     lines.append(f"  state {record['state_hash']}")
-    if record["valid"]:
+    if record["valid"] and untimed(record):
+        lines.append(f"  {UNTIMED}")
+    elif record["valid"]:
         lines += _timing_lines(record)
     else:
         lines.append("  NOT VALID: no timing is given")

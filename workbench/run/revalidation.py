@@ -34,6 +34,7 @@ from workbench.run.shapes import (
     unprintable,
 )
 
+UNTIMED = "stopped in its warm-up: there are no times"  # what is said of a record
 ROUNDED = 2e-5  # relative error of sums and ratios of times with six digits
 EXACT = 1e-9  # relative error of numbers with all digits
 
@@ -130,7 +131,7 @@ def objection(record: Any) -> str | None:
     if reason is None and not record["valid"]:
         wrong = [check["name"] for check in record["checks"] if not check["ok"]]
         return f"not valid: {', '.join(wrong) or 'no check says why'}"
-    return reason
+    return UNTIMED if reason is None and untimed(record) else reason
 
 
 def contradiction(record: Any) -> str | None:
@@ -138,11 +139,12 @@ def contradiction(record: Any) -> str | None:
     words = misfit(record, RECORD, "record") or unprintable(record, "record")
     if words is None and record["app"] not in miniapps.names():
         words = f"app {record['app']} is unknown; is it in a folder of {miniapps.APP_PATH}?"
-    if words is None and record["valid"]:
+    timed = record["valid"] and not untimed(record) if words is None else False
+    if timed:
         words = misfit(record, MEASURED, "record")
     if words is not None:
         return f"is no whole record: {words}"
-    if not record["valid"]:
+    if not timed:
         return None
     broken = next((claim for claim, holds in claims(record) if not holds), None)
     return broken and f"contradicts itself: {broken}"
@@ -199,6 +201,18 @@ def _claims_of_rounds(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
 def steps_before(record: Mapping[str, Any]) -> int:
     """The number of steps before the timed ones: of the warm-up, or before the run was resumed."""
     return max([record["warmup"], *(past["step"] for past in record.get("resumed", []))])
+
+
+def untimed(record: Mapping[str, Any]) -> bool:
+    """Whether a run was stopped in its warm-up: its record may be valid, but has no times."""
+    return "stopped" in record and not record["steps"]
+
+
+def steps_made(record: Mapping[str, Any]) -> int:
+    """The number of steps that a run has made, warm-up included."""
+    if untimed(record):
+        return int(record["stopped"]["step"])
+    return int(steps_before(record) + record["steps"])
 
 
 def _claims_of_steps(
